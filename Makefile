@@ -1,0 +1,64 @@
+# Every target sets up what it needs in .venv; a second run reuses it.
+#
+# PYTHON      the interpreter that creates .venv (3.11 or newer)
+# PYTEST_ARGS what `make test` hands to pytest, for instance PYTEST_ARGS="-n auto" for all cores
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# Each stamp is newer than pyproject.toml when .venv holds those dependencies.
+CORE := $(VENV)/core.stamp
+DEV := $(VENV)/dev.stamp
+BENCH := $(VENV)/bench.stamp
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types contracts check bench format clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(CORE) ## fuse five detectors on real data and read the result
+	@$(BIN)/python examples/demo.py
+
+test: $(DEV) ## tests, with the examples of README and docstrings
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(DEV) ## style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(DEV) ## static types
+	$(BIN)/mypy
+
+contracts: $(DEV) ## which module may import which
+	$(BIN)/lint-imports
+
+check: lint types contracts test ## all of the above: what CI runs
+
+bench: $(BENCH) ## time the solvers against their rivals
+	$(BIN)/python -m benchmarks.solver
+
+format: $(DEV) ## rewrite the code in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove .venv and everything generated
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(CORE): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) --editable .
+	@touch $@
+
+$(DEV): $(CORE)
+	$(PIP) --editable ".[dev]"
+	@touch $@
+
+$(BENCH): $(CORE)
+	$(PIP) --editable ".[bench]"
+	@touch $@
