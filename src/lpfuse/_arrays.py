@@ -1,0 +1,132 @@
+"""The only code that knows NumPy from torch, CuPy and other array libraries.
+
+Arrays with one entry a sample stay in the library, and on the device, that the user chose.
+Arrays with one entry a learner (R of them, or R×R) are small and always NumPy on the host.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeVar
+
+import array_api_compat
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+Array = Any  # an array of any library that follows the array API standard
+Host = NDArray[np.float64]
+T = TypeVar("T")
+
+BLOCK_BYTES = 2**22  # a block of rows stays in a core's cache between its two uses
+PARALLEL_BYTES = 2**23  # below this, handing blocks to threads costs more than it saves
+
+
+def is_numpy(x: Array) -> bool:
+    """Whether x is a NumPy array (so that blocks and threads are ours to manage)."""
+    return isinstance(x, np.ndarray)
+
+
+def namespace(x: Array) -> Any:
+    """The array-API namespace of x; NumPy itself for NumPy arrays, which spares the wrappers."""
+    return np if is_numpy(x) else array_api_compat.array_namespace(x)
+
+
+def to_host(x: Array) -> Host:
+    """A small array as float64 NumPy."""
+    if array_api_compat.is_torch_array(x):
+        x = x.detach().cpu().numpy()
+    elif array_api_compat.is_cupy_array(x):
+        x = x.get()
+    elif not is_numpy(x):
+        x = np.from_dlpack(x)
+    return np.asarray(x, dtype=np.float64)
+
+
+def like(values: Array, x: Array) -> Array:
+    """Numbers of the host, or of x's own library, as float64 beside x."""
+    if is_numpy(x):
+        return np.asarray(values, dtype=np.float64)
+    xp = namespace(x)
+    return xp.asarray(values, dtype=xp.float64, device=array_api_compat.device(x))
+
+
+def as_float64(x: Array) -> Array:
+    """The array x in float64, where it lives; no copy when it is float64 already."""
+    xp = namespace(x)
+    return xp.astype(x, xp.float64, copy=False)
+
+
+def positive_part(x: Array) -> Array:
+    """``max(0, x)``, entry by entry."""
+    return np.maximum(x, 0.0) if is_numpy(x) else namespace(x).clip(x, min=0.0)
+
+
+def kth_smallest(x: Array, k: int) -> float:
+    """The k-th smallest entry (k from 0) of a one-dimensional array."""
+    if is_numpy(x):
+        return float(np.partition(x, k)[k])
+    return float(namespace(x).sort(x)[k])
+
+
+def nonzero(mask: Array) -> Array:
+    """Indices of the true entries of a one-dimensional mask."""
+    return namespace(mask).nonzero(mask)[0]
+
+
+def take(x: Array, index: Array, axis: int = 0) -> Array:
+    """Entries of x at integer positions along an axis; the positions may come from the host."""
+    if is_numpy(x):
+        return x.take(index, axis=axis)
+    xp = namespace(x)
+    return xp.take(x, xp.asarray(index, device=array_api_compat.device(x)), axis=axis)
+
+
+def concatenate(parts: list[Array]) -> Array:
+    """Arrays of one library joined along their first axis."""
+    return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread: our products are small or memory-bound, and blocks run in ours."""
+    with _blas().limit(limits=1, user_api="blas"):
+        yield
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(len(os.sched_getaffinity(0)), thread_name_prefix="lpfuse")
+
+
+def map_row_blocks(work: Callable[[slice], T], rows: Array) -> list[T]:
+    """``work`` on consecutive slices of the rows, in their order.
+
+    NumPy rows are cut into blocks that fit the cache, spread over the cores when there are enough
+    of them. An array on a device is one block: it has its own way to use its memory. The cut does
+    not depend on the number of cores, so neither do the sums that are taken over it.
+    """
+    n = rows.shape[0]
+    if not is_numpy(rows):
+        return [work(slice(0, n))]
+    size = max(256, BLOCK_BYTES // max(1, 8 * int(np.prod(rows.shape[1:]))))
+    blocks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
+    if rows.nbytes < PARALLEL_BYTES:
+        return [work(block) for block in blocks]
+    return list(_pool().map(work, blocks))
+
+
+def dot(x: Array, z: Array) -> float:
+    """``Σ x·z`` over all entries of two arrays of one shape."""
+    if is_numpy(x):
+        return float(np.vdot(x, z))
+    return float(namespace(x).sum(x * z))

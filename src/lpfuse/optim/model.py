@@ -1,0 +1,137 @@
+"""The reduced problem that the solvers work on: rows in memory plus a linear and a quadratic term.
+
+    minimise   k + gᵀw + ½ wᵀQw + Σ_i c_i max(0, 1 − a_iᵀw)   subject to   (w_1, …, w_R) in the ball
+
+Rows whose side of the hinge is settled have been folded into k and g, so a model of few rows can
+stand for a problem of many, and its lower bound is a lower bound of the whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lpfuse._arrays import Array, Host, dot, like, namespace, nonzero, positive_part, take, to_host
+from lpfuse.optim.balls import LpBall
+
+
+@dataclass(frozen=True)
+class Model:
+    """Data of the model above.
+
+    Attributes
+    ----------
+    columns : array of shape (coordinates, m)
+        The rows a_i, one a column: products along samples then run over contiguous memory.
+    costs : array of shape (m,)
+        The c_i, all positive.
+    ball : LpBall
+        Constrains all coordinates but the last `free` ones.
+    linear, constant, quadratic
+        g, k and Q, on the host. Q may be None.
+    free : int
+        1 when the last coordinate is an intercept (its coefficients are the labels), else 0.
+    """
+
+    columns: Array
+    costs: Array
+    ball: LpBall
+    linear: Host
+    constant: float = 0.0
+    quadratic: Host | None = None
+    free: int = 0
+
+    @property
+    def n_rows(self) -> int:
+        """m."""
+        return int(self.columns.shape[1])
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates, the free one included."""
+        return int(self.columns.shape[0])
+
+    @property
+    def n_weights(self) -> int:
+        """R: the coordinates inside the ball."""
+        return self.size - self.free
+
+    def margins(self, w: Host) -> Array:
+        """``Aᵀw``, one number a row."""
+        return like(w, self.columns) @ self.columns
+
+    def residuals(self, w: Host) -> Array:
+        """``r = 1 − Aᵀw``: a row costs something where r > 0."""
+        return 1.0 - self.margins(w)
+
+    def smooth_value(self, w: Host) -> float:
+        """``k + gᵀw + ½ wᵀQw``."""
+        value = self.constant + float(self.linear @ w)
+        return value if self.quadratic is None else value + 0.5 * float(w @ self.quadratic @ w)
+
+    def primal(self, w: Host) -> float:
+        """The objective at w."""
+        return self.smooth_value(w) + dot(self.costs, positive_part(self.residuals(w)))
+
+    def feasible(self, w: Host) -> Host:
+        """The point w brought into the ball; a free coordinate stays as it is."""
+        R = self.n_weights
+        return np.concatenate([self.ball.scale_into(w[:R]), w[R:]])
+
+    def slope(self, w: Host, alpha: Array) -> Host:
+        """``g + Qw − Aα``: the gradient in w with the hinges replaced by their multipliers."""
+        slope = self.linear - to_host(self.columns @ alpha)
+        return slope if self.quadratic is None else slope + self.quadratic @ w
+
+    def dual(self, w: Host, alpha: Array) -> tuple[float, Array]:
+        """A lower bound of the optimum, and the multipliers that prove it.
+
+        ``D = k + Σα − ½wᵀQw − max{−slopeᵀz : z in the ball}`` holds for every w and 0 ≤ α ≤ c whose
+        slope vanishes in the free coordinate; there α is balanced first.
+        """
+        if self.free:
+            alpha = self._balanced(alpha)
+        slope = self.slope(w, alpha)
+        bound = self.constant + float(alpha.sum()) - self.ball.dual_norm(-slope[: self.n_weights])
+        if self.quadratic is not None:
+            bound -= 0.5 * float(w @ self.quadratic @ w)
+        return bound, alpha
+
+    def _balanced(self, alpha: Array) -> Array:
+        """α with the heavier class scaled down until ``Σ α_i y_i`` equals the free part of g."""
+        labels = self.columns[-1, :]
+        xp = namespace(alpha)
+        normal = xp.where(labels > 0, alpha, 0.0 * alpha)
+        heavy = [float(normal.sum()), float(alpha.sum()) - float(normal.sum())]
+        excess = heavy[0] - heavy[1] - float(self.linear[-1])
+        factor = [1.0, 1.0]
+        side = 0 if excess > 0 else 1
+        if heavy[side] > 0:
+            factor[side] = max(0.0, 1.0 - abs(excess) / heavy[side])
+        return xp.where(labels > 0, alpha * factor[0], alpha * factor[1])
+
+    def subsample(self, m: int) -> Model:
+        """About m rows, spread evenly over the model's, with costs that make up for the others."""
+        stride = self.n_rows / m
+        ticks = np.arange(m) + np.random.default_rng(0).random(m)
+        index = np.minimum((ticks * stride).astype(np.int64), self.n_rows - 1)
+        columns, costs = take(self.columns, index, axis=1), take(self.costs, index) * stride
+        return replace(self, columns=columns, costs=costs)
+
+    def fold(self, side: Array) -> tuple[Model, Array]:
+        """The model with settled rows folded away, and the indices of the rows that stay.
+
+        `side` is +1 for rows held on the sloping side of their hinge, −1 for rows held at zero and
+        0 for rows that stay. Holding a row never raises the objective: lower bounds stay valid.
+        """
+        kept = nonzero(side == 0)
+        held = namespace(side).where(side > 0, self.costs, 0.0 * self.costs)
+        reduced = replace(
+            self,
+            columns=take(self.columns, kept, axis=1),
+            costs=take(self.costs, kept),
+            linear=self.linear - to_host(self.columns @ held),
+            constant=self.constant + float(held.sum()),
+        )
+        return reduced, kept

@@ -1,0 +1,197 @@
+"""Reading the scores: each method of `Reader` is one pass over S, or less, and is counted.
+
+A pass returns R numbers and the few rows that matter, never a copy of the data. It works block by
+block, so that a block is used twice while it is in the cache, and so that the same code can serve
+blocks that live elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from lpfuse._arrays import (
+    Array,
+    Host,
+    as_float64,
+    concatenate,
+    map_row_blocks,
+    namespace,
+    nonzero,
+    take,
+    to_host,
+)
+from lpfuse.optim.model import Model
+from lpfuse.optim.problem import Problem
+
+
+class Rows(NamedTuple):
+    """Some rows, gathered: a_i = y_i s_i (with y_i last when there is an intercept)."""
+
+    a: Array  # (k, coordinates)
+    costs: Array  # (k,)
+    side: Array  # (k,) where they were held before
+    index: Array  # (k,) their positions in S
+
+
+class Partition(NamedTuple):
+    """The outcome of a partition pass at some w."""
+
+    value: float
+    model: Model  # rows near the kink, the others folded
+    side: Array  # (n,) int8: +1 held on the slope, −1 held at zero, 0 kept in the model
+    index: Array  # positions in S of the model's rows
+
+
+class Reader:
+    """Passes over the scores of one problem; `passes` counts them."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.passes = 0.0
+
+    def whole(self) -> tuple[Model, Array]:
+        """All rows with a positive cost as one model, and their positions."""
+        self.passes += 1.0
+        problem = self.problem
+        if problem.costs is None:
+            index = namespace(problem.S).arange(problem.n)
+            S, y, c = problem.rows(slice(0, problem.n))
+        else:
+            index = nonzero(problem.costs > 0)
+            S, y, c = self._gather(index)
+        return self._model(self._signed(S, y), c), index
+
+    def sample(self, m: int) -> Model:
+        """About m rows as a model of the whole, drawn evenly over the rows' costs.
+
+        Row i is drawn with probability ∝ c_i, one from each m-th part of the total cost, so that
+        rows sorted by class are sampled as well as shuffled ones. Every run draws the same rows.
+        """
+        problem = self.problem
+        self.passes += m / problem.n
+        ticks = (np.arange(m) + np.random.default_rng(0).random(m)) / m
+        if problem.costs is None:
+            index = np.minimum((ticks * problem.n).astype(np.int64), problem.n - 1)
+        else:
+            heap = np.cumsum(to_host(problem.costs))
+            index = np.searchsorted(heap, ticks * heap[-1], side="right").clip(0, problem.n - 1)
+        S, y, _ = self._gather(index)
+        return self._model(self._signed(S, y), 1.0)
+
+    def _gather(self, index: Array) -> tuple[Array, Array | float, Array | float]:
+        problem = self.problem
+        y = 1.0 if problem.y is None else take(problem.y, index)
+        c = 1.0 if problem.costs is None else take(problem.costs, index)
+        return as_float64(take(problem.S, index)), y, c
+
+    def _signed(self, S: Array, y: Array | float) -> Array:
+        """The rows a_i of scores and labels."""
+        xp = namespace(S)
+        labels = xp.ones(S.shape[0], dtype=S.dtype) if isinstance(y, float) else y
+        a = S if isinstance(y, float) else S * y[:, None]
+        return xp.concat([a, labels[:, None]], axis=1) if self.problem.fit_intercept else a
+
+    def _model(self, a: Array, costs: Array | float) -> Model:
+        xp = namespace(a)
+        problem = self.problem
+        return Model(
+            columns=_contiguous(a.T),
+            costs=costs + xp.zeros(a.shape[0], dtype=a.dtype),
+            ball=problem.ball,
+            linear=np.zeros(problem.size),
+            free=int(problem.fit_intercept),
+        )
+
+    def partition(self, v: Host, width: float) -> Partition:
+        """Fold every row farther than `width` from its kink at v = (w, b); keep the others."""
+        self.passes += 1.0
+        problem = self.problem
+        xp = namespace(problem.S)
+        side = xp.empty(problem.n, dtype=xp.int8)
+
+        def work(part: slice) -> tuple[float, Host, float, Rows]:
+            S, y, c = problem.rows(part)
+            r = problem.residuals(S, y, v)
+            sloping, flat = r > width, r < -width
+            if problem.costs is not None:
+                flat |= c == 0
+            side[part] = xp.astype(sloping, xp.int8) - xp.astype(flat, xp.int8)
+            kept = ~(sloping | flat)
+            held = xp.astype(sloping, xp.float64) * c
+            pull = held * y
+            linear = to_host(pull @ S)
+            if problem.fit_intercept:
+                linear = np.append(linear, float(pull.sum()))
+            rows = self._rows(part, S, y, c, nonzero(kept), side)
+            return float((c * problem.loss.value(r)).sum()), linear, float(held.sum()), rows
+
+        values, linears, constants, rows = zip(*map_row_blocks(work, problem.S), strict=True)
+        near = _join(list(rows))
+        model = Model(
+            columns=_contiguous(near.a.T),
+            costs=near.costs,
+            ball=problem.ball,
+            linear=-np.sum(linears, axis=0),
+            constant=math.fsum(constants),
+            free=int(problem.fit_intercept),
+        )
+        return Partition(math.fsum(values), model, side, near.index)
+
+    def verify(self, v: Host, side: Array) -> tuple[float, Rows]:
+        """The value at v, and the held rows that are on the other side of their kink there."""
+        self.passes += 1.0
+        problem = self.problem
+
+        def work(part: slice) -> tuple[float, Rows]:
+            S, y, c = problem.rows(part)
+            r = problem.residuals(S, y, v)
+            crossed = r * side[part] < 0
+            if problem.costs is not None:
+                crossed &= c > 0
+            rows = self._rows(part, S, y, c, nonzero(crossed), side)
+            return float((c * problem.loss.value(r)).sum()), rows
+
+        values, rows = zip(*map_row_blocks(work, problem.S), strict=True)
+        return math.fsum(values), _join(list(rows))
+
+    def _rows(
+        self, part: slice, S: Array, y: Array | float, c: Array | float, chosen: Array, side: Array
+    ) -> Rows:
+        a = take(S, chosen)
+        labels = y if isinstance(y, float) else take(y, chosen)
+        costs = (
+            take(c, chosen)
+            if not isinstance(c, float)
+            else namespace(S).ones(a.shape[0], dtype=a.dtype)
+        )
+        return Rows(self._signed(a, labels), costs, take(side[part], chosen), chosen + part.start)
+
+
+def _contiguous(x: Array) -> Array:
+    return (
+        np.ascontiguousarray(x) if isinstance(x, np.ndarray) else namespace(x).asarray(x, copy=True)
+    )
+
+
+def _join(parts: list[Rows]) -> Rows:
+    return Rows(*(concatenate(list(group)) for group in zip(*parts, strict=True)))
+
+
+def admit(partition: Partition, rows: Rows) -> Partition:
+    """The partition with rows taken out of the fold and into the model."""
+    model, xp = partition.model, namespace(rows.a)
+    sloping = xp.where(rows.side > 0, rows.costs, 0.0 * rows.costs)
+    grown = Model(
+        columns=xp.concat([model.columns, rows.a.T], axis=1),
+        costs=concatenate([model.costs, rows.costs]),
+        ball=model.ball,
+        linear=model.linear + to_host(sloping @ rows.a),
+        constant=model.constant - float(sloping.sum()),
+        free=model.free,
+    )
+    side = xp.asarray(partition.side, copy=True)
+    side[rows.index] = 0
+    return Partition(partition.value, grown, side, concatenate([partition.index, rows.index]))

@@ -1,0 +1,134 @@
+"""Newton's method on the smoothed hinge: a quick way to the neighbourhood of the optimum.
+
+The hinge max(0, r) is replaced by a parabola for |r| < δ, so its slope is
+
+    α_i = c_i · clip(½ + r_i / 2δ, 0, 1)
+
+and only rows in that band have curvature. With δ shrinking, a Newton step costs two products with
+the rows and one small A_J A_Jᵀ over the band, where the interior point needs every row and squeezes
+each one that changes side through its kink. What comes out is a good start, not a proof.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from lpfuse._arrays import Array, Host, dot, kth_smallest, namespace, nonzero, take, to_host
+from lpfuse.optim.interior_point import WarmStart, inside
+from lpfuse.optim.model import Model
+from lpfuse.optim.newton import BallPairs, Breakdown, NewtonSystem, longest_step
+
+MAX_STEPS = 40
+SETTLED = 0.3  # how near to stationary, in units of what smoothing costs, the band may shrink
+SHRINK = 0.25  # by how much it shrinks
+REACH = 8.0  # rows farther than this many bands from the kink take no part until the end
+
+
+class Guess(NamedTuple):
+    """A point inside the ball, and how far margins may still move from there."""
+
+    w: Host
+    band: float
+
+
+def cold_guess(model: Model) -> Guess:
+    """Where to begin when nothing is known: towards the steepest descent, with a wide band."""
+    w = inside(model)
+    return Guess(w, kth_smallest(abs(model.residuals(w)), model.n_rows // 2) + 1e-12)
+
+
+@np.errstate(all="ignore")
+def approach(model: Model, guess: Guess, enough: int) -> WarmStart:
+    """Move towards the optimum until about `enough` rows are left in the band around the kink."""
+    R = model.n_weights
+    w, band = guess
+    r = model.residuals(w)
+    slope = model.slope(w, _slopes(model, r, band))
+    steepest = float(np.abs(slope).max()) + 1e-300
+    looseness = min(0.1, 3.0 * band)  # a narrow band comes with a good place in the ball
+    product = looseness * steepest / R
+    pairs = BallPairs(model.ball, w[:R], product, evenness=looseness)
+    cost = float(model.costs.mean())
+    for _ in range(MAX_STEPS):
+        slope[:R] += pairs.force
+        curvature = _curvature(model, r, band)
+        try:
+            system = NewtonSystem(curvature.copy(), pairs)
+        except Breakdown:
+            break
+        dw, step = system.solve(-slope, product - pairs.x * pairs.z)
+        if not np.isfinite(dw).all():
+            break
+        slide = model.margins(dw)
+        longest = min(1.0, 0.95 * longest_step(pairs.x, step.dx))
+        primal = _damped(
+            model, r, band, slide, longest, float(dw @ curvature @ dw), -float(slope @ dw)
+        )
+        pairs.move(step, primal, min(1.0, 0.95 * longest_step(pairs.z, step.dz)))
+        w = w + primal * dw
+        r = r - primal * slide
+        slope = model.slope(w, _slopes(model, r, band))
+        rows_inside = int((abs(r) < band).sum())
+        blur = band * cost * max(rows_inside, R)  # value lost to the smoothing
+        slack = 3.0 * R * product  # and to the barrier of the ball
+        if primal > 0.5 and _stationarity(slope, pairs) < SETTLED * (blur + slack):
+            if rows_inside <= enough and slack <= blur:
+                break
+            shrink = max(SHRINK, 0.7 * enough / max(rows_inside, 1))
+            if rows_inside > enough:
+                band *= shrink
+            product *= min(shrink, 0.5) ** 2
+            if slack <= blur and primal * float(abs(slide).max()) < REACH * band:
+                model, r = _without_far_rows(model, r, REACH * band)
+            slope = model.slope(w, _slopes(model, r, band))
+    return WarmStart(w, pairs)
+
+
+def _damped(
+    model: Model, r: Array, band: float, slide: Array, step: float, curvature: float, gain: float
+) -> float:
+    """The step, halved while the slope along it overshoots what the curvature promised.
+
+    Rows that enter the band on the way bend the objective more than the Newton model knows.
+    """
+    before = dot(_slopes(model, r, band), slide)
+    for _ in range(6):
+        after = dot(_slopes(model, r - step * slide, band), slide)
+        if before - after - step * curvature <= 0.5 * gain:
+            break
+        step *= 0.5
+    return step
+
+
+def _without_far_rows(model: Model, r: Array, far: float) -> tuple[Model, Array]:
+    """The model less its far rows, when that spares at least half of them."""
+    xp = namespace(r)
+    beyond = abs(r) > far
+    if 2 * int(beyond.sum()) < model.n_rows:
+        return model, r
+    model, kept = model.fold(xp.sign(r) * xp.astype(beyond, r.dtype))
+    return model, take(r, kept)
+
+
+def _slopes(model: Model, r: Array, band: float) -> Array:
+    return namespace(r).clip(0.5 + r / (2.0 * band), 0.0, 1.0) * model.costs
+
+
+def _stationarity(slope: Host, pairs: BallPairs) -> float:
+    R = pairs.w.size
+    free = float(np.abs(slope[R:]).max(initial=0.0))
+    return max(free, float(np.abs(slope[:R] + pairs.force).max()))
+
+
+def _curvature(model: Model, r: Array, band: float) -> Host:
+    rows = nonzero(abs(r) < band)
+    stride = max(1, rows.shape[0] // (2000 + 30 * model.size))  # a sample tells the curvature
+    rows = rows[::stride]
+    columns = take(model.columns, rows, axis=1)
+    weight = take(model.costs, rows) * (0.5 * stride / band)
+    matrix = to_host((columns * weight) @ columns.T)
+    if model.free:  # an intercept with no row in the band has nothing else to hold it
+        matrix[-1, -1] += 1e-6 * float(model.costs.sum()) / band
+    return matrix if model.quadratic is None else matrix + model.quadratic

@@ -1,0 +1,118 @@
+"""One entrance to the solvers: a problem in, weights with their certificate out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lpfuse._arrays import Array, like, namespace, one_blas_thread
+from lpfuse.optim import frank_wolfe as fw
+from lpfuse.optim.interior_point import MAX_ITER, Optimum
+from lpfuse.optim.least_squares import Moments, minimise_quadratic
+from lpfuse.optim.passes import Reader
+from lpfuse.optim.problem import Problem, Solution
+from lpfuse.optim.screening import minimise_problem
+from lpfuse.optim.tie_break import nearest_to_uniform
+
+SOLVERS = ("auto", "interior-point", "frank-wolfe", "smoothed-frank-wolfe")
+
+
+def solve(
+    problem: Problem, *, solver: str = "auto", tol: float = 1e-8, max_iter: int | None = None
+) -> Solution:
+    """Minimise the problem and prove how well.
+
+    Parameters
+    ----------
+    problem : Problem
+    solver : {"auto", "interior-point", "frank-wolfe", "smoothed-frank-wolfe"}
+        "auto" is the certified solver: the interior point, with screening when rows are many and
+        on the Gram matrix for least squares.
+    tol : float
+        Relative gap to reach. For the Frank–Wolfe solvers also the paper's precision: they stop
+        when no weight changed by more than this.
+    max_iter : int or None
+        Limit of steps; None: 200 for the interior point, 1000 for Frank–Wolfe.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> solution = solve(Problem(np.array([[0.0, 2.0], [0.5, 0.0]]), p=2.0))
+    >>> solution.weights.round(4), round(solution.certificate.primal, 5)
+    (array([0.866, 0.5  ]), 0.56699)
+    >>> solution.certificate.status
+    'optimal'
+    """
+    with one_blas_thread():
+        if solver in ("auto", "interior-point"):
+            return _certified(problem, tol, max_iter or MAX_ITER)
+        if problem.fit_intercept:
+            raise ValueError(
+                f"solver={solver!r} cannot fit an intercept: its steps stay inside the ball. "
+                'Use solver="interior-point" or fit_intercept=False.'
+            )
+        smoothing = 1.0 if solver == "smoothed-frank-wolfe" else 0.0
+        return _frank_wolfe(problem, tol, max_iter or fw.MAX_ITER, smoothing)
+
+
+def _certified(problem: Problem, tol: float, max_iter: int) -> Solution:
+    if problem.loss.name == "least_squares":
+        return solve_moments(problem, Moments.of(problem), tol, max_iter)
+    reader = Reader(problem)
+    found = uniform_if_flawless(reader) or minimise_problem(reader, tol, max_iter)
+    return certified(reader, found, tol)
+
+
+def uniform_if_flawless(reader: Reader) -> Optimum | None:
+    """The uniform weights with bound 0, where they make no error. A few rows are asked first."""
+    problem = reader.problem
+    v = np.zeros(problem.size)
+    v[: problem.R] = problem.ball.uniform(problem.R)
+    S, y, c = problem.rows(slice(0, 100))
+    if bool((c * problem.residuals(S, y, v) > 0).any()):
+        return None
+    reader.passes += 1.0
+    if problem.value(v[: problem.R]) > 0.0:
+        return None
+    return Optimum(v, like(np.zeros(problem.n), problem.S), 0.0, 0.0, 0, v)
+
+
+def certified(reader: Reader, found: Optimum, tol: float) -> Solution:
+    """The solution of a certified solve; ties at f* = 0 are broken here."""
+    problem, v, primal = reader.problem, found.w, found.primal
+    if 0.0 < primal <= tol * problem.scale or (primal == 0.0 and found.n_iter > 0):
+        v = nearest_to_uniform(reader, v)
+        primal = problem.value(v[: problem.R], float(v[problem.R :].sum()))
+    alpha = _per_unit(problem, found.alpha)
+    proof = problem.certify(primal, found.dual, reader.passes, tol, "max_iter", alpha=alpha)
+    return Solution(v[: problem.R], float(v[problem.R :].sum()), proof, found.n_iter)
+
+
+def _per_unit(problem: Problem, alpha: Array) -> Array:
+    """Multipliers in [0, 1] from those in [0, c]."""
+    if problem.costs is None:
+        return alpha
+    xp = namespace(alpha)
+    return alpha / xp.where(problem.costs > 0, problem.costs, 1.0 + 0.0 * problem.costs)
+
+
+def solve_moments(problem: Problem, moments: Moments, tol: float, max_iter: int) -> Solution:
+    """Least squares from its moments: no further look at the scores."""
+    found = minimise_quadratic(moments, problem.ball, tol, problem.scale, max_iter)
+    witness = {"dual_weights": found.dual_weights}
+    proof = problem.certify(found.primal, found.dual, 1.0, tol, "max_iter", **witness)
+    return Solution(found.w, moments.intercept(found.w), proof, found.n_iter)
+
+
+def _frank_wolfe(problem: Problem, tol: float, max_iter: int, smoothing: float) -> Solution:
+    """Frank–Wolfe's weights under a bound from the certified solver: its own would prove little."""
+    reached = fw.frank_wolfe(problem, precision=tol, max_iter=max_iter, smoothing=smoothing)
+    reference = _certified(problem, min(tol, 1e-8), MAX_ITER)
+    weights, primal = reached.weights, problem.value(reached.weights)
+    if primal <= tol * problem.scale:  # nothing to choose by but the tie-break
+        weights, primal = reference.weights, reference.certificate.primal
+    status = "stopped" if reached.stopped else "max_iter"
+    bound = reference.certificate
+    witness = {"alpha": bound.alpha, "dual_weights": bound.dual_weights}
+    passes = reached.n_iter + 1.0
+    proof = problem.certify(primal, bound.dual, passes, tol, status, **witness)
+    return Solution(weights, 0.0, proof, reached.n_iter)
