@@ -1,0 +1,317 @@
+"""The one entrance for user data: scores, labels, sample weights and p.
+
+What passes here is trusted everywhere below. What does not pass is refused with a message that
+says what was expected, what came, and what to do.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from numbers import Real
+from typing import Any
+
+import array_api_compat
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array, validate_data
+
+from lpfuse._arrays import Array, Host, is_numpy, namespace, to_host
+
+PROBE_ROWS = 8  # rows compared before two whole columns are
+
+
+def check_scores(S: Any, *, estimator: Any = None, reset: bool = True) -> Array:
+    """The n×R scores, finite and floating, in the array library that they came in.
+
+    Parameters
+    ----------
+    S : array-like of shape (n, R)
+        One column a detector, high = normal. NumPy arrays, lists and data frames of pandas or
+        polars become NumPy arrays; arrays of torch and other array-API libraries stay what they
+        are. float64 and float32 are kept, other numbers become float64.
+    estimator : estimator, optional
+        The scikit-learn estimator that records (`reset`) or compares the number and the names of
+        the columns.
+    reset : bool
+        True in ``fit``, False afterwards.
+
+    Returns
+    -------
+    array of shape (n, R)
+        `S` itself where nothing had to be converted.
+
+    Examples
+    --------
+    >>> check_scores([[1, 2], [3, 4]])
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    names = _column_names(S, estimator)
+    if array_api_compat.is_array_api_obj(S) and not is_numpy(S):
+        scores = _check_array_api_scores(S)
+        if estimator is not None:
+            validate_data(estimator, S, reset=reset, skip_check_array=True)
+    else:
+        scores = _check_numpy_scores(S, names, estimator, reset)
+    _refuse_not_finite(scores, names)
+    return scores
+
+
+def _check_numpy_scores(S: Any, names: Sequence[str] | None, estimator: Any, reset: bool) -> Array:
+    kept: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
+    try:
+        if estimator is None:
+            return check_array(S, input_name="S", **kept)
+        return validate_data(estimator, S, reset=reset, **kept)
+    except (ValueError, TypeError) as error:
+        columns = _columns_that_are_not_numbers(S)
+        if not columns:
+            raise
+        raise type(error)(
+            f"Scores must be numbers, but {_listed(_labels(columns, names))} cannot be read as "
+            f"numbers ({error}). Leave such columns out, or turn them into scores first."
+        ) from error
+
+
+def _check_array_api_scores(S: Array) -> Array:
+    """What scikit-learn checks for NumPy, with its words, for an array that stays where it is."""
+    xp = namespace(S)
+    if xp.isdtype(S.dtype, "complex floating"):
+        raise ValueError("Complex data not supported: scores must be real numbers.")
+    if S.ndim != 2:
+        raise ValueError(
+            f"Expected a 2D array of scores (n samples × R detectors), got {S.ndim}D of shape "
+            f"{tuple(S.shape)}. Reshape with (-1, 1) if it is one detector, (1, -1) if one sample."
+        )
+    if 0 in S.shape:
+        raise ValueError(f"Scores need at least one row and one column, got {tuple(S.shape)}.")
+    return S if S.dtype in (xp.float64, xp.float32) else xp.astype(S, xp.float64)
+
+
+def _refuse_not_finite(S: Array, names: Sequence[str] | None) -> None:
+    xp = namespace(S)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # One pass without a temporary; a sum that only overflowed is told apart below.
+        if bool(xp.isfinite(xp.sum(S))):
+            return
+    rows = to_host(xp.sum(xp.astype(~xp.isfinite(S), xp.int64), axis=0)).astype(int)
+    columns = np.flatnonzero(rows)
+    if columns.size == 0:
+        return
+    found = [
+        f"{label} ({rows[column]} {'row' if rows[column] == 1 else 'rows'})"
+        for label, column in zip(_labels(columns, names), columns, strict=True)
+    ]
+    raise ValueError(
+        f"Scores must be finite, but there is NaN or infinity in {_listed(found)}. Drop those "
+        "rows, or fill them in first (for instance with sklearn.impute.SimpleImputer)."
+    )
+
+
+def check_labels(y: Any, n: int) -> Host | None:
+    """The labels as +1.0 (normal) and −1.0 (anomaly), or None where all rows are normal.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,), or None
+        +1 normal, −1 anomaly. Any other labels are refused with the line that maps them.
+    n : int
+        Number of rows of the scores.
+
+    Examples
+    --------
+    >>> check_labels([1, -1, 1], 3)
+    array([ 1., -1.,  1.])
+    """
+    if y is None:
+        return None
+    labels = _one_dimensional(y, n, "y", "label")
+    if labels.dtype.kind not in "iuf" or not (np.abs(labels) == 1).all():
+        raise ValueError(_how_to_label(labels.tolist()))
+    if not (labels > 0).any():
+        raise ValueError(
+            "y holds only −1 (anomaly), but the weights need normal rows too. Pass rows labelled "
+            "+1 as well; if -1 marks the normal rows in your data, pass -y."
+        )
+    return labels.astype(np.float64)
+
+
+def _how_to_label(labels: list[Any]) -> str:
+    missing = sum(label is None or label != label for label in labels)
+    if missing:
+        return (
+            f"y must be +1 (normal) or -1 (anomaly) in every row, but {missing} of {len(labels)} "
+            "labels are missing (NaN or None). Drop those rows from both S and y."
+        )
+    values = sorted(set(labels), key=lambda value: (str(type(value)), value))
+    chosen = f"y == {values[-1]!r}" if not isinstance(values[-1], bool) else "y"
+    return (
+        f"y must be +1 (normal) or -1 (anomaly), got {_listed(map(repr, values))}.\n"
+        f"If {values[-1]!r} means anomaly (as 1 does in PyOD): y = np.where({chosen}, -1, 1)\n"
+        f"If {values[-1]!r} means normal: y = np.where({chosen}, 1, -1)"
+    )
+
+
+def check_sample_weight(sample_weight: Any, n: int) -> Host | None:
+    """The weight of each row: finite, not negative, not all zero; None where all weigh the same.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n,), or None
+        The factors ``c_i`` of the rows' losses.
+    n : int
+        Number of rows of the scores.
+
+    Examples
+    --------
+    >>> check_sample_weight([1, 0, 2], 3)
+    array([1., 0., 2.])
+    """
+    if sample_weight is None:
+        return None
+    weights = _one_dimensional(sample_weight, n, "sample_weight", "number")
+    if weights.dtype.kind not in "biuf":
+        raise ValueError(f"sample_weight must be numbers, got {weights.dtype} values.")
+    weights = weights.astype(np.float64)
+    refused = ~(np.isfinite(weights) & (weights >= 0))
+    if refused.any():
+        raise ValueError(
+            f"sample_weight must be finite and not negative, got {weights[refused][0]} in row "
+            f"{np.flatnonzero(refused)[0]} ({refused.sum()} such rows). Use 0 to leave a row out."
+        )
+    if not weights.any():
+        raise ValueError("sample_weight is zero in every row; give some row a weight above zero.")
+    return weights
+
+
+def check_p(p: Any) -> float:
+    """The exponent of the norm as a float in [1, ∞].
+
+    Parameters
+    ----------
+    p : float
+        1 favours few detectors, ``float("inf")`` all of them.
+
+    Examples
+    --------
+    >>> check_p(2), check_p(float("inf"))
+    (2.0, inf)
+    """
+    if not isinstance(p, Real) or isinstance(p, bool | np.bool_):
+        raise ValueError(
+            f"p must be a number in [1, inf], got {p!r} of type {type(p).__name__}. "
+            'Write float("inf") for the largest one.'
+        )
+    if not float(p) >= 1:  # NaN included
+        raise ValueError(
+            f"p must be in [1, inf], got {p!r}. Use p=1 for the sparsest weights and "
+            'p=float("inf") for the most even ones.'
+        )
+    return float(p)
+
+
+def warn_about_columns(S: Array, names: Sequence[str] | None = None) -> None:
+    """Warn of detectors that add nothing: no spread, or the same scores as another one.
+
+    Parameters
+    ----------
+    S : array of shape (n, R)
+        Checked scores.
+    names : sequence of str, optional
+        Names of the columns; their positions are told otherwise.
+    """
+    xp = namespace(S)
+    flat = no_spread(to_host(xp.min(S, axis=0)), to_host(xp.max(S, axis=0)))
+    if flat.any():
+        warnings.warn(
+            f"Scores have no spread in {_listed(_labels(np.flatnonzero(flat), names))}: a "
+            "detector that says the same of every row carries no information. Leave it out.",
+            UserWarning,
+            stacklevel=3,
+        )
+    pairs = _equal_columns(S, np.flatnonzero(~flat))
+    if pairs:
+        first, second = zip(*pairs, strict=True)
+        told = [
+            f"{copy} = {original}"
+            for original, copy in zip(_labels(first, names), _labels(second, names), strict=True)
+        ]
+        warnings.warn(
+            f"Some detectors give the same scores twice: {_listed(told)}. The copies count "
+            "double; leave them out.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def no_spread(low: Host, high: Host) -> NDArray[np.bool_]:
+    """Whether [low, high] is a point, but for rounding."""
+    result: NDArray[np.bool_] = high - low <= 1e-9 * np.maximum(np.abs(low), np.abs(high))
+    return result
+
+
+def _equal_columns(S: Array, columns: Iterable[int]) -> list[tuple[int, int]]:
+    """Pairs (original, copy) of equal columns; whole columns are read only if a few rows agree."""
+    xp = namespace(S)
+    n = S.shape[0]
+    rows = sorted({round(row) for row in np.linspace(0, n - 1, PROBE_ROWS)})
+    probe = np.stack([to_host(S[row, :]) for row in rows])
+    originals: dict[tuple[float, ...], list[int]] = {}
+    pairs = []
+    for column in columns:
+        alike = originals.setdefault(tuple(probe[:, column]), [])
+        same = (other for other in alike if bool(xp.all(S[:, other] == S[:, column])))
+        original = next(same, None)
+        if original is None:
+            alike.append(int(column))
+        else:
+            pairs.append((original, int(column)))
+    return pairs
+
+
+def _one_dimensional(values: Any, n: int, argument: str, noun: str) -> NDArray[Any]:
+    """`values` as a NumPy array with one entry a row of the scores."""
+    foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
+    array = to_host(values) if foreign else np.asarray(values)
+    if array.dtype == object:
+        array = np.array(array.tolist())  # Python numbers in an object array are numbers
+    if array.shape != (n,):
+        remedy = f" Pass {argument}.ravel()." if array.size == n and array.ndim > 1 else ""
+        raise ValueError(
+            f"{argument} must hold one {noun} for each row of S: expected shape ({n},), "
+            f"got {array.shape}.{remedy}"
+        )
+    return array
+
+
+def _column_names(S: Any, estimator: Any) -> list[str] | None:
+    names = getattr(S, "columns", getattr(estimator, "feature_names_in_", None))
+    return None if names is None else [str(name) for name in names]
+
+
+def _columns_that_are_not_numbers(S: Any) -> list[int]:
+    cells = np.asarray(S, dtype=object)
+    if cells.ndim != 2:
+        return []
+    return [j for j in range(cells.shape[1]) if not _are_numbers(cells[:, j])]
+
+
+def _are_numbers(cells: NDArray[np.object_]) -> bool:
+    try:
+        cells.astype(np.complex128)  # complex scores are refused for being complex
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def _labels(columns: Iterable[int], names: Sequence[str] | None) -> list[str]:
+    return [f"column {names[j]!r}" if names is not None else f"column {j}" for j in columns]
+
+
+def _listed(items: Iterable[str], at_most: int = 5) -> str:
+    """Items as a phrase: "a", "a and b", "a, b, c and 4 more"."""
+    items = list(items)
+    if len(items) > at_most:
+        items = [*items[:at_most], f"{len(items) - at_most} more"]
+    return " and ".join(filter(None, [", ".join(items[:-1]), items[-1]]))

@@ -1,0 +1,1 @@
+"""Ways to turn the scores of several detectors into one: a file a family, one interface."""

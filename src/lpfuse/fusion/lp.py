@@ -1,0 +1,275 @@
+"""Fusion weights learnt under an ℓp-norm constraint, with a proof of how good they are."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from lpfuse._arrays import Host
+from lpfuse._validation import (
+    check_labels,
+    check_p,
+    check_sample_weight,
+    check_scores,
+    warn_about_columns,
+)
+from lpfuse.fusion.base import WeightedSum
+from lpfuse.optim import SOLVERS, Certificate, LpPath, Problem, solve, solve_path
+from lpfuse.optim.losses import LOSSES
+
+PAPER_GRID = (32 / 31, 16 / 15, 8 / 7, 4 / 3, 2.0, 4.0, 8.0, 10.0, 100.0)
+
+
+class LpFusion(WeightedSum):
+    r"""Fuse detectors by a weighted sum whose weights are learnt under an ℓp-norm constraint.
+
+    .. math::
+
+        \min_{w, b} \sum_i c_i \max(0, 1 - y_i (s_i^\top w + b))
+        \quad \text{subject to} \quad \|w\|_p \le 1
+
+    where row ``s_i`` holds the R scores of sample i, high = normal, and ``y_i`` is +1 for normal
+    and −1 for anomalous samples. p = 1 favours a single detector, p = ∞ trusts all of them. Every
+    fit comes with a `Certificate`: a proof of how far the weights can be from the best ones.
+
+    Parameters
+    ----------
+    p : float in [1, inf], default=2.0
+        Exponent of the norm.
+    loss : {"hinge", "least_squares"}, default="hinge"
+        ``max(0, r)`` or ``r²`` of the residual ``r = 1 − y(sᵀw + b)``.
+    solver : {"auto", "interior-point", "frank-wolfe", "smoothed-frank-wolfe"}, default="auto"
+        "auto" and "interior-point" are the certified solver. "frank-wolfe" is Algorithm 1 of the
+        paper, which need not converge; its certificate says how far it got. The smoothed variant
+        converges slowly.
+    tol : float, default=1e-8
+        Relative gap to reach. For the Frank–Wolfe solvers also the largest change of a weight at
+        which they stop.
+    class_weight : {None, "balanced"}, default=None
+        "balanced" gives normal and anomalous rows the same total cost.
+    fit_intercept : bool, default=False
+        Whether to learn b. Without anomalies there is nothing to tell it and it stays 0.
+    nonnegative : bool, default=False
+        Whether weights must be ≥ 0. Advisable with few anomalies: detectors are then never turned
+        upside down.
+    max_iter : int, default=None
+        Limit of solver steps; None: 200 for the interior point, 1000 for Frank–Wolfe.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (R,)
+        The weight of each detector.
+    intercept_ : float
+        b; 0 without `fit_intercept`.
+    offset_ : float
+        ``−intercept_``: scores from here on count as normal.
+    certificate_ : Certificate
+        Value, lower bound, gap and relative gap of the weights, with the dual point behind them.
+    n_iter_ : int
+        Steps of the solver.
+    n_features_in_ : int
+        Number of detectors R.
+    feature_names_in_ : ndarray of shape (R,)
+        Names of the detectors, when `S` had them.
+
+    Notes
+    -----
+    Scores should be on one scale (`TwoSidedMinMax`) and come from rows that the detectors were not
+    fitted on. With scores in [0, 1] and no intercept, no weight vector can push anomalies below −1:
+    signed scores let the constraint speak.
+
+    Without anomalies and with p near 1 the weights favour the detector with the highest mean score,
+    even one that calls everything normal.
+
+    Where the least value is 0 there are many best weights; the ones nearest to uniform are taken.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpfuse import LpFusion
+    >>> S = np.array([[0.9, 0.2], [0.8, -0.4], [-0.7, 0.3], [-0.9, -0.2]])
+    >>> y = np.array([1, 1, -1, -1])
+    >>> fusion = LpFusion(p=2).fit(S, y)
+    >>> fusion.weights_.round(3)
+    array([ 0.996, -0.091])
+    >>> fusion.predict(S)
+    array([ 1,  1, -1, -1])
+    >>> fusion.certificate_.status, fusion.certificate_.relative_gap <= 1e-8
+    ('optimal', True)
+    """
+
+    intercept_: float
+    certificate_: Certificate
+    n_iter_: int
+
+    def __init__(
+        self,
+        p: float = 2.0,
+        loss: Literal["hinge", "least_squares"] = "hinge",
+        solver: str = "auto",
+        tol: float = 1e-8,
+        class_weight: Literal["balanced"] | None = None,
+        fit_intercept: bool = False,
+        nonnegative: bool = False,
+        max_iter: int | None = None,
+    ) -> None:
+        self.p = p
+        self.loss = loss
+        self.solver = solver
+        self.tol = tol
+        self.class_weight = class_weight
+        self.fit_intercept = fit_intercept
+        self.nonnegative = nonnegative
+        self.max_iter = max_iter
+
+    def fit(self, S: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn the weights.
+
+        Parameters
+        ----------
+        S : array-like of shape (n, R)
+            Scores, high = normal.
+        y : array-like of shape (n,), optional
+            +1 normal, −1 anomaly. Without it all rows are normal.
+        sample_weight : array-like of shape (n,), optional
+            The costs c_i of the rows.
+
+        Returns
+        -------
+        LpFusion
+            The fitted estimator.
+        """
+        problem = self._problem(S, y, sample_weight, check_p(self.p))
+        solution = solve(problem, solver=self.solver, tol=self.tol, max_iter=self.max_iter)
+        self.weights_ = solution.weights
+        self.intercept_ = solution.intercept
+        self.certificate_ = solution.certificate
+        self.n_iter_ = solution.n_iter
+        _warn_if_loose(solution.certificate, self.tol, self.solver)
+        return self
+
+    def _problem(self, S: Any, y: Any, sample_weight: Any, p: float) -> Problem:
+        """The checked problem: bad input stops here, before anything is changed."""
+        self._check_parameters()
+        S = check_scores(S, estimator=self)
+        n = int(S.shape[0])
+        labels = check_labels(y, n)
+        weight = check_sample_weight(sample_weight, n)
+        warn_about_columns(S, getattr(self, "feature_names_in_", None))
+        if labels is not None and bool((labels > 0).all()):
+            labels = None
+        return Problem(
+            S,
+            labels,
+            p=p,
+            costs=self._costs(labels, weight),
+            loss=self.loss,
+            nonnegative=self.nonnegative,
+            fit_intercept=self.fit_intercept and labels is not None,
+        )
+
+    def _costs(self, labels: Host | None, weight: Host | None) -> Host | None:
+        if labels is None or self.class_weight is None:
+            return weight
+        mass = np.ones_like(labels) if weight is None else weight
+        share = [float(mass[labels == side].sum()) for side in (1.0, -1.0)]
+        if not all(share):
+            return mass
+        return mass * np.where(labels > 0, 0.5 / share[0], 0.5 / share[1]) * float(mass.sum())
+
+    def _check_parameters(self) -> None:
+        _check_choice("loss", self.loss, tuple(LOSSES))
+        _check_choice("solver", self.solver, SOLVERS)
+        _check_choice("class_weight", self.class_weight, (None, "balanced"))
+        if not isinstance(self.tol, Real) or not 0 < self.tol < 1:
+            raise ValueError(f"tol must be a number between 0 and 1, got {self.tol!r}.")
+        if self.max_iter is not None and not (
+            isinstance(self.max_iter, Integral) and self.max_iter >= 1
+        ):
+            raise ValueError(f"max_iter must be a positive integer or None, got {self.max_iter!r}.")
+
+    @property
+    def offset_(self) -> float:
+        """Scores from here on count as normal."""
+        return -self.intercept_
+
+
+def lp_path(
+    S: Any,
+    y: Any = None,
+    *,
+    ps: Sequence[float] = PAPER_GRID,
+    sample_weight: Any = None,
+    **parameters: Any,
+) -> LpPath:
+    """Fusion weights for a whole grid of p, sharing the work between them.
+
+    Parameters
+    ----------
+    S : array-like of shape (n, R)
+        Scores, high = normal.
+    y : array-like of shape (n,), optional
+        +1 normal, −1 anomaly. Without it all rows are normal.
+    ps : sequence of float
+        The grid; by default the nine values of the paper.
+    sample_weight : array-like of shape (n,), optional
+        The costs c_i of the rows.
+    **parameters
+        As those of `LpFusion`, but `p` and `solver`.
+
+    Returns
+    -------
+    LpPath
+        With ``ps``, ``weights`` (one row a p), ``intercepts`` and ``certificates``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpfuse import lp_path
+    >>> S = np.random.default_rng(0).normal([1.0, 0.5, 0.1], 0.5, size=(200, 3))
+    >>> path = lp_path(S, ps=[1, 2, float("inf")])
+    >>> path.weights.round(2)
+    array([[1.  , 0.  , 0.  ],
+           [0.88, 0.47, 0.1 ],
+           [1.  , 1.  , 0.23]])
+    """
+    fusion = LpFusion(**parameters)
+    grid = [check_p(p) for p in ps]
+    if not grid:
+        raise ValueError("ps is empty: give at least one p in [1, inf].")
+    problem = fusion._problem(S, y, sample_weight, grid[0])
+    solutions = solve_path(problem, grid, tol=fusion.tol, max_iter=fusion.max_iter)
+    for solution in solutions:
+        _warn_if_loose(solution.certificate, fusion.tol, fusion.solver)
+    return LpPath(
+        np.array(grid),
+        np.stack([solution.weights for solution in solutions]),
+        np.array([solution.intercept for solution in solutions]),
+        [solution.certificate for solution in solutions],
+    )
+
+
+def _check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
+
+
+def _warn_if_loose(certificate: Certificate, tol: float, solver: str) -> None:
+    if certificate.status == "optimal":
+        return
+    remedy = (
+        'solver="auto" reaches it.'
+        if "frank" in solver
+        else "Rescale the scores, raise max_iter, or accept a larger tol."
+    )
+    warnings.warn(
+        f"The weights are within a relative gap of {certificate.relative_gap:.1e} of the best "
+        f"ones, short of tol={tol:.1e} ({certificate.status}). {remedy}",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
