@@ -7,7 +7,7 @@ Arrays with one entry a learner (R of them, or R×R) are small and always NumPy 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -21,6 +21,7 @@ from threadpoolctl import ThreadpoolController
 Array = Any  # an array of any library that follows the array API standard
 Host = NDArray[np.float64]
 T = TypeVar("T")
+X = TypeVar("X")
 
 BLOCK_BYTES = 2**22  # a block of rows stays in a core's cache between its two uses
 PARALLEL_BYTES = 2**23  # below this, handing blocks to threads costs more than it saves
@@ -105,7 +106,9 @@ def one_blas_thread() -> Iterator[None]:
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(len(os.sched_getaffinity(0)), thread_name_prefix="lpfuse")
+    allowed = getattr(os, "sched_getaffinity", None)  # Linux: the cores this process may use
+    cores = len(allowed(0)) if allowed else os.cpu_count()
+    return ThreadPoolExecutor(cores, thread_name_prefix="lpfuse")
 
 
 def map_row_blocks(work: Callable[[slice], T], rows: Array) -> list[T]:
@@ -122,7 +125,14 @@ def map_row_blocks(work: Callable[[slice], T], rows: Array) -> list[T]:
     blocks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
     if rows.nbytes < PARALLEL_BYTES:
         return [work(block) for block in blocks]
-    return list(_pool().map(work, blocks))
+    return map_parallel(work, blocks)
+
+
+def map_parallel(work: Callable[[X], T], items: Sequence[X]) -> list[T]:
+    """``work`` on each item, spread over the cores; for work that spends its time inside arrays."""
+    if len(items) == 1:
+        return [work(items[0])]
+    return list(_pool().map(work, items))
 
 
 def dot(x: Array, z: Array) -> float:

@@ -30,8 +30,8 @@ class TwoSidedMinMax(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Percentage of the reference scores outside the thresholds. 0 is the plain min–max.
     feature_range : tuple (a, b) with a < b, default=(-1, 1)
         Where the lower and the upper threshold go. A signed range lets a detector vote against
-        "normal"; in (0, 1) no score can.
-    clip : bool or "soft", default=False
+        "normal"; in (0, 1) only scores below the lower threshold can.
+    clip : bool or "soft", default="soft"
         What becomes of scores beyond the thresholds. False: they keep their distance. True: they
         stop at the range's end. "soft": they go on logarithmically, which keeps their order;
         below, ``z`` becomes ``−log(1 − z)``, above, ``1 + log(z)``.
@@ -71,7 +71,7 @@ class TwoSidedMinMax(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self,
         rho: float = 5.0,
         feature_range: tuple[float, float] = (-1, 1),
-        clip: bool | Literal["soft"] = False,
+        clip: bool | Literal["soft"] = "soft",
     ) -> None:
         self.rho = rho
         self.feature_range = feature_range

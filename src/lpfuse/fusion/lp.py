@@ -39,8 +39,9 @@ class LpFusion(WeightedSum):
 
     Parameters
     ----------
-    p : float in [1, inf], default=2.0
-        Exponent of the norm.
+    p : float in [1, inf], default=4/3
+        Exponent of the norm. The default is the safest without labels; with a hundred labelled
+        anomalies 2 was better on the development sets (``docs/adr/0003``).
     loss : {"hinge", "least_squares"}, default="hinge"
         ``max(0, r)`` or ``r²`` of the residual ``r = 1 − y(sᵀw + b)``.
     solver : {"auto", "interior-point", "frank-wolfe", "smoothed-frank-wolfe"}, default="auto"
@@ -51,7 +52,8 @@ class LpFusion(WeightedSum):
         Relative gap to reach. For the Frank–Wolfe solvers also the largest change of a weight at
         which they stop.
     class_weight : {None, "balanced"}, default=None
-        "balanced" gives normal and anomalous rows the same total cost.
+        "balanced" gives normal and anomalous rows the same total cost. Advisable whenever there are
+        labelled anomalies: they are few, and a plain sum hardly hears them.
     fit_intercept : bool, default=False
         Whether to learn b. Without anomalies there is nothing to tell it and it stays 0.
     nonnegative : bool, default=False
@@ -109,7 +111,7 @@ class LpFusion(WeightedSum):
 
     def __init__(
         self,
-        p: float = 2.0,
+        p: float = 4 / 3,
         loss: Literal["hinge", "least_squares"] = "hinge",
         solver: str = "auto",
         tol: float = 1e-8,
@@ -151,6 +153,7 @@ class LpFusion(WeightedSum):
         self.certificate_ = solution.certificate
         self.n_iter_ = solution.n_iter
         _warn_if_loose(solution.certificate, self.tol, self.solver)
+        _warn_if_silent(solution.weights)
         return self
 
     def _problem(self, S: Any, y: Any, sample_weight: Any, p: float) -> Problem:
@@ -252,6 +255,17 @@ def lp_path(
         np.array([solution.intercept for solution in solutions]),
         [solution.certificate for solution in solutions],
     )
+
+
+def _warn_if_silent(weights: Host) -> None:
+    if float(np.abs(weights).max()) < 1e-6:
+        warnings.warn(
+            "The best weights are zero: under these costs no detector helps to tell the classes "
+            "apart, and fused scores say nothing. Check the direction of the scores (high = "
+            "normal), or try fit_intercept=False.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:

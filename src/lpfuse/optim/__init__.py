@@ -3,7 +3,7 @@
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.path import LpPath, solve_path
 from lpfuse.optim.problem import Certificate, Problem, Solution
-from lpfuse.optim.solve import SOLVERS, solve
+from lpfuse.optim.solvers import SOLVERS, solve
 
 __all__ = [
     "SOLVERS",

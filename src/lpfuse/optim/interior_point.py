@@ -41,6 +41,18 @@ class Optimum:
         return self.primal - self.dual <= tol * max(self.primal, scale)
 
 
+class Pace(NamedTuple):
+    """How fast products may fall, how near the boundary a step may go, how often it is refined."""
+
+    centring: float
+    reach: float
+    refinements: int
+
+
+BOLD = Pace(1e-6, 0.9995, 0)
+CAREFUL = Pace(0.1, 0.9, 2)  # for models so badly scaled that a bold run loses its way
+
+
 class WarmStart(NamedTuple):
     """Where another method left off: w and the pairs of the ball that belong to it."""
 
@@ -117,8 +129,8 @@ class _Step(NamedTuple):
 class _Run:
     """The iterate of one run: w, the pairs of rows and ball, and the best bounds so far."""
 
-    def __init__(self, model: Model, scale: float, start: WarmStart | None) -> None:
-        self.model, self.scale = model, scale
+    def __init__(self, model: Model, scale: float, start: WarmStart | None, pace: Pace) -> None:
+        self.model, self.scale, self.pace = model, scale, pace
         R = model.n_weights
         self.w = inside(model) if start is None else start.w
         residual = model.residuals(self.w)
@@ -134,6 +146,7 @@ class _Run:
         else:
             self.ball = start.pairs
         self.count = 2 * model.n_rows + self.ball.x.size
+        self.least_centring = pace.centring
         self.best = Optimum(model.feasible(self.w), self.alpha, np.inf, -np.inf, 0, self.w)
         self.weigh()
 
@@ -159,7 +172,7 @@ class _Run:
             alpha, dual, witness = best.alpha, best.dual, best.witness
         self.best = Optimum(w, alpha, primal, dual, n_iter, witness)
 
-    def step(self, correctors: int) -> float:
+    def step(self) -> float:
         """One predictor–corrector step; returns its length (the larger of primal and dual)."""
         curvature = self.rows.curvature()
         if self.model.quadratic is not None:
@@ -168,20 +181,19 @@ class _Run:
         self.slope = self.model.slope(self.w, self.alpha)
         self.slope[: self.model.n_weights] += self.ball.force
         step = self._predict_and_correct()
-        for _ in range(correctors):
-            better = self._recentre(step)
-            if better is None:
-                break
-            step = better
         if not isfinite(float(step.dw.sum()) + step.primal + step.dual):
             raise Breakdown("the step is not finite")
         # Near the optimum go almost to the boundary; far from it keep a tenth of the way in hand.
-        caution = min(0.9995, max(0.9, 1.0 - 10.0 * self.mu / self.value))
+        caution = min(self.pace.reach, max(0.9, 1.0 - 10.0 * self.mu / self.value))
         primal, dual = min(1.0, caution * step.primal), min(1.0, caution * step.dual)
         self.rows.move(step.rows, primal, dual)
         self.ball.move(step.ball, primal, dual)
         self.w = self.w + primal * step.dw
+        before = self.products
         self.weigh()
+        # Where t^{1/p} bends, a long step can miss its target by far: go on more carefully then.
+        hoped = before * (1.0 - min(primal, dual)) + self.target * self.count
+        self.least_centring = 0.2 if self.products > 10.0 * hoped else self.pace.centring
         return max(primal, dual)
 
     @property
@@ -190,14 +202,23 @@ class _Run:
 
     def _solve(self, row_target: Array | None, ball_target: Host) -> _Step:
         ball, rows = self.ball, self.rows
-        self.row_target, self.ball_target = row_target, ball_target
         divided = None if row_target is None else row_target / rows.z
-        pull = rows.pull(divided) - self.slope
-        dw, b = self.system.solve(pull, ball_target - ball.x * ball.z)
+        pull, change = rows.pull(divided) - self.slope, ball_target - ball.x * ball.z
+        dw, b = self.system.solve(pull.copy(), change)
         r = rows.direction(dw)
+        for _ in range(self.pace.refinements):
+            pull -= self._slope_after(dw, r, b)
+            dw, b = self.system.solve(pull.copy(), change)
+            r = rows.direction(dw)
         primal = min(longest_step(rows.x, r.dx), longest_step(ball.x, b.dx))
         dual = min(longest_step(rows.z, r.dz), longest_step(ball.z, b.dz))
         return _Step(dw, r, b, primal, dual)
+
+    def _slope_after(self, dw: Host, rows: RowStep, ball: BallStep) -> Host:
+        """What a full step would leave of the slope: zero, but for the errors of the solve."""
+        slope = self.slope - to_host(self.model.columns @ rows.dz[0, :])
+        slope[: self.model.n_weights] += ball.dz[0] - ball.dz[1]
+        return slope if self.model.quadratic is None else slope + self.model.quadratic @ dw
 
     def _predict_and_correct(self) -> _Step:
         """Mehrotra: how far a step to zero gets decides how much centring the real step needs."""
@@ -207,31 +228,11 @@ class _Run:
         r, b = step.rows, step.ball
         left = dot(rows.x + primal * r.dx, rows.z + dual * r.dz)
         left += dot(ball.x + primal * b.dx, ball.z + dual * b.dz)
-        centring = min(1.0, max(1e-6, (left / self.products) ** 3))
+        centring = min(1.0, max(self.least_centring, (left / self.products) ** 3))
         self.target = centring * self.mu
         if min(primal, dual) <= 0.1:  # the second-order term is no guide for so short a step
             return self._solve(self.target + 0.0 * rows.x, self.target + 0.0 * ball.x)
         return self._solve(self.target - r.dx * r.dz, self.target - b.dx * b.dz)
-
-    def _recentre(self, step: _Step) -> _Step | None:
-        """Gondzio: pull products that a longer step would throw off centre back towards it."""
-        primal, dual = min(1.0, step.primal), min(1.0, step.dual)
-        if primal > 0.9 and dual > 0.9:
-            return None
-        ahead = min(1.0, primal + 0.3), min(1.0, dual + 0.3)
-
-        def correction(x: Array, dx: Array, z: Array, dz: Array) -> Array:
-            product = (x + ahead[0] * dx) * (z + ahead[1] * dz)
-            xp, high = namespace(x), 10.0 * self.target
-            return xp.clip(xp.clip(product, 0.1 * self.target, high) - product, -high, high)
-
-        rows, ball, r, b = self.rows, self.ball, step.rows, step.ball
-        better = self._solve(
-            self.row_target + correction(rows.x, r.dx, rows.z, r.dz),
-            self.ball_target + correction(ball.x, b.dx, ball.z, b.dz),
-        )
-        gained = min(1.0, better.primal) + min(1.0, better.dual) > 1.05 * (primal + dual)
-        return better if gained else None
 
 
 def inside(model: Model) -> Host:
@@ -251,14 +252,36 @@ def interior_point(
     scale: float,
     max_iter: int = MAX_ITER,
     start: WarmStart | None = None,
+    paces: tuple[Pace, ...] = (BOLD, CAREFUL),
 ) -> Optimum:
     """Solve the model until ``primal − dual ≤ tol · max(primal, scale)``.
 
-    Returns the best bounds found, also when the tolerance is not reached within `max_iter` steps or
-    float64 allows no further progress: the two values tell the truth either way.
+    Each pace is tried until one succeeds. Returns the best bounds found, also when the tolerance is
+    not reached within `max_iter` steps or float64 allows no further progress: the two values tell
+    the truth either way.
     """
-    run = _Run(model, scale, start)
-    correctors = 2 if model.n_weights >= 16 else 0  # they pay when A D Aᵀ outweighs a solve
+    found: Optimum | None = None
+    for pace in paces:
+        found = better(found, _iterate(model, tol, scale, max_iter, start, pace))
+        if found.within(tol, scale):
+            break
+    return found  # type: ignore[return-value]
+
+
+def better(best: Optimum | None, new: Optimum) -> Optimum:
+    """The better primal side and the better dual side of two results."""
+    if best is None:
+        return new
+    w, primal = (new.w, new.primal) if new.primal <= best.primal else (best.w, best.primal)
+    proof = new if new.dual >= best.dual else best
+    steps = max(best.n_iter, new.n_iter)
+    return Optimum(w, proof.alpha, primal, proof.dual, steps, proof.witness)
+
+
+def _iterate(
+    model: Model, tol: float, scale: float, max_iter: int, start: WarmStart | None, pace: Pace
+) -> Optimum:
+    run = _Run(model, scale, start, pace)
     short = n_iter = 0
     for n_iter in range(max_iter):
         # The bounds cost as much as a small step: look only when they can be tight enough.
@@ -267,7 +290,7 @@ def interior_point(
             if run.best.within(tol, scale):
                 return run.best
         try:
-            short = short + 1 if run.step(correctors) < STALLED else 0
+            short = short + 1 if run.step() < STALLED else 0
         except Breakdown:
             break
         if short == 3 or run.products < EXHAUSTED * run.value:

@@ -7,13 +7,14 @@ the weighted means; the intercept is eliminated by centring.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from lpfuse._arrays import Host, map_row_blocks, to_host
 from lpfuse.optim.balls import LpBall
-from lpfuse.optim.interior_point import MAX_ITER, interior_point
+from lpfuse.optim.interior_point import BOLD, MAX_ITER, interior_point
 from lpfuse.optim.model import Model
 from lpfuse.optim.problem import Problem
 
@@ -70,6 +71,19 @@ class Moments:
             quadratic=2.0 * self.gram,
         )
 
+    def rounding(self, w: Host) -> float:
+        """How much of f(w) can be rounding: its terms are sums that largely cancel."""
+        size = np.abs(w)
+        return 1e-15 * float(
+            self.constant + 2 * np.abs(self.cross) @ size + size @ np.abs(self.gram) @ size
+        )
+
+    @cached_property
+    def null_space(self) -> Host:
+        """Directions of w that no score tells about, as columns."""
+        eigenvalues, vectors = np.linalg.eigh(self.gram)
+        return vectors[:, eigenvalues <= 1e-12 * max(float(eigenvalues[-1]), 1e-300)]
+
     def intercept(self, w: Host) -> float:
         """The best b for given weights; 0 when none is fitted."""
         return self.mean_label - float(self.mean_score @ w)
@@ -104,8 +118,7 @@ def minimise_quadratic(
 
 def _settled(moments: Moments, ball: LpBall, w: Host) -> Host:
     """w moved within the null space of the Gram matrix to the point nearest the uniform weights."""
-    eigenvalues, vectors = np.linalg.eigh(moments.gram)
-    null = vectors[:, eigenvalues <= 1e-12 * max(eigenvalues[-1], 1e-300)]
+    null = moments.null_space
     if null.shape[1] == 0:
         return w
     R = w.size
@@ -119,5 +132,5 @@ def _settled(moments: Moments, ball: LpBall, w: Host) -> Host:
         linear=-(open_ @ ball.uniform(R)) - stiff * (held @ w),
         quadratic=open_ + stiff * held,
     )
-    moved = interior_point(nearest, 1e-15, 1.0).w
+    moved = interior_point(nearest, 1e-12, 1.0, paces=(BOLD,)).w
     return ball.scale_into(held @ w + open_ @ moved)

@@ -9,11 +9,19 @@ stand for a problem of many, and its lower bound is a lower bound of the whole.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from lpfuse._arrays import Array, Host, dot, like, namespace, nonzero, positive_part, take, to_host
 from lpfuse.optim.balls import LpBall
+
+
+class Guess(NamedTuple):
+    """A point inside the ball, and how far margins may still move from there."""
+
+    w: Host
+    band: float
 
 
 @dataclass(frozen=True)
@@ -91,25 +99,28 @@ class Model:
         slope vanishes in the free coordinate; there α is balanced first.
         """
         if self.free:
-            alpha = self._balanced(alpha)
+            alpha, balanced = self._balanced(alpha)
+            if not balanced:
+                return -np.inf, alpha
         slope = self.slope(w, alpha)
         bound = self.constant + float(alpha.sum()) - self.ball.dual_norm(-slope[: self.n_weights])
         if self.quadratic is not None:
             bound -= 0.5 * float(w @ self.quadratic @ w)
         return bound, alpha
 
-    def _balanced(self, alpha: Array) -> Array:
-        """α with the heavier class scaled down until ``Σ α_i y_i`` equals the free part of g."""
+    def _balanced(self, alpha: Array) -> tuple[Array, bool]:
+        """α with one class scaled down until ``Σ α_i y_i`` is the free part of g, if it can be."""
         labels = self.columns[-1, :]
         xp = namespace(alpha)
         normal = xp.where(labels > 0, alpha, 0.0 * alpha)
         heavy = [float(normal.sum()), float(alpha.sum()) - float(normal.sum())]
         excess = heavy[0] - heavy[1] - float(self.linear[-1])
-        factor = [1.0, 1.0]
         side = 0 if excess > 0 else 1
-        if heavy[side] > 0:
-            factor[side] = max(0.0, 1.0 - abs(excess) / heavy[side])
-        return xp.where(labels > 0, alpha * factor[0], alpha * factor[1])
+        if abs(excess) > heavy[side]:
+            return alpha, False
+        factor = [1.0, 1.0]
+        factor[side] = 1.0 - abs(excess) / heavy[side] if heavy[side] > 0 else 1.0
+        return xp.where(labels > 0, alpha * factor[0], alpha * factor[1]), True
 
     def subsample(self, m: int) -> Model:
         """About m rows, spread evenly over the model's, with costs that make up for the others."""

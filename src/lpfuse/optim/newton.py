@@ -127,6 +127,14 @@ class BallPairs:
         self.z = self.z + dual * step.dz
         self.w = self.w + primal * step.dw
         self.eta += dual * step.d_eta
+        self._follow_the_bend()
+
+    def _follow_the_bend(self) -> None:
+        """Return slacks to τ ∓ w where that changes them little: t^{1/p} is not the line it was."""
+        if self.lifted:
+            slacks = self.x[:2]
+            exact = self.signs * self.w + self.reach * self.x[2] ** self.exponent
+            self.x[:2] = np.where(np.abs(exact - slacks) < 0.5 * slacks, exact, slacks)
 
 
 class Breakdown(ArithmeticError):
@@ -149,9 +157,10 @@ class NewtonSystem:
 
     @staticmethod
     def _cholesky(matrix: Host, diagonal: Host) -> Host:
-        ridge = 1e-15 * float(diagonal.max())
+        # Relative to each entry: the diagonal spans twenty orders of magnitude near the optimum.
+        ridge = 1e-15
         for _ in range(5):
-            diagonal += ridge
+            diagonal *= 1.0 + ridge
             factor, failed = lapack.dpotrf(matrix, lower=1)
             if not failed and isfinite(factor[-1, -1]):
                 return factor

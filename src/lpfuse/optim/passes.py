@@ -8,7 +8,8 @@ blocks that live elsewhere.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +24,8 @@ from lpfuse._arrays import (
     take,
     to_host,
 )
-from lpfuse.optim.model import Model
+from lpfuse.optim.balls import LpBall
+from lpfuse.optim.model import Guess, Model
 from lpfuse.optim.problem import Problem
 
 
@@ -105,48 +107,47 @@ class Reader:
             free=int(problem.fit_intercept),
         )
 
-    def partition(self, v: Host, width: float) -> Partition:
-        """Fold every row farther than `width` from its kink at v = (w, b); keep the others."""
+    def partition(self, guesses: Sequence[Guess], balls: Sequence[LpBall]) -> list[Partition]:
+        """For each guess, fold the rows farther than its band from their kink; keep the others."""
         self.passes += 1.0
         problem = self.problem
         xp = namespace(problem.S)
-        side = xp.empty(problem.n, dtype=xp.int8)
+        sides = [xp.empty(problem.n, dtype=xp.int8) for _ in guesses]
 
-        def work(part: slice) -> tuple[float, Host, float, Rows]:
-            S, y, c = problem.rows(part)
-            r = problem.residuals(S, y, v)
-            sloping, flat = r > width, r < -width
-            if problem.costs is not None:
-                flat |= c == 0
-            side[part] = xp.astype(sloping, xp.int8) - xp.astype(flat, xp.int8)
-            kept = ~(sloping | flat)
-            held = xp.astype(sloping, xp.float64) * c
-            pull = held * y
-            linear = to_host(pull @ S)
-            if problem.fit_intercept:
-                linear = np.append(linear, float(pull.sum()))
-            rows = self._rows(part, S, y, c, nonzero(kept), side)
-            return float((c * problem.loss.value(r)).sum()), linear, float(held.sum()), rows
+        def work(part: slice) -> list[_Folded]:
+            block = problem.rows(part)
+            pairs = zip(guesses, sides, strict=True)
+            return [self._fold(part, *block, guess, side) for guess, side in pairs]
 
-        values, linears, constants, rows = zip(*map_row_blocks(work, problem.S), strict=True)
-        near = _join(list(rows))
-        model = Model(
-            columns=_contiguous(near.a.T),
-            costs=near.costs,
-            ball=problem.ball,
-            linear=-np.sum(linears, axis=0),
-            constant=math.fsum(constants),
-            free=int(problem.fit_intercept),
-        )
-        return Partition(math.fsum(values), model, side, near.index)
+        blocks = map_row_blocks(work, problem.S)
+        return [
+            _partition([parts[k] for parts in blocks], sides[k], balls[k], problem.fit_intercept)
+            for k in range(len(guesses))
+        ]
 
-    def verify(self, v: Host, side: Array) -> tuple[float, Rows]:
-        """The value at v, and the held rows that are on the other side of their kink there."""
+    def _fold(
+        self, part: slice, S: Array, y: Array | float, c: Array | float, guess: Guess, side: Array
+    ) -> _Folded:
+        problem, xp = self.problem, namespace(S)
+        r = problem.residuals(S, y, guess.w)
+        sloping, flat = r > guess.band, r < -guess.band
+        if problem.costs is not None:
+            flat |= c == 0
+        side[part] = xp.astype(sloping, xp.int8) - xp.astype(flat, xp.int8)
+        held = xp.astype(sloping, xp.float64) * c
+        pull = held * y
+        linear = to_host(pull @ S)
+        if problem.fit_intercept:
+            linear = np.append(linear, float(pull.sum()))
+        rows = self._rows(part, S, y, c, nonzero(~(sloping | flat)), side)
+        return _Folded(float((c * problem.loss.value(r)).sum()), linear, float(held.sum()), rows)
+
+    def verify(self, points: Sequence[Host], sides: Sequence[Array]) -> list[tuple[float, Rows]]:
+        """For each point, its value and the held rows on the other side of their kink there."""
         self.passes += 1.0
         problem = self.problem
 
-        def work(part: slice) -> tuple[float, Rows]:
-            S, y, c = problem.rows(part)
+        def look(part: slice, S: Array, y: Any, c: Any, v: Host, side: Array) -> tuple[float, Rows]:
             r = problem.residuals(S, y, v)
             crossed = r * side[part] < 0
             if problem.costs is not None:
@@ -154,8 +155,16 @@ class Reader:
             rows = self._rows(part, S, y, c, nonzero(crossed), side)
             return float((c * problem.loss.value(r)).sum()), rows
 
-        values, rows = zip(*map_row_blocks(work, problem.S), strict=True)
-        return math.fsum(values), _join(list(rows))
+        def work(part: slice) -> list[tuple[float, Rows]]:
+            block = problem.rows(part)
+            pairs = zip(points, sides, strict=True)
+            return [look(part, *block, v, side) for v, side in pairs]
+
+        verdicts = []
+        for blocks in zip(*map_row_blocks(work, problem.S), strict=True):
+            values, rows = zip(*blocks, strict=True)
+            verdicts.append((math.fsum(values), _join(list(rows))))
+        return verdicts
 
     def _rows(
         self, part: slice, S: Array, y: Array | float, c: Array | float, chosen: Array, side: Array
@@ -168,6 +177,28 @@ class Reader:
             else namespace(S).ones(a.shape[0], dtype=a.dtype)
         )
         return Rows(self._signed(a, labels), costs, take(side[part], chosen), chosen + part.start)
+
+
+class _Folded(NamedTuple):
+    """What a block adds to a partition."""
+
+    value: float
+    linear: Host
+    constant: float
+    rows: Rows
+
+
+def _partition(blocks: list[_Folded], side: Array, ball: LpBall, fit_intercept: bool) -> Partition:
+    near = _join([block.rows for block in blocks])
+    model = Model(
+        columns=_contiguous(near.a.T),
+        costs=near.costs,
+        ball=ball,
+        linear=-np.sum([block.linear for block in blocks], axis=0),
+        constant=math.fsum(block.constant for block in blocks),
+        free=int(fit_intercept),
+    )
+    return Partition(math.fsum(block.value for block in blocks), model, side, near.index)
 
 
 def _contiguous(x: Array) -> Array:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from lpfuse._arrays import Host, one_blas_thread
 from lpfuse.optim.interior_point import MAX_ITER
 from lpfuse.optim.least_squares import Moments
+from lpfuse.optim.passes import Reader
 from lpfuse.optim.problem import Certificate, Problem, Solution
-from lpfuse.optim.solve import _certified, solve_moments
+from lpfuse.optim.search import minimise_rows
+from lpfuse.optim.solvers import certified, flawless, solve_moments
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,23 @@ class LpPath:
 def solve_path(
     problem: Problem, ps: Sequence[float], *, tol: float = 1e-8, max_iter: int | None = None
 ) -> list[Solution]:
-    """Solve the problem for every p of a grid."""
+    """Solve the problem for every p of a grid; `passes` of each certificate counts shared passes.
+
+    Least squares reads the scores once. The hinge samples or copies them once, and partitions and
+    verifies for all p in the same passes.
+    """
     limit = max_iter or MAX_ITER
+    problems = [problem.with_ball(p) for p in ps]
     with one_blas_thread():
         if problem.loss.name == "least_squares":
             moments = Moments.of(problem)
-            return [solve_moments(problem.with_ball(p), moments, tol, limit) for p in ps]
-        return [_certified(problem.with_ball(p), tol, limit) for p in ps]
+            return [solve_moments(each, moments, tol, limit) for each in problems]
+        readers = [Reader(each) for each in problems]
+        found = [flawless(reader) for reader in readers]
+        shared = Reader(problem)
+        open_ = [k for k, done in enumerate(found) if done is None]
+        balls = [problems[k].ball for k in open_]
+        for k, optimum in zip(open_, minimise_rows(shared, balls, tol, limit), strict=True):
+            found[k] = optimum
+            readers[k].passes += shared.passes
+        return [certified(r, f, tol) for r, f in zip(readers, found, strict=True) if f is not None]

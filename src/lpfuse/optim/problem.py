@@ -173,7 +173,7 @@ class Problem:
         return 1.0 - y * fused
 
     def value(self, w: Host, intercept: float = 0.0) -> float:
-        """``f(w, b)``, in one pass over the scores."""
+        """``f(w, b)``, in one pass over the scores; b counts only when an intercept is fitted."""
         v = np.append(np.asarray(w, dtype=np.float64), intercept)
 
         def work(part: slice) -> float:
@@ -204,7 +204,7 @@ class Problem:
         return math.fsum(gains) - self.ball.dual_norm(np.sum(sums, axis=0))
 
     def dual_point(self, w: Host) -> Array:
-        """``α_i = loss′(r_i)`` at weights w, with the best intercept for them, in two passes."""
+        """``α_i = loss′(r_i)`` at weights w, with the least-squares intercept for them."""
         v = np.append(np.asarray(w, dtype=np.float64), 0.0)
 
         def residuals(part: slice) -> tuple[Array, float]:
@@ -223,6 +223,8 @@ class Problem:
         self, primal: float, dual: float, passes: float, tol: float, otherwise: str, **witness: Any
     ) -> Certificate:
         """The certificate of a solve; `otherwise` is its status if the gap exceeds tol."""
+        if dual < 0.0:  # α = 0 proves that no value is negative
+            dual, witness = 0.0, {"alpha": like(np.zeros(self.n), self.S)}
         gap = max(primal - dual, 0.0)  # the two sums round differently: a gap of −1e-17 is none
         relative = gap / max(primal, self.scale)
         status = "optimal" if relative <= tol else otherwise

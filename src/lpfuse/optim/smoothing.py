@@ -11,26 +11,17 @@ each one that changes side through its kink. What comes out is a good start, not
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from lpfuse._arrays import Array, Host, dot, kth_smallest, namespace, nonzero, take, to_host
 from lpfuse.optim.interior_point import WarmStart, inside
-from lpfuse.optim.model import Model
+from lpfuse.optim.model import Guess, Model
 from lpfuse.optim.newton import BallPairs, Breakdown, NewtonSystem, longest_step
 
 MAX_STEPS = 40
 SETTLED = 0.3  # how near to stationary, in units of what smoothing costs, the band may shrink
 SHRINK = 0.25  # by how much it shrinks
 REACH = 8.0  # rows farther than this many bands from the kink take no part until the end
-
-
-class Guess(NamedTuple):
-    """A point inside the ball, and how far margins may still move from there."""
-
-    w: Host
-    band: float
 
 
 def cold_guess(model: Model) -> Guess:

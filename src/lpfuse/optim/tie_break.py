@@ -14,48 +14,56 @@ from __future__ import annotations
 import numpy as np
 
 from lpfuse._arrays import Host, map_row_blocks, namespace, to_host
-from lpfuse.optim.interior_point import interior_point
+from lpfuse.optim.interior_point import BOLD, Optimum, interior_point
 from lpfuse.optim.model import Model
 from lpfuse.optim.passes import Reader
 from lpfuse.optim.problem import Problem
 
 ROUNDS = 30
 CLEAN = 1e-13  # a value below this share of Σ c is no error but rounding
+HAIR = 1e-9  # margins aim at 1 + this, so that rounding does not leave them short of 1
 
 
-def nearest_to_uniform(reader: Reader, inside: Host) -> Host:
-    """The point (w, b) above, found by adding violated rows until none is left.
+def nearest_to_uniform(reader: Reader, thorough: bool) -> Host | None:
+    """The point (w, b) above, found by adding violated rows until none is left; None if it fails.
 
     Parameters
     ----------
-    inside : array of shape (coordinates,)
-        Any point without an error: rounding is mended towards it, and it is the answer should the
-        search not end.
+    thorough : bool
+        False gives up early where the uniform weights violate more rows than there are weights to
+        mend them, or where a few rounds do not suffice: a cheap look before the real solve.
     """
     problem = reader.problem
     xp = namespace(problem.S)
     all_held = -xp.ones(problem.n, dtype=xp.int8)
     uniform = np.zeros(problem.size)
     uniform[: problem.R] = problem.ball.uniform(problem.R)
-    chosen, rows = uniform, np.empty((0, problem.size))
-    for _ in range(ROUNDS):
-        value, wrong = reader.verify(chosen, all_held)
+    chosen = uniform
+    rows = np.empty((0, problem.size))
+    for _ in range(ROUNDS if thorough else 4):
+        [(value, wrong)] = reader.verify([chosen], [all_held])
         if value <= CLEAN * problem.total_cost:
             return _with_middle_intercept(problem, chosen) if problem.fit_intercept else chosen
+        if not thorough and wrong.index.shape[0] > problem.R:
+            return None
         violated = to_host(wrong.a)
         worst = np.argsort(violated @ chosen, kind="stable")[: 100 + 5 * problem.size]
         rows = np.vstack([rows, violated[worst]])
-        chosen = _mended(rows, _nearest(problem, rows, uniform), inside)
-    return inside
+        nearest = _nearest(problem, rows, uniform, (1e2, 1e5, 1e8) if thorough else (1e2,))
+        if nearest is None:
+            break
+        chosen = nearest
+    return None
 
 
-def _nearest(problem: Problem, rows: Host, uniform: Host) -> Host:
+def _nearest(
+    problem: Problem, rows: Host, uniform: Host, penalties: tuple[float, ...]
+) -> Host | None:
     """The nearest point with margin 1 on a few rows, by an exact penalty that grows as needed."""
     quadratic = np.eye(problem.size)
     quadratic[problem.R :, problem.R :] = 0.0
-    columns = np.ascontiguousarray(rows.T)
-    nearest = uniform
-    for penalty in (1e2, 1e5, 1e8):
+    columns = np.ascontiguousarray(rows.T) / (1.0 + HAIR)
+    for penalty in penalties:
         model = Model(
             columns=columns,
             costs=np.full(len(rows), penalty),
@@ -65,19 +73,49 @@ def _nearest(problem: Problem, rows: Host, uniform: Host) -> Host:
             quadratic=quadratic,
             free=problem.size - problem.R,
         )
-        nearest = interior_point(model, 1e-14, 1.0).w
-        if float((rows @ nearest).min()) >= 1.0 - 1e-8:
+        nearest = None
+        if 2.0 <= problem.ball.p < np.inf and not problem.fit_intercept:
+            found = interior_point(model, 1e-8, 1.0, paces=(BOLD,))
+            nearest = _polished(model, uniform, found)
+        if nearest is None:
+            nearest = interior_point(model, 1e-11, 1.0).w
+        if float((rows @ nearest).min()) >= 1.0:
+            return nearest
+    return None
+
+
+@np.errstate(all="ignore")  # a wrong guess may run away: the checks at the end refuse it
+def _polished(model: Model, uniform: Host, found: Optimum) -> Host | None:
+    """Newton's method on the optimality conditions, with the binding rows taken as known.
+
+        w − u − Σ ν_i a_i + λ |w|^{p−1} sign(w) = 0,     a_iᵀw = 1,     ‖w‖_p^p = 1
+
+    Quadratic convergence from where the interior point left off, which runs out of digits when p
+    is large. The conditions are smooth for 2 ≤ p < ∞; None where the binding rows were mistaken.
+    """
+    p, w = model.ball.p, found.w
+    A = model.columns[:, found.alpha > 1e-5 * model.costs]
+    k, R = A.shape[1], w.size
+    on_sphere = model.ball.norm(w) > 1.0 - 1e-3
+    for _ in range(12):
+        size = np.abs(w)
+        pull = size ** (p - 1.0) * np.sign(w)
+        binding = np.column_stack([A, pull]) if on_sphere else A
+        m = binding.shape[1]
+        if m >= R or m == 0:
+            return None
+        multipliers = np.linalg.lstsq(binding, w - uniform, rcond=None)[0]
+        curve = 1.0 - (multipliers[k] * (p - 1.0) * size ** (p - 2.0) if on_sphere else 0.0)
+        gap = np.append(1.0 - A.T @ w, (1.0 - float((size**p).sum())) / p if on_sphere else [])
+        kkt = np.block([[np.diag(curve * np.ones(R)), -binding], [binding.T, np.zeros((m, m))]])
+        # Least squares, for rows that depend on each other make the system singular.
+        step = np.linalg.lstsq(kkt, np.append(uniform - w + binding @ multipliers, gap))[0]
+        w = w + step[:R]
+        if float(np.abs(step[:R]).max()) < 1e-14:
             break
-    return nearest
-
-
-def _mended(rows: Host, point: Host, inside: Host) -> Host:
-    """The point moved towards `inside` by the hair that rounding left a row short of its margin."""
-    short = 1.0 - rows @ point
-    room = np.maximum(rows @ inside - 1.0, 0.0)
-    needed = np.where(short > 0.0, short / np.maximum(short + room, 1e-300), 0.0)
-    share = float(needed.max())
-    return point + share * (inside - point) if share <= 1e-4 else point
+    signs = multipliers[:k].min(initial=0.0) >= 0.0 and (not on_sphere or multipliers[k] <= 0.0)
+    settled = float(np.abs(step[:R]).max()) < 1e-10 and model.ball.norm(w) <= 1.0 + 1e-12
+    return model.ball.scale_into(w) if signs and settled else None
 
 
 def _with_middle_intercept(problem: Problem, v: Host) -> Host:

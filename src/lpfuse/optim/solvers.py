@@ -10,7 +10,7 @@ from lpfuse.optim.interior_point import MAX_ITER, Optimum
 from lpfuse.optim.least_squares import Moments, minimise_quadratic
 from lpfuse.optim.passes import Reader
 from lpfuse.optim.problem import Problem, Solution
-from lpfuse.optim.screening import minimise_problem
+from lpfuse.optim.search import MANY, minimise_rows
 from lpfuse.optim.tie_break import nearest_to_uniform
 
 SOLVERS = ("auto", "interior-point", "frank-wolfe", "smoothed-frank-wolfe")
@@ -58,49 +58,56 @@ def _certified(problem: Problem, tol: float, max_iter: int) -> Solution:
     if problem.loss.name == "least_squares":
         return solve_moments(problem, Moments.of(problem), tol, max_iter)
     reader = Reader(problem)
-    found = uniform_if_flawless(reader) or minimise_problem(reader, tol, max_iter)
+    found = flawless(reader) or minimise_rows(reader, [problem.ball], tol, max_iter)[0]
     return certified(reader, found, tol)
 
 
-def uniform_if_flawless(reader: Reader) -> Optimum | None:
-    """The uniform weights with bound 0, where they make no error. A few rows are asked first."""
+def flawless(reader: Reader) -> Optimum | None:
+    """Weights without any error, nearest to uniform, where a quick look finds them."""
     problem = reader.problem
-    v = np.zeros(problem.size)
-    v[: problem.R] = problem.ball.uniform(problem.R)
-    S, y, c = problem.rows(slice(0, 100))
-    if bool((c * problem.residuals(S, y, v) > 0).any()):
+    if problem.n > MANY:  # a few rows are asked before a pass is spent
+        v = np.append(problem.ball.uniform(problem.R), np.zeros(problem.size - problem.R))
+        S, y, c = problem.rows(slice(0, 1000))
+        if bool((c * problem.residuals(S, y, v) > 0).any()):
+            return None
+    found = nearest_to_uniform(reader, thorough=False)
+    if found is None:
         return None
-    reader.passes += 1.0
-    if problem.value(v[: problem.R]) > 0.0:
-        return None
-    return Optimum(v, like(np.zeros(problem.n), problem.S), 0.0, 0.0, 0, v)
+    return Optimum(found, like(np.zeros(problem.n), problem.S), 0.0, 0.0, 0, found)
 
 
 def certified(reader: Reader, found: Optimum, tol: float) -> Solution:
     """The solution of a certified solve; ties at f* = 0 are broken here."""
     problem, v, primal = reader.problem, found.w, found.primal
-    if 0.0 < primal <= tol * problem.scale or (primal == 0.0 and found.n_iter > 0):
-        v = nearest_to_uniform(reader, v)
-        primal = problem.value(v[: problem.R], float(v[problem.R :].sum()))
-    alpha = _per_unit(problem, found.alpha)
-    proof = problem.certify(primal, found.dual, reader.passes, tol, "max_iter", alpha=alpha)
+    if found.n_iter > 0 and primal <= tol * problem.scale:
+        nearest = nearest_to_uniform(reader, thorough=True)
+        if nearest is not None:
+            v, primal = (
+                nearest,
+                problem.value(nearest[: problem.R], float(nearest[problem.R :].sum())),
+            )
+    witness = {"alpha": _per_unit(problem, found.alpha)}
+    proof = problem.certify(primal, found.dual, reader.passes, tol, "max_iter", **witness)
     return Solution(v[: problem.R], float(v[problem.R :].sum()), proof, found.n_iter)
 
 
 def _per_unit(problem: Problem, alpha: Array) -> Array:
     """Multipliers in [0, 1] from those in [0, c]."""
-    if problem.costs is None:
-        return alpha
     xp = namespace(alpha)
-    return alpha / xp.where(problem.costs > 0, problem.costs, 1.0 + 0.0 * problem.costs)
+    if problem.costs is not None:
+        alpha = alpha / xp.where(problem.costs > 0, problem.costs, 1.0 + 0.0 * problem.costs)
+    return xp.clip(alpha, 0.0, 1.0)  # the last step may overstep by a rounding error
 
 
 def solve_moments(problem: Problem, moments: Moments, tol: float, max_iter: int) -> Solution:
-    """Least squares from its moments: no further look at the scores."""
+    """Least squares from its moments; the scores are read again only where digits cancelled."""
     found = minimise_quadratic(moments, problem.ball, tol, problem.scale, max_iter)
+    intercept, primal, passes = moments.intercept(found.w), found.primal, 1.0
+    if moments.rounding(found.w) > 0.01 * tol * max(primal, problem.scale):
+        primal, passes = problem.value(found.w, intercept), 2.0
     witness = {"dual_weights": found.dual_weights}
-    proof = problem.certify(found.primal, found.dual, 1.0, tol, "max_iter", **witness)
-    return Solution(found.w, moments.intercept(found.w), proof, found.n_iter)
+    proof = problem.certify(primal, found.dual, passes, tol, "max_iter", **witness)
+    return Solution(found.w, intercept, proof, found.n_iter)
 
 
 def _frank_wolfe(problem: Problem, tol: float, max_iter: int, smoothing: float) -> Solution:

@@ -1,0 +1,1 @@
+"""Benchmarks of lpfuse: one rival a file, one judge, results stored before they are shown."""
