@@ -15,6 +15,7 @@ from lpfuse._validation import (
     check_p,
     check_sample_weight,
     check_scores,
+    remember_columns,
     warn_about_columns,
 )
 
@@ -60,18 +61,18 @@ def test_integers_become_float64():
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_the_estimator_remembers_names_and_refuses_others(frame):
     estimator = BaseEstimator()
-    check_scores(frame(dict(zip(NAMES, SCORES.T, strict=True))), estimator=estimator)
+    remember_columns(estimator, frame(dict(zip(NAMES, SCORES.T, strict=True))))
     assert list(estimator.feature_names_in_) == NAMES
     other = frame(dict(zip(["forest", "svm", "knn"], SCORES.T, strict=True)))
     with pytest.raises(ValueError, match="knn"):
-        check_scores(other, estimator=estimator, reset=False)
+        check_scores(other, estimator=estimator)
 
 
 def test_another_number_of_columns_is_refused_after_fit():
     estimator = BaseEstimator()
-    check_scores(SCORES, estimator=estimator)
+    remember_columns(estimator, SCORES)
     with pytest.raises(ValueError, match=r"2 features.*3 features"):
-        check_scores(SCORES[:, :2], estimator=estimator, reset=False)
+        check_scores(SCORES[:, :2], estimator=estimator)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -146,10 +147,10 @@ def test_array_api_scores_stay_in_their_library():
 
 def test_array_api_scores_are_counted_by_the_estimator():
     estimator = BaseEstimator()
-    check_scores(array_api_strict.asarray(SCORES), estimator=estimator)
+    remember_columns(estimator, array_api_strict.asarray(SCORES))
     assert estimator.n_features_in_ == 3
     with pytest.raises(ValueError, match="2 features"):
-        check_scores(array_api_strict.asarray(SCORES[:, :2]), estimator=estimator, reset=False)
+        check_scores(array_api_strict.asarray(SCORES[:, :2]), estimator=estimator)
 
 
 @pytest.mark.parametrize(

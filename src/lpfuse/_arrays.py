@@ -39,12 +39,11 @@ def namespace(x: Array) -> Any:
 
 def to_host(x: Array) -> Host:
     """A small array as float64 NumPy."""
-    if array_api_compat.is_torch_array(x):
-        x = x.detach().cpu().numpy()
-    elif array_api_compat.is_cupy_array(x):
-        x = x.get()
-    elif not is_numpy(x):
-        x = np.from_dlpack(x)
+    if not is_numpy(x):
+        if array_api_compat.is_torch_array(x):
+            x = x.detach().cpu().numpy()
+        else:
+            x = x.get() if array_api_compat.is_cupy_array(x) else np.from_dlpack(x)
     return np.asarray(x, dtype=np.float64)
 
 
@@ -137,6 +136,41 @@ def map_parallel(work: Callable[[X], T], items: Sequence[X]) -> list[T]:
 
 def dot(x: Array, z: Array) -> float:
     """``Σ x·z`` over all entries of two arrays of one shape."""
-    if is_numpy(x):
-        return float(np.vdot(x, z))
-    return float(namespace(x).sum(x * z))
+    return float(np.vdot(x, z)) if is_numpy(x) else float(namespace(x).sum(x * z))
+
+
+def total(x: Array) -> float:
+    """The sum of all entries; of a mask, the number of true ones."""
+    return float(x.sum()) if is_numpy(x) else float(namespace(x).sum(_numbers(x)))
+
+
+def largest(x: Array) -> float:
+    """The largest entry."""
+    return float(x.max()) if is_numpy(x) else float(namespace(x).max(x))
+
+
+def smallest(x: Array) -> float:
+    """The smallest entry."""
+    return float(x.min()) if is_numpy(x) else float(namespace(x).min(x))
+
+
+def _numbers(x: Array) -> Array:
+    xp = namespace(x)
+    return xp.astype(x, xp.int64) if x.dtype == xp.bool else x
+
+
+def put(x: Array, index: Array, values: Array | float) -> Array:
+    """A copy of x with the entries at integer positions replaced."""
+    if is_numpy(x) or array_api_compat.is_torch_array(x) or array_api_compat.is_cupy_array(x):
+        x = namespace(x).asarray(x, copy=True)
+        x[index] = values
+        return x
+    # The standard has no assignment at integer positions: libraries without it go through the host.
+    xp, host = namespace(x), np.array(np.from_dlpack(x))
+    host[np.from_dlpack(index)] = values if isinstance(values, float) else np.from_dlpack(values)
+    return xp.asarray(host, device=array_api_compat.device(x))
+
+
+def detached(x: Array) -> Array:
+    """The array without the record of operations that torch may keep for its gradients."""
+    return x.detach() if getattr(x, "requires_grad", False) else x

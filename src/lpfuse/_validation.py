@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, validate_data
 
-from lpfuse._arrays import Array, Host, is_numpy, namespace, to_host
+from lpfuse._arrays import Array, Host, detached, is_numpy, namespace, to_host
 
 PROBE_ROWS = 8  # rows compared before two whole columns are
 
 
-def check_scores(S: Any, *, estimator: Any = None, reset: bool = True) -> Array:
+def check_scores(S: Any, *, estimator: Any = None) -> Array:
     """The n×R scores, finite and floating, in the array library that they came in.
 
     Parameters
@@ -31,10 +31,7 @@ def check_scores(S: Any, *, estimator: Any = None, reset: bool = True) -> Array:
         polars become NumPy arrays; arrays of torch and other array-API libraries stay what they
         are. float64 and float32 are kept, other numbers become float64.
     estimator : estimator, optional
-        The scikit-learn estimator that records (`reset`) or compares the number and the names of
-        the columns.
-    reset : bool
-        True in ``fit``, False afterwards.
+        A fitted estimator whose columns, in number and names, `S` must have.
 
     Returns
     -------
@@ -48,22 +45,32 @@ def check_scores(S: Any, *, estimator: Any = None, reset: bool = True) -> Array:
            [3., 4.]])
     """
     names = _column_names(S, estimator)
-    if array_api_compat.is_array_api_obj(S) and not is_numpy(S):
-        scores = _check_array_api_scores(S)
-        if estimator is not None:
-            validate_data(estimator, S, reset=reset, skip_check_array=True)
-    else:
-        scores = _check_numpy_scores(S, names, estimator, reset)
+    foreign = array_api_compat.is_array_api_obj(S) and not is_numpy(S)
+    scores = _check_array_api_scores(S) if foreign else _check_numpy_scores(S, names)
+    if estimator is not None:
+        validate_data(estimator, S, reset=False, skip_check_array=True)
     _refuse_not_finite(scores, names)
     return scores
 
 
-def _check_numpy_scores(S: Any, names: Sequence[str] | None, estimator: Any, reset: bool) -> Array:
-    kept: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
+def remember_columns(estimator: Any, S: Any) -> None:
+    """Record the number and the names of the columns on an estimator.
+
+    The last act of a ``fit``: one that was refused must not leave a trace.
+    """
+    validate_data(estimator, S, skip_check_array=True)
+
+
+def column_names(S: Any) -> list[str] | None:
+    """The names of the columns of a data frame; None for what has no names."""
+    return _column_names(S, None)
+
+
+def _check_numpy_scores(S: Any, names: Sequence[str] | None) -> Array:
     try:
-        if estimator is None:
-            return check_array(S, input_name="S", **kept)
-        return validate_data(estimator, S, reset=reset, **kept)
+        return check_array(
+            S, input_name="S", dtype=[np.float64, np.float32], ensure_all_finite=False
+        )
     except (ValueError, TypeError) as error:
         columns = _columns_that_are_not_numbers(S)
         if not columns:
@@ -86,6 +93,7 @@ def _check_array_api_scores(S: Array) -> Array:
         )
     if 0 in S.shape:
         raise ValueError(f"Scores need at least one row and one column, got {tuple(S.shape)}.")
+    S = detached(S)
     return S if S.dtype in (xp.float64, xp.float32) else xp.astype(S, xp.float64)
 
 

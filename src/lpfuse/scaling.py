@@ -11,7 +11,14 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Array, Host, is_numpy, like, namespace, to_host
-from lpfuse._validation import check_labels, check_scores, no_spread, warn_about_columns
+from lpfuse._validation import (
+    check_labels,
+    check_scores,
+    column_names,
+    no_spread,
+    remember_columns,
+    warn_about_columns,
+)
 
 
 class TwoSidedMinMax(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -93,11 +100,12 @@ class TwoSidedMinMax(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             The fitted scaler.
         """
         self._check_parameters()
-        S = check_scores(S, estimator=self)
-        labels = check_labels(y, S.shape[0])
-        reference = S if labels is None else S[like(labels, S) > 0]
-        warn_about_columns(reference, getattr(self, "feature_names_in_", None))
+        scores = check_scores(S)
+        labels = check_labels(y, scores.shape[0])
+        reference = scores if labels is None else scores[like(labels, scores) > 0]
+        warn_about_columns(reference, column_names(S))
         self.lower_, self.upper_ = _thresholds(reference, float(self.rho))
+        remember_columns(self, S)
         return self
 
     def transform(self, S: Any) -> Array:
@@ -114,7 +122,7 @@ class TwoSidedMinMax(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             In the library and precision of `S`; order within a column is kept.
         """
         check_is_fitted(self)
-        S = check_scores(S, estimator=self, reset=False)
+        S = check_scores(S, estimator=self)
         xp = namespace(S)
         width = self.upper_ - self.lower_
         slope = np.divide(1.0, width, out=np.zeros_like(width), where=width > 0)

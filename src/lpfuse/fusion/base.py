@@ -103,5 +103,5 @@ class WeightedSum(Fusion):
 
     def _checked(self, S: Any) -> tuple[Array, Array]:
         check_is_fitted(self)
-        S = check_scores(S, estimator=self, reset=False)
+        S = check_scores(S, estimator=self)
         return S, namespace(S).astype(like(self.weights_, S), S.dtype, copy=False)

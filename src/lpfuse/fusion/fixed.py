@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from lpfuse._validation import check_labels, check_sample_weight, check_scores
+from lpfuse._validation import check_labels, check_sample_weight, check_scores, remember_columns
 from lpfuse.fusion.base import WeightedSum
 
 RULES = ("sum",)
@@ -72,9 +72,10 @@ class FixedRule(WeightedSum):
         """
         if self.rule not in RULES:
             raise ValueError(f"rule must be one of {', '.join(RULES)}; got {self.rule!r}.")
-        S = check_scores(S, estimator=self)
-        check_labels(y, S.shape[0])
-        check_sample_weight(sample_weight, S.shape[0])
-        self.weights_ = np.ones(S.shape[1])
+        scores = check_scores(S)
+        check_labels(y, scores.shape[0])
+        check_sample_weight(sample_weight, scores.shape[0])
+        self.weights_ = np.ones(scores.shape[1])
         self.offset_ = 0.0
+        remember_columns(self, S)
         return self

@@ -16,6 +16,8 @@ from lpfuse._validation import (
     check_p,
     check_sample_weight,
     check_scores,
+    column_names,
+    remember_columns,
     warn_about_columns,
 )
 from lpfuse.fusion.base import WeightedSum
@@ -148,6 +150,7 @@ class LpFusion(WeightedSum):
         """
         problem = self._problem(S, y, sample_weight, check_p(self.p))
         solution = solve(problem, solver=self.solver, tol=self.tol, max_iter=self.max_iter)
+        remember_columns(self, S)
         self.weights_ = solution.weights
         self.intercept_ = solution.intercept
         self.certificate_ = solution.certificate
@@ -159,11 +162,12 @@ class LpFusion(WeightedSum):
     def _problem(self, S: Any, y: Any, sample_weight: Any, p: float) -> Problem:
         """The checked problem: bad input stops here, before anything is changed."""
         self._check_parameters()
-        S = check_scores(S, estimator=self)
+        names = column_names(S)
+        S = check_scores(S)
         n = int(S.shape[0])
         labels = check_labels(y, n)
         weight = check_sample_weight(sample_weight, n)
-        warn_about_columns(S, getattr(self, "feature_names_in_", None))
+        warn_about_columns(S, names)
         if labels is not None and bool((labels > 0).all()):
             labels = None
         return Problem(
@@ -241,6 +245,8 @@ def lp_path(
            [0.88, 0.47, 0.1 ],
            [1.  , 1.  , 0.23]])
     """
+    for name in {"p", "solver"} & parameters.keys():
+        raise TypeError(f"lp_path takes no {name}: it solves for every p of ps, certified.")
     fusion = LpFusion(**parameters)
     grid = [check_p(p) for p in ps]
     if not grid:

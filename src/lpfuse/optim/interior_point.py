@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays import Array, Host, dot, like, namespace, to_host
+from lpfuse._arrays import Array, Host, dot, like, namespace, to_host, total
 from lpfuse.optim.model import Model
 from lpfuse.optim.newton import BallPairs, BallStep, Breakdown, NewtonSystem, longest_step
 
@@ -136,8 +136,8 @@ class _Run:
         residual = model.residuals(self.w)
         mu = 0.3
         if model.n_rows:
-            mu *= max(float(abs(residual).mean()), 1e-3 if start is None else 1e-12)
-            mu *= float(model.costs.mean())
+            mu *= max(total(abs(residual)) / model.n_rows, 1e-3 if start is None else 1e-12)
+            mu *= total(model.costs) / model.n_rows
         self.rows = _RowPairs(model, residual, mu)
         if start is None:
             steepest = float(np.abs(model.slope(self.w, self.alpha)).max())
@@ -164,7 +164,9 @@ class _Run:
         """Evaluate both bounds at this iterate and keep the better ones."""
         w, best = self.model.feasible(self.w), self.best
         primal = self.model.primal(w)
-        dual, alpha = self.model.dual(self.w, self.alpha)
+        costs = self.model.costs  # α may overstep them by a rounding error
+        alpha = namespace(costs).where(self.alpha < costs, self.alpha, costs)
+        dual, alpha = self.model.dual(self.w, alpha)
         if not primal < best.primal:
             w, primal = best.w, best.primal
         witness = self.w

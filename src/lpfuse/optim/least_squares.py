@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays import Host, map_row_blocks, to_host
+from lpfuse._arrays import Host, map_row_blocks, to_host, total
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.interior_point import BOLD, MAX_ITER, interior_point
 from lpfuse.optim.model import Model
@@ -42,7 +42,7 @@ class Moments:
                 to_host(weighted.T @ S),
                 to_host(labels @ S),
                 to_host(ones @ S),
-                float(labels.sum()),
+                total(labels),
             )
 
         parts = zip(*map_row_blocks(work, problem.S), strict=True)

@@ -13,7 +13,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays import Array, Host, dot, like, namespace, nonzero, positive_part, take, to_host
+from lpfuse._arrays import (
+    Array,
+    Host,
+    dot,
+    like,
+    namespace,
+    nonzero,
+    positive_part,
+    take,
+    to_host,
+    total,
+)
 from lpfuse.optim.balls import LpBall
 
 
@@ -103,7 +114,7 @@ class Model:
             if not balanced:
                 return -np.inf, alpha
         slope = self.slope(w, alpha)
-        bound = self.constant + float(alpha.sum()) - self.ball.dual_norm(-slope[: self.n_weights])
+        bound = self.constant + total(alpha) - self.ball.dual_norm(-slope[: self.n_weights])
         if self.quadratic is not None:
             bound -= 0.5 * float(w @ self.quadratic @ w)
         return bound, alpha
@@ -113,7 +124,7 @@ class Model:
         labels = self.columns[-1, :]
         xp = namespace(alpha)
         normal = xp.where(labels > 0, alpha, 0.0 * alpha)
-        heavy = [float(normal.sum()), float(alpha.sum()) - float(normal.sum())]
+        heavy = [total(normal), total(alpha) - total(normal)]
         excess = heavy[0] - heavy[1] - float(self.linear[-1])
         side = 0 if excess > 0 else 1
         if abs(excess) > heavy[side]:
@@ -143,6 +154,6 @@ class Model:
             columns=take(self.columns, kept, axis=1),
             costs=take(self.costs, kept),
             linear=self.linear - to_host(self.columns @ held),
-            constant=self.constant + float(held.sum()),
+            constant=self.constant + total(held),
         )
         return reduced, kept

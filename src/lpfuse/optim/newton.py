@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
-from lpfuse._arrays import Array, Host
+from lpfuse._arrays import Array, Host, smallest
 from lpfuse.optim.balls import LpBall
 
 
 def longest_step(x: Array, dx: Array) -> float:
     """The largest step with ``x + step·dx ≥ 0`` for positive x; no limit is 1e30."""
-    worst = float((dx / x).min()) if x.shape[-1] else 0.0
+    worst = smallest(dx / x) if x.shape[-1] else 0.0
     return -1.0 / worst if worst < 0.0 else 1e30
 
 

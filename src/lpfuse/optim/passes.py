@@ -21,8 +21,10 @@ from lpfuse._arrays import (
     map_row_blocks,
     namespace,
     nonzero,
+    put,
     take,
     to_host,
+    total,
 )
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.model import Guess, Model
@@ -138,9 +140,9 @@ class Reader:
         pull = held * y
         linear = to_host(pull @ S)
         if problem.fit_intercept:
-            linear = np.append(linear, float(pull.sum()))
+            linear = np.append(linear, total(pull))
         rows = self._rows(part, S, y, c, nonzero(~(sloping | flat)), side)
-        return _Folded(float((c * problem.loss.value(r)).sum()), linear, float(held.sum()), rows)
+        return _Folded(total(c * problem.loss.value(r)), linear, total(held), rows)
 
     def verify(self, points: Sequence[Host], sides: Sequence[Array]) -> list[tuple[float, Rows]]:
         """For each point, its value and the held rows on the other side of their kink there."""
@@ -149,11 +151,11 @@ class Reader:
 
         def look(part: slice, S: Array, y: Any, c: Any, v: Host, side: Array) -> tuple[float, Rows]:
             r = problem.residuals(S, y, v)
-            crossed = r * side[part] < 0
+            crossed = r * as_float64(side[part]) < 0
             if problem.costs is not None:
                 crossed &= c > 0
             rows = self._rows(part, S, y, c, nonzero(crossed), side)
-            return float((c * problem.loss.value(r)).sum()), rows
+            return total(c * problem.loss.value(r)), rows
 
         def work(part: slice) -> list[tuple[float, Rows]]:
             block = problem.rows(part)
@@ -220,9 +222,8 @@ def admit(partition: Partition, rows: Rows) -> Partition:
         costs=concatenate([model.costs, rows.costs]),
         ball=model.ball,
         linear=model.linear + to_host(sloping @ rows.a),
-        constant=model.constant - float(sloping.sum()),
+        constant=model.constant - total(sloping),
         free=model.free,
     )
-    side = xp.asarray(partition.side, copy=True)
-    side[rows.index] = 0
+    side = put(partition.side, rows.index, 0.0)
     return Partition(partition.value, grown, side, concatenate([partition.index, rows.index]))

@@ -18,9 +18,11 @@ from lpfuse._arrays import (
     Host,
     as_float64,
     concatenate,
+    detached,
     like,
     map_row_blocks,
     to_host,
+    total,
 )
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.losses import LOSSES, Loss
@@ -121,7 +123,7 @@ class Problem:
         nonnegative: bool = False,
         fit_intercept: bool = False,
     ) -> None:
-        self.S = S
+        self.S = S = detached(S)
         self.y = None if y is None else like(y, S)
         self.costs = None if costs is None else like(costs, S)
         self.ball = LpBall(float(p), nonnegative)
@@ -146,7 +148,7 @@ class Problem:
     @cached_property
     def total_cost(self) -> float:
         """``Σ c``."""
-        return float(self.n) if self.costs is None else float(self.costs.sum())
+        return float(self.n) if self.costs is None else total(self.costs)
 
     @property
     def scale(self) -> float:
@@ -178,7 +180,7 @@ class Problem:
 
         def work(part: slice) -> float:
             S, y, c = self.rows(part)
-            return float((c * self.loss.value(self.residuals(S, y, v))).sum())
+            return total(c * self.loss.value(self.residuals(S, y, v)))
 
         return math.fsum(map_row_blocks(work, self.S))
 
@@ -193,9 +195,9 @@ class Problem:
             S, y, c = self.rows(part)
             a = c * alpha[part]
             return (
-                float((c * self.loss.gain(alpha[part])).sum()),
+                total(c * self.loss.gain(alpha[part])),
                 to_host((a * y) @ S),
-                float((a * y).sum()),
+                total(a * y),
             )
 
         gains, sums, balances = zip(*map_row_blocks(work, self.S), strict=True)
@@ -210,7 +212,7 @@ class Problem:
         def residuals(part: slice) -> tuple[Array, float]:
             S, y, c = self.rows(part)
             r = self.residuals(S, y, v)
-            return r, float((c * y * r).sum())
+            return r, total(c * y * r)
 
         parts, balances = zip(*map_row_blocks(residuals, self.S), strict=True)
         r = concatenate(list(parts))

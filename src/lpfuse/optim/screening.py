@@ -8,7 +8,7 @@ the model and it is solved again.
 
 from __future__ import annotations
 
-from lpfuse._arrays import dot, kth_smallest, namespace, positive_part
+from lpfuse._arrays import dot, kth_smallest, namespace, positive_part, put, total
 from lpfuse.optim.interior_point import BOLD, MAX_ITER, Optimum, better, interior_point
 from lpfuse.optim.model import Guess, Model
 from lpfuse.optim.smoothing import approach, cold_guess
@@ -72,12 +72,11 @@ def _screened(model: Model, guess: Guess, tol: float, scale: float, max_iter: in
             found = interior_point(reduced, 0.3 * tol, scale, max_iter)
             steps += found.n_iter
         r = model.residuals(found.w)
-        alpha = xp.where(side > 0, model.costs, 0.0 * model.costs)
-        alpha[kept] = found.alpha
+        alpha = put(xp.where(side > 0, model.costs, 0.0 * model.costs), kept, found.alpha)
         primal = model.smooth_value(found.w) + dot(model.costs, positive_part(r))
         best = better(best, Optimum(found.w, alpha, primal, found.dual, steps, found.w))
         crossed = r * side < 0
-        n_crossed = int(crossed.sum())
+        n_crossed = total(crossed)
         if best.within(tol, scale) or n_crossed == 0 or n_crossed > 2 * reduced.n_rows:
             break
         side = xp.where(crossed, 0.0 * side, side)

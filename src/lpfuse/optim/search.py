@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from lpfuse._arrays import Array, Host, kth_smallest, map_parallel, namespace
+from lpfuse._arrays import Array, Host, kth_smallest, map_parallel, namespace, put, total
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.interior_point import Optimum, better
 from lpfuse.optim.model import Guess, Model
@@ -129,7 +129,7 @@ def _sample_guess(sample: Model, n: int) -> Guess:
     off = abs(sample.margins(w - first.w)) * (few(size) / sample.n_rows) ** 0.5
     r = abs(sample.residuals(w))
     at_risk = r * namespace(r).astype(r <= RISK * off, r.dtype)
-    spare = int(0.01 * float((at_risk > 0).sum()))
+    spare = int(0.01 * total(at_risk > 0))
     band = kth_smallest(at_risk, sample.n_rows - 1 - spare)
     return Guess(w, max(min(band, _band_of(r, n, MOST)), kth_smallest(r, 4 * size)))
 
@@ -145,5 +145,4 @@ def _spread(problem: Problem, held: Held) -> Array:
     xp = namespace(problem.S)
     costs = xp.ones(problem.n, dtype=xp.float64) if problem.costs is None else problem.costs
     alpha = 0.0 * costs if held.side is None else xp.where(held.side > 0, costs, 0.0 * costs)
-    alpha[held.index] = held.alpha
-    return alpha
+    return put(alpha, held.index, held.alpha)

@@ -13,7 +13,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from lpfuse._arrays import Array, Host, dot, kth_smallest, namespace, nonzero, take, to_host
+from lpfuse._arrays import (
+    Array,
+    Host,
+    dot,
+    kth_smallest,
+    largest,
+    namespace,
+    nonzero,
+    take,
+    to_host,
+    total,
+)
 from lpfuse.optim.interior_point import WarmStart, inside
 from lpfuse.optim.model import Guess, Model
 from lpfuse.optim.newton import BallPairs, Breakdown, NewtonSystem, longest_step
@@ -41,7 +52,7 @@ def approach(model: Model, guess: Guess, enough: int) -> WarmStart:
     looseness = min(0.1, 3.0 * band)  # a narrow band comes with a good place in the ball
     product = looseness * steepest / R
     pairs = BallPairs(model.ball, w[:R], product, evenness=looseness)
-    cost = float(model.costs.mean())
+    cost = total(model.costs) / max(model.n_rows, 1)
     for _ in range(MAX_STEPS):
         slope[:R] += pairs.force
         curvature = _curvature(model, r, band)
@@ -61,7 +72,7 @@ def approach(model: Model, guess: Guess, enough: int) -> WarmStart:
         w = w + primal * dw
         r = r - primal * slide
         slope = model.slope(w, _slopes(model, r, band))
-        rows_inside = int((abs(r) < band).sum())
+        rows_inside = int(total(abs(r) < band))
         blur = band * cost * max(rows_inside, R)  # value lost to the smoothing
         slack = 3.0 * R * product  # and to the barrier of the ball
         if primal > 0.5 and _stationarity(slope, pairs) < SETTLED * (blur + slack):
@@ -71,7 +82,7 @@ def approach(model: Model, guess: Guess, enough: int) -> WarmStart:
             if rows_inside > enough:
                 band *= shrink
             product *= min(shrink, 0.5) ** 2
-            if slack <= blur and primal * float(abs(slide).max()) < REACH * band:
+            if slack <= blur and primal * largest(abs(slide)) < REACH * band:
                 model, r = _without_far_rows(model, r, REACH * band)
             slope = model.slope(w, _slopes(model, r, band))
     return WarmStart(w, pairs)
@@ -97,7 +108,7 @@ def _without_far_rows(model: Model, r: Array, far: float) -> tuple[Model, Array]
     """The model less its far rows, when that spares at least half of them."""
     xp = namespace(r)
     beyond = abs(r) > far
-    if 2 * int(beyond.sum()) < model.n_rows:
+    if 2 * total(beyond) < model.n_rows:
         return model, r
     model, kept = model.fold(xp.sign(r) * xp.astype(beyond, r.dtype))
     return model, take(r, kept)
@@ -121,5 +132,5 @@ def _curvature(model: Model, r: Array, band: float) -> Host:
     weight = take(model.costs, rows) * (0.5 * stride / band)
     matrix = to_host((columns * weight) @ columns.T)
     if model.free:  # an intercept with no row in the band has nothing else to hold it
-        matrix[-1, -1] += 1e-6 * float(model.costs.sum()) / band
+        matrix[-1, -1] += 1e-6 * total(model.costs) / band
     return matrix if model.quadratic is None else matrix + model.quadratic

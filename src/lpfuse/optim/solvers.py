@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lpfuse._arrays import Array, like, namespace, one_blas_thread
+from lpfuse._arrays import Array, like, namespace, one_blas_thread, total
 from lpfuse.optim import frank_wolfe as fw
 from lpfuse.optim.interior_point import MAX_ITER, Optimum
 from lpfuse.optim.least_squares import Moments, minimise_quadratic
@@ -68,7 +68,7 @@ def flawless(reader: Reader) -> Optimum | None:
     if problem.n > MANY:  # a few rows are asked before a pass is spent
         v = np.append(problem.ball.uniform(problem.R), np.zeros(problem.size - problem.R))
         S, y, c = problem.rows(slice(0, 1000))
-        if bool((c * problem.residuals(S, y, v) > 0).any()):
+        if total(c * problem.residuals(S, y, v) > 0):
             return None
     found = nearest_to_uniform(reader, thorough=False)
     if found is None:
@@ -88,7 +88,7 @@ def certified(reader: Reader, found: Optimum, tol: float) -> Solution:
             )
     witness = {"alpha": _per_unit(problem, found.alpha)}
     proof = problem.certify(primal, found.dual, reader.passes, tol, "max_iter", **witness)
-    return Solution(v[: problem.R], float(v[problem.R :].sum()), proof, found.n_iter)
+    return Solution(v[: problem.R], float(v[problem.R :].sum()), proof, max(found.n_iter, 1))
 
 
 def _per_unit(problem: Problem, alpha: Array) -> Array:

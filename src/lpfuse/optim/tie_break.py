@@ -30,8 +30,8 @@ def nearest_to_uniform(reader: Reader, thorough: bool) -> Host | None:
     Parameters
     ----------
     thorough : bool
-        False gives up early where the uniform weights violate more rows than there are weights to
-        mend them, or where a few rounds do not suffice: a cheap look before the real solve.
+        False gives up early, where the uniform weights violate many rows for the number of weights
+        that could mend them or a few rounds do not suffice: a cheap look before the real solve.
     """
     problem = reader.problem
     xp = namespace(problem.S)
@@ -44,7 +44,7 @@ def nearest_to_uniform(reader: Reader, thorough: bool) -> Host | None:
         [(value, wrong)] = reader.verify([chosen], [all_held])
         if value <= CLEAN * problem.total_cost:
             return _with_middle_intercept(problem, chosen) if problem.fit_intercept else chosen
-        if not thorough and wrong.index.shape[0] > problem.R:
+        if not thorough and 4 * wrong.index.shape[0] > problem.R:
             return None
         violated = to_host(wrong.a)
         worst = np.argsort(violated @ chosen, kind="stable")[: 100 + 5 * problem.size]
@@ -102,14 +102,16 @@ def _polished(model: Model, uniform: Host, found: Optimum) -> Host | None:
         pull = size ** (p - 1.0) * np.sign(w)
         binding = np.column_stack([A, pull]) if on_sphere else A
         m = binding.shape[1]
-        if m >= R or m == 0:
+        if m >= R or m == 0 or not np.isfinite(binding).all():
             return None
         multipliers = np.linalg.lstsq(binding, w - uniform, rcond=None)[0]
         curve = 1.0 - (multipliers[k] * (p - 1.0) * size ** (p - 2.0) if on_sphere else 0.0)
         gap = np.append(1.0 - A.T @ w, (1.0 - float((size**p).sum())) / p if on_sphere else [])
         kkt = np.block([[np.diag(curve * np.ones(R)), -binding], [binding.T, np.zeros((m, m))]])
-        # Least squares, for rows that depend on each other make the system singular.
-        step = np.linalg.lstsq(kkt, np.append(uniform - w + binding @ multipliers, gap))[0]
+        try:
+            step = np.linalg.solve(kkt, np.append(uniform - w + binding @ multipliers, gap))
+        except np.linalg.LinAlgError:  # rows that depend on each other
+            return None
         w = w + step[:R]
         if float(np.abs(step[:R]).max()) < 1e-14:
             break
@@ -125,7 +127,7 @@ def _with_middle_intercept(problem: Problem, v: Host) -> Host:
         S, y, c = problem.rows(part)
         fused = 1.0 - problem.residuals(S, 1.0, np.append(v[:-1], 0.0))
         xp = namespace(S)
-        y = xp.sign(c * y) + 0.0 * fused  # a row without cost has no say
+        y = xp.sign(c * y + 0.0 * fused)  # a row without cost has no say
         return (
             float(xp.min(xp.where(y > 0, fused, fused + np.inf))),
             float(xp.max(xp.where(y < 0, fused, fused - np.inf))),
