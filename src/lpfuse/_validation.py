@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, validate_data
 
-from lpfuse._arrays import Array, Host, detached, is_numpy, namespace, to_host
+from lpfuse._arrays import Array, Host, detached, is_numpy, largest, namespace, smallest, to_host
 
 PROBE_ROWS = 8  # rows compared before two whole columns are
 
@@ -229,8 +229,7 @@ def warn_about_columns(S: Array, names: Sequence[str] | None = None) -> None:
     names : sequence of str, optional
         Names of the columns; their positions are told otherwise.
     """
-    xp = namespace(S)
-    flat = no_spread(to_host(xp.min(S, axis=0)), to_host(xp.max(S, axis=0)))
+    flat = _flat_columns(S)
     if flat.any():
         warnings.warn(
             f"Scores have no spread in {_listed(_labels(np.flatnonzero(flat), names))}: a "
@@ -259,12 +258,26 @@ def no_spread(low: Host, high: Host) -> NDArray[np.bool_]:
     return result
 
 
+def _flat_columns(S: Array) -> NDArray[np.bool_]:
+    """Which columns have no spread; whole columns are read only where a few rows show none."""
+    probe = _probe(S)
+    flat = no_spread(probe.min(axis=0), probe.max(axis=0))
+    for column in np.flatnonzero(flat):
+        scores = S[:, int(column)]
+        flat[column] = no_spread(np.array(smallest(scores)), np.array(largest(scores)))
+    return flat
+
+
+def _probe(S: Array) -> Host:
+    """A few rows, spread evenly over all."""
+    rows = sorted({round(row) for row in np.linspace(0, S.shape[0] - 1, PROBE_ROWS)})
+    return np.stack([to_host(S[row, :]) for row in rows])
+
+
 def _equal_columns(S: Array, columns: Iterable[int]) -> list[tuple[int, int]]:
     """Pairs (original, copy) of equal columns; whole columns are read only if a few rows agree."""
     xp = namespace(S)
-    n = S.shape[0]
-    rows = sorted({round(row) for row in np.linspace(0, n - 1, PROBE_ROWS)})
-    probe = np.stack([to_host(S[row, :]) for row in rows])
+    probe = _probe(S)
     originals: dict[tuple[float, ...], list[int]] = {}
     pairs = []
     for column in columns:

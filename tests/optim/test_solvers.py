@@ -1,9 +1,11 @@
+import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import lpfuse._arrays
 from lpfuse.optim import Problem, search, solve
@@ -279,6 +281,54 @@ def test_the_number_of_threads_does_not_change_a_bit(low_thresholds, monkeypatch
         monkeypatch.setattr(lpfuse._arrays, "PARALLEL_BYTES", 0)
         monkeypatch.setattr(lpfuse._arrays, "_pool", lambda: pool)
         assert_identical(solve(problem), alone)
+
+
+# -------------------------------------------------------------------------------- many at a time
+
+
+@pytest.fixture
+def threads_for_small_problems(low_thresholds, monkeypatch):
+    monkeypatch.setattr(lpfuse._arrays, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(lpfuse._arrays, "PARALLEL_BYTES", 0)
+
+
+@pytest.mark.usefixtures("threads_for_small_problems")
+def test_problems_can_be_solved_in_several_threads_at_once():
+    problems = [random_problem(seed, n=1000, costs=True) for seed in range(6)]
+    with ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(solve, problems))
+    for problem, solution in zip(problems, together, strict=True):
+        assert_identical(solution, solve(problem))
+
+
+def test_overlapping_solves_leave_the_threads_of_blas_as_they_were():
+    def blas_threads():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    with threadpool_limits(3, user_api="blas"):
+        before = blas_threads()
+        first, second = lpfuse._arrays.one_blas_thread(), lpfuse._arrays.one_blas_thread()
+        first.__enter__()
+        second.__enter__()
+        assert set(blas_threads()) == {1}
+        first.__exit__(None, None, None)
+        second.__exit__(None, None, None)
+        assert blas_threads() == before
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # of forking with threads
+@pytest.mark.usefixtures("threads_for_small_problems")
+def test_a_forked_process_can_solve_too():
+    """The threads of the parent do not exist in the child: waiting for them would never end."""
+    problem = random_problem(n=1000)
+    solve(problem)
+    child = multiprocessing.get_context("fork").Process(target=solve, args=(problem,))
+    child.start()
+    child.join(timeout=10)
+    ended = not child.is_alive()
+    child.kill()
+    assert ended
+    assert child.exitcode == 0
 
 
 # -------------------------------------------------------------------------------------- agreement

@@ -23,6 +23,11 @@ def few(size: int) -> int:
     return 1000 + 20 * size
 
 
+def pilot_rows(size: int) -> int:
+    """Rows that give a first guess."""
+    return 200 + 8 * size
+
+
 def enough(size: int) -> int:
     """Rows in the band at which the smoothed Newton method has done its part."""
     return 3 * size + 10
@@ -30,7 +35,7 @@ def enough(size: int) -> int:
 
 def _kept(size: int) -> int:
     """Rows kept around the kink for the interior point."""
-    return 12 * size + 200
+    return 6 * size + 100
 
 
 def minimise(
@@ -85,7 +90,7 @@ def _screened(model: Model, guess: Guess, tol: float, scale: float, max_iter: in
 
 def pilot(model: Model) -> Guess:
     """A guess from a few of the model's rows."""
-    sample = model.subsample(few(model.size))
+    sample = model.subsample(pilot_rows(model.size))
     w = model.feasible(approach(sample, cold_guess(sample), enough(model.size)).w)
     # The sampling error of R numbers learnt from m rows: margins this close may change side.
     share = min(0.9, 2.0 * (model.size / sample.n_rows) ** 0.5)

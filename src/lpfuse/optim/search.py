@@ -17,7 +17,7 @@ from lpfuse.optim.interior_point import Optimum, better
 from lpfuse.optim.model import Guess, Model
 from lpfuse.optim.passes import Partition, Reader, Rows, admit
 from lpfuse.optim.problem import Problem
-from lpfuse.optim.screening import enough, few, minimise, pilot
+from lpfuse.optim.screening import enough, minimise, pilot, pilot_rows
 from lpfuse.optim.smoothing import approach
 
 MANY = 32768  # up to this many rows are copied as a whole
@@ -126,7 +126,7 @@ def _sample_guess(sample: Model, n: int) -> Guess:
     w = sample.feasible(approach(sample, first, enough(size)).w)
     # The pilot saw a part of the sample: how far its margins were off says how far the sample's
     # will be, and a row is at risk of changing side where that is more than its own margin.
-    off = abs(sample.margins(w - first.w)) * (few(size) / sample.n_rows) ** 0.5
+    off = abs(sample.margins(w - first.w)) * (pilot_rows(size) / sample.n_rows) ** 0.5
     r = abs(sample.residuals(w))
     at_risk = r * namespace(r).astype(r <= RISK * off, r.dtype)
     spare = int(0.01 * total(at_risk > 0))
