@@ -26,7 +26,8 @@ from lpfuse import FixedRule, LpFusion, TwoSidedMinMax
 SPLITS = 5
 KNOWN_ANOMALIES = 20
 PS = [1.0, 4 / 3, 2.0, 8.0, float("inf")]
-SHOWN_P = 2.0  # the p that is judged and certified at the end: LpFusion's default
+SHOWN_P = 4 / 3  # the p that is judged and certified at the end: LpFusion's default
+BLIND = 2  # detectors added in the second part that see nothing but noise
 SIGNS = {"w >= 0": True, "free": False}  # may a weight be negative, a detector be turned around?
 
 
@@ -66,8 +67,15 @@ def score_tables(seed):
 
 
 def run_split(seed):
-    """Test AUC of every detector and every fusion, and the fitted fusions, of one split."""
-    normals, known, test_normals, test_anomalies = score_tables(seed)
+    """Both parts of the demo for one random split: the five alone, and with blind ones added."""
+    tables = score_tables(seed)
+    noise = np.random.default_rng(seed)
+    with_blind = [np.hstack([t, noise.normal(size=(len(t), BLIND))]) for t in tables]
+    return fuse_and_judge(*tables), fuse_and_judge(*with_blind)
+
+
+def fuse_and_judge(normals, known, test_normals, test_anomalies):
+    """Test AUC of every detector and every fusion, and the fitted fusions."""
     scaler = TwoSidedMinMax(clip="soft").fit(normals)
     normals, known = scaler.transform(normals), scaler.transform(known)
     test = scaler.transform(np.vstack([test_normals, test_anomalies]))
@@ -82,7 +90,7 @@ def run_split(seed):
         fusions["pure", sign, p] = clone(fusion).fit(normals)
         fusions["labelled", sign, p] = clone(fusion).fit(both, y)
 
-    aucs = {name: roc_auc_score(is_normal, test[:, j]) for j, name in enumerate(detectors(seed))}
+    aucs = {name: roc_auc_score(is_normal, test[:, j]) for j, name in enumerate(detectors(0))}
     for name, fusion in fusions.items():
         aucs[name] = roc_auc_score(is_normal, fusion.score_samples(test))
     return aucs, fusions
@@ -120,7 +128,7 @@ def show_weights(fusions, kind, title):
 
 def show_certificate(certificate):
     """Print the proof that comes with the weights."""
-    print(f"\nCertificate (first split, with known anomalies, w >= 0, p = {SHOWN_P:g})")
+    print(f"\nCertificate (first split, with known anomalies, w >= 0, p = {SHOWN_P:.4g})")
     print(f"  loss of these weights          {certificate.primal:.10f}   (primal)")
     print(f"  no weights can go below        {certificate.dual:.10f}   (dual bound)")
     print(f"  relative gap                   {certificate.relative_gap:.1e}")
@@ -132,7 +140,7 @@ def show_verdict(aucs):
     best = max(detectors(seed=0), key=lambda name: np.mean(aucs[name]))
     print("\nWhat to make of it")
     print(f"  Best single detector, known only afterwards: {best}, {np.mean(aucs[best]):.1f}.")
-    print(f"  LpFusion at p = {SHOWN_P:g} minus the plain sum, in points of AUC:")
+    print(f"  LpFusion at p = {SHOWN_P:.4g} minus the plain sum, in points of AUC:")
     titles = {"pure": "normals only", "labelled": "with known anomalies"}
     for kind, sign in product(titles, SIGNS):
         gain = np.subtract(aucs[kind, sign, SHOWN_P], aucs["sum"])
@@ -144,17 +152,42 @@ def show_verdict(aucs):
     print("  good, which leaves weights little to gain over a plain sum.")
 
 
+def show_blind(aucs, fusions):
+    """Print what happens when the detectors are not equally good."""
+    names = {
+        "plain sum": "sum",
+        "LpFusion, normals only": ("pure", "w >= 0", SHOWN_P),
+        f"LpFusion, {KNOWN_ANOMALIES} known anomalies": ("labelled", "w >= 0", SHOWN_P),
+    }
+    print(f"\nNow add {BLIND} detectors that are blind: their scores are noise (p = {SHOWN_P:.4g})")
+    print(f"  {'':34}AUC           weights of the {BLIND} blind ones (first split)")
+    for title, name in names.items():
+        weights = "  ".join(f"{w:5.2f}" for w in fusions[name].weights_[-BLIND:])
+        print(f"  {title:30}{np.mean(aucs[name]):5.1f} ± {np.std(aucs[name]):.1f}     {weights}")
+    print(
+        "  A sum listens to everyone. Weights learnt with a few known anomalies find out whom not"
+    )
+    print("  to trust; weights learnt from normal rows alone cannot, for noise looks normal too.")
+
+
 def main():
     """Run the splits and print what came out."""
     print("lpfuse demo: breast-cancer data, benign = normal, malignant = anomaly\n")
     with threadpool_limits(1):  # so little data that threads only wait for each other
-        aucs, fusions = zip(*map(run_split, range(SPLITS)), strict=True)
-    aucs = {name: [100 * split[name] for split in aucs] for name in aucs[0]}
+        five, with_blind = zip(*map(run_split, range(SPLITS)), strict=True)
+    aucs, fusions = gather(five)
     show_aucs(aucs)
-    show_weights(fusions[0], "pure", "from normals only")
-    show_weights(fusions[0], "labelled", f"with {KNOWN_ANOMALIES} known anomalies")
-    show_certificate(fusions[0]["labelled", "w >= 0", SHOWN_P].certificate_)
+    show_weights(fusions, "pure", "from normals only")
+    show_weights(fusions, "labelled", f"with {KNOWN_ANOMALIES} known anomalies")
+    show_certificate(fusions["labelled", "w >= 0", SHOWN_P].certificate_)
     show_verdict(aucs)
+    show_blind(*gather(with_blind))
+
+
+def gather(splits):
+    """AUCs in percent, a list over the splits for each name, and the fusions of the first split."""
+    aucs, fusions = zip(*splits, strict=True)
+    return {name: [100 * split[name] for split in aucs] for name in aucs[0]}, fusions[0]
 
 
 if __name__ == "__main__":

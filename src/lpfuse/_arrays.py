@@ -7,10 +7,10 @@ Arrays with one entry a learner (R of them, or R×R) are small and always NumPy 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cache
+from threading import Lock
 from typing import Any, TypeVar
 
 import array_api_compat
@@ -96,11 +96,31 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Hold BLAS to one thread: our products are small or memory-bound, and blocks run in ours."""
-    with _blas().limit(limits=1, user_api="blas"):
-        yield
+class _OneBlasThread:
+    """Hold BLAS to one thread: our products are small or memory-bound, and blocks run in ours.
+
+    The limit belongs to the process, so solves that overlap share it: the first one in sets it and
+    the last one out restores what was there.
+    """
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.users = 0
+
+    def __enter__(self) -> None:
+        with self.lock:
+            self.users += 1
+            if self.users == 1:
+                self.limit = _blas().limit(limits=1, user_api="blas")
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.users -= 1
+            if self.users == 0:
+                self.limit.restore_original_limits()
+
+
+one_blas_thread = _OneBlasThread()
 
 
 @cache
@@ -108,6 +128,10 @@ def _pool() -> ThreadPoolExecutor:
     allowed = getattr(os, "sched_getaffinity", None)  # Linux: the cores this process may use
     cores = len(allowed(0)) if allowed else os.cpu_count()
     return ThreadPoolExecutor(cores, thread_name_prefix="lpfuse")
+
+
+if hasattr(os, "register_at_fork"):  # threads do not survive a fork: the child starts its own
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def map_row_blocks(work: Callable[[slice], T], rows: Array) -> list[T]:

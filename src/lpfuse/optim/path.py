@@ -42,7 +42,7 @@ def solve_path(
     """
     limit = max_iter or MAX_ITER
     problems = [problem.with_ball(p) for p in ps]
-    with one_blas_thread():
+    with one_blas_thread:
         if problem.loss.name == "least_squares":
             moments = Moments.of(problem)
             return [solve_moments(each, moments, tol, limit) for each in problems]

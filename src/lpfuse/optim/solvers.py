@@ -42,7 +42,7 @@ def solve(
     >>> solution.certificate.status
     'optimal'
     """
-    with one_blas_thread():
+    with one_blas_thread:
         if solver in ("auto", "interior-point"):
             return _certified(problem, tol, max_iter or MAX_ITER)
         if problem.fit_intercept:
