@@ -164,10 +164,7 @@ def show_blind(aucs, fusions):
     for title, name in names.items():
         weights = "  ".join(f"{w:5.2f}" for w in fusions[name].weights_[-BLIND:])
         print(f"  {title:30}{np.mean(aucs[name]):5.1f} ± {np.std(aucs[name]):.1f}     {weights}")
-    print(
-        "  A sum listens to everyone. Weights learnt with a few known anomalies find out whom not"
-    )
-    print("  to trust; weights learnt from normal rows alone cannot, for noise looks normal too.")
+    print("  A sum listens to everyone. The weights say whom LpFusion leaves out.")
 
 
 def main():

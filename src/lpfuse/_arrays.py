@@ -55,6 +55,13 @@ def like(values: Array, x: Array) -> Array:
     return xp.asarray(values, dtype=xp.float64, device=array_api_compat.device(x))
 
 
+def filled(n: int, value: float, x: Array, dtype: str = "float64") -> Array:
+    """n equal entries, beside x."""
+    xp = namespace(x)
+    device = None if is_numpy(x) else array_api_compat.device(x)
+    return xp.full(n, value, dtype=getattr(xp, dtype), device=device)
+
+
 def as_float64(x: Array) -> Array:
     """The array x in float64, where it lives; no copy when it is float64 already."""
     xp = namespace(x)
@@ -89,6 +96,15 @@ def take(x: Array, index: Array, axis: int = 0) -> Array:
 def concatenate(parts: list[Array]) -> Array:
     """Arrays of one library joined along their first axis."""
     return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
+
+
+def joined_columns(parts: list[Array]) -> Array:
+    """Arrays of shape (k_i, R) joined as one contiguous (R, Σ k_i), without a copy in between."""
+    flipped = [part.T for part in parts]
+    if is_numpy(parts[0]):
+        columns = np.empty((parts[0].shape[1], sum(len(part) for part in parts)))
+        return np.concatenate(flipped, axis=1, out=columns)
+    return namespace(parts[0]).concat(flipped, axis=1)
 
 
 @cache

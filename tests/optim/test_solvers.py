@@ -1,5 +1,6 @@
 import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -307,12 +308,11 @@ def test_overlapping_solves_leave_the_threads_of_blas_as_they_were():
 
     with threadpool_limits(3, user_api="blas"):
         before = blas_threads()
-        first, second = lpfuse._arrays.one_blas_thread(), lpfuse._arrays.one_blas_thread()
-        first.__enter__()
-        second.__enter__()
-        assert set(blas_threads()) == {1}
-        first.__exit__(None, None, None)
-        second.__exit__(None, None, None)
+        with ExitStack() as one, ExitStack() as other:
+            one.enter_context(lpfuse._arrays.one_blas_thread)
+            other.enter_context(lpfuse._arrays.one_blas_thread)
+            one.close()
+            assert set(blas_threads()) == {1}
         assert blas_threads() == before
 
 

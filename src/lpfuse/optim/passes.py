@@ -18,6 +18,8 @@ from lpfuse._arrays import (
     Host,
     as_float64,
     concatenate,
+    filled,
+    joined_columns,
     map_row_blocks,
     namespace,
     nonzero,
@@ -61,7 +63,7 @@ class Reader:
         self.passes += 1.0
         problem = self.problem
         if problem.costs is None:
-            index = namespace(problem.S).arange(problem.n)
+            index = nonzero(filled(problem.n, 1.0, problem.S) > 0)
             S, y, c = problem.rows(slice(0, problem.n))
         else:
             index = nonzero(problem.costs > 0)
@@ -94,16 +96,15 @@ class Reader:
     def _signed(self, S: Array, y: Array | float) -> Array:
         """The rows a_i of scores and labels."""
         xp = namespace(S)
-        labels = xp.ones(S.shape[0], dtype=S.dtype) if isinstance(y, float) else y
+        labels = filled(S.shape[0], 1.0, S) if isinstance(y, float) else y
         a = S if isinstance(y, float) else S * y[:, None]
         return xp.concat([a, labels[:, None]], axis=1) if self.problem.fit_intercept else a
 
     def _model(self, a: Array, costs: Array | float) -> Model:
-        xp = namespace(a)
         problem = self.problem
         return Model(
-            columns=_contiguous(a.T),
-            costs=costs + xp.zeros(a.shape[0], dtype=a.dtype),
+            columns=joined_columns([a]),
+            costs=costs + filled(a.shape[0], 0.0, a),
             ball=problem.ball,
             linear=np.zeros(problem.size),
             free=int(problem.fit_intercept),
@@ -113,8 +114,7 @@ class Reader:
         """For each guess, fold the rows farther than its band from their kink; keep the others."""
         self.passes += 1.0
         problem = self.problem
-        xp = namespace(problem.S)
-        sides = [xp.empty(problem.n, dtype=xp.int8) for _ in guesses]
+        sides = [filled(problem.n, 0, problem.S, "int8") for _ in guesses]
 
         def work(part: slice) -> list[_Folded]:
             block = problem.rows(part)
@@ -173,11 +173,7 @@ class Reader:
     ) -> Rows:
         a = take(S, chosen)
         labels = y if isinstance(y, float) else take(y, chosen)
-        costs = (
-            take(c, chosen)
-            if not isinstance(c, float)
-            else namespace(S).ones(a.shape[0], dtype=a.dtype)
-        )
+        costs = take(c, chosen) if not isinstance(c, float) else filled(a.shape[0], 1.0, S)
         return Rows(self._signed(a, labels), costs, take(side[part], chosen), chosen + part.start)
 
 
@@ -191,22 +187,17 @@ class _Folded(NamedTuple):
 
 
 def _partition(blocks: list[_Folded], side: Array, ball: LpBall, fit_intercept: bool) -> Partition:
-    near = _join([block.rows for block in blocks])
+    rows = [block.rows for block in blocks]
     model = Model(
-        columns=_contiguous(near.a.T),
-        costs=near.costs,
+        columns=joined_columns([part.a for part in rows]),
+        costs=concatenate([part.costs for part in rows]),
         ball=ball,
         linear=-np.sum([block.linear for block in blocks], axis=0),
         constant=math.fsum(block.constant for block in blocks),
         free=int(fit_intercept),
     )
-    return Partition(math.fsum(block.value for block in blocks), model, side, near.index)
-
-
-def _contiguous(x: Array) -> Array:
-    return (
-        np.ascontiguousarray(x) if isinstance(x, np.ndarray) else namespace(x).asarray(x, copy=True)
-    )
+    index = concatenate([part.index for part in rows])
+    return Partition(math.fsum(block.value for block in blocks), model, side, index)
 
 
 def _join(parts: list[Rows]) -> Rows:
@@ -218,7 +209,7 @@ def admit(partition: Partition, rows: Rows) -> Partition:
     model, xp = partition.model, namespace(rows.a)
     sloping = xp.where(rows.side > 0, rows.costs, 0.0 * rows.costs)
     grown = Model(
-        columns=xp.concat([model.columns, rows.a.T], axis=1),
+        columns=joined_columns([model.columns.T, rows.a]),
         costs=concatenate([model.costs, rows.costs]),
         ball=model.ball,
         linear=model.linear + to_host(sloping @ rows.a),

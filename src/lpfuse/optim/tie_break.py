@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lpfuse._arrays import Host, map_row_blocks, namespace, to_host
+from lpfuse._arrays import Host, filled, map_row_blocks, namespace, to_host
 from lpfuse.optim.interior_point import BOLD, Optimum, interior_point
 from lpfuse.optim.model import Model
 from lpfuse.optim.passes import Reader
@@ -34,8 +34,7 @@ def nearest_to_uniform(reader: Reader, thorough: bool) -> Host | None:
         that could mend them or a few rounds do not suffice: a cheap look before the real solve.
     """
     problem = reader.problem
-    xp = namespace(problem.S)
-    all_held = -xp.ones(problem.n, dtype=xp.int8)
+    all_held = filled(problem.n, -1, problem.S, "int8")
     uniform = np.zeros(problem.size)
     uniform[: problem.R] = problem.ball.uniform(problem.R)
     chosen = uniform
