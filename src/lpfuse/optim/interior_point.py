@@ -245,9 +245,7 @@ def inside(model: Model) -> Host:
     return w
 
 
-@np.errstate(
-    all="ignore"
-)  # past the last digit quotients overflow: `step` notices and ends the run
+@np.errstate(all="ignore")  # past the last digit quotients overflow: `step` ends the run then
 def interior_point(
     model: Model,
     tol: float,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lpfuse._arrays import Array, like, namespace, one_blas_thread, total
+from lpfuse._arrays import Array, Host, like, namespace, one_blas_thread, total
 from lpfuse.optim import frank_wolfe as fw
 from lpfuse.optim.interior_point import MAX_ITER, Optimum
 from lpfuse.optim.least_squares import Moments, minimise_quadratic
@@ -78,17 +78,21 @@ def flawless(reader: Reader) -> Optimum | None:
 
 def certified(reader: Reader, found: Optimum, tol: float) -> Solution:
     """The solution of a certified solve; ties at f* = 0 are broken here."""
-    problem, v, primal = reader.problem, found.w, found.primal
+    problem, primal = reader.problem, found.primal
+    weights, intercept = _split(problem, found.w)
     if found.n_iter > 0 and primal <= tol * problem.scale:
         nearest = nearest_to_uniform(reader, thorough=True)
         if nearest is not None:
-            v, primal = (
-                nearest,
-                problem.value(nearest[: problem.R], float(nearest[problem.R :].sum())),
-            )
+            weights, intercept = _split(problem, nearest)
+            primal = problem.value(weights, intercept)
     witness = {"alpha": _per_unit(problem, found.alpha)}
     proof = problem.certify(primal, found.dual, reader.passes, tol, "max_iter", **witness)
-    return Solution(v[: problem.R], float(v[problem.R :].sum()), proof, max(found.n_iter, 1))
+    return Solution(weights, intercept, proof, max(found.n_iter, 1))
+
+
+def _split(problem: Problem, v: Host) -> tuple[Host, float]:
+    """Weights and intercept of a point of the solver."""
+    return v[: problem.R], float(v[problem.R]) if problem.fit_intercept else 0.0
 
 
 def _per_unit(problem: Problem, alpha: Array) -> Array:

@@ -116,7 +116,8 @@ def _polished(model: Model, uniform: Host, found: Optimum) -> Host | None:
             break
     signs = multipliers[:k].min(initial=0.0) >= 0.0 and (not on_sphere or multipliers[k] <= 0.0)
     settled = float(np.abs(step[:R]).max()) < 1e-10 and model.ball.norm(w) <= 1.0 + 1e-12
-    return model.ball.scale_into(w) if signs and settled else None
+    allowed = not model.ball.nonnegative or float(w.min()) >= 0.0
+    return model.ball.scale_into(w) if signs and settled and allowed else None
 
 
 def _with_middle_intercept(problem: Problem, v: Host) -> Host:
