@@ -8,9 +8,20 @@ the model and it is solved again.
 
 from __future__ import annotations
 
-from lpfuse._arrays import dot, kth_smallest, namespace, positive_part, put, total
-from lpfuse.optim.interior_point import BOLD, MAX_ITER, Optimum, better, interior_point
+import numpy as np
+
+from lpfuse._arrays import Host, dot, kth_smallest, namespace, positive_part, put, total
+from lpfuse.optim.balls import LpBall
+from lpfuse.optim.interior_point import (
+    BOLD,
+    MAX_ITER,
+    Optimum,
+    WarmStart,
+    better,
+    interior_point,
+)
 from lpfuse.optim.model import Guess, Model
+from lpfuse.optim.newton import BallPairs
 from lpfuse.optim.smoothing import approach, cold_guess
 
 ROUNDS = 8
@@ -43,7 +54,8 @@ def minimise(
 ) -> Optimum:
     """Solve a model in memory to ``primal − dual ≤ tol · max(primal, scale)``."""
     if model.n_rows <= few(model.size):
-        return interior_point(model, tol, scale, max_iter)
+        start = None if guess is None else _set_back(model, guess.w)
+        return _warm_or_cold(model, tol, scale, max_iter, start)
     guess = guess or pilot(model)
     best: Optimum | None = None
     for _ in range(APPROACHES):
@@ -68,14 +80,9 @@ def _screened(model: Model, guess: Guess, tol: float, scale: float, max_iter: in
     steps = 0
     for attempt in range(ROUNDS):
         reduced, kept = model.fold(side)
-        found = None
-        if attempt == 0:
-            limit = min(max_iter, WARM_STEPS)
-            found = interior_point(reduced, 0.3 * tol, scale, limit, start, paces=(BOLD,))
-            steps += found.n_iter
-        if found is None or not found.within(tol, scale):
-            found = interior_point(reduced, 0.3 * tol, scale, max_iter)
-            steps += found.n_iter
+        warm = start if attempt == 0 else None
+        found = _warm_or_cold(reduced, 0.3 * tol, scale, max_iter, warm)
+        steps += found.n_iter
         r = model.residuals(found.w)
         alpha = put(xp.where(side > 0, model.costs, 0.0 * model.costs), kept, found.alpha)
         primal = model.smooth_value(found.w) + dot(model.costs, positive_part(r))
@@ -86,6 +93,38 @@ def _screened(model: Model, guess: Guess, tol: float, scale: float, max_iter: in
             break
         side = xp.where(crossed, 0.0 * side, side)
     return best  # type: ignore[return-value]
+
+
+def _warm_or_cold(
+    model: Model, tol: float, scale: float, max_iter: int, start: WarmStart | None
+) -> Optimum:
+    """The interior point from a warm start if there is one, and from a cold one if that fails."""
+    if start is not None:
+        limit = min(max_iter, WARM_STEPS)
+        found = interior_point(model, tol, scale, limit, start, paces=(BOLD,))
+        if found.within(tol, scale):
+            return found
+    return interior_point(model, tol, scale, max_iter)
+
+
+def _set_back(model: Model, w: Host) -> WarmStart:
+    """A warm start at w, drawn back from the surface of the ball so that it can still turn."""
+    w = np.concatenate([0.9 * w[: model.n_weights], w[model.n_weights :]])
+    product = 0.03 * total(model.costs) / model.n_weights
+    return WarmStart(w, BallPairs(model.ball, w[: model.n_weights], product, evenness=0.3))
+
+
+def neighbour_guess(model: Model, w: Host, ball: LpBall) -> Guess:
+    """A guess from the optimum w over the ball of a neighbouring p.
+
+    Where that optimum lay on the surface, its direction is kept and its length fitted to this ball.
+    """
+    R = model.n_weights
+    norm = max(model.ball.norm(w[:R]), 1e-300)
+    on_surface = ball.norm(w[:R]) > 0.999
+    factor = min(1.5 if on_surface else 1.0, 1.0 / norm)
+    w = np.concatenate([0.98 * factor * w[:R], w[R:]])
+    return Guess(w, kth_smallest(abs(model.residuals(w)), int(0.2 * model.n_rows)))
 
 
 def pilot(model: Model) -> Guess:

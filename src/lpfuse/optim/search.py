@@ -17,7 +17,7 @@ from lpfuse.optim.interior_point import Optimum, better
 from lpfuse.optim.model import Guess, Model
 from lpfuse.optim.passes import Partition, Reader, Rows, admit
 from lpfuse.optim.problem import Problem
-from lpfuse.optim.screening import enough, minimise, pilot, pilot_rows
+from lpfuse.optim.screening import enough, minimise, neighbour_guess, pilot, pilot_rows
 from lpfuse.optim.smoothing import approach
 
 MANY = 32768  # up to this many rows are copied as a whole
@@ -33,17 +33,19 @@ def minimise_rows(
     problem = reader.problem
     if problem.n <= MANY:
         model, index = reader.whole()
-        found = [
-            minimise(replace(model, ball=ball), tol, problem.scale, max_iter) for ball in balls
-        ]
+        found: list[Optimum] = []
+        for k, ball in enumerate(balls):
+            model = replace(model, ball=ball)
+            guess = neighbour_guess(model, found[-1].w, balls[k - 1]) if found else None
+            found.append(minimise(model, tol, problem.scale, max_iter, guess))
         return [replace(f, alpha=_spread(problem, Held(None, index, f.alpha))) for f in found]
     sample = reader.sample(max(MANY, 40 * problem.size))
     searches = map_parallel(
         lambda ball: Search(problem, replace(sample, ball=ball), tol, max_iter), balls
     )
     _run(reader, searches)
-    found = [search.best for search in searches if search.best is not None]
-    return [replace(f, alpha=_spread(problem, f.alpha)) for f in found]
+    bests = [search.best for search in searches if search.best is not None]
+    return [replace(best, alpha=_spread(problem, best.alpha)) for best in bests]
 
 
 def _run(reader: Reader, searches: Sequence[Search]) -> None:
