@@ -103,9 +103,7 @@ def test_awkward_data_are_screened_and_proven(case, p):
 
 
 @pytest.mark.usefixtures("low_thresholds")
-@settings(
-    max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 9999),
     n=st.integers(401, 800),

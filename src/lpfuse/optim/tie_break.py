@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from lpfuse._arrays import Host, filled, map_row_blocks, namespace, to_host
-from lpfuse.optim.interior_point import BOLD, Optimum, interior_point
+from lpfuse.optim.interior_point import BOLD, CAREFUL, Optimum, interior_point
 from lpfuse.optim.model import Model
 from lpfuse.optim.passes import Reader
 from lpfuse.optim.problem import Problem
@@ -77,7 +77,10 @@ def _nearest(
             found = interior_point(model, 1e-8, 1.0, paces=(BOLD,))
             nearest = _polished(model, uniform, found)
         if nearest is None:
-            nearest = interior_point(model, 1e-11, 1.0).w
+            found = interior_point(model, 1e-13, 1.0, paces=(BOLD,))
+            if not found.within(1e-11, 1.0):
+                found = interior_point(model, 1e-11, 1.0, paces=(CAREFUL,))
+            nearest = found.w
         if float((rows @ nearest).min()) >= 1.0:
             return nearest
     return None
@@ -93,7 +96,7 @@ def _polished(model: Model, uniform: Host, found: Optimum) -> Host | None:
     is large. The conditions are smooth for 2 ≤ p < ∞; None where the binding rows were mistaken.
     """
     p, w = model.ball.p, found.w
-    A = model.columns[:, found.alpha > 1e-5 * model.costs]
+    A = model.columns[:, found.alpha > model.margins(w) - 1.0]  # one of the two is nearly zero
     k, R = A.shape[1], w.size
     on_sphere = model.ball.norm(w) > 1.0 - 1e-3
     for _ in range(12):
@@ -101,7 +104,7 @@ def _polished(model: Model, uniform: Host, found: Optimum) -> Host | None:
         pull = size ** (p - 1.0) * np.sign(w)
         binding = np.column_stack([A, pull]) if on_sphere else A
         m = binding.shape[1]
-        if m >= R or m == 0 or not np.isfinite(binding).all():
+        if m > R or m == 0 or not np.isfinite(binding).all():
             return None
         multipliers = np.linalg.lstsq(binding, w - uniform, rcond=None)[0]
         curve = 1.0 - (multipliers[k] * (p - 1.0) * size ** (p - 2.0) if on_sphere else 0.0)
@@ -117,6 +120,7 @@ def _polished(model: Model, uniform: Host, found: Optimum) -> Host | None:
     signs = multipliers[:k].min(initial=0.0) >= 0.0 and (not on_sphere or multipliers[k] <= 0.0)
     settled = float(np.abs(step[:R]).max()) < 1e-10 and model.ball.norm(w) <= 1.0 + 1e-12
     allowed = not model.ball.nonnegative or float(w.min()) >= 0.0
+    allowed = allowed and float(model.residuals(w).max()) <= 1e-10
     return model.ball.scale_into(w) if signs and settled and allowed else None
 
 
