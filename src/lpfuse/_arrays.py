@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from threading import Lock
+from threading import Lock, current_thread
 from typing import Any, TypeVar
 
 import array_api_compat
@@ -24,6 +24,7 @@ T = TypeVar("T")
 X = TypeVar("X")
 
 BLOCK_BYTES = 2**22  # a block of rows stays in a core's cache between its two uses
+WORKER = "lpfuse-worker"  # how threads of our own are called
 PARALLEL_BYTES = 2**23  # below this, handing blocks to threads costs more than it saves
 
 
@@ -143,7 +144,7 @@ one_blas_thread = _OneBlasThread()
 def _pool() -> ThreadPoolExecutor:
     allowed = getattr(os, "sched_getaffinity", None)  # Linux: the cores this process may use
     cores = len(allowed(0)) if allowed else os.cpu_count()
-    return ThreadPoolExecutor(cores, thread_name_prefix="lpfuse")
+    return ThreadPoolExecutor(cores, thread_name_prefix=WORKER)
 
 
 if hasattr(os, "register_at_fork"):  # threads do not survive a fork: the child starts its own
@@ -169,9 +170,35 @@ def map_row_blocks(work: Callable[[slice], T], rows: Array) -> list[T]:
 
 def map_parallel(work: Callable[[X], T], items: Sequence[X]) -> list[T]:
     """``work`` on each item, spread over the cores; for work that spends its time inside arrays."""
-    if len(items) == 1:
-        return [work(items[0])]
+    if len(items) == 1 or current_thread().name.startswith(WORKER):
+        return [work(item) for item in items]  # a worker that waits for workers would wait for ever
     return list(_pool().map(work, items))
+
+
+def weigh_columns(w: Host, columns: Array) -> Array:
+    """``wᵀ · columns``: one number a column, for columns of shape (R, m)."""
+    v = like(w, columns)
+    parts = _column_blocks(columns)
+    if len(parts) == 1:
+        return v @ columns
+    return np.concatenate(map_parallel(lambda part: v @ columns[:, part], parts))
+
+
+def sum_columns(columns: Array, factors: Array) -> Host:
+    """``columns · factors``: R numbers on the host."""
+    parts = _column_blocks(columns)
+    if len(parts) == 1:
+        return to_host(columns @ factors)
+    sums = map_parallel(lambda part: columns[:, part] @ factors[part], parts)
+    return np.sum(sums, axis=0)
+
+
+def _column_blocks(columns: Array) -> list[slice]:
+    """Equal parts of the columns where threads pay; their number is fixed, and so are the sums."""
+    m = columns.shape[1]
+    if not is_numpy(columns) or columns.nbytes < PARALLEL_BYTES:
+        return [slice(0, m)]
+    return [slice(m * k // 4, m * (k + 1) // 4) for k in range(4)]
 
 
 def dot(x: Array, z: Array) -> float:
@@ -200,9 +227,8 @@ def _numbers(x: Array) -> Array:
 
 
 def put(x: Array, index: Array, values: Array | float) -> Array:
-    """A copy of x with the entries at integer positions replaced."""
+    """x with the entries at integer positions replaced, in place where the library can."""
     if is_numpy(x) or array_api_compat.is_torch_array(x) or array_api_compat.is_cupy_array(x):
-        x = namespace(x).asarray(x, copy=True)
         x[index] = values
         return x
     # The standard has no assignment at integer positions: libraries without it go through the host.

@@ -276,10 +276,10 @@ def test_the_same_problem_gives_the_same_bits(loss, n):
 @pytest.mark.parametrize("workers", [1, 3])
 def test_the_number_of_threads_does_not_change_a_bit(low_thresholds, monkeypatch, loss, workers):
     monkeypatch.setattr(lpfuse._arrays, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(lpfuse._arrays, "PARALLEL_BYTES", 0)
     problem = random_problem(n=3000, loss=loss, costs=True, fit_intercept=True, p=4 / 3)
     alone = solve(problem)
     with ThreadPoolExecutor(workers) as pool:
-        monkeypatch.setattr(lpfuse._arrays, "PARALLEL_BYTES", 0)
         monkeypatch.setattr(lpfuse._arrays, "_pool", lambda: pool)
         assert_identical(solve(problem), alone)
 

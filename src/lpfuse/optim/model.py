@@ -17,13 +17,13 @@ from lpfuse._arrays import (
     Array,
     Host,
     dot,
-    like,
     namespace,
     nonzero,
     positive_part,
+    sum_columns,
     take,
-    to_host,
     total,
+    weigh_columns,
 )
 from lpfuse.optim.balls import LpBall
 
@@ -78,7 +78,7 @@ class Model:
 
     def margins(self, w: Host) -> Array:
         """``Aᵀw``, one number a row."""
-        return like(w, self.columns) @ self.columns
+        return weigh_columns(w, self.columns)
 
     def residuals(self, w: Host) -> Array:
         """``r = 1 − Aᵀw``: a row costs something where r > 0."""
@@ -100,7 +100,7 @@ class Model:
 
     def slope(self, w: Host, alpha: Array) -> Host:
         """``g + Qw − Aα``: the gradient in w with the hinges replaced by their multipliers."""
-        slope = self.linear - to_host(self.columns @ alpha)
+        slope = self.linear - sum_columns(self.columns, alpha)
         return slope if self.quadratic is None else slope + self.quadratic @ w
 
     def dual(self, w: Host, alpha: Array) -> tuple[float, Array]:
@@ -153,7 +153,7 @@ class Model:
             self,
             columns=take(self.columns, kept, axis=1),
             costs=take(self.costs, kept),
-            linear=self.linear - to_host(self.columns @ held),
+            linear=self.linear - sum_columns(self.columns, held),
             constant=self.constant + total(held),
         )
         return reduced, kept

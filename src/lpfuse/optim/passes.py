@@ -216,5 +216,5 @@ def admit(partition: Partition, rows: Rows) -> Partition:
         constant=model.constant - total(sloping),
         free=model.free,
     )
-    side = put(partition.side, rows.index, 0.0)
+    side = put(xp.asarray(partition.side, copy=True), rows.index, 0.0)
     return Partition(partition.value, grown, side, concatenate([partition.index, rows.index]))

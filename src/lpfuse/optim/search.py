@@ -11,7 +11,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from lpfuse._arrays import Array, Host, filled, kth_smallest, map_parallel, namespace, put, total
+from lpfuse._arrays import (
+    Array,
+    Host,
+    as_float64,
+    filled,
+    kth_smallest,
+    map_parallel,
+    namespace,
+    put,
+    total,
+)
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.interior_point import Optimum, better
 from lpfuse.optim.model import Guess, Model
@@ -144,7 +154,8 @@ def _band_of(r: Array, n: int, rows: int) -> float:
 
 def _spread(problem: Problem, held: Held) -> Array:
     """One multiplier a row of S."""
-    xp = namespace(problem.S)
-    costs = filled(problem.n, 1.0, problem.S) if problem.costs is None else problem.costs
-    alpha = 0.0 * costs if held.side is None else xp.where(held.side > 0, costs, 0.0 * costs)
+    unsettled = filled(problem.n, 0.0, problem.S) if held.side is None else held.side
+    alpha = as_float64(unsettled > 0)
+    if problem.costs is not None:
+        alpha = alpha * problem.costs
     return put(alpha, held.index, held.alpha)
