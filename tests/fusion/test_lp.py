@@ -151,11 +151,15 @@ def test_contributions_add_up_and_decisions_follow_the_offset(labelled, fit_inte
     by_hand = [sum(s * w for s, w in zip(row, fusion.weights_, strict=True)) for row in S]
     np.testing.assert_allclose(scores, by_hand, rtol=1e-12, atol=1e-12)
     assert fusion.contributions(S).shape == S.shape
-    np.testing.assert_allclose(fusion.contributions(S).sum(axis=1), scores, atol=1e-12)
+    np.testing.assert_allclose(fusion.contributions(S).sum(axis=1), scores, rtol=0, atol=1e-12)
     assert fusion.offset_ == -fusion.intercept_
     assert (fusion.intercept_ != 0.0) == fit_intercept
     np.testing.assert_array_equal(fusion.decision_function(S), scores - fusion.offset_)
     assert fusion.predict(S).tolist() == [1 if s >= fusion.offset_ else -1 for s in scores]
+
+
+def test_a_score_on_the_threshold_is_normal(labelled):
+    assert LpFusion().fit(*labelled).predict([[0.0, 0.0, 0.0]]).tolist() == [1]
 
 
 def test_anomalies_score_lower(labelled):

@@ -52,11 +52,27 @@ def test_scores_are_read_once_whatever_their_number(monkeypatch):
     assert_certified(problem, solution)
 
 
-def test_a_large_common_offset_is_absorbed_by_the_intercept():
+@pytest.mark.parametrize("offset", [1e2, 1e4, 1e6])
+def test_a_large_common_offset_is_absorbed_by_the_intercept(offset):
+    """Scores far from zero with a small spread: sums of squares cancel, the proof must not."""
     problem = random_problem(n=300, R=4, loss="least_squares", fit_intercept=True)
     plain = solve(problem)
-    problem.S = problem.S + 1e4
+    problem.S = problem.S + offset
     moved = solve(problem)
-    assert moved.certificate.primal == pytest.approx(plain.certificate.primal, rel=1e-6)
-    actual = naive.value(problem, moved.weights, moved.intercept)
-    assert actual == pytest.approx(moved.certificate.primal, rel=1e-6)
+    best = plain.certificate.primal
+    assert naive.value(problem, moved.weights, moved.intercept) == pytest.approx(best, rel=1e-8)
+    assert moved.certificate.primal == pytest.approx(best, rel=1e-8)
+    assert moved.certificate.dual <= best * (1 + 1e-9)
+    assert moved.certificate.status == "optimal"
+
+
+@pytest.mark.parametrize("offset", [1e2, 1e4, 1e6])
+def test_without_an_intercept_an_offset_costs_digits_but_not_the_truth(offset):
+    problem = random_problem(n=300, R=4, loss="least_squares", p=np.inf)
+    problem.S = problem.S + offset
+    w = np.linalg.lstsq(problem.S, problem.y, rcond=None)[0]
+    assert np.abs(w).max() < 1  # inside the ball, so optimal over it, but for rounding
+    best = naive.value(problem, w)
+    proof = solve(problem).certificate
+    assert proof.dual <= best * (1 + 1e-9)
+    assert proof.primal <= best * (1 + max(proof.relative_gap, 1e-8))

@@ -50,9 +50,10 @@ def test_a_least_squares_path_reads_the_scores_once(monkeypatch):
 @pytest.mark.usefixtures("low_thresholds")
 def test_a_path_of_many_rows_shares_its_passes():
     problem = random_problem(n=1600, R=4)
-    together = solve_path(problem, GRID)[-1].certificate.passes
+    counted = [solution.certificate.passes for solution in solve_path(problem, GRID)]
     alone = sum(solve(problem.with_ball(p)).certificate.passes for p in GRID)
-    assert together < 0.5 * alone
+    assert min(counted) >= 400 / 1600 + 2  # the sample, a partition, a verdict
+    assert max(counted) < 0.5 * alone
 
 
 @pytest.mark.usefixtures("low_thresholds")

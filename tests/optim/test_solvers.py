@@ -193,6 +193,15 @@ def test_a_cost_of_k_is_the_row_k_times(p, loss):
         np.testing.assert_allclose(other.weights, one.weights, atol=1e-4)
 
 
+@pytest.mark.parametrize("p", [1.0, 4 / 3, 2.0, np.inf])
+def test_a_common_offset_is_absorbed_by_the_intercept(p):
+    problem = random_problem(n=300, p=p, fit_intercept=True)
+    moved = changed(problem, problem.S + 1e4)
+    one, other = solve(problem), solve(moved)
+    assert_certified(moved, other)
+    assert other.certificate.primal == pytest.approx(one.certificate.primal, rel=2e-8)
+
+
 def test_turning_a_detector_upside_down_turns_its_weight():
     problem = random_problem(p=4 / 3, fit_intercept=True)
     signs = np.array([1.0, -1.0, 1.0, -1.0, 1.0])

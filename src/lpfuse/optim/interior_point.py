@@ -116,6 +116,26 @@ class _RowPairs:
         self.residual = self.residual - primal * step.slide
 
 
+class _NoRows:
+    """The rows of a model that has none (least squares): all about them is zero."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.x = self.z = np.empty((2, 0))
+
+    def curvature(self) -> Host:
+        return np.zeros((self.size, self.size))
+
+    def pull(self, target: Array | None) -> Host:
+        return np.zeros(self.size)
+
+    def direction(self, dw: Host) -> RowStep:
+        return RowStep(self.x, self.z, self.x[0])
+
+    def move(self, step: RowStep, primal: float, dual: float) -> None:
+        pass
+
+
 class _Step(NamedTuple):
     """A direction of the whole iterate and the longest steps along it, at most 1."""
 
@@ -133,12 +153,13 @@ class _Run:
         self.model, self.scale, self.pace = model, scale, pace
         R = model.n_weights
         self.w = inside(model) if start is None else start.w
-        residual = model.residuals(self.w)
         mu = 0.3
+        self.rows: _RowPairs | _NoRows = _NoRows(model.size)
         if model.n_rows:
+            residual = model.residuals(self.w)
             mu *= max(total(abs(residual)) / model.n_rows, 1e-3 if start is None else 1e-12)
             mu *= total(model.costs) / model.n_rows
-        self.rows = _RowPairs(model, residual, mu)
+            self.rows = _RowPairs(model, residual, mu)
         if start is None:
             steepest = float(np.abs(model.slope(self.w, self.alpha)).max())
             product = max(mu, 0.1 * steepest / R)

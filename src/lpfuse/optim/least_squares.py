@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays import Host, map_row_blocks, to_host, total
+from lpfuse._arrays import Host, like, map_row_blocks, to_host, total
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.interior_point import BOLD, MAX_ITER, interior_point
 from lpfuse.optim.model import Model
@@ -32,9 +32,14 @@ class Moments:
     @classmethod
     def of(cls, problem: Problem) -> Moments:
         """Sum them up in one pass over the scores."""
+        # With an intercept scores are shifted near their mean first: the sums of squares of scores
+        # far from zero would cancel in the centring and take the proof with them.
+        shift = to_host(problem.rows(slice(0, 1000))[0]).mean(axis=0) * problem.fit_intercept
 
         def work(part: slice) -> tuple[Host, Host, Host, float]:
             S, y, c = problem.rows(part)
+            if problem.fit_intercept:
+                S = S - like(shift, S)
             weighted = S if isinstance(c, float) else S * c[:, None]
             labels = c * y + 0.0 * S[:, 0]
             ones = c + 0.0 * S[:, 0]
@@ -55,7 +60,7 @@ class Moments:
             gram - k * np.outer(mean_score, mean_score),
             cross - k * mean_label * mean_score,
             k * (1.0 - mean_label**2),
-            mean_score,
+            mean_score + shift,
             mean_label,
         )
 
