@@ -5,9 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from lpfuse.optim.path import solve_path
-
 from lpfuse.optim import Problem, solve
+from lpfuse.optim.path import solve_path
 
 from .benches import timed
 from .problems import Case, parse_p
