@@ -34,7 +34,10 @@ class Moments:
         """Sum them up in one pass over the scores."""
         # With an intercept scores are shifted near their mean first: the sums of squares of scores
         # far from zero would cancel in the centring and take the proof with them.
-        shift = to_host(problem.rows(slice(0, 1000))[0]).mean(axis=0) * problem.fit_intercept
+        shift = np.zeros(problem.R)
+        if problem.fit_intercept:
+            first, _, _ = problem.rows(slice(0, min(problem.n, 1000)))
+            shift = to_host(first).mean(axis=0)
 
         def work(part: slice) -> tuple[Host, Host, Host, float]:
             S, y, c = problem.rows(part)
