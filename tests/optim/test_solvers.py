@@ -140,6 +140,23 @@ def test_degenerate_problems_are_solved_and_proven(case, variant, loss):
         assert_certified(problem, solve(problem))
 
 
+@every_p
+@pytest.mark.parametrize(
+    "votes",
+    [
+        ["+-+", "+++", "+++", "+++", "--+", "+-+", "+++"],
+        ["++++", "+++-", "++++", "-+--"],
+        ["+-+++-", "++-+++", "-+-+-+", "-+++--", "-+-+-+", "+-++++"],
+    ],
+)
+def test_votes_that_leave_flawless_weights_no_room_are_solved(votes, p):
+    """One detector is always right: its weight must be 1, where a ball of large p is flat."""
+    problem = Problem(
+        np.array([[1.0 if vote == "+" else -1.0 for vote in row] for row in votes]), p=p
+    )
+    assert_certified(problem, solve(problem))
+
+
 @both_losses
 def test_rows_without_cost_might_as_well_be_absent(loss):
     problem = random_problem(costs=True, loss=loss)

@@ -7,7 +7,7 @@ s = ξ − r ≥ 0 and ξ ≥ 0 of its hinge (r = 1 − Aᵀw) with multipliers 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import NamedTuple
 
@@ -284,9 +284,27 @@ def interior_point(
     found: Optimum | None = None
     for pace in paces:
         found = better(found, _iterate(model, tol, scale, max_iter, start, pace))
+        if not found.within(tol, scale):
+            found = _rounded(model, found)
         if found.within(tol, scale):
             break
     return found  # type: ignore[return-value]
+
+
+def _rounded(model: Model, found: Optimum) -> Optimum:
+    """The result with w stretched to the surface of the ball, or at its corner, if that is better.
+
+    An interior point stays inside by its last digits, and they can be all that is missing.
+    """
+    weights, free = np.split(found.w, [model.n_weights])
+    norm = model.ball.norm(weights)
+    if norm < 0.999:
+        return found
+    corner = np.where(np.abs(weights) == np.abs(weights).max(), np.sign(weights), 0.0)
+    for point in (weights / norm, corner):
+        w = np.concatenate([model.ball.scale_into(point), free])
+        found = better(found, replace(found, w=w, primal=model.primal(w)))
+    return found
 
 
 def better(best: Optimum | None, new: Optimum) -> Optimum:
