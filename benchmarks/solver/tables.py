@@ -29,7 +29,8 @@ median over p (lowest – highest). A rival is run with tightening tolerances un
 its weights, and only the accepted run counts. `≥`: some runs were stopped at the time limit, so
 this is a lower bound; a rival stopped on fewer rows is not tried on more. "k × gap … at …": for k
 values of p no run was accepted; the median of the best gaps, and the time it took beside lpfuse's
-time to the asked gap."""
+time to the asked gap. Each run stands alone, after a pause and a garbage collection, with cold
+caches: a solve of milliseconds then takes up to half as long again as in a loop."""
 
 PAPER_NOTES = """The paper's table of speed-ups over CVX ({source}). cvxpy runs with CLARABEL at its
 default tolerance. Algorithm 1 stops by its own rule (largest change of a weight ≤ precision), which

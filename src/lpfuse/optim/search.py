@@ -32,6 +32,7 @@ from lpfuse.optim.smoothing import approach
 
 MANY = 32768  # up to this many rows are copied as a whole
 MOST = 60_000  # rows kept by a first partition; each further one may keep twice as many
+FEW = 4096  # rows that tell how margins are spread
 RISK = 2.5  # how many times its expected error a margin may move
 ROUNDS = 40
 
@@ -49,13 +50,19 @@ def minimise_rows(
             guess = neighbour_guess(model, found[-1].w, balls[k - 1]) if found else None
             found.append(minimise(model, tol, problem.scale, max_iter, guess))
         return [replace(f, alpha=_spread(problem, Held(None, index, f.alpha))) for f in found]
-    sample = reader.sample(max(MANY, 40 * problem.size))
-    searches = map_parallel(
-        lambda ball: Search(problem, replace(sample, ball=ball), tol, max_iter), balls
-    )
+    searches = _begin(reader, balls, tol, max_iter)
     _run(reader, searches)
     bests = [search.best for search in searches if search.best is not None]
     return [replace(best, alpha=_spread(problem, best.alpha)) for best in bests]
+
+
+def _begin(reader: Reader, balls: Sequence[LpBall], tol: float, max_iter: int) -> list[Search]:
+    """A search for each ball, with a guess from one sample, which is let go again."""
+    problem = reader.problem
+    sample = reader.sample(max(MANY, 40 * problem.size))
+    return map_parallel(
+        lambda ball: Search(problem, replace(sample, ball=ball), tol, max_iter), balls
+    )
 
 
 def _run(reader: Reader, searches: Sequence[Search]) -> None:
@@ -86,8 +93,9 @@ class Search:
     """One search: where to partition next, or the partition it is working on."""
 
     def __init__(self, problem: Problem, sample: Model, tol: float, max_iter: int) -> None:
-        self.problem, self.sample, self.tol, self.max_iter = problem, sample, tol, max_iter
+        self.problem, self.tol, self.max_iter = problem, tol, max_iter
         self.guess = _sample_guess(sample, problem.n)
+        self.sample = sample.subsample(min(sample.n_rows, FEW))  # to judge later moves by
         self.kept = MOST
         self.partition: Partition | None = None
         self.best: Optimum | None = None
