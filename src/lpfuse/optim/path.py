@@ -37,8 +37,8 @@ def solve_path(
 ) -> list[Solution]:
     """Solve the problem for every p of a grid; `passes` of each certificate counts shared passes.
 
-    Least squares reads the scores once. The hinge samples or copies them once, and partitions and
-    verifies for all p in the same passes.
+    Least squares reads the scores once. The hinge copies few rows once, and each p starts from its
+    neighbour; of many rows it takes one sample, and partitions and verifies for all p together.
     """
     limit = max_iter or MAX_ITER
     problems = [problem.with_ball(p) for p in ps]
