@@ -26,6 +26,7 @@ X = TypeVar("X")
 BLOCK_BYTES = 2**22  # a block of rows stays in a core's cache between its two uses
 WORKER = "lpfuse-worker"  # how threads of our own are called
 PARALLEL_BYTES = 2**23  # below this, handing blocks to threads costs more than it saves
+DEVICE_BLOCK_BYTES = 2**28  # on a device a block must be large enough to keep it busy
 
 
 def is_numpy(x: Array) -> bool:
@@ -151,21 +152,27 @@ if hasattr(os, "register_at_fork"):  # threads do not survive a fork: the child 
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
-def map_row_blocks(work: Callable[[slice], T], rows: Array) -> list[T]:
+def map_row_blocks(work: Callable[[slice], T], rows: Array, width: int | None = None) -> list[T]:
     """``work`` on consecutive slices of the rows, in their order.
 
     NumPy rows are cut into blocks that fit the cache, spread over the cores when there are enough
-    of them. An array on a device is one block: it has its own way to use its memory. The cut does
-    not depend on the number of cores, so neither do the sums that are taken over it.
+    of them. The cut does not depend on the number of cores, so neither do the sums that are taken
+    over it. An array on a device is one block, for it has its own way to use its memory, unless
+    `width` says that the work makes so many numbers of each row: what it makes stays bounded.
     """
     n = rows.shape[0]
-    if not is_numpy(rows):
-        return [work(slice(0, n))]
-    size = max(256, BLOCK_BYTES // max(1, 8 * int(np.prod(rows.shape[1:]))))
-    blocks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
-    if rows.nbytes < PARALLEL_BYTES:
-        return [work(block) for block in blocks]
-    return map_parallel(work, blocks)
+    row_bytes = 8 * max(1, width or int(np.prod(rows.shape[1:])))
+    if is_numpy(rows):
+        blocks = _slices(n, max(256, BLOCK_BYTES // row_bytes))
+        if n * row_bytes < PARALLEL_BYTES:
+            return [work(block) for block in blocks]
+        return map_parallel(work, blocks)
+    size = n if width is None else max(256, DEVICE_BLOCK_BYTES // row_bytes)
+    return [work(block) for block in _slices(n, size)]
+
+
+def _slices(n: int, size: int) -> list[slice]:
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
 def map_parallel(work: Callable[[X], T], items: Sequence[X]) -> list[T]:

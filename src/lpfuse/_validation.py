@@ -1,4 +1,4 @@
-"""The one entrance for user data: scores, labels, sample weights and p.
+"""The one entrance for user data: features, scores, labels, sample weights and p.
 
 What passes here is trusted everywhere below. What does not pass is refused with a message that
 says what was expected, what came, and what to do.
@@ -9,16 +9,30 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.utils.validation import check_array, validate_data
 
 from lpfuse._arrays import Array, Host, detached, is_numpy, largest, namespace, smallest, to_host
 
 PROBE_ROWS = 8  # rows compared before two whole columns are
+
+
+class _Table(NamedTuple):
+    """How a table of the user's is called in messages."""
+
+    letter: str
+    noun: str
+    shape: str
+    mend: str  # what to do with columns that are not numbers
+
+
+SCORES = _Table("S", "Scores", "n samples × R detectors", "turn them into scores first")
+FEATURES = _Table("X", "Features", "n samples × d features", "encode them as numbers first")
 
 
 def check_scores(S: Any, *, estimator: Any = None) -> Array:
@@ -44,13 +58,41 @@ def check_scores(S: Any, *, estimator: Any = None) -> Array:
     array([[1., 2.],
            [3., 4.]])
     """
-    names = _column_names(S, estimator)
-    foreign = array_api_compat.is_array_api_obj(S) and not is_numpy(S)
-    scores = _check_array_api_scores(S) if foreign else _check_numpy_scores(S, names)
+    return _check_table(S, SCORES, estimator)
+
+
+def check_features(X: Any, *, estimator: Any = None) -> Array:
+    """The n×d features, finite and floating, in the array library that they came in.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        One row a sample. The same libraries and precisions are kept as in `check_scores`.
+    estimator : estimator, optional
+        A fitted estimator whose columns, in number and names, `X` must have.
+
+    Returns
+    -------
+    array of shape (n, d)
+        `X` itself where nothing had to be converted.
+
+    Examples
+    --------
+    >>> check_features([[1, 2], [3, 4]])
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    return _check_table(X, FEATURES, estimator)
+
+
+def _check_table(values: Any, table: _Table, estimator: Any) -> Array:
+    names = _column_names(values, estimator)
+    foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
+    checked = _check_array_api(values, table) if foreign else _check_numpy(values, table, names)
     if estimator is not None:
-        validate_data(estimator, S, reset=False, skip_check_array=True)
-    _refuse_not_finite(scores, names)
-    return scores
+        validate_data(estimator, values, reset=False, skip_check_array=True)
+    _refuse_not_finite(checked, table, names)
+    return checked
 
 
 def remember_columns(estimator: Any, S: Any) -> None:
@@ -66,44 +108,47 @@ def column_names(S: Any) -> list[str] | None:
     return _column_names(S, None)
 
 
-def _check_numpy_scores(S: Any, names: Sequence[str] | None) -> Array:
+def _check_numpy(values: Any, table: _Table, names: Sequence[str] | None) -> Array:
     try:
         return check_array(
-            S, input_name="S", dtype=[np.float64, np.float32], ensure_all_finite=False
+            values, input_name=table.letter, dtype=[np.float64, np.float32], ensure_all_finite=False
         )
     except (ValueError, TypeError) as error:
-        columns = _columns_that_are_not_numbers(S)
+        columns = [] if issparse(values) else _columns_that_are_not_numbers(values)
         if not columns:
             raise
         raise type(error)(
-            f"Scores must be numbers, but {_listed(_labels(columns, names))} cannot be read as "
-            f"numbers ({error}). Leave such columns out, or turn them into scores first."
+            f"{table.noun} must be numbers, but {_listed(_labels(columns, names))} cannot be read "
+            f"as numbers ({error}). Leave such columns out, or {table.mend}."
         ) from error
 
 
-def _check_array_api_scores(S: Array) -> Array:
+def _check_array_api(values: Array, table: _Table) -> Array:
     """What scikit-learn checks for NumPy, with its words, for an array that stays where it is."""
-    xp = namespace(S)
-    if xp.isdtype(S.dtype, "complex floating"):
-        raise ValueError("Complex data not supported: scores must be real numbers.")
-    if S.ndim != 2:
+    xp, noun = namespace(values), table.noun.lower()
+    if xp.isdtype(values.dtype, "complex floating"):
+        raise ValueError(f"Complex data not supported: {noun} must be real numbers.")
+    if values.ndim != 2:
         raise ValueError(
-            f"Expected a 2D array of scores (n samples × R detectors), got {S.ndim}D of shape "
-            f"{tuple(S.shape)}. Reshape with (-1, 1) if it is one detector, (1, -1) if one sample."
+            f"Expected a 2D array of {noun} ({table.shape}), got {values.ndim}D of shape "
+            f"{tuple(values.shape)}. Reshape with (-1, 1) if it is one column, (1, -1) if one row."
         )
-    if 0 in S.shape:
-        raise ValueError(f"Scores need at least one row and one column, got {tuple(S.shape)}.")
-    S = detached(S)
-    return S if S.dtype in (xp.float64, xp.float32) else xp.astype(S, xp.float64)
+    if 0 in values.shape:
+        raise ValueError(
+            f"{table.noun} need at least one row and one column, got {tuple(values.shape)}."
+        )
+    values = detached(values)
+    kept = values.dtype in (xp.float64, xp.float32)
+    return values if kept else xp.astype(values, xp.float64)
 
 
-def _refuse_not_finite(S: Array, names: Sequence[str] | None) -> None:
-    xp = namespace(S)
+def _refuse_not_finite(values: Array, table: _Table, names: Sequence[str] | None) -> None:
+    xp = namespace(values)
     with np.errstate(over="ignore", invalid="ignore"):
         # One pass without a temporary; a sum that only overflowed is told apart below.
-        if bool(xp.isfinite(xp.sum(S))):
+        if bool(xp.isfinite(xp.sum(values))):
             return
-    rows = to_host(xp.sum(xp.astype(~xp.isfinite(S), xp.int64), axis=0)).astype(int)
+    rows = to_host(xp.sum(xp.astype(~xp.isfinite(values), xp.int64), axis=0)).astype(int)
     columns = np.flatnonzero(rows)
     if columns.size == 0:
         return
@@ -112,8 +157,8 @@ def _refuse_not_finite(S: Array, names: Sequence[str] | None) -> None:
         for label, column in zip(_labels(columns, names), columns, strict=True)
     ]
     raise ValueError(
-        f"Scores must be finite, but there is NaN or infinity in {_listed(found)}. Drop those "
-        "rows, or fill them in first (for instance with sklearn.impute.SimpleImputer)."
+        f"{table.noun} must be finite, but there is NaN or infinity in {_listed(found)}. Drop "
+        "those rows, or fill them in first (for instance with sklearn.impute.SimpleImputer)."
     )
 
 
@@ -139,7 +184,7 @@ def check_labels(y: Any, n: int) -> Host | None:
         raise ValueError(_how_to_label(labels.tolist()))
     if not (labels > 0).any():
         raise ValueError(
-            "y holds only −1 (anomaly), but the weights need normal rows too. Pass rows labelled "
+            "y holds only −1 (anomaly), but normal rows are needed too. Pass rows labelled "
             "+1 as well; if -1 marks the normal rows in your data, pass -y."
         )
     return labels.astype(np.float64)
@@ -300,7 +345,7 @@ def _one_dimensional(values: Any, n: int, argument: str, noun: str) -> NDArray[A
     if array.shape != (n,):
         remedy = f" Pass {argument}.ravel()." if array.size == n and array.ndim > 1 else ""
         raise ValueError(
-            f"{argument} must hold one {noun} for each row of S: expected shape ({n},), "
+            f"{argument} must hold one {noun} for each row: expected shape ({n},), "
             f"got {array.shape}.{remedy}"
         )
     return array
