@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import array_api_compat
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
@@ -26,6 +27,7 @@ X = TypeVar("X")
 BLOCK_BYTES = 2**22  # a block of rows stays in a core's cache between its two uses
 WORKER = "lpfuse-worker"  # how threads of our own are called
 PARALLEL_BYTES = 2**23  # below this, handing blocks to threads costs more than it saves
+MATRIX_BYTES = 2**32  # an n×n matrix of the host may take this much: 23,170 rows in float64
 DEVICE_BLOCK_BYTES = 2**28  # on a device a block must be large enough to keep it busy
 
 
@@ -55,6 +57,24 @@ def like(values: Array, x: Array) -> Array:
         return np.asarray(values, dtype=np.float64)
     xp = namespace(x)
     return xp.asarray(values, dtype=xp.float64, device=array_api_compat.device(x))
+
+
+def beside(values: Array, x: Array) -> Array:
+    """Numbers of any library in the library, precision and place of x; no copy if they are."""
+    if is_numpy(x):
+        host = values if is_numpy(values) else to_host(values)
+        return host.astype(x.dtype, copy=False)
+    xp = namespace(x)
+    if not is_numpy(values) and namespace(values) is not xp:
+        values = to_host(values)
+    return xp.asarray(values, dtype=x.dtype, device=array_api_compat.device(x))
+
+
+def empty_beside(shape: tuple[int, ...], x: Array) -> Array:
+    """An array to be filled, in the library, precision and place of x."""
+    if is_numpy(x):
+        return np.empty(shape, dtype=x.dtype)
+    return namespace(x).empty(shape, dtype=x.dtype, device=array_api_compat.device(x))
 
 
 def filled(n: int, value: float, x: Array, dtype: str = "float64") -> Array:
@@ -160,15 +180,37 @@ def map_row_blocks(work: Callable[[slice], T], rows: Array, width: int | None = 
     over it. An array on a device is one block, for it has its own way to use its memory, unless
     `width` says that the work makes so many numbers of each row: what it makes stays bounded.
     """
-    n = rows.shape[0]
-    row_bytes = 8 * max(1, width or int(np.prod(rows.shape[1:])))
+    blocks = _row_blocks(rows, width)
+    if not is_numpy(rows) or rows.shape[0] * _row_bytes(rows, width) < PARALLEL_BYTES:
+        return [work(block) for block in blocks]
+    return map_parallel(work, blocks)
+
+
+def sum_row_blocks(work: Callable[[slice], Host], rows: Array, width: int) -> Host:
+    """The sum of ``work`` over consecutive slices of the rows; few terms are held at a time."""
+    blocks = _row_blocks(rows, width)
+    span = -(-len(blocks) // 8)  # eight partial sums, on however many cores: always the same sum
+    spans = [blocks[start : start + span] for start in range(0, len(blocks), span)]
+
+    def part(blocks: list[slice]) -> Host:
+        result = work(blocks[0])
+        for block in blocks[1:]:
+            result += work(block)
+        return result
+
+    sums = map_parallel(part, spans) if is_numpy(rows) else [part(span) for span in spans]
+    return np.sum(sums, axis=0)
+
+
+def _row_blocks(rows: Array, width: int | None) -> list[slice]:
+    n, row_bytes = rows.shape[0], _row_bytes(rows, width)
     if is_numpy(rows):
-        blocks = _slices(n, max(256, BLOCK_BYTES // row_bytes))
-        if n * row_bytes < PARALLEL_BYTES:
-            return [work(block) for block in blocks]
-        return map_parallel(work, blocks)
-    size = n if width is None else max(256, DEVICE_BLOCK_BYTES // row_bytes)
-    return [work(block) for block in _slices(n, size)]
+        return _slices(n, max(256, BLOCK_BYTES // row_bytes))
+    return _slices(n, n if width is None else max(256, DEVICE_BLOCK_BYTES // row_bytes))
+
+
+def _row_bytes(rows: Array, width: int | None) -> int:
+    return 8 * max(1, width or int(np.prod(rows.shape[1:])))
 
 
 def _slices(n: int, size: int) -> list[slice]:
@@ -247,3 +289,82 @@ def put(x: Array, index: Array, values: Array | float) -> Array:
 def detached(x: Array) -> Array:
     """The array without the record of operations that torch may keep for its gradients."""
     return x.detach() if getattr(x, "requires_grad", False) else x
+
+
+def add_to_diagonal(A: Array, values: Array | float) -> Array:
+    """``A + diag(values)``, in place where the library can."""
+    if is_numpy(A):
+        A[np.diag_indices(len(A))] += values
+        return A
+    if array_api_compat.is_torch_array(A):
+        A.diagonal().add_(values)
+        return A
+    xp = namespace(A)
+    return A + xp.eye(A.shape[0], dtype=A.dtype) * values
+
+
+def diagonal_of(A: Array) -> Array:
+    """The diagonal entries, as an array of their own."""
+    return A.diagonal().copy() if is_numpy(A) else namespace(A).linalg.diagonal(A) + 0.0
+
+
+def cholesky(A: Array) -> Array | None:
+    """The lower factor of a symmetric matrix, which is lost; None where it is not positive."""
+    try:
+        if is_numpy(A):  # the transpose of a symmetric matrix is itself, in LAPACK's order
+            return scipy.linalg.cholesky(A.T, lower=True, overwrite_a=True, check_finite=False)
+        return namespace(A).linalg.cholesky(A)
+    except (np.linalg.LinAlgError, RuntimeError):  # torch's own error is a RuntimeError
+        return None
+
+
+def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
+    """``L⁻¹ B``, or ``L⁻ᵀ B``, for a lower triangular L; B has two dimensions."""
+    if is_numpy(L):
+        return scipy.linalg.solve_triangular(
+            L, B, trans="T" if transposed else "N", lower=True, check_finite=False
+        )
+    left = L.T if transposed else L
+    if array_api_compat.is_torch_array(L):
+        import torch
+
+        return torch.linalg.solve_triangular(left, B, upper=transposed)
+    return namespace(L).linalg.solve(left, B)
+
+
+def invert_lower(L: Array) -> Array:
+    """The inverse of a lower triangular matrix, which is lost."""
+    if is_numpy(L):
+        trtri: Any = scipy.linalg.get_lapack_funcs("trtri", (L,))
+        return np.tril(trtri(L, lower=1, overwrite_c=1)[0])
+    xp = namespace(L)
+    device = array_api_compat.device(L)
+    return solve_lower(L, xp.eye(L.shape[0], dtype=L.dtype, device=device))
+
+
+def eigh_largest(A: Array, count: int) -> tuple[Host, Array]:
+    """The largest eigenvalues of a symmetric matrix, in falling order, with their vectors."""
+    n = A.shape[0]
+    if is_numpy(A):
+        try:
+            wanted = (n - count, n - 1)
+            values, vectors = scipy.linalg.eigh(A, subset_by_index=wanted, check_finite=False)
+        except np.linalg.LinAlgError:
+            values = np.empty(0)
+        if len(values) < count:  # the fastest routine can fail where eigenvalues coincide
+            values, vectors = scipy.linalg.eigh(A, driver="evd", check_finite=False)
+    else:
+        values, vectors = namespace(A).linalg.eigh(A)
+    first = values.shape[0] - count
+    return to_host(values)[first:][::-1], namespace(A).flip(vectors[:, first:], axis=1)
+
+
+def matrix_budget(x: Array) -> int:
+    """Bytes that one n×n matrix beside x may take: fixed on the host, half of a GPU's memory."""
+    if array_api_compat.is_torch_array(x) and x.is_cuda:
+        import torch
+
+        return int(torch.cuda.get_device_properties(x.device).total_memory // 2)
+    if array_api_compat.is_cupy_array(x):
+        return int(x.device.mem_info[1] // 2)
+    return MATRIX_BYTES

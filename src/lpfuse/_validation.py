@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import array_api_compat
@@ -262,6 +262,110 @@ def check_p(p: Any) -> float:
             'p=float("inf") for the most even ones.'
         )
     return float(p)
+
+
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    at_most: float = np.inf,
+    hint: str = "",
+) -> float:
+    """A parameter that must be a finite number within limits.
+
+    Parameters
+    ----------
+    name : str
+        What the parameter is called.
+    value : object
+        What came.
+    above, at_least, at_most : float, optional
+        Its limits; `above` itself is not allowed.
+    hint : str, optional
+        What to do, for the message.
+
+    Examples
+    --------
+    >>> check_number("nu", 0.5, above=0, at_most=1)
+    0.5
+    >>> check_number("nu", 2, above=0, at_most=1)
+    Traceback (most recent call last):
+    ValueError: nu must be a number above 0 and at most 1, got 2.
+    """
+    number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    if number and _within(float(value), above, at_least, at_most) and np.isfinite(float(value)):
+        return float(value)
+    limits = [
+        f"{word} {limit:g}"
+        for word, limit in (("above", above), ("at least", at_least), ("at most", at_most))
+        if limit is not None and np.isfinite(limit)
+    ]
+    told = f"{name} must be a number {' and '.join(limits)}, got {value!r}. {hint}"
+    raise ValueError(told.strip())
+
+
+def _within(value: float, above: float | None, at_least: float | None, at_most: float) -> bool:
+    return (
+        (above is None or value > above)
+        and (at_least is None or value >= at_least)
+        and (value <= at_most)
+    )
+
+
+def is_count(value: Any) -> bool:
+    """Whether a parameter is a whole number from 1.
+
+    Examples
+    --------
+    >>> is_count(3), is_count(0), is_count(3.0), is_count(True)
+    (True, False, False, False)
+    """
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def check_count(name: str, value: Any) -> int:
+    """A parameter that must be a whole number from 1.
+
+    Parameters
+    ----------
+    name : str
+        What the parameter is called.
+    value : object
+        What came.
+
+    Examples
+    --------
+    >>> check_count("n_init", 3)
+    3
+    """
+    if not is_count(value):
+        raise ValueError(f"{name} must be a whole number from 1, got {value!r}.")
+    return int(value)
+
+
+def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
+    """A parameter that must be one of a few values.
+
+    Parameters
+    ----------
+    name : str
+        What the parameter is called.
+    value : object
+        What came.
+    choices : sequence
+        What may come.
+
+    Examples
+    --------
+    >>> check_choice("score", "mode", ["mean", "median"])
+    Traceback (most recent call last):
+    ValueError: score must be one of 'mean', 'median'; got 'mode'.
+    """
+    if not any(value is choice or value == choice for choice in choices):
+        told = ", ".join(map(repr, choices))
+        raise ValueError(f"{name} must be one of {told}; got {value!r}.")
 
 
 def warn_about_columns(S: Array, names: Sequence[str] | None = None) -> None:

@@ -1,0 +1,191 @@
+"""What every detector shares: contamination, and the steps from rows to a fitted learner."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from lpfuse._arrays import Array, Host, matrix_budget, to_host
+from lpfuse._base import Scorer
+from lpfuse._validation import (
+    check_choice,
+    check_count,
+    check_features,
+    check_number,
+    remember_columns,
+)
+from lpfuse.detectors.diagnostics import warn_about_width
+from lpfuse.detectors.expansion import Expansion
+from lpfuse.detectors.features import FeatureMap, fourier, nystroem
+from lpfuse.detectors.kernels import Kernel, settle_kernel
+from lpfuse.detectors.training import TrainingRows, training_rows
+
+
+class Detector(Scorer):
+    """A learner with a threshold: `contamination` of the training rows lie below it."""
+
+    contamination: Any
+
+    def _set_offset(self, scores: Array, weights: Host) -> None:
+        """The threshold that leaves the share `contamination` of the rows, by weight, below it.
+
+        And a hair lower: a row that decided the threshold must not fall below it by rounding when
+        it is scored again.
+        """
+        values = to_host(scores)
+        hair = 1e-6 if "float32" in str(scores.dtype) else 1e-9
+        quantile = lower_quantile(values, weights, float(self.contamination))
+        self.offset_ = quantile - hair * float(np.abs(values).max())
+
+    def _check_contamination(self, *, auto: bool = False) -> None:
+        if auto and isinstance(self.contamination, str) and self.contamination == "auto":
+            return
+        choice = ' Or pass "auto".' if auto else ""
+        hint = f"It is the share of the training rows below the threshold.{choice}"
+        check_number("contamination", self.contamination, above=0, at_most=0.5, hint=hint)
+
+
+def lower_quantile(scores: Host, weights: Host, share: float) -> float:
+    """The score that the given share of the rows, by weight, lies strictly below.
+
+    Halfway between two scores where the share falls between them.
+
+    Examples
+    --------
+    >>> lower_quantile(np.array([3.0, 1.0, 2.0, 4.0]), np.ones(4), 0.25)
+    1.5
+    """
+    order = np.argsort(scores, kind="stable")
+    ordered, reached = scores[order], np.cumsum(weights[order])
+    target = share * reached[-1]
+    exact = 1e-9 * reached[-1]
+    above = int(np.searchsorted(reached, target + exact, side="right"))
+    value = ordered[above]
+    if above > 0 and abs(reached[above - 1] - target) <= exact:
+        value = (value + ordered[above - 1]) / 2
+    return float(value)
+
+
+class KernelDetector(Detector):
+    """A learner whose score is a function of ``k(x, x)`` and of an expansion in a kernel.
+
+    A subclass says how it learns from a kernel matrix and how from explicit features, and how the
+    values of its expansion become a score. Both ways it leaves an `expansion_`.
+    """
+
+    kernel: Any
+    gamma: Any
+    degree: float
+    coef0: float
+    kernel_params: dict[str, Any] | None
+    approximation: Any
+    random_state: Any
+
+    expansion_: Expansion
+    features_: FeatureMap | None
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from normal rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Normal rows.
+        y : object
+            Ignored; here for scikit-learn's conventions.
+        sample_weight : array-like of shape (n,), optional
+            How often each row counts. A row of weight zero is left out.
+
+        Returns
+        -------
+        estimator
+            The fitted detector.
+        """
+        self._learn(training_rows(X, sample_weight))
+        remember_columns(self, X)
+        return self
+
+    def score_samples(self, X: Any) -> Array:
+        """Score of each row, high = normal.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows to score; however many there are, memory stays bounded.
+
+        Returns
+        -------
+        array of shape (n,)
+            Scores, in the library and precision of `X`.
+        """
+        check_is_fitted(self)
+        return self._scores(check_features(X, estimator=self))
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel, with its width as a number."""
+        return self.expansion_.basis.kernel
+
+    def _scores(self, X: Array) -> Array:
+        return self.expansion_.map(X, self._finish)
+
+    def _learn(self, rows: TrainingRows) -> None:
+        """Fit to checked rows: exactly, or through features that stand for the kernel."""
+        self._check_parameters()
+        kernel = self._settled_kernel(rows)
+        if "width" not in rows.kept(kernel):
+            warn_about_width(kernel, rows.X)
+            rows.kept(kernel)["width"] = kernel.gamma
+        features = self._features(kernel, rows)
+        if features is None:
+            scores = self._learn_exactly(kernel, rows)
+        else:
+            scores = self._learn_from_features(features, rows)
+        self.features_ = features
+        self._settle_offset(rows, scores)
+
+    def _settled_kernel(self, rows: TrainingRows) -> Kernel:
+        weights = rows.weights if rows.is_weighted else None
+        parameters = self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params
+        return settle_kernel(rows.X, *parameters, weights)
+
+    def _features(self, kernel: Kernel, rows: TrainingRows) -> FeatureMap | None:
+        """The feature map that stands for the kernel; None where the kernel itself is used."""
+        if not self._is_approximate(rows):
+            return None
+        make = fourier if self.approximation == "fourier" else nystroem
+        return make(kernel, rows.X, self._size(), check_random_state(self.random_state))
+
+    def _is_approximate(self, rows: TrainingRows) -> bool:
+        if self.approximation == "auto":
+            return rows.gram_bytes > matrix_budget(rows.X)
+        return self.approximation is not None
+
+    def _check_parameters(self) -> None:
+        self._check_contamination()
+        check_choice("approximation", self.approximation, ("auto", None, "nystroem", "fourier"))
+        check_count(self._size_name, self._size())
+
+    _size_name = "n_components"
+
+    def _size(self) -> Any:
+        """How many features approximate the kernel."""
+        return getattr(self, self._size_name)
+
+    def _settle_offset(self, rows: TrainingRows, scores: Array | None) -> None:
+        self._set_offset(self._scores(rows.X) if scores is None else scores, rows.weights)
+
+    def _learn_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
+        """Set `expansion_` from the kernel; the scores of the rows where they come for free."""
+        raise NotImplementedError
+
+    def _learn_from_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
+        """Set `expansion_` from features; the scores of the rows where they come for free."""
+        raise NotImplementedError
+
+    def _finish(self, diagonal: Array, values: Array) -> Array:
+        """Scores from ``k(x, x)`` and the values of the expansion."""
+        raise NotImplementedError

@@ -1,0 +1,63 @@
+"""Early warnings about a kernel's width, from how training rows see each other."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from lpfuse._arrays import Array, Host, take, to_host
+from lpfuse.detectors.kernels import Kernel, gamma_of_median
+
+PROBES = 64  # rows that are looked at as if they were held out
+OTHERS = 20_000  # rows that they are compared with, at most
+NEGLIGIBLE = 1e-3  # a similarity that no longer tells near from far
+MOST, SOME = 0.9, 0.1  # shares of the probes
+
+
+class KernelWidthWarning(UserWarning):
+    """The kernel's width makes scores tie, or nearly so."""
+
+
+def warn_about_width(kernel: Kernel, X: Array) -> None:
+    """Warn where the kernel matrix is near the identity or constant, or held-out rows saturate.
+
+    A held-out row without any similar row gets the score of a point at infinity, whatever it is.
+    """
+    if kernel.name not in ("rbf", "laplacian") or X.shape[0] < 3:
+        return
+    similarities = _similarities_to_others(kernel, X)
+    lonely = float((similarities.max(axis=1) < NEGLIGIBLE).mean())
+    if lonely > MOST:
+        problem = "too narrow: the kernel matrix is near the identity, and all scores tie"
+    elif lonely > SOME:
+        problem = (
+            f"narrow: about {lonely:.0%} of the rows resemble no other row, so the scores of "
+            "held-out rows like them are saturated, all alike"
+        )
+    elif np.quantile(similarities, 0.05) > 1 - NEGLIGIBLE:
+        problem = "too wide: the kernel matrix is nearly constant, and scores differ in few digits"
+    else:
+        return
+    warnings.warn(
+        f"gamma={kernel.gamma:.3g} makes the kernel {problem}. Try "
+        f'gamma={gamma_of_median(X):.3g} (gamma="median").',
+        KernelWidthWarning,
+        stacklevel=4,
+    )
+
+
+def _similarities_to_others(kernel: Kernel, X: Array) -> Host:
+    """Similarities of some rows to the other rows, the row itself left out."""
+    n = X.shape[0]
+    others = _evenly(n, OTHERS)
+    probes = _evenly(len(others), PROBES)
+    known = take(X, others)
+    similarities = to_host(kernel.between(take(known, probes), known))
+    kept = np.ones(similarities.shape, dtype=bool)
+    kept[np.arange(len(probes)), probes] = False
+    return similarities[kept].reshape(len(probes), -1)
+
+
+def _evenly(n: int, at_most: int) -> np.ndarray:
+    return np.unique(np.linspace(0, n - 1, min(n, at_most)).round().astype(int))

@@ -1,0 +1,110 @@
+"""Explicit features whose inner products approximate a kernel: ``k(x, x′) ≈ φ(x)ᵀφ(x′)``.
+
+They let a learner work with r numbers a row instead of one number for every pair of rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from lpfuse._arrays import (
+    Array,
+    Host,
+    as_float64,
+    beside,
+    empty_beside,
+    like,
+    map_row_blocks,
+    namespace,
+    one_blas_thread,
+    sum_row_blocks,
+    take,
+    to_host,
+)
+from lpfuse.detectors.expansion import Basis, Expansion, Similarities, Waves
+from lpfuse.detectors.kernels import Kernel, Rows
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """``φ(x) = B(x) · whitening``, for a basis B; no whitening: ``φ = B``."""
+
+    basis: Basis
+    whitening: Host | None
+
+    @property
+    def width(self) -> int:
+        """Number of features r."""
+        return self.basis.width if self.whitening is None else int(self.whitening.shape[1])
+
+    def expansion(self, directions: Host, X: Array) -> Expansion:
+        """The functions ``φ(x)ᵀ directions``, for directions of shape (r, columns)."""
+        folded = directions if self.whitening is None else self.whitening @ directions
+        return Expansion(self.basis, beside(folded, X))
+
+    def rows(self, X: Array) -> Rows:
+        """The function that maps rows, of the library of X, to their features."""
+        basis = self.basis.rows(X)
+        if self.whitening is None:
+            return basis
+        whitening = beside(self.whitening, X)
+        return lambda block: basis(block) @ whitening
+
+    def of(self, X: Array) -> Array:
+        """The features of all rows, of shape (n, r)."""
+        rows, features = self.rows(X), empty_beside((X.shape[0], self.width), X)
+
+        def work(block: slice) -> None:
+            features[block, :] = rows(X[block, :])
+
+        with one_blas_thread:
+            map_row_blocks(work, X, width=self.basis.width)
+        return features
+
+    def moments(self, X: Array, weights: Host) -> tuple[Host, Host]:
+        """``Σ_i w_i φ(x_i)`` and ``Σ_i w_i φ(x_i) φ(x_i)ᵀ``: one pass, and no features stored."""
+        rows, factors = self.rows(X), like(weights, X)[:, None]
+        xp = namespace(X)
+
+        def work(block: slice) -> Host:
+            values = as_float64(rows(X[block, :]))
+            values = xp.concat([values, xp.ones_like(values[:, :1])], axis=1)
+            return to_host(values.T @ (factors[block] * values))
+
+        with one_blas_thread:
+            second = sum_row_blocks(work, X, self.basis.width)
+        return second[-1, :-1], second[:-1, :-1]
+
+
+def nystroem(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) -> FeatureMap:
+    """Features of Williams & Seeger (2001): exact on the span of `size` rows drawn at random.
+
+    With K the kernel matrix of those landmarks, ``K = U Λ Uᵀ``, the features are
+    ``φ(x) = Λ^{−1/2} Uᵀ k(landmarks, x)``. Directions without any extent are left out.
+    """
+    n = X.shape[0]
+    chosen = np.sort(rng.choice(n, size, replace=False)) if size < n else np.arange(n)
+    landmarks = take(X, chosen)
+    values, vectors = scipy.linalg.eigh(to_host(kernel.between(landmarks, landmarks)))
+    resolution = np.finfo(np.float32 if "float32" in str(X.dtype) else np.float64).eps
+    kept = values > 100 * len(values) * resolution * max(values[-1], 0.0)
+    if not kept.any():
+        raise ValueError(
+            f"The kernel matrix of {size} rows has no positive eigenvalue, so it cannot be "
+            f"approximated. Use another kernel than {kernel.name!r}, or approximation=None."
+        )
+    return FeatureMap(Similarities(kernel, landmarks), vectors[:, kept] / np.sqrt(values[kept]))
+
+
+def fourier(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) -> FeatureMap:
+    """Features of Rahimi & Recht (2007): waves whose frequencies are drawn as ``N(0, 2γ I)``."""
+    if kernel.name != "rbf":
+        raise ValueError(
+            'approximation="fourier" stands for the Gaussian kernel only, got '
+            f'kernel={kernel.name!r}. Use approximation="nystroem".'
+        )
+    frequencies = rng.normal(scale=(2 * kernel.gamma) ** 0.5, size=(X.shape[1], max(1, size // 2)))
+    return FeatureMap(Waves(kernel, beside(frequencies, X)), None)

@@ -1,0 +1,326 @@
+"""Support vector data description, after Tax & Duin (2004)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.svm import OneClassSVM
+
+from lpfuse._arrays import Array, Host, beside, take, to_host
+from lpfuse._validation import check_number, remember_columns
+from lpfuse.detectors.base import KernelDetector
+from lpfuse.detectors.enclosing_ball import enclosing_ball
+from lpfuse.detectors.expansion import Expansion, Similarities
+from lpfuse.detectors.features import FeatureMap
+from lpfuse.detectors.kernels import Kernel
+from lpfuse.detectors.training import TrainingRows, training_rows
+
+ON_BOUND = 1e-9  # a coefficient this close to its bound is on it
+
+
+class SVDD(KernelDetector):
+    r"""The smallest ball, in the kernel's feature space, around the normal rows.
+
+    Slack lets rows stay outside at a cost C each. The ball's dual is
+
+    .. math:: \max_\alpha \; \sum_i \alpha_i k_{ii} - \sum_{ij} \alpha_i \alpha_j k_{ij}
+              \quad \text{subject to} \quad \sum_i \alpha_i = 1, \; 0 \le \alpha_i \le C
+
+    its centre is :math:`a = \sum_i \alpha_i \varphi(x_i)`, and the score is minus the squared
+    distance to it, :math:`-\|\varphi(x) - a\|^2
+    = -\bigl(k(x, x) - 2 \sum_i \alpha_i k(x_i, x) + \|a\|^2\bigr)`.
+    Known anomalies, if there are any, are kept outside at a cost of their own: they enter the sums
+    with a negative sign, and with :math:`0 \le \alpha_i \le C_\text{negative}`.
+
+    Parameters
+    ----------
+    nu : float in (0, 1], default=0.1
+        At most this share of the normal rows lies outside: ``C = 1 / (nu · n)``.
+    C : float, optional
+        The cost of a normal row outside, instead of `nu`; at least ``1 / n``.
+    C_negative : float, optional
+        The cost of a known anomaly inside. Default: ``1 / (nu · number of anomalies)``.
+    kernel : str or callable, default="rbf"
+        A kernel of :mod:`sklearn.metrics.pairwise`, or a function of two rows.
+    gamma : float, "scale" or "median", default="scale"
+        Width of the kernel, as in ``exp(−γ‖x − x′‖²)``. "scale": ``1 / (d · Var X)``; "median":
+        ``1 / (2 m)``, m the median squared distance of two rows. For a width σ use
+        :func:`lpfuse.detectors.gamma_from_sigma`.
+    degree, coef0 : float, default=3 and 1
+        Of the polynomial and sigmoid kernels.
+    kernel_params : dict, optional
+        Further arguments of a callable kernel.
+    tol : float, default=1e-3
+        When the solver may stop: the tolerance of libsvm; for approximations, its square is the
+        largest gap to the optimum as a share of the objective.
+    contamination : float in (0, 0.5] or "auto", default="auto"
+        Share of the training rows that the threshold leaves below it. "auto": the surface of the
+        ball is the threshold.
+    approximation : {"auto", None, "nystroem", "fourier"}, default="auto"
+        None: exact, by libsvm. The others use explicit features, for the Gaussian kernel and
+        ("nystroem") for any other. "auto": exact while an n×n matrix would fit, else "nystroem".
+    n_components : int, default=500
+        Number of features of the approximation.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the approximation.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_support,)
+        Positions, in the training rows, of the support vectors.
+    support_vectors_ : array of shape (n_support, d)
+        The support vectors.
+    dual_coef_ : ndarray of shape (n_support,)
+        Their α, negative for anomalies; they sum to 1.
+    boundary_ : ndarray
+        Positions of the support vectors on the surface of the ball (0 < α < C).
+    radius_ : float
+        Radius of the ball.
+    center_ : ndarray of shape (d,)
+        Centre of the ball in the space of the data; with the linear kernel only.
+    center_norm2_ : float
+        Squared distance of the centre from the origin of the feature space.
+    offset_ : float
+        Threshold of the scores: ``−radius_²`` with ``contamination="auto"``.
+    kernel_ : Kernel
+        The kernel, with its width as a number.
+    n_features_in_ : int
+        Number of features d.
+    feature_names_in_ : ndarray of shape (d,)
+        Names of the features, when `X` had them.
+
+    Notes
+    -----
+    Where ``k(x, x)`` is the same for all rows, the dual is that of the one-class SVM, and libsvm
+    solves it. Any other case is brought to the same form: since Σ α is fixed, a linear term
+    :math:`\sum_i \ell_i \alpha_i` is a quadratic one with the matrix
+    :math:`(\ell_i + \ell_j) / (2 \sum \alpha)`; with the kernel's diagonal as :math:`-\ell` that
+    is the one-class SVM of the kernel ``−½ ‖φ(x) − φ(x′)‖²``.
+
+    References
+    ----------
+    D. M. J. Tax, R. P. W. Duin, Support vector data description, Machine Learning 54 (2004).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpfuse import SVDD
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> detector = SVDD(nu=0.05).fit(X)
+    >>> detector.predict([[0.0, 0.0], [4.0, 4.0]])
+    array([ 1, -1])
+    >>> bool((detector.predict(X) == -1).mean() <= 0.05)
+    True
+    """
+
+    def __init__(
+        self,
+        nu: float = 0.1,
+        C: float | None = None,
+        C_negative: float | None = None,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        tol: float = 1e-3,
+        contamination: Any = "auto",
+        approximation: str | None = "auto",
+        n_components: int = 500,
+        random_state: Any = None,
+    ) -> None:
+        self.nu = nu
+        self.C = C
+        self.C_negative = C_negative
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.tol = tol
+        self.contamination = contamination
+        self.approximation = approximation
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn the ball from normal rows and, where there are some, known anomalies.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        y : array-like of shape (n,), optional
+            +1 normal, −1 anomaly. Default: all rows are normal.
+        sample_weight : array-like of shape (n,), optional
+            How often each row counts: its cost is multiplied by it. Rows of weight zero are left
+            out.
+
+        Returns
+        -------
+        SVDD
+            The fitted detector.
+        """
+        self._learn(training_rows(X, sample_weight, y))
+        remember_columns(self, X)
+        return self
+
+    @property
+    def radius_(self) -> float:
+        """Radius of the ball."""
+        return float(np.sqrt(self._radius2))
+
+    @property
+    def center_(self) -> Host:
+        """Centre of the ball in the space of the data; with the linear kernel only."""
+        if self.kernel_.name != "linear":
+            raise AttributeError(
+                "center_ exists for kernel='linear' only: with another kernel the centre lies in "
+                "the kernel's feature space. Its distance to rows is -score_samples(X)."
+            )
+        return self.dual_coef_ @ to_host(self.support_vectors_)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number("nu", self.nu, above=0, at_most=1)
+        check_number("tol", self.tol, above=0)
+        for name in ("C", "C_negative"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), above=0)
+
+    def _check_contamination(self, *, auto: bool = True) -> None:
+        super()._check_contamination(auto=auto)
+
+    def _settle_offset(self, rows: TrainingRows, scores: Array | None) -> None:
+        if self.contamination == "auto":
+            self.offset_ = -self._radius2 * (1 + 1e-9)  # rounding must not expel the surface
+        else:
+            super()._settle_offset(rows, scores)
+
+    def _learn_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
+        bounds, signs = self._bounds(rows)
+        if bounds[signs > 0].sum() <= 1 + 1e-12:
+            dual = self._all_outside(kernel, rows, bounds, signs)
+        elif kernel.has_unit_diagonal and rows.labels is None:
+            dual = self._one_class_svm(kernel, rows, bounds)
+        else:
+            dual = self._shifted_one_class_svm(kernel, rows, bounds, signs)
+        self._keep_support(rows, dual.beta, bounds)
+        self.center_norm2_, self._radius2 = dual.center_norm2, max(0.0, dual.radius2)
+        basis = Similarities(kernel, self.support_vectors_)
+        self.expansion_ = Expansion(basis, self.dual_coef_[:, None])
+        return None
+
+    def _learn_from_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
+        bounds, signs = self._bounds(rows)
+        kappa = features.basis.kernel.diagonal(rows.X)
+        ball = enclosing_ball(features.of(rows.X), kappa, bounds, signs, self.tol**2)
+        self._keep_support(rows, ball.beta, bounds)
+        self.center_norm2_, self._radius2 = float(ball.centre @ ball.centre), ball.radius2
+        self.expansion_ = features.expansion(ball.centre[:, None], rows.X)
+        return None
+
+    def _finish(self, diagonal: Array, values: Array) -> Array:
+        return 2 * values[:, 0] - diagonal - self.center_norm2_
+
+    def _bounds(self, rows: TrainingRows) -> tuple[Host, Host]:
+        """The C of each row, and its side."""
+        signs = np.ones(len(rows)) if rows.labels is None else rows.labels
+        bounds = np.empty(len(rows))
+        for side, cost in ((signs > 0, self.C), (signs < 0, self.C_negative)):
+            weights = rows.weights[side]
+            if weights.size:
+                bounds[side] = weights * (1 / (self.nu * weights.sum()) if cost is None else cost)
+        reach = bounds[signs > 0].sum()
+        if reach < 1 - 1e-12:
+            raise ValueError(
+                f"C={self.C:g} is too small: the costs of the normal rows must sum to 1 or more, "
+                f"got {reach:.3g}. Use C of at least {self.C / reach:.3g}, or nu instead."
+            )
+        return bounds, signs
+
+    def _one_class_svm(self, kernel: Kernel, rows: TrainingRows, bounds: Host) -> _Dual:
+        """The dual by libsvm, where ``k(x, x) = 1`` for all rows."""
+        if kernel.name == "rbf" and not rows.share:
+            machine = self._libsvm(to_host(rows.X), bounds, 1.0, kernel="rbf", gamma=kernel.gamma)
+        else:
+            gram = to_host(rows.gram(kernel))
+            machine = self._libsvm(gram, bounds, 1.0, kernel="precomputed")
+        beta, rho = _solution(machine, len(rows), 1.0)
+        support = np.flatnonzero(beta)
+        coefficients, vectors = beta[support], take(rows.X, support)
+        similarities = to_host(kernel.between(vectors, vectors)) @ coefficients
+        center_norm2 = float(coefficients @ similarities)
+        free = coefficients < (1 - ON_BOUND) * bounds[support]
+        surface = _largest(1 - 2 * similarities[free], 1 - 2 * rho)
+        return _Dual(beta, center_norm2, surface + center_norm2)
+
+    def _shifted_one_class_svm(
+        self, kernel: Kernel, rows: TrainingRows, bounds: Host, signs: Host
+    ) -> _Dual:
+        """The dual by libsvm for any kernel and for anomalies: see the notes of the class.
+
+        Anomalies have β in [−C, 0]; with γ = β + C for them, all γ are in [0, C].
+        """
+        K = to_host(rows.gram(kernel))
+        lower = np.where(signs < 0, -bounds, 0.0)
+        reach = 1 - lower.sum()
+        linear = 2 * K @ lower - K.diagonal()
+        Q = K + (linear[:, None] + linear[None, :]) / (2 * reach)
+        size = float(Q.diagonal().mean() - Q.mean()) or 1.0  # half the mean squared distance
+        machine = self._libsvm(Q / size, bounds, reach, kernel="precomputed")
+        gamma, rho = _solution(machine, len(rows), reach)
+        beta = lower + gamma
+        beta[np.abs(beta) <= 1e-12 * bounds] = 0.0
+        similarities = K @ beta
+        center_norm2 = float(beta @ similarities)
+        free = (beta > 0) & (beta < (1 - ON_BOUND) * bounds)
+        otherwise = float(linear @ gamma) / reach - 2 * size * rho
+        surface = _largest((K.diagonal() - 2 * similarities)[free], otherwise)
+        return _Dual(beta, center_norm2, surface + center_norm2)
+
+    def _all_outside(self, kernel: Kernel, rows: TrainingRows, bounds: Host, signs: Host) -> _Dual:
+        """The dual has one point, all normal rows at their bound: the centre is their mean."""
+        beta = np.where(signs > 0, bounds, 0.0)
+        means = Expansion(Similarities(kernel, rows.X), beside(beta[:, None], rows.X)).map(
+            rows.X, lambda diagonal, values: diagonal - 2 * values[:, 0]
+        )
+        shifted = to_host(means)
+        center_norm2 = float(beta @ (to_host(kernel.diagonal(rows.X)) - shifted)) / 2
+        return _Dual(beta, center_norm2, float(shifted[signs > 0].min()) + center_norm2)
+
+    def _libsvm(self, data: Host, bounds: Host, reach: float, **parameters: Any) -> OneClassSVM:
+        """libsvm's one-class machine: least ``αᵀQα`` with 0 ≤ α_i ≤ C_i / max C and a fixed sum."""
+        share = min(1.0, reach / bounds.sum())
+        machine = OneClassSVM(nu=share, tol=self.tol, **parameters)
+        weighted = bounds.min() < bounds.max()
+        return machine.fit(data, sample_weight=bounds / bounds.max() if weighted else None)
+
+    def _keep_support(self, rows: TrainingRows, beta: Host, bounds: Host) -> None:
+        support = np.flatnonzero(beta)
+        free = np.abs(beta[support]) < (1 - ON_BOUND) * bounds[support]
+        positions = support if rows.kept_index is None else rows.kept_index[support]
+        self.support_, self.boundary_ = positions, positions[free]
+        self.dual_coef_ = beta[support]
+        self.support_vectors_ = take(rows.X, support)
+
+
+class _Dual(NamedTuple):
+    beta: Host
+    center_norm2: float
+    radius2: float
+
+
+def _solution(machine: OneClassSVM, n: int, reach: float) -> tuple[Host, float]:
+    """libsvm's coefficients, scaled to the sum that they should have, and its offset alike."""
+    coefficients = machine.dual_coef_.ravel()
+    scale = reach / coefficients.sum()
+    solution = np.zeros(n)
+    solution[machine.support_] = coefficients * scale
+    return solution, float(-machine.intercept_[0]) * scale
+
+
+def _largest(values: Host, otherwise: float) -> float:
+    """The largest: all rows on the surface, equal but for the solver's tolerance, are inside."""
+    return float(values.max()) if values.size else otherwise
