@@ -36,6 +36,11 @@ def is_numpy(x: Array) -> bool:
     return isinstance(x, np.ndarray)
 
 
+def is_single(x: Array) -> bool:
+    """Whether x is of single precision."""
+    return "float32" in str(x.dtype)
+
+
 def namespace(x: Array) -> Any:
     """The array-API namespace of x; NumPy itself for NumPy arrays, which spares the wrappers."""
     return np if is_numpy(x) else array_api_compat.array_namespace(x)
@@ -67,6 +72,8 @@ def beside(values: Array, x: Array) -> Array:
     xp = namespace(x)
     if not is_numpy(values) and namespace(values) is not xp:
         values = to_host(values)
+    if is_numpy(values):
+        values = np.ascontiguousarray(values)  # torch knows no negative strides
     return xp.asarray(values, dtype=x.dtype, device=array_api_compat.device(x))
 
 
@@ -300,7 +307,8 @@ def add_to_diagonal(A: Array, values: Array | float) -> Array:
         A.diagonal().add_(values)
         return A
     xp = namespace(A)
-    return A + xp.eye(A.shape[0], dtype=A.dtype) * values
+    device = array_api_compat.device(A)
+    return A + xp.eye(A.shape[0], dtype=A.dtype, device=device) * values
 
 
 def diagonal_of(A: Array) -> Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -292,18 +293,20 @@ def check_number(
     0.5
     >>> check_number("nu", 2, above=0, at_most=1)
     Traceback (most recent call last):
-    ValueError: nu must be a number above 0 and at most 1, got 2.
+    ValueError: nu must be a finite number above 0 and at most 1, got 2.
     """
-    number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
-    if number and _within(float(value), above, at_least, at_most) and np.isfinite(float(value)):
-        return float(value)
+    if isinstance(value, Real) and not isinstance(value, bool | np.bool_):
+        with suppress(OverflowError):
+            number = float(value)
+            if np.isfinite(number) and _within(number, above, at_least, at_most):
+                return number
     limits = [
         f"{word} {limit:g}"
         for word, limit in (("above", above), ("at least", at_least), ("at most", at_most))
         if limit is not None and np.isfinite(limit)
     ]
-    told = f"{name} must be a number {' and '.join(limits)}, got {value!r}. {hint}"
-    raise ValueError(told.strip())
+    expected = " ".join(["a finite number", " and ".join(limits)]).strip()
+    raise ValueError(f"{name} must be {expected}, got {value!r}. {hint}".strip())
 
 
 def _within(value: float, above: float | None, at_least: float | None, at_most: float) -> bool:
@@ -363,7 +366,7 @@ def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
     Traceback (most recent call last):
     ValueError: score must be one of 'mean', 'median'; got 'mode'.
     """
-    if not any(value is choice or value == choice for choice in choices):
+    if not any(type(value) is type(choice) and value == choice for choice in choices):
         told = ", ".join(map(repr, choices))
         raise ValueError(f"{name} must be one of {told}; got {value!r}.")
 

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Array, Host, matrix_budget, to_host
+from lpfuse._arrays import Array, Host, is_single, matrix_budget, to_host
 from lpfuse._base import Scorer
 from lpfuse._validation import (
     check_choice,
@@ -36,7 +36,7 @@ class Detector(Scorer):
         it is scored again.
         """
         values = to_host(scores)
-        hair = 1e-6 if "float32" in str(scores.dtype) else 1e-9
+        hair = 1e-6 if is_single(scores) else 1e-9
         quantile = lower_quantile(values, weights, float(self.contamination))
         self.offset_ = quantile - hair * float(np.abs(values).max())
 

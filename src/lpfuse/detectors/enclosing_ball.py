@@ -67,7 +67,7 @@ def enclosing_ball(features: Array, kappa: Array, bounds: Host, signs: Host, tol
     Parameters
     ----------
     features : array of shape (n, r)
-        The rows φ_i.
+        The rows φ_i; they are overwritten.
     kappa : array of shape (n,)
         Their ``k(x_i, x_i)``, at least ‖φ_i‖².
     bounds : ndarray of shape (n,)
@@ -82,28 +82,39 @@ def enclosing_ball(features: Array, kappa: Array, bounds: Host, signs: Host, tol
 
 
 class _Descent:
+    """The state of the search: the point a, with v at it; all is measured from the rows' mean."""
+
     def __init__(self, features: Array, kappa: Array, bounds: Host, signs: Host) -> None:
         self.features = features
-        self.kappa = as_float64(kappa)
         self.C, self.y = like(bounds, features), like(signs, features)
         inside = bounds * (signs > 0)
-        self.a: Host = self.backward(like(inside / inside.sum(), features))
-        self.v: Array = self.kappa - 2 * self.forward(self.a)
+        self.mean = self.backward(like(inside / inside.sum(), features))
+        own = as_float64(kappa) - self.squares()  # what the features do not show of a row
+        self.features -= beside(self.mean, features)
+        self.kappa = self.squares() + positive_part(own)
+        self.a = np.zeros(len(self.mean))
+        self.v = self.kappa
+        self.all_outside = bool(inside.sum() <= 1 + 1e-12)
 
     def run(self, tol: float) -> Ball:
-        floor = 1e-13 * largest(self.kappa)
-        band = max(largest(self.v) - smallest(self.v), floor)
-        rho, steps = smallest(self.v), 0
+        size = largest(self.kappa)
+        if self.all_outside or size <= 1e-300:  # the dual has one point, or the ball is one
+            share = positive_part(self.y) * self.C
+            return self.ball(smallest(self.v), share / total(share), 0.0)
+        band, rho, steps = size, smallest(self.v), 0
         while True:
             rho = self.balance(self.v, band, rho)
             t, alpha = self.hinge(self.v, band, rho)
+            alpha = self.balanced(alpha)
             beta = self.C * self.y * alpha
             g = self.backward(beta)
             distance2 = float(np.sum((self.a - g) ** 2))
-            hidden = dot(self.C, positive_part(t) - alpha * t)
-            value = float(self.a @ self.a) + rho + dot(self.C, positive_part(t))
+            cost = dot(self.C, positive_part(t))
+            hidden = cost - dot(self.C, alpha * t)
+            value = float(self.a @ self.a) + rho + cost
             gap = distance2 + hidden
-            if gap <= max(tol * value, floor) or steps >= MOST_STEPS:
+            enough = max(tol * value, 1e-13 * size)
+            if gap <= enough or steps >= MOST_STEPS:
                 break
             steps += 1
             if distance2 <= NARROWER * hidden:
@@ -111,7 +122,7 @@ class _Descent:
                 band *= NARROWER
             else:
                 self.step(alpha, g, band, rho)
-        if gap > max(tol * value, floor):
+        if gap > enough:
             warnings.warn(
                 f"The enclosing ball was not found to tol={tol:g} of its size: after {steps} steps "
                 f"the gap is {gap / value:.2g}. Use fewer n_components, or a larger tol.",
@@ -120,8 +131,10 @@ class _Descent:
             )
         # All rows on the surface, equal but for the band's width, are inside.
         normal = as_float64((alpha > 0) & (alpha < 1) & (self.y > 0))
-        surface = rho + largest(normal * t)
-        return Ball(self.a, surface + float(self.a @ self.a), to_host(beta), gap)
+        return self.ball(rho + largest(normal * t), beta, gap)
+
+    def ball(self, surface: float, beta: Array, gap: float) -> Ball:
+        return Ball(self.mean + self.a, surface + float(self.a @ self.a), to_host(beta), gap)
 
     def hinge(self, v: Array, band: float, rho: float) -> tuple[Array, Array]:
         t = self.y * (v - rho)
@@ -130,17 +143,31 @@ class _Descent:
     def balance(self, v: Array, band: float, guess: float) -> float:
         """The ρ at which ``Σ β = 1``: Newton's method, bisection where it leaves the bracket."""
         low, high = smallest(v) - band, largest(v) + band
+        enough = 1e-15 * total(self.C) * (1 + max(abs(low), abs(high)) / band)
         rho = min(max(guess, low), high)
         for _ in range(100):
             _, alpha = self.hinge(v, band, rho)
             excess = dot(self.C * self.y, alpha) - 1.0
-            if abs(excess) <= 1e-12:
+            if abs(excess) <= enough:
                 break
             low, high = (rho, high) if excess > 0 else (low, rho)
             slope = total(self.C * as_float64((alpha > 0) & (alpha < 1))) / band
             proposal = rho + excess / slope if slope > 0 else np.inf
             rho = proposal if low < proposal < high else (low + high) / 2
         return rho
+
+    def balanced(self, alpha: Array) -> Array:
+        """α with ``Σ β = 1``: what rounding left over goes to rows that have room, in the band."""
+        excess = dot(self.C * self.y, alpha) - 1.0
+        if excess == 0.0:
+            return alpha
+        falling = as_float64(self.y * excess > 0)  # these give α away, the others take it
+        room = self.C * (falling * alpha + (1 - falling) * (1 - alpha))
+        in_band = as_float64((alpha > 0) & (alpha < 1))
+        if dot(room, in_band) < 2 * abs(excess):
+            in_band = in_band * 0 + 1
+        share = abs(excess) / dot(room, in_band) * in_band
+        return alpha + share * ((1 - falling) - alpha)
 
     def step(self, alpha: Array, g: Host, band: float, rho: float) -> None:
         """A Newton step in a, with ρ following it, as long as the smoothed function falls."""
@@ -188,6 +215,15 @@ class _Descent:
         weight = second[-1, -1]
         mean = second[-1, :-1] / weight
         return matrix + 4 / band * (second[:-1, :-1] - weight * np.outer(mean, mean)), mean
+
+    def squares(self) -> Array:
+        """``‖φ_i‖²`` for all rows."""
+
+        def work(block: slice) -> Array:
+            some = as_float64(self.features[block, :])
+            return namespace(some).sum(some**2, axis=1)
+
+        return concatenate(map_row_blocks(work, self.features))
 
     def forward(self, a: Host) -> Array:
         """``φ_iᵀ a`` for all rows."""

@@ -16,6 +16,7 @@ from lpfuse._arrays import (
     as_float64,
     beside,
     empty_beside,
+    is_single,
     like,
     map_row_blocks,
     namespace,
@@ -72,7 +73,7 @@ class FeatureMap:
         def work(block: slice) -> Host:
             values = as_float64(rows(X[block, :]))
             values = xp.concat([values, xp.ones_like(values[:, :1])], axis=1)
-            return to_host(values.T @ (factors[block] * values))
+            return to_host(values.T @ (factors[block, :] * values))
 
         with one_blas_thread:
             second = sum_row_blocks(work, X, self.basis.width)
@@ -89,7 +90,7 @@ def nystroem(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) ->
     chosen = np.sort(rng.choice(n, size, replace=False)) if size < n else np.arange(n)
     landmarks = take(X, chosen)
     values, vectors = scipy.linalg.eigh(to_host(kernel.between(landmarks, landmarks)))
-    resolution = np.finfo(np.float32 if "float32" in str(X.dtype) else np.float64).eps
+    resolution = np.finfo(np.float32 if is_single(X) else np.float64).eps
     kept = values > 100 * len(values) * resolution * max(values[-1], 0.0)
     if not kept.any():
         raise ValueError(

@@ -22,7 +22,7 @@ from lpfuse._arrays import (
     put,
     solve_lower,
 )
-from lpfuse._validation import check_choice, check_number
+from lpfuse._validation import check_choice, check_features, check_number
 from lpfuse.detectors.base import KernelDetector
 from lpfuse.detectors.expansion import Expansion, Similarities
 from lpfuse.detectors.features import FeatureMap
@@ -64,8 +64,8 @@ class OneClassGP(KernelDetector):
         A kernel of :mod:`sklearn.metrics.pairwise`, or a function of two rows.
     gamma : float, "scale" or "median", default="scale"
         Width of the kernel, as in ``exp(−γ‖x − x′‖²)``. "scale": ``1 / (d · Var X)``; "median":
-        ``1 / (2 m)``, m the median squared distance of two rows. For a width σ use
-        :func:`lpfuse.detectors.gamma_from_sigma`.
+        ``1 / (2 m)``, m the median squared distance of two rows, however they weigh. For a
+        width σ use :func:`lpfuse.detectors.gamma_from_sigma`.
     degree, coef0 : float, default=3 and 1
         Of the polynomial and sigmoid kernels.
     kernel_params : dict, optional
@@ -171,7 +171,12 @@ class OneClassGP(KernelDetector):
         array([0.97, 1.  , 0.99, 0.03])
         """
         check_is_fitted(self)
-        rows = training_rows(X, sample_weight)
+        rows = training_rows(check_features(X, estimator=self), sample_weight)
+        if self.features_ is None and len(rows) != self.expansion_.basis.width:
+            raise ValueError(
+                f"X must be the {self.expansion_.basis.width} rows that the detector was fitted "
+                f"on, got {len(rows)}. For other rows use score_samples."
+            )
         held_out = self._leave_one_out(rows)
         if rows.kept_index is None:
             return held_out

@@ -12,7 +12,16 @@ import scipy.linalg
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Array, Host, beside, diagonal_of, eigh_largest, namespace, to_host
+from lpfuse._arrays import (
+    Array,
+    Host,
+    beside,
+    diagonal_of,
+    eigh_largest,
+    is_single,
+    namespace,
+    to_host,
+)
 from lpfuse._validation import check_features, is_count
 from lpfuse.detectors.base import KernelDetector
 from lpfuse.detectors.expansion import Expansion, Similarities
@@ -20,7 +29,7 @@ from lpfuse.detectors.features import FeatureMap
 from lpfuse.detectors.kernels import Kernel
 from lpfuse.detectors.training import TrainingRows
 
-NO_VARIANCE = 1e-12  # share of the total variance below which a component is rounding error
+NO_VARIANCE = 1e-12  # share of the total variance below which a component counts for nothing
 FIRST_COMPONENTS = 32  # computed first where a share of the variance is wanted
 ITERATE_FROM = 1000  # rows from which an iteration beats the full decomposition, ...
 FEW = 0.025  # ... where no more than this share of the components is wanted
@@ -47,8 +56,8 @@ class KernelPCADetector(KernelDetector):
         A kernel of :mod:`sklearn.metrics.pairwise`, or a function of two rows.
     gamma : float, "scale" or "median", default="scale"
         Width of the kernel, as in ``exp(−γ‖x − x′‖²)``. "scale": ``1 / (d · Var X)``; "median":
-        ``1 / (2 m)``, m the median squared distance of two rows. For a width σ use
-        :func:`lpfuse.detectors.gamma_from_sigma`.
+        ``1 / (2 m)``, m the median squared distance of two rows, however they weigh. For a
+        width σ use :func:`lpfuse.detectors.gamma_from_sigma`.
     degree, coef0 : float, default=3 and 1
         Of the polynomial and sigmoid kernels.
     kernel_params : dict, optional
@@ -195,8 +204,10 @@ class KernelPCADetector(KernelDetector):
         values, vectors = scipy.linalg.eigh(second - np.outer(mean, mean))
         values, vectors = values[::-1], vectors[:, ::-1]
         total = float(values.sum())
+        negligible = _negligible(total, float(np.trace(second)), rows.X)
         directions = np.column_stack([mean, vectors])
-        spectrum = Spectrum(values, directions, mean @ vectors, float(mean @ mean), total)
+        grand_mean = float(mean @ mean)
+        spectrum = Spectrum(values, directions, mean @ vectors, grand_mean, total, negligible)
         self._keep(spectrum)
         self.expansion_ = features.expansion(directions[:, : 1 + self.n_components_], rows.X)
         return None
@@ -228,12 +239,13 @@ class Spectrum:
     mean_projections: Host  # of the mean of the features, which centring subtracts
     grand_mean: float  # ‖φ̄‖²
     total: float  # variance
+    negligible: float  # variance that may be rounding error
     training: Array | None = None  # the columns' values for the training rows
     complete: bool = True
 
     def count(self, wanted: float) -> int:
         """How many components are wanted and have any variance."""
-        present = int((self.values > NO_VARIANCE * max(self.total, 0.0)).sum())
+        present = int((self.values > self.negligible).sum())
         if isinstance(wanted, Integral):
             return min(int(wanted), present)
         reached = np.cumsum(self.values[:present]) >= (wanted - 1e-12) * self.total
@@ -259,12 +271,14 @@ def spectrum_of_gram(K: Array, weights: Host, wanted: float) -> Spectrum:
     roots = xp.sqrt(w)[:, None]
     means = K @ w
     grand_mean = float(w @ means)
-    total = float(w @ diagonal_of(K)) - grand_mean
+    mean_square = float(w @ diagonal_of(K))
+    total = mean_square - grand_mean
+    negligible = _negligible(total, mean_square, K)
     count = int(wanted) if isinstance(wanted, Integral) else FIRST_COMPONENTS
     while True:
         values, vectors = _leading(K, w, means, grand_mean, min(count, n))
         # Back from W^½ u to coefficients of the centred features, each component of length one.
-        lengths = np.sqrt(np.where(values > NO_VARIANCE * max(total, 0.0), values, np.inf))
+        lengths = np.sqrt(np.where(values > negligible, values, np.inf))
         scaled = roots * vectors / beside(lengths, K)
         coefficients = scaled - w[:, None] * xp.sum(scaled, axis=0)
         mean_projections = to_host(means @ coefficients)
@@ -276,12 +290,19 @@ def spectrum_of_gram(K: Array, weights: Host, wanted: float) -> Spectrum:
             mean_projections=mean_projections,
             grand_mean=grand_mean,
             total=total,
+            negligible=negligible,
             training=xp.concat([means[:, None], projections + beside(mean_projections, K)], axis=1),
             complete=len(values) >= n,
         )
         if spectrum.reaches(wanted):
             return spectrum
         count *= 4
+
+
+def _negligible(total: float, mean_square: float, x: Array) -> float:
+    """The variance, of features with that mean squared length, that rounding can bring about."""
+    resolution = float(np.finfo(np.float32 if is_single(x) else np.float64).eps)
+    return max(NO_VARIANCE * total, 10 * resolution * mean_square)
 
 
 def _leading(K: Array, w: Array, means: Array, grand_mean: float, count: int) -> tuple[Host, Array]:
@@ -307,7 +328,7 @@ def _leading_by_iteration(K: Array, w: Array, count: int) -> tuple[Host, Array]:
         v = K @ (v - w * xp.sum(v))
         return to_host(roots * (v - w @ v))
 
-    precision = np.float32 if "float32" in str(K.dtype) else np.float64
+    precision = np.float32 if is_single(K) else np.float64
     start = np.random.default_rng(0).uniform(-1, 1, n).astype(precision)
     operator = LinearOperator((n, n), matvec=product, dtype=precision)
     values, vectors = eigsh(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -91,11 +91,13 @@ class Kernel:
     gamma: float = 1.0
     degree: float = 3.0
     coef0: float = 1.0
-    params: tuple[tuple[str, Any], ...] = ()  # of a callable
+    params: dict[str, Any] = field(default_factory=dict, compare=False)  # of a callable
+    params_id: int = 0  # parameters may not be comparable: equal ones are the same object
 
     def between(self, X: Array, Z: Array) -> Array:
         """``k(x_i, z_j)``, of shape (n, m)."""
-        return self.against(Z)(X)
+        with one_blas_thread:
+            return self.against(Z)(X)
 
     def against(self, Z: Array) -> Rows:
         """The function ``X ↦ k(x_i, z_j)``, with all that depends on Z alone done once."""
@@ -104,7 +106,7 @@ class Kernel:
             return lambda X: _exp_of(exponents(X))
         if self.name in INNER_PRODUCTS:
             return lambda X: self._of_inner_products(X, Z)
-        return lambda X: pairwise_kernels(X, Z, metric=self.name, **self._arguments())
+        return lambda X: beside(pairwise_kernels(X, Z, metric=self.name, **self._arguments()), Z)
 
     def of_distances(self, distances: Array) -> Array:
         """The values of a Gaussian kernel from squared distances."""
@@ -117,7 +119,7 @@ class Kernel:
         if self.name == "additive_chi2":
             return _constant(0.0, X)
         if callable(self.name):
-            values = [self.name(x, x, **dict(self.params)) for x in X]
+            values = [self.name(x, x, **self.params) for x in X]
             return np.asarray(values, dtype=X.dtype)
         xp = namespace(X)
         norms = xp.sum(X * X, axis=1)
@@ -127,7 +129,10 @@ class Kernel:
 
     def gram(self, X: Array) -> Array:
         """``k(x_i, x_j)``, of shape (n, n)."""
-        return _square(self.against(X), X)
+        values = _square(self.against(X), X)
+        if not self.has_unit_diagonal:
+            return values
+        return add_to_diagonal(values, 1.0 - diagonal_of(values))  # exact, whatever was rounded
 
     @property
     def has_unit_diagonal(self) -> bool:
@@ -149,7 +154,7 @@ class Kernel:
     def _arguments(self) -> dict[str, Any]:
         """What scikit-learn's function of that name takes."""
         takes_gamma = self.name in ("laplacian", "chi2")
-        return {"gamma": self.gamma} if takes_gamma else dict(self.params)
+        return {"gamma": self.gamma} if takes_gamma else self.params
 
 
 def squared_distances(X: Array) -> Array:
@@ -178,15 +183,22 @@ def settle_kernel(
             f"kernel={kernel!r} is scikit-learn's and needs NumPy arrays, got {type(X).__name__}. "
             f"Use one of rbf, {', '.join(INNER_PRODUCTS)}, or pass X as a NumPy array."
         )
-    width = settle_gamma(gamma, X, weights)
-    return Kernel(kernel, width, degree, coef0, tuple(sorted((params or {}).items())))
+    return Kernel(
+        kernel,
+        settle_gamma(gamma, X, weights),
+        check_number("degree", degree),
+        check_number("coef0", coef0),
+        params or {},
+        id(params),
+    )
 
 
 def settle_gamma(gamma: Any, X: Array, weights: Host | None = None) -> float:
     """The number that `gamma` stands for: a float, "scale" or "median"."""
     if isinstance(gamma, str) and gamma == "scale":
-        spread = _variance(X, weights) * X.shape[1]
-        return 1.0 / spread if spread > 0 else 1.0
+        variance, square = _variance(X, weights), float(namespace(X).mean(X * X))
+        constant = variance <= 1e-28 * square  # but for rounding
+        return 1.0 if constant else 1.0 / (variance * X.shape[1])
     if isinstance(gamma, str) and gamma == "median":
         return gamma_of_median(X)
     if isinstance(gamma, str) or gamma is None:
@@ -201,9 +213,10 @@ def gamma_of_median(X: Array) -> float:
     """``γ = 1 / (2 m)``, with m the median squared distance of two rows: σ² is that median."""
     n = X.shape[0]
     some = take(X, np.unique(np.linspace(0, n - 1, min(n, MEDIAN_ROWS)).round().astype(int)))
-    distances = to_host(squared_distances(some))
+    distances = squared_distances(to_host(some))
     pairs = distances[np.triu_indices(len(distances), 1)]
-    apart = pairs[pairs > 0]  # repeated rows say nothing about the width
+    # Repeated rows say nothing about the width; rounding may set them apart.
+    apart = pairs[pairs > 1e-12 * pairs.max(initial=0.0)]
     return 0.5 / float(np.median(apart)) if apart.size else 1.0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from sklearn import config_context
 from sklearn.svm import OneClassSVM
 
 from lpfuse._arrays import Array, Host, beside, take, to_host
@@ -16,6 +17,8 @@ from lpfuse.detectors.features import FeatureMap
 from lpfuse.detectors.kernels import Kernel
 from lpfuse.detectors.training import TrainingRows, training_rows
 
+MANY = 1000  # rows from which it pays to look for those that matter first
+PILOT = 250  # rows that stand for all when looking for them
 ON_BOUND = 1e-9  # a coefficient this close to its bound is on it
 
 
@@ -45,8 +48,8 @@ class SVDD(KernelDetector):
         A kernel of :mod:`sklearn.metrics.pairwise`, or a function of two rows.
     gamma : float, "scale" or "median", default="scale"
         Width of the kernel, as in ``exp(−γ‖x − x′‖²)``. "scale": ``1 / (d · Var X)``; "median":
-        ``1 / (2 m)``, m the median squared distance of two rows. For a width σ use
-        :func:`lpfuse.detectors.gamma_from_sigma`.
+        ``1 / (2 m)``, m the median squared distance of two rows, however they weigh. For a
+        width σ use :func:`lpfuse.detectors.gamma_from_sigma`.
     degree, coef0 : float, default=3 and 1
         Of the polynomial and sigmoid kernels.
     kernel_params : dict, optional
@@ -242,12 +245,12 @@ class SVDD(KernelDetector):
 
     def _one_class_svm(self, kernel: Kernel, rows: TrainingRows, bounds: Host) -> _Dual:
         """The dual by libsvm, where ``k(x, x) = 1`` for all rows."""
-        if kernel.name == "rbf" and not rows.share:
-            machine = self._libsvm(to_host(rows.X), bounds, 1.0, kernel="rbf", gamma=kernel.gamma)
+        if kernel.name == "rbf" and len(rows) >= MANY:
+            beta, rho = self._working_set(kernel, rows.X, bounds)
+        elif kernel.name == "rbf" and not rows.share:
+            beta, rho = self._libsvm(to_host(rows.X), bounds, kernel="rbf", gamma=kernel.gamma)
         else:
-            gram = to_host(rows.gram(kernel))
-            machine = self._libsvm(gram, bounds, 1.0, kernel="precomputed")
-        beta, rho = _solution(machine, len(rows), 1.0)
+            beta, rho = self._libsvm(to_host(rows.gram(kernel)), bounds, kernel="precomputed")
         support = np.flatnonzero(beta)
         coefficients, vectors = beta[support], take(rows.X, support)
         similarities = to_host(kernel.between(vectors, vectors)) @ coefficients
@@ -256,6 +259,31 @@ class SVDD(KernelDetector):
         surface = _largest(1 - 2 * similarities[free], 1 - 2 * rho)
         return _Dual(beta, center_norm2, surface + center_norm2)
 
+    def _working_set(self, kernel: Kernel, X: Array, bounds: Host) -> tuple[Host, float]:
+        """The dual with few of many rows: those inside the ball have no part in it.
+
+        libsvm sees the rows that are likely to be outside or on the surface. Rows that turn out to
+        be outside of the ball it finds join them; when there are none left, all have been heard.
+        """
+        some = take(X, np.linspace(0, X.shape[0] - 1, PILOT).astype(int))
+        flat = beside(np.full((PILOT, 1), 1 / PILOT), X)
+        order = np.argsort(to_host(_similarities(kernel, some, flat, X)))
+        reach = int(np.searchsorted(np.cumsum(bounds[order]), 1.5)) + PILOT
+        chosen = np.sort(order[:reach])
+        tolerance = self.tol * bounds.max()  # libsvm's, for coefficients that sum to one
+        while True:
+            part = to_host(take(X, chosen))
+            beta, rho = self._libsvm(part, bounds[chosen], kernel="rbf", gamma=kernel.gamma)
+            support = np.flatnonzero(beta)
+            vectors, coefficients = take(X, chosen[support]), beside(beta[support][:, None], X)
+            outside = to_host(_similarities(kernel, vectors, coefficients, X)) < rho - tolerance
+            outside[chosen] = False
+            if not outside.any():
+                solution = np.zeros(X.shape[0])
+                solution[chosen] = beta
+                return solution, rho
+            chosen = np.union1d(chosen, np.flatnonzero(outside))
+
     def _shifted_one_class_svm(
         self, kernel: Kernel, rows: TrainingRows, bounds: Host, signs: Host
     ) -> _Dual:
@@ -263,39 +291,51 @@ class SVDD(KernelDetector):
 
         Anomalies have β in [−C, 0]; with γ = β + C for them, all γ are in [0, C].
         """
-        K = to_host(rows.gram(kernel))
+        Q = to_host(rows.gram(kernel, to_overwrite=True))
         lower = np.where(signs < 0, -bounds, 0.0)
         reach = 1 - lower.sum()
-        linear = 2 * K @ lower - K.diagonal()
-        Q = K + (linear[:, None] + linear[None, :]) / (2 * reach)
+        diagonal = Q.diagonal().copy()
+        linear = 2 * Q @ lower - diagonal
+        Q += linear[:, None] / (2 * reach)
+        Q += linear[None, :] / (2 * reach)
         size = float(Q.diagonal().mean() - Q.mean()) or 1.0  # half the mean squared distance
-        machine = self._libsvm(Q / size, bounds, reach, kernel="precomputed")
-        gamma, rho = _solution(machine, len(rows), reach)
+        Q /= size
+        gamma, rho = self._libsvm(Q, bounds, reach, kernel="precomputed")
         beta = lower + gamma
         beta[np.abs(beta) <= 1e-12 * bounds] = 0.0
-        similarities = K @ beta
+        support = np.flatnonzero(beta)
+        vectors, coefficients = take(rows.X, support), beside(beta[support][:, None], rows.X)
+        similarities = to_host(_similarities(kernel, vectors, coefficients, rows.X))
         center_norm2 = float(beta @ similarities)
         free = (beta > 0) & (beta < (1 - ON_BOUND) * bounds)
         otherwise = float(linear @ gamma) / reach - 2 * size * rho
-        surface = _largest((K.diagonal() - 2 * similarities)[free], otherwise)
+        surface = _largest((diagonal - 2 * similarities)[free], otherwise)
         return _Dual(beta, center_norm2, surface + center_norm2)
 
     def _all_outside(self, kernel: Kernel, rows: TrainingRows, bounds: Host, signs: Host) -> _Dual:
         """The dual has one point, all normal rows at their bound: the centre is their mean."""
         beta = np.where(signs > 0, bounds, 0.0)
-        means = Expansion(Similarities(kernel, rows.X), beside(beta[:, None], rows.X)).map(
-            rows.X, lambda diagonal, values: diagonal - 2 * values[:, 0]
-        )
-        shifted = to_host(means)
-        center_norm2 = float(beta @ (to_host(kernel.diagonal(rows.X)) - shifted)) / 2
-        return _Dual(beta, center_norm2, float(shifted[signs > 0].min()) + center_norm2)
+        similarities = to_host(_similarities(kernel, rows.X, beside(beta[:, None], rows.X), rows.X))
+        center_norm2 = float(beta @ similarities)
+        nearest = (to_host(kernel.diagonal(rows.X)) - 2 * similarities).min()
+        return _Dual(beta, center_norm2, float(nearest) + center_norm2)
 
-    def _libsvm(self, data: Host, bounds: Host, reach: float, **parameters: Any) -> OneClassSVM:
-        """libsvm's one-class machine: least ``αᵀQα`` with 0 ≤ α_i ≤ C_i / max C and a fixed sum."""
-        share = min(1.0, reach / bounds.sum())
-        machine = OneClassSVM(nu=share, tol=self.tol, **parameters)
+    def _libsvm(
+        self, data: Host, bounds: Host, reach: float = 1.0, **parameters: Any
+    ) -> tuple[Host, float]:
+        """The least ``αᵀQα`` with 0 ≤ α_i ≤ C_i and Σ α = `reach`, and the offset ρ of its surface.
+
+        libsvm wants the bounds as shares of the largest, and the sum as a share of theirs.
+        """
+        machine = OneClassSVM(nu=min(1.0, reach / bounds.sum()), tol=self.tol, **parameters)
         weighted = bounds.min() < bounds.max()
-        return machine.fit(data, sample_weight=bounds / bounds.max() if weighted else None)
+        with config_context(assume_finite=True, skip_parameter_validation=True):
+            machine.fit(data, sample_weight=bounds / bounds.max() if weighted else None)
+        coefficients = machine.dual_coef_.ravel()
+        scale = reach / coefficients.sum()
+        solution = np.zeros(len(data))
+        solution[machine.support_] = coefficients * scale
+        return solution, float(-machine.intercept_[0]) * scale
 
     def _keep_support(self, rows: TrainingRows, beta: Host, bounds: Host) -> None:
         support = np.flatnonzero(beta)
@@ -312,13 +352,10 @@ class _Dual(NamedTuple):
     radius2: float
 
 
-def _solution(machine: OneClassSVM, n: int, reach: float) -> tuple[Host, float]:
-    """libsvm's coefficients, scaled to the sum that they should have, and its offset alike."""
-    coefficients = machine.dual_coef_.ravel()
-    scale = reach / coefficients.sum()
-    solution = np.zeros(n)
-    solution[machine.support_] = coefficients * scale
-    return solution, float(-machine.intercept_[0]) * scale
+def _similarities(kernel: Kernel, anchors: Array, coefficients: Array, X: Array) -> Array:
+    """``Σ_j k(x, z_j) c_j`` for all rows x of X."""
+    expansion = Expansion(Similarities(kernel, anchors), coefficients)
+    return expansion.map(X, lambda _, values: values[:, 0])
 
 
 def _largest(values: Host, otherwise: float) -> float:

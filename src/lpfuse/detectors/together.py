@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
 from lpfuse._arrays import Array, beside, concatenate, map_row_blocks, namespace, one_blas_thread
 from lpfuse._validation import check_features, remember_columns
 from lpfuse.detectors.base import Detector, KernelDetector
@@ -49,15 +51,24 @@ def fit_together(
     (100, 10)
     """
     rows = training_rows(X, sample_weight, share=True)
+    for detector in detectors:
+        if sample_weight is not None and not has_fit_parameter(detector, "sample_weight"):
+            raise ValueError(
+                f"{type(detector).__name__} cannot weigh its rows. Fit it apart, or leave "
+                "sample_weight out."
+            )
     with_kernel = [detector for detector in detectors if isinstance(detector, KernelDetector)]
     # One kernel after the other, so that one matrix is held at a time; the most components first,
     # so that their decomposition holds what the others need.
+    for detector in with_kernel:
+        detector._check_parameters()
     for detector in sorted(with_kernel, key=lambda detector: _turn(detector, rows)):
         detector._learn(rows)
         remember_columns(detector, X)
     for detector in detectors:
         if not isinstance(detector, KernelDetector):
-            detector.fit(X)
+            weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+            detector.fit(X, **weights)
     return list(detectors)
 
 
@@ -79,7 +90,11 @@ def score_together(detectors: Sequence[Detector], X: Any) -> Array:
     array of shape (n, R)
         One column a detector, high = normal.
     """
-    checked = check_features(X, estimator=detectors[0])
+    if not detectors:
+        raise ValueError("There are no detectors to score with; pass at least one.")
+    for detector in detectors:
+        check_is_fitted(detector)
+        checked = check_features(X, estimator=detector)
     columns: dict[int, Array] = {}
     for group in _groups(detectors):
         if len(group) == 1:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lpfuse._arrays import Array, Host, take
+from lpfuse._arrays import Array, Host, is_single, take
 from lpfuse._validation import check_features, check_labels, check_sample_weight
 from lpfuse.detectors.kernels import Kernel, squared_distances
 
@@ -49,7 +49,7 @@ class TrainingRows:
     @property
     def gram_bytes(self) -> int:
         """What a kernel matrix of these rows takes."""
-        return len(self) ** 2 * int(self.X.dtype.itemsize)
+        return len(self) ** 2 * 4 * (1 if is_single(self.X) else 2)
 
     def gram(self, kernel: Kernel, *, to_overwrite: bool = False) -> Array:
         """The kernel matrix, of shape (n, n); it is shared unless it is taken to overwrite."""
