@@ -368,11 +368,14 @@ def eigh_largest(A: Array, count: int) -> tuple[Host, Array]:
 
 
 def matrix_budget(x: Array) -> int:
-    """Bytes that one n×n matrix beside x may take: fixed on the host, half of a GPU's memory."""
+    """Bytes that one n×n matrix beside x may take: fixed on the host, a third of a GPU's memory.
+
+    On a GPU the factor of a matrix is a second one.
+    """
     if array_api_compat.is_torch_array(x) and x.is_cuda:
         import torch
 
-        return int(torch.cuda.get_device_properties(x.device).total_memory // 2)
+        return int(torch.cuda.get_device_properties(x.device).total_memory // 3)
     if array_api_compat.is_cupy_array(x):
-        return int(x.device.mem_info[1] // 2)
+        return int(x.device.mem_info[1] // 3)
     return MATRIX_BYTES

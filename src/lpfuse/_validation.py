@@ -366,7 +366,7 @@ def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
     Traceback (most recent call last):
     ValueError: score must be one of 'mean', 'median'; got 'mode'.
     """
-    if not any(type(value) is type(choice) and value == choice for choice in choices):
+    if not any(isinstance(value, type(choice)) and value == choice for choice in choices):
         told = ", ".join(map(repr, choices))
         raise ValueError(f"{name} must be one of {told}; got {value!r}.")
 

@@ -91,7 +91,7 @@ def nystroem(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) ->
     landmarks = take(X, chosen)
     values, vectors = scipy.linalg.eigh(to_host(kernel.between(landmarks, landmarks)))
     resolution = np.finfo(np.float32 if is_single(X) else np.float64).eps
-    kept = values > 100 * len(values) * resolution * max(values[-1], 0.0)
+    kept = values > len(values) * resolution * max(values[-1], 0.0)
     if not kept.any():
         raise ValueError(
             f"The kernel matrix of {size} rows has no positive eigenvalue, so it cannot be "

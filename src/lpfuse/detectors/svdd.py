@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
-from sklearn import config_context
-from sklearn.svm import OneClassSVM
 
-from lpfuse._arrays import Array, Host, beside, take, to_host
+from lpfuse._arrays import Array, Host, take, to_host
 from lpfuse._validation import check_number, remember_columns
 from lpfuse.detectors.base import KernelDetector
 from lpfuse.detectors.enclosing_ball import enclosing_ball
 from lpfuse.detectors.expansion import Expansion, Similarities
 from lpfuse.detectors.features import FeatureMap
 from lpfuse.detectors.kernels import Kernel
+from lpfuse.detectors.svdd_dual import ON_BOUND, solve_dual
 from lpfuse.detectors.training import TrainingRows, training_rows
-
-MANY = 1000  # rows from which it pays to look for those that matter first
-PILOT = 250  # rows that stand for all when looking for them
-ON_BOUND = 1e-9  # a coefficient this close to its bound is on it
 
 
 class SVDD(KernelDetector):
@@ -95,11 +90,9 @@ class SVDD(KernelDetector):
 
     Notes
     -----
-    Where ``k(x, x)`` is the same for all rows, the dual is that of the one-class SVM, and libsvm
-    solves it. Any other case is brought to the same form: since Σ α is fixed, a linear term
-    :math:`\sum_i \ell_i \alpha_i` is a quadratic one with the matrix
-    :math:`(\ell_i + \ell_j) / (2 \sum \alpha)`; with the kernel's diagonal as :math:`-\ell` that
-    is the one-class SVM of the kernel ``−½ ‖φ(x) − φ(x′)‖²``.
+    libsvm solves the dual, also for kernels whose ``k(x, x)`` varies and with anomalies: see
+    ``detectors/svdd_dual.py``. The approximations are solved in their feature space by Newton's
+    method, with a proof of how close the ball is to the smallest: ``detectors/enclosing_ball.py``.
 
     References
     ----------
@@ -203,14 +196,9 @@ class SVDD(KernelDetector):
 
     def _learn_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
         bounds, signs = self._bounds(rows)
-        if bounds[signs > 0].sum() <= 1 + 1e-12:
-            dual = self._all_outside(kernel, rows, bounds, signs)
-        elif kernel.has_unit_diagonal and rows.labels is None:
-            dual = self._one_class_svm(kernel, rows, bounds)
-        else:
-            dual = self._shifted_one_class_svm(kernel, rows, bounds, signs)
+        dual = solve_dual(kernel, rows, bounds, signs, self.tol)
         self._keep_support(rows, dual.beta, bounds)
-        self.center_norm2_, self._radius2 = dual.center_norm2, max(0.0, dual.radius2)
+        self.center_norm2_, self._radius2 = dual.center_norm2, dual.radius2
         basis = Similarities(kernel, self.support_vectors_)
         self.expansion_ = Expansion(basis, self.dual_coef_[:, None])
         return None
@@ -243,100 +231,6 @@ class SVDD(KernelDetector):
             )
         return bounds, signs
 
-    def _one_class_svm(self, kernel: Kernel, rows: TrainingRows, bounds: Host) -> _Dual:
-        """The dual by libsvm, where ``k(x, x) = 1`` for all rows."""
-        if kernel.name == "rbf" and len(rows) >= MANY:
-            beta, rho = self._working_set(kernel, rows.X, bounds)
-        elif kernel.name == "rbf" and not rows.share:
-            beta, rho = self._libsvm(to_host(rows.X), bounds, kernel="rbf", gamma=kernel.gamma)
-        else:
-            beta, rho = self._libsvm(to_host(rows.gram(kernel)), bounds, kernel="precomputed")
-        support = np.flatnonzero(beta)
-        coefficients, vectors = beta[support], take(rows.X, support)
-        similarities = to_host(kernel.between(vectors, vectors)) @ coefficients
-        center_norm2 = float(coefficients @ similarities)
-        free = coefficients < (1 - ON_BOUND) * bounds[support]
-        surface = _largest(1 - 2 * similarities[free], 1 - 2 * rho)
-        return _Dual(beta, center_norm2, surface + center_norm2)
-
-    def _working_set(self, kernel: Kernel, X: Array, bounds: Host) -> tuple[Host, float]:
-        """The dual with few of many rows: those inside the ball have no part in it.
-
-        libsvm sees the rows that are likely to be outside or on the surface. Rows that turn out to
-        be outside of the ball it finds join them; when there are none left, all have been heard.
-        """
-        some = take(X, np.linspace(0, X.shape[0] - 1, PILOT).astype(int))
-        flat = beside(np.full((PILOT, 1), 1 / PILOT), X)
-        order = np.argsort(to_host(_similarities(kernel, some, flat, X)))
-        reach = int(np.searchsorted(np.cumsum(bounds[order]), 1.5)) + PILOT
-        chosen = np.sort(order[:reach])
-        tolerance = self.tol * bounds.max()  # libsvm's, for coefficients that sum to one
-        while True:
-            part = to_host(take(X, chosen))
-            beta, rho = self._libsvm(part, bounds[chosen], kernel="rbf", gamma=kernel.gamma)
-            support = np.flatnonzero(beta)
-            vectors, coefficients = take(X, chosen[support]), beside(beta[support][:, None], X)
-            outside = to_host(_similarities(kernel, vectors, coefficients, X)) < rho - tolerance
-            outside[chosen] = False
-            if not outside.any():
-                solution = np.zeros(X.shape[0])
-                solution[chosen] = beta
-                return solution, rho
-            chosen = np.union1d(chosen, np.flatnonzero(outside))
-
-    def _shifted_one_class_svm(
-        self, kernel: Kernel, rows: TrainingRows, bounds: Host, signs: Host
-    ) -> _Dual:
-        """The dual by libsvm for any kernel and for anomalies: see the notes of the class.
-
-        Anomalies have β in [−C, 0]; with γ = β + C for them, all γ are in [0, C].
-        """
-        Q = to_host(rows.gram(kernel, to_overwrite=True))
-        lower = np.where(signs < 0, -bounds, 0.0)
-        reach = 1 - lower.sum()
-        diagonal = Q.diagonal().copy()
-        linear = 2 * Q @ lower - diagonal
-        Q += linear[:, None] / (2 * reach)
-        Q += linear[None, :] / (2 * reach)
-        size = float(Q.diagonal().mean() - Q.mean()) or 1.0  # half the mean squared distance
-        Q /= size
-        gamma, rho = self._libsvm(Q, bounds, reach, kernel="precomputed")
-        beta = lower + gamma
-        beta[np.abs(beta) <= 1e-12 * bounds] = 0.0
-        support = np.flatnonzero(beta)
-        vectors, coefficients = take(rows.X, support), beside(beta[support][:, None], rows.X)
-        similarities = to_host(_similarities(kernel, vectors, coefficients, rows.X))
-        center_norm2 = float(beta @ similarities)
-        free = (beta > 0) & (beta < (1 - ON_BOUND) * bounds)
-        otherwise = float(linear @ gamma) / reach - 2 * size * rho
-        surface = _largest((diagonal - 2 * similarities)[free], otherwise)
-        return _Dual(beta, center_norm2, surface + center_norm2)
-
-    def _all_outside(self, kernel: Kernel, rows: TrainingRows, bounds: Host, signs: Host) -> _Dual:
-        """The dual has one point, all normal rows at their bound: the centre is their mean."""
-        beta = np.where(signs > 0, bounds, 0.0)
-        similarities = to_host(_similarities(kernel, rows.X, beside(beta[:, None], rows.X), rows.X))
-        center_norm2 = float(beta @ similarities)
-        nearest = (to_host(kernel.diagonal(rows.X)) - 2 * similarities).min()
-        return _Dual(beta, center_norm2, float(nearest) + center_norm2)
-
-    def _libsvm(
-        self, data: Host, bounds: Host, reach: float = 1.0, **parameters: Any
-    ) -> tuple[Host, float]:
-        """The least ``αᵀQα`` with 0 ≤ α_i ≤ C_i and Σ α = `reach`, and the offset ρ of its surface.
-
-        libsvm wants the bounds as shares of the largest, and the sum as a share of theirs.
-        """
-        machine = OneClassSVM(nu=min(1.0, reach / bounds.sum()), tol=self.tol, **parameters)
-        weighted = bounds.min() < bounds.max()
-        with config_context(assume_finite=True, skip_parameter_validation=True):
-            machine.fit(data, sample_weight=bounds / bounds.max() if weighted else None)
-        coefficients = machine.dual_coef_.ravel()
-        scale = reach / coefficients.sum()
-        solution = np.zeros(len(data))
-        solution[machine.support_] = coefficients * scale
-        return solution, float(-machine.intercept_[0]) * scale
-
     def _keep_support(self, rows: TrainingRows, beta: Host, bounds: Host) -> None:
         support = np.flatnonzero(beta)
         free = np.abs(beta[support]) < (1 - ON_BOUND) * bounds[support]
@@ -344,20 +238,3 @@ class SVDD(KernelDetector):
         self.support_, self.boundary_ = positions, positions[free]
         self.dual_coef_ = beta[support]
         self.support_vectors_ = take(rows.X, support)
-
-
-class _Dual(NamedTuple):
-    beta: Host
-    center_norm2: float
-    radius2: float
-
-
-def _similarities(kernel: Kernel, anchors: Array, coefficients: Array, X: Array) -> Array:
-    """``Σ_j k(x, z_j) c_j`` for all rows x of X."""
-    expansion = Expansion(Similarities(kernel, anchors), coefficients)
-    return expansion.map(X, lambda _, values: values[:, 0])
-
-
-def _largest(values: Host, otherwise: float) -> float:
-    """The largest: all rows on the surface, equal but for the solver's tolerance, are inside."""
-    return float(values.max()) if values.size else otherwise
