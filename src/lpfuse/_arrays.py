@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from threading import Lock, current_thread
 from typing import Any, TypeVar
@@ -27,6 +28,7 @@ X = TypeVar("X")
 BLOCK_BYTES = 2**22  # a block of rows stays in a core's cache between its two uses
 WORKER = "lpfuse-worker"  # how threads of our own are called
 PARALLEL_BYTES = 2**23  # below this, handing blocks to threads costs more than it saves
+THREADS_FROM = 2000  # rows of a matrix whose decomposition gains from several threads
 MATRIX_BYTES = 2**32  # an n×n matrix of the host may take this much: 23,170 rows in float64
 DEVICE_BLOCK_BYTES = 2**28  # on a device a block must be large enough to keep it busy
 
@@ -166,6 +168,15 @@ class _OneBlasThread:
 
 
 one_blas_thread = _OneBlasThread()
+
+
+def blas_threads_for(side: int) -> AbstractContextManager[None]:
+    """As many threads as BLAS likes for a large matrix of that side; one for a small one.
+
+    Threads that wait for each other lose far more on a busy machine than they gain on a small
+    matrix: a decomposition of 500 rows was seen to take seconds instead of milliseconds.
+    """
+    return one_blas_thread if side < THREADS_FROM else nullcontext()
 
 
 @cache

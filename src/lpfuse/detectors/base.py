@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Array, Host, is_single, matrix_budget, to_host
+from lpfuse._arrays import Array, Host, blas_threads_for, is_single, matrix_budget, to_host
 from lpfuse._base import Scorer
 from lpfuse._validation import (
     check_choice,
@@ -139,23 +139,23 @@ class KernelDetector(Detector):
         if "width" not in rows.kept(kernel):
             warn_about_width(kernel, rows.X)
             rows.kept(kernel)["width"] = kernel.gamma
-        features = self._features(kernel, rows)
-        if features is None:
-            scores = self._learn_exactly(kernel, rows)
-        else:
-            scores = self._learn_from_features(features, rows)
-        self.features_ = features
-        self._settle_offset(rows, scores)
+        exact = not self._is_approximate(rows)
+        with blas_threads_for(len(rows) if exact else self._size()):
+            features = None if exact else self._features(kernel, rows)
+            if features is None:
+                scores = self._learn_exactly(kernel, rows)
+            else:
+                scores = self._learn_from_features(features, rows)
+            self.features_ = features
+            self._settle_offset(rows, scores)
 
     def _settled_kernel(self, rows: TrainingRows) -> Kernel:
         weights = rows.weights if rows.is_weighted else None
         parameters = self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params
         return settle_kernel(rows.X, *parameters, weights)
 
-    def _features(self, kernel: Kernel, rows: TrainingRows) -> FeatureMap | None:
-        """The feature map that stands for the kernel; None where the kernel itself is used."""
-        if not self._is_approximate(rows):
-            return None
+    def _features(self, kernel: Kernel, rows: TrainingRows) -> FeatureMap:
+        """The feature map that stands for the kernel."""
         make = fourier if self.approximation == "fourier" else nystroem
         return make(kernel, rows.X, self._size(), check_random_state(self.random_state))
 

@@ -80,15 +80,19 @@ class Waves:
 
 @dataclass(frozen=True)
 class Expansion:
-    """``B(x) · coefficients``: one column for each function of x that a learner needs."""
+    """``B(x) · coefficients``: one column for each function of x that a learner needs.
+
+    It may need the first columns only, of coefficients that it shares with others.
+    """
 
     basis: Basis
-    coefficients: Array  # (width, columns)
+    coefficients: Array  # (width, columns or more)
+    columns: int
 
     def map(self, X: Array, finish: Callable[[Array, Array], Array]) -> Array:
         """``finish(k(x, x), B(x) · coefficients)`` of all rows, in blocks of bounded size."""
         rows, kernel = self.basis.rows(X), self.basis.kernel
-        coefficients = beside(self.coefficients, X)
+        coefficients = beside(self.coefficients[:, : self.columns], X)
 
         def work(block: slice) -> Array:
             some = X[block, :]

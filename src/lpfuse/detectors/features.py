@@ -44,7 +44,7 @@ class FeatureMap:
     def expansion(self, directions: Host, X: Array) -> Expansion:
         """The functions ``φ(x)ᵀ directions``, for directions of shape (r, columns)."""
         folded = directions if self.whitening is None else self.whitening @ directions
-        return Expansion(self.basis, beside(folded, X))
+        return Expansion(self.basis, beside(folded, X), directions.shape[1])
 
     def rows(self, X: Array) -> Rows:
         """The function that maps rows, of the library of X, to their features."""

@@ -14,6 +14,7 @@ from lpfuse._arrays import (
     Host,
     add_to_diagonal,
     beside,
+    blas_threads_for,
     cholesky,
     invert_lower,
     largest,
@@ -46,7 +47,7 @@ class OneClassGP(KernelDetector):
               s^2 = k(x, x) - k_*^\top (K + \sigma^2 I)^{-1} k_* + \sigma^2
 
     ============ =====================================================
-    score        high = normal
+    score_type   high = normal
     ============ =====================================================
     "mean"       ``μ``
     "variance"   ``−s²``
@@ -56,7 +57,7 @@ class OneClassGP(KernelDetector):
 
     Parameters
     ----------
-    score : {"mean", "variance", "density", "ratio"}, default="mean"
+    score_type : {"mean", "variance", "density", "ratio"}, default="mean"
         Which score. All but "mean" cost n² rather than n operations for each scored row.
     noise : float, default=0.01
         The variance σ² of the noise, at least 0.
@@ -119,7 +120,7 @@ class OneClassGP(KernelDetector):
 
     def __init__(
         self,
-        score: str = "mean",
+        score_type: str = "mean",
         noise: float = 0.01,
         kernel: Any = "rbf",
         gamma: Any = "scale",
@@ -131,7 +132,7 @@ class OneClassGP(KernelDetector):
         n_components: int = 500,
         random_state: Any = None,
     ) -> None:
-        self.score = score
+        self.score_type = score_type
         self.noise = noise
         self.kernel = kernel
         self.gamma = gamma
@@ -185,19 +186,20 @@ class OneClassGP(KernelDetector):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_choice("score", self.score, SCORES)
+        check_choice("score_type", self.score_type, SCORES)
         check_number("noise", self.noise, at_least=0, hint="It is a variance.")
 
     def _learn_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
         L, self.jitter_ = self._factor(kernel, rows)
         ones = beside(np.ones((len(rows), 1)), L)
-        if self.score == "mean":
+        if self.score_type == "mean":
             coefficients = solve_lower(L, solve_lower(L, ones), transposed=True)
         else:
             inverse = invert_lower(L)
             coefficients = namespace(L).concat([inverse.T @ (inverse @ ones), inverse.T], axis=1)
-        self.expansion_ = Expansion(Similarities(kernel, rows.X), coefficients)
-        if self.score != "mean":
+        columns = int(coefficients.shape[1])
+        self.expansion_ = Expansion(Similarities(kernel, rows.X), coefficients, columns)
+        if self.score_type != "mean":
             return None
         # (K + N) α = 1 for the noise N on the diagonal, so the means K α need no further product.
         noise = beside(self.noise / rows.weights + self.jitter_, rows.X)
@@ -206,7 +208,7 @@ class OneClassGP(KernelDetector):
     def _learn_from_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
         precision, vectors, target = self._posterior(features, rows)
         directions = (vectors @ (precision * target))[:, None]
-        if self.score != "mean":
+        if self.score_type != "mean":
             # φᵀφ − σ² φᵀ(ΦᵀΦ + σ² I)⁻¹φ: what the training rows tell of the features' share.
             known = np.sqrt(positive_part(1 - self.noise * precision)) * (precision > 0)
             directions = np.hstack([directions, vectors * known])
@@ -216,19 +218,19 @@ class OneClassGP(KernelDetector):
 
     def _finish(self, diagonal: Array, values: Array) -> Array:
         mean = values[:, 0]
-        if self.score == "mean":
+        if self.score_type == "mean":
             return mean
         known = namespace(values).sum(values[:, 1:] ** 2, axis=1)
         return self._score(mean, positive_part(diagonal - known) + self.noise)
 
     def _score(self, mean: Array, variance: Array) -> Array:
-        if self.score == "mean":
+        if self.score_type == "mean":
             return mean
-        if self.score == "variance":
+        if self.score_type == "variance":
             return -variance
         xp = namespace(mean)
         variance = xp.clip(variance, min=float(xp.finfo(mean.dtype).eps))  # without noise: zero
-        if self.score == "density":
+        if self.score_type == "density":
             return -0.5 * (log(2 * pi) + xp.log(variance) + (1 - mean) ** 2 / variance)
         return xp.log(xp.clip(mean, min=SMALLEST_MEAN)) - 0.5 * xp.log(variance)
 
@@ -259,7 +261,8 @@ class OneClassGP(KernelDetector):
 
     def _leave_one_out(self, rows: TrainingRows) -> Array:
         if self.features_ is None:
-            return self._score(*self._leave_one_out_exactly(rows))
+            with blas_threads_for(len(rows)):
+                return self._score(*self._leave_one_out_exactly(rows))
         return self._score(*self._leave_one_out_of_features(self.features_, rows))
 
     def _leave_one_out_exactly(self, rows: TrainingRows) -> tuple[Array, Array]:

@@ -194,9 +194,9 @@ class KernelPCADetector(KernelDetector):
             spectrum = spectrum_of_gram(rows.gram(kernel), weights, self.n_components)
             kept["spectrum"] = spectrum
         self._keep(spectrum)
-        # The mean similarity comes first: a detector with fewer components has fewer columns.
-        columns = spectrum.columns[:, : 1 + self.n_components_]
-        self.expansion_ = Expansion(Similarities(kernel, rows.X), columns)
+        # The mean similarity comes first, so that detectors with fewer components can share it.
+        basis = Similarities(kernel, rows.X)
+        self.expansion_ = Expansion(basis, spectrum.columns, 1 + self.n_components_)
         return self._finish(kernel.diagonal(rows.X), spectrum.training)
 
     def _learn_from_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:

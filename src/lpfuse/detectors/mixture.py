@@ -44,7 +44,7 @@ class GMMDetector(Detector):
     ----------
     n_components : int, default=3
         Number of components; fewer where there are fewer different rows.
-    score : {"mahalanobis", "log_likelihood"}, default="mahalanobis"
+    score_type : {"mahalanobis", "log_likelihood"}, default="mahalanobis"
         Which score.
     covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
         Shape of the components, as in :class:`sklearn.mixture.GaussianMixture`.
@@ -91,7 +91,7 @@ class GMMDetector(Detector):
     def __init__(
         self,
         n_components: int = 3,
-        score: str = "mahalanobis",
+        score_type: str = "mahalanobis",
         covariance_type: str = "full",
         reg_covar: float = 0.01,
         contamination: float = 0.1,
@@ -100,7 +100,7 @@ class GMMDetector(Detector):
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
-        self.score = score
+        self.score_type = score_type
         self.covariance_type = covariance_type
         self.reg_covar = reg_covar
         self.contamination = contamination
@@ -148,7 +148,7 @@ class GMMDetector(Detector):
 
     def _check_parameters(self) -> None:
         self._check_contamination()
-        check_choice("score", self.score, SCORES)
+        check_choice("score_type", self.score_type, SCORES)
         check_choice("covariance_type", self.covariance_type, COVARIANCES)
         for name in ("n_components", "n_init", "max_iter"):
             check_count(name, getattr(self, name))
@@ -188,7 +188,7 @@ class GMMDetector(Detector):
 
         def work(rows: slice) -> Array:
             squares = distances2(X[rows, :])
-            if self.score == "mahalanobis":
+            if self.score_type == "mahalanobis":
                 return -xp.sqrt(xp.min(squares, axis=1))
             exponents = log_heights - 0.5 * squares
             highest = xp.max(exponents, axis=1, keepdims=True)

@@ -200,7 +200,7 @@ class SVDD(KernelDetector):
         self._keep_support(rows, dual.beta, bounds)
         self.center_norm2_, self._radius2 = dual.center_norm2, dual.radius2
         basis = Similarities(kernel, self.support_vectors_)
-        self.expansion_ = Expansion(basis, self.dual_coef_[:, None])
+        self.expansion_ = Expansion(basis, self.dual_coef_[:, None], 1)
         return None
 
     def _learn_from_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:

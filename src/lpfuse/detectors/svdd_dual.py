@@ -134,5 +134,5 @@ def _libsvm(
 
 def _similarities(kernel: Kernel, anchors: Array, coefficients: Host, X: Array) -> Host:
     """``Σ_j k(x, z_j) c_j`` for all rows x of X."""
-    expansion = Expansion(Similarities(kernel, anchors), beside(coefficients[:, None], X))
+    expansion = Expansion(Similarities(kernel, anchors), beside(coefficients[:, None], X), 1)
     return to_host(expansion.map(X, lambda _, values: values[:, 0]))

@@ -12,7 +12,7 @@ from lpfuse._validation import check_features, remember_columns
 from lpfuse.detectors.base import Detector, KernelDetector
 from lpfuse.detectors.expansion import Similarities
 from lpfuse.detectors.kernel_pca import KernelPCADetector
-from lpfuse.detectors.kernels import distances_to
+from lpfuse.detectors.kernels import Kernel, distances_to
 from lpfuse.detectors.training import TrainingRows, training_rows
 
 
@@ -128,20 +128,33 @@ def _anchors(detector: Detector) -> Array | None:
 
 
 def _share_distances(detectors: list[Any], X: Array) -> Array:
+    """Scores of detectors whose Gaussian kernels have the same anchors."""
     xp = namespace(X)
-    bases = [detector.expansion_.basis for detector in detectors]
-    distances = distances_to(beside(bases[0].anchors, X), 1.0)
-    coefficients = [beside(detector.expansion_.coefficients, X) for detector in detectors]
+    expansions = [detector.expansion_ for detector in detectors]
+    distances = distances_to(beside(expansions[0].basis.anchors, X), 1.0)
+    # What is to be computed: the most columns that anyone needs of some kernel and coefficients.
+    products: dict[tuple[Kernel, int], Array] = {}
+    for expansion in sorted(expansions, key=lambda expansion: expansion.columns):
+        columns = beside(expansion.coefficients[:, : expansion.columns], X)
+        products[expansion.basis.kernel, id(expansion.coefficients)] = columns
 
     def work(block: slice) -> Array:
         some = X[block, :]
         apart = distances(some)
-        values = {basis.kernel: basis.kernel.of_distances(apart) for basis in bases}
+        similarities: dict[Kernel, Array] = {}
+        values = {}
+        for (kernel, coefficients), columns in products.items():
+            if kernel not in similarities:
+                similarities[kernel] = kernel.of_distances(apart)
+            values[kernel, coefficients] = similarities[kernel] @ columns
         scores = [
-            detector._finish(basis.kernel.diagonal(some), values[basis.kernel] @ columns)
-            for detector, basis, columns in zip(detectors, bases, coefficients, strict=True)
+            detector._finish(
+                expansion.basis.kernel.diagonal(some),
+                values[expansion.basis.kernel, id(expansion.coefficients)],
+            )
+            for detector, expansion in zip(detectors, expansions, strict=True)
         ]
         return xp.stack(scores, axis=1)
 
     with one_blas_thread:
-        return concatenate(map_row_blocks(work, X, width=bases[0].width))
+        return concatenate(map_row_blocks(work, X, width=expansions[0].basis.width))
