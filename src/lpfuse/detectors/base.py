@@ -29,16 +29,13 @@ class Detector(Scorer):
 
     contamination: Any
 
-    def _set_offset(self, scores: Array, weights: Host) -> None:
+    def _set_offset(self, scores: Array, weights: Host, size: float = 0.0) -> None:
         """The threshold that leaves the share `contamination` of the rows, by weight, below it.
 
-        And a hair lower: a row that decided the threshold must not fall below it by rounding when
-        it is scored again.
+        A hair lower, for scores whose terms are of that size.
         """
-        values = to_host(scores)
-        hair = 1e-6 if is_single(scores) else 1e-9
-        quantile = lower_quantile(values, weights, float(self.contamination))
-        self.offset_ = quantile - hair * float(np.abs(values).max())
+        quantile = lower_quantile(to_host(scores), weights, float(self.contamination))
+        self.offset_ = a_hair_below(quantile, size, scores)
 
     def _check_contamination(self, *, auto: bool = False) -> None:
         if auto and isinstance(self.contamination, str) and self.contamination == "auto":
@@ -46,6 +43,15 @@ class Detector(Scorer):
         choice = ' Or pass "auto".' if auto else ""
         hint = f"It is the share of the training rows below the threshold.{choice}"
         check_number("contamination", self.contamination, above=0, at_most=0.5, hint=hint)
+
+
+def a_hair_below(threshold: float, size: float, scores: Array) -> float:
+    """The threshold, lowered so little that rounding alone can tell, for terms of that size.
+
+    A row that decided the threshold must not fall below it by rounding when it is scored again.
+    """
+    of_score, of_terms = (1e-6, 1e-6) if is_single(scores) else (1e-9, 1e-12)
+    return threshold - of_score * abs(threshold) - of_terms * size
 
 
 def lower_quantile(scores: Host, weights: Host, share: float) -> float:
@@ -176,7 +182,13 @@ class KernelDetector(Detector):
         return getattr(self, self._size_name)
 
     def _settle_offset(self, rows: TrainingRows, scores: Array | None) -> None:
-        self._set_offset(self._scores(rows.X) if scores is None else scores, rows.weights)
+        if scores is None:
+            scores = self._scores(rows.X)
+        self._set_offset(scores, rows.weights, self._size_of_terms(rows))
+
+    def _size_of_terms(self, rows: TrainingRows) -> float:
+        """How large the terms are that a score is the difference of."""
+        return float(np.median(to_host(self.kernel_.diagonal(rows.X))))
 
     def _learn_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
         """Set `expansion_` from the kernel; the scores of the rows where they come for free."""

@@ -6,9 +6,10 @@ import warnings
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
 
 from lpfuse._arrays import Array, Host, take, to_host
-from lpfuse.detectors.kernels import Kernel, gamma_of_median
+from lpfuse.detectors.kernels import MEDIAN_ROWS, Kernel, gamma_of_median
 
 PROBES = 32  # rows that are looked at as if they were held out
 OTHERS = 20_000  # rows that they are compared with, at most
@@ -36,16 +37,23 @@ def warn_about_width(kernel: Kernel, X: Array) -> None:
             f"narrow: about {lonely:.0%} of the rows resemble no other row, so the scores of "
             "held-out rows like them are saturated, all alike"
         )
-    elif np.nanmean(similarities) > 1 - NEGLIGIBLE:
+    elif 1 - NEGLIGIBLE < np.nanmean(similarities) < 1 - 1e-12:  # and not all rows equal
         problem = "too wide: the kernel matrix is nearly constant, and scores differ in few digits"
     else:
         return
     warnings.warn(
-        f"gamma={kernel.gamma:.3g} makes the kernel {problem}. Try "
-        f'gamma={gamma_of_median(X):.3g} (gamma="median").',
+        f"gamma={kernel.gamma:.3g} makes the kernel {problem}. Try {_better_gamma(kernel, X)}.",
         KernelWidthWarning,
         stacklevel=4,
     )
+
+
+def _better_gamma(kernel: Kernel, X: Array) -> str:
+    if kernel.name == "rbf":
+        return f'gamma={gamma_of_median(X):.3g} (gamma="median")'
+    some = to_host(take(X, _evenly(X.shape[0], MEDIAN_ROWS)))
+    distances = pdist(some, "cityblock")  # what a Laplacian kernel sees
+    return f"gamma={1 / np.median(distances[distances > 0]):.3g}"
 
 
 def _similarities_to_others(kernel: Kernel, X: Array) -> Host:

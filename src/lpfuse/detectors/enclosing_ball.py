@@ -256,7 +256,7 @@ def _first_flat(slope_at: Callable[[float], float], start: float) -> float:
         return 1.0
     low, high, slope_low, slope_high = 0.0, 1.0, start, slope
     length = 1.0
-    while abs(slope) > 0.05 * abs(start) and high - low > 1e-6:
+    while abs(slope) > 0.05 * abs(start) and high - low > 1e-14:
         share = slope_low / (slope_low - slope_high)
         length = low + (high - low) * min(max(share, 0.05), 0.95)
         slope = slope_at(length)

@@ -94,7 +94,7 @@ def nystroem(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) ->
     kept = values > len(values) * resolution * max(values[-1], 0.0)
     if not kept.any():
         raise ValueError(
-            f"The kernel matrix of {size} rows has no positive eigenvalue, so it cannot be "
+            f"The kernel matrix of {len(values)} rows has no positive eigenvalue, so it cannot be "
             f"approximated. Use another kernel than {kernel.name!r}, or approximation=None."
         )
     return FeatureMap(Similarities(kernel, landmarks), vectors[:, kept] / np.sqrt(values[kept]))

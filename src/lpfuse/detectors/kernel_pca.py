@@ -19,6 +19,7 @@ from lpfuse._arrays import (
     diagonal_of,
     eigh_largest,
     is_single,
+    largest,
     namespace,
     to_host,
 )
@@ -197,7 +198,13 @@ class KernelPCADetector(KernelDetector):
         # The mean similarity comes first, so that detectors with fewer components can share it.
         basis = Similarities(kernel, rows.X)
         self.expansion_ = Expansion(basis, spectrum.columns, 1 + self.n_components_)
-        return self._finish(kernel.diagonal(rows.X), spectrum.training)
+        scores = self._finish(kernel.diagonal(rows.X), spectrum.training)
+        if largest(scores) > (1e-3 if is_single(scores) else 1e-6) * self._size_of_terms(rows):
+            raise ValueError(
+                f"kernel={kernel.name!r} is not positive on these rows: some squared distances in "
+                "its feature space are negative. Use other parameters or another kernel."
+            )
+        return scores
 
     def _learn_from_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
         mean, second = features.moments(rows.X, rows.weights / rows.weights.sum())

@@ -18,6 +18,7 @@ from lpfuse._arrays import (
     empty_beside,
     filled,
     is_numpy,
+    is_single,
     like,
     map_row_blocks,
     namespace,
@@ -173,7 +174,8 @@ def settle_kernel(
     weights: Host | None,
 ) -> Kernel:
     """The kernel that an estimator's parameters mean for the rows X."""
-    if not callable(kernel) and kernel not in PAIRWISE_KERNEL_FUNCTIONS:
+    known = isinstance(kernel, str) and kernel in PAIRWISE_KERNEL_FUNCTIONS
+    if not known and not callable(kernel):
         raise ValueError(
             f"kernel must be one of {', '.join(sorted(PAIRWISE_KERNEL_FUNCTIONS))}, or a function "
             f"of two rows; got {kernel!r}."
@@ -197,7 +199,7 @@ def settle_gamma(gamma: Any, X: Array, weights: Host | None = None) -> float:
     """The number that `gamma` stands for: a float, "scale" or "median"."""
     if isinstance(gamma, str) and gamma == "scale":
         variance, square = _variance(X, weights), float(namespace(X).mean(X * X))
-        constant = variance <= 1e-28 * square  # but for rounding
+        constant = variance <= (1e-12 if is_single(X) else 1e-28) * square  # but for rounding
         return 1.0 if constant else 1.0 / (variance * X.shape[1])
     if isinstance(gamma, str) and gamma == "median":
         return gamma_of_median(X)
@@ -212,7 +214,7 @@ def settle_gamma(gamma: Any, X: Array, weights: Host | None = None) -> float:
 def gamma_of_median(X: Array) -> float:
     """``γ = 1 / (2 m)``, with m the median squared distance of two rows: σ² is that median."""
     n = X.shape[0]
-    some = take(X, np.unique(np.linspace(0, n - 1, min(n, MEDIAN_ROWS)).round().astype(int)))
+    some = take(X, np.linspace(0, n - 1, min(n, MEDIAN_ROWS)).astype(int))
     distances = squared_distances(to_host(some))
     pairs = distances[np.triu_indices(len(distances), 1)]
     # Repeated rows say nothing about the width; rounding may set them apart.

@@ -8,7 +8,7 @@ import numpy as np
 
 from lpfuse._arrays import Array, Host, take, to_host
 from lpfuse._validation import check_number, remember_columns
-from lpfuse.detectors.base import KernelDetector
+from lpfuse.detectors.base import KernelDetector, a_hair_below
 from lpfuse.detectors.enclosing_ball import enclosing_ball
 from lpfuse.detectors.expansion import Expansion, Similarities
 from lpfuse.detectors.features import FeatureMap
@@ -34,7 +34,8 @@ class SVDD(KernelDetector):
     Parameters
     ----------
     nu : float in (0, 1], default=0.1
-        At most this share of the normal rows lies outside: ``C = 1 / (nu · n)``.
+        At most this share of the normal rows lies outside, where no anomalies are known to push
+        the ball back: ``C = 1 / (nu · n)``.
     C : float, optional
         The cost of a normal row outside, instead of `nu`; at least ``1 / n``.
     C_negative : float, optional
@@ -190,7 +191,7 @@ class SVDD(KernelDetector):
 
     def _settle_offset(self, rows: TrainingRows, scores: Array | None) -> None:
         if self.contamination == "auto":
-            self.offset_ = -self._radius2 * (1 + 1e-9)  # rounding must not expel the surface
+            self.offset_ = a_hair_below(-self._radius2, self._size_of_terms(rows), rows.X)
         else:
             super()._settle_offset(rows, scores)
 

@@ -106,12 +106,15 @@ def _shifted_one_class_svm(
     linear = 2 * Q @ lower - Q.diagonal()
     Q += linear[:, None] / (2 * reach)
     Q += linear[None, :] / (2 * reach)
-    size = float(Q.diagonal().mean() - Q.mean()) or 1.0  # half the mean squared distance
+    # libsvm keeps single precision: a constant, which changes nothing, must not use it up.
+    mean = float(Q.mean())
+    size = float(Q.diagonal().mean()) - mean or 1.0  # half the mean squared distance
+    Q -= mean
     Q /= size
     gamma, rho = _libsvm(Q, bounds, tol, reach, kernel="precomputed")
     beta = lower + gamma
     beta[np.abs(beta) <= 1e-12 * bounds] = 0.0
-    return beta, float(linear @ gamma) / reach - 2 * size * rho
+    return beta, float(linear @ gamma) / reach - 2 * (size * rho + mean * reach)
 
 
 def _libsvm(
