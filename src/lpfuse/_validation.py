@@ -16,6 +16,7 @@ import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
 from lpfuse._arrays import Array, Host, detached, is_numpy, largest, namespace, smallest, to_host
@@ -90,7 +91,9 @@ def _check_table(values: Any, table: _Table, estimator: Any) -> Array:
     names = _column_names(values, estimator)
     foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
     checked = _check_array_api(values, table) if foreign else _check_numpy(values, table, names)
-    if estimator is not None:
+    if estimator is None:  # names that cannot be remembered are refused before anything is learnt
+        validate_data(BaseEstimator(), values, skip_check_array=True)
+    else:
         validate_data(estimator, values, reset=False, skip_check_array=True)
     _refuse_not_finite(checked, table, names)
     return checked

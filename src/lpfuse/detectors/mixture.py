@@ -63,6 +63,8 @@ class GMMDetector(Detector):
     ----------
     mixture_ : GaussianMixture
         The fitted mixture of scikit-learn.
+    n_iter_ : int
+        Number of steps of the EM algorithm.
     offset_ : float
         Threshold of the scores.
     n_features_in_ : int
@@ -145,6 +147,11 @@ class GMMDetector(Detector):
         """
         check_is_fitted(self)
         return self._scores(check_features(X, estimator=self))
+
+    @property
+    def n_iter_(self) -> int:
+        """Number of steps of the EM algorithm."""
+        return int(self.mixture_.n_iter_)
 
     def _check_parameters(self) -> None:
         self._check_contamination()

@@ -81,4 +81,8 @@ def training_rows(
     rows = check_features(X)
     n = int(rows.shape[0])
     weights, labels = check_sample_weight(sample_weight, n), check_labels(y, n)
+    if weights is not None and labels is not None and not weights[labels > 0].any():
+        raise ValueError(
+            "sample_weight is zero for all normal rows (+1); give some of them a weight above zero."
+        )
     return TrainingRows(rows, weights, labels, share=share)
