@@ -62,7 +62,13 @@ def tables_command(arguments: list[str]) -> None:
     from .tables import write_tables
 
     parser = argparse.ArgumentParser("python -m benchmarks.solver tables")
-    parser.add_argument("results", type=Path, nargs="*", default=[RESULTS], help="files or folders")
+    parser.add_argument(
+        "results",
+        type=Path,
+        nargs="*",
+        default=[RESULTS / "solver.jsonl", RESULTS / "stress.json"],
+        help="files or folders",
+    )
     parser.add_argument("-o", "--out", type=Path, default=Path("docs/benchmarks/solver.md"))
     options = parser.parse_args(arguments)
     write_tables(options.results, options.out)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Array, Host, blas_threads_for, is_single, matrix_budget, to_host
+from lpfuse._arrays import Array, Host, blas_threads_for, is_single, matrix_budget, take, to_host
 from lpfuse._base import Scorer
 from lpfuse._validation import (
     check_choice,
@@ -188,7 +188,9 @@ class KernelDetector(Detector):
 
     def _size_of_terms(self, rows: TrainingRows) -> float:
         """How large the terms are that a score is the difference of."""
-        return float(np.median(to_host(self.kernel_.diagonal(rows.X))))
+        some = take(rows.X, np.linspace(0, len(rows) - 1, min(len(rows), 100)).astype(int))
+        similarities = np.abs(to_host(self.kernel_.between(some, some)))
+        return float(similarities.diagonal().mean() + similarities.mean())
 
     def _learn_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
         """Set `expansion_` from the kernel; the scores of the rows where they come for free."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
-from lpfuse._arrays import Array, Host, take, to_host
+from lpfuse._arrays import Array, Host, namespace, take, to_host
 from lpfuse.detectors.kernels import MEDIAN_ROWS, Kernel, gamma_of_median
 
 PROBES = 32  # rows that are looked at as if they were held out
@@ -37,7 +37,7 @@ def warn_about_width(kernel: Kernel, X: Array) -> None:
             f"narrow: about {lonely:.0%} of the rows resemble no other row, so the scores of "
             "held-out rows like them are saturated, all alike"
         )
-    elif 1 - NEGLIGIBLE < np.nanmean(similarities) < 1 - 1e-12:  # and not all rows equal
+    elif np.nanmean(similarities) > 1 - NEGLIGIBLE and not _all_equal(X):
         problem = "too wide: the kernel matrix is nearly constant, and scores differ in few digits"
     else:
         return
@@ -46,6 +46,10 @@ def warn_about_width(kernel: Kernel, X: Array) -> None:
         KernelWidthWarning,
         stacklevel=4,
     )
+
+
+def _all_equal(X: Array) -> bool:
+    return bool(namespace(X).all(X == X[:1, :]))
 
 
 def _better_gamma(kernel: Kernel, X: Array) -> str:

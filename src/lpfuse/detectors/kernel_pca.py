@@ -199,7 +199,8 @@ class KernelPCADetector(KernelDetector):
         basis = Similarities(kernel, rows.X)
         self.expansion_ = Expansion(basis, spectrum.columns, 1 + self.n_components_)
         scores = self._finish(kernel.diagonal(rows.X), spectrum.training)
-        if largest(scores) > (1e-3 if is_single(scores) else 1e-6) * self._size_of_terms(rows):
+        sizes = namespace(scores).abs(kernel.diagonal(rows.X)) + abs(spectrum.grand_mean)
+        if largest(scores) > (1e-3 if is_single(scores) else 1e-6) * largest(sizes):
             raise ValueError(
                 f"kernel={kernel.name!r} is not positive on these rows: some squared distances in "
                 "its feature space are negative. Use other parameters or another kernel."
