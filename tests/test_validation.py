@@ -11,10 +11,15 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from lpfuse._validation import (
+    check_choice,
+    check_count,
+    check_features,
     check_labels,
+    check_number,
     check_p,
     check_sample_weight,
     check_scores,
+    is_count,
     remember_columns,
     warn_about_columns,
 )
@@ -349,3 +354,170 @@ def test_flat_columns_are_not_called_equal_too(scores):
     with pytest.warns(UserWarning, match="no spread in column 0 and column 1:") as caught:
         warn_about_columns(scores)
     assert len(caught) == 1
+
+
+# -------------------------------------------------------------------------------------- features
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        SCORES.tolist(),
+        pd.DataFrame(SCORES, columns=NAMES),
+        pl.DataFrame(SCORES, schema=NAMES),
+        SCORES.astype(object),
+    ],
+    ids=["list", "pandas", "polars", "object"],
+)
+def test_features_of_any_kind_become_the_same_array(given):
+    checked = check_features(given)
+    assert isinstance(checked, np.ndarray)
+    np.testing.assert_array_equal(checked, SCORES)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_floating_features_are_neither_copied_nor_converted(dtype):
+    X = np.asfortranarray(SCORES, dtype=dtype)
+    assert check_features(X) is X
+    foreign = array_api_strict.asarray(X)
+    assert check_features(foreign) is foreign
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_unusable_features_are_called_features(frame):
+    X = dict(zip(NAMES, SCORES.T, strict=True))
+    message = read_message(check_features, frame(X | {"svm": [np.nan, 1.0]}))
+    assert message.startswith("Features must be finite")
+    assert "column 'svm' (1 row)" in message
+    message = read_message(check_features, frame(X | {"svm": ["red", "blue"]}))
+    assert message.startswith("Features must be numbers, but column 'svm'")
+    assert "encode them as numbers first" in message
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (SCORES[0], r"2D array of features \(n samples × d features\)"),
+        (np.empty((0, 3)), "Features need at least one row"),
+        (SCORES + 1j, "features must be real numbers"),
+        (np.where(SCORES == 3.0, np.inf, SCORES), r"Features must be finite.* column 2 \(1 row\)"),
+    ],
+    ids=["1d", "empty", "complex", "infinite"],
+)
+def test_unusable_array_api_features_are_refused(given, words):
+    with pytest.raises(ValueError, match=words):
+        check_features(array_api_strict.asarray(given))
+
+
+@pytest.mark.parametrize(
+    ("given", "words", "error"),
+    [
+        (SCORES[0], r"reshape\(-1, 1\)", ValueError),
+        (np.empty((0, 3)), r"0 sample\(s\)", ValueError),
+        (SCORES + 1j, "^Complex data not supported", ValueError),
+        (sparse.csr_array(SCORES), "dense", TypeError),
+    ],
+    ids=["1d", "no rows", "complex", "sparse"],
+)
+def test_features_of_a_wrong_shape_or_kind_are_refused(given, words, error):
+    with pytest.raises(error, match=words):
+        check_features(given)
+
+
+def test_features_must_have_the_columns_of_the_fit():
+    estimator = BaseEstimator()
+    remember_columns(estimator, pd.DataFrame(SCORES, columns=NAMES))
+    check_features(pd.DataFrame(SCORES, columns=NAMES), estimator=estimator)
+    with pytest.raises(ValueError, match="feature names"):
+        check_features(pd.DataFrame(SCORES, columns=NAMES[::-1]), estimator=estimator)
+    nameless = BaseEstimator()
+    remember_columns(nameless, SCORES)
+    with pytest.raises(ValueError, match=r"2 features.*3 features"):
+        check_features(array_api_strict.asarray(SCORES[:, :2]), estimator=nameless)
+
+
+# ------------------------------------------------------------------------------ parameters
+
+
+@given(st.one_of(st.integers(-(10**9), 10**9), st.floats(allow_nan=False, allow_infinity=False)))
+def test_every_finite_number_is_a_number(value):
+    for number in (value, np.float64(value)):
+        checked = check_number("noise", number)
+        assert type(checked) is float
+        assert checked == value
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, "1", None, True, np.True_, [1.0], 1j])
+def test_what_is_no_finite_number_is_refused(value):
+    assert read_message(check_number, "noise", value) == (
+        f"noise must be a finite number, got {value!r}."
+    )
+
+
+def test_a_number_too_large_for_a_float_is_refused():
+    assert "must be a finite number at least 0" in _refused(10**400, at_least=0)
+
+
+def _refused(value, **limits):
+    with pytest.raises(ValueError, match="nu must be") as caught:
+        check_number("nu", value, **limits)
+    return str(caught.value)
+
+
+@given(value=st.floats(-3, 3), low=st.sampled_from([-1, 0.0, 1]), high=st.sampled_from([1, 2.0]))
+def test_limits_are_kept(value, low, high):
+    for limits, inside in (
+        ({"above": low}, value > low),
+        ({"at_least": low}, value >= low),
+        ({"at_most": high}, value <= high),
+        ({"above": low, "at_most": high}, low < value <= high),
+        ({"at_least": low, "at_most": high}, low <= value <= high),
+    ):
+        if inside:
+            assert check_number("nu", value, **limits) == value
+        else:
+            _refused(value, **limits)
+
+
+def test_limits_include_their_end_but_for_above():
+    assert check_number("nu", 1, at_least=1, at_most=1) == 1.0
+    _refused(0, above=0)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"above": 0}, "nu must be a finite number above 0, got -7."),
+        ({"at_least": 0.5}, "nu must be a finite number at least 0.5, got -7."),
+        ({"above": 0, "at_most": 1}, "nu must be a finite number above 0 and at most 1, got -7."),
+        ({"above": 0, "hint": "Try 0.1."}, "nu must be a finite number above 0, got -7. Try 0.1."),
+    ],
+)
+def test_refused_numbers_come_with_their_limits(limits, words):
+    assert _refused(-7, **limits) == words
+
+
+@pytest.mark.parametrize("value", [1, 3, np.int64(7), 10**30])
+def test_whole_numbers_from_one_are_counts(value):
+    assert is_count(value)
+    checked = check_count("n_init", value)
+    assert type(checked) is int
+    assert checked == value
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.0, 2.5, np.float64(3), True, np.True_, "3", None, [1]])
+def test_nothing_else_is_a_count(value):
+    assert not is_count(value)
+    message = read_message(check_count, "n_init", value)
+    assert message == f"n_init must be a whole number from 1, got {value!r}."
+
+
+@pytest.mark.parametrize("value", ["mean", np.str_("mean"), None, 2])
+def test_choices_are_accepted(value):
+    assert check_choice("score", value, ("mean", None, 2)) is None
+
+
+@pytest.mark.parametrize("value", ["Mean", "", 3, False, ["mean"], np.array(["mean", "mean"])])
+def test_other_choices_are_refused_with_all_that_there_are(value):
+    message = read_message(check_choice, "score", value, ("mean", None, 2))
+    assert message == f"score must be one of 'mean', None, 2; got {value!r}."

@@ -309,6 +309,19 @@ def detached(x: Array) -> Array:
     return x.detach() if getattr(x, "requires_grad", False) else x
 
 
+def times_few_columns(A: Array, B: Array) -> Array:
+    """``A @ B`` for a B with few columns, which BLAS multiplies faster the other way round."""
+    return (B.T @ A.T).T
+
+
+def symmetric_times(A: Array, x: Array) -> Array:
+    """``A @ x`` for a symmetric matrix and a vector; half of the matrix is enough to read."""
+    if not is_numpy(A):
+        return A @ x
+    symv: Any = scipy.linalg.get_blas_funcs("symv", (A,))
+    return symv(1.0, A.T, x, lower=0)  # the transpose is A itself, in BLAS's order
+
+
 def add_to_diagonal(A: Array, values: Array | float) -> Array:
     """``A + diag(values)``, in place where the library can."""
     if is_numpy(A):

@@ -94,9 +94,22 @@ def _check_table(values: Any, table: _Table, estimator: Any) -> Array:
     if estimator is None:  # names that cannot be remembered are refused before anything is learnt
         validate_data(BaseEstimator(), values, skip_check_array=True)
     else:
-        validate_data(estimator, values, reset=False, skip_check_array=True)
+        check_columns(values, estimator)
     _refuse_not_finite(checked, table, names)
     return checked
+
+
+def check_columns(X: Any, estimator: Any) -> None:
+    """Refuse a table whose columns, in number or names, are not those that an estimator knows.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The table.
+    estimator : estimator
+        A fitted estimator.
+    """
+    validate_data(estimator, X, reset=False, skip_check_array=True)
 
 
 def remember_columns(estimator: Any, S: Any) -> None:

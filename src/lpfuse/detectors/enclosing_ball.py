@@ -89,16 +89,20 @@ class _Descent:
         self.C, self.y = like(bounds, features), like(signs, features)
         inside = bounds * (signs > 0)
         self.mean = self.backward(like(inside / inside.sum(), features))
-        own = as_float64(kappa) - self.squares()  # what the features do not show of a row
+        whole = as_float64(kappa)
+        own = whole - self.squares()  # what the features do not show of a row
+        own = own * as_float64(own > 1e-13 * whole)  # less is rounding
         self.features -= beside(self.mean, features)
-        self.kappa = self.squares() + positive_part(own)
+        self.kappa = self.squares() + own
+        # Rows that are equal but for rounding make a point of the ball.
+        self.is_point = bool(largest(self.kappa) <= 1e-28 * largest(whole))
         self.a = np.zeros(len(self.mean))
         self.v = self.kappa
         self.all_outside = bool(inside.sum() <= 1 + 1e-12)
 
     def run(self, tol: float) -> Ball:
         size = largest(self.kappa)
-        if self.all_outside or size <= 1e-300:  # the dual has one point, or the ball is one
+        if self.all_outside or self.is_point:
             share = positive_part(self.y) * self.C
             return self.ball(smallest(self.v), share / total(share), 0.0)
         band, rho, steps = size, smallest(self.v), 0
@@ -200,21 +204,21 @@ class _Descent:
 
     def curvature(self, inside: Array, band: float) -> tuple[Host, Host]:
         """``2I + (4/μ) Σ C_i (φ_i − φ̄)(φ_i − φ̄)ᵀ`` over the rows in the band, and their mean φ̄."""
-        rows, C = take(self.features, inside), take(self.C, inside)
-        matrix = 2 * np.eye(len(self.a))
-        if rows.shape[0] == 0:
-            return matrix, np.zeros(len(self.a))
-        xp = namespace(rows)
+        r, xp = len(self.a), namespace(self.features)
+        if inside.shape[0] == 0:
+            return 2 * np.eye(r), np.zeros(r)
 
         def moments(block: slice) -> Host:
-            some = as_float64(rows[block, :])
+            some = as_float64(take(self.features, inside[block]))
             some = xp.concat([some, xp.ones_like(some[:, :1])], axis=1)
-            return to_host(some.T @ (C[block][:, None] * some))
+            return to_host(some.T @ (take(self.C, inside[block])[:, None] * some))
 
-        second = sum_row_blocks(moments, rows, rows.shape[1])
+        second = sum_row_blocks(moments, inside, r)
         weight = second[-1, -1]
         mean = second[-1, :-1] / weight
-        return matrix + 4 / band * (second[:-1, :-1] - weight * np.outer(mean, mean)), mean
+        matrix = 4 / band * (second[:-1, :-1] - weight * np.outer(mean, mean))
+        # Next to a very narrow band the 2 would vanish: what is added keeps the matrix regular.
+        return matrix + (2 + 1e-15 * np.trace(matrix)) * np.eye(r), mean
 
     def squares(self) -> Array:
         """``‖φ_i‖²`` for all rows."""

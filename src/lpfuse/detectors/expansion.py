@@ -17,6 +17,7 @@ from lpfuse._arrays import (
     map_row_blocks,
     namespace,
     one_blas_thread,
+    times_few_columns,
 )
 from lpfuse.detectors.kernels import Kernel, Rows
 
@@ -96,7 +97,7 @@ class Expansion:
 
         def work(block: slice) -> Array:
             some = X[block, :]
-            return finish(kernel.diagonal(some), rows(some) @ coefficients)
+            return finish(kernel.diagonal(some), times_few_columns(rows(some), coefficients))
 
         with one_blas_thread:
             return concatenate(map_row_blocks(work, X, width=self.basis.width))

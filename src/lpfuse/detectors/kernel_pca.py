@@ -21,6 +21,7 @@ from lpfuse._arrays import (
     is_single,
     largest,
     namespace,
+    symmetric_times,
     to_host,
 )
 from lpfuse._validation import check_features, is_count
@@ -333,7 +334,7 @@ def _leading_by_iteration(K: Array, w: Array, count: int) -> tuple[Host, Array]:
 
     def product(vector: Host) -> Host:
         v = roots * beside(vector.reshape(-1), K)
-        v = K @ (v - w * xp.sum(v))
+        v = symmetric_times(K, v - w * xp.sum(v))
         return to_host(roots * (v - w @ v))
 
     precision = np.float32 if is_single(K) else np.float64

@@ -19,10 +19,12 @@ from lpfuse._arrays import (
     filled,
     is_numpy,
     is_single,
+    largest,
     like,
     map_row_blocks,
     namespace,
     one_blas_thread,
+    positive_part,
     take,
     to_host,
 )
@@ -241,17 +243,19 @@ def distances_to(Z: Array, factor: float) -> Rows:
     xp = namespace(Z)
     centre = xp.mean(Z, axis=0)
     Z = Z - centre
-    ones = xp.ones_like(Z[:, :1])
-    right = factor * xp.concat([-2.0 * Z, ones, _square_norms(Z)], axis=1).T
+    norms = _square_norms(Z)
+    right = factor * xp.concat([-2.0 * Z, xp.ones_like(norms), norms], axis=1).T
+    rounding = 10 * float(xp.finfo(Z.dtype).eps) * abs(factor)
 
     def distances(X: Array) -> Array:
         X = X - centre
-        left = xp.concat([X, _square_norms(X), xp.ones_like(X[:, :1])], axis=1)
-        products = left @ right
-        limits = (0.0, None) if factor > 0 else (None, 0.0)
-        return (
-            np.clip(products, *limits, out=products) if is_numpy(X) else xp.clip(products, *limits)
-        )
+        own = _square_norms(X)
+        products = xp.concat([X, own, xp.ones_like(own)], axis=1) @ right
+        if factor > 0:
+            return positive_part(products)
+        if rounding * (largest(own) + largest(norms)) > 1e-13:
+            products = xp.clip(products, max=0.0)  # else no similarity is far above one
+        return products
 
     return distances
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.svm import OneClassSVM
 
@@ -22,8 +23,8 @@ from lpfuse.detectors.expansion import Expansion, Similarities
 from lpfuse.detectors.kernels import Kernel
 from lpfuse.detectors.training import TrainingRows
 
-MANY = 1000  # rows from which it pays to look for those that matter first
-PILOT = 250  # rows that stand for all when looking for them
+MANY = 2000  # rows from which it pays to look for those that matter first
+FEW = 250  # rows that stand for all when looking for them, at least
 ON_BOUND = 1e-9  # a coefficient this close to its bound is on it
 
 
@@ -77,14 +78,12 @@ def _working_set(kernel: Kernel, X: Array, bounds: Host, tol: float) -> tuple[Ho
     libsvm sees the rows that are likely to be outside or on the surface. Rows that turn out to be
     outside of the ball it finds join them; when there are none left, all have been heard.
     """
-    pilot = take(X, np.linspace(0, X.shape[0] - 1, PILOT).astype(int))
-    order = np.argsort(_similarities(kernel, pilot, np.ones(PILOT), X))
-    reach = int(np.searchsorted(np.cumsum(bounds[order]), 1.5)) + PILOT
-    chosen = np.sort(order[:reach])
+    chosen = _likely_outside(kernel, X, bounds, tol)
     tolerance = tol * bounds.max()  # libsvm's, for coefficients that sum to one
     while True:
         part = take(X, chosen)
-        beta, rho = _libsvm(to_host(part), bounds[chosen], tol, kernel="rbf", gamma=kernel.gamma)
+        # Most of these rows take part: their matrix at once is cheaper than row by row in libsvm.
+        beta, rho = _libsvm(to_host(kernel.gram(part)), bounds[chosen], tol, kernel="precomputed")
         support = np.flatnonzero(beta)
         similarities = _similarities(kernel, take(part, support), beta[support], X)
         outside = similarities < rho - tolerance
@@ -93,7 +92,20 @@ def _working_set(kernel: Kernel, X: Array, bounds: Host, tol: float) -> tuple[Ho
             solution = np.zeros(X.shape[0])
             solution[chosen] = beta
             return solution, rho
-        chosen = np.union1d(chosen, np.flatnonzero(outside))
+        # The worst first: they may pull the ball over the others.
+        worst = np.argsort(np.where(outside, similarities, np.inf))[: len(chosen) // 2]
+        chosen = np.union1d(chosen, worst[outside[worst]])
+
+
+def _likely_outside(kernel: Kernel, X: Array, bounds: Host, tol: float) -> NDArray[np.intp]:
+    """Positions of somewhat more rows than can be outside, by the ball of a few evenly spaced."""
+    n = X.shape[0]
+    few = np.linspace(0, n - 1, max(FEW, n // 10)).astype(int)
+    pilot, costs = take(X, few), bounds[few] * (bounds.sum() / bounds[few].sum())
+    beta, _ = _libsvm(to_host(pilot), costs, tol, kernel="rbf", gamma=kernel.gamma)
+    order = np.argsort(_similarities(kernel, pilot, beta, X))
+    count = int(np.searchsorted(np.cumsum(bounds[order]), 1.4)) + FEW // 2
+    return np.sort(order[:count])
 
 
 def _shifted_one_class_svm(

@@ -7,8 +7,16 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from lpfuse._arrays import Array, beside, concatenate, map_row_blocks, namespace, one_blas_thread
-from lpfuse._validation import check_features, remember_columns
+from lpfuse._arrays import (
+    Array,
+    beside,
+    concatenate,
+    map_row_blocks,
+    namespace,
+    one_blas_thread,
+    times_few_columns,
+)
+from lpfuse._validation import check_columns, check_features, remember_columns
 from lpfuse.detectors.base import Detector, KernelDetector
 from lpfuse.detectors.expansion import Similarities
 from lpfuse.detectors.kernel_pca import KernelPCADetector
@@ -94,7 +102,8 @@ def score_together(detectors: Sequence[Detector], X: Any) -> Array:
         raise ValueError("There are no detectors to score with; pass at least one.")
     for detector in detectors:
         check_is_fitted(detector)
-        checked = check_features(X, estimator=detector)
+        check_columns(X, detector)
+    checked = check_features(X)
     columns: dict[int, Array] = {}
     for group in _groups(detectors):
         if len(group) == 1:
@@ -146,7 +155,7 @@ def _share_distances(detectors: list[Any], X: Array) -> Array:
         for (kernel, coefficients), columns in products.items():
             if kernel not in similarities:
                 similarities[kernel] = kernel.of_distances(apart)
-            values[kernel, coefficients] = similarities[kernel] @ columns
+            values[kernel, coefficients] = times_few_columns(similarities[kernel], columns)
         scores = [
             detector._finish(
                 expansion.basis.kernel.diagonal(some),

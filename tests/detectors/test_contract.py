@@ -1,0 +1,525 @@
+"""What a user of scikit-learn expects of every detector."""
+
+import re
+
+import array_api_strict
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import make_scorer, roc_auc_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
+
+NAMES = ["height", "width", "depth"]
+CLASSES = [SVDD, OneClassGP, KernelPCADetector, GMMDetector]
+FEW = {"approximation": "nystroem", "n_components": 5, "random_state": 0}
+WAVES = {"approximation": "fourier", "random_state": 0}
+
+
+class LabelsDropped(SVDD):
+    """Fit without y: scikit-learn's checks feed labels other than ±1, which we refuse."""
+
+    def fit(self, X, y=None, sample_weight=None):
+        return super().fit(X, sample_weight=sample_weight)
+
+
+def expected_failures(estimator):
+    """Weights against repetitions, to seven digits: tested elsewhere to the digits there are."""
+    check = "check_sample_weight_equivalence_on_dense_data"
+    if getattr(estimator, "approximation", None) == "nystroem":
+        return {check: "other landmarks are drawn among repeated rows"}
+    if isinstance(estimator, SVDD):
+        return {check: "libsvm stops at its tolerance, as in scikit-learn's OneClassSVM"}
+    return {}
+
+
+@pytest.mark.filterwarnings(
+    # Some checks feed few, equal or far-apart rows, to which no width of a kernel does justice.
+    "ignore::lpfuse.detectors.KernelWidthWarning",
+    # Some allow a single step.
+    "ignore:Best performing initialization did not converge:sklearn.exceptions.ConvergenceWarning",
+)
+@parametrize_with_checks(
+    [
+        LabelsDropped(),
+        LabelsDropped(nu=0.5, kernel="linear", contamination=0.2),
+        LabelsDropped(gamma="median", **FEW),
+        OneClassGP(),
+        OneClassGP("density", kernel="laplacian"),
+        OneClassGP("variance", **FEW),
+        KernelPCADetector(),
+        KernelPCADetector(0.9, kernel="poly"),
+        KernelPCADetector(2, approximation="nystroem", n_approximation=5, random_state=0),
+        GMMDetector(),
+        GMMDetector(1, "log_likelihood", "diag"),
+    ],
+    expected_failed_checks=expected_failures,
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+# ------------------------------------------------------------------------------- the same for all
+
+DETECTORS = {
+    "SVDD": SVDD(gamma=0.3),
+    "SVDD, linear": SVDD(kernel="linear", nu=0.3),
+    "SVDD, landmarks": SVDD(gamma=0.3, **FEW),
+    "SVDD, waves": SVDD(gamma=0.3, n_components=10, **WAVES),
+    "GP": OneClassGP(gamma=0.3),
+    "GP, density": OneClassGP("density", gamma=0.3),
+    "GP, landmarks": OneClassGP("ratio", gamma=0.3, **FEW),
+    "KPCA": KernelPCADetector(4, gamma=0.3),
+    "KPCA, share": KernelPCADetector(0.8, gamma=0.3),
+    "KPCA, waves": KernelPCADetector(4, gamma=0.3, n_approximation=10, **WAVES),
+    "GMM": GMMDetector(2, random_state=0),
+    "GMM, likelihood": GMMDetector(2, "log_likelihood", "tied", random_state=0),
+}
+every_detector = pytest.mark.parametrize("name", DETECTORS)
+every_class = pytest.mark.parametrize("make", CLASSES)
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).normal(size=(40, 3))
+
+
+@pytest.fixture
+def new():
+    return np.random.default_rng(1).normal(size=(25, 3)) * 2
+
+
+def detector(name):
+    return clone(DETECTORS[name])
+
+
+def state(estimator):
+    """What a fit leaves behind."""
+    return {
+        key: value for key, value in vars(estimator).items() if key not in estimator.get_params()
+    }
+
+
+@every_detector
+def test_a_clone_has_the_same_parameters_and_no_memory(name, X):
+    fitted = detector(name).fit(X)
+    copy = clone(fitted)
+    assert copy.get_params() == fitted.get_params()
+    assert state(copy) == {}
+
+
+@every_class
+def test_parameters_are_stored_untouched_until_fit(make):
+    for parameter in make().get_params():
+        nonsense = object()
+        assert make(**{parameter: nonsense}).get_params()[parameter] is nonsense
+        assert make().set_params(**{parameter: nonsense}).get_params()[parameter] is nonsense
+
+
+@every_detector
+def test_fit_leaves_parameters_and_rows_alone(name, X):
+    made, before = detector(name), X.copy()
+    parameters = made.get_params()
+    made.fit(X)
+    made.score_samples(X)
+    assert made.get_params() == parameters
+    np.testing.assert_array_equal(X, before)
+
+
+@every_class
+def test_nothing_can_be_asked_before_fit(make, X):
+    for method in ("score_samples", "decision_function", "predict"):
+        with pytest.raises(NotFittedError):
+            getattr(make(), method)(X)
+
+
+@every_detector
+def test_rows_are_scaled_in_a_pipeline(name, X, new):
+    moved, scaler = 100 * X + 7, StandardScaler().fit(100 * X + 7)
+    pipeline = make_pipeline(StandardScaler(), detector(name)).fit(moved)
+    alone = detector(name).fit(scaler.transform(moved))
+    np.testing.assert_array_equal(
+        pipeline.score_samples(new), alone.score_samples(scaler.transform(new))
+    )
+    np.testing.assert_array_equal(pipeline.predict(new), alone.predict(scaler.transform(new)))
+
+
+@pytest.mark.parametrize(
+    ("made", "grid"),
+    [
+        (SVDD(gamma=0.3), {"nu": [0.1, 0.5]}),
+        (OneClassGP(), {"gamma": np.array([0.1, 1.0]), "score_type": np.array(["mean", "ratio"])}),
+        (KernelPCADetector(), {"n_components": np.array([2, 4]), "gamma": ["scale", "median"]}),
+        (GMMDetector(random_state=0), {"n_components": np.arange(1, 3)}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_parameters_can_be_chosen_by_grid_search(made, grid, X):
+    y = np.where(np.arange(40) % 4 == 0, -1, 1)
+    rows = np.where(y[:, None] < 0, 4 + X, X)
+    auc = make_scorer(roc_auc_score, response_method="decision_function")
+    search = GridSearchCV(made, grid, scoring=auc, cv=3, error_score="raise").fit(rows, y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_score_ > 0.8 if isinstance(made, SVDD) else True
+    assert search.best_estimator_.n_features_in_ == 3
+
+
+@every_detector
+def test_the_seed_makes_a_fit_repeatable(name, X, new):
+    first, again = (detector(name).fit(X).score_samples(new) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+
+
+@every_detector
+def test_the_order_of_rows_does_not_matter_for_scores(name, X, new):
+    fitted = detector(name).fit(X)
+    order = np.random.default_rng(2).permutation(25)
+    scores = fitted.score_samples(new)
+    np.testing.assert_allclose(fitted.score_samples(new[order]), scores[order], rtol=1e-9)
+    one_by_one = np.concatenate([fitted.score_samples(row[None]) for row in new])
+    np.testing.assert_allclose(one_by_one, scores, rtol=1e-9, atol=1e-12)
+
+
+# ------------------------------------------------------------------------- names and kinds of data
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+@every_detector
+def test_names_of_columns_are_kept_and_compared(name, frame, X, new):
+    fitted = detector(name).fit(frame(dict(zip(NAMES, X.T, strict=True))))
+    assert fitted.feature_names_in_.tolist() == NAMES
+    assert fitted.n_features_in_ == 3
+    plain = detector(name).fit(X)
+    assert not hasattr(plain, "feature_names_in_")
+    scores = fitted.score_samples(frame(dict(zip(NAMES, new.T, strict=True))))
+    np.testing.assert_allclose(scores, plain.score_samples(new), rtol=1e-9, atol=1e-12)
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.predict(frame(dict(zip(["a", "b", "c"], new.T, strict=True))))
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.predict(frame(dict(zip(NAMES[::-1], new.T, strict=True))))
+
+
+@every_class
+def test_names_that_are_missing_when_scoring_are_told(make, X):
+    fitted = make().fit(pd.DataFrame(X, columns=NAMES))
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        fitted.predict(X)
+
+
+@every_class
+def test_the_number_of_columns_is_remembered(make, X):
+    fitted = make().fit(X)
+    with pytest.raises(ValueError, match=f"2 features, but {make.__name__} is expecting 3"):
+        fitted.score_samples(X[:, :2])
+
+
+@every_detector
+def test_single_precision_comes_back_and_is_close(name, X, new):
+    fitted, single = detector(name).fit(X), detector(name).fit(X.astype(np.float32))
+    scores = single.score_samples(new.astype(np.float32))
+    expected = fitted.score_samples(new)
+    assert expected.dtype == np.float64
+    assert scores.dtype == single.decision_function(new.astype(np.float32)).dtype == np.float32
+    atol = 5e-3 * max(1.0, np.abs(expected).max())
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=atol)
+    # The precision of what is scored decides, not that of what was learnt from.
+    assert fitted.score_samples(new.astype(np.float32)).dtype == np.float32
+    assert single.score_samples(new).dtype == np.float64
+    np.testing.assert_allclose(single.score_samples(new), expected, rtol=0, atol=atol)
+    assert (single.predict(X.astype(np.float32)) == fitted.predict(X)).mean() >= 0.95
+
+
+@every_detector
+def test_the_layout_in_memory_does_not_matter(name, X, new):
+    expected = detector(name).fit(X).score_samples(new)
+    wide = np.zeros((80, 6))
+    wide[::2, ::2] = X
+    for layout in (np.asfortranarray(X), wide[::2, ::2], X.tolist()):
+        scores = detector(name).fit(layout).score_samples(np.asfortranarray(new))
+        np.testing.assert_allclose(scores, expected, rtol=1e-7, atol=1e-9)
+
+
+@every_class
+def test_whole_numbers_are_numbers(make):
+    X = np.random.default_rng(0).integers(0, 20, (30, 3))
+    np.testing.assert_array_equal(
+        make().set_params(random_state=0).fit(X).score_samples(X),
+        make().set_params(random_state=0).fit(X * 1.0).score_samples(X * 1.0),
+    )
+
+
+# ---------------------------------------------------------------------------- other array libraries
+
+
+def close(theirs, expected):
+    np.testing.assert_allclose(np.asarray(theirs), expected, rtol=1e-6, atol=1e-8)
+
+
+@every_detector
+def test_torch_in_torch_out(name, X, new):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    rows, unseen = torch.tensor(X), torch.tensor(new)
+    plain, theirs = detector(name).fit(X), detector(name).fit(rows)
+    for method in ("score_samples", "decision_function", "predict"):
+        result = getattr(theirs, method)(unseen)
+        assert isinstance(result, torch.Tensor)
+        close(result, getattr(plain, method)(new))
+        # Learnt in one library, asked in another.
+        crossed, back = getattr(plain, method)(unseen), getattr(theirs, method)(new)
+        assert isinstance(crossed, torch.Tensor)
+        assert isinstance(back, np.ndarray)
+        close(crossed, getattr(plain, method)(new))
+        close(back, getattr(plain, method)(new))
+    assert theirs.offset_ == pytest.approx(plain.offset_, rel=1e-6)
+    single = detector(name).fit(rows.float()).score_samples(unseen.float())
+    assert single.dtype == torch.float32
+    expected = plain.score_samples(new)
+    atol = 5e-3 * max(1.0, np.abs(expected).max())
+    np.testing.assert_allclose(single.numpy(), expected, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("name", [name for name in DETECTORS if "GMM" not in name])
+def test_torch_takes_weights_of_any_kind(name, X, new):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    weights = np.arange(40) % 3 + 1.0
+    weights[5] = 0.0
+    expected = detector(name).fit(X, sample_weight=weights).score_samples(new)
+    for given in (weights, torch.tensor(weights), weights.tolist()):
+        fitted = detector(name).fit(torch.tensor(X), sample_weight=given)
+        close(fitted.score_samples(torch.tensor(new)), expected)
+
+
+@every_detector
+def test_any_library_of_the_array_standard_will_do(name, X, new):
+    rows, unseen = array_api_strict.asarray(X), array_api_strict.asarray(new)
+    plain, theirs = detector(name).fit(X), detector(name).fit(rows)
+    for method in ("score_samples", "decision_function", "predict"):
+        result, expected = getattr(theirs, method)(unseen), getattr(plain, method)(new)
+        assert result.__array_namespace__() is array_api_strict
+        close(result, expected)
+        close(getattr(plain, method)(unseen), expected)
+        close(getattr(theirs, method)(new), expected)
+
+
+def test_torch_learns_with_known_anomalies(X, new):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    y = np.where(np.arange(40) % 5 == 0, -1, 1)
+    for settings in ({}, {"kernel": "linear"}, FEW):
+        expected = SVDD(nu=0.4, **settings).fit(X, y).score_samples(new)
+        for labels in (y, torch.tensor(y)):
+            fitted = SVDD(nu=0.4, **settings).fit(torch.tensor(X), labels)
+            close(fitted.score_samples(torch.tensor(new)), expected)
+
+
+@pytest.mark.parametrize("make", [SVDD, OneClassGP, KernelPCADetector])
+def test_a_kernel_of_scikit_learn_needs_numpy_and_says_so(make, X):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    for kernel in ("laplacian", lambda x, z: float(x @ z)):
+        with pytest.raises(ValueError, match=r"needs NumPy arrays, got Tensor.*Use one of rbf"):
+            make(kernel=kernel).fit(torch.tensor(X))
+
+
+@every_class
+def test_a_gradient_is_not_asked_for(make, X):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    rows = torch.tensor(X, requires_grad=True)
+    scores = make().fit(rows).score_samples(rows)
+    assert not scores.requires_grad
+
+
+# -------------------------------------------------------------------------------------- bad input
+
+FOUR = np.random.default_rng(1).normal(size=(4, 2))
+BAD_DATA = {
+    "NaN": (np.where(np.eye(4, 2) == 1, np.nan, 1.0), "NaN or infinity in column 0 (1 row)"),
+    "NaN, named": (
+        pd.DataFrame({"height": [1.0, 2.0, 3.0, 4.0], "width": [1.0, np.nan, 0.0, np.nan]}),
+        "NaN or infinity in column 'width' (2 rows)",
+    ),
+    "NaN, polars": (
+        pl.DataFrame({"height": [1.0, 2.0, 3.0, 4.0], "width": [1.0, float("nan"), 0.0, 1.0]}),
+        "NaN or infinity in column 'width' (1 row)",
+    ),
+    "infinity": (
+        np.where(np.eye(4, 2) == 1, np.inf, FOUR),
+        "column 0 (1 row) and column 1 (1 row)",
+    ),
+    "text": (
+        pd.DataFrame({"height": [1.0, 2.0, 3.0, 4.0], "colour": ["red", "blue", "red", "red"]}),
+        "column 'colour' cannot be read as numbers",
+    ),
+    "text in an array": (np.array([["a", "b"]] * 4), "could not convert string to float"),
+    "complex": (FOUR + 1j, "Complex data not supported"),
+    "no rows": (np.empty((0, 2)), "0 sample"),
+    "no columns": (np.empty((4, 0)), "0 feature"),
+    "one dimension": (np.ones(4), "Expected 2D array"),
+    "three dimensions": (np.ones((4, 2, 2)), "dim 3"),
+    "sparse": (sparse.csr_matrix(FOUR), "Sparse data was passed"),
+    "sparse array": (sparse.csc_array(FOUR), "toarray()"),
+    "nothing": (None, "Expected 2D array"),
+}
+BAD_ARGUMENTS = {  # of SVDD; sample weights of all that take them
+    "0/1 labels": ({"y": [0, 1, 1, 0]}, "y = np.where(y == 1, -1, 1)"),
+    "only anomalies": ({"y": [-1, -1, -1, -1]}, "pass -y"),
+    "missing labels": ({"y": [1, np.nan, -1, 1]}, "1 of 4 labels are missing"),
+    "too few labels": ({"y": [1, 1, -1]}, "expected shape (4,), got (3,)"),
+    "negative weights": ({"sample_weight": [1, -2, 1, 1]}, "got -2.0 in row 1"),
+    "weights that are NaN": ({"sample_weight": [1, np.nan, 1, 1]}, "finite and not negative"),
+    "no weight at all": ({"sample_weight": [0, 0, 0, 0]}, "zero in every row"),
+    "too many weights": ({"sample_weight": [1] * 5}, "expected shape (4,), got (5,)"),
+    "weights in words": ({"sample_weight": ["a", "b", "c", "d"]}, "sample_weight must be numbers"),
+    "no weight on the normal rows": (
+        {"y": [1, 1, -1, -1], "sample_weight": [0, 0, 1, 1]},
+        "normal rows",
+    ),
+}
+KERNEL = {
+    "contamination": [0.0, 0.6, -0.1, "all", None, float("nan"), True],
+    "kernel": ["gaussian", None, 3, ["rbf"]],
+    "gamma": [0.0, -1.0, "auto", None, float("inf"), float("nan"), [0.1]],
+    "degree": ["two", None, float("nan")],
+    "coef0": ["one", None, float("inf")],
+    "approximation": ["nystrom", 5, False, 0, True],
+}
+BAD_PARAMETERS = {
+    SVDD: {
+        **KERNEL,
+        "nu": [0.0, 1.5, -0.1, "half", None, float("nan"), True],
+        "C": [0.0, -1.0, "big", float("inf"), float("nan"), True],
+        "C_negative": [0.0, -1.0, "big", float("inf")],
+        "tol": [0.0, -1e-3, "tight", None],
+        "n_components": [0, -1, 2.5, "many", None, True],
+    },
+    OneClassGP: {
+        **KERNEL,
+        "score_type": ["median", None, 3],
+        "noise": [-0.1, "loud", None, float("inf")],
+        "n_components": [0, -1, 2.5, "many", None],
+    },
+    KernelPCADetector: {
+        **KERNEL,
+        "n_components": [0, -1, 0.0, 1.0, 1.5, "all", None, True, float("nan")],
+        "n_approximation": [0, 2.5, None],
+    },
+    GMMDetector: {
+        "contamination": KERNEL["contamination"],
+        "n_components": [0, 1.5, "three", None, True],
+        "score_type": ["mean", None],
+        "covariance_type": ["round", None, 1],
+        "reg_covar": [-1e-3, "some", None, float("nan")],
+        "n_init": [0, 1.5, None],
+        "max_iter": [0, 10.5, None],
+    },
+}
+CASES = [
+    pytest.param(make, parameter, value, id=f"{make.__name__}-{parameter}={value!r}")
+    for make, table in BAD_PARAMETERS.items()
+    for parameter, values in table.items()
+    for value in values
+]
+
+
+@pytest.mark.filterwarnings("ignore:X has feature names:UserWarning")  # where fit saw none
+@pytest.mark.parametrize("case", BAD_DATA)
+@every_class
+def test_unusable_rows_are_refused_in_words_a_user_can_act_on(make, case):
+    rows, words = BAD_DATA[case]
+    with pytest.raises((ValueError, TypeError), match=re.escape(words)):
+        make().fit(rows)
+    fitted = make().fit(FOUR)
+    with pytest.raises((ValueError, TypeError), match=re.escape(words)):
+        fitted.score_samples(rows)
+
+
+@pytest.mark.parametrize("case", BAD_ARGUMENTS)
+@pytest.mark.parametrize("make", [SVDD, OneClassGP, KernelPCADetector])
+def test_unusable_labels_and_weights_are_refused(make, case):
+    data, words = BAD_ARGUMENTS[case]
+    if "y" in data and make is not SVDD:
+        return  # the others do not look at y
+    with pytest.raises(ValueError, match=re.escape(words)):
+        make().fit(FOUR, **data)
+
+
+@pytest.mark.parametrize(("make", "parameter", "value"), CASES)
+def test_a_bad_parameter_is_named_with_what_came(make, parameter, value):
+    settings = {parameter: value}
+    if parameter in ("degree", "coef0"):
+        settings["kernel"] = "poly"
+    with pytest.raises(ValueError, match=rf"\b{parameter}\b") as told:
+        make(**settings).fit(FOUR)
+    assert repr(value) in str(told.value)
+    assert re.search(r"must be|is not", str(told.value))
+
+
+@pytest.mark.parametrize(
+    ("made", "advice"),
+    [
+        (OneClassGP(gamma="auto"), ['"scale" or "median"', "gamma_from_sigma(sigma)"]),
+        (SVDD(kernel="gaussian"), ["rbf", "function of two rows"]),
+        (SVDD(contamination=0.9), ['Or pass "auto"', "share of the training rows"]),
+        (
+            KernelPCADetector(kernel="linear", approximation="fourier"),
+            ['Use approximation="nystroem"'],
+        ),
+        (KernelPCADetector(n_components=1.5), ["whole number", "share of the variance"]),
+        (GMMDetector(score_type="mean"), ["'mahalanobis', 'log_likelihood'"]),
+    ],
+)
+def test_messages_tell_what_to_do(made, advice):
+    with pytest.raises(ValueError, match=re.escape(advice[0])) as told:
+        made.fit(FOUR)
+    assert all(words in str(told.value) for words in advice)
+
+
+def refusals():
+    for make in CLASSES:
+        for case, (rows, _) in BAD_DATA.items():
+            yield pytest.param(make, {}, {"X": rows}, id=f"{make.__name__}-{case}")
+        for parameter, values in BAD_PARAMETERS[make].items():
+            yield pytest.param(make, {parameter: values[0]}, {}, id=f"{make.__name__}-{parameter}")
+    for case, (data, _) in BAD_ARGUMENTS.items():
+        yield pytest.param(SVDD, {}, data, id=f"SVDD-{case}")
+    yield pytest.param(SVDD, {"C": 0.01}, {}, id="SVDD-C too small")
+    yield pytest.param(
+        SVDD, {"C": 0.01, "approximation": "nystroem"}, {}, id="SVDD-C too small, features"
+    )
+    negative = {"kernel": lambda x, z: -float(x @ z), "approximation": None, "noise": 1e-9}
+    yield pytest.param(OneClassGP, negative, {}, id="GP-a kernel that is none")
+    for make in CLASSES[:3]:
+        waves = {"kernel": "linear", "approximation": "fourier"}
+        yield pytest.param(make, waves, {}, id=f"{make.__name__}-waves of another kernel")
+    mixed = pd.DataFrame(FOUR, columns=["height", 2])
+    for make in CLASSES:
+        yield pytest.param(make, {}, {"X": mixed}, id=f"{make.__name__}-names of two kinds")
+
+
+every_refusal = pytest.mark.parametrize(("make", "parameters", "data"), list(refusals()))
+
+
+@every_refusal
+def test_a_refused_fit_leaves_no_trace(make, parameters, data):
+    made = make(**parameters)
+    with pytest.raises((ValueError, TypeError)):
+        made.fit(**{"X": FOUR, **data})
+    assert state(made) == {}
+
+
+@every_refusal
+def test_a_refused_fit_leaves_an_earlier_one_as_it_was(make, parameters, data, X):
+    fitted = make().fit(pd.DataFrame(X, columns=NAMES))
+    before = state(fitted)
+    fitted.set_params(**parameters)
+    with pytest.raises((ValueError, TypeError)):
+        fitted.fit(**{"X": FOUR, **data})
+    after = state(fitted)
+    assert after.keys() == before.keys()
+    assert all(after[key] is before[key] for key in before)
