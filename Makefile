@@ -16,10 +16,10 @@ DEV := $(VENV)/dev.stamp
 BENCH := $(VENV)/bench.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types contracts check bench format clean
+.PHONY: help demo test lint types contracts check bench bench-detectors format clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(CORE) ## fuse five detectors on real data and read the result
 	@$(BIN)/python examples/demo.py
@@ -41,6 +41,9 @@ check: lint types contracts test ## all of the above: what CI runs
 
 bench: $(BENCH) ## time the solvers against their rivals
 	$(BIN)/python -m benchmarks.solver
+
+bench-detectors: $(BENCH) ## time the learners against scikit-learn and PyOD
+	$(BIN)/python -m benchmarks.detectors
 
 format: $(DEV) ## rewrite the code in the house style
 	$(BIN)/ruff check --fix .

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 from lpfuse.detectors.base import Detector, lower_quantile
@@ -26,6 +27,13 @@ DETECTORS = {
 KERNEL_LEARNERS = {name: made for name, made in DETECTORS.items() if "GMM" not in name}
 every_detector = pytest.mark.parametrize("name", DETECTORS)
 every_kernel_learner = pytest.mark.parametrize("name", KERNEL_LEARNERS)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """On rows as few as these, scikit-learn's mixtures spend their time waiting for threads."""
+    with threadpool_limits(1):
+        yield
 
 
 def detector(name, **parameters):

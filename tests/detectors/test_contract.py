@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_limits
 
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 
@@ -22,6 +23,13 @@ NAMES = ["height", "width", "depth"]
 CLASSES = [SVDD, OneClassGP, KernelPCADetector, GMMDetector]
 FEW = {"approximation": "nystroem", "n_components": 5, "random_state": 0}
 WAVES = {"approximation": "fourier", "random_state": 0}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """On rows as few as these, scikit-learn's mixtures spend their time waiting for threads."""
+    with threadpool_limits(1):
+        yield
 
 
 class LabelsDropped(SVDD):

@@ -4,11 +4,19 @@ from scipy.spatial.distance import mahalanobis
 from scipy.stats import multivariate_normal
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
+from threadpoolctl import threadpool_limits
 
 from lpfuse import GMMDetector
 
 COVARIANCES = ["full", "tied", "diag", "spherical"]
 every_covariance = pytest.mark.parametrize("covariance_type", COVARIANCES)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """On rows as few as these, scikit-learn's mixtures spend their time waiting for threads."""
+    with threadpool_limits(1):
+        yield
 
 
 def clusters(seed=0, n=60, d=3):

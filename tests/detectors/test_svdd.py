@@ -101,7 +101,7 @@ def test_many_rows_are_the_one_class_svm_too(monkeypatch, nu, weighted):
 def test_no_row_that_matters_is_overlooked(monkeypatch, seed):
     """Rows that libsvm is not shown must be inside, however badly the first guess was made."""
     monkeypatch.setattr(svdd_dual, "MANY", 20)
-    monkeypatch.setattr(svdd_dual, "PILOT", 3)
+    monkeypatch.setattr(svdd_dual, "FEW", 4)
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(60, 2)) * rng.choice([0.2, 1.0, 3.0], (60, 1))
     weights = rng.uniform(0.05, 2.0, 60)

@@ -1,0 +1,1 @@
+"""All learners of the paper's grid on one training set."""

@@ -1,0 +1,1 @@
+"""Reconstruction errors of kernel PCA."""

@@ -1,0 +1,15 @@
+"""All components, of which the errors use the first q: a full decomposition."""
+
+from __future__ import annotations
+
+from benchmarks.detectors.data import Matrix
+from benchmarks.detectors.rivals.kpca._sklearn_kernel_pca import Model, as_ours, fit_with, score
+from benchmarks.detectors.tasks import KPCATask
+
+__all__ = ["as_ours", "fit", "name", "score"]
+
+name = "scikit-learn KernelPCA, full"
+
+
+def fit(X: Matrix, task: KPCATask) -> Model:
+    return fit_with(X, task, None, "dense")

@@ -1,0 +1,1 @@
+"""One ball around the training rows."""
