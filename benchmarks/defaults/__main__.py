@@ -47,7 +47,8 @@ def measure(path: Path, seeds: int) -> None:
     # Mixtures and hostile scalings may stop early; each record keeps the gap that was reached.
     warnings.simplefilter("ignore", ConvergenceWarning)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
+    unfinished = path.with_suffix(".part")  # so that a run that stops early loses no results
+    with unfinished.open("w") as file:
         versions = {name: version(name) for name in PACKAGES}
         header = {"versions": versions, "python": platform.python_version(), "p": list(GRID)}
         print(json.dumps(header), file=file)
@@ -55,6 +56,7 @@ def measure(path: Path, seeds: int) -> None:
             for seed in range(seeds):
                 for record in records_of(name, X, is_anomaly, seed):
                     print(json.dumps(record), file=file)
+    unfinished.replace(path)
 
 
 if __name__ == "__main__":

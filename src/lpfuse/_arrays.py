@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
 from threading import Lock, current_thread
 from typing import Any, TypeVar
@@ -374,15 +374,18 @@ def invert_lower(L: Array) -> Array:
     return solve_lower(L, xp.eye(L.shape[0], dtype=L.dtype, device=device))
 
 
-def eigh_largest(A: Array, count: int) -> tuple[Host, Array]:
-    """The largest eigenvalues of a symmetric matrix, in falling order, with their vectors."""
+def eigh_largest(A: Array, count: int, *, coincide: bool = False) -> tuple[Host, Array]:
+    """The largest eigenvalues of a symmetric matrix, in falling order, with their vectors.
+
+    `coincide` tells that some are known to be (nearly) equal.
+    """
     n = A.shape[0]
     if is_numpy(A):
-        try:
+        values = np.empty(0)
+        if not coincide:
             wanted = (n - count, n - 1)
-            values, vectors = scipy.linalg.eigh(A, subset_by_index=wanted, check_finite=False)
-        except np.linalg.LinAlgError:
-            values = np.empty(0)
+            with suppress(np.linalg.LinAlgError):
+                values, vectors = scipy.linalg.eigh(A, subset_by_index=wanted, check_finite=False)
         if len(values) < count:  # the fastest routine can fail where eigenvalues coincide
             values, vectors = scipy.linalg.eigh(A, driver="evd", check_finite=False)
     else:

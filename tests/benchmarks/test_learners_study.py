@@ -190,24 +190,23 @@ def test_fewer_rows_are_an_exact_learner_of_those(parts):
     assert scores == pytest.approx(expected.score_samples(parts.test))
 
 
-def test_landmarks_are_the_centres_of_groups():
-    corners = np.array([[-9.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
-    X = np.vstack([corners - 0.5, corners + 0.5])
-    make = approximation._with_centres(SVDD)
-    detector = make(gamma=0.1, approximation="nystroem", n_components=3, random_state=0).fit(X)
-    anchors = detector.features_.basis.anchors
-    assert sorted(map(tuple, anchors.round(6))) == sorted(map(tuple, corners))
+def test_drawn_landmarks_are_rows(parts):
+    make = approximation._with_drawn_rows(SVDD)
+    detector = make(gamma=0.1, approximation="nystroem", n_components=5, random_state=0)
+    anchors = detector.fit(parts.train).features_.basis.anchors
+    assert len(anchors) == 5
+    assert set(map(tuple, anchors)) <= set(map(tuple, parts.train))
 
 
 def test_no_more_features_than_rows(rows, monkeypatch):
     monkeypatch.setattr(approximation, "SIZES", (16, 32, 64, 125))
-    monkeypatch.setattr(approximation, "WAYS", {"nystroem": 125, "kmeans": 16})
+    monkeypatch.setattr(approximation, "WAYS", {"nystroem": 125, "drawn": 16})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         records = list(approximation.records_of("a set", *rows, seed=0))
     assert {record["n"] for record in records} == {70}
     lengths = {record["way"]: len(record["auc"]) for record in records}
-    assert lengths == {"nystroem": 3, "kmeans": 1}
+    assert lengths == {"nystroem": 3, "drawn": 1}
     pairs = {(record["gamma"], record["learner"]) for record in records}
     assert len(pairs) == len(approximation.GAMMAS) * len(approximation.LEARNERS)
 
@@ -219,22 +218,22 @@ def approximations():
                 "way": way, "exact": 80.0, "auc": aucs, "spearman": correlations}  # fmt: skip
 
     return [
-        record("a", "nystroem", [70.0, 79.0], [0.5, 0.9]),
-        record("a", "nystroem", [84.0, 81.0], [0.7, 0.9], seed=1),
-        record("b", "nystroem", [79.0], [0.8]),
+        record("a", "drawn", [70.0, 79.0], [0.5, 0.9]),
+        record("a", "drawn", [84.0, 81.0], [0.7, 0.9], seed=1),
+        record("b", "drawn", [79.0], [0.8]),
         record("b", "fourier", [60.0], [0.1]),
-        record("a", "kmeans", [82.0], [0.9]),
-        record("b", "kmeans", [79.5], [0.75]),
+        record("a", "nystroem", [82.0], [0.9]),
+        record("b", "nystroem", [79.5], [0.75]),
     ]
 
 
 def test_closeness_is_the_difference_to_exact(approximations):
-    cell = approximation_tables.closeness(approximations, "KPCA", "nystroem", 32, "auc")
+    cell = approximation_tables.closeness(approximations, "KPCA", "drawn", 32, "auc")
     assert cell.by_set == {"a": [-10.0, 4.0], "b": [-1.0]}
     assert cell.mean == pytest.approx(-2.0)  # of the sets, -3 and -1
     assert cell.worst_set == ("a", -3.0)
     assert cell.worst_decile == pytest.approx(-8.2)
-    ranks = approximation_tables.closeness(approximations, "KPCA", "nystroem", 64, "spearman")
+    ranks = approximation_tables.closeness(approximations, "KPCA", "drawn", 64, "spearman")
     assert ranks.by_set == {"a": [0.9, 0.9]}
 
 

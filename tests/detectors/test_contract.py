@@ -471,7 +471,7 @@ def test_a_bad_parameter_is_named_with_what_came(make, parameter, value):
 @pytest.mark.parametrize(
     ("made", "advice"),
     [
-        (OneClassGP(gamma="auto"), ['"scale" or "median"', "gamma_from_sigma(sigma)"]),
+        (OneClassGP(gamma="auto"), ['"narrow", "scale" or "median"', "gamma_from_sigma(sigma)"]),
         (SVDD(kernel="gaussian"), ["rbf", "function of two rows"]),
         (SVDD(contamination=0.9), ['Or pass "auto"', "share of the training rows"]),
         (

@@ -75,7 +75,7 @@ def test_a_few_strays_are_what_detectors_are_for(strays):
     assert message_of(Kernel("rbf", 0.5), cluster_with_strays(strays)) is None
 
 
-@pytest.mark.parametrize("gamma", ["scale", "median", 0.02, 0.5])
+@pytest.mark.parametrize("gamma", ["narrow", "scale", "median", 0.02, 0.5])
 @pytest.mark.parametrize("d", [1, 3, 30])
 def test_healthy_widths_pass_in_silence(gamma, d):
     X = np.random.default_rng(0).normal(size=(60, d))
@@ -134,10 +134,11 @@ def test_the_advised_width_gives_no_warning_for_any_rows(n, d, scale, seed, expo
     assert message_of(Kernel("rbf", advised(message)), X) is None
 
 
-def test_the_advice_is_the_median_of_the_rows(rows):
-    message = message_of(Kernel("rbf", 1e8), rows)
-    assert advised(message) == pytest.approx(settle_gamma("median", rows), rel=5e-3)
-    assert '(gamma="median")' in message
+@pytest.mark.parametrize(("gamma", "rule"), [(1e8, "median"), (1e-9, "narrow")])
+def test_the_advice_is_the_other_end_of_the_rules(rows, gamma, rule):
+    message = message_of(Kernel("rbf", gamma), rows)
+    assert advised(message) == pytest.approx(settle_gamma(rule, rows), rel=5e-3)
+    assert f'(gamma="{rule}")' in message
 
 
 # ------------------------------------------------------------------------------------ whence

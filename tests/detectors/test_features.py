@@ -3,6 +3,7 @@ import pytest
 from sklearn.utils import check_random_state
 
 from lpfuse import _arrays
+from lpfuse.detectors import features as _features
 from lpfuse.detectors.features import fourier, nystroem
 from lpfuse.detectors.kernels import Kernel
 from tests.oracles import kernel_learners as naive
@@ -45,13 +46,17 @@ def test_all_rows_as_landmarks_are_exact(rows, new, kernel, size):
     np.testing.assert_allclose(product(features, new, rows), kernel.between(new, rows), atol=1e-7)
 
 
-def test_landmarks_are_some_of_the_rows_without_repetition(rows):
-    features = nystroem(RBF, rows, 20, rng())
-    landmarks = features.basis.anchors
-    assert landmarks.shape == (20, 3)
-    assert features.width <= 20
-    positions = [int(np.flatnonzero((rows == row).all(axis=1)).item()) for row in landmarks]
-    assert positions == sorted(set(positions))
+def test_landmarks_are_the_centres_of_groups():
+    corners = np.array([[-9.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
+    X = np.vstack([corners - 0.5, corners + 0.5])
+    landmarks = nystroem(Kernel("rbf", 0.01), X, 3, rng()).basis.anchors
+    assert sorted(map(tuple, landmarks.round(6))) == sorted(map(tuple, corners))
+
+
+def test_landmarks_come_from_few_of_many_rows(rows, monkeypatch):
+    monkeypatch.setattr(_features, "ROWS_A_CENTRE", 1)
+    landmarks = nystroem(RBF, rows, 20, rng()).basis.anchors  # as many as there are groups
+    assert {tuple(row) for row in landmarks.round(12)} <= {tuple(row) for row in rows.round(12)}
 
 
 def test_features_are_those_of_the_formula(rows, new):

@@ -137,10 +137,11 @@ def test_all_rows_as_landmarks_are_exact(rows, new, score, kernel):
 def test_the_error_falls_as_features_grow(score, way, sizes, last):
     rng = np.random.default_rng(0)
     X, new = rng.normal(size=(100, 2)), rng.normal(size=(50, 2))
-    exact = OneClassGP(score, 0.1, approximation=None).fit(X).score_samples(new)
+    settings = {"gamma": "scale", "random_state": 0}
+    exact = OneClassGP(score, 0.1, approximation=None, **settings).fit(X).score_samples(new)
     errors = [
         np.abs(
-            OneClassGP(score, 0.1, approximation=way, n_components=size, random_state=0)
+            OneClassGP(score, 0.1, approximation=way, n_components=size, **settings)
             .fit(X)
             .score_samples(new)
             - exact
@@ -205,7 +206,7 @@ def test_fractions_of_weights_divide_the_noise(rows, new, score):
 @every_score
 def test_equal_weights_are_not_the_same_as_none(rows, new, score):
     """Ten observations of each row say more than one; the width does not change."""
-    tenfold = OneClassGP(score, 0.1).fit(rows, sample_weight=np.full(30, 10.0))
+    tenfold = OneClassGP(score, 0.1, gamma="scale").fit(rows, sample_weight=np.full(30, 10.0))
     k = naive.kernel("rbf", naive.gamma_scale(rows))
     expected = naive.gp_scores(score, k, rows, new, 0.1, np.full(30, 10.0))
     np.testing.assert_allclose(tenfold.score_samples(new), expected, rtol=1e-8, atol=1e-9)
@@ -514,7 +515,7 @@ def test_sparse_rows_are_refused(rows):
         ({"noise": -0.1}, r"noise must be .* at least 0, got -0.1. It is a variance."),
         ({"noise": None}, "noise must be"),
         ({"contamination": 0.0}, "contamination must be .* above 0 and at most 0.5"),
-        ({"contamination": "auto"}, "contamination must be"),
+        ({"contamination": "some"}, "contamination must be"),
         ({"approximation": "nystrom"}, "'auto', None, 'nystroem', 'fourier'; got 'nystrom'"),
         ({"n_components": 0}, "n_components must be a whole number from 1, got 0"),
         ({"n_components": 10.0}, "n_components must be a whole number"),
@@ -560,7 +561,7 @@ def test_scaling_rows_is_scaling_the_width(problem, score, scale):
     expected = OneClassGP(score, gamma=0.5).fit(X).score_samples(X[:3])
     scaled = OneClassGP(score, gamma=0.5 * scale**2).fit(X / scale).score_samples(X[:3] / scale)
     np.testing.assert_allclose(scaled, expected, rtol=1e-7, atol=1e-7)
-    for word in ("scale", "median"):
+    for word in ("narrow", "scale", "median"):
         plain = OneClassGP(score, gamma=word).fit(X).score_samples(X)
         other = OneClassGP(score, gamma=word).fit(X * 8).score_samples(X * 8)
         np.testing.assert_allclose(other, plain, rtol=1e-7, atol=1e-7)
@@ -582,3 +583,28 @@ def test_the_order_of_rows_does_not_matter(problem, score, random):
         rtol=1e-6,
         atol=1e-6,
     )
+
+
+# ------------------------------------------------------------------------- an honest threshold
+
+
+@pytest.mark.parametrize("approximation", [None, "nystroem"])
+@every_score
+def test_auto_leaves_a_tenth_of_the_held_out_scores_below(score, approximation):
+    X = np.random.default_rng(0).normal(size=(80, 4))
+    detector = OneClassGP(
+        score, contamination="auto", approximation=approximation, n_components=40, random_state=0
+    ).fit(X)
+    held_out = detector.leave_one_out_scores(X)
+    assert int((held_out < detector.offset_).sum()) == 8
+
+
+def test_auto_raises_no_more_false_alarms_than_it_says():
+    rng = np.random.default_rng(0)
+    X, unseen = rng.normal(size=(300, 8)), rng.normal(size=(4000, 8))
+    rates = [
+        float((OneClassGP(contamination=share).fit(X).predict(unseen) == -1).mean())
+        for share in (0.1, "auto")
+    ]
+    assert rates[0] > 0.2  # the training rows' own scores flatter
+    assert rates[1] == pytest.approx(0.1, abs=0.04)

@@ -293,7 +293,7 @@ def test_many_rows_are_iterated_by_default(monkeypatch):
     calls = []
     full = kernel_pca.eigh_largest
     monkeypatch.setattr(
-        kernel_pca, "eigh_largest", lambda A, count: (calls.append(count), full(A, count))[1]
+        kernel_pca, "eigh_largest", lambda A, count, **_: (calls.append(count), full(A, count))[1]
     )
     detector.fit(X)
     assert calls == []

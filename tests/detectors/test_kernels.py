@@ -218,6 +218,7 @@ def test_a_number_is_the_width(rows, gamma):
 def test_scale_is_that_of_scikit_learn(rows, factor):
     X = rows * factor
     settled = settle_gamma("scale", X)
+    assert settle_gamma("narrow", X) == pytest.approx(3 * settled)
     assert settled == pytest.approx(OneClassSVM(gamma="scale").fit(X)._gamma, rel=1e-12)
     assert settled == pytest.approx(naive.gamma_scale(X), rel=1e-12)
 
@@ -269,7 +270,9 @@ def test_other_widths_are_refused(rows, gamma):
 
 @pytest.mark.parametrize("gamma", ["auto", None])
 def test_a_refused_width_names_the_choices(rows, gamma):
-    with pytest.raises(ValueError, match=r'"scale" or "median".*gamma_from_sigma\(sigma\)'):
+    with pytest.raises(
+        ValueError, match=r'"narrow", "scale" or "median".*gamma_from_sigma\(sigma\)'
+    ):
         settle_gamma(gamma, rows)
 
 

@@ -141,12 +141,12 @@ class KernelDetector(Detector):
     def _learn(self, rows: TrainingRows) -> None:
         """Fit to checked rows: exactly, or through features that stand for the kernel."""
         self._check_parameters()
-        kernel = self._settled_kernel(rows)
-        if "width" not in rows.kept(kernel):
-            warn_about_width(kernel, rows.X)
-            rows.kept(kernel)["width"] = kernel.gamma
         exact = not self._is_approximate(rows)
         with blas_threads_for(len(rows) if exact else self._size()):
+            kernel = self._settled_kernel(rows)
+            if "width" not in rows.kept(kernel):
+                warn_about_width(kernel, rows.X)
+                rows.kept(kernel)["width"] = kernel.gamma
             features = None if exact else self._features(kernel, rows)
             if features is None:
                 scores = self._learn_exactly(kernel, rows)
@@ -188,6 +188,8 @@ class KernelDetector(Detector):
 
     def _size_of_terms(self, rows: TrainingRows) -> float:
         """How large the terms are that a score is the difference of."""
+        if self.kernel_.has_unit_diagonal:
+            return 1.0
         some = take(rows.X, np.linspace(0, len(rows) - 1, min(len(rows), 100)).astype(int))
         similarities = np.abs(to_host(self.kernel_.between(some, some)))
         return float(similarities.diagonal().mean() + similarities.mean())

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
 from lpfuse._arrays import Array, Host, namespace, take, to_host
-from lpfuse.detectors.kernels import MEDIAN_ROWS, Kernel, gamma_of_median
+from lpfuse.detectors.kernels import MEDIAN_ROWS, Kernel, settle_gamma
 
 PROBES = 32  # rows that are looked at as if they were held out
 OTHERS = 20_000  # rows that they are compared with, at most
 NEGLIGIBLE = 1e-3  # a similarity that no longer tells near from far
+FEWEST = 20  # rows below which a share of them says little
 MOST, SOME = 0.9, 0.1  # shares of the probes
 
 
@@ -32,7 +33,7 @@ def warn_about_width(kernel: Kernel, X: Array) -> None:
     lonely = float((np.nanmax(similarities, axis=1) < NEGLIGIBLE).mean())
     if lonely > MOST:
         problem = "too narrow: the kernel matrix is near the identity, and all scores tie"
-    elif lonely > SOME:
+    elif lonely > SOME and X.shape[0] >= FEWEST:
         problem = (
             f"narrow: about {lonely:.0%} of the rows resemble no other row, so the scores of "
             "held-out rows like them are saturated, all alike"
@@ -41,8 +42,10 @@ def warn_about_width(kernel: Kernel, X: Array) -> None:
         problem = "too wide: the kernel matrix is nearly constant, and scores differ in few digits"
     else:
         return
+    rule = "narrow" if "wide" in problem else "median"
     warnings.warn(
-        f"gamma={kernel.gamma:.3g} makes the kernel {problem}. Try {_better_gamma(kernel, X)}.",
+        f"gamma={kernel.gamma:.3g} makes the kernel {problem}. Try "
+        f"{_better_gamma(kernel, X, rule)}.",
         KernelWidthWarning,
         stacklevel=4,
     )
@@ -52,9 +55,9 @@ def _all_equal(X: Array) -> bool:
     return bool(namespace(X).all(X == X[:1, :]))
 
 
-def _better_gamma(kernel: Kernel, X: Array) -> str:
+def _better_gamma(kernel: Kernel, X: Array, rule: str) -> str:
     if kernel.name == "rbf":
-        return f'gamma={gamma_of_median(X):.3g} (gamma="median")'
+        return f'gamma={settle_gamma(rule, X):.3g} (gamma="{rule}")'
     some = to_host(take(X, _evenly(X.shape[0], MEDIAN_ROWS)))
     distances = pdist(some, "cityblock")  # what a Laplacian kernel sees
     return f"gamma={1 / np.median(distances[distances > 0]):.3g}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -56,8 +57,9 @@ class KernelPCADetector(KernelDetector):
         must hold. Components without variance are left out.
     kernel : str or callable, default="rbf"
         A kernel of :mod:`sklearn.metrics.pairwise`, or a function of two rows.
-    gamma : float, "scale" or "median", default="scale"
-        Width of the kernel, as in ``exp(−γ‖x − x′‖²)``. "scale": ``1 / (d · Var X)``; "median":
+    gamma : float, "scale", "narrow" or "median", default="scale"
+        Width of the kernel, as in ``exp(−γ‖x − x′‖²)``. "scale": ``1 / (d · Var X)``, as in
+        scikit-learn; "narrow": three times that, which ranks rows better on most data; "median":
         ``1 / (2 m)``, m the median squared distance of two rows, however they weigh. For a
         width σ use :func:`lpfuse.detectors.gamma_from_sigma`.
     degree, coef0 : float, default=3 and 1
@@ -317,14 +319,13 @@ def _negligible(total: float, mean_square: float, x: Array) -> float:
 def _leading(K: Array, w: Array, means: Array, grand_mean: float, count: int) -> tuple[Host, Array]:
     """The largest eigenvalues, in falling order, and their vectors; all of them where cheaper."""
     n = K.shape[0]
-    if n >= ITERATE_FROM and count <= FEW * n:
-        try:
+    iterate = n >= ITERATE_FROM and count <= FEW * n
+    if iterate:
+        with suppress(ArpackError):  # raised where eigenvalues nearly coincide
             return _leading_by_iteration(K, w, count)
-        except ArpackError:
-            pass  # eigenvalues that nearly coincide: the full decomposition tells them apart
     roots = namespace(K).sqrt(w)
     centred = roots[:, None] * (K - means[:, None] - means[None, :] + grand_mean) * roots[None, :]
-    return eigh_largest(centred, count)
+    return eigh_largest(centred, count, coincide=iterate)
 
 
 def _leading_by_iteration(K: Array, w: Array, count: int) -> tuple[Host, Array]:

@@ -31,6 +31,7 @@ from lpfuse._arrays import (
 from lpfuse._validation import check_number
 
 PAPER_WIDTHS = (0.01, 0.1, 0.5, 1.0, 10.0)  # the widths σ of the paper's grid
+SCALES = {"scale": 1.0, "narrow": 3.0}  # multiples of 1 / (d · Var X)
 MEDIAN_ROWS = 1000  # rows that the median distance is taken over
 INNER_PRODUCTS = ("linear", "poly", "polynomial", "sigmoid", "cosine")
 UNIT_DIAGONAL = ("rbf", "laplacian", "chi2")
@@ -198,17 +199,17 @@ def settle_kernel(
 
 
 def settle_gamma(gamma: Any, X: Array, weights: Host | None = None) -> float:
-    """The number that `gamma` stands for: a float, "scale" or "median"."""
-    if isinstance(gamma, str) and gamma == "scale":
+    """The number that `gamma` stands for: a float, "narrow", "scale" or "median"."""
+    if isinstance(gamma, str) and gamma in SCALES:
         variance, square = _variance(X, weights), float(namespace(X).mean(X * X))
         constant = variance <= (1e-12 if is_single(X) else 1e-28) * square  # but for rounding
-        return 1.0 if constant else 1.0 / (variance * X.shape[1])
+        return SCALES[gamma] * (1.0 if constant else 1.0 / (variance * X.shape[1]))
     if isinstance(gamma, str) and gamma == "median":
         return gamma_of_median(X)
     if isinstance(gamma, str) or gamma is None:
         raise ValueError(
-            f'gamma must be a number above zero, "scale" or "median", got {gamma!r}. For a width '
-            "sigma pass gamma=lpfuse.detectors.gamma_from_sigma(sigma)."
+            f'gamma must be a number above zero, "narrow", "scale" or "median", got {gamma!r}. '
+            "For a width sigma pass gamma=lpfuse.detectors.gamma_from_sigma(sigma)."
         )
     return check_number("gamma", gamma, above=0)
 

@@ -12,6 +12,7 @@ from lpfuse._arrays import (
     Array,
     Host,
     beside,
+    blas_threads_for,
     concatenate,
     map_row_blocks,
     namespace,
@@ -175,7 +176,8 @@ class GMMDetector(Detector):
             max_iter=self.max_iter,
             random_state=self.random_state,
         )
-        return mixture.fit(rows)
+        with blas_threads_for(len(rows)):
+            return mixture.fit(rows)
 
     def _scores(self, X: Array) -> Array:
         xp, mixture = namespace(X), self.mixture_

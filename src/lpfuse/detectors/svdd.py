@@ -42,8 +42,9 @@ class SVDD(KernelDetector):
         The cost of a known anomaly inside. Default: ``1 / (nu · number of anomalies)``.
     kernel : str or callable, default="rbf"
         A kernel of :mod:`sklearn.metrics.pairwise`, or a function of two rows.
-    gamma : float, "scale" or "median", default="scale"
-        Width of the kernel, as in ``exp(−γ‖x − x′‖²)``. "scale": ``1 / (d · Var X)``; "median":
+    gamma : float, "scale", "narrow" or "median", default="scale"
+        Width of the kernel, as in ``exp(−γ‖x − x′‖²)``. "scale": ``1 / (d · Var X)``, as in
+        scikit-learn; "narrow": three times that, which ranks rows better on most data; "median":
         ``1 / (2 m)``, m the median squared distance of two rows, however they weigh. For a
         width σ use :func:`lpfuse.detectors.gamma_from_sigma`.
     degree, coef0 : float, default=3 and 1

@@ -24,6 +24,7 @@ from lpfuse.detectors.kernels import Kernel
 from lpfuse.detectors.training import TrainingRows
 
 MANY = 2000  # rows from which it pays to look for those that matter first
+MATRIX_FROM = 100  # multipliers from which the matrix at once is cheaper than row by row in libsvm
 FEW = 250  # rows that stand for all when looking for them, at least
 ON_BOUND = 1e-9  # a coefficient this close to its bound is on it
 
@@ -67,7 +68,8 @@ def _one_class_svm(
 ) -> tuple[Host, float]:
     if kernel.name == "rbf" and len(rows) >= MANY:
         return _working_set(kernel, rows.X, bounds, tol)
-    if kernel.name == "rbf" and not rows.share:
+    few_take_part = 1 / bounds.max() < MATRIX_FROM  # at least so many have a multiplier
+    if kernel.name == "rbf" and few_take_part and not rows.share:
         return _libsvm(to_host(rows.X), bounds, tol, kernel="rbf", gamma=kernel.gamma)
     return _libsvm(to_host(rows.gram(kernel)), bounds, tol, kernel="precomputed")
 
@@ -82,7 +84,7 @@ def _working_set(kernel: Kernel, X: Array, bounds: Host, tol: float) -> tuple[Ho
     tolerance = tol * bounds.max()  # libsvm's, for coefficients that sum to one
     while True:
         part = take(X, chosen)
-        # Most of these rows take part: their matrix at once is cheaper than row by row in libsvm.
+        # Most of these rows take part, so their matrix is computed at once.
         beta, rho = _libsvm(to_host(kernel.gram(part)), bounds[chosen], tol, kernel="precomputed")
         support = np.flatnonzero(beta)
         similarities = _similarities(kernel, take(part, support), beta[support], X)
