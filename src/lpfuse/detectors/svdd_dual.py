@@ -24,7 +24,7 @@ from lpfuse.detectors.kernels import Kernel
 from lpfuse.detectors.training import TrainingRows
 
 MANY = 2000  # rows from which it pays to look for those that matter first
-MATRIX_FROM = 100  # multipliers from which the matrix at once is cheaper than row by row in libsvm
+MATRIX_FROM = 200  # multipliers from which the matrix at once is cheaper than row by row in libsvm
 FEW = 250  # rows that stand for all when looking for them, at least
 ON_BOUND = 1e-9  # a coefficient this close to its bound is on it
 
