@@ -66,11 +66,12 @@ def _all_outside(kernel: Kernel, X: Array, bounds: Host, signs: Host) -> tuple[H
 def _one_class_svm(
     kernel: Kernel, rows: TrainingRows, bounds: Host, tol: float
 ) -> tuple[Host, float]:
-    if kernel.name == "rbf" and len(rows) >= MANY:
-        return _working_set(kernel, rows.X, bounds, tol)
     few_take_part = 1 / bounds.max() < MATRIX_FROM  # at least so many have a multiplier
-    if kernel.name == "rbf" and few_take_part and not rows.share:
-        return _libsvm(to_host(rows.X), bounds, tol, kernel="rbf", gamma=kernel.gamma)
+    if kernel.name == "rbf" and not rows.share:
+        if len(rows) >= MANY:
+            return _working_set(kernel, rows.X, bounds, tol)
+        if few_take_part:
+            return _libsvm(to_host(rows.X), bounds, tol, kernel="rbf", gamma=kernel.gamma)
     return _libsvm(to_host(rows.gram(kernel)), bounds, tol, kernel="precomputed")
 
 
@@ -102,9 +103,12 @@ def _working_set(kernel: Kernel, X: Array, bounds: Host, tol: float) -> tuple[Ho
 def _likely_outside(kernel: Kernel, X: Array, bounds: Host, tol: float) -> NDArray[np.intp]:
     """Positions of somewhat more rows than can be outside, by the ball of a few evenly spaced."""
     n = X.shape[0]
-    few = np.linspace(0, n - 1, max(FEW, n // 10)).astype(int)
+    n_few = max(FEW, n // 10)
+    few = np.linspace(0, n - 1, n_few).astype(int)
     pilot, costs = take(X, few), bounds[few] * (bounds.sum() / bounds[few].sum())
     beta, _ = _libsvm(to_host(pilot), costs, tol, kernel="rbf", gamma=kernel.gamma)
+    if np.count_nonzero(beta) > n_few / 2:  # so narrow a kernel leaves hardly any row inside
+        return np.arange(n)
     order = np.argsort(_similarities(kernel, pilot, beta, X))
     count = int(np.searchsorted(np.cumsum(bounds[order]), 1.4)) + FEW // 2
     return np.sort(order[:count])
