@@ -6,34 +6,13 @@ import numpy as np
 import pytest
 
 from lpfuse import _arrays
-from lpfuse._arrays import (
-    add_to_diagonal,
-    beside,
-    cholesky,
-    diagonal_of,
-    eigh_largest,
-    empty_beside,
-    invert_lower,
-    map_row_blocks,
-    matrix_budget,
-    solve_lower,
-    sum_row_blocks,
-)
+from lpfuse._arrays import beside, empty_beside, map_row_blocks, matrix_budget, sum_row_blocks
 from tests.oracles.kernel_learners import assert_beside, on_host, strict, strict_device, torch
 
 ROWS = np.arange(12.0).reshape(4, 3)
 
 everywhere = pytest.mark.parametrize("library", [np.array, strict, strict_device, torch])
 precisions = pytest.mark.parametrize("dtype", [np.float64, np.float32])
-
-
-def positive_matrix(n, dtype=np.float64):
-    A = np.random.default_rng(0).normal(size=(n, n + 3))
-    return (A @ A.T / n).astype(dtype)
-
-
-def tolerance(dtype):
-    return 1e-12 if dtype == np.float64 else 1e-4
 
 
 # ---------------------------------------------------------------------------------------- places
@@ -150,151 +129,6 @@ def test_a_sum_over_blocks_does_not_depend_on_the_cores(monkeypatch):
     parallel = of_rows()
     monkeypatch.setattr(_arrays, "map_parallel", lambda work, items: list(map(work, items)))
     np.testing.assert_array_equal(of_rows(), parallel)
-
-
-# --------------------------------------------------------------------------------- linear algebra
-
-
-@everywhere
-@precisions
-def test_a_diagonal_can_be_read_and_raised(library, dtype):
-    A = positive_matrix(5, dtype)
-    diagonal = diagonal_of(library(A))
-    assert_beside(diagonal, library(A))
-    np.testing.assert_array_equal(on_host(diagonal), A.diagonal())
-    raised = add_to_diagonal(library(A), diagonal)
-    assert_beside(raised, library(A))
-    np.testing.assert_array_equal(on_host(raised), A + np.diag(A.diagonal()))
-    np.testing.assert_array_equal(
-        on_host(add_to_diagonal(library(A), 0.5)), A + 0.5 * np.eye(5, dtype=dtype)
-    )
-
-
-@everywhere
-def test_the_diagonal_is_an_array_of_its_own(library):
-    A = library(positive_matrix(4))
-    diagonal = diagonal_of(A)
-    before = on_host(diagonal).copy()
-    add_to_diagonal(A, 1.0)
-    np.testing.assert_array_equal(on_host(diagonal), before)
-
-
-@pytest.mark.parametrize("library", [np.array, torch])
-def test_a_diagonal_is_raised_in_place_where_that_is_possible(library):
-    A = library(positive_matrix(4))
-    assert add_to_diagonal(A, 1.0) is A
-
-
-@everywhere
-@precisions
-@pytest.mark.parametrize("n", [1, 6])
-def test_a_cholesky_factor_is_lower_and_rebuilds_the_matrix(library, dtype, n):
-    A = positive_matrix(n, dtype)
-    L = cholesky(library(A))
-    assert_beside(L, library(A))
-    host = on_host(L)
-    np.testing.assert_array_equal(host, np.tril(host))
-    np.testing.assert_allclose(host @ host.T, A, rtol=tolerance(dtype), atol=tolerance(dtype))
-
-
-@everywhere
-def test_a_matrix_that_is_not_positive_has_no_factor(library):
-    indefinite = np.array([[1.0, 2.0], [2.0, 1.0]])
-    assert cholesky(library(indefinite)) is None
-    assert cholesky(library(-np.eye(3))) is None
-
-
-@everywhere
-@precisions
-@pytest.mark.parametrize("transposed", [False, True])
-def test_triangular_systems_are_solved(library, dtype, transposed):
-    L = np.linalg.cholesky(positive_matrix(6, dtype))
-    B = np.random.default_rng(1).normal(size=(6, 2)).astype(dtype)
-    solved = solve_lower(library(L), library(B), transposed=transposed)
-    assert_beside(solved, library(L))
-    left = L.T if transposed else L
-    np.testing.assert_allclose(left @ on_host(solved), B, rtol=0, atol=10 * tolerance(dtype))
-
-
-@pytest.mark.parametrize("library", [np.array, torch])
-@pytest.mark.parametrize("transposed", [False, True])
-def test_only_the_lower_triangle_is_read(library, transposed):
-    L = np.tril(np.random.default_rng(0).normal(size=(5, 5))) + 5 * np.eye(5)
-    dirty = L + np.triu(np.full((5, 5), 99.0), 1)
-    B = np.ones((5, 1))
-    np.testing.assert_allclose(
-        on_host(solve_lower(library(dirty), library(B), transposed=transposed)),
-        np.linalg.solve(L.T if transposed else L, B),
-    )
-
-
-@pytest.mark.parametrize("library", [np.array, torch])
-def test_an_inverse_is_lower_whatever_lies_above(library):
-    L = np.tril(np.random.default_rng(0).normal(size=(5, 5))) + 5 * np.eye(5)
-    dirty = L + np.triu(np.full((5, 5), 99.0), 1)
-    np.testing.assert_allclose(on_host(invert_lower(library(dirty))), np.linalg.inv(L), atol=1e-12)
-
-
-@everywhere
-@precisions
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("n", [1, 6])
-def test_the_inverse_of_a_lower_matrix_is_lower(library, dtype, order, n):
-    L = np.linalg.cholesky(positive_matrix(n, dtype))
-    inverse = invert_lower(library(np.asarray(L, order=order)))
-    assert_beside(inverse, library(L))
-    host = on_host(inverse)
-    np.testing.assert_allclose(host, np.tril(host), rtol=0, atol=tolerance(dtype))
-    np.testing.assert_allclose(host @ L, np.eye(n), rtol=0, atol=10 * tolerance(dtype))
-
-
-@everywhere
-@precisions
-@pytest.mark.parametrize("count", [1, 3, 7])
-def test_the_largest_eigenpairs_come_in_falling_order(library, dtype, count):
-    A = positive_matrix(7, dtype)
-    values, vectors = eigh_largest(library(A), count)
-    assert isinstance(values, np.ndarray)
-    assert values.dtype == np.float64
-    assert_beside(vectors, library(A))
-    expected = np.linalg.eigvalsh(A.astype(np.float64))[::-1][:count]
-    np.testing.assert_allclose(values, expected, rtol=10 * tolerance(dtype))
-    host = on_host(vectors)
-    assert host.shape == (7, count)
-    np.testing.assert_allclose(host.T @ host, np.eye(count), atol=10 * tolerance(dtype))
-    np.testing.assert_allclose(A @ host, host * values, atol=100 * tolerance(dtype))
-
-
-@everywhere
-@pytest.mark.parametrize(
-    "A", [np.eye(8), np.zeros((8, 8)), np.ones((8, 8)), np.diag([2.0] * 4 + [1.0] * 4)]
-)
-def test_eigenvalues_that_coincide_all_come(library, A):
-    values, vectors = eigh_largest(library(A), 5)
-    np.testing.assert_allclose(values, np.linalg.eigvalsh(A)[::-1][:5], atol=1e-12)
-    host = on_host(vectors)
-    np.testing.assert_allclose(host.T @ host, np.eye(5), atol=1e-12)
-    np.testing.assert_allclose(A @ host, host * values, atol=1e-12)
-
-
-@pytest.mark.parametrize("how", ["raises", "finds too few"])
-def test_where_the_fast_routine_fails_another_one_serves(monkeypatch, how):
-    eigh = _arrays.scipy.linalg.eigh
-
-    def failing(A, subset_by_index=None, **options):
-        if subset_by_index is None:
-            return eigh(A, **options)
-        if how == "raises":
-            raise np.linalg.LinAlgError("no convergence")
-        values, vectors = eigh(A, subset_by_index=subset_by_index, **options)
-        return values[1:], vectors[:, 1:]
-
-    A = positive_matrix(6)
-    expected = eigh_largest(A, 3)
-    monkeypatch.setattr(_arrays.scipy.linalg, "eigh", failing)
-    values, vectors = eigh_largest(A, 3)
-    np.testing.assert_allclose(values, expected[0])
-    np.testing.assert_allclose(np.abs(vectors.T @ expected[1]), np.eye(3), atol=1e-10)
 
 
 @everywhere

@@ -10,13 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Array, Host, blas_threads_for, is_single, matrix_budget, take, to_host
 from lpfuse._base import Scorer
-from lpfuse._validation import (
-    check_choice,
-    check_count,
-    check_features,
-    check_number,
-    remember_columns,
-)
+from lpfuse._parameters import check_choice, check_count, check_number
+from lpfuse._validation import check_features, remember_columns
 from lpfuse.detectors.diagnostics import warn_about_width
 from lpfuse.detectors.expansion import Expansion
 from lpfuse.detectors.features import FeatureMap, fourier, nystroem
@@ -28,6 +23,26 @@ class Detector(Scorer):
     """A learner with a threshold: `contamination` of the training rows lie below it."""
 
     contamination: Any
+
+    def score_samples(self, X: Any) -> Array:
+        """Score of each row, high = normal.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows to score; however many there are, memory stays bounded.
+
+        Returns
+        -------
+        array of shape (n,)
+            Scores, in the library and precision of `X`.
+        """
+        check_is_fitted(self)
+        return self._scores(check_features(X, estimator=self))
+
+    def _scores(self, X: Array) -> Array:
+        """Scores of checked rows."""
+        raise NotImplementedError
 
     def _set_offset(self, scores: Array, weights: Host, size: float = 0.0) -> None:
         """The threshold that leaves the share `contamination` of the rows, by weight, below it.
@@ -113,22 +128,6 @@ class KernelDetector(Detector):
         self._learn(training_rows(X, sample_weight))
         remember_columns(self, X)
         return self
-
-    def score_samples(self, X: Any) -> Array:
-        """Score of each row, high = normal.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows to score; however many there are, memory stays bounded.
-
-        Returns
-        -------
-        array of shape (n,)
-            Scores, in the library and precision of `X`.
-        """
-        check_is_fitted(self)
-        return self._scores(check_features(X, estimator=self))
 
     @property
     def kernel_(self) -> Kernel:

@@ -10,15 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from lpfuse._arrays import (
-    Array,
-    beside,
-    concatenate,
-    map_row_blocks,
-    namespace,
-    one_blas_thread,
-    times_few_columns,
-)
+from lpfuse._arrays import Array, beside, concatenate, map_row_blocks, namespace, one_blas_thread
+from lpfuse._linalg import times_few_columns
 from lpfuse.detectors.kernels import Kernel, Rows
 
 

@@ -12,19 +12,17 @@ from sklearn.utils.validation import check_is_fitted
 from lpfuse._arrays import (
     Array,
     Host,
-    add_to_diagonal,
     beside,
     blas_threads_for,
-    cholesky,
-    invert_lower,
     largest,
     namespace,
     positive_part,
     put,
-    solve_lower,
     to_host,
 )
-from lpfuse._validation import check_choice, check_features, check_number
+from lpfuse._linalg import add_to_diagonal, cholesky, invert_lower, solve_lower
+from lpfuse._parameters import check_choice, check_number
+from lpfuse._validation import check_features
 from lpfuse.detectors.base import KernelDetector, lower_quantile
 from lpfuse.detectors.expansion import Expansion, Similarities
 from lpfuse.detectors.features import FeatureMap

@@ -13,19 +13,10 @@ import scipy.linalg
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import (
-    Array,
-    Host,
-    beside,
-    diagonal_of,
-    eigh_largest,
-    is_single,
-    largest,
-    namespace,
-    symmetric_times,
-    to_host,
-)
-from lpfuse._validation import check_features, is_count
+from lpfuse._arrays import Array, Host, beside, is_single, largest, namespace, to_host
+from lpfuse._linalg import diagonal_of, eigh_largest, symmetric_times
+from lpfuse._parameters import is_count
+from lpfuse._validation import check_features
 from lpfuse.detectors.base import KernelDetector
 from lpfuse.detectors.expansion import Expansion, Similarities
 from lpfuse.detectors.features import FeatureMap

@@ -12,9 +12,7 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from lpfuse._arrays import (
     Array,
     Host,
-    add_to_diagonal,
     beside,
-    diagonal_of,
     empty_beside,
     filled,
     is_numpy,
@@ -28,7 +26,8 @@ from lpfuse._arrays import (
     take,
     to_host,
 )
-from lpfuse._validation import check_number
+from lpfuse._linalg import add_to_diagonal, diagonal_of
+from lpfuse._parameters import check_number
 
 PAPER_WIDTHS = (0.01, 0.1, 0.5, 1.0, 10.0)  # the widths σ of the paper's grid
 SCALES = {"scale": 1.0, "narrow": 3.0}  # multiples of 1 / (d · Var X)

@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.mixture import GaussianMixture
-from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import (
     Array,
@@ -19,13 +18,8 @@ from lpfuse._arrays import (
     one_blas_thread,
     to_host,
 )
-from lpfuse._validation import (
-    check_choice,
-    check_count,
-    check_features,
-    check_number,
-    remember_columns,
-)
+from lpfuse._parameters import check_choice, check_count, check_number
+from lpfuse._validation import check_features, remember_columns
 from lpfuse.detectors.base import Detector
 
 SCORES = ("mahalanobis", "log_likelihood")
@@ -132,22 +126,6 @@ class GMMDetector(Detector):
         self._set_offset(self._scores(rows), np.ones(rows.shape[0]))
         remember_columns(self, X)
         return self
-
-    def score_samples(self, X: Any) -> Array:
-        """Score of each row, high = normal.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows to score; however many there are, memory stays bounded.
-
-        Returns
-        -------
-        array of shape (n,)
-            Scores, in the library and precision of `X`.
-        """
-        check_is_fitted(self)
-        return self._scores(check_features(X, estimator=self))
 
     @property
     def n_iter_(self) -> int:

@@ -7,7 +7,8 @@ from typing import Any, Self
 import numpy as np
 
 from lpfuse._arrays import Array, Host, take, to_host
-from lpfuse._validation import check_number, remember_columns
+from lpfuse._parameters import check_number
+from lpfuse._validation import remember_columns
 from lpfuse.detectors.base import KernelDetector, a_hair_below
 from lpfuse.detectors.enclosing_ball import enclosing_ball
 from lpfuse.detectors.expansion import Expansion, Similarities

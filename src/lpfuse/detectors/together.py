@@ -7,15 +7,8 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from lpfuse._arrays import (
-    Array,
-    beside,
-    concatenate,
-    map_row_blocks,
-    namespace,
-    one_blas_thread,
-    times_few_columns,
-)
+from lpfuse._arrays import Array, beside, concatenate, map_row_blocks, namespace, one_blas_thread
+from lpfuse._linalg import times_few_columns
 from lpfuse._validation import check_columns, check_features, remember_columns
 from lpfuse.detectors.base import Detector, KernelDetector
 from lpfuse.detectors.expansion import Similarities

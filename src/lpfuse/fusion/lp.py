@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lpfuse._arrays import Host
+from lpfuse._parameters import check_p
 from lpfuse._validation import (
     check_labels,
-    check_p,
     check_sample_weight,
     check_scores,
     column_names,
