@@ -1,0 +1,351 @@
+"""Other makers' detectors, classifiers and functions as ours: scores that are high for normal rows.
+
+Every sign is turned here, once. What comes out has ``fit(X, y=None)`` and ``score_samples(X)``;
+where ``learns_from_anomalies`` is true, ``fit`` needs rows of both classes.
+"""
+
+from __future__ import annotations
+
+from inspect import Parameter, signature
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    MetaEstimatorMixin,
+    clone,
+    is_classifier,
+    is_outlier_detector,
+)
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from lpfuse._arrays import Host
+from lpfuse._parameters import check_choice
+from lpfuse._validation import check_labels
+
+SUREST = 1e-3  # no classifier is believed to be surer than this
+
+
+class Adapter(MetaEstimatorMixin, BaseEstimator):
+    """Something of another maker with our ``fit`` and ``score_samples``; it is never changed."""
+
+    learns_from_anomalies = False
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit a copy of what was adapted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        y : array-like of shape (n,), optional
+            +1 normal, −1 anomaly; needed where ``learns_from_anomalies``.
+
+        Returns
+        -------
+        Adapter
+            The fitted adapter.
+        """
+        raise NotImplementedError
+
+    def score_samples(self, X: Any) -> Host:
+        """Score of each row, high = normal.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Scores.
+        """
+        raise NotImplementedError
+
+
+class PyODDetector(Adapter):
+    """A detector of PyOD, whose scores are high for anomalies.
+
+    Parameters
+    ----------
+    detector : pyod.models.base.BaseDetector
+        Any detector of PyOD. Those that must be given labels (XGBOD) learn from both classes.
+
+    Attributes
+    ----------
+    detector_ : BaseDetector
+        The fitted copy.
+
+    Examples
+    --------
+    >>> from lpfuse.adapters import PyODDetector
+    >>> from pyod.models.ecod import ECOD  # doctest: +SKIP
+    >>> PyODDetector(ECOD()).fit(X).score_samples(X)  # doctest: +SKIP
+    """
+
+    def __init__(self, detector: Any) -> None:
+        self.detector = detector
+
+    @property
+    def learns_from_anomalies(self) -> bool:  # type: ignore[override]
+        """Whether the detector cannot be fitted without labels."""
+        labels = signature(_inner(self.detector).fit).parameters.get("y")
+        return labels is not None and labels.default is Parameter.empty
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit a copy of the detector.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows; normal ones only, unless the detector needs labels.
+        y : array-like of shape (n,), optional
+            +1 normal, −1 anomaly; turned into PyOD's 0 and 1.
+
+        Returns
+        -------
+        PyODDetector
+            The fitted adapter.
+        """
+        rows = np.asarray(X)
+        if self.learns_from_anomalies:
+            is_anomaly = (_both_classes(y, len(rows)) < 0).astype(int)
+            self.detector_ = clone(self.detector).fit(rows, is_anomaly)
+        else:
+            self.detector_ = _fitted(self.detector, rows)
+        return self
+
+    def score_samples(self, X: Any) -> Host:
+        """``−decision_function(X)``: high = normal.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Scores.
+        """
+        check_is_fitted(self)
+        return -_one_a_row(self.detector_.decision_function(np.asarray(X)), X, self.detector)
+
+
+class ClassifierExpert(Adapter):
+    r"""A classifier that has seen anomalies: the log-odds of "normal" as a score.
+
+    .. math:: \log \frac{P(\text{normal} \mid x)}{1 - P(\text{normal} \mid x)}
+
+    Parameters
+    ----------
+    classifier : classifier
+        Any classifier of scikit-learn's kind. Its decision function is taken where it has one, its
+        probabilities (cut to [0.001, 0.999], for a forest can be sure of anything) otherwise.
+
+    Attributes
+    ----------
+    classifier_ : classifier
+        The fitted copy.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from lpfuse.adapters import ClassifierExpert
+    >>> X, y = [[0.0], [1.0], [5.0], [6.0]], [1, 1, -1, -1]
+    >>> expert = ClassifierExpert(LogisticRegression()).fit(X, y)
+    >>> (expert.score_samples([[0.5], [5.5]]) > 0).tolist()
+    [True, False]
+    """
+
+    learns_from_anomalies = True
+
+    def __init__(self, classifier: Any) -> None:
+        self.classifier = classifier
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit a copy of the classifier.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows of both classes.
+        y : array-like of shape (n,)
+            +1 normal, −1 anomaly.
+
+        Returns
+        -------
+        ClassifierExpert
+            The fitted adapter.
+        """
+        labels = _both_classes(y, len(X)).astype(int)
+        classifier = clone(self.classifier).fit(X, labels)
+        if set(classifier.classes_) != {1, -1}:  # only one that was fitted elsewhere
+            raise ValueError(
+                f"{self.classifier!r} knows the classes {list(classifier.classes_)}; expected +1 "
+                "(normal) and -1 (anomaly). Fit it with those labels."
+            )
+        self.classifier_ = classifier
+        return self
+
+    def score_samples(self, X: Any) -> Host:
+        """The log-odds of "normal".
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Scores, high = normal.
+        """
+        check_is_fitted(self)
+        if hasattr(self.classifier_, "decision_function"):
+            return _one_a_row(self.classifier_.decision_function(X), X, self.classifier)
+        normal = list(self.classifier_.classes_).index(1)
+        share = np.clip(self.classifier_.predict_proba(X)[:, normal], SUREST, 1 - SUREST)
+        return np.log(share / (1 - share))
+
+
+class ScoreFunction(Adapter):
+    """A function of rows, or a method of an object, with a stated direction.
+
+    Parameters
+    ----------
+    scorer : callable or object
+        A function ``X ↦ scores``, which learns nothing, or an object with the method `method` and,
+        if it learns, ``fit``.
+    high : {"normal", "anomaly"}
+        What high scores mean.
+    method : str, default="decision_function"
+        The method of an object.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpfuse.adapters import ScoreFunction
+    >>> distance = ScoreFunction(lambda X: np.linalg.norm(X, axis=1), high="anomaly")
+    >>> distance.fit([[0.0, 0.0]]).score_samples([[3.0, 4.0]])
+    array([-5.])
+    """
+
+    def __init__(self, scorer: Any, high: str, method: str = "decision_function") -> None:
+        self.scorer = scorer
+        self.high = high
+        self.method = method
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit a copy of the object; a function has nothing to learn.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Normal rows.
+        y : object
+            Ignored.
+
+        Returns
+        -------
+        ScoreFunction
+            The adapter, ready to score.
+        """
+        check_choice("high", self.high, ("normal", "anomaly"))
+        self.scorer_ = _fitted(self.scorer, X) if hasattr(self.scorer, "fit") else self.scorer
+        return self
+
+    def score_samples(self, X: Any) -> Host:
+        """The scores, with their sign turned where high means anomaly.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Scores, high = normal.
+        """
+        check_is_fitted(self)
+        score = getattr(self.scorer_, self.method, self.scorer_)
+        scores = _one_a_row(score(np.asarray(X)), X, self.scorer)
+        return scores if self.high == "normal" else -scores
+
+
+def as_detector(entry: Any) -> Any:
+    """What a user gave as a detector, with ``fit`` and ``score_samples`` that is high for normal.
+
+    Parameters
+    ----------
+    entry : object
+        A detector of lpfuse, scikit-learn or PyOD, a classifier, an adapter; wrapped in
+        :class:`sklearn.frozen.FrozenEstimator` where it is fitted already and shall stay so.
+
+    Returns
+    -------
+    estimator
+        `entry` itself where it needs no adapter.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import IsolationForest, RandomForestClassifier
+    >>> from lpfuse.adapters import as_detector
+    >>> as_detector(IsolationForest())
+    IsolationForest()
+    >>> as_detector(RandomForestClassifier())
+    ClassifierExpert(classifier=RandomForestClassifier())
+    """
+    inner = _inner(entry)
+    if _is_of_pyod(inner):
+        return PyODDetector(entry)
+    has_tags = hasattr(inner, "__sklearn_tags__")  # without them scikit-learn cannot tell
+    if has_tags and is_classifier(inner):
+        return ClassifierExpert(entry)
+    if hasattr(entry, "score_samples"):
+        frozen = inner is not entry
+        return ScoreFunction(entry, high="normal", method="score_samples") if frozen else entry
+    if has_tags and is_outlier_detector(inner) and hasattr(entry, "decision_function"):
+        return ScoreFunction(entry, high="normal")
+    raise TypeError(
+        f"{entry!r} has no score_samples, and nothing tells whether its scores are high for normal "
+        'rows or for anomalies. Wrap it: lpfuse.adapters.ScoreFunction(…, high="anomaly") or '
+        'high="normal".'
+    )
+
+
+def _inner(entry: Any) -> Any:
+    return entry.estimator if isinstance(entry, FrozenEstimator) else entry
+
+
+def _fitted(estimator: Any, X: Any) -> Any:
+    """A copy fitted to rows alone; what is frozen stays as it is, but wants to be handed labels."""
+    copy = clone(estimator)
+    return copy.fit(X, None) if isinstance(copy, FrozenEstimator) else copy.fit(X)
+
+
+def _is_of_pyod(entry: Any) -> bool:
+    return any(cls.__module__.startswith("pyod.") for cls in type(entry).__mro__)
+
+
+def _both_classes(y: Any, n: int) -> Host:
+    labels = check_labels(y, n)
+    if labels is None or (labels > 0).all():
+        raise ValueError(
+            "This expert learns from anomalies: pass y with +1 (normal) and -1 (anomaly), at least "
+            "one row of each."
+        )
+    return labels
+
+
+def _one_a_row(scores: Any, X: Any, maker: Any) -> Host:
+    values = np.asarray(scores, dtype=np.float64)
+    if values.shape != (len(X),):
+        raise ValueError(
+            f"{maker!r} must give one score for each row: expected shape ({len(X)},), got "
+            f"{values.shape}."
+        )
+    return values
