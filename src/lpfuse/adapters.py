@@ -62,6 +62,10 @@ class Adapter(MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (n,)
             Scores.
         """
+        check_is_fitted(self)
+        return self._scores(X)
+
+    def _scores(self, X: Any) -> Host:
         raise NotImplementedError
 
 
@@ -117,20 +121,7 @@ class PyODDetector(Adapter):
             self.detector_ = _fitted(self.detector, rows)
         return self
 
-    def score_samples(self, X: Any) -> Host:
-        """``−decision_function(X)``: high = normal.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Scores.
-        """
-        check_is_fitted(self)
+    def _scores(self, X: Any) -> Host:
         return -_one_a_row(self.detector_.decision_function(np.asarray(X)), X, self.detector)
 
 
@@ -190,20 +181,7 @@ class ClassifierExpert(Adapter):
         self.classifier_ = classifier
         return self
 
-    def score_samples(self, X: Any) -> Host:
-        """The log-odds of "normal".
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Scores, high = normal.
-        """
-        check_is_fitted(self)
+    def _scores(self, X: Any) -> Host:
         if hasattr(self.classifier_, "decision_function"):
             return _one_a_row(self.classifier_.decision_function(X), X, self.classifier)
         normal = list(self.classifier_.classes_).index(1)
@@ -257,20 +235,7 @@ class ScoreFunction(Adapter):
         self.scorer_ = _fitted(self.scorer, X) if hasattr(self.scorer, "fit") else self.scorer
         return self
 
-    def score_samples(self, X: Any) -> Host:
-        """The scores, with their sign turned where high means anomaly.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Scores, high = normal.
-        """
-        check_is_fitted(self)
+    def _scores(self, X: Any) -> Host:
         score = getattr(self.scorer_, self.method, self.scorer_)
         scores = _one_a_row(score(np.asarray(X)), X, self.scorer)
         return scores if self.high == "normal" else -scores
