@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
@@ -230,3 +231,25 @@ def test_a_second_fit_forgets_the_first(name):
     new = rows(2, d=2)
     np.testing.assert_array_equal(twice.score_samples(new), once.score_samples(new))
     assert twice.n_features_in_ == 2
+
+
+@pytest.mark.parametrize(
+    "fresh",
+    [
+        SVDD(),
+        OneClassGP(),
+        OneClassGP("density"),
+        KernelPCADetector(),
+        OneClassGP(approximation="nystroem", n_components=500),
+        KernelPCADetector(approximation="nystroem", n_approximation=20, random_state=0),
+        GMMDetector(random_state=0),
+    ],
+    ids=str,
+)
+def test_a_fitted_detector_outlives_the_rows_it_was_fitted_on(fresh):
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    new = np.random.default_rng(1).normal(size=(10, 3))
+    fitted = clone(fresh).fit(X)
+    before = fitted.score_samples(new)
+    X[:] = 0.0
+    np.testing.assert_array_equal(fitted.score_samples(new), before)

@@ -23,6 +23,7 @@ class Detector(Scorer):
     """A learner with a threshold: `contamination` of the training rows lie below it."""
 
     contamination: Any
+    _knows_auto = False  # whether there is a threshold of its own, contamination="auto"
 
     def score_samples(self, X: Any) -> Array:
         """Score of each row, high = normal.
@@ -52,10 +53,11 @@ class Detector(Scorer):
         quantile = lower_quantile(to_host(scores), weights, float(self.contamination))
         self.offset_ = a_hair_below(quantile, size, scores)
 
-    def _check_contamination(self, *, auto: bool = False) -> None:
-        if auto and isinstance(self.contamination, str) and self.contamination == "auto":
+    def _check_contamination(self) -> None:
+        named = isinstance(self.contamination, str) and self.contamination == "auto"
+        if self._knows_auto and named:
             return
-        choice = ' Or pass "auto".' if auto else ""
+        choice = ' Or pass "auto".' if self._knows_auto else ""
         hint = f"It is the share of the training rows below the threshold.{choice}"
         check_number("contamination", self.contamination, above=0, at_most=0.5, hint=hint)
 

@@ -32,17 +32,19 @@ def warn_about_width(kernel: Kernel, X: Array) -> None:
     similarities = _similarities_to_others(kernel, X)
     lonely = float((np.nanmax(similarities, axis=1) < NEGLIGIBLE).mean())
     if lonely > MOST:
+        rule = "median"
         problem = "too narrow: the kernel matrix is near the identity, and all scores tie"
     elif lonely > SOME and X.shape[0] >= FEWEST:
+        rule = "median"
         problem = (
             f"narrow: about {lonely:.0%} of the rows resemble no other row, so the scores of "
             "held-out rows like them are saturated, all alike"
         )
     elif np.nanmean(similarities) > 1 - NEGLIGIBLE and not _all_equal(X):
+        rule = "narrow"
         problem = "too wide: the kernel matrix is nearly constant, and scores differ in few digits"
     else:
         return
-    rule = "narrow" if "wide" in problem else "median"
     warnings.warn(
         f"gamma={kernel.gamma:.3g} makes the kernel {problem}. Try "
         f"{_better_gamma(kernel, X, rule)}.",

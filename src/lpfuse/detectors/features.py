@@ -91,7 +91,7 @@ def nystroem(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) ->
     With K the kernel matrix of the landmarks, ``K = U Λ Uᵀ``, the features are
     ``φ(x) = Λ^{−1/2} Uᵀ k(landmarks, x)``. Directions without any extent are left out.
     """
-    landmarks = X if size >= X.shape[0] else _centres(X, size, rng)
+    landmarks = X + 0.0 if size >= X.shape[0] else _centres(X, size, rng)
     values, vectors = scipy.linalg.eigh(to_host(kernel.between(landmarks, landmarks)))
     resolution = np.finfo(np.float32 if is_single(X) else np.float64).eps
     kept = values > len(values) * resolution * max(values[-1], 0.0)

@@ -123,6 +123,8 @@ class OneClassGP(KernelDetector):
     array([0.])
     """
 
+    _knows_auto = True
+
     def __init__(
         self,
         score_type: str = "mean",
@@ -194,9 +196,6 @@ class OneClassGP(KernelDetector):
         check_choice("score_type", self.score_type, SCORES)
         check_number("noise", self.noise, at_least=0, hint="It is a variance.")
 
-    def _check_contamination(self, *, auto: bool = True) -> None:
-        super()._check_contamination(auto=auto)
-
     def _settle_offset(self, rows: TrainingRows, scores: Array | None) -> None:
         if self.contamination == "auto":
             held_out = to_host(self._leave_one_out(rows))
@@ -213,7 +212,7 @@ class OneClassGP(KernelDetector):
             inverse = invert_lower(L)
             coefficients = namespace(L).concat([inverse.T @ (inverse @ ones), inverse.T], axis=1)
         columns = int(coefficients.shape[1])
-        self.expansion_ = Expansion(Similarities(kernel, rows.X), coefficients, columns)
+        self.expansion_ = Expansion(Similarities(kernel, rows.anchors), coefficients, columns)
         if self.score_type != "mean":
             return None
         # (K + N) α = 1 for the noise N on the diagonal, so the means K α need no further product.

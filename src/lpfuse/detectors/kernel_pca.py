@@ -190,7 +190,7 @@ class KernelPCADetector(KernelDetector):
             kept["spectrum"] = spectrum
         self._keep(spectrum)
         # The mean similarity comes first, so that detectors with fewer components can share it.
-        basis = Similarities(kernel, rows.X)
+        basis = Similarities(kernel, rows.anchors)
         self.expansion_ = Expansion(basis, spectrum.columns, 1 + self.n_components_)
         scores = self._finish(kernel.diagonal(rows.X), spectrum.training)
         sizes = namespace(scores).abs(kernel.diagonal(rows.X)) + abs(spectrum.grand_mean)

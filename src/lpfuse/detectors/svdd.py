@@ -113,6 +113,8 @@ class SVDD(KernelDetector):
     True
     """
 
+    _knows_auto = True
+
     def __init__(
         self,
         nu: float = 0.1,
@@ -187,9 +189,6 @@ class SVDD(KernelDetector):
         for name in ("C", "C_negative"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), above=0)
-
-    def _check_contamination(self, *, auto: bool = True) -> None:
-        super()._check_contamination(auto=auto)
 
     def _settle_offset(self, rows: TrainingRows, scores: Array | None) -> None:
         if self.contamination == "auto":

@@ -39,6 +39,7 @@ class TrainingRows:
         self.weights = np.ones(X.shape[0]) if weights is None else weights
         self.labels = None if labels is None or (labels > 0).all() else labels
         self.share = share
+        self._anchors: Array | None = None
         self._distances: Array | None = None
         self._kernel: Kernel | None = None
         self._kept: dict[str, Any] = {}
@@ -50,6 +51,13 @@ class TrainingRows:
     def gram_bytes(self) -> int:
         """What a kernel matrix of these rows takes."""
         return len(self) ** 2 * 4 * (1 if is_single(self.X) else 2)
+
+    @property
+    def anchors(self) -> Array:
+        """A copy of the rows for learners to keep, the same for all: the user may change theirs."""
+        if self._anchors is None:
+            self._anchors = self.X + 0.0
+        return self._anchors
 
     def gram(self, kernel: Kernel, *, to_overwrite: bool = False) -> Array:
         """The kernel matrix, of shape (n, n); it is shared unless it is taken to overwrite."""
