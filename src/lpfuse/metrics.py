@@ -1,0 +1,157 @@
+"""How well decisions tell normal rows from anomalies: the geometric mean of the two hit rates.
+
+The area under the ROC curve is :func:`sklearn.metrics.roc_auc_score`.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array
+
+from lpfuse._arrays import Host
+from lpfuse._validation import check_labels
+
+
+def g_mean(y_true: Any, y_pred: Any) -> float:
+    r"""Geometric mean of the hit rates on normal rows and on anomalies.
+
+    .. math:: G = \sqrt{\mathrm{TPR} \cdot \mathrm{TNR}}
+
+    where TPR is the share of normal rows that are called normal, and TNR the share of anomalies
+    that are called anomalies. Unlike accuracy, it is zero for who calls everything normal.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        +1 normal, −1 anomaly; both must occur.
+    y_pred : array-like of shape (n,)
+        What was predicted, +1 or −1.
+
+    Returns
+    -------
+    float
+        From 0 to 1, the higher the better.
+
+    Examples
+    --------
+    >>> from lpfuse.metrics import g_mean
+    >>> g_mean([1, -1, -1, -1, -1], [1, -1, 1, 1, 1])  # TPR = 1, TNR = 1/4
+    0.5
+    """
+    predictions = check_values(y_pred, "y_pred")
+    is_normal = _both_classes(y_true, predictions.size) > 0
+    if not (np.abs(predictions) == 1).all():
+        raise ValueError(
+            "y_pred must be +1 (normal) or -1 (anomaly) in every row. For scores, see best_g_mean."
+        )
+    return sqrt((predictions[is_normal] > 0).mean() * (predictions[~is_normal] < 0).mean())
+
+
+def best_g_mean(y: Any, scores: Any) -> tuple[float, float]:
+    """The highest geometric mean that any threshold reaches, and that threshold.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        +1 normal, −1 anomaly; both must occur.
+    scores : array-like of shape (n,)
+        High = normal.
+
+    Returns
+    -------
+    value : float
+        :func:`g_mean` of calling normal the rows with ``score >= offset``.
+    offset : float
+        Halfway between two neighbouring scores. Where several are equally good, the lowest, which
+        calls the fewest rows anomalies.
+
+    Examples
+    --------
+    >>> from lpfuse.metrics import best_g_mean
+    >>> best_g_mean([-1, -1, 1, 1], [0.0, 1.0, 3.0, 4.0])
+    (1.0, 2.0)
+    """
+    values = check_values(scores, "scores")
+    is_normal = _both_classes(y, values.size) > 0
+    order = np.argsort(values)
+    values, is_normal = values[order], is_normal[order]
+    # A threshold can only lie below the first of several equal scores. Counts, not rates: equally
+    # good thresholds are then equal to the last digit.
+    cuts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+    normals_below: NDArray[np.int64] = (np.cumsum(is_normal) - is_normal)[cuts]
+    hits = (cuts - normals_below) * (is_normal.sum() - normals_below)
+    best = cuts[np.argmax(hits)]
+    value = sqrt(hits.max() / (is_normal.sum() * (~is_normal).sum()))
+    return value, halfway(values[max(best - 1, 0)], values[best])
+
+
+def halfway(low: float, high: float) -> float:
+    """A threshold that parts two scores: rounding cannot move it across either of them.
+
+    Parameters
+    ----------
+    low, high : float
+        ``low <= high``. Where they leave nothing between them it is `high`, for a score on the
+        threshold is normal.
+
+    Examples
+    --------
+    >>> halfway(1.0, 2.0)
+    1.5
+    """
+    middle = float(low) / 2 + float(high) / 2
+    return middle if low < middle <= high else float(high)
+
+
+def check_values(values: Any, name: str, *, may_miss: bool = False) -> Host:
+    """One number a row, as a one-dimensional float64 array.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        What came.
+    name : str
+        What it is called.
+    may_miss : bool, default=False
+        Whether NaN may stand for a number that is missing.
+
+    Examples
+    --------
+    >>> check_values([1, 2], "scores")
+    array([1., 2.])
+    """
+    array: Host = check_array(
+        values,
+        dtype=np.float64,
+        ensure_2d=False,
+        allow_nd=True,
+        ensure_all_finite=False,
+        ensure_min_samples=0,
+        input_name=name,
+    )
+    if array.ndim != 1:
+        raise ValueError(
+            f"{name} must hold one number for each row: expected one dimension, got shape "
+            f"{array.shape}."
+        )
+    missing = np.isnan(array)
+    if missing.any() and not may_miss:
+        raise ValueError(
+            f"{name} must be numbers, but {missing.sum()} of {array.size} are NaN. "
+            "Leave those rows out."
+        )
+    return array
+
+
+def _both_classes(y: Any, n: int) -> Host:
+    labels = check_labels(y, n)
+    if labels is None or (labels > 0).all():
+        raise ValueError(
+            "The geometric mean needs rows of both classes, but there is no anomaly. Pass y with "
+            "+1 (normal) and -1 (anomaly)."
+        )
+    return labels
