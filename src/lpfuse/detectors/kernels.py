@@ -193,7 +193,7 @@ def settle_kernel(
         check_number("degree", degree),
         check_number("coef0", coef0),
         params or {},
-        id(params),
+        id(params) if params else 0,  # equal kernels without any, also when loaded
     )
 
 
