@@ -10,8 +10,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from lpfuse._arrays import Host
-from lpfuse._parameters import check_p
+from lpfuse._arrays import Array, Host, concatenate, filled, namespace
+from lpfuse._parameters import check_number, check_p
 from lpfuse._validation import (
     check_labels,
     check_sample_weight,
@@ -24,6 +24,7 @@ from lpfuse.fusion.base import WeightedSum
 from lpfuse.optim import SOLVERS, Certificate, LpPath, Problem, solve, solve_path
 from lpfuse.optim.losses import LOSSES
 
+IMAGINARY_SCORE = -2.0  # twice as far out as the lower threshold of a signed scale
 PAPER_GRID = (32 / 31, 16 / 15, 8 / 7, 4 / 3, 2.0, 4.0, 8.0, 10.0, 100.0)
 
 
@@ -63,6 +64,12 @@ class LpFusion(WeightedSum):
         upside down.
     max_iter : int, default=None
         Limit of solver steps; None: 200 for the interior point, 1000 for Frank–Wolfe.
+    imaginary_anomalies : float, default=0.0
+        So many labelled anomalies does an imaginary one count for, to which every detector gives
+        the score −2, well below its usual range [−1, 1]. Detectors are presumed to be of use until
+        labels tell otherwise: with few labels, or none, the weights stay near uniform. About 3 is
+        advisable with an intercept, which it makes learnable from normal rows alone, and
+        `class_weight="balanced"` (``docs/adr/0006``).
 
     Attributes
     ----------
@@ -121,6 +128,7 @@ class LpFusion(WeightedSum):
         fit_intercept: bool = False,
         nonnegative: bool = False,
         max_iter: int | None = None,
+        imaginary_anomalies: float = 0.0,
     ) -> None:
         self.p = p
         self.loss = loss
@@ -130,6 +138,7 @@ class LpFusion(WeightedSum):
         self.fit_intercept = fit_intercept
         self.nonnegative = nonnegative
         self.max_iter = max_iter
+        self.imaginary_anomalies = imaginary_anomalies
 
     def fit(self, S: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the weights.
@@ -168,6 +177,8 @@ class LpFusion(WeightedSum):
         labels = check_labels(y, n)
         weight = check_sample_weight(sample_weight, n)
         warn_about_columns(S, names)
+        if self.imaginary_anomalies:
+            S, labels, weight = self._with_imaginary(S, labels, weight)
         if labels is not None and bool((labels > 0).all()):
             labels = None
         return Problem(
@@ -179,6 +190,18 @@ class LpFusion(WeightedSum):
             nonnegative=self.nonnegative,
             fit_intercept=self.fit_intercept and labels is not None,
         )
+
+    def _with_imaginary(
+        self, S: Array, labels: Host | None, weight: Host | None
+    ) -> tuple[Array, Host, Host]:
+        """The problem with one more row: an anomaly that all detectors agree on."""
+        n, R = S.shape
+        row = namespace(S).reshape(filled(R, IMAGINARY_SCORE, S), (1, R))
+        row = namespace(S).astype(row, S.dtype)
+        labels = np.ones(n) if labels is None else labels
+        weight = np.ones(n) if weight is None else weight
+        S = concatenate([S, row])
+        return S, np.append(labels, -1.0), np.append(weight, float(self.imaginary_anomalies))
 
     def _costs(self, labels: Host | None, weight: Host | None) -> Host | None:
         if labels is None or self.class_weight is None:
@@ -195,6 +218,7 @@ class LpFusion(WeightedSum):
         _check_choice("class_weight", self.class_weight, (None, "balanced"))
         if not isinstance(self.tol, Real) or not 0 < self.tol < 1:
             raise ValueError(f"tol must be a number between 0 and 1, got {self.tol!r}.")
+        check_number("imaginary_anomalies", self.imaginary_anomalies, at_least=0)
         if self.max_iter is not None and not (
             isinstance(self.max_iter, Integral) and self.max_iter >= 1
         ):
