@@ -13,8 +13,10 @@ from sklearn.base import BaseEstimator
 from lpfuse._validation import (
     check_features,
     check_labels,
+    check_row_names,
     check_sample_weight,
     check_scores,
+    check_table,
     remember_columns,
     warn_about_columns,
 )
@@ -246,6 +248,62 @@ def test_labels_of_another_shape_are_refused(given, words):
         check_labels(given, 3)
 
 
+def test_rows_may_be_unlabelled_where_that_is_allowed():
+    for container in (list, np.array, pd.Series, pl.Series, array_api_strict.asarray):
+        checked = check_labels(container([1, 0, -1]), 3, unlabelled=True)
+        assert checked.tolist() == [1.0, 0.0, -1.0]
+    assert check_labels([0, -1, 0], 3, unlabelled=True).tolist() == [0.0, -1.0, 0.0]
+    assert check_labels([0, 0], 2, unlabelled=True).tolist() == [0.0, 0.0]
+    assert check_labels(None, 3, unlabelled=True) is None
+    assert "got -1, 0 and 1" in read_message(check_labels, [1, 0, -1], 3)
+
+
+@pytest.mark.parametrize("dtype", [int, float, object])
+def test_ones_and_zeros_could_mean_anything(dtype):
+    with pytest.warns(UserWarning, match="y holds 1 and 0: taken as normal and unlabelled") as told:
+        checked = check_labels(np.array([0, 1, 1], dtype=dtype), 3, unlabelled=True)
+    assert checked.tolist() == [0.0, 1.0, 1.0]
+    assert "np.where(y == 1, -1, 1) or np.where(y == 0, -1, 1)" in str(told[0].message)
+
+
+def test_labels_that_are_refused_though_rows_may_be_unlabelled():
+    def check(labels, n):
+        check_labels(labels, n, unlabelled=True)
+
+    message = read_message(check, [1, 2, 0], 3)
+    assert "y must be +1 (normal), -1 (anomaly) or 0 (unlabelled), got 0, 1 and 2" in message
+    assert "Pass 0 for those rows" in read_message(check, [1, np.nan, 0], 3)
+    assert "or 0 (unlabelled)" in read_message(check, [True, False], 2)
+    assert "only −1" in read_message(check, [-1, -1], 2)
+    assert "expected shape (3,), got (2,)" in read_message(check, [1, 0], 3)
+
+
+# ------------------------------------------------------------------------------- names of rows
+
+
+def test_names_of_rows_may_be_numbers_or_words():
+    assert check_row_names(None, 3, "groups") is None
+    for names in (["a", "b", "a"], [1, 2, 1], pd.Series(["a", "b", "a"]), pl.Series([1, 2, 1])):
+        checked = check_row_names(names, 3, "groups")
+        assert isinstance(checked, np.ndarray)
+        assert checked.tolist() == list(names)
+    mixed = check_row_names(pd.Series([None, "b", "a"], dtype=object), 3, "kind")
+    assert mixed[1:].tolist() == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["a"], r"groups must hold one name for each row: expected shape \(3,\), got \(1,\)"),
+        ([["a"]] * 3, r"got \(3, 1\). Pass groups.ravel\(\)"),
+        ("abc", r"got \(\)"),
+    ],
+)
+def test_names_of_another_shape_are_refused(given, words):
+    with pytest.raises(ValueError, match=words):
+        check_row_names(given, 3, "groups")
+
+
 # -------------------------------------------------------------------------------- sample weights
 
 
@@ -404,3 +462,64 @@ def test_features_must_have_the_columns_of_the_fit():
     remember_columns(nameless, SCORES)
     with pytest.raises(ValueError, match=r"2 features.*3 features"):
         check_features(array_api_strict.asarray(SCORES[:, :2]), estimator=nameless)
+
+
+# ---------------------------------------------------------------------------------------- tables
+
+GAPS = np.where(SCORES == 2.0, np.nan, SCORES)
+
+
+@pytest.mark.parametrize("given", [GAPS, GAPS.tolist(), GAPS.astype(object)])
+def test_tables_of_numbers_become_arrays_and_keep_their_gaps(given):
+    checked = check_table(given)
+    assert isinstance(checked, np.ndarray)
+    np.testing.assert_array_equal(checked, GAPS)
+    assert check_table(GAPS.astype(np.float32)).dtype == np.float32
+
+
+def test_tables_of_other_libraries_become_arrays():
+    np.testing.assert_array_equal(check_table(array_api_strict.asarray(GAPS)), GAPS)
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    np.testing.assert_array_equal(check_table(torch.tensor(GAPS, requires_grad=True)), GAPS)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_stay_what_they_are(frame):
+    table = frame({"a": [1.0, None], "b": ["x", None], "c": [1, 2], "d": [True, False]})
+    assert check_table(table) is table
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_tables_must_have_the_columns_of_the_fit(frame):
+    table = frame(dict(zip(NAMES, SCORES.T, strict=True)))
+    estimator = BaseEstimator()
+    remember_columns(estimator, table)
+    assert check_table(table, estimator=estimator) is table
+    with pytest.raises(ValueError, match="feature names"):
+        check_table(frame(dict(zip(NAMES[::-1], SCORES.T, strict=True))), estimator=estimator)
+    nameless = BaseEstimator()
+    remember_columns(nameless, SCORES)
+    with pytest.raises(ValueError, match=r"2 features.*3 features"):
+        check_table(SCORES[:, :2], estimator=nameless)
+
+
+@pytest.mark.parametrize(
+    ("given", "words", "error"),
+    [
+        (np.where(SCORES == 2.0, np.inf, SCORES), "X holds infinity.*by NaN where", ValueError),
+        (pd.DataFrame({"a": [1.0, -np.inf], "b": ["x", "y"]}), "X holds infinity", ValueError),
+        (pl.DataFrame({"a": [1.0, -np.inf], "b": ["x", "y"]}), "X holds infinity", ValueError),
+        (pd.DataFrame({"a": []}), r"at least one row and one column, got \(0, 1\)", ValueError),
+        (pl.DataFrame({"a": []}), r"at least one row and one column, got \(0, 1\)", ValueError),
+        (pd.DataFrame(index=[0, 1]), r"got \(2, 0\)", ValueError),
+        (pd.DataFrame({"a": [1], 2: [3]}), "string names", TypeError),
+        (SCORES[0], r"reshape\(-1, 1\)", ValueError),
+        (np.empty((0, 3)), r"0 sample\(s\)", ValueError),
+        ([["a", "b"]], "Features must be numbers, but column 0 and column 1", ValueError),
+        (SCORES + 1j, "^Complex data not supported", ValueError),
+        (sparse.csr_array(SCORES), "dense", TypeError),
+    ],
+)
+def test_tables_that_cannot_be_used_are_refused(given, words, error):
+    with pytest.raises(error, match=words):
+        check_table(given)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_array, validate_data
 
 from lpfuse._arrays import Array, Host, detached, is_numpy, largest, namespace, smallest, to_host
@@ -83,6 +84,51 @@ def check_features(X: Any, *, estimator: Any = None) -> Array:
            [3., 4.]])
     """
     return _check_table(X, FEATURES, estimator)
+
+
+def check_table(X: Any, *, estimator: Any = None) -> Any:
+    """The rows as they will be handed to detectors: missing cells may stay, data frames too.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        A data frame of pandas or polars keeps its types, names and gaps: a detector may know what
+        to do with them. Anything else must be numbers, or NaN.
+    estimator : estimator, optional
+        A fitted estimator whose columns, in number and names, `X` must have.
+
+    Returns
+    -------
+    data frame, or ndarray of floats
+        Of shape (n, d), with at least one row and one column.
+
+    Examples
+    --------
+    >>> check_table([[1, 2], [3, float("nan")]])
+    array([[ 1.,  2.],
+           [ 3., nan]])
+    """
+    is_frame = hasattr(X, "columns") and hasattr(X, "shape")
+    if not is_frame:
+        foreign = array_api_compat.is_array_api_obj(X) and not is_numpy(X)
+        checked = _check_numpy(to_host(detached(X)) if foreign else X, FEATURES, None)
+        infinite = bool(np.isinf(checked).any())
+    else:
+        if 0 in X.shape:
+            raise ValueError(f"X needs at least one row and one column, got {tuple(X.shape)}.")
+        checked = X
+        columns = (np.asarray(_safe_indexing(X, j, axis=1)) for j in range(X.shape[1]))
+        infinite = any(column.dtype.kind == "f" and np.isinf(column).any() for column in columns)
+    if infinite:
+        raise ValueError(
+            "X holds infinity, which is no measurement. Replace it by a number, or by NaN where "
+            "the value is missing."
+        )
+    if estimator is None:
+        remember_columns(BaseEstimator(), X)  # names that cannot be remembered are refused
+    else:
+        check_columns(X, estimator)
+    return checked
 
 
 def _check_table(values: Any, table: _Table, estimator: Any) -> Array:
@@ -177,7 +223,7 @@ def _refuse_not_finite(values: Array, table: _Table, names: Sequence[str] | None
     )
 
 
-def check_labels(y: Any, n: int) -> Host | None:
+def check_labels(y: Any, n: int, *, unlabelled: bool = False) -> Host | None:
     """The labels as +1.0 (normal) and −1.0 (anomaly), or None where all rows are normal.
 
     Parameters
@@ -186,6 +232,8 @@ def check_labels(y: Any, n: int) -> Host | None:
         +1 normal, −1 anomaly. Any other labels are refused with the line that maps them.
     n : int
         Number of rows of the scores.
+    unlabelled : bool, default=False
+        Whether 0 is allowed, for rows of which nothing is known.
 
     Examples
     --------
@@ -195,9 +243,17 @@ def check_labels(y: Any, n: int) -> Host | None:
     if y is None:
         return None
     labels = _one_dimensional(y, n, "y", "label")
-    if labels.dtype.kind not in "iuf" or not (np.abs(labels) == 1).all():
-        raise ValueError(_how_to_label(labels.tolist()))
-    if not (labels > 0).any():
+    known = (-1, 0, 1) if unlabelled else (-1, 1)
+    if labels.dtype.kind not in "iuf" or not np.isin(labels, known).all():
+        raise ValueError(_how_to_label(labels.tolist(), unlabelled))
+    if unlabelled and set(np.unique(labels)) == {0, 1}:
+        warnings.warn(
+            "y holds 1 and 0: taken as normal and unlabelled. If 1 means anomaly (as in PyOD) or 0 "
+            "does, pass -1 for anomalies: y = np.where(y == 1, -1, 1) or np.where(y == 0, -1, 1).",
+            UserWarning,
+            stacklevel=3,
+        )
+    if not (labels >= 0 if unlabelled else labels > 0).any():
         raise ValueError(
             "y holds only −1 (anomaly), but normal rows are needed too. Pass rows labelled "
             "+1 as well; if -1 marks the normal rows in your data, pass -y."
@@ -205,20 +261,44 @@ def check_labels(y: Any, n: int) -> Host | None:
     return labels.astype(np.float64)
 
 
-def _how_to_label(labels: list[Any]) -> str:
+def _how_to_label(labels: list[Any], unlabelled: bool) -> str:
+    expected = "+1 (normal)" + (
+        ", -1 (anomaly) or 0 (unlabelled)" if unlabelled else " or -1 (anomaly)"
+    )
     missing = sum(label is None or label != label for label in labels)
     if missing:
+        mend = "Pass 0 for those rows" if unlabelled else "Drop those rows from both S and y"
         return (
-            f"y must be +1 (normal) or -1 (anomaly) in every row, but {missing} of {len(labels)} "
-            "labels are missing (NaN or None). Drop those rows from both S and y."
+            f"y must be {expected} in every row, but {missing} of {len(labels)} labels are missing "
+            f"(NaN or None). {mend}."
         )
     values = sorted(set(labels), key=lambda value: (str(type(value)), value))
     chosen = f"y == {values[-1]!r}" if not isinstance(values[-1], bool) else "y"
     return (
-        f"y must be +1 (normal) or -1 (anomaly), got {_listed(map(repr, values))}.\n"
+        f"y must be {expected}, got {_listed(map(repr, values))}.\n"
         f"If {values[-1]!r} means anomaly (as 1 does in PyOD): y = np.where({chosen}, -1, 1)\n"
         f"If {values[-1]!r} means normal: y = np.where({chosen}, 1, -1)"
     )
+
+
+def check_row_names(names: Any, n: int, argument: str) -> NDArray[Any] | None:
+    """One name a row, such as the group that it belongs to; None where there are none.
+
+    Parameters
+    ----------
+    names : array-like of shape (n,), or None
+        Numbers or strings.
+    n : int
+        Number of rows.
+    argument : str
+        What it is called.
+
+    Examples
+    --------
+    >>> check_row_names(["a", "b", "a"], 3, "groups")
+    array(['a', 'b', 'a'], dtype='<U1')
+    """
+    return None if names is None else _one_dimensional(names, n, argument, "name")
 
 
 def check_sample_weight(sample_weight: Any, n: int) -> Host | None:

@@ -17,7 +17,9 @@ from sklearn.base import (
     is_classifier,
     is_outlier_detector,
 )
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Host
@@ -31,6 +33,7 @@ class Adapter(MetaEstimatorMixin, BaseEstimator):
     """Something of another maker with our ``fit`` and ``score_samples``; it is never changed."""
 
     learns_from_anomalies = False
+    _adapts: str  # the parameter that holds what is adapted
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit a copy of what was adapted.
@@ -89,14 +92,17 @@ class PyODDetector(Adapter):
     >>> PyODDetector(ECOD()).fit(X).score_samples(X)  # doctest: +SKIP
     """
 
+    _adapts = "detector"
+
     def __init__(self, detector: Any) -> None:
         self.detector = detector
 
     @property
     def learns_from_anomalies(self) -> bool:  # type: ignore[override]
-        """Whether the detector cannot be fitted without labels."""
-        labels = signature(_inner(self.detector).fit).parameters.get("y")
-        return labels is not None and labels.default is Parameter.empty
+        """Whether the detector has yet to be fitted, and cannot be without labels."""
+        labels = signature(_last(self.detector).fit).parameters.get("y")
+        needs_labels = labels is not None and labels.default is Parameter.empty
+        return needs_labels and not isinstance(self.detector, FrozenEstimator)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit a copy of the detector.
@@ -113,16 +119,17 @@ class PyODDetector(Adapter):
         PyODDetector
             The fitted adapter.
         """
-        rows = np.asarray(X)
+        rows = _rows_for(self.detector, X)
         if self.learns_from_anomalies:
-            is_anomaly = (_both_classes(y, len(rows)) < 0).astype(int)
+            is_anomaly = (_both_classes(y, len(X)) < 0).astype(int)
             self.detector_ = clone(self.detector).fit(rows, is_anomaly)
         else:
             self.detector_ = _fitted(self.detector, rows)
         return self
 
     def _scores(self, X: Any) -> Host:
-        return -_one_a_row(self.detector_.decision_function(np.asarray(X)), X, self.detector)
+        scores = self.detector_.decision_function(_rows_for(self.detector, X))
+        return -_one_a_row(scores, X, self.detector)
 
 
 class ClassifierExpert(Adapter):
@@ -151,10 +158,15 @@ class ClassifierExpert(Adapter):
     [True, False]
     """
 
-    learns_from_anomalies = True
+    _adapts = "classifier"
 
     def __init__(self, classifier: Any) -> None:
         self.classifier = classifier
+
+    @property
+    def learns_from_anomalies(self) -> bool:  # type: ignore[override]
+        """Whether the classifier has yet to be fitted."""
+        return not isinstance(self.classifier, FrozenEstimator)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit a copy of the classifier.
@@ -171,7 +183,8 @@ class ClassifierExpert(Adapter):
         ClassifierExpert
             The fitted adapter.
         """
-        labels = _both_classes(y, len(X)).astype(int)
+        learns = self.learns_from_anomalies
+        labels = _both_classes(y, len(X)).astype(int) if learns else None
         classifier = clone(self.classifier).fit(X, labels)
         if set(classifier.classes_) != {1, -1}:  # only one that was fitted elsewhere
             raise ValueError(
@@ -211,6 +224,8 @@ class ScoreFunction(Adapter):
     array([-5.])
     """
 
+    _adapts = "scorer"
+
     def __init__(self, scorer: Any, high: str, method: str = "decision_function") -> None:
         self.scorer = scorer
         self.high = high
@@ -232,13 +247,72 @@ class ScoreFunction(Adapter):
             The adapter, ready to score.
         """
         check_choice("high", self.high, ("normal", "anomaly"))
-        self.scorer_ = _fitted(self.scorer, X) if hasattr(self.scorer, "fit") else self.scorer
+        if hasattr(self.scorer, "fit"):
+            self.scorer_ = _fitted(self.scorer, _rows_for(self.scorer, X))
         return self
 
     def _scores(self, X: Any) -> Host:
-        score = getattr(self.scorer_, self.method, self.scorer_)
-        scores = _one_a_row(score(np.asarray(X)), X, self.scorer)
+        scorer = getattr(self, "scorer_", self.scorer)
+        score = getattr(scorer, self.method, scorer)
+        scores = _one_a_row(score(_rows_for(self.scorer, X)), X, self.scorer)
         return scores if self.high == "normal" else -scores
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "scorer_") or not hasattr(self.scorer, "fit")
+
+
+class ScoreColumn(Adapter):
+    """A column that holds the scores of a detector that ran elsewhere.
+
+    Parameters
+    ----------
+    high : {"normal", "anomaly"}
+        What high scores mean.
+
+    Examples
+    --------
+    >>> from lpfuse.adapters import ScoreColumn
+    >>> ScoreColumn(high="anomaly").fit([[0.5], [2.0]]).score_samples([[3.0]])
+    array([-3.])
+    """
+
+    def __init__(self, high: str) -> None:
+        self.high = high
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """There is nothing to learn.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, 1)
+            Scores.
+        y : object
+            Ignored.
+
+        Returns
+        -------
+        ScoreColumn
+            The adapter, ready to score.
+        """
+        check_choice("high", self.high, ("normal", "anomaly"))
+        self._column(X)
+        return self
+
+    def _scores(self, X: Any) -> Host:
+        column = self._column(X)
+        return column if self.high == "normal" else -column
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def _column(self, X: Any) -> Host:
+        values = np.asarray(X, dtype=np.float64)
+        if values.ndim != 2 or values.shape[1] != 1:
+            raise ValueError(
+                f"ScoreColumn reads one column of scores, got shape {values.shape}. In a "
+                'FusedDetector, name the column: ("mine", ScoreColumn(high="normal"), "column").'
+            )
+        return values[:, 0]
 
 
 def as_detector(entry: Any) -> Any:
@@ -265,7 +339,7 @@ def as_detector(entry: Any) -> Any:
     ClassifierExpert(classifier=RandomForestClassifier())
     """
     inner = _inner(entry)
-    if _is_of_pyod(inner):
+    if _is_of_pyod(_last(inner)):
         return PyODDetector(entry)
     has_tags = hasattr(inner, "__sklearn_tags__")  # without them scikit-learn cannot tell
     if has_tags and is_classifier(inner):
@@ -282,14 +356,65 @@ def as_detector(entry: Any) -> Any:
     )
 
 
+def frozen(entry: Any) -> Any:
+    """What is fitted already, to be left as it is by every ``fit``.
+
+    Parameters
+    ----------
+    entry : object
+        A fitted detector or classifier, or an adapter around one.
+
+    Returns
+    -------
+    estimator
+        In a :class:`sklearn.frozen.FrozenEstimator`; of an adapter that was not fitted itself,
+        what it adapts.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import IsolationForest
+    >>> from lpfuse.adapters import frozen
+    >>> frozen(IsolationForest().fit([[0.0], [1.0]]))
+    FrozenEstimator(estimator=IsolationForest())
+    """
+    if isinstance(entry, FrozenEstimator) or not hasattr(entry, "fit"):
+        return entry
+    if isinstance(entry, Adapter) and not _is_fitted(entry):
+        parameters = entry.get_params(deep=False)
+        parameters[entry._adapts] = frozen(parameters[entry._adapts])
+        return type(entry)(**parameters)
+    return FrozenEstimator(entry)
+
+
+def _is_fitted(estimator: Any) -> bool:
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    return True
+
+
 def _inner(entry: Any) -> Any:
     return entry.estimator if isinstance(entry, FrozenEstimator) else entry
 
 
+def _last(entry: Any) -> Any:
+    """What scores, behind whatever freezes it or prepares its rows."""
+    inner = _inner(entry)
+    return _last(inner[-1]) if isinstance(inner, Pipeline) else inner
+
+
 def _fitted(estimator: Any, X: Any) -> Any:
     """A copy fitted to rows alone; what is frozen stays as it is, but wants to be handed labels."""
-    copy = clone(estimator)
+    copy = clone(estimator, safe=False)  # what is not of scikit-learn's kind is copied whole
     return copy.fit(X, None) if isinstance(copy, FrozenEstimator) else copy.fit(X)
+
+
+def _rows_for(maker: Any, X: Any) -> Any:
+    """Rows as their receiver wants them: scikit-learn's kind knows data frames, others do not."""
+    inner = _inner(maker)
+    knows_frames = hasattr(inner, "__sklearn_tags__") and not _is_of_pyod(inner)
+    return X if knows_frames else np.asarray(X)
 
 
 def _is_of_pyod(entry: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -164,7 +165,14 @@ class KernelDetector(Detector):
     def _features(self, kernel: Kernel, rows: TrainingRows) -> FeatureMap:
         """The feature map that stands for the kernel."""
         make = fourier if self.approximation == "fourier" else nystroem
-        return make(kernel, rows.X, self._size(), check_random_state(self.random_state))
+        # With a seed the map is the same for all that ask, and need not be made again.
+        key = f"{make.__name__} of size {self._size()}, seed {self.random_state}"
+        known = rows.kept(kernel)
+        if not isinstance(self.random_state, Integral):
+            known = {}
+        if key not in known:
+            known[key] = make(kernel, rows.X, self._size(), check_random_state(self.random_state))
+        return known[key]
 
     def _is_approximate(self, rows: TrainingRows) -> bool:
         if self.approximation == "auto":
