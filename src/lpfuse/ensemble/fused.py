@@ -1,0 +1,680 @@
+"""FusedDetector: from detectors to decisions."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from os import PathLike
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from lpfuse._arrays import Host
+from lpfuse._base import Scorer
+from lpfuse._parameters import check_choice, check_number, is_count
+from lpfuse._validation import check_labels, check_row_names, check_table, remember_columns
+from lpfuse.ensemble.artificial import shaken_rows
+from lpfuse.ensemble.audit import audit
+from lpfuse.ensemble.combination import Combination, Judged, by_gaps
+from lpfuse.ensemble.defaults import default_entries, default_fusion, paper_entries
+from lpfuse.ensemble.folds import deal_out, settle_folds, settle_kinds
+from lpfuse.ensemble.lessons import Lessons, Training, Workshop, teaching
+from lpfuse.ensemble.members import Member, members_of, seeded
+from lpfuse.ensemble.pool import Choice, Pool, learn_pool
+from lpfuse.ensemble.tables import Index, Table, rows_of
+from lpfuse.persistence import save
+from lpfuse.scaling import TwoSidedMinMax
+from lpfuse.threshold import (
+    conformal_offset,
+    conformal_pvalues,
+    contamination_offset,
+    g_mean_offset,
+)
+
+FOLDS_OF_WEIGHTS = 5  # where the detectors have no folds, the weights still need some
+HELD_OUT = 0.2  # share of the normal rows that calibration="split" keeps from everything else
+
+
+class FusedDetector(Scorer):
+    r"""Several anomaly detectors, fused into one that is better and knows its false alarms.
+
+    Every row gets the raw scores of R detectors, these are put on one scale, and their weighted
+    sum, high = normal, is compared with a threshold:
+
+    .. math:: f(x) = \sum_{j=1}^R w_j \, s'_j(x), \qquad \text{normal} \iff f(x) \ge \text{offset}
+
+    Scale and weights are learnt from *out-of-fold* scores, each by detectors that have not seen the
+    row, for a detector's scores of its own training rows flatter those that overfit. The detectors
+    are then fitted once more, on all rows.
+
+    Parameters
+    ----------
+    detectors : None, "paper" or list, default=None
+        ``(name, detector)`` or ``(name, detector, columns)``. A detector is one of lpfuse,
+        scikit-learn or PyOD; a classifier, which becomes an expert that learns from labelled
+        anomalies; a Pipeline that ends in one of these; anything else with a stated direction
+        (:class:`lpfuse.adapters.ScoreFunction`); or any of them fitted already, wrapped in
+        :class:`sklearn.frozen.FrozenEstimator`. Columns are names, positions, a slice, a mask or a
+        function of `X`. "paper": SVDD, Gaussian process, kernel PCA and mixture, on standardised
+        features. None: these four in other settings, an isolation forest and local outlier factors;
+        with labelled anomalies also experts: trees and a logistic regression from 2 on, a random
+        forest from 50 on (``docs/adr/0006``).
+    scaler : transformer, default=None
+        Puts scores on one scale; None: ``TwoSidedMinMax()``.
+    fusion : estimator, default=None
+        Learns the weights from scaled scores; None: an `LpFusion` with p = 4, w ≥ 0, an intercept,
+        balanced classes and an imaginary anomaly, safe with any number of labels.
+    cv : int, splitter, iterable, "in-sample" or "prefit", default=5
+        The folds. An int keeps the share of labels equal; any splitter whose test parts do not
+        overlap will do. "in-sample": scores of the detectors' own training rows, as in the paper.
+        "prefit": the detectors are fitted already, on other rows than these.
+    experts_see_scores : bool, default=True
+        Whether experts see, beside the features, the scaled scores of the other detectors.
+    artificial_anomalies : bool, default=False
+        Whether, where no anomaly is labelled, shaken copies of normal rows teach the weights.
+    threshold : {"false-alarms", "g-mean"}, default="false-alarms"
+        What sets the threshold: conformal calibration to `false_alarm_rate`, or the best geometric
+        mean of the hit rates on labelled rows.
+    false_alarm_rate : float in (0, 0.5], default=0.05
+        Share of normal rows that may be called anomalies.
+    contamination : float in (0, 0.5], default=None
+        If given, it sets the threshold: that share of the training rows lies below.
+    calibration : {"cross", "split"}, default="cross"
+        Which normal rows set the false-alarm rate. "cross": all, by weights learnt without their
+        fold, which comes close to the rate. "split": a fifth of them, which nothing else learns
+        from; the rate is then guaranteed, see :func:`lpfuse.threshold.conformal_offset`.
+    on_missing : {"warn", "raise"}, default="warn"
+        What to do where a detector cannot score a row: let the others decide, and say so, or stop.
+    n_jobs : int, default=None
+        Detectors and folds that are fitted at a time, as in joblib.
+    random_state : int, RandomState or None, default=None
+        Deals rows out to folds, and seeds the detectors whose own ``random_state`` is None. The
+        result does not depend on `n_jobs`.
+    progress : bool or callable, default=False
+        True: a line on standard error. A function is called with the number of fits that are done
+        and of all.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (R,)
+        The weight of each detector.
+    detector_names_ : list of str
+        Names of the detectors in the order of the weights: one-class detectors, then experts.
+    detectors_ : list of (name, detector, columns)
+        The fitted detectors.
+    certificate_ : Certificate or None
+        How far the weights can be from optimal.
+    offset_ : float
+        The threshold.
+    scaler_, fusion_ : estimators
+        Fitted.
+    calibration_ : ndarray
+        Fused scores of the normal rows that p-values compare with, ascending.
+    n_features_in_ : int
+        Number of columns of `X`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, when `X` had them.
+
+    Notes
+    -----
+    **Without anomalies** nothing tells whether a detector separates them; the data only show what
+    is usual among normal rows. The default weights then rest on a prior, that what all detectors
+    find strange is an anomaly, and are near uniform. Artificial anomalies add another, that
+    anomalies look like shaken normal rows. A handful of labelled ones is worth more than either.
+
+    **Kinds of anomalies to come.** Experts know the labelled kinds best. Pass ``kind`` to `fit`
+    where new kinds must be expected: scores of each kind then come from experts that never saw it,
+    and the weights trust them as far as that deserves.
+
+    **Silent detectors.** Where a detector gives no score (a missing cell, an error), the weights of
+    the others grow in proportion, so that they sum to the same in absolute value; the threshold and
+    the p-values are those that calibration rows give for the same detectors. Nothing is imputed.
+
+    See Also
+    --------
+    lpfuse.FusedDetectorCV : Chooses p, ρ and the detectors' parameters as well.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.neighbors import LocalOutlierFactor
+    >>> from lpfuse import FusedDetector, GMMDetector, KernelPCADetector
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 2))  # normal rows
+    >>> detectors = [
+    ...     ("kpca", KernelPCADetector()),
+    ...     ("gmm", GMMDetector()),
+    ...     ("lof", LocalOutlierFactor(novelty=True)),
+    ... ]
+    >>> fused = FusedDetector(detectors, random_state=0).fit(X)
+    >>> fused.predict([[0.0, 0.0], [5.0, 5.0]])
+    array([ 1, -1])
+    >>> bool((fused.contributions(X).sum(axis=1) == fused.score_samples(X)).all())
+    True
+    """
+
+    def __init__(
+        self,
+        detectors: Any = None,
+        *,
+        scaler: Any = None,
+        fusion: Any = None,
+        cv: Any = 5,
+        experts_see_scores: bool = True,
+        artificial_anomalies: bool = False,
+        threshold: Literal["false-alarms", "g-mean"] = "false-alarms",
+        false_alarm_rate: float = 0.05,
+        contamination: float | None = None,
+        calibration: Literal["cross", "split"] = "cross",
+        on_missing: Literal["warn", "raise"] = "warn",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        progress: bool | Callable[[int, int], None] = False,
+    ) -> None:
+        self.detectors = detectors
+        self.scaler = scaler
+        self.fusion = fusion
+        self.cv = cv
+        self.experts_see_scores = experts_see_scores
+        self.artificial_anomalies = artificial_anomalies
+        self.threshold = threshold
+        self.false_alarm_rate = false_alarm_rate
+        self.contamination = contamination
+        self.calibration = calibration
+        self.on_missing = on_missing
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, kind: Any = None) -> Self:
+        """Fit the detectors, learn the weights, set the threshold.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            Rows. Cells may be missing; a detector that cannot do with that learns from the rows
+            that are complete in its columns.
+        y : array-like of shape (n,), optional
+            +1 normal, −1 anomaly, 0 unlabelled. Without it all rows are normal. Unlabelled rows
+            train the detectors; they teach the weights only where no row is labelled normal.
+        groups : array-like of shape (n,), optional
+            Rows of one group (a person, a machine, a day) are never both learnt from and scored.
+        kind : array-like of shape (n,) or "clusters", optional
+            Kinds of anomalies, by name or as clusters of their features. Each kind is then scored
+            by experts that have not seen it, as kinds that are yet to come will be.
+
+        Returns
+        -------
+        FusedDetector
+            The fitted estimator.
+        """
+        self._check_parameters()
+        random = check_random_state(self.random_state)
+        table = check_table(X)
+        n = table.shape[0]
+        labels = self._check_labels(y, n)
+        groups = check_row_names(groups, n, "groups")
+        if not isinstance(kind, str):
+            kind = check_row_names(kind, n, "kind")
+
+        spare = self._spare_rows(labels, groups, random)
+        training = self._training(table, labels, groups, kind, ~spare, random)
+        members = seeded(self._members(training), random)
+        found: dict[str, Any] = {}  # attributes of those who choose on the way
+        pool, scores = learn_pool(
+            members,
+            training,
+            Workshop(self.n_jobs, _progress(self.progress)),
+            scaler=self._settled_scaler() if self.experts_see_scores else None,
+            choose=self._choice(training, found),
+        )
+        lessons = self._lessons(training, scores, pool, random)
+        scaler, fusion = self._settle_combination(lessons, found)
+        combination = self._learn(scaler, fusion, lessons, pool)
+
+        held_out = Judged.out_of_fold(scaler, fusion, *lessons[:3])[: len(training.labels)]
+        if spare.any():
+            # Rows that nothing has learnt from take the place of normal ones out of fold.
+            rows = np.flatnonzero(spare & (teaching(labels) > 0))
+            raw, errors = pool.scores(rows_of(table, rows), self.n_jobs)
+            self._report_gaps(raw, errors, pool)
+            unseen = Judged.by(combination, raw, np.ones(len(raw)))
+            held_out = Judged.joined([unseen, held_out[held_out.labels <= 0]])
+        decisive = held_out
+        if self.contamination is not None:
+            raw, _ = pool.scores(table, self.n_jobs)
+            decisive = Judged.by(combination, raw, labels)
+        offset = self._offset(*decisive.scores())
+
+        remember_columns(self, X)
+        for name, value in found.items():
+            setattr(self, name, value)
+        self.pool_ = pool
+        self.scaler_, self.fusion_ = combination.scaler, combination.fusion
+        self.held_out_, self.decisive_ = held_out, decisive
+        self.offset_ = offset
+        return self
+
+    def detector_scores(self, X: Any) -> Host:
+        """What each detector says of each row, before scaling.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, R)
+            Raw scores, high = normal; NaN where a detector could not score a row.
+        """
+        check_is_fitted(self)
+        raw, errors = self.pool_.scores(check_table(X, estimator=self), self.n_jobs)
+        self._report_gaps(raw, errors, self.pool_)
+        return raw
+
+    def contributions(self, X: Any) -> Host:
+        """What each detector adds to the fused score; rows sum to ``score_samples(X)``.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, R)
+            ``w_j s_ij`` with scaled scores ``s_ij``; 0 where a detector was silent, NaN where all
+            that have a weight were.
+        """
+        if not self._combination.is_additive:
+            raise AttributeError(
+                f"{self.fusion_!r} does not add up the scores of the detectors, so there is no "
+                "telling what each of them contributed."
+            )
+        return self._combination.parts(self.detector_scores(X))
+
+    def score_samples(self, X: Any) -> Host:
+        """Fused score of each row, high = normal.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Scores; NaN where no detector that has a weight could score the row.
+        """
+        return self._combination.fused(self.detector_scores(X))
+
+    def decision_function(self, X: Any) -> Host:
+        """``score_samples(X) − offset_``: negative for anomalies.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Signed distance to the threshold. A row of which some detectors are silent is measured
+            against the threshold for those that speak, NaN where none does; `predict` calls such
+            a row an anomaly, for nobody vouches for it.
+        """
+        raw = self.detector_scores(X)
+        decision = self._combination.fused(raw)
+        for rows, silent in by_gaps(np.isnan(raw)):
+            others = silent.any()
+            offset = self._offset(*self.decisive_.scores(silent)) if others else self.offset_
+            decision[rows] -= offset
+        return decision
+
+    def pvalues(self, X: Any) -> Host:
+        """How unusual each row is among normal ones: small for anomalies.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Conformal p-values, see :func:`lpfuse.threshold.conformal_pvalues`. Hand those of a
+            batch to :func:`lpfuse.threshold.control_false_discoveries`.
+        """
+        raw = self.detector_scores(X)
+        scores = self._combination.fused(raw)
+        found = np.empty(len(scores))
+        for rows, silent in by_gaps(np.isnan(raw)):
+            known, labels = self.held_out_.scores(silent)
+            found[rows] = conformal_pvalues(known[labels > 0], scores[rows])
+        return found
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted detector to a file, without pickle; `lpfuse.load` reads it.
+
+        Parameters
+        ----------
+        path : path-like
+            The file. It appears whole or not at all.
+        """
+        save(self, path)
+
+    @property
+    def detectors_(self) -> list[tuple[str, Any, Index | None]]:
+        """Name, fitted detector and positions of its columns (None: all) of each detector."""
+        return [(member.name, member.estimator, member.columns) for member in self.pool_.members]
+
+    @property
+    def detector_names_(self) -> list[str]:
+        """Names of the detectors, in the order of the weights."""
+        return [member.name for member in self.pool_.members]
+
+    @property
+    def weights_(self) -> Host:
+        """The weight of each detector."""
+        return self.fusion_.weights_
+
+    @property
+    def certificate_(self) -> Any:
+        """The proof that comes with the weights; None for a fusion without one."""
+        return getattr(self.fusion_, "certificate_", None)
+
+    @property
+    def calibration_(self) -> Host:
+        """Fused scores of normal rows that the weights were not learnt from, ascending."""
+        scores, labels = self.held_out_.scores()
+        return np.sort(scores[labels > 0])
+
+    @property
+    def _combination(self) -> Combination:
+        check_is_fitted(self)
+        return Combination(self.scaler_, self.fusion_)
+
+    # The steps of fit, in their order; FusedDetectorCV chooses where these settle.
+
+    def _check_parameters(self) -> None:
+        check_choice("threshold", self.threshold, ("false-alarms", "g-mean"))
+        check_choice("calibration", self.calibration, ("cross", "split"))
+        check_choice("on_missing", self.on_missing, ("warn", "raise"))
+        hint = "It is a share of the normal rows: write 0.05 for 5 %."
+        check_number("false_alarm_rate", self.false_alarm_rate, above=0, at_most=0.5, hint=hint)
+        if self.contamination is not None:
+            hint = "It is a share of the training rows: write 0.1 for 10 %."
+            check_number("contamination", self.contamination, above=0, at_most=0.5, hint=hint)
+        if isinstance(self.cv, str):
+            check_choice("cv", self.cv, ("in-sample", "prefit"))
+        if isinstance(self.detectors, str):
+            check_choice("detectors", self.detectors, ("paper",))
+        if self.cv == "prefit" and (self.detectors is None or isinstance(self.detectors, str)):
+            raise ValueError(
+                'cv="prefit" needs a list of fitted detectors, got '
+                f"detectors={self.detectors!r}, which have yet to be fitted."
+            )
+        is_listed = not isinstance(self.cv, str) and not hasattr(self.cv, "split")
+        if self.calibration == "split" and is_listed and not is_count(self.cv):
+            raise ValueError(
+                'calibration="split" keeps rows back before there are folds, so a list of splits '
+                "cannot be followed. Pass a number of folds or a splitter."
+            )
+
+    def _check_labels(self, y: Any, n: int) -> Host:
+        labels = check_labels(y, n, unlabelled=True)
+        labels = np.ones(n) if labels is None else labels
+        if self.threshold == "g-mean" and self.contamination is None and not (labels < 0).any():
+            raise ValueError(
+                'threshold="g-mean" needs labelled anomalies, and y has none. Use threshold='
+                '"false-alarms", which needs normal rows only.'
+            )
+        return labels
+
+    def _spare_rows(
+        self, labels: Host, groups: NDArray[Any] | None, random: np.random.RandomState
+    ) -> NDArray[np.bool_]:
+        """Which rows nothing learns from: normal ones for the threshold, with their groups."""
+        spare = np.zeros(len(labels), dtype=bool)
+        if self.calibration == "split":
+            normal = np.flatnonzero(teaching(labels) > 0)
+            if len(normal) < 2:
+                raise ValueError(
+                    'calibration="split" needs normal rows to learn from and others for the '
+                    f"threshold, got n_samples={len(normal)}. Bring more rows."
+                )
+            if groups is None:
+                spare[random.permutation(normal)[: max(1, round(HELD_OUT * len(normal)))]] = True
+            else:
+                names = random.permutation(np.unique(groups[normal]))
+                chosen = names[: max(1, round(HELD_OUT * len(names)))]
+                spare = np.isin(groups, chosen)
+        return spare
+
+    def _training(
+        self,
+        table: Table,
+        labels: Host,
+        groups: NDArray[Any] | None,
+        kind: Any,
+        learn: NDArray[np.bool_],
+        random: np.random.RandomState,
+    ) -> Training:
+        """Rows to learn from, dealt out into folds; where wanted, with artificial anomalies."""
+        if kind is not None and groups is not None:
+            raise ValueError(
+                "Pass groups or kind, not both: to hide a kind, its anomalies must share a fold."
+            )
+        X, labels = rows_of(table, np.flatnonzero(learn)), labels[learn]
+        groups = None if groups is None else groups[learn]
+        kind = kind if kind is None or isinstance(kind, str) else kind[learn]
+        kinds = settle_kinds(kind, X, labels, random)
+        folds = None
+        if not isinstance(self.cv, str):
+            folds = settle_folds(self.cv, labels, groups, kinds, random)
+        elif kinds is not None:
+            raise ValueError(
+                f"kind hides a kind of anomalies at a time, which takes folds; got cv={self.cv!r}."
+            )
+        training = Training(X, labels, folds, groups, kinds)
+        if not self._shakes(training):
+            return training
+        source = np.flatnonzero(training.teaching > 0)
+        return replace(training, shaken=shaken_rows(X, source, random), source=source)
+
+    def _shakes(self, training: Training) -> bool:
+        return self.artificial_anomalies and not (training.labels < 0).any()
+
+    def _members(self, training: Training) -> list[Member]:
+        """The detectors, without experts that there are no labels for."""
+        can_learn = training.experts_can_learn
+        if self.detectors is None:
+            anomalies = int((training.labels < 0).sum())
+            has_folds = training.folds is not None
+            entries = default_entries(
+                int((training.labels >= 0).sum()), anomalies if can_learn and has_folds else 0
+            )
+        else:
+            entries = paper_entries() if self.detectors == "paper" else self.detectors
+        members = members_of(
+            entries,
+            training.X,
+            prefit=self.cv == "prefit",
+            reserved=self.get_params(deep=False).keys(),
+        )
+        experts = [member.name for member in members if member.learns_from_anomalies]
+        if not experts:
+            return members
+        if training.folds is None:
+            raise ValueError(
+                f"{_named(experts)} learn from anomalies, so their scores of the rows that they "
+                "learnt from tell nothing. Use folds: cv=5."
+            )
+        if can_learn:
+            return members
+        few = (
+            "they learn from anomalies, and whichever fold is hidden, both normal rows and "
+            "anomalies must remain: label at least 2 of each, of 2 groups or kinds where these are "
+            "kept apart"
+        )
+        if len(experts) == len(members):
+            raise ValueError(
+                f"{_named(experts)} cannot be fitted: {few}. Or add detectors that learn from "
+                "normal rows."
+            )
+        warnings.warn(f"{_named(experts)} are left out: {few}.", UserWarning, stacklevel=3)
+        return [member for member in members if not member.learns_from_anomalies]
+
+    def _settled_scaler(self) -> Any:
+        return TwoSidedMinMax() if self.scaler is None else self.scaler
+
+    def _choice(self, training: Training, found: dict[str, Any]) -> Choice | None:
+        """Which members to keep, given their scores; None: all."""
+        return None
+
+    def _lessons(
+        self, training: Training, scores: Host, pool: Pool, random: np.random.RandomState
+    ) -> Lessons:
+        """Scores that teach the weights; rows with gaps do not."""
+        fold = training.fold_of_everything
+        if training.folds is None:
+            dealt = deal_out(len(training.labels), training.groups, FOLDS_OF_WEIGHTS, random)
+            fold = np.concatenate([dealt, dealt[training.source]])
+        truth = training.everything
+        labels = truth.copy()
+        if not self.artificial_anomalies:
+            labels[len(training.labels) :] = 0
+        lessons = Lessons(scores, labels, fold, truth, training.kinds)
+        silent = np.flatnonzero(np.isnan(scores[labels > 0]).all(axis=0))
+        if len(silent):
+            names = [pool.members[i].name for i in silent]
+            raise ValueError(f"{_named(names)} scored none of the normal rows.")
+        if not (labels[lessons.usable] > 0).any():
+            raise ValueError(
+                "No normal row has a score by every detector: all have missing cells in some "
+                "detector's columns. Fill them in, or leave columns out."
+            )
+        self._report_gaps(scores[(lessons.labels != 0) & (fold >= 0)], {}, pool)
+        return lessons
+
+    def _settle_combination(self, lessons: Lessons, found: dict[str, Any]) -> tuple[Any, Any]:
+        """The scaler and the fusion to fit."""
+        fusion = default_fusion() if self.fusion is None else self.fusion
+        return self._settled_scaler(), fusion
+
+    def _learn(self, scaler: Any, fusion: Any, lessons: Lessons, pool: Pool) -> Combination:
+        S, y = lessons.scores[lessons.usable], lessons.labels[lessons.usable]
+        with warnings.catch_warnings():  # the audit says the same with the detectors' names
+            warnings.filterwarnings("ignore", message="Scores have no spread")
+            warnings.filterwarnings("ignore", message="Some detectors give the same")
+            combination = Combination.learn(scaler, fusion, S, y)
+        # Where the default weights are open, they are near uniform, as they should be.
+        chosen = None if self.fusion is None else combination.fusion
+        audit(S, y, [member.name for member in pool.members], chosen)
+        return combination
+
+    def _offset(self, scores: Host, labels: Host) -> float:
+        """The threshold, by fused scores and labels of the rows that decide on it."""
+        if self.contamination is not None:
+            return contamination_offset(scores, self.contamination)
+        if self.threshold == "false-alarms":
+            return conformal_offset(scores[labels > 0], self.false_alarm_rate)
+        return g_mean_offset(scores[labels != 0], labels[labels != 0])
+
+    def _report_gaps(self, raw: Host, errors: dict[str, str], pool: Pool) -> None:
+        """Say which detectors were silent, and of how many rows."""
+        gaps = np.isnan(raw).sum(axis=0)
+        if not gaps.any():
+            return
+        names = [member.name for member in pool.members]
+        told = [
+            f"{name!r} ({count} of {len(raw)} rows{': ' + errors[name] if name in errors else ''})"
+            for name, count in zip(names, gaps, strict=True)
+            if count
+        ]
+        lost = int(np.isnan(raw).all(axis=1).sum())
+        text = f"Some detectors could not score some rows: {', '.join(told)}."
+        if self.on_missing == "raise":
+            raise ValueError(f'{text} With on_missing="warn" the others would decide.')
+        rest = f" Nobody could score {lost} of them." if lost else ""
+        warnings.warn(f"{text} The others decide on those rows.{rest}", UserWarning, stacklevel=3)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters, and those of the listed detectors as ``name__parameter``.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to include parameters of detectors, scaler and fusion.
+
+        Returns
+        -------
+        dict
+            Names and values.
+        """
+        parameters: dict[str, Any] = super().get_params(deep)
+        if deep:
+            for name, detector, *_ in self._listed():
+                parameters[name] = detector
+                inner = detector.get_params(True) if hasattr(detector, "get_params") else {}
+                parameters.update({f"{name}__{key}": value for key, value in inner.items()})
+        return parameters
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters, also those of the listed detectors: ``name=``, ``name__parameter=``.
+
+        Parameters
+        ----------
+        **parameters
+            Names and values.
+
+        Returns
+        -------
+        FusedDetector
+            The estimator.
+        """
+        if "detectors" in parameters:
+            self.detectors = parameters.pop("detectors")
+        listed = self._listed()
+        replaced = {
+            entry[0]: parameters.pop(entry[0]) for entry in listed if entry[0] in parameters
+        }
+        if replaced:
+            self.detectors = [
+                (name, replaced.get(name, detector), *columns)
+                for name, detector, *columns in listed
+            ]
+        super().set_params(**parameters)
+        return self
+
+    def _listed(self) -> list[Any]:
+        """The listed detectors; none where the list is not one that `fit` would take."""
+        listed = self.detectors if isinstance(self.detectors, list | tuple) else []
+        fits = all(isinstance(entry, tuple | list) and len(entry) in (2, 3) for entry in listed)
+        return list(listed) if fits else []
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _named(names: Any) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _progress(wanted: bool | Callable[[int, int], None]) -> Callable[[int, int], None] | None:
+    if callable(wanted):
+        return wanted
+    return _to_stderr if wanted else None
+
+
+def _to_stderr(done: int, total: int) -> None:
+    end = "\n" if done == total else ""
+    print(f"\rFitting detectors: {done} of {total}", end=end, file=sys.stderr, flush=True)
