@@ -1,0 +1,166 @@
+"""Formulas as ONNX graphs: tensors that note down what is done to them.
+
+All arithmetic is in double precision, whatever the input: in single precision kernels and forests
+lose digits that decide.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+OPSET, ML_OPSET, IR_VERSION = 17, 3, 8  # what onnxruntime has known since 2022
+LARGEST = 2**31 - 2**24  # bytes of a model, which Protocol Buffers limit, less some for its nodes
+
+
+def extra(module: str) -> Any:
+    """A module of the extra that this package needs."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError('Models of ONNX need an extra: pip install "lpfuse[onnx]"') from error
+
+
+class Graph:
+    """The nodes and constants of a model in the making; `X` is its input, in double precision."""
+
+    def __init__(self, columns: int, dtype: Any) -> None:
+        self.helper, self.numpy = extra("onnx.helper"), extra("onnx.numpy_helper")
+        self.nodes: list[Any] = []
+        self.constants: dict[str, Any] = {}
+        self._used = 0
+        self._input = self._described("X", dtype, [None, columns])
+        self.X = Tensor(self, "X").cast(np.float64)
+
+    def apply(self, operator: str, *inputs: Any, **how: Any) -> Tensor:
+        """What an operator of ONNX makes of tensors and, where they are none, constants."""
+        names = [one.name if isinstance(one, Tensor) else self._constant(one) for one in inputs]
+        result = Tensor(self, self._new(operator))
+        self.nodes.append(self.helper.make_node(operator, names, [result.name], **how))
+        return result
+
+    def include(self, model: Any, X: Tensor, output: str) -> Tensor:
+        """An output of another model that gets X as its input."""
+        prefix = self._new("model")
+        inner = extra("onnx.compose").add_prefix(model, prefix).graph
+        self._name(X, inner.input[0].name)
+        self.nodes.extend(inner.node)
+        for constant in inner.initializer:
+            self.constants[constant.name] = self.numpy.to_array(constant)
+        return Tensor(self, prefix + output)
+
+    def model(self, outputs: dict[str, tuple[Tensor, Any, list[Any]]]) -> Any:
+        """The finished model, with its outputs by name: tensor, type and shape of each."""
+        if sum(constant.nbytes for constant in self.constants.values()) > LARGEST:
+            raise ValueError(
+                "The model is larger than 2 GB, the most that ONNX can hold. Use "
+                'approximation="nystroem", or fit on fewer rows.'
+            )
+        for name, (tensor, _, _) in outputs.items():
+            self._name(tensor, name)
+        graph = self.helper.make_graph(
+            self.nodes,
+            "lpfuse",
+            [self._input],
+            [self._described(name, dtype, shape) for name, (_, dtype, shape) in outputs.items()],
+            [self.numpy.from_array(value, name) for name, value in self.constants.items()],
+        )
+        versions = {"": OPSET, "ai.onnx.ml": ML_OPSET}
+        return self.helper.make_model(
+            graph,
+            producer_name="lpfuse",
+            opset_imports=[self.helper.make_opsetid(*version) for version in versions.items()],
+            ir_version=IR_VERSION,
+        )
+
+    def type_of(self, dtype: Any) -> int:
+        """The number that ONNX has for a type of NumPy."""
+        return int(self.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def _described(self, name: str, dtype: Any, shape: list[Any]) -> Any:
+        return self.helper.make_tensor_value_info(name, self.type_of(dtype), shape)
+
+    def _name(self, tensor: Tensor, name: str) -> None:
+        self.nodes.append(self.helper.make_node("Identity", [tensor.name], [name]))
+
+    def _constant(self, value: Any) -> str:
+        """The name of a constant: integers as they are, numbers in double precision."""
+        whole = isinstance(value, np.ndarray) and value.dtype == np.int64
+        array = value if whole else np.asarray(value, dtype=np.float64)
+        content = f"{array.dtype}{array.shape}".encode() + array.tobytes()
+        name = f"constant_{sha256(content).hexdigest()}"  # equal ones are held once
+        self.constants[name] = array
+        return name
+
+    def _new(self, what: str) -> str:
+        self._used += 1
+        return f"{what}_{self._used}"
+
+
+class Tensor:
+    """A tensor of a graph, to calculate with."""
+
+    __array_ufunc__ = None  # NumPy leaves sums and products of arrays and tensors to tensors
+
+    def __init__(self, graph: Graph, name: str) -> None:
+        self.graph = graph
+        self.name = name
+
+    def apply(self, operator: str, *others: Any, **how: Any) -> Tensor:
+        """An operator of ONNX, with the tensor as its first input."""
+        return self.graph.apply(operator, self, *others, **how)
+
+    def __add__(self, other: Any) -> Tensor:
+        return self.apply("Add", other)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return self.apply("Sub", other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return self.graph.apply("Sub", other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return self.apply("Mul", other)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return self.apply("Div", other)
+
+    def __pow__(self, exponent: float) -> Tensor:
+        return self * self if exponent == 2 else self.apply("Pow", exponent)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return self.apply("MatMul", other)
+
+    def __neg__(self) -> Tensor:
+        return self.apply("Neg")
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def sum(self, *, keepdims: bool = False) -> Tensor:
+        """The sum of each row."""
+        return self.apply("ReduceSum", np.array([1]), keepdims=int(keepdims))
+
+    def clip(self, low: float = -np.inf, high: float = np.inf) -> Tensor:
+        """Each number, or the nearest within limits; NaN stays NaN."""
+        return self.apply("Clip", low, high)
+
+    def take(self, columns: Any) -> Tensor:
+        """Some columns, by position."""
+        return self.apply("Gather", np.asarray(columns, dtype=np.int64), axis=1)
+
+    def as_column(self) -> Tensor:
+        """One number a row as a table of one column."""
+        return self.apply("Unsqueeze", np.array([1]))
+
+    def cast(self, dtype: Any) -> Tensor:
+        """The numbers in another type."""
+        return self.apply("Cast", to=self.graph.type_of(dtype))
+
+
+def side_by_side(tensors: list[Tensor]) -> Tensor:
+    """Tables joined to one."""
+    first, *rest = tensors
+    return first.apply("Concat", *rest, axis=1) if rest else first
