@@ -160,7 +160,7 @@ class GMMDetector(Detector):
     def _scores(self, X: Array) -> Array:
         xp, mixture = namespace(X), self.mixture_
         means = [beside(mean, X) for mean in mixture.means_]
-        roots = [beside(root, X) for root in _precision_roots(mixture)]
+        roots = [beside(root, X) for root in precision_roots(mixture)]
 
         def distances2(block: Array) -> Array:
             """Squared Mahalanobis distances of rows to each component."""
@@ -171,13 +171,13 @@ class GMMDetector(Detector):
                 columns.append(xp.sum(whitened**2, axis=1))
             return xp.stack(columns, axis=1)
 
-        log_heights = beside(_log_heights(mixture), X)
+        heights = beside(log_heights(mixture), X)
 
         def work(rows: slice) -> Array:
             squares = distances2(X[rows, :])
             if self.score_type == "mahalanobis":
                 return -xp.sqrt(xp.min(squares, axis=1))
-            exponents = log_heights - 0.5 * squares
+            exponents = heights - 0.5 * squares
             highest = xp.max(exponents, axis=1, keepdims=True)
             sums = xp.sum(xp.exp(exponents - highest), axis=1)
             return highest[:, 0] + xp.log(sums)
@@ -192,7 +192,7 @@ def _different_rows(rows: Host, at_most: int) -> int:
     return min(at_most, len(np.unique(rows @ direction)))
 
 
-def _precision_roots(mixture: GaussianMixture) -> list[Host]:
+def precision_roots(mixture: GaussianMixture) -> list[Host]:
     """For each component a factor P with ``Σ⁻¹ = P Pᵀ``; a row where it is diagonal."""
     roots = mixture.precisions_cholesky_
     k, d = mixture.means_.shape
@@ -203,9 +203,9 @@ def _precision_roots(mixture: GaussianMixture) -> list[Host]:
     return list(roots)
 
 
-def _log_heights(mixture: GaussianMixture) -> Host:
+def log_heights(mixture: GaussianMixture) -> Host:
     """``log π_k + log det Σ_k^{−1/2} − d/2 · log 2π``: the logarithm of each component's peak."""
-    roots = _precision_roots(mixture)
+    roots = precision_roots(mixture)
     log_dets = [np.log(root.diagonal() if root.ndim == 2 else root).sum() for root in roots]
     d = mixture.means_.shape[1]
     return np.log(mixture.weights_) + np.array(log_dets) - 0.5 * d * np.log(2 * np.pi)

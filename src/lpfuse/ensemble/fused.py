@@ -275,7 +275,7 @@ class FusedDetector(Scorer):
         """
         check_is_fitted(self)
         raw, errors = self.pool_.scores(check_table(X, estimator=self), self.n_jobs)
-        self._report_gaps(raw, errors, self.pool_)
+        self._report_gaps(raw, errors, self.pool_, self._combination.trust)
         return raw
 
     def contributions(self, X: Any) -> Host:
@@ -587,7 +587,9 @@ class FusedDetector(Scorer):
             return conformal_offset(scores[labels > 0], self.false_alarm_rate)
         return g_mean_offset(scores[labels != 0], labels[labels != 0])
 
-    def _report_gaps(self, raw: Host, errors: dict[str, str], pool: Pool) -> None:
+    def _report_gaps(
+        self, raw: Host, errors: dict[str, str], pool: Pool, trust: Host | None = None
+    ) -> None:
         """Say which detectors were silent, and of how many rows."""
         gaps = np.isnan(raw).sum(axis=0)
         if not gaps.any():
@@ -598,11 +600,11 @@ class FusedDetector(Scorer):
             for name, count in zip(names, gaps, strict=True)
             if count
         ]
-        lost = int(np.isnan(raw).all(axis=1).sum())
+        lost = int((np.isnan(raw) | (False if trust is None else trust == 0)).all(axis=1).sum())
         text = f"Some detectors could not score some rows: {', '.join(told)}."
         if self.on_missing == "raise":
             raise ValueError(f'{text} With on_missing="warn" the others would decide.')
-        rest = f" Nobody could score {lost} of them." if lost else ""
+        rest = f" Nobody who counts could score {lost} of them." if lost else ""
         warnings.warn(f"{text} The others decide on those rows.{rest}", UserWarning, stacklevel=3)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from lpfuse.detectors import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 from lpfuse.detectors.expansion import Waves
 from lpfuse.detectors.gaussian_process import SMALLEST_MEAN
 from lpfuse.detectors.kernels import Kernel
-from lpfuse.detectors.mixture import _log_heights, _precision_roots
+from lpfuse.detectors.mixture import log_heights, precision_roots
 from lpfuse.onnx_export.graph import Tensor, side_by_side
 from lpfuse.scaling import TwoSidedMinMax
 
@@ -74,14 +74,14 @@ def mixture(detector: GMMDetector, X: Tensor) -> Tensor:
 
 def mixture_likelihood(model: Any, X: Tensor) -> Tensor:
     """The logarithm of the density of a Gaussian mixture."""
-    exponents = _log_heights(model) - 0.5 * mixture_distances(model, X)
+    exponents = log_heights(model) - 0.5 * mixture_distances(model, X)
     return exponents.apply("ReduceLogSumExp", axes=[1], keepdims=0)
 
 
 def mixture_distances(model: Any, X: Tensor) -> Tensor:
     """Squared Mahalanobis distances to the components of a Gaussian mixture."""
     columns = []
-    for mean, root in zip(model.means_, _precision_roots(model), strict=True):
+    for mean, root in zip(model.means_, precision_roots(model), strict=True):
         whitened = (X - mean) @ root if root.ndim == 2 else (X - mean) * root
         columns.append((whitened**2).sum(keepdims=True))
     return side_by_side(columns)
