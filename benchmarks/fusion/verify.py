@@ -1,0 +1,150 @@
+"""FusedDetector() itself, as users get it, on the development sets.
+
+``LPFUSE_DATA=… python -m benchmarks.fusion.verify`` measures, stores, and shows the table; cells
+(set, seed) that are stored are not measured again. Against it stand the average of its one-class
+detectors, and the single detector that separates the same labels best out of fold, among the
+one-class ones (``picked``) and among all with experts (``picked_expert``). AUC and false alarms are
+in per cent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.stats import wilcoxon
+
+from benchmarks.defaults.data import read_sets
+from benchmarks.defaults.study import auc
+from lpfuse import FusedDetector
+
+from .parts import Parts, parts_of
+
+LABELS = (0, 1, 2, 5, 20, 50, 100)
+FALSE_ALARM_RATE = 0.05
+SITUATIONS = ("seen", "unseen")
+RIVALS = ("average", "picked", "picked_expert")
+
+Record = dict[str, Any]
+
+
+class Observed(FusedDetector):
+    """Keeps the out-of-fold scores, to pick single detectors by."""
+
+    def _settle_combination(self, lessons: Any, found: dict[str, Any]) -> tuple[Any, Any]:
+        found["lessons_"] = lessons
+        return super()._settle_combination(lessons, found)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser("python -m benchmarks.fusion.verify", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=2, help="random splits of each set")
+    parser.add_argument("--jobs", type=int, default=1, help="cells measured at a time")
+    parser.add_argument("--out", type=Path, default=Path("docs/results/fused.jsonl"))
+    parser.add_argument(
+        "--show", action="store_true", help="the table from the stored results only"
+    )
+    options = parser.parse_args()
+    if not options.show:
+        measure(options.out, options.seeds, options.jobs)
+    print(table(read(options.out)))
+
+
+def measure(path: Path, seeds: int, jobs: int) -> None:
+    done = {(record["set"], record["seed"]) for record in read(path)} if path.exists() else set()
+    cells = (
+        delayed(_cell)(name, X, is_anomaly, seed)
+        for seed in range(seeds)
+        for name, X, is_anomaly in read_sets()
+        if (name, seed) not in done
+    )
+    with path.open("a") as file:
+        for records in Parallel(n_jobs=jobs, return_as="generator_unordered")(cells):
+            file.writelines(f"{json.dumps(record)}\n" for record in records)
+            file.flush()  # whole cells, so that a run that stops early loses none
+
+
+def _cell(name: str, X: np.ndarray, is_anomaly: np.ndarray, seed: int) -> list[Record]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few rows: widths, neighbours, thresholds
+        parts = parts_of(X, is_anomaly, seed)
+        return [{"set": name, "seed": seed, **record} for record in records_of(parts)]
+
+
+def records_of(parts: Parts) -> Iterator[Record]:
+    """A record for each situation and each number of labels that there are anomalies for."""
+    for situation, may_be_known, sought in parts.situations():
+        for labels in LABELS:
+            if labels <= len(may_be_known):
+                found = measured(parts, may_be_known[:labels], sought)
+                yield {"situation": situation, "labels": labels, **found}
+
+
+def measured(parts: Parts, known: np.ndarray, sought: np.ndarray) -> Record:
+    X = np.concatenate([parts.train, parts.anomalies[known]])
+    y = np.repeat([1, -1], [len(parts.train), len(known)])
+    fused = Observed(false_alarm_rate=FALSE_ALARM_RATE, random_state=parts.seed).fit(X, y)
+    tests = parts.test, parts.anomalies[sought]
+    raw = [fused.detector_scores(rows) for rows in tests]
+    one_class = len(fused.pool_.one_class)
+    averages = [fused.scaler_.transform(scores)[:, :one_class].mean(axis=1) for scores in raw]
+    found = {
+        "ours": auc(*(fused.score_samples(rows) for rows in tests)),
+        "average": auc(*averages),
+        "false_alarms": 100 * float((fused.predict(parts.test) < 0).mean()),
+    }
+    if len(known):
+        S, labels = fused.lessons_.scores, fused.lessons_.labels
+        single = [auc(*columns) for columns in zip(*(scores.T for scores in raw), strict=True)]
+        trained = [auc(column[labels > 0], column[labels < 0]) for column in S.T]
+        found["picked"] = single[int(np.argmax(trained[:one_class]))]
+        found["picked_expert"] = single[int(np.argmax(trained))]
+    return {key: round(value, 2) for key, value in found.items()}
+
+
+def read(path: Path) -> list[Record]:
+    with path.open() as file:
+        return [json.loads(line) for line in file]
+
+
+def means_of(records: list[Record], situation: str, labels: int, key: str) -> np.ndarray:
+    """The mean over seeds for each set, in the order of their names."""
+    by_set: dict[str, list[float]] = {}
+    for record in records:
+        if (record["situation"], record["labels"]) == (situation, labels) and key in record:
+            by_set.setdefault(record["set"], []).append(record[key])
+    return np.array([np.mean(by_set[name]) for name in sorted(by_set)])
+
+
+def table(records: list[Record]) -> str:
+    """Ours against every rival: mean AUC, gain, sets won and lost, Wilcoxon's p-value."""
+    lines = [
+        "| situation | labels | sets | ours | " + " | ".join(RIVALS) + " | false alarms |",
+        "|---|---|---|---|" + "---|" * len(RIVALS) + "---|",
+    ]
+    for situation in SITUATIONS:
+        for labels in LABELS:
+            ours = means_of(records, situation, labels, "ours")
+            cells = [situation, str(labels), str(len(ours)), f"{ours.mean():.1f}"]
+            for rival in RIVALS:
+                theirs = means_of(records, situation, labels, rival)
+                cells.append(_compared(ours, theirs) if len(theirs) else "–")
+            alarms = means_of(records, situation, labels, "false_alarms")
+            lines.append(f"| {' | '.join(cells)} | {alarms.mean():.1f} % |")
+    return "\n".join(lines)
+
+
+def _compared(ours: np.ndarray, theirs: np.ndarray) -> str:
+    gain = ours - theirs
+    score = f"{(gain > 0).sum()} : {(gain < 0).sum()}"
+    return f"{theirs.mean():.1f} ({score}, p = {wilcoxon(gain).pvalue:.2g})"
+
+
+if __name__ == "__main__":
+    main()
