@@ -1,0 +1,44 @@
+"""What `false_alarm_rate` promises, on fresh normal rows and over a hundred fits."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from lpfuse import SVDD, FusedDetector, OneClassGP
+
+ONE_CLASS = [("svdd", SVDD()), ("gp", OneClassGP())]  # one by folds, one by leaving one out
+EXPERT = ("logistic", LogisticRegression(class_weight="balanced"))
+ROWS = 399  # 5 % and 10 % of one more are whole numbers
+
+
+def rows_and_labels(rng, anomalies):
+    if anomalies == 0:
+        return rng.normal(size=(ROWS, 3)), None
+    X = np.vstack([rng.normal(size=(ROWS, 3)), rng.normal(2.5, 1.0, size=(anomalies, 3))])
+    return X, np.repeat([1, -1], [ROWS, anomalies])
+
+
+@pytest.mark.parametrize(
+    ("calibration", "anomalies", "detectors"),
+    [
+        ("cross", 0, ONE_CLASS),
+        ("cross", 10, [*ONE_CLASS, EXPERT]),
+        ("split", 0, ONE_CLASS),
+        ("split", 10, ONE_CLASS),
+    ],
+)
+def test_false_alarms_are_within_a_point_of_the_rate(calibration, anomalies, detectors):
+    at_five, at_ten = [], []
+    for repetition in range(100):
+        rng = np.random.default_rng([anomalies, repetition])
+        X, y = rows_and_labels(rng, anomalies)
+        fresh = rng.normal(size=(300, 3))
+        fused = FusedDetector(
+            detectors, calibration=calibration, false_alarm_rate=0.05, random_state=repetition
+        ).fit(X, y)
+        alarms, pvalues = fused.predict(fresh) == -1, fused.pvalues(fresh)
+        np.testing.assert_array_equal(alarms, pvalues <= 0.05)
+        at_five.append(alarms.mean())
+        at_ten.append(np.mean(pvalues <= 0.1))
+    assert np.mean(at_five) == pytest.approx(0.05, abs=0.01)
+    assert np.mean(at_ten) == pytest.approx(0.1, abs=0.01)
