@@ -108,12 +108,12 @@ def test_gaps_as_one_by_one(terms, trust, silent):
     found = without_gaps(terms, trust, silent)
     for row, own, result in zip(terms, trust, found, strict=True):
         heard = [np.nan if mute else term for term, mute in zip(row, silent, strict=True)]
-        factor = growth(heard, own)
         gaps = np.isnan(heard)
-        if not np.isnan(factor):
-            np.testing.assert_allclose(result, np.where(gaps, 0, np.nan_to_num(heard) * factor))
-        elif (np.isnan(terms) | silent).any():
+        factor = growth(heard, own) if gaps.any() else 1.0
+        if np.isnan(factor):
             assert np.isnan(result).all()
+        else:
+            np.testing.assert_allclose(result, np.where(gaps, 0, np.nan_to_num(heard) * factor))
 
 
 def test_without_gaps_nothing_changes():
@@ -199,7 +199,7 @@ def test_scores_had_some_been_silent():
 
 def test_where_only_anomalies_would_be_left_all_rows_decide():
     terms = np.array([[np.nan, 1.0], [np.nan, 2.0], [3.0, 4.0]])
-    judged = Judged(terms, np.ones((3, 2)), np.array([1.0, 1, -1]))
+    judged = Judged(terms, np.ones((3, 2)), np.array([1.0, 1, -1]), terms)
     scores, labels = judged.scores(np.array([False, True]))
     np.testing.assert_array_equal(scores, [2.0, 4.0, 7.0])
     np.testing.assert_array_equal(labels, [1, 1, -1])
@@ -231,3 +231,14 @@ def test_a_weight_that_is_next_to_nothing_is_no_voice():
     only = np.full((3, 3), np.nan)
     np.fill_diagonal(only, [1.0, 2.0, 3.0])
     np.testing.assert_array_equal(np.isnan(fused.fused(only)), [False, True, False])
+
+
+def test_calibration_scores_continue_what_a_fold_more_changes():
+    """From two hidden folds to one all scores rise by a tenth; half of that is still to come."""
+    terms = np.array([[3.0], [1.0], [2.0], [9.0]])
+    labels = np.array([1.0, 1, 1, -1])
+    judged = Judged(terms, np.ones((4, 1)), labels, terms / 1.1)
+    np.testing.assert_allclose(judged.normal_scores(0.0), [1, 2, 3])
+    np.testing.assert_allclose(judged.normal_scores(0.5), np.array([1, 2, 3]) * (1 + 0.05 / 1.1))
+    mixed = Judged(terms, np.ones((4, 1)), labels, terms[[1, 2, 0, 3]] / 1.1)
+    np.testing.assert_array_equal(mixed.normal_scores(0.5), judged.normal_scores(0.5))

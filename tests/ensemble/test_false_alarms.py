@@ -8,7 +8,7 @@ from lpfuse import SVDD, FusedDetector, OneClassGP
 
 ONE_CLASS = [("svdd", SVDD()), ("gp", OneClassGP())]  # one by folds, one by leaving one out
 EXPERT = ("logistic", LogisticRegression(class_weight="balanced"))
-ROWS = 399  # 5 % and 10 % of one more are whole numbers
+ROWS = 299  # 5 % and 10 % of one more are whole numbers
 
 
 def rows_and_labels(rng, anomalies):

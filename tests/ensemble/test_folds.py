@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, RepeatedKFold, TimeSeriesSplit
 
-from lpfuse.ensemble.folds import deal_out, settle_folds, settle_kinds
+from lpfuse.ensemble.folds import Folds, deal_out, settle_folds, settle_kinds
 
 labels_of_rows = st.lists(st.sampled_from([1, 1, 1, 0, -1]), min_size=2, max_size=40).filter(
     lambda labels: sum(label >= 0 for label in labels) >= 2
@@ -190,3 +190,11 @@ def test_kinds_of_no_known_sort():
     for labels in (LABELS, np.ones(6)):
         with pytest.raises(ValueError, match="one name a row, or \"clusters\"; got 'cluster'"):
             kinds_of("cluster", labels=labels)
+
+
+def test_folds_in_pairs_hide_each_fold_and_keep_neighbours_apart():
+    folds = Folds.by_number(np.arange(10) % 5)
+    hidden = [sorted(set(range(10)) - set(learn.tolist())) for learn, _ in folds.in_pairs()]
+    assert hidden == [[0, 3, 5, 8], [1, 4, 6, 9], [0, 2, 5, 7]]
+    assert [sorted(score.tolist()) for _, score in folds.in_pairs()] == hidden
+    assert Folds.by_number(np.arange(4) % 2).in_pairs() == []

@@ -59,6 +59,7 @@ class NaiveFused:
         self.fitted = []
         self._learn_one_class(one_by_one)
         self._learn_experts()
+        self._learn_from_fewer(one_by_one, wanted=spare is None)
         self.scale, self.weights = self._weights_from(self._teachers())
         self._calibrate(spare)
 
@@ -97,6 +98,43 @@ class NaiveFused:
                 learn = sorted(set(learn) & set(everyone))
                 judge = self._fit(expert, view[learn], labels[learn])
                 self.lessons[sorted(score), j] = says(judge, view[sorted(score)])
+
+    def _learn_from_fewer(self, one_by_one, wanted):
+        """Normal rows are scored once more, by detectors that learnt without a second fold.
+
+        From two hidden folds to one and to none, scores change in proportion to 1/m, for m rows
+        learnt from: `ahead` is how much longer the last step is.
+        """
+        n, first = len(self.y), len(self.one_class)
+        self.coarser, self.ahead = self.lessons[:n].copy(), 0.0
+        couples = couples_of(self.folds or [])
+        if not wanted or not couples:
+            return
+        counts = [
+            sum(sum(self.y[i] >= 0 for i in learn) for learn, _ in folds) / len(folds)
+            for folds in (self.folds, couples)
+        ]
+        steps = [1 / sum(label >= 0 for label in self.y), *(1 / count for count in counts if count)]
+        if len(steps) == 3 and steps[2] > steps[1]:
+            self.ahead = (steps[1] - steps[0]) / (steps[2] - steps[1])
+        for learn, score in couples:
+            score = [i for i in sorted(score) if self.teaching[i] > 0]
+            few = [i for i in sorted(learn) if self.y[i] >= 0]
+            for j, (detector, columns) in enumerate(self.one_class):
+                if j not in one_by_one and few:
+                    judge = self._fit(detector, self.X[few][:, columns])
+                    self.coarser[score, j] = says(judge, self.X[score][:, columns])
+        seen = self._beside(self.X, self.lessons[:n, :first])
+        to_see = self._beside(self.X, self.coarser[:, :first])
+        labels = np.array(self.teaching)
+        for learn, score in couples:
+            score = [i for i in sorted(score) if self.teaching[i] > 0]
+            few = [i for i in sorted(learn) if self.teaching[i] != 0]
+            if len(set(labels[few])) < 2:
+                continue
+            for j, (expert, columns) in enumerate(self.experts, start=first):
+                judge = self._fit(expert, seen[few][:, self._seen(columns)], labels[few])
+                self.coarser[score, j] = says(judge, to_see[score][:, self._seen(columns)])
 
     def _beside(self, rows, scores):
         """The rows with, to their right, their scores by the one-class detectors."""
@@ -147,16 +185,18 @@ class NaiveFused:
         return scale, clone(self.fusion).fit(S, y if (y < 0).any() else None).weights_.tolist()
 
     def _calibrate(self, spare):
-        """Of each row: scaled scores and weights, learnt without the row's fold; its label."""
+        """Of each row: scaled scores, the same by fewer rows, weights without its fold, label."""
         self.held_out = []
         for number in set(self.fold):
             scale, weights = self._weights_from(self._outside(number))
             rows = [i for i in range(len(self.y)) if self.fold[i] == number]
-            for i, scaled in zip(rows, scale(self.lessons[rows]), strict=True):
+            both = zip(scale(self.lessons[rows]), scale(self.coarser[rows]), strict=True)
+            for i, (scaled, by_fewer) in zip(rows, both, strict=True):
                 if spare is None or self.teaching[i] <= 0:
-                    self.held_out.append((scaled, weights, self.teaching[i]))
+                    self.held_out.append((scaled, by_fewer, weights, self.teaching[i]))
         for row in [] if spare is None else spare:
-            self.held_out.append((*self.scale([self.raw(row)]), self.weights, 1))
+            (scaled,) = self.scale([self.raw(row)])
+            self.held_out.append((scaled, scaled, self.weights, 1))
 
     def _outside(self, number):
         """Who teaches the weights for a fold; a class that is all in that fold is not left out."""
@@ -195,16 +235,25 @@ class NaiveFused:
     def judged(self, silent=()):
         """Scores and labels of rows that were not learnt from, had some detectors been silent."""
         found = []
-        for scaled, weights, label in self.held_out:
-            score = weigh([nan if j in silent else z for j, z in enumerate(scaled)], weights)
+        for scaled, _, weights, label in self.held_out:
+            score = weigh(without(silent, scaled), weights)
             if not isnan(score):
                 found.append((score, label))
         nobody = not any(label > 0 for _, label in found)
         return self.judged() if silent and nobody else found
 
     def calibration(self, silent=()):
-        """The scores of normal rows among these."""
-        return [score for score, label in self.judged(silent) if label > 0]
+        """The scores of normal rows among these, as detectors that learnt from all would give."""
+        pairs = [
+            (weigh(without(silent, scaled), weights), weigh(without(silent, by_fewer), weights))
+            for scaled, by_fewer, weights, label in self.held_out
+            if label > 0
+        ]
+        pairs = [pair for pair in pairs if not any(map(isnan, pair))]
+        if silent and not pairs:
+            return self.calibration()
+        ordered = zip(*map(sorted, zip(*pairs, strict=True)), strict=True)
+        return sorted(score + self.ahead * (score - by_fewer) for score, by_fewer in ordered)
 
     def pvalue(self, row):
         raw = self.raw(row)
@@ -218,6 +267,21 @@ class NaiveFused:
         calibration = sorted(self.calibration(silent))
         k = floor(round(rate * (len(calibration) + 1), 9))
         return calibration[k - 1] if k else -np.inf
+
+
+def couples_of(folds):
+    """Two folds at a time, and each at least once: (learn, score)."""
+    half = (len(folds) + 1) // 2
+    couples = [(folds[i], folds[(i + half) % len(folds)]) for i in range(half)]
+    return [
+        (set(one[0]) & set(other[0]), set(one[1]) | set(other[1]))
+        for one, other in (couples if len(folds) > 2 else [])
+    ]
+
+
+def without(silent, scaled):
+    """Scores had some detectors been silent."""
+    return [nan if j in silent else z for j, z in enumerate(scaled)]
 
 
 def says(fitted, rows):

@@ -35,18 +35,23 @@ class Combination:
     fusion: Any
 
     @classmethod
-    def learn(cls, scaler: Any, fusion: Any, S: Host, y: Host) -> Combination:
-        """Fit copies to raw scores without gaps and labels ±1; normal rows set the scale."""
+    def learn(
+        cls, scaler: Any, fusion: Any, S: Host, y: Host, space: Host | None = None
+    ) -> Combination:
+        """Fit copies to raw scores without gaps and labels ±1; normal rows set the scale.
+
+        `space` holds the features of the rows, for a fusion that looks at them.
+        """
         scaler = clone(scaler).fit(S[y > 0])
         labels = None if (y > 0).all() else y
-        return cls(scaler, clone(fusion).fit(scale(scaler, S), labels))
+        return cls(scaler, clone(fusion).fit(scale(scaler, S), labels, **_where(space)))
 
     @property
     def is_additive(self) -> bool:
         """Whether the fused score is a sum over detectors."""
         return hasattr(self.fusion, "contributions")
 
-    def terms(self, S: Host) -> Host:
+    def terms(self, S: Host, space: Host | None = None) -> Host:
         """What each detector would add were none silent, ``w_j s_ij``; NaN where it is.
 
         A single column, the fused score itself, where that is not a sum.
@@ -60,7 +65,8 @@ class Combination:
         terms = np.full((len(S), 1), np.nan)
         whole = ~gaps.any(axis=1)
         if whole.any():
-            terms[whole, 0] = self.fusion.score_samples(scaled[whole])
+            here = _where(None if space is None else space[whole])
+            terms[whole, 0] = self.fusion.score_samples(scaled[whole], **here)
         return terms
 
     @property
@@ -71,16 +77,16 @@ class Combination:
         weights = np.abs(self.fusion.weights_)
         return np.where(weights > NO_VOICE * weights.max(), weights, 0.0)
 
-    def parts(self, S: Host) -> Host:
+    def parts(self, S: Host, space: Host | None = None) -> Host:
         """What each detector adds to the fused score: `terms`, with others in place of the silent.
 
         NaN where nobody with a weight speaks.
         """
-        return without_gaps(self.terms(S), self.trust)
+        return without_gaps(self.terms(S, space), self.trust)
 
-    def fused(self, S: Host) -> Host:
+    def fused(self, S: Host, space: Host | None = None) -> Host:
         """Fused scores: the sums of `parts`."""
-        scores: Host = self.parts(S).sum(axis=1)
+        scores: Host = self.parts(S, space).sum(axis=1)
         return scores
 
 
@@ -102,9 +108,11 @@ def without_gaps(terms: Host, trust: Host, silent: Gaps | None = None) -> Host:
     gaps = np.isnan(terms) if silent is None else np.isnan(terms) | silent
     if not gaps.any():
         return terms
+    some = gaps.any(axis=1, keepdims=True)
     speaking = np.where(gaps, 0.0, trust).sum(axis=1, keepdims=True)
-    growth = np.full_like(speaking, np.nan)
-    np.divide(trust.sum(axis=-1, keepdims=True), speaking, out=growth, where=speaking > 0)
+    growth = np.where(some, np.nan, 1.0)
+    whole = trust.sum(axis=-1, keepdims=True)
+    np.divide(whole, speaking, out=growth, where=some & (speaking > 0))
     return np.where(gaps, 0.0, terms) * growth
 
 
@@ -115,16 +123,33 @@ class Judged:
     terms: Host  # m×R, NaN where a detector is silent
     trust: Host  # m×R: absolute values of the weights behind each row's terms
     labels: Host  # ±1, or 0 for unlabelled
+    coarser: Host  # as terms, by detectors that learnt from fewer rows; terms where none did
 
     @classmethod
-    def by(cls, combination: Combination, S: Host, labels: Host) -> Judged:
+    def by(
+        cls,
+        combination: Combination,
+        S: Host,
+        labels: Host,
+        space: Host | None = None,
+        coarser: Host | None = None,
+    ) -> Judged:
         """Rows judged by one combination, given their raw scores."""
-        terms = combination.terms(S)
-        return cls(terms, np.broadcast_to(combination.trust, terms.shape), labels)
+        terms = combination.terms(S, space)
+        trust = np.broadcast_to(combination.trust, terms.shape)
+        by_fewer = terms if coarser is None else combination.terms(coarser, space)
+        return cls(terms, trust, labels, by_fewer)
 
     @classmethod
     def out_of_fold(
-        cls, scaler: Any, fusion: Any, S: Host, y: Host, fold: NDArray[np.intp]
+        cls,
+        scaler: Any,
+        fusion: Any,
+        S: Host,
+        y: Host,
+        fold: NDArray[np.intp],
+        space: Host | None = None,
+        coarser: Host | None = None,
     ) -> Judged:
         """Rows judged by combinations that were learnt without their folds.
 
@@ -138,6 +163,10 @@ class Judged:
             ±1 for rows that teach, 0 for the others.
         fold : ndarray of shape (n,)
             Numbers of folds.
+        space : ndarray of shape (n, d), optional
+            Features of the rows, for a fusion that looks at them.
+        coarser : ndarray of shape (n, R), optional
+            Raw scores by detectors that learnt from fewer rows.
         """
         teaches = (y != 0) & ~np.isnan(S).any(axis=1)
         found, rows = [], []
@@ -149,8 +178,10 @@ class Judged:
                     rest |= teaches & side
             with warnings.catch_warnings():  # what there is to say is said of the final weights
                 warnings.simplefilter("ignore")
-                combination = Combination.learn(scaler, fusion, S[rest], y[rest])
-            found.append(cls.by(combination, S[inside], y[inside]))
+                here, there = (None if space is None else space[these] for these in (inside, rest))
+                combination = Combination.learn(scaler, fusion, S[rest], y[rest], there)
+            by_fewer = None if coarser is None else coarser[inside]
+            found.append(cls.by(combination, S[inside], y[inside], here, by_fewer))
             rows.append(np.flatnonzero(inside))
         return cls.joined(found)[np.argsort(np.concatenate(rows))]
 
@@ -161,7 +192,7 @@ class Judged:
         return cls(*(np.concatenate([getattr(one, name) for one in several]) for name in names))
 
     def __getitem__(self, rows: Any) -> Judged:
-        return Judged(self.terms[rows], self.trust[rows], self.labels[rows])
+        return Judged(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def scores(self, silent: Gaps | None = None) -> tuple[Host, Host]:
         """Fused scores and labels of the rows, had some detectors been silent.
@@ -170,11 +201,39 @@ class Judged:
         """
         if self.terms.shape[1] == 1:  # not a sum: nobody can make up for anybody
             silent = None
-        found = without_gaps(self.terms, self.trust, silent).sum(axis=1)
+        found = self._fused(self.terms, silent)
         scored = ~np.isnan(found)
         if silent is not None and not (self.labels[scored] > 0).any():
             return self.scores()
         return found[scored], self.labels[scored]
+
+    def normal_scores(self, ahead: float, silent: Gaps | None = None) -> Host:
+        """Fused scores of the normal rows, as detectors fitted to all rows would give unseen ones.
+
+        Scores move with the number m of rows learnt from, about as ``a + b/m``. What a fold less
+        changes, from `coarser` to `terms`, is continued `ahead` as far; in order of size, for the
+        distribution is wanted, and single rows are noisy.
+        """
+        if self.terms.shape[1] == 1:
+            silent = None
+        normal = self[self.labels > 0]
+        found = normal._fused(normal.terms, silent)
+        by_fewer = normal._fused(normal.coarser, silent)
+        scored = ~np.isnan(found) & ~np.isnan(by_fewer)
+        if silent is not None and not scored.any():
+            return self.normal_scores(ahead)
+        found, by_fewer = np.sort(found[scored]), np.sort(by_fewer[scored])
+        scores: Host = np.sort(found + ahead * (found - by_fewer))
+        return scores
+
+    def _fused(self, terms: Host, silent: Gaps | None) -> Host:
+        scores: Host = without_gaps(terms, self.trust, silent).sum(axis=1)
+        return scores
+
+
+def _where(space: Host | None) -> dict[str, Host]:
+    """The argument of a fusion that looks at the rows themselves."""
+    return {} if space is None else {"X": space}
 
 
 def by_gaps(gaps: Gaps) -> list[tuple[NDArray[np.bool_], Gaps]]:

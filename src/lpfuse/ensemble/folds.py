@@ -44,6 +44,21 @@ class Folds:
         pairs = [(np.flatnonzero(of_row != k), np.flatnonzero(of_row == k)) for k in numbers]
         return cls(pairs, of_row, independent)
 
+    def in_pairs(self) -> list[tuple[Index, Index]]:
+        """Two folds hidden at a time, each of them at least once: (learn, score)."""
+        if len(self.pairs) < 3:
+            return []  # nothing would be left to learn from
+        count, half = len(self.pairs), -(-len(self.pairs) // 2)
+        # Neighbours are kept apart: few anomalies are dealt out to the first folds.
+        couples = [(i, (i + half) % count) for i in range(half)]
+        return [
+            (
+                np.intersect1d(self.pairs[i][0], self.pairs[j][0]),
+                np.concatenate([self.pairs[i][1], self.pairs[j][1]]),
+            )
+            for i, j in couples
+        ]
+
 
 def settle_folds(
     cv: Any,

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,13 +21,13 @@ from lpfuse._parameters import check_choice, check_number, is_count
 from lpfuse._validation import check_labels, check_row_names, check_table, remember_columns
 from lpfuse.ensemble.artificial import shaken_rows
 from lpfuse.ensemble.audit import audit
-from lpfuse.ensemble.combination import Combination, Judged, by_gaps
+from lpfuse.ensemble.combination import Combination, Gaps, Judged, by_gaps
 from lpfuse.ensemble.defaults import default_entries, default_fusion, paper_entries
 from lpfuse.ensemble.folds import deal_out, settle_folds, settle_kinds
 from lpfuse.ensemble.lessons import Lessons, Training, Workshop, teaching
 from lpfuse.ensemble.members import Member, members_of, seeded
 from lpfuse.ensemble.pool import Choice, Pool, learn_pool
-from lpfuse.ensemble.tables import Index, Table, rows_of
+from lpfuse.ensemble.tables import Index, Table, numbers_of, rows_of
 from lpfuse.persistence import save
 from lpfuse.scaling import TwoSidedMinMax
 from lpfuse.threshold import (
@@ -85,9 +86,10 @@ class FusedDetector(Scorer):
     contamination : float in (0, 0.5], default=None
         If given, it sets the threshold: that share of the training rows lies below.
     calibration : {"cross", "split"}, default="cross"
-        Which normal rows set the false-alarm rate. "cross": all, by weights learnt without their
-        fold, which comes close to the rate. "split": a fifth of them, which nothing else learns
-        from; the rate is then guaranteed, see :func:`lpfuse.threshold.conformal_offset`.
+        Which normal rows set the false-alarm rate. "cross": all, by detectors and weights learnt
+        without their fold, and continued to detectors that learn from all rows, which comes within
+        about a point of the rate. "split": a fifth of them, which nothing else learns from; the
+        rate is then guaranteed, see :func:`lpfuse.threshold.conformal_offset`.
     on_missing : {"warn", "raise"}, default="warn"
         What to do where a detector cannot score a row: let the others decide, and say so, or stop.
     n_jobs : int, default=None
@@ -226,37 +228,43 @@ class FusedDetector(Scorer):
         training = self._training(table, labels, groups, kind, ~spare, random)
         members = seeded(self._members(training), random)
         found: dict[str, Any] = {}  # attributes of those who choose on the way
-        pool, scores = learn_pool(
+        pool, scores, coarser = learn_pool(
             members,
             training,
             Workshop(self.n_jobs, _progress(self.progress)),
             scaler=self._settled_scaler() if self.experts_see_scores else None,
             choose=self._choice(training, found),
+            coarser=self.calibration == "cross",
         )
-        lessons = self._lessons(training, scores, pool, random)
+        space_scaler = self._space_scaler(training)
+        lessons = self._lessons(training, scores, pool, random, space_scaler)
         scaler, fusion = self._settle_combination(lessons, found)
         combination = self._learn(scaler, fusion, lessons, pool)
 
-        held_out = Judged.out_of_fold(scaler, fusion, *lessons[:3])[: len(training.labels)]
+        held_out = self._held_out(scaler, fusion, lessons, training, coarser)
+        ahead = 0.0 if coarser is None else training.folds_ahead
         if spare.any():
             # Rows that nothing has learnt from take the place of normal ones out of fold.
             rows = np.flatnonzero(spare & (teaching(labels) > 0))
-            raw, errors = pool.scores(rows_of(table, rows), self.n_jobs)
+            kept_back = rows_of(table, rows)
+            raw, errors = pool.scores(kept_back, self.n_jobs)
             self._report_gaps(raw, errors, pool)
-            unseen = Judged.by(combination, raw, np.ones(len(raw)))
+            space = _space(space_scaler, kept_back)
+            unseen = Judged.by(combination, raw, np.ones(len(raw)), space)
             held_out = Judged.joined([unseen, held_out[held_out.labels <= 0]])
         decisive = held_out
         if self.contamination is not None:
             raw, _ = pool.scores(table, self.n_jobs)
-            decisive = Judged.by(combination, raw, labels)
-        offset = self._offset(*decisive.scores())
+            decisive = Judged.by(combination, raw, labels, _space(space_scaler, table))
+        offset = self._offset(decisive, ahead)
 
         remember_columns(self, X)
         for name, value in found.items():
             setattr(self, name, value)
         self.pool_ = pool
         self.scaler_, self.fusion_ = combination.scaler, combination.fusion
-        self.held_out_, self.decisive_ = held_out, decisive
+        self.space_scaler_ = space_scaler
+        self.held_out_, self.decisive_, self.ahead_ = held_out, decisive, ahead
         self.offset_ = offset
         return self
 
@@ -273,10 +281,15 @@ class FusedDetector(Scorer):
         ndarray of shape (n, R)
             Raw scores, high = normal; NaN where a detector could not score a row.
         """
+        return self._seen(X)[0]
+
+    def _seen(self, X: Any) -> tuple[Host, Host | None]:
+        """Raw scores of rows; their features, where the fusion looks at them."""
         check_is_fitted(self)
-        raw, errors = self.pool_.scores(check_table(X, estimator=self), self.n_jobs)
+        table = check_table(X, estimator=self)
+        raw, errors = self.pool_.scores(table, self.n_jobs)
         self._report_gaps(raw, errors, self.pool_, self._combination.trust)
-        return raw
+        return raw, _space(self.space_scaler_, table)
 
     def contributions(self, X: Any) -> Host:
         """What each detector adds to the fused score; rows sum to ``score_samples(X)``.
@@ -297,7 +310,7 @@ class FusedDetector(Scorer):
                 f"{self.fusion_!r} does not add up the scores of the detectors, so there is no "
                 "telling what each of them contributed."
             )
-        return self._combination.parts(self.detector_scores(X))
+        return self._combination.parts(*self._seen(X))
 
     def score_samples(self, X: Any) -> Host:
         """Fused score of each row, high = normal.
@@ -312,7 +325,7 @@ class FusedDetector(Scorer):
         ndarray of shape (n,)
             Scores; NaN where no detector that has a weight could score the row.
         """
-        return self._combination.fused(self.detector_scores(X))
+        return self._combination.fused(*self._seen(X))
 
     def decision_function(self, X: Any) -> Host:
         """``score_samples(X) − offset_``: negative for anomalies.
@@ -329,11 +342,11 @@ class FusedDetector(Scorer):
             against the threshold for those that speak, NaN where none does; `predict` calls such
             a row an anomaly, for nobody vouches for it.
         """
-        raw = self.detector_scores(X)
-        decision = self._combination.fused(raw)
+        raw, space = self._seen(X)
+        decision = self._combination.fused(raw, space)
         for rows, silent in by_gaps(np.isnan(raw)):
             others = silent.any()
-            offset = self._offset(*self.decisive_.scores(silent)) if others else self.offset_
+            offset = self._offset(self.decisive_, self.ahead_, silent) if others else self.offset_
             decision[rows] -= offset
         return decision
 
@@ -351,12 +364,12 @@ class FusedDetector(Scorer):
             Conformal p-values, see :func:`lpfuse.threshold.conformal_pvalues`. Hand those of a
             batch to :func:`lpfuse.threshold.control_false_discoveries`.
         """
-        raw = self.detector_scores(X)
-        scores = self._combination.fused(raw)
+        raw, space = self._seen(X)
+        scores = self._combination.fused(raw, space)
         found = np.empty(len(scores))
         for rows, silent in by_gaps(np.isnan(raw)):
-            known, labels = self.held_out_.scores(silent)
-            found[rows] = conformal_pvalues(known[labels > 0], scores[rows])
+            normal = self.held_out_.normal_scores(self.ahead_, silent)
+            found[rows] = conformal_pvalues(normal, scores[rows])
         return found
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -392,8 +405,7 @@ class FusedDetector(Scorer):
     @property
     def calibration_(self) -> Host:
         """Fused scores of normal rows that the weights were not learnt from, ascending."""
-        scores, labels = self.held_out_.scores()
-        return np.sort(scores[labels > 0])
+        return self.held_out_.normal_scores(self.ahead_)
 
     @property
     def _combination(self) -> Combination:
@@ -444,17 +456,15 @@ class FusedDetector(Scorer):
         spare = np.zeros(len(labels), dtype=bool)
         if self.calibration == "split":
             normal = np.flatnonzero(teaching(labels) > 0)
-            if len(normal) < 2:
+            names = normal if groups is None else np.unique(groups[normal])
+            if len(names) < 2:
+                what = "n_samples" if groups is None else "groups"
                 raise ValueError(
                     'calibration="split" needs normal rows to learn from and others for the '
-                    f"threshold, got n_samples={len(normal)}. Bring more rows."
+                    f"threshold, got {what}={len(names)}. Bring more rows."
                 )
-            if groups is None:
-                spare[random.permutation(normal)[: max(1, round(HELD_OUT * len(normal)))]] = True
-            else:
-                names = random.permutation(np.unique(groups[normal]))
-                chosen = names[: max(1, round(HELD_OUT * len(names)))]
-                spare = np.isin(groups, chosen)
+            chosen = random.permutation(names)[: max(1, round(HELD_OUT * len(names)))]
+            spare = np.isin(np.arange(len(labels)) if groups is None else groups, chosen)
         return spare
 
     def _training(
@@ -538,8 +548,19 @@ class FusedDetector(Scorer):
         """Which members to keep, given their scores; None: all."""
         return None
 
+    def _space_scaler(self, training: Training) -> StandardScaler | None:
+        """Puts features on one scale for a fusion that looks at them."""
+        if not getattr(self.fusion, "uses_features", False):
+            return None
+        return StandardScaler().fit(numbers_of(training.X)[training.labels >= 0])
+
     def _lessons(
-        self, training: Training, scores: Host, pool: Pool, random: np.random.RandomState
+        self,
+        training: Training,
+        scores: Host,
+        pool: Pool,
+        random: np.random.RandomState,
+        space_scaler: StandardScaler | None,
     ) -> Lessons:
         """Scores that teach the weights; rows with gaps do not."""
         fold = training.fold_of_everything
@@ -551,6 +572,10 @@ class FusedDetector(Scorer):
         if not self.artificial_anomalies:
             labels[len(training.labels) :] = 0
         lessons = Lessons(scores, labels, fold, truth, training.kinds)
+        if space_scaler is not None:
+            tables = [training.X, *([] if training.shaken is None else [training.shaken])]
+            numbers = np.concatenate([numbers_of(table) for table in tables])
+            lessons = lessons._replace(space=_space(space_scaler, numbers))
         silent = np.flatnonzero(np.isnan(scores[labels > 0]).all(axis=0))
         if len(silent):
             names = [pool.members[i].name for i in silent]
@@ -573,18 +598,35 @@ class FusedDetector(Scorer):
         with warnings.catch_warnings():  # the audit says the same with the detectors' names
             warnings.filterwarnings("ignore", message="Scores have no spread")
             warnings.filterwarnings("ignore", message="Some detectors give the same")
-            combination = Combination.learn(scaler, fusion, S, y)
+            space = None if lessons.space is None else lessons.space[lessons.usable]
+            combination = Combination.learn(scaler, fusion, S, y, space)
         # Where the default weights are open, they are near uniform, as they should be.
         chosen = None if self.fusion is None else combination.fusion
         audit(S, y, [member.name for member in pool.members], chosen)
         return combination
 
-    def _offset(self, scores: Host, labels: Host) -> float:
-        """The threshold, by fused scores and labels of the rows that decide on it."""
+    def _held_out(
+        self,
+        scaler: Any,
+        fusion: Any,
+        lessons: Lessons,
+        training: Training,
+        coarser: Host | None,
+    ) -> Judged:
+        """The training rows, judged by weights that were learnt without them."""
+        if coarser is not None:  # artificial anomalies have no such scores, and need none
+            others = np.full((len(training.source), coarser.shape[1]), np.nan)
+            coarser = np.concatenate([coarser, others])
+        judged = Judged.out_of_fold(scaler, fusion, *lessons[:3], lessons.space, coarser)
+        return judged[: len(training.labels)]
+
+    def _offset(self, judged: Judged, ahead: float, silent: Gaps | None = None) -> float:
+        """The threshold, by the rows that decide on it, had some detectors been silent."""
+        if self.contamination is None and self.threshold == "false-alarms":
+            return conformal_offset(judged.normal_scores(ahead, silent), self.false_alarm_rate)
+        scores, labels = judged.scores(silent)
         if self.contamination is not None:
             return contamination_offset(scores, self.contamination)
-        if self.threshold == "false-alarms":
-            return conformal_offset(scores[labels > 0], self.false_alarm_rate)
         return g_mean_offset(scores[labels != 0], labels[labels != 0])
 
     def _report_gaps(
@@ -665,6 +707,11 @@ class FusedDetector(Scorer):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _space(scaler: StandardScaler | None, X: Table) -> Host | None:
+    """Features on one scale, with the mean for what is missing; None where nobody looks at them."""
+    return None if scaler is None else np.nan_to_num(scaler.transform(numbers_of(X)))
 
 
 def _named(names: Any) -> str:

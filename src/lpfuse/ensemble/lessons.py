@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from lpfuse._arrays import Host
 from lpfuse.ensemble.folds import Folds
 from lpfuse.ensemble.members import Member, groups_of
-from lpfuse.ensemble.tables import Index, Table, complete_rows, rows_of
+from lpfuse.ensemble.tables import Index, Table, columns_of, complete_rows, rows_of
 from lpfuse.ensemble.work import fit_members, leave_one_out_scores, score_members
 
 Progress = Callable[[int, int], None]
@@ -63,6 +64,22 @@ class Training:
         return teaching(self.labels)
 
     @property
+    def folds_ahead(self) -> float:
+        """How far the final fit is ahead of the folds, in steps from two hidden folds to one.
+
+        In units of ``1/m`` for m rows learnt from: ``(1/m₁ − 1/m) / (1/m₂ − 1/m₁)``.
+        """
+        assert self.folds is not None
+        learners = self.labels >= 0
+        one, two = (
+            np.mean([learners[learn].sum() for learn, _ in pairs])
+            for pairs in (self.folds.pairs, self.folds.in_pairs())
+        )
+        if not 0 < two < one:  # folds that are no partition: nothing to continue
+            return 0.0
+        return float((1 / one - 1 / learners.sum()) / (1 / two - 1 / one))
+
+    @property
     def experts_can_learn(self) -> bool:
         """Whether both classes remain to be learnt from, whichever fold is hidden."""
         known, every = self.teaching, np.arange(len(self.labels))
@@ -90,6 +107,7 @@ class Lessons(NamedTuple):
     fold: NDArray[np.intp]
     truth: Host  # as labels, but artificial anomalies are −1 even where they do not teach
     kinds: NDArray[np.intp] | None  # of the anomalies
+    space: Host | None = None  # features, for a fusion that looks at them
 
     @property
     def usable(self) -> NDArray[np.bool_]:
@@ -244,22 +262,104 @@ def expert_lessons(
             tasks.append(delayed(_fit_expert)(expert, inputs, known, learn, score))
             places.append((i, score))
     fitted: dict[int, Member] = {}
+    stuck: set[int] = set()
     scores = np.full((len(known), len(experts)), np.nan)
-    for (i, score), (expert, found) in zip(places, workshop.run(tasks), strict=True):
-        if len(score):
-            scores[score, i] = found
+    for (i, score), result in zip(places, workshop.run(tasks), strict=True):
+        if result is None:
+            stuck.add(i)
+        elif len(score):
+            scores[score, i] = result
         else:
-            fitted[i] = expert
-    return [fitted[i] for i in range(len(experts))], scores
+            fitted[i] = result
+    if stuck:
+        names = ", ".join(repr(experts[i].name) for i in sorted(stuck))
+        warnings.warn(
+            f"{names} are left out: they cannot do with missing cells, and whichever fold is "
+            "hidden, complete rows of both classes must remain.",
+            UserWarning,
+            stacklevel=4,
+        )
+    kept = [i for i in range(len(experts)) if i not in stuck]
+    return [fitted[i] for i in kept], scores[:, kept]
 
 
 def _fit_expert(
-    expert: Member, inputs: Table, teaching: Host, learn: Index, score: Index
-) -> tuple[Member | None, Host | None]:
-    (fitted,) = fit_members([expert], rows_of(inputs, learn), teaching[learn])
+    expert: Member,
+    inputs: Table,
+    teaching: Host,
+    learn: Index,
+    score: Index,
+    to_score: Table | None = None,
+) -> Member | Host | None:
+    """The expert, or its scores of some rows; None where too few complete rows can be learnt."""
+    rows = rows_of(inputs, learn)
+    try:
+        (fitted,) = fit_members([expert], rows, teaching[learn])
+    except Exception:
+        complete = complete_rows(columns_of(rows, expert.columns))
+        if len(complete) < len(learn) and len(np.unique(teaching[learn][complete])) < 2:
+            return None
+        raise
     if len(score) == 0:
-        return fitted, None
-    return None, score_members([fitted], rows_of(inputs, score))[:, 0]
+        return fitted
+    return score_members([fitted], rows_of(inputs if to_score is None else to_score, score))[:, 0]
+
+
+def coarser_lessons(
+    members: Sequence[Member],
+    training: Training,
+    workshop: Workshop,
+    *,
+    scores: Host,
+    inputs: Table | None = None,
+    to_score: Table | None = None,
+) -> Host:
+    """Scores of the normal rows by members that learnt from fewer rows: without a second fold.
+
+    How scores depend on the number of rows learnt from shows in the difference to `scores`.
+
+    Parameters
+    ----------
+    members : sequence of Member
+        One-class members; or experts, with `inputs`.
+    training : Training
+        Rows, labels and folds.
+    workshop : Workshop
+        Does the work.
+    scores : ndarray of shape (n, R)
+        Out-of-fold scores; they stay where a member has a formula instead of folds, or too few
+        rows are left to learn from.
+    inputs, to_score : table, optional
+        What experts learn from, and what they score.
+    """
+    assert training.folds is not None
+    known, coarser = training.teaching, scores.copy()
+    tasks, places = [], []
+    for learn, score in training.folds.in_pairs():
+        score = score[known[score] > 0]
+        if inputs is None:
+            learn = learn[training.labels[learn] >= 0]
+            groups = [
+                [i for i in group if not _leaves_one_out(members[i], training)]
+                for group in groups_of(members)
+            ]
+            nothing = np.empty(0, dtype=np.intp)
+            for group in filter(None, groups if len(learn) else []):
+                chosen = [members[i] for i in group]
+                tasks.append(delayed(_fit_fold)(chosen, training, learn, score, nothing))
+                places.append((score, group))
+        else:
+            learn = learn[known[learn] != 0]
+            if len(np.unique(known[learn])) == 2:
+                for i, expert in enumerate(members):
+                    tasks.append(
+                        delayed(_fit_expert)(expert, inputs, known, learn, score, to_score)
+                    )
+                    places.append((score, [i]))
+    for (score, group), result in zip(places, workshop.run(tasks), strict=True):
+        if result is not None:
+            coarser[np.ix_(score, np.array(group))] = result.reshape(len(score), -1)
+    return coarser
 
 
 def beside_scores(experts: list[Member], X: Table, n_scores: int) -> list[Member]:

@@ -17,6 +17,7 @@ from lpfuse.ensemble.lessons import (
     Training,
     Workshop,
     beside_scores,
+    coarser_lessons,
     expert_lessons,
     one_class_lessons,
 )
@@ -89,7 +90,8 @@ def learn_pool(
     *,
     scaler: Any = None,
     choose: Choice | None = None,
-) -> tuple[Pool, Host]:
+    coarser: bool = False,
+) -> tuple[Pool, Host, Host | None]:
     """Fit a pool, and score its training rows by detectors that have not seen them.
 
     Parameters
@@ -104,6 +106,8 @@ def learn_pool(
         A copy puts scores on the scale on which experts see them; None: they see features alone.
     choose : callable, optional
         Which of the one-class members to keep, judged by their out-of-fold scores.
+    coarser : bool, default=False
+        Whether to score normal rows once more, by detectors that learnt from fewer rows.
 
     Returns
     -------
@@ -111,29 +115,49 @@ def learn_pool(
         Fitted on all rows.
     scores : ndarray of shape (n + artificial, R)
         Out-of-fold scores of the rows, then of the artificial anomalies.
+    coarser : ndarray of shape (n, R) or None
+        See `coarser_lessons`.
     """
     one_class = [member for member in members if not member.learns_from_anomalies]
     experts = [member for member in members if member.learns_from_anomalies]
     folds = training.folds.pairs if training.folds else []
-    workshop.later = len(experts) * (1 + len(folds))
+    twice = training.folds.in_pairs() if training.folds and coarser else []
+    groups = len(groups_of(one_class))
+    workshop.later = len(experts) * (1 + len(folds)) + (groups + len(experts)) * len(twice)
     fitted, scores = one_class_lessons(one_class, training, workshop)
-    workshop.later = 0
     if choose is not None:
         kept = choose(fitted, scores)
         fitted, scores = [fitted[i] for i in kept], scores[:, kept]
+    n = len(training.labels)
+    by_fewer = None
+    if twice:
+        workshop.later = len(experts) * (1 + len(folds) + len(twice))
+        by_fewer = coarser_lessons(fitted, training, workshop, scores=scores[:n])
     if not experts:
-        return Pool(fitted, []), scores
+        return Pool(fitted, []), scores, by_fewer
     score_scaler = None
     if scaler is not None and fitted:
-        normal = scores[: len(training.labels)][training.teaching > 0]
+        normal = scores[:n][training.teaching > 0]
         with warnings.catch_warnings():  # what there is to say of the scores is said by the audit
             warnings.simplefilter("ignore")
             score_scaler = clone(scaler).fit(normal[~np.isnan(normal).any(axis=1)])
         experts = beside_scores(experts, training.X, len(fitted))
     pool = Pool(fitted, experts, score_scaler)
     inputs = pool._inputs(training.X, scores)
-    fitted_experts, expert_scores = expert_lessons(experts, inputs, training, workshop)
-    return Pool(fitted, fitted_experts, score_scaler), np.column_stack([scores, expert_scores])
+    workshop.later = len(experts) * len(twice)
+    learnt, of_experts = expert_lessons(experts, inputs, training, workshop)
+    workshop.later = 0
+    if by_fewer is not None:
+        once_more = coarser_lessons(
+            learnt,
+            training,
+            workshop,
+            scores=of_experts,
+            inputs=inputs,
+            to_score=pool._inputs(training.X, by_fewer),
+        )
+        by_fewer = np.column_stack([by_fewer, once_more])
+    return Pool(fitted, learnt, score_scaler), np.column_stack([scores, of_experts]), by_fewer
 
 
 def _attempt(
