@@ -69,7 +69,7 @@ def close(found, expected):
 
 def assert_as_naive(pool, X, y=None, *, fit=None, views=None, naive=None, **settings):
     """A fused detector and one that does everything one by one agree; both are handed back."""
-    fused = Watched(pool, random_state=0, **settings).fit(X, y, **(fit or {}))
+    fused = Watched(pool, random_state=0, **({"cv": 3} | settings)).fit(X, y, **(fit or {}))
     training, spare = fused.seen_training, fused.seen_spare
     everything = list(range(np.shape(X)[1]))
     views = views or [entry[2] if len(entry) > 2 else everything for entry in pool]
@@ -195,6 +195,7 @@ def test_what_is_frozen_stays_as_it_is_among_others():
     "cv",
     [
         2,
+        5,
         KFold(3),
         PredefinedSplit(np.arange(len(X)) % 4),
         list(KFold(4, shuffle=True, random_state=1).split(X)),
@@ -202,7 +203,7 @@ def test_what_is_frozen_stays_as_it_is_among_others():
         TimeSeriesSplit(3),
         [(np.arange(40), np.arange(40, 70))],  # a single split
     ],
-    ids=["two", "KFold", "predefined", "list", "partly", "in time", "single"],
+    ids=["two", "five", "KFold", "predefined", "list", "partly", "in time", "single"],
 )
 def test_folds_of_any_kind(cv):
     fused, _ = assert_as_naive(QUICK, X, Y, cv=cv, fusion=SMOOTH)

@@ -10,7 +10,13 @@ from sklearn.preprocessing import StandardScaler
 from lpfuse import SVDD, FixedRule, FusedDetector, KernelPCADetector, LpFusion, OneClassGP
 from lpfuse.ensemble import lessons
 from lpfuse.ensemble.folds import settle_folds
-from lpfuse.ensemble.lessons import Training, Workshop, expert_lessons, one_class_lessons
+from lpfuse.ensemble.lessons import (
+    Training,
+    Workshop,
+    coarser_lessons,
+    expert_lessons,
+    one_class_lessons,
+)
 from lpfuse.ensemble.members import Member, members_of
 from tests.ensemble.pools import (
     Distance,
@@ -79,8 +85,9 @@ def test_one_class_detectors_never_see_an_anomaly(y, cv):
 
 @some_labels
 def test_all_rows_are_scored_once(y):
-    ours, _ = watched(y)
-    scored = [row for _, rows in ours.asked for row in rows]
+    journal = Journal()
+    one_class_lessons([Member("witness", Witness(journal))], training(y), Workshop())
+    scored = [row for _, rows in journal.asked for row in rows]
     assert sorted(scored) == list(range(70))
 
 
@@ -272,6 +279,51 @@ def test_experts_out_of_fold():
     np.testing.assert_allclose(
         fitted.estimator.score_samples(X[:, [1, 3]]), whole.decision_function(X[:, [1, 3]])
     )
+
+
+# ------------------------------------------------------------------ what more rows would change
+
+
+@some_labels
+def test_normal_rows_are_scored_once_more_by_those_who_miss_a_second_fold(y):
+    journal = Journal()
+    case = training(y)
+    members = [Member("witness", Witness(journal)), Member("gp", GP)]
+    scores = np.arange(140.0).reshape(70, 2)
+    coarser = coarser_lessons(members, case, Workshop(), scores=scores)
+    normal = case.teaching > 0
+    np.testing.assert_array_equal(coarser[~normal], scores[~normal])
+    np.testing.assert_array_equal(coarser[:, 1], scores[:, 1])  # a formula instead of folds
+    np.testing.assert_array_equal(coarser[normal, 0], -np.linalg.norm(X[normal][:, 1:], axis=1))
+    of_row = case.folds.of_row
+    for learnt, scored in journal.asked:
+        hidden = set(range(5)) - {of_row[i] for i in learnt}
+        assert len(hidden) == 2
+        assert {of_row[i] for i in scored} <= hidden
+        assert not learnt & rows_with(y, -1)
+
+
+def test_experts_that_miss_a_second_fold_see_scores_of_such_detectors():
+    case, elsewhere = training(HALF), X + 1
+    (expert,) = members_of([("a", LogisticRegression())], X)
+    coarser = coarser_lessons(
+        [expert], case, Workshop(), scores=np.zeros((70, 1)), inputs=X, to_score=elsewhere
+    )
+    expected = np.zeros(70)
+    for learn, score in case.folds.in_pairs():
+        known = learn[HALF[learn] != 0]
+        judge = LogisticRegression().fit(X[known], HALF[known])
+        expected[score] = judge.decision_function(elsewhere[score])
+    np.testing.assert_allclose(coarser[:, 0], np.where(HALF > 0, expected, 0))
+
+
+def test_how_far_the_final_fit_is_ahead():
+    """Of 70 rows, 56 are learnt from without a fold, 42 without two."""
+    expected = (1 / 56 - 1 / 70) / (1 / 42 - 1 / 56)
+    assert training().folds_ahead == pytest.approx(expected)
+    unpartitioned = training(cv=KFold(5).split(X))
+    assert unpartitioned.folds_ahead == pytest.approx(expected)
+    assert training(cv=[([0, 1], [2]), ([0, 1], [3]), ([0, 1], [4])]).folds_ahead == 0.0
 
 
 def test_folds_without_a_normal_row_are_refused():

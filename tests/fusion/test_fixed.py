@@ -1,14 +1,27 @@
+import math
+import statistics
+
 import array_api_strict
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.stats import trim_mean
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import roc_auc_score
+from sklearn.neighbors import LocalOutlierFactor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from lpfuse import FixedRule
+from lpfuse import FixedRule, FusedDetector, GMMDetector, KernelPCADetector, load
+from lpfuse.fusion.fixed import RULES
 
+GROUPED = ["aom", "moa"]
+OTHERS = [rule for rule in RULES if rule != "sum"]
+FEW = settings(max_examples=20, deadline=None)  # for each of the rules
+MEANS = ["min", "max", "median", "trimmed_mean", "aom", "moa"]  # on the scale of the scores
 score_tables = st.tuples(st.integers(1, 20), st.integers(1, 5)).flatmap(
     lambda shape: arrays(np.float64, shape, elements=st.floats(-1e3, 1e3))
 )
@@ -21,7 +34,7 @@ class LabelsDropped(FixedRule):
         return super().fit(S, sample_weight=sample_weight)
 
 
-@parametrize_with_checks([LabelsDropped()])
+@parametrize_with_checks([LabelsDropped(), LabelsDropped("product"), LabelsDropped("aom")])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
@@ -84,7 +97,7 @@ def test_torch_scores_stay_in_torch():
 
 
 def test_an_unknown_rule_is_refused_with_those_that_exist():
-    with pytest.raises(ValueError, match="one of sum; got 'mean'"):
+    with pytest.raises(ValueError, match=r"one of 'sum', 'product'.*'moa'; got 'mean'"):
         FixedRule("mean").fit(np.eye(2))
 
 
@@ -104,3 +117,331 @@ def test_missing_scores_are_refused_after_fit_too():
     rule = FixedRule().fit(pd.DataFrame({"svm": [1.0, 2.0], "lof": [0.0, 1.0]}))
     with pytest.raises(ValueError, match="NaN or infinity in column 'lof'"):
         rule.predict(pd.DataFrame({"svm": [1.0], "lof": [np.nan]}))
+
+
+# ---------------------------------------------------------------------------- rules without weights
+
+
+def one_by_one(rule, row, groups=()):
+    """A rule as its sentence has it, for one row of Python numbers."""
+    match rule:
+        case "product":
+            return math.prod(1 + math.tanh(s) for s in row)
+        case "min":
+            return min(row)
+        case "max":
+            return max(row)
+        case "median":
+            return statistics.median(row)
+        case "vote":
+            return len([s for s in row if s >= 0]) / len(row)
+        case "trimmed_mean":
+            cut = len(row) // 4
+            return statistics.fmean(sorted(row)[cut : len(row) - cut])
+        case "aom":
+            return statistics.fmean(min(row[j] for j in group) for group in groups)
+        case "moa":
+            return min(statistics.fmean(row[j] for j in group) for group in groups)
+
+
+moderate_tables = st.tuples(st.integers(1, 8), st.integers(1, 12)).flatmap(
+    lambda shape: arrays(np.float64, shape, elements=st.floats(-3, 3))
+)
+
+
+@pytest.mark.parametrize("rule", OTHERS)
+@FEW
+@given(S=moderate_tables)
+def test_rules_are_what_they_are_called(rule, S):
+    fused = FixedRule(rule, n_buckets=3).fit(S)
+    found = fused.score_samples(S)
+    found = np.exp(found) if rule == "product" else found
+    groups = getattr(fused, "groups_", ())
+    np.testing.assert_allclose(
+        found, [one_by_one(rule, row, groups) for row in S.tolist()], rtol=1e-10, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("rule", RULES)
+@FEW
+@given(S=moderate_tables, up=st.floats(0, 3), data=st.data())
+def test_a_higher_score_never_makes_a_row_less_normal(rule, S, up, data):
+    better = S.copy()
+    better[:, data.draw(st.integers(0, S.shape[1] - 1))] += up
+    fused = FixedRule(rule).fit(S)
+    assert (fused.score_samples(better) >= fused.score_samples(S) - 1e-12).all()
+
+
+@pytest.mark.parametrize("rule", MEANS)
+@FEW
+@given(S=moderate_tables, factor=st.floats(0.1, 10), shift=st.floats(-5, 5))
+def test_means_move_with_the_scale_and_stay_within_the_scores(rule, S, factor, shift):
+    fused = FixedRule(rule).fit(S)
+    found = fused.score_samples(S)
+    assert (S.min(axis=1) - 1e-12 <= found).all()
+    assert (found <= S.max(axis=1) + 1e-12).all()
+    moved = fused.score_samples(factor * S + shift)
+    np.testing.assert_allclose(moved, factor * found + shift, atol=1e-9)
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in GROUPED])
+@FEW
+@given(S=moderate_tables, seed=st.integers(0, 99))
+def test_the_order_of_the_detectors_does_not_matter(rule, S, seed):
+    shuffled = S[:, np.random.default_rng(seed).permutation(S.shape[1])]
+    expected = FixedRule(rule).fit(S).score_samples(S)
+    found = FixedRule(rule).fit(S).score_samples(shuffled)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@FEW
+@given(S=moderate_tables)
+def test_a_row_on_the_border_of_all_detectors_is_normal_and_just_below_it_is_not(rule, S):
+    fused = FixedRule(rule).fit(S)
+    border, below = np.zeros_like(S), np.full_like(S, -1e-9)
+    assert (fused.predict(border) == 1).all()
+    assert (fused.predict(below) == -1).all()
+    if rule != "vote":
+        np.testing.assert_array_equal(fused.decision_function(border), 0.0)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_single_detector_keeps_its_order_and_its_decisions(rule):
+    S = np.array([[-2.0], [-0.5], [0.0], [0.3], [1.7]])
+    fused = FixedRule(rule).fit(S)
+    assert (np.diff(fused.score_samples(S)) >= 0).all()
+    assert fused.predict(S).tolist() == [-1, -1, 1, 1, 1]
+    if rule in MEANS:
+        np.testing.assert_array_equal(fused.score_samples(S), S[:, 0])
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_one_row_and_constant_columns_do_no_harm(rule):
+    fused = FixedRule(rule).fit([[0.5, 0.5, 0.5, 0.5]])
+    assert fused.predict([[0.5, 0.5, 0.5, 0.5]]).tolist() == [1]
+    assert np.isfinite(fused.score_samples([[0.5, 0.5, -0.5, 0.5]])).all()
+
+
+def test_the_product_of_many_doubts_does_not_underflow():
+    S = np.full((2, 500), [[-3.0], [-4.0]])
+    sure, surer = FixedRule("product").fit(S).score_samples(S)
+    np.testing.assert_allclose([sure, surer], 500 * np.log1p(np.tanh([-3.0, -4.0])), rtol=1e-9)
+    far = FixedRule("product").fit(S[:, :2]).score_samples([[-1e6, 0.0], [1e6, 0.0]])
+    np.testing.assert_allclose(far, [math.log(2) - 2e6, math.log(2)])
+
+
+def test_one_doubt_weighs_more_in_a_product_than_in_a_sum():
+    S = [[2.0, -1.0], [0.4, 0.5]]
+    by_sum, by_product = (FixedRule(rule).fit(S).score_samples(S) for rule in ("sum", "product"))
+    assert by_sum[0] > by_sum[1]
+    assert by_product[0] < by_product[1]
+
+
+def test_a_tied_vote_is_normal():
+    S = [[1.0, 0.0, -1.0, -9.0], [9.0, -1.0, -1.0, -1.0]]
+    vote = FixedRule("vote").fit(S)
+    assert vote.score_samples(S).tolist() == [0.5, 0.25]
+    assert vote.predict(S).tolist() == [1, -1]
+
+
+# ------------------------------------------------------------------------ trimming and subgroups
+
+
+@pytest.mark.parametrize("trim", [0.0, 0.1, 0.25, 0.29, 0.49])
+@pytest.mark.parametrize("R", [1, 2, 3, 7, 10])
+def test_trimming_is_that_of_scipy(trim, R):
+    S = np.random.default_rng(R).normal(size=(5, R))
+    found = FixedRule("trimmed_mean", trim=trim).fit(S).score_samples(S)
+    np.testing.assert_allclose(found, trim_mean(S, trim, axis=1))
+
+
+@pytest.mark.parametrize("R", [1, 2, 5, 6])
+def test_all_but_the_middle_trimmed_is_the_median(R):
+    S = np.random.default_rng(R).normal(size=(5, R))
+    found = FixedRule("trimmed_mean", trim=0.5).fit(S).score_samples(S)
+    np.testing.assert_allclose(found, np.median(S, axis=1))
+
+
+@pytest.mark.parametrize("rule", GROUPED)
+@pytest.mark.parametrize(("R", "sizes"), [(7, [3, 2, 2]), (6, [2, 2, 2]), (2, [1, 1])])
+def test_every_detector_is_in_one_subgroup_of_about_equal_size(rule, R, sizes):
+    fused = FixedRule(rule, n_buckets=3).fit(np.eye(R))
+    assert [len(group) for group in fused.groups_] == sizes
+    assert sorted(np.concatenate(fused.groups_)) == list(range(R))
+
+
+def test_small_subgroups_are_the_mean_and_the_minimum_and_a_single_one_the_reverse():
+    S = np.random.default_rng(0).normal(size=(6, 4))
+    mean, lowest = S.mean(axis=1), S.min(axis=1)
+    for rule, many, single in [("aom", mean, lowest), ("moa", lowest, mean)]:
+        np.testing.assert_allclose(FixedRule(rule).fit(S).score_samples(S), many)
+        found = FixedRule(rule, n_buckets=1).fit(S).score_samples(S)
+        np.testing.assert_allclose(found, single)
+
+
+@pytest.mark.parametrize("rule", GROUPED)
+def test_the_seed_draws_the_subgroups(rule):
+    S = np.random.default_rng(0).normal(size=(9, 12))
+
+    def fused(**seed):
+        return FixedRule(rule, n_buckets=4, **seed).fit(S).score_samples(S)
+
+    np.testing.assert_array_equal(fused(), fused())
+    np.testing.assert_array_equal(fused(), fused(random_state=0))
+    np.testing.assert_array_equal(fused(), fused(random_state=np.random.RandomState(0)))
+    assert not np.array_equal(fused(), fused(random_state=1))
+
+
+# ------------------------------------------------------------------------------------------ PyOD
+
+PLAIN = np.array(
+    [
+        [0.9, 0.8, -0.1, 0.4, 1.2, 0.3],
+        [-0.7, 0.2, 0.5, -1.5, 0.1, -0.3],
+        [-2.0, -0.6, -0.9, 0.0, -1.1, 0.6],
+        [0.7, -0.4, 0.2, -0.8, 0.9, -0.5],  # three against three
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [  # what PyOD 3.6.7 says of −PLAIN, with the sign turned back
+        (FixedRule("sum"), [3.5, -1.7, -4.0, 0.1]),
+        (FixedRule("min"), [-0.1, -1.5, -2.0, -0.8]),
+        (FixedRule("median"), [0.6, -0.1, -0.75, -0.1]),
+        (FixedRule("aom", n_buckets=2), [0.15, -0.9, -1.45, -0.65]),
+        (FixedRule("aom", n_buckets=2, random_state=7), [0.1, -0.7, -1.55, -0.6]),
+        (FixedRule("aom", n_buckets=3), [0.4, -2.5 / 3, -3.5 / 3, -0.2]),
+        (FixedRule("aom", n_buckets=3, random_state=7), [1 / 3, -0.7, -3.1 / 3, -1 / 3]),
+        (FixedRule("moa", n_buckets=2), [1 / 3, -0.7, -3.1 / 3, -0.7 / 3]),
+        (FixedRule("moa", n_buckets=2, random_state=7), [1.6 / 3, -2.5 / 3, -2.6 / 3, -0.2]),
+        (FixedRule("moa", n_buckets=3), [0.1, -0.65, -1.55, -0.6]),
+        (FixedRule("moa", n_buckets=3, random_state=7), [0.35, -0.9, -1.45, -0.65]),
+    ],
+    ids=str,
+)
+def test_rules_give_the_numbers_of_pyod(rule, expected):
+    np.testing.assert_allclose(clone(rule).fit(PLAIN).score_samples(PLAIN), expected, atol=1e-12)
+
+
+def test_votes_decide_as_those_of_pyod():
+    assert FixedRule("vote").fit(PLAIN).predict(PLAIN).tolist() == [1, 1, -1, 1]
+
+
+def test_pyod_itself_agrees():
+    pytest.importorskip("combo", reason="PyOD's combinations need combo, which is not installed")
+    pyod = pytest.importorskip("pyod.models.combination", reason="PyOD is not installed")
+    S = np.random.default_rng(0).normal(size=(50, 12))
+
+    def ours(rule, **parameters):
+        return FixedRule(rule, **parameters).fit(S).score_samples(S)
+
+    np.testing.assert_allclose(ours("sum") / 12, -pyod.average(-S))
+    np.testing.assert_allclose(ours("min"), -pyod.maximization(-S))
+    np.testing.assert_allclose(ours("median"), -pyod.median(-S))
+    alarms = pyod.majority_vote((S < 0).astype(int))
+    np.testing.assert_array_equal(FixedRule("vote").fit(S).predict(S), 1 - 2 * alarms)
+    for buckets, seed in [(2, 0), (3, 1), (6, 2)]:
+        same = {"n_buckets": buckets, "random_state": seed}
+        np.testing.assert_allclose(ours("aom", **same), -pyod.aom(-S, **same))
+        np.testing.assert_allclose(ours("moa", **same), -pyod.moa(-S, **same))
+
+
+# -------------------------------------------------------------------------------- as an estimator
+
+
+@pytest.mark.parametrize("rule", OTHERS)
+def test_only_a_sum_has_weights_and_contributions(rule):
+    fused = FixedRule(rule).fit(PLAIN)
+    assert not hasattr(fused, "contributions")
+    assert not hasattr(fused, "weights_")
+    assert hasattr(FixedRule("sum"), "contributions")
+
+
+def test_a_new_rule_leaves_nothing_of_the_former_one():
+    fused = FixedRule("sum").fit(PLAIN).set_params(rule="aom").fit(PLAIN)
+    assert not hasattr(fused, "weights_")
+    assert hasattr(fused, "groups_")
+    fused.set_params(rule="vote").fit(PLAIN)
+    assert not hasattr(fused, "groups_")
+    assert fused.offset_ == 0.5
+    fused.set_params(rule="sum").fit(PLAIN)
+    np.testing.assert_array_equal(fused.weights_, np.ones(6))
+    assert fused.offset_ == 0.0
+
+
+@pytest.mark.parametrize("rule", OTHERS)
+def test_other_rules_return_scores_in_the_library_and_precision_they_came_in(rule):
+    fused = FixedRule(rule).fit(PLAIN)
+    expected = fused.score_samples(PLAIN)
+    strict = fused.score_samples(array_api_strict.asarray(PLAIN))
+    assert strict.__array_namespace__() is array_api_strict
+    np.testing.assert_allclose(np.asarray(strict), expected, rtol=1e-12)
+    assert fused.score_samples(PLAIN.astype(np.float32)).dtype == np.float32
+    np.testing.assert_allclose(fused.score_samples(PLAIN.astype(np.float32)), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("rule", OTHERS)
+def test_other_rules_know_their_detectors(rule):
+    with pytest.raises(NotFittedError):
+        FixedRule(rule).score_samples(PLAIN)
+    fused = FixedRule(rule).fit(pd.DataFrame(PLAIN, columns=list("abcdef")))
+    assert fused.feature_names_in_.tolist() == list("abcdef")
+    with pytest.raises(ValueError, match="feature names should match"):
+        fused.predict(pd.DataFrame(PLAIN, columns=list("abcdeg")))
+    with pytest.raises(ValueError, match="expecting 6 features"):
+        FixedRule(rule).fit(PLAIN).predict(PLAIN[:, :5])
+    with pytest.raises(ValueError, match="NaN or infinity in column 'b'"):
+        fused.predict(pd.DataFrame(np.where(PLAIN == 0.8, np.nan, PLAIN), columns=list("abcdef")))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"rule": None}, "rule must be one of 'sum'"),
+        ({"trim": 0.6}, "trim must be a finite number at least 0 and at most 0.5, got 0.6"),
+        ({"trim": -0.1}, "trim must be"),
+        ({"trim": "half"}, "trim must be"),
+        ({"n_buckets": 0}, "n_buckets must be a whole number from 1, got 0"),
+        ({"n_buckets": 2.0}, "n_buckets must be"),
+        ({"random_state": "seed"}, "cannot be used to seed"),
+    ],
+)
+def test_unusable_parameters_are_refused_before_anything_is_written(changes, words):
+    fused = FixedRule("aom").fit(PLAIN)
+    with pytest.raises(ValueError, match=words):
+        fused.set_params(**changes).fit(PLAIN[:, :3])
+    assert fused.n_features_in_ == 6
+    assert len(fused.groups_) == 5
+
+
+# ------------------------------------------------------------------------- in the fused detector
+
+DETECTORS = [
+    ("kpca", KernelPCADetector(3, gamma=0.1)),
+    ("gmm", GMMDetector(1, random_state=0)),
+    ("lof", LocalOutlierFactor(n_neighbors=5, novelty=True)),
+]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.filterwarnings("ignore:.*rank all rows alike")
+def test_a_fused_detector_takes_any_rule_and_can_be_saved(rule, tmp_path):
+    rng = np.random.default_rng(0)
+    X, far = rng.normal(size=(60, 2)), rng.normal(6.0, 1.0, size=(10, 2))
+    fused = FusedDetector(DETECTORS, fusion=FixedRule(rule), cv=3, random_state=0).fit(X)
+    told_apart = roc_auc_score(np.repeat([1, -1], [60, 10]), fused.score_samples([*X, *far]))
+    assert told_apart > 0.9
+    scaled = fused.scaler_.transform(fused.detector_scores(far))
+    expected = FixedRule(rule).fit(scaled).score_samples(scaled)
+    np.testing.assert_allclose(fused.score_samples(far), expected)
+    if rule == "sum":
+        np.testing.assert_allclose(fused.contributions(far).sum(axis=1), expected)
+    else:
+        with pytest.raises(AttributeError, match="does not add up"):
+            fused.contributions(far)
+    fused.save(tmp_path / "fused.lpfuse")
+    copy = load(tmp_path / "fused.lpfuse")
+    np.testing.assert_array_equal(copy.decision_function(far), fused.decision_function(far))

@@ -25,7 +25,7 @@ from lpfuse.ensemble.combination import Combination, Gaps, Judged, by_gaps
 from lpfuse.ensemble.defaults import default_entries, default_fusion, paper_entries
 from lpfuse.ensemble.folds import deal_out, settle_folds, settle_kinds
 from lpfuse.ensemble.lessons import Lessons, Training, Workshop, teaching
-from lpfuse.ensemble.members import Member, members_of, seeded
+from lpfuse.ensemble.members import Member, a_seed, members_of, seeded, with_seed
 from lpfuse.ensemble.pool import Choice, Pool, learn_pool
 from lpfuse.ensemble.tables import Index, Table, numbers_of, rows_of
 from lpfuse.persistence import save
@@ -394,7 +394,9 @@ class FusedDetector(Scorer):
 
     @property
     def weights_(self) -> Host:
-        """The weight of each detector."""
+        """The weight of each detector, for a fusion that is a weighted sum."""
+        if not hasattr(self.fusion_, "weights_"):
+            raise AttributeError(f"{self.fusion_!r} is no weighted sum: it has no weights.")
         return self.fusion_.weights_
 
     @property
@@ -571,7 +573,7 @@ class FusedDetector(Scorer):
         labels = truth.copy()
         if not self.artificial_anomalies:
             labels[len(training.labels) :] = 0
-        lessons = Lessons(scores, labels, fold, truth, training.kinds)
+        lessons = Lessons(scores, labels, fold, truth, training.kinds, seed=a_seed(random))
         if space_scaler is not None:
             tables = [training.X, *([] if training.shaken is None else [training.shaken])]
             numbers = np.concatenate([numbers_of(table) for table in tables])
@@ -590,7 +592,7 @@ class FusedDetector(Scorer):
 
     def _settle_combination(self, lessons: Lessons, found: dict[str, Any]) -> tuple[Any, Any]:
         """The scaler and the fusion to fit."""
-        fusion = default_fusion() if self.fusion is None else self.fusion
+        fusion = default_fusion() if self.fusion is None else with_seed(self.fusion, lessons.seed)
         return self._settled_scaler(), fusion
 
     def _learn(self, scaler: Any, fusion: Any, lessons: Lessons, pool: Pool) -> Combination:

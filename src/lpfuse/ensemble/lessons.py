@@ -108,6 +108,7 @@ class Lessons(NamedTuple):
     truth: Host  # as labels, but artificial anomalies are −1 even where they do not teach
     kinds: NDArray[np.intp] | None  # of the anomalies
     space: Host | None = None  # features, for a fusion that looks at them
+    seed: int = 0  # for a fusion that draws at random
 
     @property
     def usable(self) -> NDArray[np.bool_]:

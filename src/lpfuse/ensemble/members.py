@@ -111,18 +111,20 @@ def seeded(members: list[Member], random: np.random.RandomState) -> list[Member]
 
     Kernel learners get the same seed: they can then share the features that approximate a kernel.
     """
-    shared = _seed(random)
+    shared = a_seed(random)
     return [
-        member.fitted(_seeded(member.estimator, shared if member.is_own else _seed(random)))
+        member.fitted(with_seed(member.estimator, shared if member.is_own else a_seed(random)))
         for member in members
     ]
 
 
-def _seed(random: np.random.RandomState) -> int:
+def a_seed(random: np.random.RandomState) -> int:
+    """Drawn for what has none of its own."""
     return int(random.randint(np.iinfo(np.int32).max))
 
 
-def _seeded(estimator: Any, seed: int) -> Any:
+def with_seed(estimator: Any, seed: int) -> Any:
+    """A copy whose unset ``random_state`` are set."""
     copy = clone(estimator)
     unset = {
         key: seed

@@ -1,1 +1,25 @@
-"""Ways to turn the scores of several detectors into one: a file a family, one interface."""
+"""Ways to fuse scores: one interface, one file a family."""
+
+from lpfuse.fusion.dynamic import DynamicEnsemble
+from lpfuse.fusion.fixed import FixedRule
+from lpfuse.fusion.local import LocalLpFusion
+from lpfuse.fusion.lp import LpFusion, lp_path
+from lpfuse.fusion.search import ExhaustiveWeights, GeneticWeights, SwarmWeights
+from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
+from lpfuse.fusion.templates import CosineSimilarity, DecisionTemplates
+
+__all__ = [
+    "BestSingle",
+    "CosineSimilarity",
+    "DecisionTemplates",
+    "DynamicEnsemble",
+    "ExhaustiveWeights",
+    "FixedRule",
+    "GeneticWeights",
+    "LinearSVMStacker",
+    "LocalLpFusion",
+    "LogisticStacker",
+    "LpFusion",
+    "SwarmWeights",
+    "lp_path",
+]

@@ -17,6 +17,8 @@ from lpfuse.detectors import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 from lpfuse.ensemble import FusedDetector
 from lpfuse.fusion.fixed import FixedRule
 from lpfuse.fusion.lp import LpFusion
+from lpfuse.fusion.search import ExhaustiveWeights, GeneticWeights, SwarmWeights
+from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
 from lpfuse.onnx_export import learners, scikit
 from lpfuse.onnx_export.graph import Graph, Tensor, side_by_side
 from lpfuse.scaling import TwoSidedMinMax
@@ -178,6 +180,8 @@ def _column(adapter: ScoreColumn, X: Tensor) -> Tensor:
 
 
 def _weighted(fusion: Any, S: Tensor) -> Tensor:
+    if not hasattr(fusion, "weights_"):
+        raise NotImplementedError(f"{fusion!r} is no weighted sum, and has no converter to ONNX.")
     return S * fusion.weights_
 
 
@@ -203,7 +207,11 @@ def _member_scores(member: Any, X: Tensor) -> Tensor:
         raise NotImplementedError(f"Detector {member.name!r}: {error}") from error
 
 
-CONTRIBUTIONS: Converters = {LpFusion: _weighted, FixedRule: _weighted, FusedDetector: _fused_parts}
+SUMS = (
+    LpFusion, FixedRule, BestSingle, LinearSVMStacker, LogisticStacker, GeneticWeights,
+    SwarmWeights, ExhaustiveWeights,
+)  # fmt: skip
+CONTRIBUTIONS: Converters = {FusedDetector: _fused_parts, **dict.fromkeys(SUMS, _weighted)}
 TRANSFORMERS: Converters = {TwoSidedMinMax: learners.two_sided_min_max, **scikit.TRANSFORMERS}
 SCORES: Converters = {
     SVDD: learners.svdd,
@@ -213,7 +221,6 @@ SCORES: Converters = {
     ClassifierExpert: _expert,
     ScoreFunction: _method,
     ScoreColumn: _column,
-    LpFusion: _sum,
-    FixedRule: _sum,
+    **dict.fromkeys(SUMS, _sum),
     **scikit.DETECTORS,
 }

@@ -1,0 +1,1 @@
+"""Every way to fuse scores against the others, on the development sets."""
