@@ -4,6 +4,8 @@ from lpfuse.detectors import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 from lpfuse.ensemble import FusedDetector
 from lpfuse.fusion.fixed import FixedRule
 from lpfuse.fusion.lp import LpFusion, lp_path
+from lpfuse.iterative import IterativeEnsemble
+from lpfuse.multiclass import OneClassEnsembleClassifier
 from lpfuse.persistence import load
 from lpfuse.scaling import TwoSidedMinMax
 from lpfuse.selection import FusedDetectorCV
@@ -14,8 +16,10 @@ __all__ = [
     "FusedDetector",
     "FusedDetectorCV",
     "GMMDetector",
+    "IterativeEnsemble",
     "KernelPCADetector",
     "LpFusion",
+    "OneClassEnsembleClassifier",
     "OneClassGP",
     "TwoSidedMinMax",
     "load",

@@ -194,6 +194,11 @@ class Judged:
     def __getitem__(self, rows: Any) -> Judged:
         return Judged(*(getattr(self, field.name)[rows] for field in fields(self)))
 
+    @property
+    def fused(self) -> Host:
+        """The fused score of each row; NaN where nobody could score it."""
+        return self._fused(self.terms, None)
+
     def scores(self, silent: Gaps | None = None) -> tuple[Host, Host]:
         """Fused scores and labels of the rows, had some detectors been silent.
 
