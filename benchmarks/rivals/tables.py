@@ -69,7 +69,7 @@ def _means(records: list[Record]) -> str:
         pairs = zip(RIVALS, aucs.mean(axis=0), mean_ranks(aucs), strict=True)
         cells[labels] = {name: f"{mean:.1f} ({rank:.1f})" for name, mean, rank in pairs}
     rows = [[name, *(cells[labels][name] for labels in LABELS)] for name in RIVALS]
-    return markdown(["", *heads], rows)
+    return markdown([["", *heads], *rows])
 
 
 def _paired(records: list[Record]) -> str:
@@ -86,7 +86,7 @@ def _paired(records: list[Record]) -> str:
             p_value = wilcoxon(gain).pvalue if won + lost else 1.0
             row.append(f"{gain.mean():+.1f}, {won} : {lost}, {p_value:.2g}")
         rows.append(row)
-    return markdown(["", *(f"{labels} labels" for labels in LABELS)], rows)
+    return markdown([["", *(f"{labels} labels" for labels in LABELS)], *rows])
 
 
 def _seconds(records: list[Record]) -> str:
@@ -97,4 +97,4 @@ def _seconds(records: list[Record]) -> str:
             for labels in LABELS
         ]
         rows.append([name, *(f"{seconds:.3f}" for seconds in times)])
-    return markdown(["", *(f"{labels} labels" for labels in LABELS)], rows)
+    return markdown([["", *(f"{labels} labels" for labels in LABELS)], *rows])
