@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from joblib import Parallel, delayed
@@ -14,8 +15,8 @@ from joblib import Parallel, delayed
 from benchmarks.defaults.data import read_sets
 
 from .plot import draw
-from .study import Record, records_of
-from .tables import page, read_records
+from .study import Record, ensembles_of, records_of
+from .tables import joined, page, read_records
 
 PAGE = Path("docs/benchmarks/rivals.md")
 PLOT = Path("docs/benchmarks/rivals.png")
@@ -30,19 +31,21 @@ def main() -> None:
         "--show", action="store_true", help="page and plot from stored results only"
     )
     options = parser.parse_args()
+    ensembles = options.out.with_name(f"{options.out.stem}-ensembles{options.out.suffix}")
     if not options.show:
-        measure(options.out, options.seeds, options.jobs)
-    records = read_records(options.out)
+        measure(_cell, options.out, options.seeds, options.jobs)
+        measure(_ensembles, ensembles, options.seeds, options.jobs)
+    records = joined(read_records(options.out), read_records(ensembles))
     PAGE.write_text(f"{page(records)}\n![Critical differences]({PLOT.name})\n")
     draw(records, PLOT)
     print(page(records))
 
 
-def measure(path: Path, seeds: int, jobs: int) -> None:
+def measure(cell: Callable[..., list[Record]], path: Path, seeds: int, jobs: int) -> None:
     stored = read_records(path) if path.exists() else []
     done = {(record["set"], record["seed"]) for record in stored}
     cells = (
-        delayed(_cell)(name, X, is_anomaly, seed)
+        delayed(cell)(name, X, is_anomaly, seed)
         for seed in range(seeds)
         for name, X, is_anomaly in read_sets()
         if (name, seed) not in done
@@ -55,6 +58,10 @@ def measure(path: Path, seeds: int, jobs: int) -> None:
 
 def _cell(*cell: object) -> list[Record]:
     return list(records_of(*cell))  # type: ignore[arg-type]
+
+
+def _ensembles(*cell: object) -> list[Record]:
+    return [ensembles_of(*cell)]  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .study import LABELS, RIVALS, Record
-from .tables import aucs_of, critical_difference, mean_ranks
+from .study import LABELS, Record
+from .tables import NAMES, aucs_of, critical_difference, mean_ranks
 
 
 def cliques(ranks: np.ndarray, difference: float) -> list[tuple[int, int]]:
@@ -28,7 +28,7 @@ def draw(records: list[Record], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    names = np.array(list(RIVALS))
+    names = np.array(NAMES)
     figure, axes = plt.subplots(
         len(LABELS), 1, figsize=(11, 4.2 * len(LABELS)), layout="constrained"
     )

@@ -1,22 +1,33 @@
 """One set and one seed: test AUC and fit time of every rival, as records to be stored.
 
 All rivals fuse the same out-of-fold scores of the same six one-class detectors, on one scale. Those
-that look at the rows themselves are given the features as well.
+that look at the rows themselves are given the features as well. Whole ensembles bring detectors of
+their own, and learn from normal rows alone.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from math import comb
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from sklearn.ensemble import IsolationForest
 
 from benchmarks.defaults.study import auc
 from benchmarks.fusion.parts import Parts, parts_of
 from benchmarks.fusion.pool import DETECTORS, POOLS, OneClassScores, Scores, one_class_scores
-from lpfuse import FixedRule, LpFusion
+from lpfuse import (
+    SVDD,
+    FixedRule,
+    FusedDetector,
+    GMMDetector,
+    IterativeEnsemble,
+    KernelPCADetector,
+    LpFusion,
+)
 from lpfuse.ensemble.defaults import default_fusion
 from lpfuse.fusion.dynamic import DynamicEnsemble
 from lpfuse.fusion.fixed import RULES
@@ -24,6 +35,7 @@ from lpfuse.fusion.local import LocalLpFusion
 from lpfuse.fusion.search import ExhaustiveWeights, GeneticWeights, SwarmWeights
 from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
 from lpfuse.fusion.templates import CosineSimilarity, DecisionTemplates
+from lpfuse.pools import bagged_one_class_svms, random_subspaces
 
 LABELS = (0, 5, 20, 100)
 Record = dict[str, Any]
@@ -52,6 +64,45 @@ RIVALS: dict[str, Callable[[int], Any]] = {  # of a seed
     "cosine": lambda seed: CosineSimilarity(),
     "dynamic": lambda seed: DynamicEnsemble(random_state=seed),
 }  # fmt: skip
+
+
+def cheap() -> list[tuple[str, Any]]:
+    """Four learners that are quick to fit many times."""
+    return [
+        ("svdd", SVDD(gamma="narrow")), ("kpca", KernelPCADetector(gamma="narrow")),
+        ("gmm", GMMDetector()), ("forest", IsolationForest(n_estimators=50)),
+    ]  # fmt: skip
+
+
+def summed(detectors: Any, seed: int, rule: str = "sum") -> FusedDetector:
+    return FusedDetector(detectors, fusion=FixedRule(rule), random_state=seed)
+
+
+ENSEMBLES: dict[str, Callable[[int, int], Any]] = {  # of a seed and the number of columns
+    "subspaces + max": lambda seed, d: summed(
+        random_subspaces(SVDD(gamma="narrow"), d, min(10, comb(d, d // 2)), random_state=seed),
+        seed,
+        "max",
+    ),
+    "bagged SVMs": lambda seed, d: summed(bagged_one_class_svms(random_state=seed), seed),
+    "iterative": lambda seed, d: IterativeEnsemble(summed(cheap(), seed), random_state=seed),
+}
+
+
+def ensembles_of(name: str, X: np.ndarray, is_anomaly: np.ndarray, seed: int) -> Record:
+    """A record of the whole ensembles, for any number of labels."""
+    parts = parts_of(X, is_anomaly, seed)
+    _, _, sought = next(iter(parts.situations()))
+    aucs, seconds = {}, {}
+    for ensemble, make in ENSEMBLES.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # few rows: widths, thresholds
+            start = perf_counter()
+            fitted = make(parts.seed, parts.train.shape[1]).fit(parts.train)
+            seconds[ensemble] = round(perf_counter() - start, 4)
+            scores = [fitted.score_samples(rows) for rows in (parts.test, parts.anomalies[sought])]
+        aucs[ensemble] = round(auc(*scores), 2)
+    return {"set": name, "seed": seed, "auc": aucs, "seconds": seconds}
 
 
 def records_of(name: str, X: np.ndarray, is_anomaly: np.ndarray, seed: int) -> Iterator[Record]:

@@ -10,14 +10,30 @@ from scipy.stats import friedmanchisquare, rankdata, studentized_range, wilcoxon
 
 from benchmarks.defaults.tables import markdown
 
-from .study import LABELS, RIVALS, Record
+from .study import ENSEMBLES, LABELS, RIVALS, Record
 
 REFERENCE = "lp (default)"
 LEVEL = 0.05
 
 
+NAMES = [*RIVALS, *ENSEMBLES]
+
+
 def read_records(path: Path) -> list[Record]:
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def joined(records: list[Record], ensembles: list[Record]) -> list[Record]:
+    """Records with the figures of the whole ensembles, which are the same for all labels."""
+    known = {(record["set"], record["seed"]): record for record in ensembles}
+    return [
+        record
+        | {
+            key: record[key] | known[record["set"], record["seed"]][key]
+            for key in ("auc", "seconds")
+        }
+        for record in records
+    ]
 
 
 def aucs_of(records: list[Record], labels: int) -> np.ndarray:
@@ -25,7 +41,7 @@ def aucs_of(records: list[Record], labels: int) -> np.ndarray:
     by_set: dict[str, list[list[float]]] = {}
     for record in records:
         if record["labels"] == labels:
-            by_set.setdefault(record["set"], []).append([record["auc"][name] for name in RIVALS])
+            by_set.setdefault(record["set"], []).append([record["auc"][name] for name in NAMES])
     return np.array([np.mean(by_set[name], axis=0) for name in sorted(by_set)])
 
 
@@ -46,7 +62,9 @@ def page(records: list[Record]) -> str:
         "Six one-class detectors, their out-of-fold scores fused in every way that lpfuse knows;\n"
         "test AUC in % on the development sets, labelled and sought anomalies from one mix.\n"
         "Written by `python -m benchmarks.rivals`; a label count uses the sets with anomalies\n"
-        "enough. Ranks: 1 is the best; mean ranks closer than CD (Nemenyi) are not told apart.",
+        "enough. Ranks: 1 is the best; mean ranks closer than CD (Nemenyi) are not told apart.\n"
+        f"Whole ensembles ({', '.join(ENSEMBLES)}) bring detectors of their own, ten SVDDs or\n"
+        "one-class SVMs, or four quick learners in each round, and do not use labels.",
         "## Mean AUC (mean rank)",
         _means(records),
         f"## Against {REFERENCE}: sets won : lost by it, Wilcoxon's p-value",
@@ -66,14 +84,14 @@ def _means(records: list[Record]) -> str:
         p_value = friedmanchisquare(*aucs.T).pvalue
         told = f"Friedman p = {p_value:.1g}, CD {critical_difference(rivals, sets):.1f}"
         heads.append(f"{labels} labels, {sets} sets; {told}")
-        pairs = zip(RIVALS, aucs.mean(axis=0), mean_ranks(aucs), strict=True)
+        pairs = zip(NAMES, aucs.mean(axis=0), mean_ranks(aucs), strict=True)
         cells[labels] = {name: f"{mean:.1f} ({rank:.1f})" for name, mean, rank in pairs}
-    rows = [[name, *(cells[labels][name] for labels in LABELS)] for name in RIVALS]
+    rows = [[name, *(cells[labels][name] for labels in LABELS)] for name in NAMES]
     return markdown([["", *heads], *rows])
 
 
 def _paired(records: list[Record]) -> str:
-    names = list(RIVALS)
+    names = NAMES
     rows = []
     for name in names:
         if name == REFERENCE:
@@ -91,7 +109,7 @@ def _paired(records: list[Record]) -> str:
 
 def _seconds(records: list[Record]) -> str:
     rows = []
-    for name in RIVALS:
+    for name in NAMES:
         times = [
             np.median([record["seconds"][name] for record in records if record["labels"] == labels])
             for labels in LABELS
