@@ -57,6 +57,10 @@ class Scorer(OutlierMixin, BaseEstimator):
         array of shape (n,)
             Integers +1 and −1.
         """
-        decision = self.decision_function(X)
-        xp = namespace(decision)
-        return 2 * xp.astype(decision >= 0, xp.int64) - 1
+        return signs(self.decision_function(X))
+
+
+def signs(decision: Array) -> Array:
+    """+1 where the signed distance to a threshold is not negative, −1 elsewhere."""
+    xp = namespace(decision)
+    return 2 * xp.astype(decision >= 0, xp.int64) - 1

@@ -19,8 +19,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lpfuse import FusedDetector
 from lpfuse.fusion import search
+from lpfuse.fusion.rows import by_class
 from lpfuse.fusion.search import ExhaustiveWeights, Fitness, GeneticWeights, SwarmWeights
-from lpfuse.fusion.templates import by_class
 
 pytest.importorskip("pygad", reason="pygad is not installed")
 

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import expit
 from sklearn.neighbors import NearestNeighbors
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Array, Host, beside, map_row_blocks, namespace, to_host
-from lpfuse._base import Scorer
+from lpfuse._arrays import Array, Host, beside, map_row_blocks
 from lpfuse._parameters import check_choice, check_count, check_number
-from lpfuse._validation import (
-    check_features,
-    check_labels,
-    check_sample_weight,
-    check_scores,
-    column_names,
-    no_spread,
-    remember_columns,
-    warn_about_columns,
-)
+from lpfuse._validation import column_names, no_spread, remember_columns, warn_about_columns
+from lpfuse.fusion.places import PlacedRows, SpatialFusion, placed_rows
 
 MODES = ("auto", "winner", "fusion")
 CANDIDATES = 4  # times n_neighbors rows, nearest by plain distance, compete by the adapted one
@@ -34,136 +23,6 @@ BELOW = 0.5  # artificial outliers reach so many ranges of the normal scores bel
 ROUNDING = 1e-9  # competences that differ by less are equal
 CLOSEST = 1e-6  # times the median distance to the opposite class: no row is closer to it
 TREE_DIMENSIONS = 5  # beyond, products of matrices find neighbours sooner than a tree (measured)
-
-
-class Rows(NamedTuple):
-    """Checked training rows that count, on the host."""
-
-    scores: Host  # n×R
-    labels: Host  # ±1
-    weights: Host  # above 0
-    places: Host  # n×d: where the rows lie
-
-
-class SpatialFusion(Scorer):
-    """A fusion object that looks at where a row lies: among its features, or else its scores."""
-
-    uses_features = True  # `fit` and the scoring methods take the features X beside the scores
-
-    feature_scaler_: Any  # a StandardScaler; None where places are scores
-
-    def score_samples(self, S: Any, X: Any = None) -> Array:  # type: ignore[override]
-        """Fused score of each row, high = normal.
-
-        Parameters
-        ----------
-        S : array-like of shape (n, R)
-            Scores, high = normal.
-        X : array-like of shape (n, d), optional
-            Features of the same rows, if `fit` had them.
-
-        Returns
-        -------
-        array of shape (n,)
-            Fused scores.
-        """
-        raise NotImplementedError
-
-    def decision_function(self, S: Any, X: Any = None) -> Array:  # type: ignore[override]
-        """``score_samples(S, X) − offset_``: negative for anomalies.
-
-        Parameters
-        ----------
-        S : array-like of shape (n, R)
-            Scores, high = normal.
-        X : array-like of shape (n, d), optional
-            Features of the same rows, if `fit` had them.
-
-        Returns
-        -------
-        array of shape (n,)
-            Signed distance to the threshold.
-        """
-        return self.score_samples(S, X) - self.offset_
-
-    def predict(self, S: Any, X: Any = None) -> Array:  # type: ignore[override]
-        """+1 for normal rows, −1 for anomalies.
-
-        Parameters
-        ----------
-        S : array-like of shape (n, R)
-            Scores, high = normal.
-        X : array-like of shape (n, d), optional
-            Features of the same rows, if `fit` had them.
-
-        Returns
-        -------
-        array of shape (n,)
-            Integers +1 and −1.
-        """
-        decision = self.decision_function(S, X)
-        xp = namespace(decision)
-        return 2 * xp.astype(decision >= 0, xp.int64) - 1
-
-    def _located(self, S: Any, X: Any) -> tuple[Array, Host, Host]:
-        """The checked scores as they came, the same on the host, and the places of the rows."""
-        check_is_fitted(self)
-        S = check_scores(S, estimator=self)
-        scores = to_host(S)
-        return S, scores, _places(scores, X, self.feature_scaler_)
-
-
-def training_rows(S: Any, y: Any, sample_weight: Any, X: Any) -> tuple[Rows, Any]:
-    """The rows to learn from, and the scaler of their features (None without features)."""
-    scores = to_host(check_scores(S))
-    n = len(scores)
-    labels = check_labels(y, n)
-    labels = np.ones(n) if labels is None else labels
-    weights = check_sample_weight(sample_weight, n)
-    weights = np.ones(n) if weights is None else weights
-    if not weights[labels > 0].any():
-        raise ValueError(
-            "sample_weight is zero for every normal row, but normal rows are needed. Give some of "
-            "them a weight above zero."
-        )
-    scaler = None if X is None else _standardised(X, n, np.where(labels > 0, weights, 0.0))
-    places = _places(scores, X, scaler)
-    counts = weights > 0
-    return Rows(scores[counts], labels[counts], weights[counts], places[counts]), scaler
-
-
-def _standardised(X: Any, n: int, weights: Host) -> StandardScaler:
-    features = to_host(check_features(X))
-    _refuse_other_length(features, n)
-    scaler = StandardScaler().fit(features, sample_weight=weights)
-    remember_columns(scaler, X)
-    return scaler
-
-
-def _places(scores: Host, X: Any, scaler: Any) -> Host:
-    """Where rows lie: their standardised features, or their scores, which are on one scale."""
-    if scaler is None:
-        if X is not None:
-            raise ValueError(
-                "X was given, but fit had no features: rows are placed by their scores. Leave X "
-                "out, or fit with X too."
-            )
-        return scores
-    if X is None:
-        raise ValueError(
-            f"X is missing: fit placed rows by their {scaler.n_features_in_} features, so the "
-            "features of the rows of S are needed here too."
-        )
-    features = to_host(check_features(X, estimator=scaler))
-    _refuse_other_length(features, len(scores))
-    return (features - scaler.mean_) / scaler.scale_
-
-
-def _refuse_other_length(features: Host, n: int) -> None:
-    if len(features) != n:
-        raise ValueError(
-            f"X must hold the features of the rows of S: expected {n} rows, got {len(features)}."
-        )
 
 
 class DynamicEnsemble(SpatialFusion):
@@ -303,7 +162,7 @@ class DynamicEnsemble(SpatialFusion):
         """
         self._check_parameters()
         random = check_random_state(self.random_state)
-        rows, scaler = training_rows(S, y, sample_weight, X)
+        rows, scaler = placed_rows(S, y, sample_weight, X)
         warn_about_columns(rows.scores, column_names(S))
         rows = self._thinned(rows, random)
         self.thresholds_, self.medians_ = _landmarks(rows)
@@ -320,7 +179,7 @@ class DynamicEnsemble(SpatialFusion):
         check_number("artificial_outliers", self.artificial_outliers, above=0)
         check_count("max_rows", self.max_rows)
 
-    def _thinned(self, rows: Rows, random: np.random.RandomState) -> Rows:
+    def _thinned(self, rows: PlacedRows, random: np.random.RandomState) -> PlacedRows:
         """At most `max_rows` of each class, in their order."""
         kept = []
         for side in (1, -1):
@@ -329,9 +188,9 @@ class DynamicEnsemble(SpatialFusion):
                 index = random.choice(index, self.max_rows, replace=False)
             kept.append(index)
         index = np.sort(np.concatenate(kept))
-        return Rows(*(part[index] for part in rows))
+        return PlacedRows(*(part[index] for part in rows))
 
-    def _learn(self, rows: Rows) -> None:
+    def _learn(self, rows: PlacedRows) -> None:
         normal = self._probabilities(rows.scores)
         self.labels_ = rows.labels
         self.influence_ = rows.weights
@@ -429,7 +288,7 @@ class DynamicEnsemble(SpatialFusion):
         return np.where((best - second > self.margin)[:, None], alone, fused)
 
 
-def _landmarks(rows: Rows) -> tuple[Host, Host]:
+def _landmarks(rows: PlacedRows) -> tuple[Host, Host]:
     """Each detector's threshold and median among the normal rows."""
     normal = rows.labels > 0
     threshold, median = np.quantile(
@@ -444,8 +303,8 @@ def _landmarks(rows: Rows) -> tuple[Host, Host]:
 
 
 def _with_outliers(
-    rows: Rows, share: float, by_features: bool, random: np.random.RandomState
-) -> Rows:
+    rows: PlacedRows, share: float, by_features: bool, random: np.random.RandomState
+) -> PlacedRows:
     """The rows, and artificial outliers after them."""
     normal = rows.labels > 0
     m = int(np.ceil(share * normal.sum()))
@@ -457,8 +316,8 @@ def _with_outliers(
     else:
         places = scores = random.uniform(bottom, high, (m, len(low)))
     weights = np.full(m, rows.weights[normal].mean())
-    outliers = Rows(scores, np.full(m, -1.0), weights, places)
-    return Rows(*(np.concatenate(pair) for pair in zip(rows, outliers, strict=True)))
+    outliers = PlacedRows(scores, np.full(m, -1.0), weights, places)
+    return PlacedRows(*(np.concatenate(pair) for pair in zip(rows, outliers, strict=True)))
 
 
 def _box(places: Host, m: int, random: np.random.RandomState) -> Host:

@@ -18,8 +18,8 @@ from sklearn.utils import check_random_state
 from lpfuse._arrays import Array, Host, beside, map_row_blocks
 from lpfuse._parameters import check_choice, check_count, check_number
 from lpfuse._validation import remember_columns
-from lpfuse.fusion.dynamic import Rows, SpatialFusion, training_rows
 from lpfuse.fusion.lp import LpFusion
+from lpfuse.fusion.places import PlacedRows, SpatialFusion, placed_rows
 from lpfuse.optim import Certificate
 
 BLENDS = ("soft", "hard")
@@ -167,7 +167,7 @@ class LocalLpFusion(SpatialFusion):
             The fitted estimator.
         """
         self._check_parameters()
-        rows, scaler = training_rows(S, y, sample_weight, X)
+        rows, scaler = placed_rows(S, y, sample_weight, X)
         fusion = LpFusion() if self.fusion is None else self.fusion
         everywhere = clone(fusion).fit(S, y, sample_weight)
         centres, region = self._regions(rows)
@@ -199,7 +199,7 @@ class LocalLpFusion(SpatialFusion):
         check_count("min_anomalies", self.min_anomalies)
         check_choice("blend", self.blend, BLENDS)
 
-    def _regions(self, rows: Rows) -> tuple[Host, NDArray[np.intp]]:
+    def _regions(self, rows: PlacedRows) -> tuple[Host, NDArray[np.intp]]:
         """Centres, and the region of each row; none is empty."""
         k = min(self.n_regions, len(rows.places))
         means = KMeans(k, n_init=10, random_state=check_random_state(self.random_state))
@@ -210,7 +210,7 @@ class LocalLpFusion(SpatialFusion):
         return means.cluster_centers_[used], region
 
     def _own_fusion(
-        self, rows: Rows, inside: NDArray[np.bool_], fusion: LpFusion
+        self, rows: PlacedRows, inside: NDArray[np.bool_], fusion: LpFusion
     ) -> LpFusion | None:
         """The fusion of one region; None where it is too thin to learn from."""
         anomalous = rows.labels < 0
@@ -330,7 +330,7 @@ class LocalLpFusion(SpatialFusion):
             return softmax(-further / (2 * self.bandwidth_), axis=1)
 
 
-def _mean_square(rows: Rows, centres: Host, region: NDArray[np.intp]) -> float:
+def _mean_square(rows: PlacedRows, centres: Host, region: NDArray[np.intp]) -> float:
     """The mean squared distance of the rows to their own centre."""
     squared = ((rows.places - centres[region]) ** 2).sum(axis=1)
     return float(np.average(squared, weights=rows.weights))

@@ -27,7 +27,7 @@ from lpfuse._validation import (
     warn_about_columns,
 )
 from lpfuse.fusion.base import WeightedSum
-from lpfuse.fusion.templates import Rows, by_class, lower_quantile
+from lpfuse.fusion.rows import Rows, by_class, lower_quantile
 
 TIE_BREAK = 1e-6  # less than one pair of rows changes the AUC of half a million pairs
 REFERENCE_SHARE = 0.05  # the reference outlier is as low as the lowest twentieth of normal rows

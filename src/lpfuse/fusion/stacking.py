@@ -13,14 +13,13 @@ from sklearn.svm import LinearSVC
 from lpfuse._arrays import Host, to_host
 from lpfuse._parameters import check_number
 from lpfuse._validation import (
-    check_labels,
-    check_sample_weight,
     check_scores,
     column_names,
     remember_columns,
     warn_about_columns,
 )
 from lpfuse.fusion.base import WeightedSum
+from lpfuse.fusion.rows import labels_and_weights
 
 TIED = 1e-12  # criteria nearer than this differ by rounding only
 INTERCEPT_SCALING = 10.0  # liblinear shrinks the intercept too: by a hundredth as much as a weight
@@ -49,12 +48,8 @@ def _lesson(S: Any, y: Any, sample_weight: Any) -> _Lesson:
     """What can be learnt from; a row of weight 0 is as if it were not there."""
     names = column_names(S)
     checked = check_scores(S)
-    n = int(checked.shape[0])
-    labels, mass = check_labels(y, n), check_sample_weight(sample_weight, n)
-    labels = np.ones(n) if labels is None else labels
-    mass = np.ones(n) if mass is None else mass
+    labels, mass = labels_and_weights(int(checked.shape[0]), y, sample_weight)
     counts = mass > 0
-    check_labels(labels[counts], int(counts.sum()))  # some normal row must be left
     warn_about_columns(checked, names)
     return _Lesson(to_host(checked)[counts], labels[counts], mass[counts])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -10,44 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 from lpfuse._arrays import Array, Host, beside, to_host
 from lpfuse._base import Scorer
 from lpfuse._parameters import check_number
-from lpfuse._validation import check_labels, check_sample_weight, check_scores, remember_columns
-
-
-class Rows(NamedTuple):
-    """Rows of one class that count, and how much each counts."""
-
-    scores: Host
-    counts: Host
-
-    @property
-    def mean(self) -> Host:
-        """The weighted mean of the rows, of shape (R,)."""
-        return np.average(self.scores, axis=0, weights=self.counts)
-
-
-def by_class(S: Any, y: Any, sample_weight: Any) -> tuple[Rows, Rows | None]:
-    """Checked rows as normal ones and anomalies; None where there is no anomaly.
-
-    Rows of weight 0 are left out.
-    """
-    scores = np.ascontiguousarray(to_host(check_scores(S)))
-    n = len(scores)
-    labels = check_labels(y, n)
-    labels = np.ones(n) if labels is None else labels
-    counts = check_sample_weight(sample_weight, n)
-    counts = np.ones(n) if counts is None else counts
-    normal, anomalous = ((labels == side) & (counts > 0) for side in (1, -1))
-    if not normal.any():
-        raise ValueError(
-            "sample_weight is zero for every normal row; give some normal row a weight above zero."
-        )
-    anomalies = Rows(scores[anomalous], counts[anomalous]) if anomalous.any() else None
-    return Rows(scores[normal], counts[normal]), anomalies
-
-
-def lower_quantile(values: Host, counts: Host, share: float) -> Host:
-    """The least value of each column such that at least this share of the rows is not above it."""
-    return np.quantile(values, share, axis=0, weights=counts, method="inverted_cdf")
+from lpfuse._validation import check_scores, remember_columns
+from lpfuse.fusion.rows import by_class, lower_quantile
 
 
 class _Templates(Scorer):
