@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import make_scorer, recall_score, roc_curve
 
 from lpfuse import GMMDetector
-from lpfuse.metrics import best_g_mean, check_values, g_mean, halfway
+from lpfuse._validation import check_values
+from lpfuse.metrics import best_g_mean, g_mean, halfway
 
 # Few values, so that ties are common.
 few = st.integers(-4, 4).map(float)

@@ -57,14 +57,15 @@ def draw(
     case: Case, data: dict[str, tuple[np.ndarray, np.ndarray]], seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Normal rows and anomalies to learn from, and fresh normal rows."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(1000 * seed + case.n + case.labels)
     if case.rows in data:
-        normal, anomalies = (rng.permutation(part) for part in data[case.rows])
-    else:
-        d = int(case.rows.split()[-1])
-        normal = rng.normal(size=(case.n + FRESH, d))
-        anomalies = rng.normal(2.0, 1.0, size=(case.labels, d))
-    return normal[: case.n], anomalies[: case.labels], normal[case.n :][:FRESH]
+        normal, anomalies = data[case.rows]
+        order = rng.permutation(len(normal))
+        learnt, fresh = normal[order[: case.n]], normal[order[case.n :][:FRESH]]
+        return learnt, anomalies[rng.permutation(len(anomalies))[: case.labels]], fresh
+    d = int(case.rows.split()[-1])
+    learnt, fresh = rng.normal(size=(case.n, d)), rng.normal(size=(FRESH, d))
+    return learnt, rng.normal(2.0, 1.0, size=(case.labels, d)), fresh
 
 
 def alarms(rows: tuple[np.ndarray, np.ndarray, np.ndarray], seed: int) -> list[list[float]]:

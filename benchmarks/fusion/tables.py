@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,11 +21,6 @@ MORE_EXPERTS_FROM = 50  # labelled anomalies from which the default pool has thr
 DEFAULT = "default"
 
 Aucs = dict[str, float]  # set → AUC, mean over seeds
-
-
-def read_records(path: Path) -> list[Record]:
-    lines = map(json.loads, path.read_text().splitlines())
-    return [line for line in lines if "set" in line]
 
 
 class Results:

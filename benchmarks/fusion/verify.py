@@ -9,17 +9,15 @@ one-class ones (``picked``) and among all with experts (``picked_expert``). AUC 
 from __future__ import annotations
 
 import argparse
-import json
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.stats import wilcoxon
 
-from benchmarks.defaults.data import read_sets
+from benchmarks.cells import measure, read_records
 from benchmarks.defaults.study import auc
 from lpfuse import FusedDetector
 
@@ -50,22 +48,8 @@ def main() -> None:
     )
     options = parser.parse_args()
     if not options.show:
-        measure(options.out, options.seeds, options.jobs)
-    print(table(read(options.out)))
-
-
-def measure(path: Path, seeds: int, jobs: int) -> None:
-    done = {(record["set"], record["seed"]) for record in read(path)} if path.exists() else set()
-    cells = (
-        delayed(_cell)(name, X, is_anomaly, seed)
-        for seed in range(seeds)
-        for name, X, is_anomaly in read_sets()
-        if (name, seed) not in done
-    )
-    with path.open("a") as file:
-        for records in Parallel(n_jobs=jobs, return_as="generator_unordered")(cells):
-            file.writelines(f"{json.dumps(record)}\n" for record in records)
-            file.flush()  # whole cells, so that a run that stops early loses none
+        measure(_cell, options.out, options.seeds, options.jobs)
+    print(table(read_records(options.out)))
 
 
 def _cell(name: str, X: np.ndarray, is_anomaly: np.ndarray, seed: int) -> list[Record]:
@@ -103,11 +87,6 @@ def measured(parts: Parts, known: np.ndarray, sought: np.ndarray) -> Record:
         found["picked"] = single[int(np.argmax(trained[:one_class]))]
         found["picked_expert"] = single[int(np.argmax(trained))]
     return {key: round(value, 2) for key, value in found.items()}
-
-
-def read(path: Path) -> list[Record]:
-    with path.open() as file:
-        return [json.loads(line) for line in file]
 
 
 def means_of(records: list[Record], situation: str, labels: int, key: str) -> np.ndarray:

@@ -6,17 +6,13 @@ A run goes on where it stopped: cells (set, seed) that are stored are not measur
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Callable
 from pathlib import Path
 
-from joblib import Parallel, delayed
-
-from benchmarks.defaults.data import read_sets
+from benchmarks.cells import measure, read_records
 
 from .plot import draw
 from .study import Record, ensembles_of, records_of
-from .tables import joined, page, read_records
+from .tables import joined, page
 
 PAGE = Path("docs/benchmarks/rivals.md")
 PLOT = Path("docs/benchmarks/rivals.png")
@@ -39,21 +35,6 @@ def main() -> None:
     PAGE.write_text(f"{page(records)}\n![Critical differences]({PLOT.name})\n")
     draw(records, PLOT)
     print(page(records))
-
-
-def measure(cell: Callable[..., list[Record]], path: Path, seeds: int, jobs: int) -> None:
-    stored = read_records(path) if path.exists() else []
-    done = {(record["set"], record["seed"]) for record in stored}
-    cells = (
-        delayed(cell)(name, X, is_anomaly, seed)
-        for seed in range(seeds)
-        for name, X, is_anomaly in read_sets()
-        if (name, seed) not in done
-    )
-    with path.open("a") as file:
-        for records in Parallel(n_jobs=jobs, return_as="generator_unordered")(cells):
-            file.writelines(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
-            file.flush()  # whole cells, so that a run that stops early loses none
 
 
 def _cell(*cell: object) -> list[Record]:

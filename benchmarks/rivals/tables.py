@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 from scipy.stats import friedmanchisquare, rankdata, studentized_range, wilcoxon
 
@@ -17,10 +14,6 @@ LEVEL = 0.05
 
 
 NAMES = [*RIVALS, *ENSEMBLES]
-
-
-def read_records(path: Path) -> list[Record]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def joined(records: list[Record], ensembles: list[Record]) -> list[Record]:

@@ -281,6 +281,46 @@ def _how_to_label(labels: list[Any], unlabelled: bool) -> str:
     )
 
 
+def check_values(values: Any, name: str, *, may_miss: bool = False) -> Host:
+    """One number a row, as a one-dimensional float64 array.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        What came.
+    name : str
+        What it is called.
+    may_miss : bool, default=False
+        Whether NaN may stand for a number that is missing.
+
+    Examples
+    --------
+    >>> check_values([1, 2], "scores")
+    array([1., 2.])
+    """
+    array: Host = check_array(
+        values,
+        dtype=np.float64,
+        ensure_2d=False,
+        allow_nd=True,
+        ensure_all_finite=False,
+        ensure_min_samples=0,
+        input_name=name,
+    )
+    if array.ndim != 1:
+        raise ValueError(
+            f"{name} must hold one number for each row: expected one dimension, got shape "
+            f"{array.shape}."
+        )
+    missing = np.isnan(array)
+    if missing.any() and not may_miss:
+        raise ValueError(
+            f"{name} must be numbers, but {missing.sum()} of {array.size} are NaN. "
+            "Leave those rows out."
+        )
+    return array
+
+
 def check_row_names(names: Any, n: int, argument: str) -> NDArray[Any] | None:
     """One name a row, such as the group that it belongs to; None where there are none.
 

@@ -16,7 +16,8 @@ from scipy.stats import false_discovery_control
 
 from lpfuse._arrays import Host, kth_smallest
 from lpfuse._parameters import check_number
-from lpfuse.metrics import best_g_mean, check_values, halfway
+from lpfuse._validation import check_values
+from lpfuse.metrics import best_g_mean, halfway
 
 
 def conformal_pvalues(calibration: Any, scores: Any) -> Host:

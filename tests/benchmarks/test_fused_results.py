@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.cells import read_records
 from benchmarks.defaults.data import read_sets
 from benchmarks.fusion.parts import parts_of
-from benchmarks.fusion.verify import LABELS, SITUATIONS, means_of, measured, read, table
+from benchmarks.fusion.verify import LABELS, SITUATIONS, means_of, measured, table
 
-RECORDS = read(Path(__file__).parents[2] / "docs" / "results" / "fused.jsonl")
+RECORDS = read_records(Path(__file__).parents[2] / "docs" / "results" / "fused.jsonl")
 NOISE = 2.0  # standard errors of a mean difference
 CELLS = [(situation, labels) for situation in SITUATIONS for labels in LABELS]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.fusion import __main__ as command
+from benchmarks import cells
 from benchmarks.fusion import pool, rules, study, tables
 from benchmarks.fusion.parts import FOLDS, parts_of
 from benchmarks.fusion.pool import Scores
@@ -171,13 +171,13 @@ def test_a_run_goes_on_where_it_stopped(tmp_path, monkeypatch, rows, few):
         calls.append((name, seed))
         return [_record(name, 0, 80.0, 70.0, seed=seed)]
 
-    monkeypatch.setattr(command, "records_of", one_record)
-    monkeypatch.setattr(command, "read_sets", lambda: [("a", *rows), ("b", *rows)])
+    monkeypatch.setattr(cells, "read_sets", lambda: [("a", *rows), ("b", *rows)])
     path = tmp_path / "fusion.jsonl"
-    command.measure(path, seeds=1, jobs=1)
-    command.measure(path, seeds=2, jobs=1)
+    header = {"versions": {}}
+    cells.measure(one_record, path, seeds=1, jobs=1, header=header)
+    cells.measure(one_record, path, seeds=2, jobs=1, header=header)
     assert calls == [("a", 0), ("b", 0), ("a", 1), ("b", 1)]
-    assert len(tables.read_records(path)) == 4
+    assert len(cells.read_records(path)) == 4
     assert "versions" in json.loads(path.read_text().splitlines()[0])
 
 

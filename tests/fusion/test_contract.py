@@ -140,3 +140,15 @@ def test_each_can_be_saved_and_loaded(rival, tmp_path):
     np.testing.assert_array_equal(
         load(tmp_path / "fusion").score_samples(S), fused.score_samples(S)
     )
+
+
+@pytest.mark.parametrize("rival", [DynamicEnsemble(), LocalLpFusion()], ids=str)
+def test_a_cell_that_no_detector_needs_may_be_missing_from_the_features(rival):
+    X = rng.normal(size=(120, 3))
+    X[::7, 2] = np.nan
+    pool = [("kpca", KernelPCADetector(), [0, 1]), ("gmm", GMMDetector(), [0, 1])]
+    fused = quietly(FusedDetector(pool, fusion=rival, random_state=0), X)
+    assert np.isfinite(fused.score_samples(X)).all()
+    at_mean = X.copy()
+    at_mean[::7, 2] = np.nanmean(X[:, 2])
+    np.testing.assert_allclose(fused.score_samples(X), fused.score_samples(at_mean))

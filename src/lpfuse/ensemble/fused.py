@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.preprocessing import StandardScaler
+from sklearn.impute import SimpleImputer
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,6 +26,7 @@ from lpfuse.ensemble.defaults import default_entries, default_fusion, paper_entr
 from lpfuse.ensemble.folds import deal_out, settle_folds, settle_kinds
 from lpfuse.ensemble.lessons import Lessons, Training, Workshop, teaching
 from lpfuse.ensemble.members import Member, a_seed, members_of, seeded, with_seed
+from lpfuse.ensemble.nested import NamedDetectors
 from lpfuse.ensemble.pool import Choice, Pool, learn_pool
 from lpfuse.ensemble.tables import Index, Table, numbers_of, rows_of
 from lpfuse.persistence import save
@@ -41,7 +42,7 @@ FOLDS_OF_WEIGHTS = 5  # where the detectors have no folds, the weights still nee
 HELD_OUT = 0.2  # share of the normal rows that calibration="split" keeps from everything else
 
 
-class FusedDetector(Scorer):
+class FusedDetector(NamedDetectors, Scorer):
     r"""Several anomaly detectors, fused into one that is better and knows its false alarms.
 
     Every row gets the raw scores of R detectors, these are put on one scale, and their weighted
@@ -236,8 +237,8 @@ class FusedDetector(Scorer):
             choose=self._choice(training, found),
             coarser=self.calibration == "cross",
         )
-        space_scaler = self._space_scaler(training)
-        lessons = self._lessons(training, scores, pool, random, space_scaler)
+        space_filler = self._space_filler(training)
+        lessons = self._lessons(training, scores, pool, random, space_filler)
         scaler, fusion = self._settle_combination(lessons, found)
         combination = self._learn(scaler, fusion, lessons, pool)
 
@@ -249,13 +250,13 @@ class FusedDetector(Scorer):
             kept_back = rows_of(table, rows)
             raw, errors = pool.scores(kept_back, self.n_jobs)
             self._report_gaps(raw, errors, pool)
-            space = _space(space_scaler, kept_back)
+            space = _space(space_filler, kept_back)
             unseen = Judged.by(combination, raw, np.ones(len(raw)), space)
             held_out = Judged.joined([unseen, held_out[held_out.labels <= 0]])
         decisive = held_out
         if self.contamination is not None:
             raw, _ = pool.scores(table, self.n_jobs)
-            decisive = Judged.by(combination, raw, labels, _space(space_scaler, table))
+            decisive = Judged.by(combination, raw, labels, _space(space_filler, table))
         offset = self._offset(decisive, ahead)
 
         remember_columns(self, X)
@@ -263,7 +264,7 @@ class FusedDetector(Scorer):
             setattr(self, name, value)
         self.pool_ = pool
         self.scaler_, self.fusion_ = combination.scaler, combination.fusion
-        self.space_scaler_ = space_scaler
+        self.space_filler_ = space_filler
         self.held_out_, self.decisive_, self.ahead_ = held_out, decisive, ahead
         self.offset_ = offset
         return self
@@ -289,7 +290,7 @@ class FusedDetector(Scorer):
         table = check_table(X, estimator=self)
         raw, errors = self.pool_.scores(table, self.n_jobs)
         self._report_gaps(raw, errors, self.pool_, self._combination.trust)
-        return raw, _space(self.space_scaler_, table)
+        return raw, _space(self.space_filler_, table)
 
     def contributions(self, X: Any) -> Host:
         """What each detector adds to the fused score; rows sum to ``score_samples(X)``.
@@ -550,11 +551,12 @@ class FusedDetector(Scorer):
         """Which members to keep, given their scores; None: all."""
         return None
 
-    def _space_scaler(self, training: Training) -> StandardScaler | None:
-        """Puts features on one scale for a fusion that looks at them."""
+    def _space_filler(self, training: Training) -> SimpleImputer | None:
+        """Places a row with missing cells, for a fusion that looks at features, at their means."""
         if not getattr(self.fusion, "uses_features", False):
             return None
-        return StandardScaler().fit(numbers_of(training.X)[training.labels >= 0])
+        filler = SimpleImputer(keep_empty_features=True)
+        return filler.fit(numbers_of(training.X)[training.labels >= 0])
 
     def _lessons(
         self,
@@ -562,7 +564,7 @@ class FusedDetector(Scorer):
         scores: Host,
         pool: Pool,
         random: np.random.RandomState,
-        space_scaler: StandardScaler | None,
+        space_filler: SimpleImputer | None,
     ) -> Lessons:
         """Scores that teach the weights; rows with gaps do not."""
         fold = training.fold_of_everything
@@ -574,10 +576,10 @@ class FusedDetector(Scorer):
         if not self.artificial_anomalies:
             labels[len(training.labels) :] = 0
         lessons = Lessons(scores, labels, fold, truth, training.kinds, seed=a_seed(random))
-        if space_scaler is not None:
+        if space_filler is not None:
             tables = [training.X, *([] if training.shaken is None else [training.shaken])]
             numbers = np.concatenate([numbers_of(table) for table in tables])
-            lessons = lessons._replace(space=_space(space_scaler, numbers))
+            lessons = lessons._replace(space=_space(space_filler, numbers))
         silent = np.flatnonzero(np.isnan(scores[labels > 0]).all(axis=0))
         if len(silent):
             names = [pool.members[i].name for i in silent]
@@ -651,69 +653,15 @@ class FusedDetector(Scorer):
         rest = f" Nobody who counts could score {lost} of them." if lost else ""
         warnings.warn(f"{text} The others decide on those rows.{rest}", UserWarning, stacklevel=3)
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters, and those of the listed detectors as ``name__parameter``.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether to include parameters of detectors, scaler and fusion.
-
-        Returns
-        -------
-        dict
-            Names and values.
-        """
-        parameters: dict[str, Any] = super().get_params(deep)
-        if deep:
-            for name, detector, *_ in self._listed():
-                parameters[name] = detector
-                inner = detector.get_params(True) if hasattr(detector, "get_params") else {}
-                parameters.update({f"{name}__{key}": value for key, value in inner.items()})
-        return parameters
-
-    def set_params(self, **parameters: Any) -> Self:
-        """Set parameters, also those of the listed detectors: ``name=``, ``name__parameter=``.
-
-        Parameters
-        ----------
-        **parameters
-            Names and values.
-
-        Returns
-        -------
-        FusedDetector
-            The estimator.
-        """
-        if "detectors" in parameters:
-            self.detectors = parameters.pop("detectors")
-        listed = self._listed()
-        replaced = {
-            entry[0]: parameters.pop(entry[0]) for entry in listed if entry[0] in parameters
-        }
-        if replaced:
-            self.detectors = [
-                (name, replaced.get(name, detector), *columns)
-                for name, detector, *columns in listed
-            ]
-        super().set_params(**parameters)
-        return self
-
-    def _listed(self) -> list[Any]:
-        """The listed detectors; none where the list is not one that `fit` would take."""
-        listed = self.detectors if isinstance(self.detectors, list | tuple) else []
-        fits = all(isinstance(entry, tuple | list) and len(entry) in (2, 3) for entry in listed)
-        return list(listed) if fits else []
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
 
 
-def _space(scaler: StandardScaler | None, X: Table) -> Host | None:
-    """Features on one scale, with the mean for what is missing; None where nobody looks at them."""
-    return None if scaler is None else np.nan_to_num(scaler.transform(numbers_of(X)))
+def _space(filler: SimpleImputer | None, X: Table) -> Host | None:
+    """Features without gaps; None where nobody looks at them."""
+    return None if filler is None else np.asarray(filler.transform(numbers_of(X)))
 
 
 def _named(names: Any) -> str:
