@@ -1,0 +1,43 @@
+"""The names that users import: all there, each loaded when it is first asked for."""
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import lpfuse
+
+
+def said_by(code):
+    """What a fresh interpreter prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", lpfuse.__all__)
+def test_every_public_name_has_a_home(name):
+    home = import_module(f"lpfuse.{lpfuse._HOMES[name]}")
+    assert getattr(lpfuse, name) is getattr(home, name)
+    assert name in dir(lpfuse)
+
+
+def test_rooms_need_no_import_of_their_own():
+    rooms = ", ".join(f"lpfuse.{name}.__name__" for name in lpfuse._ROOMS)
+    told = said_by(f"import lpfuse; print({rooms})")
+    assert told.split() == [f"lpfuse.{name}" for name in lpfuse._ROOMS]
+
+
+def test_names_and_homes_agree():
+    assert set(lpfuse.__all__) == set(lpfuse._HOMES)
+
+
+def test_import_alone_loads_nothing_heavy():
+    heavy = ("numpy", "scipy", "sklearn")
+    told = said_by(f"import sys, lpfuse; print([m for m in {heavy} if m in sys.modules])")
+    assert told.strip() == "[]"
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        lpfuse.nothing  # noqa: B018
