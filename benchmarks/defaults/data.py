@@ -12,6 +12,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from lpfuse.datasets import UCI, anomaly_names, load_anomaly, load_uci, uci_file
+
 TRAIN_SHARE = 0.7
 MOST_TRAIN, MOST_TEST = 600, 750  # rows: of training normals, of each class in the test
 
@@ -28,15 +30,14 @@ class Split:
 
 def read_sets() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Name, features and ``is_anomaly`` of each set, in a fixed order."""
-    if "LPFUSE_DATA" not in os.environ:
+    if not os.environ.get("LPFUSE_DATA"):
         raise SystemExit("Set LPFUSE_DATA to the folder that holds anomaly/*.npz and uci/*.csv.")
-    folder = Path(os.environ["LPFUSE_DATA"])
-    for path in sorted(folder.glob("anomaly/*.npz")):
-        with np.load(path) as arrays:
-            yield path.stem, arrays["X"].astype(float), arrays["y"] == 1
-    for path in sorted(folder.glob("uci/*.csv")):
-        table = np.genfromtxt(path, delimiter=",", skip_header=1)
-        yield path.stem, table[:, :-1], table[:, -1] == -1
+    for name in anomaly_names():
+        data = load_anomaly(name)
+        yield name, data.X, data.y == -1
+    for name in filter(uci_file, UCI):
+        data = load_uci(name)
+        yield Path(UCI[name].file).stem, data.X, data.y == -1  # as the stored results call them
 
 
 def split(X: np.ndarray, is_anomaly: np.ndarray, seed: int) -> Split:

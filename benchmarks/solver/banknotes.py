@@ -9,11 +9,12 @@ teach too.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lpfuse.datasets import load_uci, uci_file
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -24,10 +25,8 @@ WIDTH = 1.0
 
 
 def banknote_file() -> Path | None:
-    """Where the data set lies, or None when ``LPFUSE_DATA`` does not lead to it."""
-    folder = os.environ.get("LPFUSE_DATA")
-    path = Path(folder) / "uci" / "d01_banknotes.csv" if folder else None
-    return path if path and path.is_file() else None
+    """Where the data set lies, or None when ``LPFUSE_DATA`` names no folder that holds it."""
+    return uci_file("banknotes")
 
 
 def banknote_rows(setting: str) -> int:
@@ -37,12 +36,9 @@ def banknote_rows(setting: str) -> int:
 
 def banknote_scores(setting: str, seed: int) -> tuple[Matrix, Vector]:
     """Scores n×4 (high = normal) and labels."""
-    path = banknote_file()
-    if path is None:
-        raise FileNotFoundError("set LPFUSE_DATA to the folder that holds uci/d01_banknotes.csv")
-    table = np.loadtxt(path, delimiter=",", skiprows=1)
+    data = load_uci("banknotes", download=False)
     rng = np.random.default_rng(seed)
-    features, labels = table[:, :-1], table[:, -1]
+    features, labels = data.X, data.y
     normals = rng.permutation(features[labels > 0])[:TRAINING_NORMALS]
     anomalies = rng.permutation(features[labels < 0])[: banknote_rows(setting) - TRAINING_NORMALS]
     rows = np.vstack([normals, anomalies])
