@@ -13,10 +13,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.mixture import GaussianMixture
 
 from lpfuse import FusedDetectorCV, LpFusion, lp_path
+from lpfuse._parameters import name_of_p
 from lpfuse.fusion.lp import PAPER_GRID
 from lpfuse.plots import PathDisplay
 from lpfuse.plots.drawing import COLOURS
-from lpfuse.plots.path import _exponent, _spread, position
+from lpfuse.plots.path import _spread, position
 
 INF = float("inf")
 
@@ -140,15 +141,15 @@ def test_a_long_grid_has_few_ticks_that_do_not_meet():
     [(1, "1"), (16 / 15, "16/15"), (1.25, "1.25"), (np.pi, "3.14"), (100.0, "100"), (INF, "∞")],
 )
 def test_exponents_in_words(p, text):
-    assert _exponent(float(p)) == text
+    assert name_of_p(float(p)) == text
 
 
 @pytest.mark.parametrize("chosen", [1, 1.7, 10.0, INF])
 def test_the_chosen_p_is_marked_and_written(chosen, drawn_texts):
     display = PathDisplay(PAPER_GRID, np.ones((9, 1)), chosen_p=chosen).plot()
-    assert _exponent(chosen) in ticks(display)
+    assert name_of_p(chosen) in ticks(display)
     texts = [text.get_text() for text in drawn_texts(display)]
-    assert f"chosen p = {_exponent(chosen)}" in texts
+    assert f"chosen p = {name_of_p(chosen)}" in texts
     verticals = [set(line.get_xdata()) for line in display.ax_.lines]
     assert {position(chosen)} in verticals
     ax = display.ax_

@@ -32,7 +32,7 @@ def options(
 @app.command(epilog="Example: lpfuse version --quiet")
 def version(ctx: typer.Context, quiet: Quiet = False) -> None:
     """Versions of lpfuse and of what it works with; with --quiet, the first number alone."""
-    from lpfuse.experiments.results import versions
+    from lpfuse._versions import versions
 
     found = versions()
     if is_quiet(ctx, quiet):

@@ -83,14 +83,14 @@ _add_command("all", "All of the above, one after another.", list(EXPERIMENTS))
 
 
 def _run(experiments: list[str], options: Options, quiet: bool) -> None:
-    """Print each experiment; of several, those that lack an extra are left out."""
+    """Print each experiment; of several, those that lack an extra or data are left out."""
     left_out = []
     for name in experiments:
         try:
             module = import_module(f"lpfuse.experiments.{name.replace('-', '_')}")
             with console.progress(name, quiet) as progress:
                 text = module.run(replace(options, progress=progress))
-        except ImportError as error:
+        except (ImportError, FileNotFoundError) as error:
             if len(experiments) == 1 or console.exit_code(error) is None:
                 raise
             error.add_note(f"So {name} is left out.")

@@ -118,6 +118,8 @@ class FusedDetector(NamedDetectors, Scorer):
         Fitted.
     calibration_ : ndarray
         Fused scores of the normal rows that p-values compare with, ascending.
+    lessons_ : Lessons
+        What the weights were learnt from: raw out-of-fold ``scores`` (n×R), ``labels``, ``fold``.
     n_features_in_ : int
         Number of columns of `X`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -266,6 +268,7 @@ class FusedDetector(NamedDetectors, Scorer):
         self.scaler_, self.fusion_ = combination.scaler, combination.fusion
         self.space_filler_ = space_filler
         self.held_out_, self.decisive_, self.ahead_ = held_out, decisive, ahead
+        self.lessons_ = replace(lessons, space=None)
         self.offset_ = offset
         return self
 
@@ -579,7 +582,7 @@ class FusedDetector(NamedDetectors, Scorer):
         if space_filler is not None:
             tables = [training.X, *([] if training.shaken is None else [training.shaken])]
             numbers = np.concatenate([numbers_of(table) for table in tables])
-            lessons = lessons._replace(space=_space(space_filler, numbers))
+            lessons = replace(lessons, space=_space(space_filler, numbers))
         silent = np.flatnonzero(np.isnan(scores[labels > 0]).all(axis=0))
         if len(silent):
             names = [pool.members[i].name for i in silent]
@@ -621,7 +624,9 @@ class FusedDetector(NamedDetectors, Scorer):
         if coarser is not None:  # artificial anomalies have no such scores, and need none
             others = np.full((len(training.source), coarser.shape[1]), np.nan)
             coarser = np.concatenate([coarser, others])
-        judged = Judged.out_of_fold(scaler, fusion, *lessons[:3], lessons.space, coarser)
+        judged = Judged.out_of_fold(
+            scaler, fusion, lessons.scores, lessons.labels, lessons.fold, lessons.space, coarser
+        )
         return judged[: len(training.labels)]
 
     def _offset(self, judged: Judged, ahead: float, silent: Gaps | None = None) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -99,16 +99,35 @@ class Training:
         return np.concatenate([of_row, of_row[self.source]])
 
 
-class Lessons(NamedTuple):
-    """Raw scores of rows by detectors that have not seen them, and what is known of the rows."""
+@dataclass(frozen=True, eq=False)
+class Lessons:
+    """Raw scores of rows by detectors that have not seen them, and what is known of the rows.
 
-    scores: Host  # n×R, NaN where a detector is silent
-    labels: Host  # ±1, or 0 for a row that teaches nothing
+    Attributes
+    ----------
+    scores : ndarray of shape (n, R)
+        High = normal; NaN where a detector is silent.
+    labels : ndarray of shape (n,)
+        ±1, or 0 for a row that teaches nothing.
+    fold : ndarray of shape (n,)
+        The fold of each row; negative where it is in none.
+    truth : ndarray of shape (n,)
+        As `labels`, but artificial anomalies are −1 even where they do not teach.
+    kinds : ndarray of shape (n,) or None
+        Kinds of the anomalies.
+    space : ndarray of shape (n, d) or None
+        Features, for a fusion that looks at them.
+    seed : int
+        For a fusion that draws at random.
+    """
+
+    scores: Host
+    labels: Host
     fold: NDArray[np.intp]
-    truth: Host  # as labels, but artificial anomalies are −1 even where they do not teach
-    kinds: NDArray[np.intp] | None  # of the anomalies
-    space: Host | None = None  # features, for a fusion that looks at them
-    seed: int = 0  # for a fusion that draws at random
+    truth: Host
+    kinds: NDArray[np.intp] | None
+    space: Host | None = None
+    seed: int = 0
 
     @property
     def usable(self) -> NDArray[np.bool_]:

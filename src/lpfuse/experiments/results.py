@@ -10,17 +10,16 @@ from __future__ import annotations
 import json
 import math
 import os
-import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
-from importlib.metadata import version
 from numbers import Integral, Real
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from lpfuse._versions import versions
 from lpfuse.experiments.cells import Cell, Row, finished
 
 __all__ = ["Cell", "Progress", "Row", "measure", "protocol_hash", "read_rows", "versions"]
@@ -43,21 +42,6 @@ def protocol_hash(description: Mapping[str, Any]) -> str:
     """
     canonical = json.dumps(_plain(description), sort_keys=True, separators=(",", ":"))
     return sha256(canonical.encode()).hexdigest()[:12]
-
-
-def versions() -> dict[str, str]:
-    """The versions that figures can depend on.
-
-    Examples
-    --------
-    >>> list(versions())
-    ['lpfuse', 'python', 'numpy', 'scipy', 'scikit-learn']
-    """
-    return {
-        "lpfuse": version("lpfuse"),
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
-    }
 
 
 def read_rows(path: Path | str, protocol: str | None = None) -> list[Row]:

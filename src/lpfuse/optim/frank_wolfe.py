@@ -9,6 +9,7 @@ reached is for the certificate to say. With the hinge smoothed by a width that s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +30,12 @@ class FrankWolfe:
 
 
 def frank_wolfe(
-    problem: Problem, *, precision: float = 0.0, max_iter: int = MAX_ITER, smoothing: float = 0.0
+    problem: Problem,
+    *,
+    precision: float = 0.0,
+    max_iter: int = MAX_ITER,
+    smoothing: float = 0.0,
+    watch: Callable[[int, Host], None] | None = None,
 ) -> FrankWolfe:
     """Algorithm 1 of the paper: start at ``R^{-1/p}·1``, step ``γ = 2 / (2 + t)``.
 
@@ -44,6 +50,8 @@ def frank_wolfe(
     smoothing : float
         0 is the paper's subgradient. A positive value is the first half-width of the smoothed
         hinge, which shrinks like 1/√t.
+    watch : callable, optional
+        Is told the number of each step and the weights after it.
 
     Examples
     --------
@@ -65,6 +73,8 @@ def frank_wolfe(
             return FrankWolfe(w, t - 1, stopped=True)
         step = 2.0 / (2.0 + t) * (corner - w)
         w = w + step
+        if watch is not None:
+            watch(t, w)
         if float(np.abs(step).max()) <= precision:
             return FrankWolfe(w, t, stopped=True)
     return FrankWolfe(w, max_iter, stopped=False)

@@ -11,14 +11,14 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from io import BytesIO
 from typing import IO, Any
-from uuid import uuid4
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 from numpy.lib import format as npy
+
+from lpfuse._files import replacing
 
 MANIFEST = "manifest.json"
 UNPACKED = 2**26  # bytes that compressed members may unpack to, all together
@@ -31,27 +31,16 @@ class Refused(ValueError):
 
 def write(path: Any, manifest: Mapping[str, Any], members: Mapping[str, Any]) -> None:
     """Write the file beside the old one, which it replaces when it is complete."""
-    path = os.path.realpath(path)
     text = json.dumps(manifest, allow_nan=False)
-    unfinished = f"{path}.{uuid4().hex}.tmp"
-    try:
-        with open(unfinished, "xb") as file:
-            with ZipFile(file, "w") as archive:
-                _add(archive, MANIFEST, text.encode())
-                unpacked = 0
-                for name, content in members.items():
-                    if isinstance(content, np.ndarray):
-                        _add_array(archive, name, content)
-                    else:
-                        unpacked += len(content)
-                        _add(archive, name, content, compressed=unpacked <= UNPACKED)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    except BaseException:
-        with suppress(OSError):
-            os.remove(unfinished)
-        raise
+    with replacing(path) as file, ZipFile(file, "w") as archive:
+        _add(archive, MANIFEST, text.encode())
+        unpacked = 0
+        for name, content in members.items():
+            if isinstance(content, np.ndarray):
+                _add_array(archive, name, content)
+            else:
+                unpacked += len(content)
+                _add(archive, name, content, compressed=unpacked <= UNPACKED)
 
 
 def _add(archive: ZipFile, name: str, content: bytes, compressed: bool = False) -> None:

@@ -48,6 +48,7 @@ CLASSES = {
     "Judged": "lpfuse.ensemble.combination:Judged",
     "Kernel": "lpfuse.detectors.kernels:Kernel",
     "KernelPCADetector": "lpfuse.detectors.kernel_pca:KernelPCADetector",
+    "Lessons": "lpfuse.ensemble.lessons:Lessons",
     "LpFusion": "lpfuse.fusion.lp:LpFusion",
     "LpPath": "lpfuse.optim.path:LpPath",
     "Member": "lpfuse.ensemble.members:Member",

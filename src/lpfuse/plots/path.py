@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.optimize import isotonic_regression
 
 from lpfuse._arrays import Host
-from lpfuse._parameters import check_p
+from lpfuse._parameters import check_p, name_of_p
 from lpfuse._validation import column_names
 from lpfuse.fusion.lp import PAPER_GRID, lp_path
 from lpfuse.optim import LpPath
@@ -279,11 +278,11 @@ def _write_ps(ax: Axes, ps: Host, chosen: list[float]) -> None:
     """Name the x axis and what is on it: the grid, and the p that was chosen."""
     ticks = _ticks(ps, chosen)
     ax.set_xticks(position(ps), minor=True)
-    ax.set_xticks(position(ticks), [_exponent(p) for p in ticks], fontsize="small", **PLAIN)
+    ax.set_xticks(position(ticks), [name_of_p(p) for p in ticks], fontsize="small", **PLAIN)
     ax.set_xlabel("p  (1: few detectors … ∞: all of them)", **PLAIN)
     for p in chosen:
         ax.axvline(position(p), color=INK, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-        caption(ax, f"chosen p = {_exponent(p)}", at=position(p))
+        caption(ax, f"chosen p = {name_of_p(p)}", at=position(p))
     title(ax, "Fusion weights against p", captioned=bool(chosen))
 
 
@@ -292,23 +291,11 @@ def _ticks(ps: Host, chosen: list[float]) -> list[float]:
     width = np.ptp(position([*ps, *chosen]))
     ticks: list[float] = []
     for p in [*chosen, ps[0], ps[-1], *ps[ps == 2], *ps]:
-        letters = [len(_exponent(p)) + len(_exponent(tick)) for tick in ticks]
+        letters = [len(name_of_p(p)) + len(name_of_p(tick)) for tick in ticks]
         room = width * (0.02 + 0.009 * np.array(letters))
         if (np.abs(position(p) - position(ticks)) > room).all():
             ticks.append(float(p))
     return sorted(ticks)
-
-
-def _exponent(p: float) -> str:
-    """An exponent as one writes it.
-
-    >>> [_exponent(p) for p in (32 / 31, 1.5, 10.0, 2.34567, float("inf"))]
-    ['32/31', '1.5', '10', '2.35', '∞']
-    """
-    if np.isinf(p):
-        return "∞"
-    decimal, ratio = f"{p:.3g}", Fraction(p).limit_denominator(99)
-    return decimal if float(decimal) == p or abs(ratio - Fraction(p)) > 1e-9 else str(ratio)
 
 
 def _name_ends(ax: Axes, lines: list[Line2D], names: list[str]) -> None:
