@@ -1,1 +1,0 @@
-"""Every way to fuse scores against the others, on the development sets."""
