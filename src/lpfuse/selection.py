@@ -123,7 +123,7 @@ class FusedDetectorCV(FusedDetector):
         threshold: Literal["false-alarms", "g-mean"] = "false-alarms",
         false_alarm_rate: float = 0.05,
         contamination: float | None = None,
-        calibration: Literal["cross", "split"] = "cross",
+        calibration: Literal["cross", "plain", "split"] = "cross",
         on_missing: Literal["warn", "raise"] = "warn",
         n_jobs: int | None = None,
         random_state: Any = None,
