@@ -1,5 +1,7 @@
 """A file appears whole or not at all."""
 
+import os
+
 import pytest
 
 from lpfuse._files import replacing
@@ -41,4 +43,13 @@ def test_a_link_is_followed(tmp_path):
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError), replacing(tmp_path / "no" / "it"):
+        pass
+
+
+def test_what_is_no_regular_file_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileExistsError, match="no regular file"), replacing(tmp_path / "pipe"):
+        pass
+    assert (tmp_path / "pipe").is_fifo()
+    with pytest.raises(FileExistsError), replacing(tmp_path):
         pass

@@ -13,9 +13,12 @@ from uuid import uuid4
 def replacing(path: Any) -> Iterator[IO[bytes]]:
     """A file to write to, beside the one at `path`, which it replaces when the block ends.
 
-    An error, or an interruption, leaves what was there before, and nothing else.
+    An error, or an interruption, leaves what was there before, and nothing else. A device or a
+    pipe is refused: it would be gone.
     """
     target = os.path.realpath(path)
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise FileExistsError(f"{path} exists and is no regular file, so it cannot be replaced.")
     unfinished = f"{target}.{uuid4().hex}.tmp"
     try:
         with open(unfinished, "xb") as file:

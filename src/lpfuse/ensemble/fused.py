@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,30 @@ from lpfuse.threshold import (
 
 FOLDS_OF_WEIGHTS = 5  # where the detectors have no folds, the weights still need some
 HELD_OUT = 0.2  # share of the normal rows that calibration="split" keeps from everything else
+
+
+class Verdicts(NamedTuple):
+    """All that a fused detector says of n rows.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n,)
+        Fused scores, high = normal.
+    decision : ndarray of shape (n,)
+        Signed distance to the threshold: negative for anomalies.
+    pvalues : ndarray of shape (n,)
+        Small for anomalies.
+    contributions : ndarray of shape (n, R) or None
+        What each detector adds to the score; None where that is no sum.
+    detector_scores : ndarray of shape (n, R)
+        What each detector says, before scaling.
+    """
+
+    scores: Host
+    decision: Host
+    pvalues: Host
+    contributions: Host | None
+    detector_scores: Host
 
 
 class FusedDetector(NamedDetectors, Scorer):
@@ -350,7 +374,10 @@ class FusedDetector(NamedDetectors, Scorer):
             a row an anomaly, for nobody vouches for it.
         """
         raw, space = self._seen(X)
-        decision = self._combination.fused(raw, space)
+        return self._decide(raw, self._combination.fused(raw, space))
+
+    def _decide(self, raw: Host, scores: Host) -> Host:
+        decision = scores.copy()
         for rows, silent in by_gaps(np.isnan(raw)):
             others = silent.any()
             offset = self._offset(self.decisive_, self.ahead_, silent) if others else self.offset_
@@ -372,12 +399,35 @@ class FusedDetector(NamedDetectors, Scorer):
             batch to :func:`lpfuse.threshold.control_false_discoveries`.
         """
         raw, space = self._seen(X)
-        scores = self._combination.fused(raw, space)
+        return self._unusual(raw, self._combination.fused(raw, space))
+
+    def _unusual(self, raw: Host, scores: Host) -> Host:
         found = np.empty(len(scores))
         for rows, silent in by_gaps(np.isnan(raw)):
             normal = self.held_out_.normal_scores(self.ahead_, silent)
             found[rows] = conformal_pvalues(normal, scores[rows])
         return found
+
+    def verdicts(self, X: Any) -> Verdicts:
+        """Everything at once: the detectors are asked only once.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        Verdicts
+            What `score_samples`, `decision_function`, `pvalues`, `contributions` and
+            `detector_scores` give.
+        """
+        raw, space = self._seen(X)
+        parts = self._combination.parts(raw, space)
+        scores: Host = parts.sum(axis=1)
+        contributions = parts if self._combination.is_additive else None
+        decision, pvalues = self._decide(raw, scores), self._unusual(raw, scores)
+        return Verdicts(scores, decision, pvalues, contributions, raw)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted detector to a file, without pickle; `lpfuse.load` reads it.
