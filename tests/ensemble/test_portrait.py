@@ -5,6 +5,7 @@ from sklearn.base import clone
 from lpfuse import FixedRule, FusedDetector
 from tests.ensemble.pools import Distance, Lowest, both
 
+BEGIN = '<div class="lpfuse">'
 NASTY = "<img src=x onerror=alert(1)>"
 
 
@@ -16,7 +17,7 @@ def fused():
 
 def test_below_the_diagram_stands_whom_the_fusion_trusts(fused):
     shown = fused._repr_html_()
-    diagram, _, table = shown.rpartition("<table")
+    diagram, _, table = shown.rpartition(BEGIN)
     assert fused._repr_mimebundle_()["text/html"].endswith(table)
     assert "FusedDetector" in diagram
     for weight in fused.weights_:
@@ -27,7 +28,7 @@ def test_below_the_diagram_stands_whom_the_fusion_trusts(fused):
 
 
 def test_the_largest_weight_comes_first(fused):
-    table = fused._html_repr().rpartition("<table")[2]
+    table = fused._html_repr().rpartition(BEGIN)[2]
     ordered = sorted(fused.weights_, key=abs, reverse=True)
     places = [table.index(f"<td>{weight:.4f}</td>") for weight in ordered]
     assert places == sorted(places)
@@ -35,21 +36,21 @@ def test_the_largest_weight_comes_first(fused):
 
 def test_names_are_escaped(fused):
     assert "<img" not in fused._html_repr()
-    assert "&lt;img" in fused._html_repr().rpartition("<table")[2]
+    assert "&lt;img" in fused._html_repr().rpartition(BEGIN)[2]
 
 
 def test_before_the_fit_there_is_the_diagram_alone(fused):
     shown = clone(fused)._html_repr()
     assert "FusedDetector" in shown
-    assert fused._html_repr().endswith("</table>")
-    assert not shown.endswith("</table>")
+    assert fused._html_repr().endswith("</table></div>")
+    assert not shown.endswith("</table></div>")
 
 
 def test_a_fusion_without_weights_or_proof():
     X, y = both()
     for fusion, weighed in ((FixedRule("sum"), True), (Lowest(), False)):
         fused = FusedDetector([("all", Distance())], fusion=fusion, random_state=0).fit(X, y)
-        table = fused._html_repr().rpartition("<table")[2]
+        table = fused._html_repr().rpartition(BEGIN)[2]
         assert ("share" in table) == weighed
         assert "optimal" not in table
 

@@ -40,9 +40,8 @@ def portrait(names: Sequence[str], weights: Host | None, certificate: Any, offse
     proof = "" if certificate is None else f"<br>weights: {escape(str(certificate))}"
     head = "<th>detector</th>" + ("" if weights is None else "<th>weight</th><th>share</th>")
     return (
-        f'<table style="margin-top:0.6em"><caption style="text-align:left">{len(names)} detectors, '
-        f"threshold {offset:.4g}{proof}</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{rows}</tbody></table>"
+        f'<div class="lpfuse"><p>{len(names)} detectors, threshold {offset:.4g}{proof}</p>'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 
