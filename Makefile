@@ -12,6 +12,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Each stamp is newer than pyproject.toml when .venv holds those dependencies.
 CORE := $(VENV)/core.stamp
+CLI := $(VENV)/cli.stamp
 DEV := $(VENV)/dev.stamp
 BENCH := $(VENV)/bench.stamp
 
@@ -21,8 +22,9 @@ BENCH := $(VENV)/bench.stamp
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(CORE) ## fuse five detectors on real data and read the result
-	@$(BIN)/python examples/demo.py
+demo: $(CLI) ## fuse detectors on real data, and a page to look at
+	@mkdir -p build
+	@$(BIN)/lpfuse demo -o build/demo.html
 
 test: $(DEV) ## tests, with the examples of README and docstrings
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -56,6 +58,10 @@ clean: ## remove .venv and everything generated
 $(CORE): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --editable .
+	@touch $@
+
+$(CLI): $(CORE)
+	$(PIP) --editable ".[cli]"
 	@touch $@
 
 $(DEV): $(CORE)

@@ -68,8 +68,10 @@ _ROOMS = (
     "persistence",
     "plots",
     "pools",
+    "report",
     "scaling",
     "selection",
+    "tabular",
     "threshold",
 )
 

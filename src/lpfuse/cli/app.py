@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
-from lpfuse.cli import reproduce
-from lpfuse.cli.console import PlainErrors, Quiet, is_quiet
+from lpfuse.cli import demo, fit, fuse, report, reproduce, score
+from lpfuse.cli.console import Json, PlainErrors, Quiet, is_quiet, show_json
 
 app = typer.Typer(
     cls=PlainErrors,
@@ -16,6 +17,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
+EXAMPLES: dict[Callable[..., None], str] = {
+    fit.fit: "lpfuse fit pumps.csv --label state --normal ok -o pumps.lpfuse",
+    score.score: "lpfuse score pumps.lpfuse new.csv -o scores.csv --keep serial",
+    fuse.fuse: "lpfuse fuse scores.csv --label fake --normal no --direction knn=anomaly",
+    report.report: "lpfuse report pumps.lpfuse new.csv -o report.html",
+    demo.demo: "lpfuse demo -o report.html",
+}
+for _command, _example in EXAMPLES.items():
+    app.command(epilog=f"Example: {_example}")(_command)
 app.add_typer(reproduce.app, name="reproduce")
 
 
@@ -30,12 +40,14 @@ def options(
 
 
 @app.command(epilog="Example: lpfuse version --quiet")
-def version(ctx: typer.Context, quiet: Quiet = False) -> None:
+def version(ctx: typer.Context, as_json: Json = False, quiet: Quiet = False) -> None:
     """Versions of lpfuse and of what it works with; with --quiet, the first number alone."""
     from lpfuse._versions import versions
 
     found = versions()
-    if is_quiet(ctx, quiet):
+    if as_json:
+        show_json(found)
+    elif is_quiet(ctx, quiet):
         typer.echo(found["lpfuse"])
     else:
         typer.echo("\n".join(f"{name} {number}" for name, number in found.items()))

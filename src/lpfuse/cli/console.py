@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from math import isfinite
 from time import monotonic
 from typing import Annotated, Any
 
@@ -13,9 +17,11 @@ import typer
 from typer.core import TyperGroup
 
 Progress = Callable[[int, int], None]
+Stream = Callable[[int, "float | None"], None]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Nothing but the result, as plain text.")
 ]
+Json = Annotated[bool, typer.Option("--json", help="The result as one JSON object, alone.")]
 
 
 def is_quiet(ctx: typer.Context, quiet: bool) -> bool:
@@ -121,6 +127,72 @@ def show(markdown: str, quiet: bool) -> None:
     Console().print(Markdown(markdown))
 
 
+def show_json(values: dict[str, Any]) -> None:
+    """Print one JSON object; numbers that JSON does not know become null."""
+    typer.echo(json.dumps(_plain(values), ensure_ascii=False, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def table(header: list[str], rows: Iterable[list[str]]) -> str:
+    r"""A table in Markdown, its columns in line; names may hold what they like.
+
+    Examples
+    --------
+    >>> print(table(["detector", "weight"], [["gmm", "0.71"], ["a|b", "0.5"]]))
+    | detector | weight |
+    |----------|--------|
+    | gmm      | 0.71   |
+    | a\|b     | 0.5    |
+    """
+    cells = [[_cell(text) for text in row] for row in [header, *rows]]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [
+        "| " + " | ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) + " |"
+        for row in cells
+    ]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return (text if text.isprintable() else repr(text)).replace("|", "\\|")
+
+
+@contextmanager
+def remarks(quiet: bool) -> Iterator[list[str]]:
+    """Warnings as sentences: on stderr, each once whatever its figures, and in a list.
+
+    Parameters
+    ----------
+    quiet : bool
+        Only in the list.
+    """
+    told: list[str] = []
+
+    def remark(message: Warning | str, *_: Any, **__: Any) -> None:
+        text = " ".join(str(message).split())
+        if _without_figures(text) not in map(_without_figures, told):
+            told.append(text)
+            if not quiet:
+                typer.secho(f"Note: {text}", fg="yellow", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = remark
+        yield told
+
+
+def _without_figures(text: str) -> str:
+    return re.sub(r"\d+", "#", text)
+
+
 @contextmanager
 def progress(title: str, quiet: bool) -> Iterator[Progress | None]:
     """A function that takes (done, total) and shows it, with the time that is left, on stderr.
@@ -193,6 +265,61 @@ def _lines(title: str) -> Progress:
             )
 
     return report
+
+
+@contextmanager
+def stream(title: str, quiet: bool) -> Iterator[Stream | None]:
+    """A function that takes the rows done, and their share if it is known, and shows their rate.
+
+    Parameters
+    ----------
+    title : str
+        What is going on.
+    quiet : bool
+        Show nothing.
+    """
+    began = monotonic()
+
+    def told(rows: int) -> str:
+        return f"{rows:,} rows, {rows / max(1e-9, monotonic() - began):,.0f} a second"
+
+    if quiet:
+        yield None
+    elif sys.stderr.isatty():
+        with _stream_bar(title, told) as report:
+            yield report
+    else:
+        last = 0.0
+
+        def report(rows: int, share: float | None) -> None:
+            nonlocal last
+            if share is not None and int(10 * share) > int(10 * last):
+                last = share
+                print(f"{title}: {share:.0%}, {told(rows)}", file=sys.stderr, flush=True)
+
+        yield report
+
+
+@contextmanager
+def _stream_bar(title: str, told: Callable[[int], str]) -> Iterator[Stream]:
+    from rich import progress as rich
+    from rich.console import Console
+
+    columns = (
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.TextColumn("{task.fields[told]}", markup=False),
+        rich.TextColumn("left"),
+        rich.TimeRemainingColumn(),
+    )
+    with rich.Progress(*columns, console=Console(stderr=True), speed_estimate_period=60) as bar:
+        task = bar.add_task(title, total=None, told="")
+
+        def report(rows: int, share: float | None) -> None:
+            total = None if share is None else 1.0
+            bar.update(task, total=total, completed=share or 0.0, told=told(rows))
+
+        yield report
 
 
 def _clock(seconds: float) -> str:

@@ -60,6 +60,8 @@ CLASSES = {
     "ScoreColumn": "lpfuse.adapters:ScoreColumn",
     "ScoreFunction": "lpfuse.adapters:ScoreFunction",
     "Similarities": "lpfuse.detectors.expansion:Similarities",
+    "TableModel": "lpfuse.tabular.model:TableModel",
+    "TablePreparation": "lpfuse.tabular.preparation:TablePreparation",
     "TwoSidedMinMax": "lpfuse.scaling:TwoSidedMinMax",
     "Waves": "lpfuse.detectors.expansion:Waves",
 }
