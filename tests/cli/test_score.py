@@ -168,7 +168,8 @@ os._exit(0)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
-def test_a_full_disk_a_closed_pipe_and_ctrl_c_for_real(model, data, tmp_path):
+def test_a_full_disk_a_closed_pipe_and_ctrl_c_for_real(model, data, tmp_path, monkeypatch):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     out = tmp_path / "scores.csv"
     few = write(pumps(9), tmp_path / "few.csv")
     command = [sys.executable, "-c", REAL, model, data, few, out]

@@ -243,5 +243,7 @@ def _where(space: Host | None) -> dict[str, Host]:
 
 def by_gaps(gaps: Gaps) -> list[tuple[NDArray[np.bool_], Gaps]]:
     """Rows by which detectors are silent: (rows, silent detectors)."""
+    if len(gaps) and not gaps.any():  # nearly always, and sorting is slow
+        return [(np.ones(len(gaps), dtype=bool), gaps[0])]
     patterns, pattern_of = np.unique(gaps, axis=0, return_inverse=True)
     return [(pattern_of.ravel() == i, pattern) for i, pattern in enumerate(patterns)]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from lpfuse._arrays import one_blas_thread
 from lpfuse.datasets.base import listed
 from lpfuse.tabular.columns import counted
 from lpfuse.tabular.model import TableModel
@@ -78,7 +79,7 @@ def score_file(
 
         rows = anomalies = 0
         surprises: Counter[str] = Counter()
-        with table_writer(out) as add:
+        with one_blas_thread, table_writer(out) as add:  # the chunks are spread over the cores
             for share, scored, found in in_order(work, table.chunks(chunk_rows), jobs or _cores()):
                 add(scored)
                 rows += scored.height
