@@ -44,7 +44,7 @@ def check_target(path: str | Path, sources: Iterable[str | Path] = ()) -> None:
             pass
     except OSError as error:
         reason = f"Nothing can be written to {str(folder)!r}: {error.strerror}."
-        raise type(error)(f"{reason} Name another folder, or make room or way there.") from error
+        raise type(error)(f"{reason} Name another folder, or ask for access to it.") from error
 
 
 def check_table_target(path: str | Path, sources: Iterable[str | Path] = ()) -> None:
