@@ -176,6 +176,8 @@ def read_csv(content: bytes) -> polars.DataFrame:
     """
     pl = polars_module()
     content = trimmed(content)
+    if not content:
+        raise pl.exceptions.NoDataError("empty CSV")
     if content.count(b'"') % 2:
         raise pl.exceptions.ComputeError("a quote is never closed")
     frame = pl.read_csv(content, infer_schema_length=0)
