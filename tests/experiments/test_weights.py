@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from lpfuse._parameters import name_of_p
 from lpfuse.datasets import Dataset
 from lpfuse.experiments import splits, weights
 from lpfuse.experiments.learners import LEARNERS
@@ -19,7 +20,6 @@ from lpfuse.experiments.weights_page import (
     deviation,
     draw,
     effective_number,
-    exponent,
     fits,
     weights_page,
 )
@@ -193,7 +193,7 @@ def test_the_page_tells_the_figures():
 
 
 def test_exponents_are_written_as_in_the_paper():
-    assert [exponent(p) for p in ENDS] == ["1", "32/31", "8/7", "2", "100", "∞"]
+    assert [name_of_p(p) for p in ENDS] == ["1", "32/31", "8/7", "2", "100", "∞"]
 
 
 # ------------------------------------------------------------------------------------ the whole
@@ -211,7 +211,7 @@ def test_the_picture_has_a_bar_for_each_weight_and_the_path(rows, monkeypatch, t
         for p, ax in zip(PANELS, bars, strict=True):
             heights = [patch.get_height() for patch in ax.patches]
             np.testing.assert_allclose(heights, fit.weights[p])
-            assert ax.get_title() == f"p = {exponent(p)}"
+            assert ax.get_title() == f"p = {name_of_p(p)}"
         lines = {line.get_label(): line for line in whole.get_lines()}
         for j, learner in enumerate(LEARNERS):
             x, y = lines[learner].get_data()

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from lpfuse._arrays import Host
+from lpfuse._parameters import name_of_p
 from lpfuse.experiments.pages import markdown, new_figure, page, prose
 from lpfuse.experiments.protocol import SETTINGS
 from lpfuse.experiments.results import Row
-from lpfuse.experiments.weights_page import exponent
 from lpfuse.plots.drawing import COLOURS
 
 METHODS = {"Algorithm 1": 0.0, "smoothed": 1.0}  # first half-width of the smoothed hinge
@@ -165,7 +165,7 @@ def convergence_page(rows: Sequence[Row], picture: str, scope: str) -> str:
                           f"{middle:z.2f} ({low:z.2f} to {high:z.2f})", f"{figure['worst']:.1e}",
                           str(figure["as_claimed"])])  # fmt: skip
             shares = figure["growing_at"]
-            by_p = by_p or [["", *(f"p = {exponent(p)}" for p in shares)]]
+            by_p = by_p or [["", *(f"p = {name_of_p(p)}" for p in shares)]]
             by_p.append([f"{method}, {setting}", *(f"{share:.0%}" for share in shares.values())])
     ours, theirs = (found[method]["counterexample"] for method in ("smoothed", "Algorithm 1"))
     return page(

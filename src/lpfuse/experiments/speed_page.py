@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from lpfuse._parameters import name_of_p
 from lpfuse.experiments import paper
 from lpfuse.experiments.pages import markdown, page, prose
 from lpfuse.experiments.results import Row
-from lpfuse.experiments.weights_page import exponent
 
 CLAIM = 14.0  # "at least, more than 14 times faster than the CVX package"
 
@@ -131,7 +131,7 @@ def _table(races: dict[Contender, Race]) -> str:
             continue
         ours, theirs = races["lpfuse", p, None], races["cvxpy", p, None]
         table.append([
-            f"{exponent(p)}, {precision:.0e}",
+            f"{name_of_p(p)}, {precision:.0e}",
             f"{paper.SPEED_UP[p][precision]:.1f}×",
             f"{race.whole:.3g}×", f"{race.solver:.3g}×", f"{race.gap:.1e}",
             f"{ours.whole:.3g}×", f"{ours.solver:.3g}×", f"{ours.gap:.1e}",

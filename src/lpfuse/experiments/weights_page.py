@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lpfuse._arrays import Host
+from lpfuse._parameters import name_of_p
 from lpfuse.experiments import paper
 from lpfuse.experiments.pages import markdown, new_figure, page, prose
 from lpfuse.experiments.protocol import SETTINGS
@@ -144,11 +144,6 @@ def _figures(found: Sequence[Fit]) -> dict[str, Any]:
     }
 
 
-def exponent(p: float) -> str:
-    """An exponent as the paper writes it: 32/31, 2, ∞."""
-    return "∞" if np.isinf(p) else str(Fraction(p).limit_denominator(99))
-
-
 NOTES = """
 Weights of the four learners on the paper's in-sample scores (free signs, rows of equal cost;
 widths, q and ρ chosen on validation), solved for each p to a certified relative gap: {gap:.0e} at
@@ -172,7 +167,7 @@ def weights_page(rows: Sequence[Row], shown: Sequence[Fit], picture: str, scope:
     """The page, with the weights of the split that the picture shows."""
     first = shown[0]
     found = figures(rows)
-    table = [["", *(f"p = {exponent(p)}" for p in ENDS)]]
+    table = [["", *(f"p = {name_of_p(p)}" for p in ENDS)]]
     for fit in shown:
         for j, learner in enumerate(fit.learners):
             table.append(
@@ -221,7 +216,7 @@ def draw(shown: Sequence[Fit], path: Path) -> None:
         for p, ax in zip(PANELS, panels, strict=True):
             for j, w in enumerate(fit.weights[p]):
                 ax.bar(j, w, **bar_look(j))
-            ax.set_title(f"p = {exponent(p)}", fontsize="medium")
+            ax.set_title(f"p = {name_of_p(p)}", fontsize="medium")
             ax.set_xticks(range(len(fit.learners)), fit.learners, fontsize="small")
         ps = sorted(fit.weights)
         for j, learner in enumerate(fit.learners):
