@@ -7,11 +7,11 @@ Arrays with one entry a learner (R of them, or R×R) are small and always NumPy 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
-from threading import Lock, current_thread
+from threading import Lock, current_thread, local
 from typing import Any, TypeVar
 
 import array_api_compat
@@ -189,6 +189,20 @@ if hasattr(os, "register_at_fork"):  # threads do not survive a fork: the child 
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
+_this_thread = local()
+
+
+@contextmanager
+def serially() -> Iterator[None]:
+    """Have this thread do its work alone: others like it are busy beside it."""
+    before = getattr(_this_thread, "alone", False)
+    _this_thread.alone = True
+    try:
+        yield
+    finally:
+        _this_thread.alone = before
+
+
 def map_row_blocks(work: Callable[[slice], T], rows: Array, width: int | None = None) -> list[T]:
     """``work`` on consecutive slices of the rows, in their order.
 
@@ -236,8 +250,10 @@ def _slices(n: int, size: int) -> list[slice]:
 
 def map_parallel(work: Callable[[X], T], items: Sequence[X]) -> list[T]:
     """``work`` on each item, spread over the cores; for work that spends its time inside arrays."""
-    if len(items) == 1 or current_thread().name.startswith(WORKER):
-        return [work(item) for item in items]  # a worker that waits for workers would wait for ever
+    # A worker that waits for workers would wait for ever.
+    alone = getattr(_this_thread, "alone", False) or current_thread().name.startswith(WORKER)
+    if alone or len(items) == 1:
+        return [work(item) for item in items]
     return list(_pool().map(work, items))
 
 
@@ -320,3 +336,24 @@ def matrix_budget(x: Array) -> int:
     if array_api_compat.is_cupy_array(x):
         return int(x.device.mem_info[1] // 3)
     return MATRIX_BYTES
+
+
+def array_range(n: int, x: Array) -> Array:
+    """The integers 0, …, n − 1, beside x."""
+    return namespace(x).arange(n, device=None if is_numpy(x) else array_api_compat.device(x))
+
+
+def accumulate(work: Callable[[slice], Array], rows: Array, width: int) -> Array:
+    """The sum of ``work`` over consecutive slices of rows on a device, where it stays."""
+    blocks = _row_blocks(rows, width)
+    result = work(blocks[0])
+    for block in blocks[1:]:
+        result += work(block)
+    return result
+
+
+def exp_in_place(x: Array) -> Array:
+    """The exponentials of all entries, in their place where the library can."""
+    if is_numpy(x):
+        return np.exp(x, out=x)
+    return x.exp_() if array_api_compat.is_torch_array(x) else namespace(x).exp(x)

@@ -23,7 +23,7 @@ from lpfuse._arrays import Array, Host, detached, is_numpy, largest, namespace, 
 PROBE_ROWS = 8  # rows compared before two whole columns are
 
 
-class _Table(NamedTuple):
+class Table(NamedTuple):
     """How a table of the user's is called in messages."""
 
     letter: str
@@ -32,8 +32,13 @@ class _Table(NamedTuple):
     mend: str  # what to do with columns that are not numbers
 
 
-SCORES = _Table("S", "Scores", "n samples × R detectors", "turn them into scores first")
-FEATURES = _Table("X", "Features", "n samples × d features", "encode them as numbers first")
+SCORES = Table("S", "Scores", "n samples × R detectors", "turn them into scores first")
+FEATURES = Table("X", "Features", "n samples × d features", "encode them as numbers first")
+
+ONLY_ANOMALIES = (
+    "y holds only −1 (anomaly), but normal rows are needed too. Pass rows labelled +1 as well; if "
+    "-1 marks the normal rows in your data, pass -y."
+)
 
 
 def check_scores(S: Any, *, estimator: Any = None) -> Array:
@@ -131,7 +136,7 @@ def check_table(X: Any, *, estimator: Any = None) -> Any:
     return checked
 
 
-def _check_table(values: Any, table: _Table, estimator: Any) -> Array:
+def _check_table(values: Any, table: Table, estimator: Any) -> Array:
     names = _column_names(values, estimator)
     foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
     checked = _check_array_api(values, table) if foreign else _check_numpy(values, table, names)
@@ -169,7 +174,7 @@ def column_names(S: Any) -> list[str] | None:
     return _column_names(S, None)
 
 
-def _check_numpy(values: Any, table: _Table, names: Sequence[str] | None) -> Array:
+def _check_numpy(values: Any, table: Table, names: Sequence[str] | None) -> Array:
     try:
         return check_array(
             values, input_name=table.letter, dtype=[np.float64, np.float32], ensure_all_finite=False
@@ -178,13 +183,14 @@ def _check_numpy(values: Any, table: _Table, names: Sequence[str] | None) -> Arr
         columns = [] if issparse(values) else _columns_that_are_not_numbers(values)
         if not columns:
             raise
+        told = listed(labels_of_columns(columns, names))
         raise type(error)(
-            f"{table.noun} must be numbers, but {_listed(_labels(columns, names))} cannot be read "
-            f"as numbers ({error}). Leave such columns out, or {table.mend}."
+            f"{table.noun} must be numbers, but {told} cannot be read as numbers ({error}). Leave "
+            f"such columns out, or {table.mend}."
         ) from error
 
 
-def _check_array_api(values: Array, table: _Table) -> Array:
+def _check_array_api(values: Array, table: Table) -> Array:
     """What scikit-learn checks for NumPy, with its words, for an array that stays where it is."""
     xp, noun = namespace(values), table.noun.lower()
     if xp.isdtype(values.dtype, "complex floating"):
@@ -203,7 +209,7 @@ def _check_array_api(values: Array, table: _Table) -> Array:
     return values if kept else xp.astype(values, xp.float64)
 
 
-def _refuse_not_finite(values: Array, table: _Table, names: Sequence[str] | None) -> None:
+def _refuse_not_finite(values: Array, table: Table, names: Sequence[str] | None) -> None:
     xp = namespace(values)
     with np.errstate(over="ignore", invalid="ignore"):
         # One pass without a temporary; a sum that only overflowed is told apart below.
@@ -215,10 +221,10 @@ def _refuse_not_finite(values: Array, table: _Table, names: Sequence[str] | None
         return
     found = [
         f"{label} ({rows[column]} {'row' if rows[column] == 1 else 'rows'})"
-        for label, column in zip(_labels(columns, names), columns, strict=True)
+        for label, column in zip(labels_of_columns(columns, names), columns, strict=True)
     ]
     raise ValueError(
-        f"{table.noun} must be finite, but there is NaN or infinity in {_listed(found)}. Drop "
+        f"{table.noun} must be finite, but there is NaN or infinity in {listed(found)}. Drop "
         "those rows, or fill them in first (for instance with sklearn.impute.SimpleImputer)."
     )
 
@@ -245,7 +251,7 @@ def check_labels(y: Any, n: int, *, unlabelled: bool = False) -> Host | None:
     labels = _one_dimensional(y, n, "y", "label")
     known = (-1, 0, 1) if unlabelled else (-1, 1)
     if labels.dtype.kind not in "iuf" or not np.isin(labels, known).all():
-        raise ValueError(_how_to_label(labels.tolist(), unlabelled))
+        raise ValueError(how_to_label(labels.tolist(), unlabelled))
     if unlabelled and set(np.unique(labels)) == {0, 1}:
         warnings.warn(
             "y holds 1 and 0: taken as normal and unlabelled. If 1 means anomaly (as in PyOD) or 0 "
@@ -254,14 +260,12 @@ def check_labels(y: Any, n: int, *, unlabelled: bool = False) -> Host | None:
             stacklevel=3,
         )
     if not (labels >= 0 if unlabelled else labels > 0).any():
-        raise ValueError(
-            "y holds only −1 (anomaly), but normal rows are needed too. Pass rows labelled "
-            "+1 as well; if -1 marks the normal rows in your data, pass -y."
-        )
+        raise ValueError(ONLY_ANOMALIES)
     return labels.astype(np.float64)
 
 
-def _how_to_label(labels: list[Any], unlabelled: bool) -> str:
+def how_to_label(labels: list[Any], unlabelled: bool) -> str:
+    """What is wrong with labels, and the line that mends them."""
     expected = "+1 (normal)" + (
         ", -1 (anomaly) or 0 (unlabelled)" if unlabelled else " or -1 (anomaly)"
     )
@@ -275,7 +279,7 @@ def _how_to_label(labels: list[Any], unlabelled: bool) -> str:
     values = sorted(set(labels), key=lambda value: (str(type(value)), value))
     chosen = f"y == {values[-1]!r}" if not isinstance(values[-1], bool) else "y"
     return (
-        f"y must be {expected}, got {_listed(map(repr, values))}.\n"
+        f"y must be {expected}, got {listed(map(repr, values))}.\n"
         f"If {values[-1]!r} means anomaly (as 1 does in PyOD): y = np.where({chosen}, -1, 1)\n"
         f"If {values[-1]!r} means normal: y = np.where({chosen}, 1, -1)"
     )
@@ -384,25 +388,41 @@ def warn_about_columns(S: Array, names: Sequence[str] | None = None) -> None:
         Names of the columns; their positions are told otherwise.
     """
     flat = _flat_columns(S)
+    warn_about_flat(flat, names, stacklevel=4)
+    warn_about_copies(S, flat, names, stacklevel=4)
+
+
+def warn_about_flat(
+    flat: NDArray[np.bool_], names: Sequence[str] | None, stacklevel: int = 3
+) -> None:
+    """Warn of columns that are the same for every row."""
     if flat.any():
         warnings.warn(
-            f"Scores have no spread in {_listed(_labels(np.flatnonzero(flat), names))}: a "
+            f"Scores have no spread in {listed(labels_of_columns(np.flatnonzero(flat), names))}: a "
             "detector that says the same of every row carries no information. Leave it out.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
+
+
+def warn_about_copies(
+    S: Array, flat: NDArray[np.bool_], names: Sequence[str] | None, stacklevel: int = 3
+) -> None:
+    """Warn of columns that repeat another one; those without spread are not looked at."""
     pairs = _equal_columns(S, np.flatnonzero(~flat))
     if pairs:
         first, second = zip(*pairs, strict=True)
         told = [
             f"{copy} = {original}"
-            for original, copy in zip(_labels(first, names), _labels(second, names), strict=True)
+            for original, copy in zip(
+                labels_of_columns(first, names), labels_of_columns(second, names), strict=True
+            )
         ]
         warnings.warn(
-            f"Some detectors give the same scores twice: {_listed(told)}. The copies count "
+            f"Some detectors give the same scores twice: {listed(told)}. The copies count "
             "double; leave them out.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
 
@@ -480,11 +500,12 @@ def _are_numbers(cells: NDArray[np.object_]) -> bool:
     return True
 
 
-def _labels(columns: Iterable[int], names: Sequence[str] | None) -> list[str]:
+def labels_of_columns(columns: Iterable[int], names: Sequence[str] | None) -> list[str]:
+    """How columns are called in messages: by name, or by position."""
     return [f"column {names[j]!r}" if names is not None else f"column {j}" for j in columns]
 
 
-def _listed(items: Iterable[str], at_most: int = 5) -> str:
+def listed(items: Iterable[str], at_most: int = 5) -> str:
     """Items as a phrase: "a", "a and b", "a, b, c and 4 more"."""
     items = list(items)
     if len(items) > at_most:

@@ -126,10 +126,10 @@ def test_partitions_are_the_same(library):
     problem = random_problem(n=300, costs=True, fit_intercept=True)
     v = np.r_[problem.ball.uniform(problem.R), 0.1]
     ours, theirs = (
-        Reader(q).partition([Guess(v, 0.3)], [q.ball])[0]
+        Reader(q).partition([Guess(v, 0.3)], [q.ball], [300])[0]
         for q in (problem, moved(problem, library))
     )
-    np.testing.assert_array_equal(np.from_dlpack(theirs.side), ours.side)
+    np.testing.assert_array_equal(np.from_dlpack(theirs.fold.side), ours.fold.side)
     np.testing.assert_array_equal(np.from_dlpack(theirs.index), ours.index)
     np.testing.assert_allclose(np.from_dlpack(theirs.model.columns), ours.model.columns)
     np.testing.assert_allclose(theirs.model.linear, ours.model.linear, rtol=1e-12)

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 import lpfuse._arrays
 from lpfuse.optim import LpBall, Problem
 from lpfuse.optim.model import Guess
-from lpfuse.optim.passes import Reader, admit
+from lpfuse.optim.passes import Overflow, Reader, admit
+from lpfuse.optim.problem import Fold
 from tests.oracles import naive
 from tests.oracles.problems import random_problem
 
@@ -30,12 +31,12 @@ def several_blocks():
         yield
 
 
-def partition_at(reader, v, width):
-    return reader.partition([Guess(v, width)], [reader.problem.ball])[0]
+def partition_at(reader, v, width, most=10**9):
+    return reader.partition([Guess(v, width)], [reader.problem.ball], [most])[0]
 
 
-def verdict_at(reader, v, side):
-    return reader.verify([v], [side])[0]
+def verdict_at(reader, v, side, most=10**9):
+    return reader.verify([v], [Fold(v, 0.0, side)], [most])[0]
 
 
 def random_v(problem, seed):
@@ -62,7 +63,7 @@ def test_a_partition_folds_rows_by_their_side_of_the_kink(problem, seed, width):
     partition = partition_at(Reader(problem), v, width)
     sides = [0 if abs(r) <= width else int(np.sign(r)) for _, _, r in rows_of(problem, v)]
     held = [(a, c) for (a, c, r) in rows_of(problem, v) if r > width]
-    assert partition.side.tolist() == sides
+    assert partition.fold.side.tolist() == sides
     assert partition.index.tolist() == [i for i, side in enumerate(sides) if side == 0]
     assert partition.value == pytest.approx(value_at(problem, v), rel=1e-12)
     assert partition.model.constant == pytest.approx(sum(c for _, c in held))
@@ -79,10 +80,11 @@ def test_a_partition_folds_rows_by_their_side_of_the_kink(problem, seed, width):
 def test_a_verifying_pass_finds_the_value_and_the_rows_that_changed_side(problem, seed):
     side = np.random.default_rng(seed).integers(-1, 2, problem.n).astype(np.int8)
     v = random_v(problem, seed)
-    value, crossed = verdict_at(Reader(problem), v, side)
+    value, n_wrong, crossed = verdict_at(Reader(problem), v, side)
     wrong = [i for i, (_, _, r) in enumerate(rows_of(problem, v)) if r * side[i] < 0]
     assert value == pytest.approx(value_at(problem, v), rel=1e-12)
     assert crossed.index.tolist() == wrong
+    assert n_wrong == len(wrong)
     assert crossed.side.tolist() == side[wrong].tolist()
     rows = list(rows_of(problem, v))
     np.testing.assert_array_equal(crossed.costs, [rows[i][1] for i in wrong])
@@ -96,13 +98,13 @@ def test_admitted_rows_count_as_if_they_had_never_been_folded(problem, seed):
     reader = Reader(problem)
     there, here = random_v(problem, seed), random_v(problem, seed + 1)
     partition = partition_at(reader, there, 0.1)
-    _, crossed = verdict_at(reader, here, partition.side)
+    crossed = verdict_at(reader, here, partition.fold.side).rows
     grown = admit(partition, crossed)
     assert grown.model.primal(here) == pytest.approx(value_at(problem, here), rel=1e-10, abs=1e-10)
-    assert (grown.side[crossed.index] == 0).all()
-    assert sorted(grown.index.tolist()) == np.flatnonzero(grown.side == 0).tolist()
-    untouched = np.delete(partition.side, crossed.index)
-    np.testing.assert_array_equal(np.delete(grown.side, crossed.index), untouched)
+    side, before = grown.fold.side, partition.fold.side
+    assert (side[crossed.index] == 0).all()
+    assert sorted(grown.index.tolist()) == np.flatnonzero(side == 0).tolist()
+    np.testing.assert_array_equal(np.delete(side, crossed.index), np.delete(before, crossed.index))
 
 
 def test_rows_that_cost_nothing_are_never_kept():
@@ -111,7 +113,49 @@ def test_rows_that_cost_nothing_are_never_kept():
     assert reader.whole()[1].tolist() == [0, 2]
     assert partition_at(reader, np.array([1.0]), 0.5).index.tolist() == [0, 2]
     held_at_zero = -np.ones(5, dtype=np.int8)
-    assert verdict_at(reader, np.array([0.5]), held_at_zero)[1].index.tolist() == [0, 2]
+    assert verdict_at(reader, np.array([0.5]), held_at_zero).rows.index.tolist() == [0, 2]
+    assert reader.violations(np.array([0.5]), 9).rows.index.tolist() == [0, 2]
+    sides = partition_at(reader, np.array([0.0]), 0.5).fold.side  # short of the margin, all of them
+    assert sides.tolist() == [1, -1, 1, -1, -1]
+
+
+@settings(max_examples=50)
+@given(problem=problems, seed=st.integers(0, 99), most=st.sampled_from([1, 3, 40]))
+def test_the_worst_violations_come_back_and_all_are_counted(problem, seed, most):
+    v = random_v(problem, seed)
+    value, n_wrong, worst = Reader(problem).violations(v, most)
+    wrong = [(-r, i) for i, (_, c, r) in enumerate(rows_of(problem, v)) if r > 0 and c > 0]
+    assert value == pytest.approx(value_at(problem, v), rel=1e-12)
+    assert n_wrong == len(wrong)
+    np.testing.assert_allclose(worst.a @ v, [1.0 + m for m, _ in sorted(wrong)[:most]], atol=1e-12)
+
+
+@settings(max_examples=50)
+@given(problem=problems, seed=st.integers(0, 99))
+def test_sides_that_are_not_remembered_are_worked_out_again(problem, seed):
+    there, here = random_v(problem, seed), random_v(problem, seed + 1)
+    reader = Reader(problem)
+    fold = partition_at(reader, there, 0.3).fold
+    remembered, anew = (
+        reader.verify([here], [kept], [10**9])[0] for kept in (fold, fold._replace(side=None))
+    )
+    assert remembered.value == anew.value
+    for one, other in zip(remembered.rows, anew.rows, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_more_rows_than_wanted_are_counted_but_stay_where_they_are():
+    problem = random_problem(n=700, anomalies=0.3)
+    reader, v = Reader(problem), np.zeros(5)
+    near = partition_at(reader, v, 2.0)
+    assert near.index.size == 700
+    assert partition_at(reader, v, 2.0, most=700).index.size == 700
+    assert partition_at(reader, v, 2.0, most=699) == Overflow(700)
+    side = np.ones(700, dtype=np.int8)
+    all_wrong = verdict_at(reader, 9.0 * random_v(problem, 0), side)
+    none_back = verdict_at(reader, 9.0 * random_v(problem, 0), side, most=all_wrong.n_wrong - 1)
+    assert none_back.rows is None
+    assert none_back[:2] == all_wrong[:2]
 
 
 @settings(max_examples=30)
@@ -139,24 +183,25 @@ def test_one_pass_serves_several_guesses_each_as_if_alone():
     reader = Reader(problem)
     guesses = [Guess(random_v(problem, seed), 0.2 * (1 + seed)) for seed in range(3)]
     balls = [LpBall(p) for p in (1.0, 2.0, np.inf)]
-    together = reader.partition(guesses, balls)
+    together = reader.partition(guesses, balls, [10**9] * 3)
     assert reader.passes == 1.0
-    verdicts = reader.verify([g.w for g in reversed(guesses)], [p.side for p in together])
+    folds = [each.fold for each in together]
+    verdicts = reader.verify([g.w for g in reversed(guesses)], folds, [10**9] * 3)
     assert reader.passes == 2.0
     for k, guess in enumerate(guesses):
         alone = partition_at(reader, *guess)
         assert together[k].model.ball is balls[k]
-        np.testing.assert_array_equal(together[k].side, alone.side)
+        np.testing.assert_array_equal(together[k].fold.side, alone.fold.side)
         np.testing.assert_array_equal(together[k].model.linear, alone.model.linear)
-        value, crossed = verdict_at(reader, guesses[-1 - k].w, alone.side)
+        value, _, crossed = verdict_at(reader, guesses[-1 - k].w, alone.fold.side)
         assert verdicts[k][0] == value
-        np.testing.assert_array_equal(verdicts[k][1].index, crossed.index)
+        np.testing.assert_array_equal(verdicts[k].rows.index, crossed.index)
 
 
 def test_passes_are_counted():
     reader = Reader(random_problem(n=100))
     reader.whole()
     partition = partition_at(reader, np.zeros(5), 0.1)
-    verdict_at(reader, np.zeros(5), partition.side)
+    verdict_at(reader, np.zeros(5), partition.fold.side)
     reader.sample(25)
     assert reader.passes == pytest.approx(3.25)

@@ -41,9 +41,9 @@ def test_the_path_of_many_rows_is_proven(variant, anomalies):
 def test_a_least_squares_path_reads_the_scores_once(monkeypatch):
     problem = random_problem(n=5000, loss="least_squares", fit_intercept=True)
     read = []
-    rows = type(problem).rows
+    block = type(problem).block
     monkeypatch.setattr(
-        type(problem), "rows", lambda self, part: read.append(part) or rows(self, part)
+        type(problem), "block", lambda self, part: read.append(part) or block(self, part)
     )
     solve_path(problem, GRID)
     n_read = sum(len(range(problem.n)[part]) for part in read)

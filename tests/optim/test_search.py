@@ -46,7 +46,7 @@ def guessing(monkeypatch):
     """Replaces the guess that a sample would give."""
 
     def replace(w, band):
-        monkeypatch.setattr(search, "_sample_guess", lambda sample, n: Guess(w, band))
+        monkeypatch.setattr(search, "_sample_guess", lambda *_: Guess(w, band))
 
     return replace
 

@@ -128,7 +128,7 @@ def algorithm_1(problem: Problem, precision: float) -> Answer:
     `lpfuse.optim.frank_wolfe` takes the same steps for arrays of any library and any size, which
     takes two to three times as long. Here p is finite and greater than 1.
     """
-    S, y, _ = problem.rows(slice(None))
+    S, y, _, _ = problem.block(slice(None))
     rows = np.reshape(y, (-1, 1)) * S
     p = problem.ball.p
     w = problem.ball.uniform(problem.R)
@@ -154,7 +154,7 @@ def _certified(problem: Problem) -> Answer:
 def _cvxpy(problem: Problem) -> Answer:
     """The problem as one would state it, solved by CLARABEL at its own tolerance."""
     cp = _require_cvxpy()
-    rows, labels, _ = problem.rows(slice(None))
+    rows, labels, _, _ = problem.block(slice(None))
     w = cp.Variable(problem.R)
     margins = 1.0 - np.reshape(labels, (-1, 1)) * rows @ w
     model = cp.Problem(cp.Minimize(cp.sum(cp.pos(margins))), [cp.norm(w, problem.ball.p) <= 1.0])

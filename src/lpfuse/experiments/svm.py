@@ -58,7 +58,7 @@ def split_rows(parts: Split) -> list[Row]:
 
 
 def _compared(problem: Problem) -> Iterator[tuple[str, float]]:
-    S, y, costs = problem.rows(slice(None))
+    S, y, costs, _ = problem.block(slice(None))
     solution = solve(problem)
     ours = _direction(solution.weights)
     conventional = _direction(SVC(kernel="linear").fit(S, y).coef_[0])

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from lpfuse._arrays import Array, Host, map_row_blocks, namespace, to_host
-from lpfuse.optim.problem import Problem
+from lpfuse._arrays import Array, Host, namespace, to_host
+from lpfuse.optim.problem import Block, Problem, Terms
 
 MAX_ITER = 1000
 
@@ -81,15 +82,21 @@ def frank_wolfe(
 
 
 def _gradient(problem: Problem, w: Host, width: float) -> Host:
-    def work(part: slice) -> Host:
-        S, y, c = problem.rows(part)
-        r = problem.residuals(S, y, w)
-        return to_host((-(c * y) * _slope(problem, r, width)) @ S)
-
-    return np.sum(map_row_blocks(work, problem.S), axis=0)
+    return problem.reduce(partial(_pull, problem.terms, w, width), _sum)
 
 
-def _slope(problem: Problem, r: Array, width: float) -> Array:
-    if width == 0.0 or problem.loss.name != "hinge":
-        return problem.loss.slope(r)
+def _pull(terms: Terms, w: Host, width: float, block: Block) -> Host:
+    """What a block adds to the gradient."""
+    slope = _slope(terms, terms.residuals(block, w), width)
+    return to_host((-(block.c * block.y) * slope) @ block.S)
+
+
+def _sum(parts: list[Host]) -> Host:
+    result: Host = np.sum(parts, axis=0)
+    return result
+
+
+def _slope(terms: Terms, r: Array, width: float) -> Array:
+    if width == 0.0 or terms.loss.name != "hinge":
+        return terms.loss.slope(r)
     return namespace(r).clip(0.5 + r / (2.0 * width), 0.0, 1.0)

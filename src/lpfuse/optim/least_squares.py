@@ -7,16 +7,16 @@ the weighted means; the intercept is eliminated by centring.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays import Host, like, map_row_blocks, to_host, total
+from lpfuse._arrays import Host, like, to_host, total
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.interior_point import BOLD, MAX_ITER, interior_point
 from lpfuse.optim.model import Model
-from lpfuse.optim.problem import Problem
+from lpfuse.optim.problem import Block, Problem, sums
 
 
 @dataclass(frozen=True)
@@ -36,27 +36,11 @@ class Moments:
         # far from zero would cancel in the centring and take the proof with them.
         shift = np.zeros(problem.R)
         if problem.fit_intercept:
-            first, _, _ = problem.rows(slice(0, min(problem.n, 1000)))
-            shift = to_host(first).mean(axis=0)
-
-        def work(part: slice) -> tuple[Host, Host, Host, float]:
-            S, y, c = problem.rows(part)
-            if problem.fit_intercept:
-                S = S - like(shift, S)
-            weighted = S if isinstance(c, float) else S * c[:, None]
-            labels = c * y + 0.0 * S[:, 0]
-            ones = c + 0.0 * S[:, 0]
-            return (
-                to_host(weighted.T @ S),
-                to_host(labels @ S),
-                to_host(ones @ S),
-                total(labels),
-            )
-
-        parts = zip(*map_row_blocks(work, problem.S), strict=True)
-        gram, cross, total_score, total_label = (np.sum(part, axis=0) for part in parts)
+            shift = to_host(problem.some_rows().S).mean(axis=0)
+        parts = problem.reduce(partial(_moments, shift), sums)
+        gram, cross, total_score, total_label = parts
         k = problem.total_cost
-        mean_score, mean_label = total_score / k, float(total_label) / k
+        mean_score, mean_label = total_score / k, total_label / k
         if not problem.fit_intercept:
             return cls(gram, cross, k, np.zeros_like(mean_score), 0.0)
         return cls(
@@ -95,6 +79,17 @@ class Moments:
     def intercept(self, w: Host) -> float:
         """The best b for given weights; 0 when none is fitted."""
         return self.mean_label - float(self.mean_score @ w)
+
+
+def _moments(shift: Host, block: Block) -> tuple[Host, Host, Host, float]:
+    """What a block adds to the sums."""
+    S, y, c, _ = block
+    if shift.any():
+        S = S - like(shift, S)
+    weighted = S if isinstance(c, float) else S * c[:, None]
+    labels = c * y + 0.0 * S[:, 0]
+    ones = c + 0.0 * S[:, 0]
+    return to_host(weighted.T @ S), to_host(labels @ S), to_host(ones @ S), total(labels)
 
 
 class QuadraticOptimum(NamedTuple):

@@ -1,14 +1,15 @@
 """Reading the scores: each method of `Reader` is one pass over S, or less, and is counted.
 
-A pass returns R numbers and the few rows that matter, never a copy of the data. It works block by
-block, so that a block is used twice while it is in the cache, and so that the same code can serve
-blocks that live elsewhere.
+A pass brings back R numbers and the few rows that matter, never the data. What it does to a block
+of rows is a function of that block alone, so that a block is used twice while it is in the cache,
+and so that blocks may live elsewhere.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,6 @@ from lpfuse._arrays import (
     concatenate,
     filled,
     joined_columns,
-    map_row_blocks,
     namespace,
     nonzero,
     put,
@@ -30,7 +30,7 @@ from lpfuse._arrays import (
 )
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.model import Guess, Model
-from lpfuse.optim.problem import Problem
+from lpfuse.optim.problem import Block, Fold, Problem, Terms
 
 
 class Rows(NamedTuple):
@@ -47,8 +47,22 @@ class Partition(NamedTuple):
 
     value: float
     model: Model  # rows near the kink, the others folded
-    side: Array  # (n,) int8: +1 held on the slope, −1 held at zero, 0 kept in the model
+    fold: Fold
     index: Array  # positions in S of the model's rows
+
+
+class Overflow(NamedTuple):
+    """The outcome of a partition pass that found more rows near the kink than were wanted."""
+
+    n_rows: int
+
+
+class Verdict(NamedTuple):
+    """The value of a point, and the held rows on the other side of their kink there."""
+
+    value: float
+    n_wrong: int
+    rows: Rows | None  # None where they are too many to gather
 
 
 class Reader:
@@ -56,125 +70,81 @@ class Reader:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.passes = 0.0
+        self.passes = problem.passes_so_far
 
     def whole(self) -> tuple[Model, Array]:
         """All rows with a positive cost as one model, and their positions."""
         self.passes += 1.0
-        problem = self.problem
-        if problem.costs is None:
-            index = nonzero(filled(problem.n, 1.0, problem.S) > 0)
-            S, y, c = problem.rows(slice(0, problem.n))
-        else:
-            index = nonzero(problem.costs > 0)
-            S, y, c = self._gather(index)
-        return self._model(self._signed(S, y), c), index
+        block, index = self.problem.everything()
+        return self._model(block), index
 
     def sample(self, m: int) -> Model:
-        """About m rows as a model of the whole, drawn evenly over the rows' costs.
+        """About m rows as a model of the whole."""
+        block = self.problem.draw(m)
+        self.passes += self.problem.passes_of_draw(m)
+        return self._model(block)
 
-        Row i is drawn with probability ∝ c_i, one from each m-th part of the total cost, so that
-        rows sorted by class are sampled as well as shuffled ones. Every run draws the same rows.
-        """
-        problem = self.problem
-        self.passes += m / problem.n
-        ticks = (np.arange(m) + np.random.default_rng(0).random(m)) / m
-        if problem.costs is None:
-            index = np.minimum((ticks * problem.n).astype(np.int64), problem.n - 1)
-        else:
-            heap = np.cumsum(to_host(problem.costs))
-            index = np.searchsorted(heap, ticks * heap[-1], side="right").clip(0, problem.n - 1)
-        S, y, _ = self._gather(index)
-        return self._model(self._signed(S, y), 1.0)
-
-    def _gather(self, index: Array) -> tuple[Array, Array | float, Array | float]:
-        problem = self.problem
-        y = 1.0 if problem.y is None else take(problem.y, index)
-        c = 1.0 if problem.costs is None else take(problem.costs, index)
-        return as_float64(take(problem.S, index)), y, c
-
-    def _signed(self, S: Array, y: Array | float) -> Array:
-        """The rows a_i of scores and labels."""
-        xp = namespace(S)
-        labels = filled(S.shape[0], 1.0, S) if isinstance(y, float) else y
-        a = S if isinstance(y, float) else S * y[:, None]
-        return xp.concat([a, labels[:, None]], axis=1) if self.problem.fit_intercept else a
-
-    def _model(self, a: Array, costs: Array | float) -> Model:
-        problem = self.problem
+    def _model(self, block: Block) -> Model:
+        problem, a = self.problem, signed(self.problem.terms, block.S, block.y)
         return Model(
             columns=joined_columns([a]),
-            costs=costs + filled(a.shape[0], 0.0, a),
+            costs=block.c + filled(a.shape[0], 0.0, a),
             ball=problem.ball,
             linear=np.zeros(problem.size),
             free=int(problem.fit_intercept),
         )
 
-    def partition(self, guesses: Sequence[Guess], balls: Sequence[LpBall]) -> list[Partition]:
-        """For each guess, fold the rows farther than its band from their kink; keep the others."""
+    def partition(
+        self, guesses: Sequence[Guess], balls: Sequence[LpBall], most: Sequence[int]
+    ) -> list[Partition | Overflow]:
+        """For each guess, fold the rows farther than its band from their kink; keep the others.
+
+        Where these are more than `most`, they are counted only.
+        """
         self.passes += 1.0
         problem = self.problem
-        sides = [filled(problem.n, 0, problem.S, "int8") for _ in guesses]
+        work = partial(_fold, problem.terms, guesses, most, problem.remembers_sides)
+        folded = problem.reduce(work, partial(_merge_each, _join_folded, most))
+        free = int(problem.fit_intercept)
+        return [_partition(*each, free) for each in zip(folded, guesses, balls, strict=True)]
 
-        def work(part: slice) -> list[_Folded]:
-            block = problem.rows(part)
-            pairs = zip(guesses, sides, strict=True)
-            return [self._fold(part, *block, guess, side) for guess, side in pairs]
+    def verify(
+        self, points: Sequence[Host], folds: Sequence[Fold], most: Sequence[int]
+    ) -> list[Verdict]:
+        """For each point, its value and the rows that it has on the wrong side of a fold.
 
-        blocks = map_row_blocks(work, problem.S)
-        return [
-            _partition([parts[k] for parts in blocks], sides[k], balls[k], problem.fit_intercept)
-            for k in range(len(guesses))
-        ]
-
-    def _fold(
-        self, part: slice, S: Array, y: Array | float, c: Array | float, guess: Guess, side: Array
-    ) -> _Folded:
-        problem, xp = self.problem, namespace(S)
-        r = problem.residuals(S, y, guess.w)
-        sloping, flat = r > guess.band, r < -guess.band
-        if problem.costs is not None:
-            flat |= c == 0
-        side[part] = xp.astype(sloping, xp.int8) - xp.astype(flat, xp.int8)
-        held = xp.astype(sloping, xp.float64) * c
-        pull = held * y
-        linear = to_host(pull @ S)
-        if problem.fit_intercept:
-            linear = np.append(linear, total(pull))
-        rows = self._rows(part, S, y, c, nonzero(~(sloping | flat)), side)
-        return _Folded(total(c * problem.loss.value(r)), linear, total(held), rows)
-
-    def verify(self, points: Sequence[Host], sides: Sequence[Array]) -> list[tuple[float, Rows]]:
-        """For each point, its value and the held rows on the other side of their kink there."""
+        Where these are more than `most`, they are counted only.
+        """
         self.passes += 1.0
         problem = self.problem
+        guesses = [Guess(fold.w, fold.band) for fold in folds]
+        work = partial(_look, problem.terms, points, guesses, most)
+        sides = [fold.side for fold in folds]
+        return problem.reduce(work, partial(_merge_each, _join_verdicts, most), *sides)
 
-        def look(part: slice, S: Array, y: Any, c: Any, v: Host, side: Array) -> tuple[float, Rows]:
-            r = problem.residuals(S, y, v)
-            crossed = r * as_float64(side[part]) < 0
-            if problem.costs is not None:
-                crossed &= c > 0
-            rows = self._rows(part, S, y, c, nonzero(crossed), side)
-            return total(c * problem.loss.value(r)), rows
+    def violations(self, point: Host, most: int) -> Verdict:
+        """The value of a point, and the rows that violate their margin most there."""
+        self.passes += 1.0
+        problem = self.problem
+        work = partial(_violations, problem.terms, point, most)
+        return problem.reduce(work, partial(_join_violations, point, most))
 
-        def work(part: slice) -> list[tuple[float, Rows]]:
-            block = problem.rows(part)
-            pairs = zip(points, sides, strict=True)
-            return [look(part, *block, v, side) for v, side in pairs]
 
-        verdicts = []
-        for blocks in zip(*map_row_blocks(work, problem.S), strict=True):
-            values, rows = zip(*blocks, strict=True)
-            verdicts.append((math.fsum(values), _join(list(rows))))
-        return verdicts
+def signed(terms: Terms, S: Array, y: Array | float) -> Array:
+    """The rows a_i of scores and labels."""
+    xp = namespace(S)
+    labels = filled(S.shape[0], 1.0, S) if isinstance(y, float) else y
+    a = S if isinstance(y, float) else S * y[:, None]
+    return xp.concat([a, labels[:, None]], axis=1) if terms.fit_intercept else a
 
-    def _rows(
-        self, part: slice, S: Array, y: Array | float, c: Array | float, chosen: Array, side: Array
-    ) -> Rows:
-        a = take(S, chosen)
-        labels = y if isinstance(y, float) else take(y, chosen)
-        costs = take(c, chosen) if not isinstance(c, float) else filled(a.shape[0], 1.0, S)
-        return Rows(self._signed(a, labels), costs, take(side[part], chosen), chosen + part.start)
+
+def _rows(terms: Terms, block: Block, chosen: Array, side: Array | None) -> Rows:
+    S, y, c, start = block
+    a = take(S, chosen)
+    labels = y if isinstance(y, float) else take(y, chosen)
+    costs = filled(a.shape[0], 1.0, S) if isinstance(c, float) else take(c, chosen)
+    held = filled(a.shape[0], -1, S, "int8") if side is None else take(side, chosen)
+    return Rows(signed(terms, a, labels), costs, held, chosen + start)
 
 
 class _Folded(NamedTuple):
@@ -183,25 +153,150 @@ class _Folded(NamedTuple):
     value: float
     linear: Host
     constant: float
-    rows: Rows
+    n_near: int
+    rows: Rows | None
+    side: Array | None
 
 
-def _partition(blocks: list[_Folded], side: Array, ball: LpBall, fit_intercept: bool) -> Partition:
-    rows = [block.rows for block in blocks]
-    model = Model(
-        columns=joined_columns([part.a for part in rows]),
-        costs=concatenate([part.costs for part in rows]),
-        ball=ball,
-        linear=-np.sum([block.linear for block in blocks], axis=0),
-        constant=math.fsum(block.constant for block in blocks),
-        free=int(fit_intercept),
+def _sides(block: Block, r: Array, band: float) -> Array:
+    """Where rows are to be held, by their residuals: farther than the band, or at no cost."""
+    xp = namespace(r)
+    sloping, flat = r > band, r < -band
+    if block.is_weighted:
+        idle = block.c == 0
+        sloping, flat = sloping & ~idle, flat | idle
+    return xp.astype(sloping, xp.int8) - xp.astype(flat, xp.int8)
+
+
+def _fold(
+    terms: Terms, guesses: Sequence[Guess], most: Sequence[int], remember: bool, block: Block
+) -> list[_Folded]:
+    return [
+        _fold_at(terms, guess, limit, remember, block)
+        for guess, limit in zip(guesses, most, strict=True)
+    ]
+
+
+def _fold_at(terms: Terms, guess: Guess, limit: int, remember: bool, block: Block) -> _Folded:
+    r = terms.residuals(block, guess.w)
+    side = _sides(block, r, guess.band)
+    held = as_float64(side > 0) * block.c
+    pull = held * block.y
+    linear = to_host(pull @ block.S)
+    if terms.fit_intercept:
+        linear = np.append(linear, total(pull))
+    near = nonzero(side == 0)
+    n_near = int(near.shape[0])
+    return _Folded(
+        value=total(block.c * terms.loss.value(r)),
+        linear=linear,
+        constant=total(held),
+        n_near=n_near,
+        rows=_rows(terms, block, near, side) if n_near <= limit else None,
+        side=side if remember else None,
     )
-    index = concatenate([part.index for part in rows])
-    return Partition(math.fsum(block.value for block in blocks), model, side, index)
 
 
-def _join(parts: list[Rows]) -> Rows:
+def _join_folded(parts: list[_Folded], most: int) -> _Folded:
+    n_near = sum(part.n_near for part in parts)
+    return _Folded(
+        value=math.fsum(part.value for part in parts),
+        linear=np.sum([part.linear for part in parts], axis=0),
+        constant=math.fsum(part.constant for part in parts),
+        n_near=n_near,
+        rows=_join_rows([part.rows for part in parts]) if n_near <= most else None,
+        side=None if parts[0].side is None else concatenate([part.side for part in parts]),
+    )
+
+
+def _partition(folded: _Folded, guess: Guess, ball: LpBall, free: int) -> Partition | Overflow:
+    fold, rows = Fold(guess.w, guess.band, folded.side), folded.rows
+    if rows is None:
+        return Overflow(folded.n_near)
+    model = Model(
+        columns=joined_columns([rows.a]),
+        costs=rows.costs,
+        ball=ball,
+        linear=-folded.linear,
+        constant=folded.constant,
+        free=free,
+    )
+    return Partition(folded.value, model, fold, rows.index)
+
+
+def _look(
+    terms: Terms,
+    points: Sequence[Host],
+    guesses: Sequence[Guess],
+    most: Sequence[int],
+    block: Block,
+    *sides: Array | None,
+) -> list[Verdict]:
+    each = zip(points, guesses, sides, most, strict=True)
+    return [_look_at(terms, block, *one) for one in each]
+
+
+def _look_at(
+    terms: Terms, block: Block, v: Host, guess: Guess, side: Array | None, limit: int
+) -> Verdict:
+    r = terms.residuals(block, v)
+    if side is None:
+        side = _sides(block, terms.residuals(block, guess.w), guess.band)
+    wrong = r * as_float64(side) < 0
+    if block.is_weighted:
+        wrong &= block.c > 0
+    crossed = nonzero(wrong)
+    n_wrong = int(crossed.shape[0])
+    rows = _rows(terms, block, crossed, side) if n_wrong <= limit else None
+    return Verdict(total(block.c * terms.loss.value(r)), n_wrong, rows)
+
+
+def _join_verdicts(parts: list[Verdict], most: int) -> Verdict:
+    n_wrong = sum(part.n_wrong for part in parts)
+    rows = _join_rows([part.rows for part in parts]) if n_wrong <= most else None
+    return Verdict(math.fsum(part.value for part in parts), n_wrong, rows)
+
+
+def _violations(terms: Terms, v: Host, most: int, block: Block) -> Verdict:
+    r = terms.residuals(block, v)
+    wrong = r > 0
+    if block.is_weighted:
+        wrong &= block.c > 0
+    chosen = nonzero(wrong)
+    rows = _worst(_rows(terms, block, chosen, None), v, most)
+    return Verdict(total(block.c * terms.loss.value(r)), int(chosen.shape[0]), rows)
+
+
+def _join_violations(v: Host, most: int, parts: list[Verdict]) -> Verdict:
+    value, n_wrong = math.fsum(part.value for part in parts), sum(part.n_wrong for part in parts)
+    return Verdict(value, n_wrong, _worst(_join_rows([part.rows for part in parts]), v, most))
+
+
+def _worst(rows: Rows, v: Host, most: int) -> Rows:
+    """The rows of the lowest margins, on the host."""
+    a, costs, side, index = (np.asarray(to_host(part)) for part in rows)
+    order = np.argsort(a @ v[: a.shape[1]], kind="stable")[:most]
+    return Rows(a[order], costs[order], side[order], index[order])
+
+
+def _merge_each(join: Any, most: Sequence[int], parts: list[list[Any]]) -> list[Any]:
+    """The results of blocks, joined for each of several guesses."""
+    return [
+        join(list(group), limit)
+        for group, limit in zip(zip(*parts, strict=True), most, strict=True)
+    ]
+
+
+def _join_rows(parts: Sequence[Rows | None]) -> Rows:
     return Rows(*(concatenate(list(group)) for group in zip(*parts, strict=True)))
+
+
+def unknown(partition: Partition, rows: Rows) -> Rows:
+    """The rows that are not in the model yet: where sides are worked out anew, some may be."""
+    if partition.fold.side is not None:
+        return rows
+    new = np.flatnonzero(~np.isin(rows.index, partition.index))
+    return Rows(*(part[new] for part in rows))
 
 
 def admit(partition: Partition, rows: Rows) -> Partition:
@@ -216,5 +311,7 @@ def admit(partition: Partition, rows: Rows) -> Partition:
         constant=model.constant - total(sloping),
         free=model.free,
     )
-    side = put(xp.asarray(partition.side, copy=True), rows.index, 0.0)
-    return Partition(partition.value, grown, side, concatenate([partition.index, rows.index]))
+    fold, index = partition.fold, concatenate([partition.index, rows.index])
+    if fold.side is not None:
+        fold = fold._replace(side=put(xp.asarray(fold.side, copy=True), rows.index, 0.0))
+    return Partition(partition.value, grown, fold, index)

@@ -1,15 +1,19 @@
 """The problem as the user states it, what a solution is, and the proof that comes with it.
 
 minimise   f(w, b) = Σ_i c_i loss(1 − y_i (s_iᵀw + b))     subject to   w in the ℓp ball
+
+Whoever works on the rows does so block by block, through `Problem.reduce`, with functions that know
+a block and the `Terms` and nothing else: so the same work can be done where the blocks live.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,13 +23,20 @@ from lpfuse._arrays import (
     as_float64,
     concatenate,
     detached,
+    filled,
+    is_single,
     like,
     map_row_blocks,
+    nonzero,
+    put,
+    take,
     to_host,
     total,
 )
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.losses import LOSSES, Loss
+
+T = TypeVar("T")
 
 FLOOR = 1e-3  # gaps are relative to f, but to no less than this share of Σ c: f = 0 occurs
 
@@ -83,6 +94,65 @@ class Solution:
     n_iter: int
 
 
+class Block(NamedTuple):
+    """Consecutive rows of a problem, in float64; 1.0 stands for all ones."""
+
+    S: Array
+    y: Array | float
+    c: Array | float
+    start: int  # position of the first one
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether rows have costs of their own, which may be zero."""
+        return not isinstance(self.c, float)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a row adds to the objective: all that work on a block must know of the problem."""
+
+    R: int
+    loss: Loss
+    fit_intercept: bool
+
+    def residuals(self, block: Block, v: Host) -> Array:
+        """``r = 1 − y(S w + b)`` of the rows, for v = (w, b)."""
+        fused = block.S @ like(v[: self.R], block.S)
+        if self.fit_intercept:
+            fused = fused + float(v[self.R])
+        return 1.0 - block.y * fused
+
+    def value(self, block: Block, v: Host) -> float:
+        """What the rows add to ``f(w, b)``."""
+        return total(block.c * self.loss.value(self.residuals(block, v)))
+
+    def dual_parts(self, block: Block, alpha: Array) -> tuple[float, Host, float]:
+        """What the rows add to the dual value of α, to ``Σ c α y s`` and to ``Σ c α y``."""
+        pull = block.c * alpha * block.y
+        return total(block.c * self.loss.gain(alpha)), to_host(pull @ block.S), total(pull)
+
+    def imbalance(self, block: Block, v: Host) -> float:
+        """``Σ c y r``: how much an intercept could still gain, for least squares."""
+        return total(block.c * block.y * self.residuals(block, v))
+
+    def slopes(self, block: Block, v: Host, shift: float) -> Array:
+        """``loss′(r − y·shift)``, one number a row."""
+        return self.loss.slope(self.residuals(block, v) - shift * block.y)
+
+
+class Fold(NamedTuple):
+    """Where rows are held that a model leaves out: +1 on the slope of their loss, −1 at zero.
+
+    In memory that is an array with one entry a row, 0 for a row of the model. Elsewhere it is
+    worked out again where it is needed, from the point and the band that rows were told apart by.
+    """
+
+    w: Host
+    band: float
+    side: Array | None
+
+
 class Problem:
     """Scores, labels and costs over a ball.
 
@@ -129,6 +199,14 @@ class Problem:
         self.ball = LpBall(float(p), nonnegative)
         self.loss: Loss = LOSSES[loss]
         self.fit_intercept = fit_intercept
+        self.start = 0  # of another problem that these rows are a part of
+
+    remembers_sides = True  # whether an array with one entry a row is kept between passes
+    passes_so_far = 0.0  # that the entrance has made
+
+    def passes_of_draw(self, m: int) -> float:
+        """What part of a pass it takes to draw m rows."""
+        return m / self.n
 
     @property
     def n(self) -> int:
@@ -144,6 +222,11 @@ class Problem:
     def size(self) -> int:
         """Coordinates of the solver: R weights, and the intercept where there is one."""
         return self.R + int(self.fit_intercept)
+
+    @property
+    def terms(self) -> Terms:
+        """What a row adds to the objective."""
+        return Terms(self.R, self.loss, self.fit_intercept)
 
     @cached_property
     def total_cost(self) -> float:
@@ -161,28 +244,65 @@ class Problem:
         other.ball = LpBall(float(p), self.ball.nonnegative)
         return other
 
-    def rows(self, part: slice) -> tuple[Array, Array | float, Array | float]:
-        """Scores, labels and costs of a slice of the rows, in float64; 1.0 stands for all ones."""
+    def reduce(
+        self, work: Callable[..., T], merge: Callable[[list[T]], T], *along: Array | None
+    ) -> T:
+        """``merge`` of ``work(block, …)`` over all blocks of rows: one pass over the scores.
+
+        `work` is also handed the entries of the arrays `along` that belong to the rows. Merging
+        must be associative.
+        """
+
+        def on(part: slice) -> T:
+            return work(self.block(part), *(a if a is None else a[part] for a in along))
+
+        return merge(self._map(on))
+
+    def _map(self, work: Callable[[slice], T]) -> list[T]:
+        # Single precision becomes double block by block, also on a device.
+        return map_row_blocks(work, self.S, self.R if is_single(self.S) else None)
+
+    def block(self, part: slice) -> Block:
+        """A slice of the rows."""
         y = 1.0 if self.y is None else self.y[part]
         c = 1.0 if self.costs is None else self.costs[part]
-        return as_float64(self.S[part, :]), y, c
+        return Block(as_float64(self.S[part, :]), y, c, self.start + (part.start or 0))
 
-    def residuals(self, S: Array, y: Array | float, v: Host) -> Array:
-        """``r = 1 − y(S w + b)`` of some rows, for v = (w, b)."""
-        fused = S @ like(v[: self.R], S)
-        if self.fit_intercept:
-            fused = fused + float(v[self.R])
-        return 1.0 - y * fused
+    def some_rows(self) -> Block:
+        """A few rows, to look at before a pass is spent."""
+        return self.block(slice(0, min(self.n, 1000)))
+
+    def everything(self) -> tuple[Block, Array]:
+        """All rows that cost something, and their positions."""
+        if self.costs is None:
+            index = nonzero(filled(self.n, 1.0, self.S) > 0)
+            return self.block(slice(0, self.n)), index
+        index = nonzero(self.costs > 0)
+        return self._gather(index), index
+
+    def draw(self, m: int) -> Block:
+        """About m rows with equal costs that stand for all, drawn evenly over the rows' costs.
+
+        Row i is drawn with probability ∝ c_i, one from each m-th part of the total cost, so that
+        rows sorted by class are sampled as well as shuffled ones. Every run draws the same rows.
+        """
+        ticks = (np.arange(m) + np.random.default_rng(0).random(m)) / m
+        if self.costs is None:
+            index = np.minimum((ticks * self.n).astype(np.int64), self.n - 1)
+        else:
+            heap = np.cumsum(to_host(self.costs))
+            index = np.searchsorted(heap, ticks * heap[-1], side="right").clip(0, self.n - 1)
+        return self._gather(index)._replace(c=1.0)
+
+    def _gather(self, index: Array) -> Block:
+        y = 1.0 if self.y is None else take(self.y, index)
+        c = 1.0 if self.costs is None else take(self.costs, index)
+        return Block(as_float64(take(self.S, index)), y, c, 0)
 
     def value(self, w: Host, intercept: float = 0.0) -> float:
         """``f(w, b)``, in one pass over the scores; b counts only when an intercept is fitted."""
         v = np.append(np.asarray(w, dtype=np.float64), intercept)
-
-        def work(part: slice) -> float:
-            S, y, c = self.rows(part)
-            return total(c * self.loss.value(self.residuals(S, y, v)))
-
-        return math.fsum(map_row_blocks(work, self.S))
+        return self.reduce(partial(self.terms.value, v=v), math.fsum)
 
     def dual_value(self, alpha: Array) -> float:
         """The lower bound that the dual point α proves, in one pass over the scores.
@@ -190,44 +310,48 @@ class Problem:
         With an intercept the point must also satisfy ``Σ c_i α_i y_i = 0``: where it does not, to
         rounding, it proves nothing and the bound is −∞.
         """
-
-        def work(part: slice) -> tuple[float, Host, float]:
-            S, y, c = self.rows(part)
-            a = c * alpha[part]
-            return (
-                total(c * self.loss.gain(alpha[part])),
-                to_host((a * y) @ S),
-                total(a * y),
-            )
-
-        gains, sums, balances = zip(*map_row_blocks(work, self.S), strict=True)
-        if self.fit_intercept and abs(math.fsum(balances)) > 1e-9 * self.total_cost:
+        gain, pull, balance = self.reduce(self.terms.dual_parts, sums, alpha)
+        if self.fit_intercept and abs(balance) > 1e-9 * self.total_cost:
             return -math.inf
-        return math.fsum(gains) - self.ball.dual_norm(np.sum(sums, axis=0))
+        return gain - self.ball.dual_norm(pull)
 
     def dual_point(self, w: Host) -> Array:
         """``α_i = loss′(r_i)`` at weights w, with the least-squares intercept for them."""
         v = np.append(np.asarray(w, dtype=np.float64), 0.0)
-
-        def residuals(part: slice) -> tuple[Array, float]:
-            S, y, c = self.rows(part)
-            r = self.residuals(S, y, v)
-            return r, total(c * y * r)
-
-        parts, balances = zip(*map_row_blocks(residuals, self.S), strict=True)
-        r = concatenate(list(parts))
+        shift = 0.0
         if self.fit_intercept:
-            shift = math.fsum(balances) / self.total_cost
-            r = r - shift * (1.0 if self.y is None else self.y)
-        return self.loss.slope(r)
+            shift = self.reduce(partial(self.terms.imbalance, v=v), math.fsum) / self.total_cost
+        return self.per_row(partial(self.terms.slopes, v=v, shift=shift))
+
+    def per_row(self, work: Callable[[Block], Array]) -> Array:
+        """One number a row, from ``work`` on each block."""
+        return concatenate(self._map(lambda part: work(self.block(part))))
+
+    def multipliers(self, fold: Fold | None, index: Array, shares: Array) -> Array:
+        """The dual point of a model: its own multipliers in [0, 1], those of held rows 1 or 0."""
+        if fold is None or fold.side is None:
+            return put(filled(self.n, 0.0, self.S), index, shares)
+        return put(as_float64(fold.side > 0), index, shares)
+
+    def no_multipliers(self) -> Array:
+        """α = 0, which proves that no value is negative."""
+        return filled(self.n, 0.0, self.S)
 
     def certify(
         self, primal: float, dual: float, passes: float, tol: float, otherwise: str, **witness: Any
     ) -> Certificate:
         """The certificate of a solve; `otherwise` is its status if the gap exceeds tol."""
-        if dual < 0.0:  # α = 0 proves that no value is negative
-            dual, witness = 0.0, {"alpha": like(np.zeros(self.n), self.S)}
+        if dual < 0.0:
+            dual, witness = 0.0, {"alpha": self.no_multipliers()}
         gap = max(primal - dual, 0.0)  # the two sums round differently: a gap of −1e-17 is none
         relative = gap / max(primal, self.scale)
         status = "optimal" if relative <= tol else otherwise
         return Certificate(primal, dual, gap, relative, passes, status, **witness)
+
+
+def sums(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """The sum of tuples of numbers and small arrays, entry by entry."""
+    return tuple(
+        math.fsum(group) if isinstance(group[0], float) else np.sum(group, axis=0)
+        for group in zip(*parts, strict=True)
+    )

@@ -11,27 +11,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from lpfuse._arrays import (
-    Array,
-    Host,
-    as_float64,
-    filled,
-    kth_smallest,
-    map_parallel,
-    namespace,
-    put,
-    total,
-)
+from lpfuse._arrays import Array, Host, kth_smallest, map_parallel, namespace, total
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.interior_point import Optimum, better
 from lpfuse.optim.model import Guess, Model
-from lpfuse.optim.passes import Partition, Reader, Rows, admit
-from lpfuse.optim.problem import Problem
+from lpfuse.optim.passes import Overflow, Partition, Reader, Verdict, admit, unknown
+from lpfuse.optim.problem import Fold, Problem
 from lpfuse.optim.screening import enough, minimise, neighbour_guess, pilot, pilot_rows
 from lpfuse.optim.smoothing import approach
 
 MANY = 32768  # up to this many rows are copied as a whole
-MOST = 60_000  # rows kept by a first partition; each further one may keep twice as many
+MOST = 60_000  # rows kept by a first partition at least; each further one may keep twice as many
 FEW = 4096  # rows that tell how margins are spread
 RISK = 2.5  # how many times its expected error a margin may move
 ROUNDS = 40
@@ -40,7 +30,7 @@ ROUNDS = 40
 def minimise_rows(
     reader: Reader, balls: Sequence[LpBall], tol: float, max_iter: int
 ) -> list[Optimum]:
-    """Solve the reader's problem over each ball; α has one entry a row of S, in [0, c]."""
+    """Solve the reader's problem over each ball; α has one entry a row of S, in [0, 1]."""
     problem = reader.problem
     if problem.n <= MANY:
         model, index = reader.whole()
@@ -49,7 +39,10 @@ def minimise_rows(
             model = replace(model, ball=ball)
             guess = neighbour_guess(model, found[-1].w, balls[k - 1]) if found else None
             found.append(minimise(model, tol, problem.scale, max_iter, guess))
-        return [replace(f, alpha=_spread(problem, Held(None, index, f.alpha))) for f in found]
+        return [
+            replace(f, alpha=_spread(problem, Held(None, index, f.alpha / model.costs)))
+            for f in found
+        ]
     searches = _begin(reader, balls, tol, max_iter)
     _run(reader, searches)
     bests = [search.best for search in searches if search.best is not None]
@@ -59,7 +52,7 @@ def minimise_rows(
 def _begin(reader: Reader, balls: Sequence[LpBall], tol: float, max_iter: int) -> list[Search]:
     """A search for each ball, with a guess from one sample, which is let go again."""
     problem = reader.problem
-    sample = reader.sample(max(MANY, 40 * problem.size))
+    sample = reader.sample(max(MANY, 40 * problem.size, many_of(problem.n)))
     return map_parallel(
         lambda ball: Search(problem, replace(sample, ball=ball), tol, max_iter), balls
     )
@@ -70,23 +63,31 @@ def _run(reader: Reader, searches: Sequence[Search]) -> None:
     for _ in range(ROUNDS):
         fresh = [search for search in searches if not search.done and search.partition is None]
         if fresh:
-            parts = reader.partition([s.guess for s in fresh], [s.sample.ball for s in fresh])
+            guesses, balls = [s.guess for s in fresh], [s.sample.ball for s in fresh]
+            parts = reader.partition(guesses, balls, [s.limit for s in fresh])
             for search, partition in zip(fresh, parts, strict=True):
                 search.enter(partition)
-        active = [search for search in searches if not search.done]
-        if not active:
+        active = [search for search in searches if search.partition is not None]
+        if active:
+            points, folds, most = zip(*map_parallel(Search.solve, active), strict=True)
+            verdicts = reader.verify(points, folds, most)
+            for search, verdict in zip(active, verdicts, strict=True):
+                search.judge(verdict)
+        if all(search.done for search in searches):
             return
-        points, sides = zip(*map_parallel(Search.solve, active), strict=True)
-        for search, verdict in zip(active, reader.verify(points, sides), strict=True):
-            search.judge(*verdict)
+
+
+def many_of(n: int) -> int:
+    """So many of n rows that a sample's error and the rows it leaves open grow at one pace."""
+    return round(n ** (2 / 3))
 
 
 class Held(NamedTuple):
     """Multipliers of all rows, in short: the model's own, and where the other rows are held."""
 
-    side: Array | None
+    fold: Fold | None
     index: Array
-    alpha: Array
+    shares: Array  # in [0, 1]
 
 
 class Search:
@@ -94,39 +95,49 @@ class Search:
 
     def __init__(self, problem: Problem, sample: Model, tol: float, max_iter: int) -> None:
         self.problem, self.tol, self.max_iter = problem, tol, max_iter
-        self.guess = _sample_guess(sample, problem.n)
+        self.kept = max(MOST, 4 * many_of(problem.n))
+        self.guess = _sample_guess(sample, problem.n, self.kept)
         self.sample = sample.subsample(min(sample.n_rows, FEW))  # to judge later moves by
-        self.kept = MOST
         self.partition: Partition | None = None
         self.best: Optimum | None = None
         self.done = False
 
-    def enter(self, partition: Partition) -> None:
-        """Begin with a fresh partition at the guess."""
+    @property
+    def limit(self) -> int:
+        """Rows that a partition may bring: some more than hoped for."""
+        return 8 * self.kept
+
+    def enter(self, partition: Partition | Overflow) -> None:
+        """Begin with a fresh partition at the guess, or narrow the guess where it held too much."""
+        if isinstance(partition, Overflow):
+            self.guess = Guess(self.guess.w, self.guess.band * self.kept / partition.n_rows)
+            return
         self.partition = partition
         self.inner = Guess(self.guess.w, 0.5 * self.guess.band)
 
-    def solve(self) -> tuple[Host, Array]:
-        """Solve the partition's model; returns what a pass must verify: the point and the sides."""
+    def solve(self) -> tuple[Host, Fold, int]:
+        """Solve the partition's model; returns what to verify: point, fold, and most rows."""
         assert self.partition is not None
         model, scale = self.partition.model, self.problem.scale
         self.found = minimise(model, 0.3 * self.tol, scale, self.max_iter, self.inner)
-        return self.found.w, self.partition.side
+        return self.found.w, self.partition.fold, max(2 * model.n_rows, 2000)
 
-    def judge(self, value: float, crossed: Rows) -> None:
+    def judge(self, verdict: Verdict) -> None:
         """Take the verdict of a pass: done, or mend the partition, or leave it for a wider one."""
         assert self.partition is not None
-        held = Held(self.partition.side, self.partition.index, self.found.alpha)
-        self.best = better(self.best, replace(self.found, primal=value, alpha=held))
-        n_crossed, n_kept = crossed.index.shape[0], self.partition.model.n_rows
+        model = self.partition.model
+        held = Held(self.partition.fold, self.partition.index, self.found.alpha / model.costs)
+        self.best = better(self.best, replace(self.found, primal=verdict.value, alpha=held))
         if self.best.within(self.tol, self.problem.scale):
             self.done, self.partition = True, None  # its rows are not needed any more
-        elif n_crossed <= max(n_kept, 2000):
+            return
+        crossed = None if verdict.rows is None else unknown(self.partition, verdict.rows)
+        if crossed is not None and crossed.index.shape[0] <= max(model.n_rows, 2000):
             self.partition = admit(self.partition, crossed)
-            narrow = 0.1 if n_crossed < 0.1 * n_kept else 0.5
+            narrow = 0.1 if crossed.index.shape[0] < 0.1 * model.n_rows else 0.5
             self.inner = Guess(self.found.w, narrow * self.guess.band)
         else:
-            self._recentre(value < self.partition.value)
+            self._recentre(verdict.value < self.partition.value)
 
     def _recentre(self, improved: bool) -> None:
         """Partition next at the better point, as wide as the last move, within twice the rows."""
@@ -139,7 +150,7 @@ class Search:
         self.partition = None
 
 
-def _sample_guess(sample: Model, n: int) -> Guess:
+def _sample_guess(sample: Model, n: int, most: int) -> Guess:
     """A guess from a sample of n rows, with the sample's own error as the band."""
     size = sample.size
     first = pilot(sample)
@@ -151,7 +162,7 @@ def _sample_guess(sample: Model, n: int) -> Guess:
     at_risk = r * namespace(r).astype(r <= RISK * off, r.dtype)
     spare = int(0.01 * total(at_risk > 0))
     band = kth_smallest(at_risk, sample.n_rows - 1 - spare)
-    return Guess(w, max(min(band, _band_of(r, n, MOST)), kth_smallest(r, 4 * size)))
+    return Guess(w, max(min(band, _band_of(r, n, most)), kth_smallest(r, 4 * size)))
 
 
 def _band_of(r: Array, n: int, rows: int) -> float:
@@ -161,9 +172,6 @@ def _band_of(r: Array, n: int, rows: int) -> float:
 
 
 def _spread(problem: Problem, held: Held) -> Array:
-    """One multiplier a row of S."""
-    unsettled = filled(problem.n, 0.0, problem.S) if held.side is None else held.side
-    alpha = as_float64(unsettled > 0)
-    if problem.costs is not None:
-        alpha = alpha * problem.costs
-    return put(alpha, held.index, held.alpha)
+    """One multiplier a row of S; the last step may have overstepped by a rounding error."""
+    xp = namespace(held.shares)
+    return problem.multipliers(held.fold, held.index, xp.clip(held.shares, 0.0, 1.0))

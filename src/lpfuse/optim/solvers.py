@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lpfuse._arrays import Array, Host, like, namespace, one_blas_thread, total
+from lpfuse._arrays import Host, one_blas_thread, total
 from lpfuse.optim import frank_wolfe as fw
 from lpfuse.optim.interior_point import MAX_ITER, Optimum
 from lpfuse.optim.least_squares import Moments, minimise_quadratic
@@ -67,13 +67,13 @@ def flawless(reader: Reader) -> Optimum | None:
     problem = reader.problem
     if problem.n > MANY:  # a few rows are asked before a pass is spent
         v = np.append(problem.ball.uniform(problem.R), np.zeros(problem.size - problem.R))
-        S, y, c = problem.rows(slice(0, 1000))
-        if total(c * problem.residuals(S, y, v) > 0):
+        some = problem.some_rows()
+        if total(some.c * problem.terms.residuals(some, v) > 0):
             return None
     found = nearest_to_uniform(reader, thorough=False)
     if found is None:
         return None
-    return Optimum(found, like(np.zeros(problem.n), problem.S), 0.0, 0.0, 0, found)
+    return Optimum(found, problem.no_multipliers(), 0.0, 0.0, 0, found)
 
 
 def certified(reader: Reader, found: Optimum, tol: float) -> Solution:
@@ -85,8 +85,7 @@ def certified(reader: Reader, found: Optimum, tol: float) -> Solution:
         if nearest is not None:
             weights, intercept = _split(problem, nearest)
             primal = problem.value(weights, intercept)
-    witness = {"alpha": _per_unit(problem, found.alpha)}
-    proof = problem.certify(primal, found.dual, reader.passes, tol, "max_iter", **witness)
+    proof = problem.certify(primal, found.dual, reader.passes, tol, "max_iter", alpha=found.alpha)
     return Solution(weights, intercept, proof, max(found.n_iter, 1))
 
 
@@ -95,20 +94,13 @@ def _split(problem: Problem, v: Host) -> tuple[Host, float]:
     return v[: problem.R], float(v[problem.R]) if problem.fit_intercept else 0.0
 
 
-def _per_unit(problem: Problem, alpha: Array) -> Array:
-    """Multipliers in [0, 1] from those in [0, c]."""
-    xp = namespace(alpha)
-    if problem.costs is not None:
-        alpha = alpha / xp.where(problem.costs > 0, problem.costs, 1.0 + 0.0 * problem.costs)
-    return xp.clip(alpha, 0.0, 1.0)  # the last step may overstep by a rounding error
-
-
 def solve_moments(problem: Problem, moments: Moments, tol: float, max_iter: int) -> Solution:
     """Least squares from its moments; the scores are read again only where digits cancelled."""
     found = minimise_quadratic(moments, problem.ball, tol, problem.scale, max_iter)
     intercept, primal, passes = moments.intercept(found.w), found.primal, 1.0
+    passes += problem.passes_so_far
     if moments.rounding(found.w) > 0.01 * tol * max(primal, problem.scale):
-        primal, passes = problem.value(found.w, intercept), 2.0
+        primal, passes = problem.value(found.w, intercept), passes + 1.0
     witness = {"dual_weights": found.dual_weights}
     proof = problem.certify(primal, found.dual, passes, tol, "max_iter", **witness)
     return Solution(found.w, intercept, proof, found.n_iter)

@@ -11,16 +11,20 @@ free intercept goes to the middle of its interval.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from lpfuse._arrays import Host, filled, map_row_blocks, namespace, to_host
+from lpfuse._arrays import Host, namespace, to_host
 from lpfuse.optim.interior_point import BOLD, CAREFUL, Optimum, interior_point
 from lpfuse.optim.model import Model
-from lpfuse.optim.passes import Reader
-from lpfuse.optim.problem import Problem
+from lpfuse.optim.passes import Reader, signed
+from lpfuse.optim.problem import Block, Problem, Terms
+from lpfuse.optim.search import MANY
 
 ROUNDS = 30
 CLEAN = 1e-13  # a value below this share of Σ c is no error but rounding
+PENALTIES = (1e2, 1e5, 1e8)  # of a violated row, tried in turn
 HAIR = 1e-9  # margins aim at 1 + this, so that rounding does not leave them short of 1
 
 
@@ -34,21 +38,32 @@ def nearest_to_uniform(reader: Reader, thorough: bool) -> Host | None:
         that could mend them or a few rounds do not suffice: a cheap look before the real solve.
     """
     problem = reader.problem
-    all_held = filled(problem.n, -1, problem.S, "int8")
     uniform = np.zeros(problem.size)
     uniform[: problem.R] = problem.ball.uniform(problem.R)
-    chosen = uniform
-    rows = np.empty((0, problem.size))
+    chosen, rows = uniform, np.empty((0, problem.size))
+    few = 100 + 5 * problem.size
+    if thorough and problem.n > MANY:  # what a sample can tell needs no pass
+        block = problem.draw(MANY)
+        sample = to_host(signed(problem.terms, block.S, block.y))
+        for _ in range(ROUNDS):
+            margins = sample @ chosen
+            worst = np.argsort(margins, kind="stable")[:few]
+            worst = worst[margins[worst] < 1.0]
+            nearest = _nearest(
+                problem, rows := np.vstack([rows, sample[worst]]), uniform, PENALTIES
+            )
+            if nearest is None or worst.size == 0:
+                break
+            chosen = nearest
     for _ in range(ROUNDS if thorough else 4):
-        [(value, wrong)] = reader.verify([chosen], [all_held])
+        value, n_wrong, wrong = reader.violations(chosen, few)
         if value <= CLEAN * problem.total_cost:
             return _with_middle_intercept(problem, chosen) if problem.fit_intercept else chosen
-        if not thorough and 4 * wrong.index.shape[0] > problem.R:
+        if not thorough and 4 * n_wrong > problem.R:
             return None
-        violated = to_host(wrong.a)
-        worst = np.argsort(violated @ chosen, kind="stable")[: 100 + 5 * problem.size]
-        rows = np.vstack([rows, violated[worst]])
-        nearest = _nearest(problem, rows, uniform, (1e2, 1e5, 1e8) if thorough else (1e2,))
+        assert wrong is not None
+        rows = np.vstack([rows, wrong.a])
+        nearest = _nearest(problem, rows, uniform, PENALTIES if thorough else PENALTIES[:1])
         if nearest is None:
             break
         chosen = nearest
@@ -126,19 +141,23 @@ def _polished(model: Model, uniform: Host, found: Optimum) -> Host | None:
 
 def _with_middle_intercept(problem: Problem, v: Host) -> Host:
     """The same weights with the intercept halfway between the two classes."""
-
-    def work(part: slice) -> tuple[float, float]:
-        S, y, c = problem.rows(part)
-        fused = 1.0 - problem.residuals(S, 1.0, np.append(v[:-1], 0.0))
-        xp = namespace(S)
-        y = xp.sign(c * y + 0.0 * fused)  # a row without cost has no say
-        return (
-            float(xp.min(xp.where(y > 0, fused, fused + np.inf))),
-            float(xp.max(xp.where(y < 0, fused, fused - np.inf))),
-        )
-
-    lows, highs = zip(*map_row_blocks(work, problem.S), strict=True)
-    normal, anomaly = min(lows), max(highs)
+    normal, anomaly = problem.reduce(partial(_reach, problem.terms, v), _extremes)
     if not np.isfinite(normal + anomaly):
         return v
     return np.append(v[:-1], -0.5 * (normal + anomaly))
+
+
+def _reach(terms: Terms, v: Host, block: Block) -> tuple[float, float]:
+    """The lowest fused score of a normal row and the highest of an anomaly."""
+    fused = 1.0 - terms.residuals(block._replace(y=1.0), np.append(v[:-1], 0.0))
+    xp = namespace(block.S)
+    y = xp.sign(block.c * block.y + 0.0 * fused)  # a row without cost has no say
+    return (
+        float(xp.min(xp.where(y > 0, fused, fused + np.inf))),
+        float(xp.max(xp.where(y < 0, fused, fused - np.inf))),
+    )
+
+
+def _extremes(parts: list[tuple[float, float]]) -> tuple[float, float]:
+    lows, highs = zip(*parts, strict=True)
+    return min(lows), max(highs)
