@@ -37,6 +37,13 @@ def is_numpy(x: Array) -> bool:
     return isinstance(x, np.ndarray)
 
 
+def on_accelerator(x: Array) -> bool:
+    """Whether x lives on a device of its own, where products are cheap and answers dear."""
+    if array_api_compat.is_torch_array(x):
+        return bool(x.device.type != "cpu")
+    return bool(array_api_compat.is_cupy_array(x))
+
+
 def is_single(x: Array) -> bool:
     """Whether x is of single precision."""
     return "float32" in str(x.dtype)
@@ -55,6 +62,17 @@ def to_host(x: Array) -> Host:
         else:
             x = x.get() if array_api_compat.is_cupy_array(x) else np.from_dlpack(x)
     return np.asarray(x, dtype=np.float64)
+
+
+def to_host_together(*parts: Array) -> list[Host]:
+    """Several small arrays of one library as float64 NumPy, in one trip from their device."""
+    if is_numpy(parts[0]):
+        return [np.asarray(part, dtype=np.float64) for part in parts]
+    xp = namespace(parts[0])
+    flat = to_host(xp.concat([xp.reshape(xp.astype(part, xp.float64), (-1,)) for part in parts]))
+    ends = np.cumsum([int(np.prod(part.shape)) for part in parts])
+    pieces = np.split(flat, ends[:-1])
+    return [piece.reshape(part.shape) for piece, part in zip(pieces, parts, strict=True)]
 
 
 def like(values: Array, x: Array) -> Array:

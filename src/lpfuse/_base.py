@@ -2,11 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from copy import copy
+from functools import partial, wraps
+from typing import Any, TypeVar, cast
 
+import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Array, namespace
+from lpfuse._blocks import head_of, is_blocked, map_rows
+from lpfuse._validation import check_columns
+
+Method = TypeVar("Method", bound=Callable[..., Array])
+
+
+def lazily(
+    *, width: Callable[[Any], int] | None = None, dtype: str | None = None
+) -> Callable[[Method], Method]:
+    """Let a method that works row by row take Dask collections, and answer with a lazy Dask array.
+
+    Parameters
+    ----------
+    width : callable, optional
+        From the estimator to the number of columns of the result; None: one number a row.
+    dtype : str, optional
+        Of the result; by default float32 where the rows are, else float64.
+    """
+
+    def decorate(method: Method) -> Method:
+        @wraps(method)
+        def either(self: Any, *rows: Any, **named: Any) -> Array:
+            X = (*rows, *named.values())  # by position or by name
+            if not (X and is_blocked(X[0])):
+                return method(self, *rows, **named)
+            check_is_fitted(self)
+            check_columns(head_of(X[0]), self)
+            columns = None if width is None else width(self)
+            work = partial(_apply, method.__name__, columns)
+            # A copy, for the estimator may be fitted anew before anything is computed.
+            return map_rows(work, X[0], copy(self), width=columns, dtype=dtype)
+
+        return cast(Method, either)
+
+    return decorate
+
+
+def _apply(method: str, width: int | None, block: Any, estimator: Any) -> Array:
+    """The method of that name on a block; of no rows there is nothing to ask."""
+    if block.shape[0] == 0:
+        return np.empty(0 if width is None else (0, width))
+    return getattr(estimator, method)(block)
 
 
 class Scorer(OutlierMixin, BaseEstimator):
@@ -29,12 +76,13 @@ class Scorer(OutlierMixin, BaseEstimator):
         """
         raise NotImplementedError
 
+    @lazily()
     def decision_function(self, X: Any) -> Array:
         """``score_samples(X) − offset_``: negative for anomalies.
 
         Parameters
         ----------
-        X : array-like of shape (n, columns)
+        X : array-like, or Dask array or data frame, of shape (n, columns)
             Rows with the columns that `fit` saw.
 
         Returns
@@ -44,12 +92,13 @@ class Scorer(OutlierMixin, BaseEstimator):
         """
         return self.score_samples(X) - self.offset_
 
+    @lazily(dtype="int64")
     def predict(self, X: Any) -> Array:
         """+1 for normal rows, −1 for anomalies.
 
         Parameters
         ----------
-        X : array-like of shape (n, columns)
+        X : array-like, or Dask array or data frame, of shape (n, columns)
             Rows with the columns that `fit` saw.
 
         Returns

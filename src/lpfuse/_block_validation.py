@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from lpfuse._arrays import Array, Host, is_numpy, namespace, to_host
-from lpfuse._blocks import Blocks, head_of, is_blocked
+from lpfuse._arrays import Host, namespace, to_host
+from lpfuse._blocks import Blocks, CheckedBlocks, Summary, arrays_of, head_of, is_blocked
 from lpfuse._validation import (
     FEATURES,
     ONLY_ANOMALIES,
@@ -37,38 +36,15 @@ from lpfuse._validation import (
 
 SOME = 5  # flaws that are told
 
-
-class Summary(NamedTuple):
-    """Something to learn in the same pass: ``merge`` of ``work(k, S, y, c)`` over the blocks k."""
-
-    work: Callable[[int, Array, Array | None, Array | None], Any]
-    merge: Callable[[list[Any]], Any]
-
-
-class CheckedBlocks(NamedTuple):
-    """Blocks of rows that have passed the entrance, and what was seen of them."""
-
-    blocks: Blocks  # (table, labels or None, weights or None), with known sizes
-    names: list[str] | None
-    low: Host
-    high: Host
-    rows: tuple[int, int]  # normal rows, anomalies
-    mass: tuple[float, float]  # their weights
-    also: Any
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return sum(self.rows)
-
-    @property
-    def width(self) -> int:
-        """Number of columns."""
-        return self.low.size
+Also = Summary | Callable[[Blocks], Summary] | None
 
 
 def check_score_blocks(
-    S: Any, y: Any = None, sample_weight: Any = None, also: Summary | None = None
+    S: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    also: Also = None,
+    more: tuple[Host, Host, Host] | None = None,
 ) -> CheckedBlocks:
     """Scores in blocks: finite numbers, with labels and weights that belong to them.
 
@@ -78,47 +54,36 @@ def check_score_blocks(
         Scores; numbers of rows may be unknown, blocks may be empty.
     y, sample_weight : Dask array or series, array-like, or None
         As for arrays in memory. Those of Dask must be cut as `S` is.
-    also : Summary, optional
+    also : Summary, or function of the blocks that gives one, optional
         Something to learn from the blocks in the same pass.
+    more : tuple of arrays, optional
+        A further block: rows with their labels and weights.
     """
-    return _check_blocks(S, y, sample_weight, also, SCORES)
+    return _check_blocks(S, y, sample_weight, also, SCORES, more)
 
 
 def check_feature_blocks(
-    X: Any, sample_weight: Any = None, also: Summary | None = None
+    X: Any, y: Any = None, sample_weight: Any = None, also: Also = None
 ) -> CheckedBlocks:
-    """Features in blocks: finite numbers, with weights that belong to them."""
-    return _check_blocks(X, None, sample_weight, also, FEATURES)
-
-
-def arrays_of(parts: tuple[Any, ...]) -> tuple[Array, Array | None, Array | None]:
-    """A block's rows as floats, and its labels and weights as float64 beside them."""
-    values, labels, weights = parts
-    S = _floats(values)
-    return S, _vector(labels), _vector(weights)
-
-
-def _floats(values: Any) -> Array:
-    if array_api_compat.is_array_api_obj(values) and not is_numpy(values):
-        return values
-    table = np.asarray(values)
-    return table if table.dtype in (np.float64, np.float32) else table.astype(np.float64)
-
-
-def _vector(values: Any) -> Host | None:
-    if values is None:
-        return None
-    foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
-    return to_host(values) if foreign else np.asarray(values, dtype=np.float64)
+    """Features in blocks: finite numbers, with labels and weights that belong to them."""
+    return _check_blocks(X, y, sample_weight, also, FEATURES)
 
 
 def _check_blocks(
-    S: Any, y: Any, sample_weight: Any, also: Summary | None, table: Table
+    S: Any,
+    y: Any,
+    sample_weight: Any,
+    also: Also,
+    table: Table,
+    more: tuple[Host, Host, Host] | None = None,
 ) -> CheckedBlocks:
     head = _check_head(S, table)
     names = column_names(head)
     blocks = _aligned(S, y, sample_weight, table)
-    facts = blocks.reduce(partial(_inspect, also), partial(_together, also))
+    if more is not None:
+        blocks.append(more)
+    summary = also(blocks) if callable(also) else also
+    facts = blocks.reduce(partial(_inspect, summary), partial(_together, summary))
     facts.refuse(table, names)
     blocks.sizes = facts.sizes
     normal, anomalies = (int(count) for count in facts.rows)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
+import array_api_compat
 import numpy as np
 
-from lpfuse._arrays import Array, one_blas_thread, serially
+from lpfuse._arrays import Array, Host, is_numpy, one_blas_thread, serially, to_host
 
 FAN_IN = 16  # results that are merged at a time, on a worker
 
@@ -64,6 +65,12 @@ class Blocks:
     def __len__(self) -> int:
         return len(self.parts)
 
+    def append(self, parts: tuple[Array, ...]) -> None:
+        """Add a block of rows that are in memory."""
+        self.parts.append(parts)
+        if self.sizes is not None:
+            self.sizes.append(len(parts[0]))
+
     def reduce(self, work: Callable[..., T], merge: Callable[[list[T]], T], *shared: Any) -> T:
         """``merge`` of ``work(k, parts, *shared)`` over all blocks k, in one pass.
 
@@ -84,6 +91,56 @@ class Blocks:
             if len(level) == 1:
                 result: T = dask.compute(level[0])[0]
                 return result
+
+
+class Summary(NamedTuple):
+    """Something to learn in the same pass: ``merge`` of ``work(k, S, y, c)`` over the blocks k."""
+
+    work: Callable[[int, Array, Array | None, Array | None], Any]
+    merge: Callable[[list[Any]], Any]
+
+
+class CheckedBlocks(NamedTuple):
+    """Blocks of rows that have passed the entrance, and what was seen of them."""
+
+    blocks: Blocks  # (table, labels or None, weights or None), with known sizes
+    names: list[str] | None
+    low: Host
+    high: Host
+    rows: tuple[int, int]  # normal rows, anomalies
+    mass: tuple[float, float]  # their weights
+    also: Any
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return sum(self.rows)
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return self.low.size
+
+
+def arrays_of(parts: tuple[Any, ...]) -> tuple[Array, Array | None, Array | None]:
+    """A block's rows as floats, and its labels and weights as float64 beside them."""
+    values, labels, weights = parts
+    S = _floats(values)
+    return S, _vector(labels), _vector(weights)
+
+
+def _floats(values: Any) -> Array:
+    if array_api_compat.is_array_api_obj(values) and not is_numpy(values):
+        return values
+    table = np.asarray(values)
+    return table if table.dtype in (np.float64, np.float32) else table.astype(np.float64)
+
+
+def _vector(values: Any) -> Host | None:
+    if values is None:
+        return None
+    foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
+    return to_host(values) if foreign else np.asarray(values, dtype=np.float64)
 
 
 def map_rows(

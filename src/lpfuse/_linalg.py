@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Any, NamedTuple
 
 import array_api_compat
 import numpy as np
 import scipy.linalg
 
-from lpfuse._arrays import Array, Host, is_numpy, namespace, to_host
+from lpfuse._arrays import Array, Host, beside, is_numpy, namespace, to_host
+
+INVERTED_AT_ONCE = 1024  # rows of a triangle that is not halved any further
+SPARE = 22  # columns beyond those that are wanted: eigenvalues that lie close together part faster
+DEPTH = 8  # products before the iteration starts again
+RESTARTS = 20  # past them the eigenvalues lie too close together for the iteration
+EXACT = 1e-12  # a residual, as a share of the largest eigenvalue, that is as good as none
 
 
 def times_few_columns(A: Array, B: Array) -> Array:
@@ -44,13 +51,37 @@ def diagonal_of(A: Array) -> Array:
 
 
 def cholesky(A: Array) -> Array | None:
-    """The lower factor of a symmetric matrix, which is lost; None where it is not positive."""
+    """The lower factor of a symmetric matrix, which is lost; None where it is not positive.
+
+    NumPy and torch put it in the matrix's place: there is no second one.
+    """
     try:
         if is_numpy(A):  # the transpose of a symmetric matrix is itself, in LAPACK's order
             return scipy.linalg.cholesky(A.T, lower=True, overwrite_a=True, check_finite=False)
-        return namespace(A).linalg.cholesky(A)
-    except (np.linalg.LinAlgError, RuntimeError):  # torch's own error is a RuntimeError
+        if array_api_compat.is_torch_array(A):
+            return _cholesky_in_place(A.T)
+        with _failures_told(A):
+            return namespace(A).linalg.cholesky(A)
+    except np.linalg.LinAlgError:
         return None
+
+
+def _cholesky_in_place(A: Array) -> Array | None:
+    """By torch, for a matrix in LAPACK's order."""
+    import torch
+
+    info = torch.empty((), dtype=torch.int32, device=A.device)
+    L, _ = torch.linalg.cholesky_ex(A, out=(A, info))
+    return L if int(info) == 0 else None
+
+
+def _failures_told(A: Array) -> AbstractContextManager[Any]:
+    """CuPy says nothing of a failed factorisation unless it is told to."""
+    if not array_api_compat.is_cupy_array(A):
+        return nullcontext()
+    import cupyx
+
+    return cupyx.errstate(linalg="raise")
 
 
 def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
@@ -59,12 +90,25 @@ def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
         return scipy.linalg.solve_triangular(
             L, B, trans="T" if transposed else "N", lower=True, check_finite=False
         )
-    left = L.T if transposed else L
     if array_api_compat.is_torch_array(L):
         import torch
 
-        return torch.linalg.solve_triangular(left, B, upper=transposed)
-    return namespace(L).linalg.solve(left, B)
+        return torch.linalg.solve_triangular(L.T if transposed else L, B, upper=transposed)
+    if array_api_compat.is_cupy_array(L):
+        from cupyx.scipy.linalg import solve_triangular
+
+        return solve_triangular(L, B, trans="T" if transposed else "N", lower=True)
+    return namespace(L).linalg.solve(L.T if transposed else L, B)
+
+
+def solve_positive(A: Array, b: Array) -> Array:
+    """``A⁻¹ b`` for a positive matrix, which is lost, and a vector."""
+    if is_numpy(A):
+        return scipy.linalg.solve(A, b, assume_a="pos")
+    L = cholesky(A)
+    if L is None:
+        raise np.linalg.LinAlgError("The matrix is not positive definite.")
+    return solve_lower(L, solve_lower(L, b[:, None]), transposed=True)[:, 0]
 
 
 def invert_lower(L: Array) -> Array:
@@ -72,9 +116,29 @@ def invert_lower(L: Array) -> Array:
     if is_numpy(L):
         trtri: Any = scipy.linalg.get_lapack_funcs("trtri", (L,))
         return np.tril(trtri(L, lower=1, overwrite_c=1)[0])
-    xp = namespace(L)
-    device = array_api_compat.device(L)
-    return solve_lower(L, xp.eye(L.shape[0], dtype=L.dtype, device=device))
+    return namespace(L).tril(_invert_halves(L))
+
+
+def _invert_halves(L: Array) -> Array:
+    """``[A 0; C B]⁻¹ = [A⁻¹ 0; −B⁻¹ C A⁻¹ B⁻¹]``, in place: nearly all the work is products."""
+    n = L.shape[0]
+    if n <= INVERTED_AT_ONCE:
+        xp, device = namespace(L), array_api_compat.device(L)
+        return solve_lower(L, xp.eye(n, dtype=L.dtype, device=device))
+    first, last = slice(0, n // 2), slice(n // 2, n)
+    L[first, first] = _invert_halves(L[first, first])
+    L[last, last] = _invert_halves(L[last, last])
+    L[last, first] = -(L[last, last] @ L[last, first]) @ L[first, first]
+    return L
+
+
+def eigh(A: Array) -> tuple[Host, Array]:
+    """All eigenvalues of a symmetric matrix, in rising order, with their vectors beside it."""
+    if is_numpy(A):
+        return scipy.linalg.eigh(A)
+    with _failures_told(A):
+        values, vectors = namespace(A).linalg.eigh(A)
+    return to_host(values), vectors
 
 
 def eigh_largest(A: Array, count: int, *, coincide: bool = False) -> tuple[Host, Array]:
@@ -95,3 +159,74 @@ def eigh_largest(A: Array, count: int, *, coincide: bool = False) -> tuple[Host,
         values, vectors = namespace(A).linalg.eigh(A)
     first = values.shape[0] - count
     return to_host(values)[first:][::-1], namespace(A).flip(vectors[:, first:], axis=1)
+
+
+class EigenPairs(NamedTuple):
+    """Eigenvalues, the largest first, their vectors, and how far these are from being some."""
+
+    values: Host
+    vectors: Array
+    residual: float  # the longest of A v − λ v, as a share of the largest eigenvalue
+    settled: bool
+
+
+def eigh_leading(times: Callable[[Array], Array], start: Array, count: int) -> EigenPairs:
+    """The largest eigenpairs of a symmetric matrix that is known by its products with columns.
+
+    A block Krylov method, started again from the best vectors so far: on a device a product with
+    many columns takes hardly longer than one with a single column, and every number stays there.
+
+    Parameters
+    ----------
+    times : callable
+        From columns B, of shape (n, b), to A·B.
+    start : array of shape (n, b)
+        Where to begin: at random, with more columns than are wanted (see `block_width`).
+    count : int
+        How many pairs are wanted.
+    """
+    n, width = start.shape
+    xp = namespace(start)
+    eps = float(xp.finfo(start.dtype).eps)
+    block = xp.linalg.qr(start)[0]
+    image, residual = times(block), np.inf
+    for _ in range(RESTARTS):
+        basis, images = block, image
+        while basis.shape[1] < min(DEPTH * width, n // width * width):
+            block = _orthonormal(image, basis)
+            image = times(block)
+            basis, images = (
+                xp.concat([basis, block], axis=1),
+                xp.concat([images, image], axis=1),
+            )
+        values, vectors = _eigh_of_products(basis, images)
+        best = beside(vectors[:, ::-1][:, :width], start)
+        block, image, values = basis @ best, images @ best, values[::-1][:width]
+        errors = image - block * beside(values, start)
+        lengths = np.sqrt(to_host(xp.sum(errors[:, :count] ** 2, axis=0)))
+        before, residual = residual, float(lengths.max() / (abs(values[0]) or 1.0))
+        # A residual costs an eigenvalue its square: past that root, what stalls is rounding.
+        settled = residual <= max(EXACT, 25 * eps)
+        settled = settled or (residual > before / 2 and residual <= eps**0.5)
+        if settled:
+            break
+    return EigenPairs(values[:count], block[:, :count], residual, settled)
+
+
+def block_width(count: int) -> int:
+    """How many columns to start `eigh_leading` with."""
+    return count + SPARE
+
+
+def _orthonormal(columns: Array, basis: Array) -> Array:
+    """As many orthonormal columns that are orthogonal to the basis; noise where nothing is left."""
+    xp = namespace(columns)
+    for _ in range(3):  # from nothing to noise, to noise of length one, to what is orthogonal
+        columns = xp.linalg.qr(columns - basis @ (basis.T @ columns))[0]
+    return columns
+
+
+def _eigh_of_products(basis: Array, images: Array) -> tuple[Host, Host]:
+    """Eigenpairs of ``Vᵀ A V``, which is small, from V and A V."""
+    small = to_host(basis.T @ images)
+    return scipy.linalg.eigh((small + small.T) / 2)

@@ -18,7 +18,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_array, validate_data
 
-from lpfuse._arrays import Array, Host, detached, is_numpy, largest, namespace, smallest, to_host
+from lpfuse._arrays import (
+    Array,
+    Host,
+    detached,
+    is_numpy,
+    largest,
+    like,
+    namespace,
+    smallest,
+    take,
+    to_host,
+)
 
 PROBE_ROWS = 8  # rows compared before two whole columns are
 
@@ -264,6 +275,52 @@ def check_labels(y: Any, n: int, *, unlabelled: bool = False) -> Host | None:
     return labels.astype(np.float64)
 
 
+def labels_beside(y: Any, S: Array) -> Array | None:
+    """The labels of rows S as `check_labels` wants them, in the library and place of S.
+
+    Labels that are on the same device are looked at there.
+    """
+    n = int(S.shape[0])
+    if _is_beside(y, S, "y") and tuple(y.shape) == (n,):
+        xp = namespace(y)
+        labels = xp.astype(y, xp.float64)
+        if bool(xp.all(xp.abs(labels) == 1.0)) and bool(xp.any(labels > 0.0)):
+            return labels
+    labels = check_labels(y, n)
+    return None if labels is None else like(labels, S)
+
+
+def weights_beside(sample_weight: Any, S: Array) -> Array | None:
+    """The weights of rows S as `check_sample_weight` wants them, in the library and place of S."""
+    n = int(S.shape[0])
+    if _is_beside(sample_weight, S, "sample_weight") and tuple(sample_weight.shape) == (n,):
+        xp = namespace(sample_weight)
+        weights = xp.astype(sample_weight, xp.float64)
+        usable = xp.isfinite(weights) & (weights >= 0.0)
+        if bool(xp.all(usable)) and bool(xp.any(weights > 0.0)):
+            return weights
+    weights = check_sample_weight(sample_weight, n)
+    return None if weights is None else like(weights, S)
+
+
+def _is_beside(vector: Any, S: Array, name: str) -> bool:
+    """Whether a vector is of the library and device of S; another device is refused.
+
+    What NumPy knows, lists and data frames included, may go with rows on any device.
+    """
+    if is_numpy(vector) or not array_api_compat.is_array_api_obj(vector):
+        return False
+    here, there = array_api_compat.device(S), array_api_compat.device(vector)
+    library, other = namespace(S).__name__, namespace(vector).__name__
+    if library != other or here != there:
+        raise ValueError(
+            f"S and {name} must be on one device, got S on {here!s} and {name} on {there!s}"
+            f"{'' if library == other else ' of another array library'}. Move {name} to where S "
+            "is, or pass it as a NumPy array."
+        )
+    return not is_numpy(S)
+
+
 def how_to_label(labels: list[Any], unlabelled: bool) -> str:
     """What is wrong with labels, and the line that mends them."""
     expected = "+1 (normal)" + (
@@ -445,7 +502,7 @@ def _flat_columns(S: Array) -> NDArray[np.bool_]:
 def _probe(S: Array) -> Host:
     """A few rows, spread evenly over all."""
     rows = sorted({round(row) for row in np.linspace(0, S.shape[0] - 1, PROBE_ROWS)})
-    return np.stack([to_host(S[row, :]) for row in rows])
+    return to_host(take(S, np.array(rows)))
 
 
 def _equal_columns(S: Array, columns: Iterable[int]) -> list[tuple[int, int]]:

@@ -10,18 +10,32 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from lpfuse._arrays import Array, Host, concatenate, filled, namespace
+from lpfuse._arrays import (
+    Array,
+    Host,
+    as_float64,
+    concatenate,
+    filled,
+    namespace,
+    smallest,
+    total,
+)
+from lpfuse._block_validation import check_score_blocks, warn_about_flat_blocks
+from lpfuse._blocks import head_of, is_blocked
 from lpfuse._parameters import check_number, check_p
 from lpfuse._validation import (
-    check_labels,
-    check_sample_weight,
     check_scores,
     column_names,
+    labels_beside,
+    no_spread,
     remember_columns,
     warn_about_columns,
+    warn_about_copies,
+    weights_beside,
 )
 from lpfuse.fusion.base import WeightedSum
 from lpfuse.optim import SOLVERS, Certificate, LpPath, Problem, solve, solve_path
+from lpfuse.optim.distributed import BlockedProblem, Costs, sample_of
 from lpfuse.optim.losses import LOSSES
 
 IMAGINARY_SCORE = -2.0  # twice as far out as the lower threshold of a signed scale
@@ -159,7 +173,7 @@ class LpFusion(WeightedSum):
         """
         problem = self._problem(S, y, sample_weight, check_p(self.p))
         solution = solve(problem, solver=self.solver, tol=self.tol, max_iter=self.max_iter)
-        remember_columns(self, S)
+        remember_columns(self, head_of(S) if is_blocked(S) else S)
         self.weights_ = solution.weights
         self.intercept_ = solution.intercept
         self.certificate_ = solution.certificate
@@ -171,15 +185,15 @@ class LpFusion(WeightedSum):
     def _problem(self, S: Any, y: Any, sample_weight: Any, p: float) -> Problem:
         """The checked problem: bad input stops here, before anything is changed."""
         self._check_parameters()
+        if is_blocked(S):
+            return self._blocked_problem(S, y, sample_weight, p)
         names = column_names(S)
         S = check_scores(S)
-        n = int(S.shape[0])
-        labels = check_labels(y, n)
-        weight = check_sample_weight(sample_weight, n)
+        labels, weight = labels_beside(y, S), weights_beside(sample_weight, S)
         warn_about_columns(S, names)
         if self.imaginary_anomalies:
             S, labels, weight = self._with_imaginary(S, labels, weight)
-        if labels is not None and bool((labels > 0).all()):
+        if labels is not None and smallest(labels) > 0:
             labels = None
         return Problem(
             S,
@@ -191,26 +205,54 @@ class LpFusion(WeightedSum):
             fit_intercept=self.fit_intercept and labels is not None,
         )
 
+    def _blocked_problem(self, S: Any, y: Any, sample_weight: Any, p: float) -> Problem:
+        """The same over the blocks of a Dask collection, checked and sampled in one pass."""
+        more = None
+        if self.imaginary_anomalies:
+            row = np.full((1, S.shape[1]), IMAGINARY_SCORE)
+            more = row, np.full(1, -1.0), np.full(1, float(self.imaginary_anomalies))
+        checked = check_score_blocks(S, y, sample_weight, sample_of, more)
+        warn_about_flat_blocks(checked)
+        warn_about_copies(checked.also.S, no_spread(checked.low, checked.high), checked.names)
+        return BlockedProblem(
+            checked,
+            Costs(*self._class_factors(*checked.mass)),
+            p=p,
+            loss=self.loss,
+            nonnegative=self.nonnegative,
+            fit_intercept=self.fit_intercept and checked.rows[1] > 0,
+        )
+
     def _with_imaginary(
-        self, S: Array, labels: Host | None, weight: Host | None
-    ) -> tuple[Array, Host, Host]:
+        self, S: Array, labels: Array | None, weight: Array | None
+    ) -> tuple[Array, Array, Array]:
         """The problem with one more row: an anomaly that all detectors agree on."""
         n, R = S.shape
         row = namespace(S).reshape(filled(R, IMAGINARY_SCORE, S), (1, R))
         row = namespace(S).astype(row, S.dtype)
-        labels = np.ones(n) if labels is None else labels
-        weight = np.ones(n) if weight is None else weight
-        S = concatenate([S, row])
-        return S, np.append(labels, -1.0), np.append(weight, float(self.imaginary_anomalies))
+        labels = filled(n, 1.0, S) if labels is None else labels
+        weight = filled(n, 1.0, S) if weight is None else weight
+        more = filled(1, -1.0, S), filled(1, float(self.imaginary_anomalies), S)
+        return (
+            concatenate([S, row]),
+            concatenate([labels, more[0]]),
+            concatenate([weight, more[1]]),
+        )
 
-    def _costs(self, labels: Host | None, weight: Host | None) -> Host | None:
+    def _costs(self, labels: Array | None, weight: Array | None) -> Array | None:
         if labels is None or self.class_weight is None:
             return weight
-        mass = np.ones_like(labels) if weight is None else weight
-        share = [float(mass[labels == side].sum()) for side in (1.0, -1.0)]
-        if not all(share):
-            return mass
-        return mass * np.where(labels > 0, 0.5 / share[0], 0.5 / share[1]) * float(mass.sum())
+        mass = abs(labels) if weight is None else weight
+        normal = total(mass * as_float64(labels > 0))
+        factors = self._class_factors(normal, total(mass) - normal)
+        return mass * namespace(labels).where(labels > 0, *(f + 0.0 * mass for f in factors))
+
+    def _class_factors(self, normal: float, anomalies: float) -> tuple[float, float]:
+        """What the costs of normal rows and of anomalies are multiplied by, given their sums."""
+        if self.class_weight is None or not normal or not anomalies:
+            return 1.0, 1.0
+        everything = normal + anomalies
+        return 0.5 * everything / normal, 0.5 * everything / anomalies
 
     def _check_parameters(self) -> None:
         _check_choice("loss", self.loss, tuple(LOSSES))

@@ -17,11 +17,13 @@ from lpfuse._arrays import (
     Array,
     Host,
     dot,
+    is_numpy,
     namespace,
     nonzero,
     positive_part,
     sum_columns,
     take,
+    to_host_together,
     total,
     weigh_columns,
 )
@@ -100,7 +102,11 @@ class Model:
 
     def slope(self, w: Host, alpha: Array) -> Host:
         """``g + Qw − Aα``: the gradient in w with the hinges replaced by their multipliers."""
-        slope = self.linear - sum_columns(self.columns, alpha)
+        return self.slope_of(w, sum_columns(self.columns, alpha))
+
+    def slope_of(self, w: Host, pull: Host) -> Host:
+        """``g + Qw − pull``, for the pull ``Aα`` of the rows."""
+        slope = self.linear - pull
         return slope if self.quadratic is None else slope + self.quadratic @ w
 
     def dual(self, w: Host, alpha: Array) -> tuple[float, Array]:
@@ -139,6 +145,13 @@ class Model:
         ticks = np.arange(m) + np.random.default_rng(0).random(m)
         index = np.minimum((ticks * stride).astype(np.int64), self.n_rows - 1)
         columns, costs = take(self.columns, index, axis=1), take(self.costs, index) * stride
+        return replace(self, columns=columns, costs=costs)
+
+    def on_host(self) -> Model:
+        """The same model with its rows in NumPy: few rows are worked on faster there."""
+        if is_numpy(self.columns):
+            return self
+        columns, costs = to_host_together(self.columns, self.costs)
         return replace(self, columns=columns, costs=costs)
 
     def fold(self, side: Array) -> tuple[Model, Array]:

@@ -26,6 +26,7 @@ from lpfuse._arrays import (
     put,
     take,
     to_host,
+    to_host_together,
     total,
 )
 from lpfuse.optim.balls import LpBall
@@ -182,15 +183,15 @@ def _fold_at(terms: Terms, guess: Guess, limit: int, remember: bool, block: Bloc
     side = _sides(block, r, guess.band)
     held = as_float64(side > 0) * block.c
     pull = held * block.y
-    linear = to_host(pull @ block.S)
-    if terms.fit_intercept:
-        linear = np.append(linear, total(pull))
+    xp = namespace(r)
+    sums = pull @ block.S, xp.sum(pull), xp.sum(held), xp.sum(block.c * terms.loss.value(r))
+    linear, intercept, constant, value = to_host_together(*sums)
     near = nonzero(side == 0)
     n_near = int(near.shape[0])
     return _Folded(
-        value=total(block.c * terms.loss.value(r)),
-        linear=linear,
-        constant=total(held),
+        value=float(value),
+        linear=np.append(linear, intercept) if terms.fit_intercept else linear,
+        constant=float(constant),
         n_near=n_near,
         rows=_rows(terms, block, near, side) if n_near <= limit else None,
         side=side if remember else None,

@@ -16,6 +16,7 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lpfuse._arrays import (
     Array,
@@ -286,12 +287,12 @@ class Problem:
         Row i is drawn with probability ∝ c_i, one from each m-th part of the total cost, so that
         rows sorted by class are sampled as well as shuffled ones. Every run draws the same rows.
         """
-        ticks = (np.arange(m) + np.random.default_rng(0).random(m)) / m
+        rng = np.random.default_rng(0)
         if self.costs is None:
+            ticks = (np.arange(m) + rng.random(m)) / m
             index = np.minimum((ticks * self.n).astype(np.int64), self.n - 1)
         else:
-            heap = np.cumsum(to_host(self.costs))
-            index = np.searchsorted(heap, ticks * heap[-1], side="right").clip(0, self.n - 1)
+            index = spread_over(np.cumsum(to_host(self.costs)), m, rng)
         return self._gather(index)._replace(c=1.0)
 
     def _gather(self, index: Array) -> Block:
@@ -347,6 +348,12 @@ class Problem:
         relative = gap / max(primal, self.scale)
         status = "optimal" if relative <= tol else otherwise
         return Certificate(primal, dual, gap, relative, passes, status, **witness)
+
+
+def spread_over(heap: Host, m: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """m positions, one from each m-th part of a running total of costs."""
+    ticks = (np.arange(m) + rng.random(m)) / m
+    return np.searchsorted(heap, ticks * heap[-1], side="right").clip(0, heap.size - 1)
 
 
 def sums(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:

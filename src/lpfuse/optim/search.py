@@ -17,8 +17,13 @@ from lpfuse.optim.interior_point import Optimum, better
 from lpfuse.optim.model import Guess, Model
 from lpfuse.optim.passes import Overflow, Partition, Reader, Verdict, admit, unknown
 from lpfuse.optim.problem import Fold, Problem
-from lpfuse.optim.screening import enough, minimise, neighbour_guess, pilot, pilot_rows
-from lpfuse.optim.smoothing import approach
+from lpfuse.optim.screening import (
+    approach_in_stages,
+    minimise,
+    neighbour_guess,
+    pilot,
+    pilot_rows,
+)
 
 MANY = 32768  # up to this many rows are copied as a whole
 MOST = 60_000  # rows kept by a first partition at least; each further one may keep twice as many
@@ -134,7 +139,7 @@ class Search:
         crossed = None if verdict.rows is None else unknown(self.partition, verdict.rows)
         if crossed is not None and crossed.index.shape[0] <= max(model.n_rows, 2000):
             self.partition = admit(self.partition, crossed)
-            narrow = 0.1 if crossed.index.shape[0] < 0.1 * model.n_rows else 0.5
+            narrow = 0.0 if crossed.index.shape[0] < 0.05 * model.n_rows else 0.5
             self.inner = Guess(self.found.w, narrow * self.guess.band)
         else:
             self._recentre(verdict.value < self.partition.value)
@@ -154,7 +159,7 @@ def _sample_guess(sample: Model, n: int, most: int) -> Guess:
     """A guess from a sample of n rows, with the sample's own error as the band."""
     size = sample.size
     first = pilot(sample)
-    w = sample.feasible(approach(sample, first, enough(size)).w)
+    w = sample.feasible(approach_in_stages(sample, first).w)
     # The pilot saw a part of the sample: how far its margins were off says how far the sample's
     # will be, and a row is at risk of changing side where that is more than its own margin.
     off = abs(sample.margins(w - first.w)) * (pilot_rows(size) / sample.n_rows) ** 0.5

@@ -16,13 +16,16 @@ import numpy as np
 from lpfuse._arrays import (
     Array,
     Host,
-    dot,
+    as_float64,
     kth_smallest,
     largest,
     namespace,
     nonzero,
+    on_accelerator,
+    sum_columns,
     take,
     to_host,
+    to_host_together,
     total,
 )
 from lpfuse.optim.interior_point import WarmStart, inside
@@ -32,6 +35,7 @@ from lpfuse.optim.newton import BallPairs, Breakdown, NewtonSystem, longest_step
 MAX_STEPS = 40
 SETTLED = 0.3  # how near to stationary, in units of what smoothing costs, the band may shrink
 SHRINK = 0.25  # by how much it shrinks
+HALVINGS = 6  # of a step that overshoots
 REACH = 8.0  # rows farther than this many bands from the kink take no part until the end
 
 
@@ -46,8 +50,8 @@ def approach(model: Model, guess: Guess, enough: int) -> WarmStart:
     """Move towards the optimum until about `enough` rows are left in the band around the kink."""
     R = model.n_weights
     w, band = guess
-    r = model.residuals(w)
-    slope = model.slope(w, _slopes(model, r, band))
+    view = _View(model, model.residuals(w), band)
+    slope = model.slope_of(w, view.pull)
     steepest = float(np.abs(slope).max()) + 1e-300
     looseness = min(0.1, 3.0 * band)  # a narrow band comes with a good place in the ball
     product = looseness * steepest / R
@@ -55,7 +59,7 @@ def approach(model: Model, guess: Guess, enough: int) -> WarmStart:
     cost = total(model.costs) / max(model.n_rows, 1)
     for _ in range(MAX_STEPS):
         slope[:R] += pairs.force
-        curvature = _curvature(model, r, band)
+        curvature = view.curvature
         try:
             system = NewtonSystem(curvature.copy(), pairs)
         except Breakdown:
@@ -65,47 +69,91 @@ def approach(model: Model, guess: Guess, enough: int) -> WarmStart:
             break
         slide = model.margins(dw)
         longest = min(1.0, 0.95 * longest_step(pairs.x, step.dx))
-        primal = _damped(
-            model, r, band, slide, longest, float(dw @ curvature @ dw), -float(slope @ dw)
-        )
+        primal, view = _damped(view, dw, slide, longest, curvature, -float(slope @ dw))
         pairs.move(step, primal, min(1.0, 0.95 * longest_step(pairs.z, step.dz)))
         w = w + primal * dw
-        r = r - primal * slide
-        slope = model.slope(w, _slopes(model, r, band))
-        rows_inside = int(total(abs(r) < band))
-        blur = band * cost * max(rows_inside, R)  # value lost to the smoothing
+        slope = model.slope_of(w, view.pull)
+        blur = band * cost * max(view.n_inside, R)  # value lost to the smoothing
         slack = 3.0 * R * product  # and to the barrier of the ball
         if primal > 0.5 and _stationarity(slope, pairs) < SETTLED * (blur + slack):
-            if rows_inside <= enough and slack <= blur:
+            if view.n_inside <= enough and slack <= blur:
                 break
-            shrink = max(SHRINK, 0.7 * enough / max(rows_inside, 1))
-            if rows_inside > enough:
+            shrink = max(SHRINK, 0.7 * enough / max(view.n_inside, 1))
+            if view.n_inside > enough:
                 band *= shrink
             product *= min(shrink, 0.5) ** 2
+            r = view.r
             if slack <= blur and primal * largest(abs(slide)) < REACH * band:
                 model, r = _without_far_rows(model, r, REACH * band)
-            slope = model.slope(w, _slopes(model, r, band))
+            view = _View(model, r, band)
+            slope = model.slope_of(w, view.pull)
     return WarmStart(w, pairs)
 
 
+class _View:
+    """The smoothed hinges at the residuals r: their slopes, and the rows that have curvature."""
+
+    def __init__(self, model: Model, r: Array, band: float) -> None:
+        self.model, self.r, self.band = model, r, band
+        alpha = namespace(r).clip(0.5 + r / (2.0 * band), 0.0, 1.0) * model.costs
+        if not on_accelerator(r):
+            self.pull = sum_columns(model.columns, alpha)
+            self.n_inside = int(total(self._inside))
+            return
+        # On a device all that a step may ask for comes in one trip.
+        inside = as_float64(self._inside)
+        matrix = (model.columns * (inside * model.costs * (0.5 / band))) @ model.columns.T
+        parts = model.columns @ alpha, matrix, namespace(r).sum(inside)
+        self.pull, self._matrix, count = to_host_together(*parts)
+        self.n_inside = int(count)
+
+    @property
+    def _inside(self) -> Array:
+        return abs(self.r) < self.band
+
+    @property
+    def curvature(self) -> Host:
+        """``A D Aᵀ`` over the rows in the band, and the curvature that the model has without."""
+        model = self.model
+        matrix = self._matrix if on_accelerator(self.r) else self._sampled_curvature()
+        if model.free:  # an intercept with no row in the band has nothing else to hold it
+            matrix[-1, -1] += 1e-6 * total(model.costs) / self.band
+        return matrix if model.quadratic is None else matrix + model.quadratic
+
+    def _sampled_curvature(self) -> Host:
+        model, rows = self.model, nonzero(self._inside)
+        stride = max(1, rows.shape[0] // (2000 + 30 * model.size))  # a sample tells the curvature
+        rows = rows[::stride]
+        columns = take(model.columns, rows, axis=1)
+        weight = take(model.costs, rows) * (0.5 * stride / self.band)
+        return to_host((columns * weight) @ columns.T)
+
+
 def _damped(
-    model: Model, r: Array, band: float, slide: Array, step: float, curvature: float, gain: float
-) -> float:
+    view: _View, dw: Host, slide: Array, step: float, curvature: Host, gain: float
+) -> tuple[float, _View]:
     """The step, halved while the slope along it overshoots what the curvature promised.
 
     Rows that enter the band on the way bend the objective more than the Newton model knows.
     """
-    before = dot(_slopes(model, r, band), slide)
-    for _ in range(6):
-        after = dot(_slopes(model, r - step * slide, band), slide)
-        if before - after - step * curvature <= 0.5 * gain:
+    bend = float(dw @ curvature @ dw)
+    allowed = 0.5 * (abs(gain) + bend)  # a step back to the middle of the ball gains nothing
+    for attempt in range(HALVINGS + 1):
+        ahead = _View(view.model, view.r - step * slide, view.band)
+        overshoot = float((view.pull - ahead.pull) @ dw) - step * bend
+        if attempt == HALVINGS or overshoot <= allowed:
             break
         step *= 0.5
-    return step
+    return step, ahead
 
 
 def _without_far_rows(model: Model, r: Array, far: float) -> tuple[Model, Array]:
-    """The model less its far rows, when that spares at least half of them."""
+    """The model less its far rows, when that spares at least half of them.
+
+    A device that is not busy with the rows at hand gains nothing by fewer.
+    """
+    if on_accelerator(r):
+        return model, r
     xp = namespace(r)
     beyond = abs(r) > far
     if 2 * total(beyond) < model.n_rows:
@@ -114,23 +162,7 @@ def _without_far_rows(model: Model, r: Array, far: float) -> tuple[Model, Array]
     return model, take(r, kept)
 
 
-def _slopes(model: Model, r: Array, band: float) -> Array:
-    return namespace(r).clip(0.5 + r / (2.0 * band), 0.0, 1.0) * model.costs
-
-
 def _stationarity(slope: Host, pairs: BallPairs) -> float:
     R = pairs.w.size
     free = float(np.abs(slope[R:]).max(initial=0.0))
     return max(free, float(np.abs(slope[:R] + pairs.force).max()))
-
-
-def _curvature(model: Model, r: Array, band: float) -> Host:
-    rows = nonzero(abs(r) < band)
-    stride = max(1, rows.shape[0] // (2000 + 30 * model.size))  # a sample tells the curvature
-    rows = rows[::stride]
-    columns = take(model.columns, rows, axis=1)
-    weight = take(model.costs, rows) * (0.5 * stride / band)
-    matrix = to_host((columns * weight) @ columns.T)
-    if model.free:  # an intercept with no row in the band has nothing else to hold it
-        matrix[-1, -1] += 1e-6 * total(model.costs) / band
-    return matrix if model.quadratic is None else matrix + model.quadratic
