@@ -185,6 +185,10 @@ def test_torch_scores_give_the_same_numbers(scores, clip):
     np.testing.assert_allclose(scaled.numpy(), expected, rtol=1e-12)
 
 
+def test_quantiles_of_arrays_in_memory_are_exact(scores):
+    assert TwoSidedMinMax().fit(scores).quantile_error_ == 0.0
+
+
 def test_works_in_a_pipeline_before_a_fusion_rule(scores):
     pipeline = make_pipeline(TwoSidedMinMax(), FixedRule()).fit(scores)
     expected = TwoSidedMinMax().fit_transform(scores).sum(axis=1)

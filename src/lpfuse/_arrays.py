@@ -235,20 +235,24 @@ def map_row_blocks(work: Callable[[slice], T], rows: Array, width: int | None = 
     return map_parallel(work, blocks)
 
 
-def sum_row_blocks(work: Callable[[slice], Host], rows: Array, width: int) -> Host:
-    """The sum of ``work`` over consecutive slices of the rows; few terms are held at a time."""
-    blocks = _row_blocks(rows, width)
-    span = -(-len(blocks) // 8)  # eight partial sums, on however many cores: always the same sum
-    spans = [blocks[start : start + span] for start in range(0, len(blocks), span)]
+def sum_row_blocks(work: Callable[[slice], Array], rows: Array, width: int) -> Array:
+    """The sum of ``work`` over consecutive slices of the rows; few terms are held at a time.
 
-    def part(blocks: list[slice]) -> Host:
+    It stays where the rows are.
+    """
+    blocks = _row_blocks(rows, width)
+
+    def part(blocks: list[slice]) -> Array:
         result = work(blocks[0])
         for block in blocks[1:]:
             result += work(block)
         return result
 
-    sums = map_parallel(part, spans) if is_numpy(rows) else [part(span) for span in spans]
-    return np.sum(sums, axis=0)
+    if not is_numpy(rows):
+        return part(blocks)
+    span = -(-len(blocks) // 8)  # eight partial sums, on however many cores: always the same sum
+    spans = [blocks[start : start + span] for start in range(0, len(blocks), span)]
+    return np.sum(map_parallel(part, spans), axis=0)
 
 
 def _row_blocks(rows: Array, width: int | None) -> list[slice]:
@@ -328,6 +332,10 @@ def _numbers(x: Array) -> Array:
 
 def put(x: Array, index: Array, values: Array | float) -> Array:
     """x with the entries at integer positions replaced, in place where the library can."""
+    if not is_numpy(x) and is_numpy(index):
+        index = namespace(x).asarray(index, device=array_api_compat.device(x))
+    if not isinstance(values, float):
+        values = beside(values, x)
     if is_numpy(x) or array_api_compat.is_torch_array(x) or array_api_compat.is_cupy_array(x):
         x[index] = values
         return x
@@ -359,15 +367,6 @@ def matrix_budget(x: Array) -> int:
 def array_range(n: int, x: Array) -> Array:
     """The integers 0, …, n − 1, beside x."""
     return namespace(x).arange(n, device=None if is_numpy(x) else array_api_compat.device(x))
-
-
-def accumulate(work: Callable[[slice], Array], rows: Array, width: int) -> Array:
-    """The sum of ``work`` over consecutive slices of rows on a device, where it stays."""
-    blocks = _row_blocks(rows, width)
-    result = work(blocks[0])
-    for block in blocks[1:]:
-        result += work(block)
-    return result
 
 
 def exp_in_place(x: Array) -> Array:

@@ -106,12 +106,11 @@ def _check_head(S: Any, table: Table) -> Any:
     dtypes = list(S.dtypes) if hasattr(S, "columns") else [S.dtype]
     strange = [j for j, dtype in enumerate(dtypes) if getattr(dtype, "kind", "O") not in "biuf"]
     if strange:
-        told = listed(
-            labels_of_columns(strange if hasattr(S, "columns") else [], column_names(head))
-        )
+        names = column_names(head)
+        told = "they" if names is None else listed(labels_of_columns(strange, names))
         raise ValueError(
-            f"{table.noun} must be numbers, but {told or 'they'} are of type "
-            f"{dtypes[strange[0]]}. Leave such columns out, or {table.mend}."
+            f"{table.noun} must be numbers, but {told} hold {dtypes[strange[0]]} values. Leave such "
+            f"columns out, or {table.mend}."
         )
     remember_columns(BaseEstimator(), head)  # names that cannot be remembered are refused
     return head

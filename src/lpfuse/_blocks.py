@@ -195,12 +195,15 @@ def _lazy(
     pieces = [
         dask.array.from_delayed(
             call(work, k, parts, np.dtype(dtype), *([] if along is None else [along[k]]), *sent),
-            shape=(float("nan") if blocks.sizes is None else blocks.sizes[k], *more),
+            shape=(float("nan"), *more),
             dtype=dtype,
         )
         for k, parts in enumerate(blocks.parts)
     ]
-    return dask.array.concatenate(pieces, axis=0, allow_unknown_chunksizes=True)
+    joined = dask.array.concatenate(pieces, axis=0, allow_unknown_chunksizes=True)
+    if blocks.sizes is not None:  # told afterwards: pieces that are known to be empty are dropped
+        joined._chunks = (tuple(blocks.sizes), *joined.chunks[1:])
+    return joined
 
 
 def _call(work: Callable[..., T], k: int, parts: tuple[Any, ...], *shared: Any) -> T:
@@ -240,7 +243,8 @@ def _delayed_parts(collection: Any) -> list[Any]:
         if collection.ndim > 1:
             collection = collection.rechunk(dict.fromkeys(range(1, collection.ndim), -1))
         return list(collection.to_delayed().ravel())
-    return list(collection.to_delayed())
+    # Optimising would join small partitions of a file, of a table and a vector differently.
+    return list(collection.simplify().to_delayed(optimize_graph=False))
 
 
 def _sizes(collection: Any) -> list[int] | None:

@@ -30,6 +30,7 @@ from lpfuse._arrays import (
     take,
     to_host,
 )
+from lpfuse._blocks import is_blocked
 
 PROBE_ROWS = 8  # rows compared before two whole columns are
 
@@ -148,6 +149,11 @@ def check_table(X: Any, *, estimator: Any = None) -> Any:
 
 
 def _check_table(values: Any, table: Table, estimator: Any) -> Array:
+    if is_blocked(values):
+        raise TypeError(
+            f"{table.noun} of Dask are taken by LpFusion, FixedRule, TwoSidedMinMax, FusedDetector "
+            f"and lpfuse's detectors. Here bring them into memory first: {table.letter}.compute()."
+        )
     names = _column_names(values, estimator)
     foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
     checked = _check_array_api(values, table) if foreign else _check_numpy(values, table, names)
@@ -359,8 +365,9 @@ def check_values(values: Any, name: str, *, may_miss: bool = False) -> Host:
     >>> check_values([1, 2], "scores")
     array([1., 2.])
     """
+    foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
     array: Host = check_array(
-        values,
+        to_host(values) if foreign else values,
         dtype=np.float64,
         ensure_2d=False,
         allow_nd=True,

@@ -11,6 +11,9 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Array, Host, is_numpy, like, namespace, to_host
+from lpfuse._base import lazily
+from lpfuse._block_validation import check_score_blocks
+from lpfuse._blocks import Summary, head_of, is_blocked
 from lpfuse._validation import (
     check_labels,
     check_scores,
@@ -18,7 +21,9 @@ from lpfuse._validation import (
     no_spread,
     remember_columns,
     warn_about_columns,
+    warn_about_flat,
 )
+from lpfuse.quantiles import QuantileSketch
 
 
 class TwoSidedMinMax(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -47,6 +52,9 @@ class TwoSidedMinMax(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ----------
     lower_, upper_ : ndarray of shape (R,)
         The thresholds `l` and `u`.
+    quantile_error_ : float
+        By what share of the reference rows `l` and `u` can be off in rank, at most: 0.0 for
+        arrays in memory, whose quantiles are exact.
     n_features_in_ : int
         Number of detectors R.
     feature_names_in_ : ndarray of shape (R,)
@@ -61,6 +69,11 @@ class TwoSidedMinMax(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     take their place. A column that is constant even so carries no information: `fit` warns, and
     every score of that column, whatever its value, becomes the middle of `feature_range`.
 
+    Dask arrays and data frames are read once, whatever their size. A summary of each block, merged
+    on the workers, stands for its rows; of up to 9,000 rows it is exact, of up to two billion the
+    quantile at 2.5 % is one at 2.4 to 2.6 %, proven, and `quantile_error_` tells how near. The
+    same blocks always give the same thresholds; the minimum and the maximum are exact.
+
     Examples
     --------
     >>> from lpfuse import TwoSidedMinMax
@@ -73,6 +86,7 @@ class TwoSidedMinMax(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     lower_: Host
     upper_: Host
+    quantile_error_: float
 
     def __init__(
         self,
@@ -89,9 +103,9 @@ class TwoSidedMinMax(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        S : array-like of shape (n, R)
+        S : array-like, or Dask array or data frame, of shape (n, R)
             Reference scores, high = normal.
-        y : array-like of shape (n,), optional
+        y : array-like, or Dask array or series, of shape (n,), optional
             +1 normal, −1 anomaly. When given, the normal rows alone set the thresholds.
 
         Returns
@@ -100,26 +114,44 @@ class TwoSidedMinMax(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             The fitted scaler.
         """
         self._check_parameters()
+        if is_blocked(S):
+            return self._fit_blocks(S, y)
         scores = check_scores(S)
         labels = check_labels(y, scores.shape[0])
         reference = scores if labels is None else scores[like(labels, scores) > 0]
         warn_about_columns(reference, column_names(S))
-        self.lower_, self.upper_ = _thresholds(reference, float(self.rho))
+        ranks = _Ranks(reference.shape[0], float(self.rho))
+        self.lower_, self.upper_ = ranks.thresholds(_order_statistics(reference, ranks.needed))
+        self.quantile_error_ = 0.0
         remember_columns(self, S)
         return self
 
+    def _fit_blocks(self, S: Any, y: Any) -> Self:
+        """The same in one pass over blocks of rows, by a sketch of the normal ones."""
+        checked = check_score_blocks(S, y, also=Summary(_sketch_normal, QuantileSketch.merge))
+        sketch: QuantileSketch = checked.also
+        warn_about_flat(no_spread(sketch.lowest, sketch.highest), checked.names)
+        ranks = _Ranks(sketch.n, float(self.rho))
+        smallest = {rank: sketch.order_statistic(rank) for rank in ranks.needed}
+        self.lower_, self.upper_ = ranks.thresholds(smallest)
+        self.quantile_error_ = sketch.rank_error / sketch.n
+        remember_columns(self, head_of(S))
+        return self
+
+    @lazily(width=lambda scaler: scaler.n_features_in_)
     def transform(self, S: Any) -> Array:
         """Scores on the common scale.
 
         Parameters
         ----------
-        S : array-like of shape (n, R)
+        S : array-like, or Dask array or data frame, of shape (n, R)
             Scores, high = normal.
 
         Returns
         -------
         array of shape (n, R)
-            In the library and precision of `S`; order within a column is kept.
+            In the library and precision of `S`; order within a column is kept. Of Dask's
+            collections a lazy Dask array.
         """
         check_is_fitted(self)
         S = check_scores(S, estimator=self)
@@ -157,17 +189,26 @@ class TwoSidedMinMax(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
-def _thresholds(S: Array, rho: float) -> tuple[Host, Host]:
-    """The two quantiles of each column, widened to its extremes where ties make them coincide."""
-    last = S.shape[0] - 1
-    positions = rho / 200 * last, (1 - rho / 200) * last
-    ranks = {0, last, *map(floor, positions), *map(ceil, positions)}
-    smallest = _order_statistics(S, sorted(ranks))
-    lower, upper = (_interpolate(smallest, position) for position in positions)
-    tied = no_spread(lower, upper)
-    lower = np.where(tied, smallest[0], lower)
-    upper = np.where(tied, smallest[last], upper)
-    return lower, np.where(no_spread(lower, upper), lower, upper)
+class _Ranks:
+    """Which order statistics of n scores set the thresholds, and how."""
+
+    def __init__(self, n: int, rho: float) -> None:
+        self.last = n - 1
+        self.positions = rho / 200 * self.last, (1 - rho / 200) * self.last
+        ends = {0, self.last}
+        self.needed = sorted(ends.union(map(floor, self.positions), map(ceil, self.positions)))
+
+    def thresholds(self, smallest: dict[int, Host]) -> tuple[Host, Host]:
+        """The quantiles of each column, widened to its extremes where ties make them coincide."""
+        lower, upper = (_interpolate(smallest, position) for position in self.positions)
+        tied = no_spread(lower, upper)
+        lower = np.where(tied, smallest[0], lower)
+        upper = np.where(tied, smallest[self.last], upper)
+        return lower, np.where(no_spread(lower, upper), lower, upper)
+
+
+def _sketch_normal(k: int, S: Array, y: Array | None, c: Array | None) -> QuantileSketch:
+    return QuantileSketch.of(S if y is None else S[like(y, S) > 0])
 
 
 def _order_statistics(S: Array, ranks: list[int]) -> dict[int, Host]:

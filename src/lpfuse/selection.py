@@ -65,7 +65,7 @@ class FusedDetectorCV(FusedDetector):
     fusion : LpFusion, optional
         Its `p` is replaced.
     cv, experts_see_scores, artificial_anomalies, threshold, false_alarm_rate, contamination, \
-    calibration, on_missing, n_jobs, random_state, progress
+    calibration, on_missing, n_jobs, random_state, progress, subsample
         As in `FusedDetector`. Artificial anomalies judge in any case where there are no others;
         with ``artificial_anomalies=True`` they also teach the weights.
 
@@ -128,6 +128,7 @@ class FusedDetectorCV(FusedDetector):
         n_jobs: int | None = None,
         random_state: Any = None,
         progress: bool | Callable[[int, int], None] = False,
+        subsample: int = 20_000,
     ) -> None:
         super().__init__(
             detectors,
@@ -144,6 +145,7 @@ class FusedDetectorCV(FusedDetector):
             n_jobs=n_jobs,
             random_state=random_state,
             progress=progress,
+            subsample=subsample,
         )
         self.ps = ps
         self.rhos = rhos

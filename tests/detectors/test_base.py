@@ -8,7 +8,8 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
-from lpfuse.detectors.base import Detector, lower_quantile
+from lpfuse.detectors.base import Detector
+from lpfuse.detectors.training import TrainingRows, lower_quantile
 
 DETECTORS = {
     "SVDD": SVDD(gamma=0.3, nu=0.1, contamination=0.1),
@@ -139,8 +140,11 @@ class Fixed(Detector):
 
     def fitted(self, scores):
         self.scores = np.asarray(scores)
-        self._set_offset(self.scores, np.ones(len(scores)))
+        self._set_offset(TrainingRows(self.scores[:, None], None), self.scores)
         return self
+
+    def _scores(self, X):
+        return X[:, 0]
 
     def score_samples(self, X):
         return self.scores

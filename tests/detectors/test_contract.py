@@ -271,6 +271,7 @@ def close(theirs, expected):
     np.testing.assert_allclose(np.asarray(theirs), expected, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.usefixtures("same_landmarks")
 @every_detector
 def test_torch_in_torch_out(name, X, new):
     torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -294,6 +295,7 @@ def test_torch_in_torch_out(name, X, new):
     np.testing.assert_allclose(single.numpy(), expected, rtol=0, atol=atol)
 
 
+@pytest.mark.usefixtures("same_landmarks")
 @pytest.mark.parametrize("name", [name for name in DETECTORS if "GMM" not in name])
 def test_torch_takes_weights_of_any_kind(name, X, new):
     torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -305,6 +307,7 @@ def test_torch_takes_weights_of_any_kind(name, X, new):
         close(fitted.score_samples(torch.tensor(new)), expected)
 
 
+@pytest.mark.usefixtures("same_landmarks")
 @every_detector
 def test_any_library_of_the_array_standard_will_do(name, X, new):
     rows, unseen = array_api_strict.asarray(X), array_api_strict.asarray(new)
@@ -317,6 +320,7 @@ def test_any_library_of_the_array_standard_will_do(name, X, new):
         close(getattr(theirs, method)(new), expected)
 
 
+@pytest.mark.usefixtures("same_landmarks")
 def test_torch_learns_with_known_anomalies(X, new):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     y = np.where(np.arange(40) % 5 == 0, -1, 1)

@@ -3,7 +3,7 @@ import pytest
 from sklearn.utils import check_random_state
 
 from lpfuse import _arrays
-from lpfuse.detectors import features as _features
+from lpfuse.detectors import landmarks
 from lpfuse.detectors.features import fourier, nystroem
 from lpfuse.detectors.kernels import Kernel
 from tests.oracles import kernel_learners as naive
@@ -49,14 +49,14 @@ def test_all_rows_as_landmarks_are_exact(rows, new, kernel, size):
 def test_landmarks_are_the_centres_of_groups():
     corners = np.array([[-9.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
     X = np.vstack([corners - 0.5, corners + 0.5])
-    landmarks = nystroem(Kernel("rbf", 0.01), X, 3, rng()).basis.anchors
-    assert sorted(map(tuple, landmarks.round(6))) == sorted(map(tuple, corners))
+    found = nystroem(Kernel("rbf", 0.01), X, 3, rng()).basis.anchors
+    assert sorted(map(tuple, found.round(6))) == sorted(map(tuple, corners))
 
 
 def test_landmarks_come_from_few_of_many_rows(rows, monkeypatch):
-    monkeypatch.setattr(_features, "ROWS_A_CENTRE", 1)
-    landmarks = nystroem(RBF, rows, 20, rng()).basis.anchors  # as many as there are groups
-    assert {tuple(row) for row in landmarks.round(12)} <= {tuple(row) for row in rows.round(12)}
+    monkeypatch.setattr(landmarks, "ROWS_A_CENTRE", 1)
+    chosen = nystroem(RBF, rows, 20, rng()).basis.anchors  # as many as there are groups
+    assert {tuple(row) for row in chosen.round(12)} <= {tuple(row) for row in rows.round(12)}
 
 
 def test_features_are_those_of_the_formula(rows, new):
@@ -200,6 +200,7 @@ def test_moments_of_single_precision_rows_are_summed_in_double(make):
     np.testing.assert_allclose(second, np.outer(20 * phi, phi), rtol=1e-3, atol=1e-8)
 
 
+@pytest.mark.usefixtures("same_landmarks")
 @every_map
 @every_library
 @pytest.mark.parametrize("precision", [np.float64, np.float32])
@@ -213,6 +214,9 @@ def test_every_library_gets_the_same_features(rows, make, library, precision):
     Phi, Psi = ours.of(host), on_host(theirs.of(X))
     np.testing.assert_allclose(Psi @ Psi.T, Phi @ Phi.T, **near)
     first, second = ours.moments(host, weights)
-    their_first, their_second = theirs.moments(X, weights)
+    moments = theirs.moments(X, weights)
+    for moment in moments:
+        assert_beside(moment, library(rows))  # in double precision, where the rows are
+    their_first, their_second = map(on_host, moments)
     np.testing.assert_allclose(Psi @ their_first, Phi @ first, **near)
     np.testing.assert_allclose(Psi @ their_second @ Psi.T, Phi @ second @ Phi.T, **near)

@@ -10,9 +10,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from lpfuse import OneClassGP, _arrays
-from lpfuse.detectors import base
-from lpfuse.detectors.base import lower_quantile
+from lpfuse.detectors import training
 from lpfuse.detectors.gaussian_process import SCORES
+from lpfuse.detectors.training import lower_quantile
 from tests.oracles import kernel_learners as naive
 from tests.oracles.kernel_learners import assert_beside, every_library, on_host
 
@@ -338,7 +338,7 @@ def scores_of_the_fit(monkeypatch, detector, *data):
         seen.append(scores)
         return lower_quantile(scores, *arguments)
 
-    monkeypatch.setattr(base, "lower_quantile", quantile)
+    monkeypatch.setattr(training, "lower_quantile", quantile)
     detector.fit(*data)
     return seen[0]
 
@@ -380,6 +380,7 @@ def test_the_threshold_leaves_its_share_below(rows, score, way, contamination):
 # -------------------------------------------------------------------------------- array libraries
 
 
+@pytest.mark.usefixtures("same_landmarks")
 @every_library
 @every_score
 @every_way
@@ -398,6 +399,7 @@ def test_every_library_gives_the_same_scores(rows, new, library, score, way):
     np.testing.assert_allclose(on_host(host.score_samples(library(new))), on_host(scores), **near)
 
 
+@pytest.mark.usefixtures("same_landmarks")
 @every_library
 @every_way
 def test_every_library_weighs_rows(rows, new, library, way):
@@ -411,6 +413,7 @@ def test_every_library_weighs_rows(rows, new, library, way):
     np.testing.assert_allclose(held_out, expected, rtol=1e-7, atol=1e-8)
 
 
+@pytest.mark.usefixtures("same_landmarks")
 @every_score
 @every_way
 @pytest.mark.parametrize("library", [np.asfortranarray, naive.strict, naive.torch])

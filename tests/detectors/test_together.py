@@ -105,6 +105,7 @@ def test_a_learner_that_cannot_weigh_rows_says_so(rows):
         grid[0].score_samples(rows)
 
 
+@pytest.mark.usefixtures("same_landmarks")
 @every_library
 def test_every_library_gives_the_same_scores(rows, new, library):
     together = fit_together(mixed_grid(), library(rows))

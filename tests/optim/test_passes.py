@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 import lpfuse._arrays
 from lpfuse.optim import LpBall, Problem
-from lpfuse.optim.model import Guess
-from lpfuse.optim.passes import Overflow, Reader, admit
+from lpfuse.optim.passes import Cut, Overflow, Reader, admit
 from lpfuse.optim.problem import Fold
 from tests.oracles import naive
 from tests.oracles.problems import random_problem
@@ -32,7 +31,7 @@ def several_blocks():
 
 
 def partition_at(reader, v, width, most=10**9):
-    return reader.partition([Guess(v, width)], [reader.problem.ball], [most])[0]
+    return reader.partition([Cut(v, width, 1, most)], [reader.problem.ball])[0]
 
 
 def verdict_at(reader, v, side, most=10**9):
@@ -64,7 +63,7 @@ def test_a_partition_folds_rows_by_their_side_of_the_kink(problem, seed, width):
     sides = [0 if abs(r) <= width else int(np.sign(r)) for _, _, r in rows_of(problem, v)]
     held = [(a, c) for (a, c, r) in rows_of(problem, v) if r > width]
     assert partition.fold.side.tolist() == sides
-    assert partition.index.tolist() == [i for i, side in enumerate(sides) if side == 0]
+    assert partition.positions.tolist() == [i for i, side in enumerate(sides) if side == 0]
     assert partition.value == pytest.approx(value_at(problem, v), rel=1e-12)
     assert partition.model.constant == pytest.approx(sum(c for _, c in held))
     linear = [-sum(c * a[j] for a, c in held) for j in range(problem.size)]
@@ -83,7 +82,7 @@ def test_a_verifying_pass_finds_the_value_and_the_rows_that_changed_side(problem
     value, n_wrong, crossed = verdict_at(Reader(problem), v, side)
     wrong = [i for i, (_, _, r) in enumerate(rows_of(problem, v)) if r * side[i] < 0]
     assert value == pytest.approx(value_at(problem, v), rel=1e-12)
-    assert crossed.index.tolist() == wrong
+    assert crossed.positions.tolist() == wrong
     assert n_wrong == len(wrong)
     assert crossed.side.tolist() == side[wrong].tolist()
     rows = list(rows_of(problem, v))
@@ -102,19 +101,21 @@ def test_admitted_rows_count_as_if_they_had_never_been_folded(problem, seed):
     grown = admit(partition, crossed)
     assert grown.model.primal(here) == pytest.approx(value_at(problem, here), rel=1e-10, abs=1e-10)
     side, before = grown.fold.side, partition.fold.side
-    assert (side[crossed.index] == 0).all()
-    assert sorted(grown.index.tolist()) == np.flatnonzero(side == 0).tolist()
-    np.testing.assert_array_equal(np.delete(side, crossed.index), np.delete(before, crossed.index))
+    assert (side[crossed.positions] == 0).all()
+    assert sorted(grown.positions.tolist()) == np.flatnonzero(side == 0).tolist()
+    np.testing.assert_array_equal(
+        np.delete(side, crossed.positions), np.delete(before, crossed.positions)
+    )
 
 
 def test_rows_that_cost_nothing_are_never_kept():
     problem = Problem(np.ones((5, 1)), costs=[1.0, 0.0, 2.0, 0.0, 0.0])
     reader = Reader(problem)
     assert reader.whole()[1].tolist() == [0, 2]
-    assert partition_at(reader, np.array([1.0]), 0.5).index.tolist() == [0, 2]
+    assert partition_at(reader, np.array([1.0]), 0.5).positions.tolist() == [0, 2]
     held_at_zero = -np.ones(5, dtype=np.int8)
-    assert verdict_at(reader, np.array([0.5]), held_at_zero).rows.index.tolist() == [0, 2]
-    assert reader.violations(np.array([0.5]), 9).rows.index.tolist() == [0, 2]
+    assert verdict_at(reader, np.array([0.5]), held_at_zero).rows.positions.tolist() == [0, 2]
+    assert reader.violations(np.array([0.5]), 9).rows.positions.tolist() == [0, 2]
     sides = partition_at(reader, np.array([0.0]), 0.5).fold.side  # short of the margin, all of them
     assert sides.tolist() == [1, -1, 1, -1, -1]
 
@@ -148,8 +149,8 @@ def test_more_rows_than_wanted_are_counted_but_stay_where_they_are():
     problem = random_problem(n=700, anomalies=0.3)
     reader, v = Reader(problem), np.zeros(5)
     near = partition_at(reader, v, 2.0)
-    assert near.index.size == 700
-    assert partition_at(reader, v, 2.0, most=700).index.size == 700
+    assert near.positions.size == 700
+    assert partition_at(reader, v, 2.0, most=700).positions.size == 700
     assert partition_at(reader, v, 2.0, most=699) == Overflow(700)
     side = np.ones(700, dtype=np.int8)
     all_wrong = verdict_at(reader, 9.0 * random_v(problem, 0), side)
@@ -181,21 +182,21 @@ def test_a_sample_is_drawn_evenly_over_the_costs_of_sorted_rows(costs):
 def test_one_pass_serves_several_guesses_each_as_if_alone():
     problem = random_problem(n=700, costs=True, fit_intercept=True)
     reader = Reader(problem)
-    guesses = [Guess(random_v(problem, seed), 0.2 * (1 + seed)) for seed in range(3)]
+    cuts = [Cut(random_v(problem, seed), 0.2 * (1 + seed), 1, 10**9) for seed in range(3)]
     balls = [LpBall(p) for p in (1.0, 2.0, np.inf)]
-    together = reader.partition(guesses, balls, [10**9] * 3)
+    together = reader.partition(cuts, balls)
     assert reader.passes == 1.0
     folds = [each.fold for each in together]
-    verdicts = reader.verify([g.w for g in reversed(guesses)], folds, [10**9] * 3)
+    verdicts = reader.verify([cut.w for cut in reversed(cuts)], folds, [10**9] * 3)
     assert reader.passes == 2.0
-    for k, guess in enumerate(guesses):
-        alone = partition_at(reader, *guess)
+    for k, cut in enumerate(cuts):
+        alone = partition_at(reader, cut.w, cut.band)
         assert together[k].model.ball is balls[k]
         np.testing.assert_array_equal(together[k].fold.side, alone.fold.side)
         np.testing.assert_array_equal(together[k].model.linear, alone.model.linear)
-        value, _, crossed = verdict_at(reader, guesses[-1 - k].w, alone.fold.side)
+        value, _, crossed = verdict_at(reader, cuts[-1 - k].w, alone.fold.side)
         assert verdicts[k][0] == value
-        np.testing.assert_array_equal(verdicts[k].rows.index, crossed.index)
+        np.testing.assert_array_equal(verdicts[k].rows.positions, crossed.positions)
 
 
 def test_passes_are_counted():
@@ -205,3 +206,19 @@ def test_passes_are_counted():
     verdict_at(reader, np.zeros(5), partition.fold.side)
     reader.sample(25)
     assert reader.passes == pytest.approx(3.25)
+
+
+@settings(max_examples=30)
+@given(problem=problems, seed=st.integers(0, 99), stride=st.sampled_from([2, 3, 9]))
+def test_a_thinned_partition_stands_for_the_whole_one(problem, seed, stride):
+    v = random_v(problem, seed)
+    reader = Reader(problem)
+    whole = partition_at(reader, v, 0.5)
+    [thin] = reader.partition([Cut(v, 0.5, stride, 10**9)], [problem.ball])
+    assert thin.n_near == whole.n_near == len(whole.positions)
+    assert set(thin.positions) <= set(whole.positions)
+    assert len(thin.positions) >= len(whole.positions) / stride
+    assert thin.fold.side is None
+    np.testing.assert_array_equal(thin.model.linear, whole.model.linear)
+    if problem.costs is None:
+        assert thin.model.costs.sum() == pytest.approx(whole.n_near)

@@ -46,7 +46,10 @@ def guessing(monkeypatch):
     """Replaces the guess that a sample would give."""
 
     def replace(w, band):
-        monkeypatch.setattr(search, "_sample_guess", lambda *_: Guess(w, band))
+        def settle(self, *_):
+            self.guess, self.stride = Guess(w, band), 1
+
+        monkeypatch.setattr(search.Search, "_settle", settle)
 
     return replace
 
@@ -118,6 +121,23 @@ def test_awkward_data_are_screened_and_proven(case, p):
 def test_any_problem_is_screened_to_a_proof(**settings):
     problem = random_problem(**settings)
     assert_certified(problem, solve(problem))
+
+
+@every_p
+@every_variant
+@pytest.mark.parametrize("anomalies", [0.0, 0.2], ids=["pure", "labelled"])
+def test_the_small_steps_of_an_accelerator_end_with_a_proof(
+    low_thresholds, monkeypatch, p, variant, anomalies
+):
+    problem = random_problem(n=3000, R=4, anomalies=anomalies, p=p, **VARIANTS[variant])
+    frugal = search.Budget(sample=200, kept=50, patience=1, alone=True)
+    monkeypatch.setattr(search.Budget, "of", lambda problem: frugal)
+    thinned = []
+    refine = search.Search._refine
+    monkeypatch.setattr(search.Search, "_refine", lambda *a: thinned.append(1) or refine(*a))
+    assert_certified(problem, solve(problem))
+    if anomalies and variant == "plain":
+        assert thinned  # rows at risk were more than could be kept
 
 
 # -------------------------------------------------------------------------------- wrong guesses

@@ -9,14 +9,24 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Array, Host, blas_threads_for, is_single, matrix_budget, take, to_host
-from lpfuse._base import Scorer
+from lpfuse._arrays import (
+    Array,
+    blas_threads_for,
+    is_single,
+    matrix_budget,
+    take,
+    to_host,
+)
+from lpfuse._base import Scorer, lazily
+from lpfuse._blocks import head_of, is_blocked
 from lpfuse._parameters import check_choice, check_count, check_number
 from lpfuse._validation import check_features, remember_columns
 from lpfuse.detectors.diagnostics import warn_about_width
 from lpfuse.detectors.expansion import Expansion
 from lpfuse.detectors.features import FeatureMap, fourier, nystroem
 from lpfuse.detectors.kernels import Kernel, settle_kernel
+from lpfuse.detectors.landmarks import ROWS_A_CENTRE
+from lpfuse.detectors.sampling import sampled_rows
 from lpfuse.detectors.training import TrainingRows, training_rows
 
 
@@ -26,18 +36,19 @@ class Detector(Scorer):
     contamination: Any
     _knows_auto = False  # whether there is a threshold of its own, contamination="auto"
 
+    @lazily()
     def score_samples(self, X: Any) -> Array:
         """Score of each row, high = normal.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like, or Dask array or data frame, of shape (n, d)
             Rows to score; however many there are, memory stays bounded.
 
         Returns
         -------
         array of shape (n,)
-            Scores, in the library and precision of `X`.
+            Scores, in the library and precision of `X`; of rows of Dask, a lazy Dask array.
         """
         check_is_fitted(self)
         return self._scores(check_features(X, estimator=self))
@@ -46,12 +57,12 @@ class Detector(Scorer):
         """Scores of checked rows."""
         raise NotImplementedError
 
-    def _set_offset(self, scores: Array, weights: Host, size: float = 0.0) -> None:
+    def _set_offset(self, rows: TrainingRows, scores: Array, size: float = 0.0) -> None:
         """The threshold that leaves the share `contamination` of the rows, by weight, below it.
 
         A hair lower, for scores whose terms are of that size.
         """
-        quantile = lower_quantile(to_host(scores), weights, float(self.contamination))
+        quantile = rows.lower_quantile(scores, float(self.contamination), self._scores)
         self.offset_ = a_hair_below(quantile, size, scores)
 
     def _check_contamination(self) -> None:
@@ -72,27 +83,6 @@ def a_hair_below(threshold: float, size: float, scores: Array) -> float:
     return threshold - of_score * abs(threshold) - of_terms * size
 
 
-def lower_quantile(scores: Host, weights: Host, share: float) -> float:
-    """The score that the given share of the rows, by weight, lies strictly below.
-
-    Halfway between two scores where the share falls between them.
-
-    Examples
-    --------
-    >>> lower_quantile(np.array([3.0, 1.0, 2.0, 4.0]), np.ones(4), 0.25)
-    1.5
-    """
-    order = np.argsort(scores, kind="stable")
-    ordered, reached = scores[order], np.cumsum(weights[order])
-    target = share * reached[-1]
-    exact = 1e-9 * reached[-1]
-    above = int(np.searchsorted(reached, target + exact, side="right"))
-    value = ordered[above]
-    if above > 0 and abs(reached[above - 1] - target) <= exact:
-        value = (value + ordered[above - 1]) / 2
-    return float(value)
-
-
 class KernelDetector(Detector):
     """A learner whose score is a function of ``k(x, x)`` and of an expansion in a kernel.
 
@@ -108,6 +98,8 @@ class KernelDetector(Detector):
     approximation: Any
     random_state: Any
 
+    _learns_from_sums = False  # whether sums over features are all that its fit needs of the rows
+
     expansion_: Expansion
     features_: FeatureMap | None
 
@@ -116,11 +108,12 @@ class KernelDetector(Detector):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-            Normal rows.
+        X : array-like, or Dask array or data frame, of shape (n, d)
+            Normal rows. Of rows of Dask a sample settles the kernel's width and the landmarks:
+            20,000 rows, or 20 a landmark. What is learnt with them are sums over all rows.
         y : object
             Ignored; here for scikit-learn's conventions.
-        sample_weight : array-like of shape (n,), optional
+        sample_weight : array-like, or Dask array or series, of shape (n,), optional
             How often each row counts. A row of weight zero is left out.
 
         Returns
@@ -128,8 +121,8 @@ class KernelDetector(Detector):
         estimator
             The fitted detector.
         """
-        self._learn(training_rows(X, sample_weight))
-        remember_columns(self, X)
+        self._learn(self._rows(X, None, sample_weight))
+        remember_columns(self, head_of(X) if is_blocked(X) else X)
         return self
 
     @property
@@ -139,6 +132,20 @@ class KernelDetector(Detector):
 
     def _scores(self, X: Array) -> Array:
         return self.expansion_.map(X, self._finish)
+
+    def _rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
+        """What a user passed to ``fit``, checked."""
+        if not is_blocked(X):
+            return training_rows(X, sample_weight, y)
+        self._check_parameters()
+        if self._learns_from_sums and self.approximation is None:
+            raise ValueError(
+                "approximation=None needs the similarity of every pair of rows, which rows of Dask "
+                'do not have in one place. Use approximation="nystroem" (or "auto"), or pass a '
+                "part of the rows as an array, for instance X[:10_000].compute()."
+            )
+        rng = check_random_state(self.random_state)
+        return sampled_rows(X, y, sample_weight, ROWS_A_CENTRE * self._size(), rng)
 
     def _learn(self, rows: TrainingRows) -> None:
         """Fit to checked rows: exactly, or through features that stand for the kernel."""
@@ -176,7 +183,8 @@ class KernelDetector(Detector):
 
     def _is_approximate(self, rows: TrainingRows) -> bool:
         if self.approximation == "auto":
-            return rows.gram_bytes > matrix_budget(rows.X)
+            in_blocks = rows.is_sample and self._learns_from_sums
+            return in_blocks or rows.gram_bytes > matrix_budget(rows.X)
         return self.approximation is not None
 
     def _check_parameters(self) -> None:
@@ -193,7 +201,7 @@ class KernelDetector(Detector):
     def _settle_offset(self, rows: TrainingRows, scores: Array | None) -> None:
         if scores is None:
             scores = self._scores(rows.X)
-        self._set_offset(scores, rows.weights, self._size_of_terms(rows))
+        self._set_offset(rows, scores, self._size_of_terms(rows))
 
     def _size_of_terms(self, rows: TrainingRows) -> float:
         """How large the terms are that a score is the difference of."""

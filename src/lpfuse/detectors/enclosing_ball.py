@@ -22,7 +22,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
 
 from lpfuse._arrays import (
@@ -46,6 +45,7 @@ from lpfuse._arrays import (
     to_host,
     total,
 )
+from lpfuse._linalg import add_to_diagonal, diagonal_of, solve_positive
 
 NARROWER = 0.1  # the band's shrinkage, once the steps have no more to gain than it hides
 MOST_STEPS = 200
@@ -177,7 +177,7 @@ class _Descent:
         """A Newton step in a, with ρ following it, as long as the smoothed function falls."""
         gradient = 2 * (self.a - g)
         curvature, _ = self.curvature(_between(alpha), band)
-        direction = -scipy.linalg.solve(curvature, gradient, assume_a="pos")
+        direction = -_solve(curvature, gradient)
         change = -2 * self.forward(direction)
 
         def slope_at(length: float) -> float:
@@ -198,27 +198,30 @@ class _Descent:
         beta = self.C * self.y * kept
         curvature, mean = self.curvature(inside, band)
         gradient = 2 * (self.a - self.backward(beta)) - 2 * mean * (1 - total(beta))
-        direction = -scipy.linalg.solve(curvature, gradient, assume_a="pos")
+        direction = -_solve(curvature, gradient)
         self.a = self.a + direction
         self.v = self.v - 2 * self.forward(direction)
 
-    def curvature(self, inside: Array, band: float) -> tuple[Host, Host]:
-        """``2I + (4/μ) Σ C_i (φ_i − φ̄)(φ_i − φ̄)ᵀ`` over the rows in the band, and their mean φ̄."""
+    def curvature(self, inside: Array, band: float) -> tuple[Array, Host]:
+        """``2I + (4/μ) Σ C_i (φ_i − φ̄)(φ_i − φ̄)ᵀ`` over the rows in the band, and their mean φ̄.
+
+        The matrix stays beside the features.
+        """
         r, xp = len(self.a), namespace(self.features)
         if inside.shape[0] == 0:
-            return 2 * np.eye(r), np.zeros(r)
+            return like(2 * np.eye(r), self.features), np.zeros(r)
 
-        def moments(block: slice) -> Host:
+        def moments(block: slice) -> Array:
             some = as_float64(take(self.features, inside[block]))
             some = xp.concat([some, xp.ones_like(some[:, :1])], axis=1)
-            return to_host(some.T @ (take(self.C, inside[block])[:, None] * some))
+            return some.T @ (take(self.C, inside[block])[:, None] * some)
 
         second = sum_row_blocks(moments, inside, r)
         weight = second[-1, -1]
         mean = second[-1, :-1] / weight
-        matrix = 4 / band * (second[:-1, :-1] - weight * np.outer(mean, mean))
+        matrix = 4 / band * (second[:-1, :-1] - weight * (mean[:, None] * mean[None, :]))
         # Next to a very narrow band the 2 would vanish: what is added keeps the matrix regular.
-        return matrix + (2 + 1e-15 * np.trace(matrix)) * np.eye(r), mean
+        return add_to_diagonal(matrix, 2 + 1e-15 * total(diagonal_of(matrix))), to_host(mean)
 
     def squares(self) -> Array:
         """``‖φ_i‖²`` for all rows."""
@@ -246,6 +249,10 @@ class _Descent:
             return to_host(factors[block] @ self.features[block, :])
 
         return np.sum(map_row_blocks(work, self.features), axis=0)
+
+
+def _solve(curvature: Array, gradient: Host) -> Host:
+    return to_host(solve_positive(curvature, like(gradient, curvature)))
 
 
 def _between(alpha: Array) -> Array:

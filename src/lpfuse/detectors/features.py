@@ -5,13 +5,9 @@ They let a learner work with r numbers a row instead of one number for every pai
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 
 from lpfuse._arrays import (
     Array,
@@ -25,13 +21,11 @@ from lpfuse._arrays import (
     namespace,
     one_blas_thread,
     sum_row_blocks,
-    take,
-    to_host,
 )
+from lpfuse._linalg import eigh
 from lpfuse.detectors.expansion import Basis, Expansion, Similarities, Waves
 from lpfuse.detectors.kernels import Kernel, Rows
-
-ROWS_A_CENTRE = 20  # rows drawn for each landmark
+from lpfuse.detectors.landmarks import centres
 
 
 @dataclass(frozen=True)
@@ -39,17 +33,19 @@ class FeatureMap:
     """``φ(x) = B(x) · whitening``, for a basis B; no whitening: ``φ = B``."""
 
     basis: Basis
-    whitening: Host | None
+    whitening: Array | None  # float64
 
     @property
     def width(self) -> int:
         """Number of features r."""
         return self.basis.width if self.whitening is None else int(self.whitening.shape[1])
 
-    def expansion(self, directions: Host, X: Array) -> Expansion:
-        """The functions ``φ(x)ᵀ directions``, for directions of shape (r, columns)."""
-        folded = directions if self.whitening is None else self.whitening @ directions
-        return Expansion(self.basis, beside(folded, X), directions.shape[1])
+    def expansion(self, directions: Array, X: Array) -> Expansion:
+        """The functions ``φ(x)ᵀ directions``, for directions (float64) of shape (r, columns)."""
+        folded = directions
+        if self.whitening is not None:
+            folded = beside(self.whitening, directions) @ directions
+        return Expansion(self.basis, beside(folded, X), int(directions.shape[1]))
 
     def rows(self, X: Array) -> Rows:
         """The function that maps rows, of the library of X, to their features."""
@@ -70,15 +66,19 @@ class FeatureMap:
             map_row_blocks(work, X, width=self.basis.width)
         return features
 
-    def moments(self, X: Array, weights: Host) -> tuple[Host, Host]:
-        """``Σ_i w_i φ(x_i)`` and ``Σ_i w_i φ(x_i) φ(x_i)ᵀ``: one pass, and no features stored."""
+    def moments(self, X: Array, weights: Host) -> tuple[Array, Array]:
+        """``Σ_i w_i φ(x_i)`` and ``Σ_i w_i φ(x_i) φ(x_i)ᵀ``: one pass, and no features stored.
+
+        In float64, beside X. The whitening must come before the sum: after it, rounding of the
+        large directions would drown the small ones, which it magnifies.
+        """
         rows, factors = self.rows(X), like(weights, X)[:, None]
         xp = namespace(X)
 
-        def work(block: slice) -> Host:
+        def work(block: slice) -> Array:
             values = as_float64(rows(X[block, :]))
             values = xp.concat([values, xp.ones_like(values[:, :1])], axis=1)
-            return to_host(values.T @ (factors[block, :] * values))
+            return values.T @ (factors[block, :] * values)
 
         with one_blas_thread:
             second = sum_row_blocks(work, X, self.basis.width)
@@ -91,8 +91,8 @@ def nystroem(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) ->
     With K the kernel matrix of the landmarks, ``K = U Λ Uᵀ``, the features are
     ``φ(x) = Λ^{−1/2} Uᵀ k(landmarks, x)``. Directions without any extent are left out.
     """
-    landmarks = X + 0.0 if size >= X.shape[0] else _centres(X, size, rng)
-    values, vectors = scipy.linalg.eigh(to_host(kernel.between(landmarks, landmarks)))
+    landmarks = X + 0.0 if size >= X.shape[0] else centres(X, size, rng)
+    values, vectors = eigh(as_float64(kernel.between(landmarks, landmarks)))
     resolution = np.finfo(np.float32 if is_single(X) else np.float64).eps
     kept = values > len(values) * resolution * max(values[-1], 0.0)
     if not kept.any():
@@ -100,20 +100,9 @@ def nystroem(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) ->
             f"The kernel matrix of {len(values)} rows has no positive eigenvalue, so it cannot be "
             f"approximated. Use another kernel than {kernel.name!r}, or approximation=None."
         )
-    return FeatureMap(Similarities(kernel, landmarks), vectors[:, kept] / np.sqrt(values[kept]))
-
-
-def _centres(X: Array, size: int, rng: np.random.RandomState) -> Array:
-    """Means of so many clusters, of rows drawn at random: better landmarks than the rows alone.
-
-    Zhang, Tsang & Kwok (2008) showed that k-means bounds the error of the approximation.
-    """
-    n = X.shape[0]
-    drawn = np.sort(rng.choice(n, min(n, ROWS_A_CENTRE * size), replace=False))
-    means = KMeans(size, n_init=1, max_iter=20, random_state=rng)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different rows than centres
-        return beside(means.fit(to_host(take(X, drawn))).cluster_centers_, X)
+    first = int(kept.argmax())  # eigenvalues come in rising order
+    whitening = vectors[:, first:] / like(np.sqrt(values[first:]), vectors)
+    return FeatureMap(Similarities(kernel, landmarks), whitening)
 
 
 def fourier(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) -> FeatureMap:

@@ -6,7 +6,6 @@ from math import log, pi
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import (
@@ -20,19 +19,20 @@ from lpfuse._arrays import (
     put,
     to_host,
 )
-from lpfuse._linalg import add_to_diagonal, cholesky, invert_lower, solve_lower
+from lpfuse._blocks import is_blocked
+from lpfuse._linalg import add_to_diagonal, cholesky, eigh, invert_lower, solve_lower
 from lpfuse._parameters import check_choice, check_number
 from lpfuse._validation import check_features
-from lpfuse.detectors.base import KernelDetector, lower_quantile
+from lpfuse.detectors.base import KernelDetector
 from lpfuse.detectors.expansion import Expansion, Similarities
 from lpfuse.detectors.features import FeatureMap
 from lpfuse.detectors.kernels import Kernel
-from lpfuse.detectors.training import TrainingRows, training_rows
+from lpfuse.detectors.training import TrainingRows, lower_quantile, training_rows
 
 SCORES = ("mean", "variance", "density", "ratio")
 SMALLEST_MEAN = 1e-12  # the logarithm of a mean needs it to be positive
 AUTO_CONTAMINATION = 0.1
-JITTERS = (0.0, *(10.0**k for k in range(-12, -1)))  # shares of the largest diagonal entry
+JITTERS = tuple(10.0**k for k in range(-12, -1))  # shares of the largest diagonal entry
 
 
 class OneClassGP(KernelDetector):
@@ -78,7 +78,8 @@ class OneClassGP(KernelDetector):
         each scored by a fit to all the others, which takes about twice as long.
     approximation : {"auto", None, "nystroem", "fourier"}, default="auto"
         None: exact, with an n×n matrix. The others use explicit features, for the Gaussian kernel
-        and ("nystroem") for any other. "auto": exact while that matrix fits, else "nystroem".
+        and ("nystroem") for any other. "auto": exact while that matrix fits, else "nystroem"; for
+        rows of Dask always "nystroem".
     n_components : int, default=500
         Number of features of the approximation.
     random_state : int, RandomState instance or None, default=None
@@ -124,6 +125,7 @@ class OneClassGP(KernelDetector):
     """
 
     _knows_auto = True
+    _learns_from_sums = True
 
     def __init__(
         self,
@@ -179,6 +181,12 @@ class OneClassGP(KernelDetector):
         array([0.97, 1.  , 0.99, 0.03])
         """
         check_is_fitted(self)
+        if is_blocked(X):
+            raise ValueError(
+                "leave_one_out_scores needs the rows in memory, got rows of Dask. Pass a part of "
+                'them, for instance X[:10_000].compute(); fit with contamination="auto" looks at a '
+                "sample."
+            )
         rows = training_rows(check_features(X, estimator=self), sample_weight)
         if self.features_ is None and len(rows) != self.expansion_.basis.width:
             raise ValueError(
@@ -198,7 +206,7 @@ class OneClassGP(KernelDetector):
 
     def _settle_offset(self, rows: TrainingRows, scores: Array | None) -> None:
         if self.contamination == "auto":
-            held_out = to_host(self._leave_one_out(rows))
+            held_out = self._leave_one_out(rows)
             self.offset_ = lower_quantile(held_out, rows.weights, AUTO_CONTAMINATION)
         else:
             super()._settle_offset(rows, scores)
@@ -221,11 +229,12 @@ class OneClassGP(KernelDetector):
 
     def _learn_from_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
         precision, vectors, target = self._posterior(features, rows)
-        directions = (vectors @ (precision * target))[:, None]
+        directions = (vectors @ beside(precision * target, vectors))[:, None]
         if self.score_type != "mean":
             # φᵀφ − σ² φᵀ(ΦᵀΦ + σ² I)⁻¹φ: what the training rows tell of the features' share.
             known = np.sqrt(positive_part(1 - self.noise * precision)) * (precision > 0)
-            directions = np.hstack([directions, vectors * known])
+            known = vectors * beside(known, vectors)
+            directions = namespace(vectors).concat([directions, known], axis=1)
         self.expansion_ = features.expansion(directions, rows.X)
         self.jitter_ = 0.0
         return None
@@ -252,10 +261,15 @@ class OneClassGP(KernelDetector):
         """The Cholesky factor of ``K + σ² diag(1/c)``, with the least jitter that lets it exist."""
         noise = self.noise / rows.weights
         largest_entry = largest(kernel.diagonal(rows.X))
-        for share in JITTERS:
+        resolution = float(namespace(rows.X).finfo(rows.X.dtype).eps)
+        for share in (0.0, *(share for share in JITTERS if share > resolution / 2)):
             jitter = share * largest_entry
-            matrix = rows.gram(kernel, to_overwrite=True)
-            L = cholesky(add_to_diagonal(matrix, beside(noise + jitter, matrix)))
+            # Nothing but the factor may hold the matrix: there must never be a second one.
+            L = cholesky(
+                add_to_diagonal(
+                    rows.gram(kernel, to_overwrite=True), beside(noise + jitter, rows.X)
+                )
+            )
             if L is not None:
                 return L, jitter
         raise ValueError(
@@ -264,14 +278,14 @@ class OneClassGP(KernelDetector):
             f"(now {self.noise:g}) or another kernel."
         )
 
-    def _posterior(self, features: FeatureMap, rows: TrainingRows) -> tuple[Host, Host, Host]:
+    def _posterior(self, features: FeatureMap, rows: TrainingRows) -> tuple[Host, Array, Host]:
         """``ΦᵀCΦ + σ² I``: inverse eigenvalues and eigenvectors; ``ΦᵀC1`` in their coordinates."""
-        first, second = features.moments(rows.X, rows.weights)
-        values, vectors = scipy.linalg.eigh(second)
+        first, second = rows.moments(features)
+        values, vectors = eigh(second)
         values = positive_part(values) + self.noise
         seen = values > 1e-14 * values[-1]
         precision = np.divide(1.0, values, out=np.zeros_like(values), where=seen)
-        return precision, vectors, vectors.T @ first
+        return precision, vectors, to_host(vectors.T @ first)
 
     def _leave_one_out(self, rows: TrainingRows) -> Array:
         if self.features_ is None:

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Array, Host, beside, is_single, largest, namespace, to_host
-from lpfuse._linalg import diagonal_of, eigh_largest, symmetric_times
+from lpfuse._arrays import (
+    Array,
+    Host,
+    beside,
+    is_numpy,
+    is_single,
+    largest,
+    namespace,
+    to_host,
+    total,
+)
+from lpfuse._blocks import head_of, is_blocked, map_rows
+from lpfuse._linalg import (
+    block_width,
+    diagonal_of,
+    eigh,
+    eigh_largest,
+    eigh_leading,
+    symmetric_times,
+)
 from lpfuse._parameters import is_count
-from lpfuse._validation import check_features
+from lpfuse._validation import check_columns, check_features
 from lpfuse.detectors.base import KernelDetector
 from lpfuse.detectors.expansion import Expansion, Similarities
 from lpfuse.detectors.features import FeatureMap
@@ -28,6 +49,7 @@ FIRST_COMPONENTS = 32  # computed first where a share of the variance is wanted
 ITERATE_FROM = 1000  # rows from which an iteration beats the full decomposition, ...
 FEW = 0.025  # ... where no more than this share of the components is wanted
 RESTARTS = 20  # of the iteration: past them the eigenvalues lie too close together for it
+DECOMPOSE_UP_TO = 20_000  # rows on a device whose full decomposition is worth the wait
 
 
 class KernelPCADetector(KernelDetector):
@@ -61,7 +83,8 @@ class KernelPCADetector(KernelDetector):
         Share of the training rows that the threshold leaves below it.
     approximation : {"auto", None, "nystroem", "fourier"}, default="auto"
         None: exact, with an n×n matrix. The others use explicit features, for the Gaussian kernel
-        and ("nystroem") for any other. "auto": exact while that matrix fits, else "nystroem".
+        and ("nystroem") for any other. "auto": exact while that matrix fits, else "nystroem"; for
+        rows of Dask always "nystroem".
     n_approximation : int, default=500
         Number of features of the approximation (`n_components` of the other kernel learners).
     random_state : int, RandomState instance or None, default=None
@@ -86,7 +109,8 @@ class KernelPCADetector(KernelDetector):
 
     Notes
     -----
-    Only the eigenpairs in use are computed (by ARPACK), without ever storing the centred matrix.
+    Only the eigenpairs in use are computed (by ARPACK; on a device by a block Krylov method),
+    without ever storing the centred matrix.
 
     References
     ----------
@@ -104,6 +128,7 @@ class KernelPCADetector(KernelDetector):
     """
 
     _size_name = "n_approximation"
+    _learns_from_sums = True
 
     n_components_: int
 
@@ -164,6 +189,11 @@ class KernelPCADetector(KernelDetector):
                 f"n_components must be whole numbers from 0 to {self.n_components_}, got "
                 f"{n_components!r}. Fit with a larger n_components for more."
             )
+        if is_blocked(X):
+            check_columns(head_of(X), self)
+            return map_rows(
+                partial(_path_of_block, wanted.tolist()), X, copy(self), width=len(wanted)
+            )
         X = check_features(X, estimator=self)
 
         def finish(diagonal: Array, values: Array) -> Array:
@@ -202,14 +232,21 @@ class KernelPCADetector(KernelDetector):
         return scores
 
     def _learn_from_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
-        mean, second = features.moments(rows.X, rows.weights / rows.weights.sum())
-        values, vectors = scipy.linalg.eigh(second - np.outer(mean, mean))
-        values, vectors = values[::-1], vectors[:, ::-1]
-        total = float(values.sum())
-        negligible = _negligible(total, float(np.trace(second)), rows.X)
-        directions = np.column_stack([mean, vectors])
-        grand_mean = float(mean @ mean)
-        spectrum = Spectrum(values, directions, mean @ vectors, grand_mean, total, negligible)
+        mean, second = rows.moments(features, mean=True)
+        values, vectors = eigh(second - mean[:, None] * mean[None, :])
+        xp, values = namespace(vectors), values[::-1]
+        vectors = xp.flip(vectors, axis=1)
+        variance = float(values.sum())
+        negligible = _negligible(variance, total(diagonal_of(second)), rows.X)
+        directions = xp.concat([mean[:, None], vectors], axis=1)
+        spectrum = Spectrum(
+            values=values,
+            columns=directions,
+            mean_projections=to_host(mean @ vectors),
+            grand_mean=float(mean @ mean),
+            total=variance,
+            negligible=negligible,
+        )
         self._keep(spectrum)
         self.expansion_ = features.expansion(directions[:, : 1 + self.n_components_], rows.X)
         return None
@@ -230,6 +267,12 @@ class KernelPCADetector(KernelDetector):
         projections = values[:, 1 : 1 + q] - beside(self._mean_projections[:q], values)
         explained = namespace(values).sum(projections**2, axis=1)
         return diagonal - 2 * values[:, 0] + self._grand_mean - explained
+
+
+def _path_of_block(wanted: Sequence[int], block: Any, detector: KernelPCADetector) -> Array:
+    if block.shape[0] == 0:
+        return np.empty((0, len(wanted)))
+    return detector.score_path(block, wanted)
 
 
 @dataclass(frozen=True)
@@ -312,27 +355,67 @@ def _leading(K: Array, w: Array, means: Array, grand_mean: float, count: int) ->
     n = K.shape[0]
     iterate = n >= ITERATE_FROM and count <= FEW * n
     if iterate:
-        with suppress(ArpackError):  # raised where eigenvalues nearly coincide
-            return _leading_by_iteration(K, w, count)
+        found = (_by_arpack if is_numpy(K) else _by_blocks)(K, w, count)
+        if found is not None:
+            return found
     roots = namespace(K).sqrt(w)
     centred = roots[:, None] * (K - means[:, None] - means[None, :] + grand_mean) * roots[None, :]
     return eigh_largest(centred, count, coincide=iterate)
 
 
-def _leading_by_iteration(K: Array, w: Array, count: int) -> tuple[Host, Array]:
-    """By ARPACK, which sees the centred matrix through its products with vectors only."""
-    n, xp = K.shape[0], namespace(K)
-    roots = xp.sqrt(w)
+def _by_arpack(K: Host, w: Host, count: int) -> tuple[Host, Host] | None:
+    """By ARPACK, which sees the centred matrix through its products with vectors only.
+
+    None where eigenvalues nearly coincide.
+    """
+    roots = np.sqrt(w)
 
     def product(vector: Host) -> Host:
-        v = roots * beside(vector.reshape(-1), K)
-        v = symmetric_times(K, v - w * xp.sum(v))
-        return to_host(roots * (v - w @ v))
+        v = roots * vector.reshape(-1)
+        v = symmetric_times(K, v - w * np.sum(v))
+        return roots * (v - w @ v)
 
-    precision = np.float32 if is_single(K) else np.float64
-    start = np.random.default_rng(0).uniform(-1, 1, n).astype(precision)
-    operator = LinearOperator((n, n), matvec=product, dtype=precision)
-    values, vectors = eigsh(
-        operator, count, which="LA", v0=start, ncv=2 * count + 24, maxiter=RESTARTS
-    )
-    return values[::-1].astype(np.float64), beside(vectors[:, ::-1], K)
+    n, start = len(K), np.random.default_rng(0).uniform(-1, 1, len(K))
+    operator = LinearOperator((n, n), matvec=product, dtype=K.dtype)
+    with suppress(ArpackError):
+        values, vectors = eigsh(
+            operator,
+            count,
+            which="LA",
+            v0=start.astype(K.dtype),
+            ncv=2 * count + 24,
+            maxiter=RESTARTS,
+        )
+        return values[::-1].astype(np.float64), vectors[:, ::-1]
+    return None
+
+
+def _by_blocks(K: Array, w: Array, count: int) -> tuple[Host, Array] | None:
+    """By products with several vectors at a time, where the matrix lives.
+
+    None where eigenvalues nearly coincide, unless there are too many rows to do better.
+    """
+    n, width = K.shape[0], block_width(count)
+    if 2 * width > n:
+        return None
+    xp = namespace(K)
+    share, roots = w[:, None], xp.sqrt(w)[:, None]
+
+    def times(columns: Array) -> Array:
+        v = roots * columns
+        v = K @ (v - share * xp.sum(v, axis=0))
+        return roots * (v - w @ v)
+
+    start = np.random.default_rng(0).uniform(-1, 1, (n, width))
+    found = eigh_leading(times, beside(start, K), count)
+    if not found.settled:
+        if n <= DECOMPOSE_UP_TO:
+            return None
+        warnings.warn(
+            f"Variances lie so close together that the {count} main directions are only known to "
+            f"{found.residual:.1g} of the first variance. Use a smaller gamma, or fewer "
+            "n_components.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return found.values, found.vectors

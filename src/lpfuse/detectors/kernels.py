@@ -14,6 +14,7 @@ from lpfuse._arrays import (
     Host,
     beside,
     empty_beside,
+    exp_in_place,
     filled,
     is_numpy,
     is_single,
@@ -106,14 +107,14 @@ class Kernel:
         """The function ``X ↦ k(x_i, z_j)``, with all that depends on Z alone done once."""
         if self.name == "rbf":
             exponents = distances_to(Z, -self.gamma)
-            return lambda X: _exp_of(exponents(X))
+            return lambda X: exp_in_place(exponents(X))
         if self.name in INNER_PRODUCTS:
             return lambda X: self._of_inner_products(X, Z)
         return lambda X: beside(pairwise_kernels(X, Z, metric=self.name, **self._arguments()), Z)
 
     def of_distances(self, distances: Array) -> Array:
         """The values of a Gaussian kernel from squared distances."""
-        return _exp_of(-self.gamma * distances)
+        return exp_in_place(-self.gamma * distances)
 
     def diagonal(self, X: Array) -> Array:
         """``k(x_i, x_i)``, of shape (n,)."""
@@ -270,15 +271,6 @@ def _square(rows: Rows, X: Array) -> Array:
     with one_blas_thread:
         map_row_blocks(work, X, width=n)
     return values
-
-
-def _exp_of(exponents: Array) -> Array:
-    """Their exponentials, in their place where that is possible."""
-    return (
-        np.exp(exponents, out=exponents)
-        if is_numpy(exponents)
-        else namespace(exponents).exp(exponents)
-    )
 
 
 def _square_norms(X: Array) -> Array:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from sklearn import config_context
 from sklearn.mixture import GaussianMixture
+from sklearn.utils import check_random_state
 
 from lpfuse._arrays import (
     Array,
@@ -18,9 +20,12 @@ from lpfuse._arrays import (
     one_blas_thread,
     to_host,
 )
+from lpfuse._blocks import head_of, is_blocked
 from lpfuse._parameters import check_choice, check_count, check_number
-from lpfuse._validation import check_features, remember_columns
+from lpfuse._validation import remember_columns
 from lpfuse.detectors.base import Detector
+from lpfuse.detectors.sampling import sampled_rows
+from lpfuse.detectors.training import TrainingRows, training_rows
 
 SCORES = ("mahalanobis", "log_likelihood")
 COVARIANCES = ("full", "tied", "diag", "spherical")
@@ -110,8 +115,8 @@ class GMMDetector(Detector):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-            Normal rows.
+        X : array-like, or Dask array or data frame, of shape (n, d)
+            Normal rows. Of rows of Dask a sample of 20,000 is learnt from.
         y : object
             Ignored; here for scikit-learn's conventions.
 
@@ -121,10 +126,15 @@ class GMMDetector(Detector):
             The fitted detector.
         """
         self._check_parameters()
-        rows = check_features(X)
-        self.mixture_ = self._mixture(to_host(rows))
-        self._set_offset(self._scores(rows), np.ones(rows.shape[0]))
-        remember_columns(self, X)
+        if is_blocked(X):
+            rows: TrainingRows = sampled_rows(
+                X, None, None, 0, check_random_state(self.random_state)
+            )
+        else:
+            rows = training_rows(X)
+        self.mixture_ = self._mixture(to_host(rows.X))
+        self._set_offset(rows, self._scores(rows.X))
+        remember_columns(self, head_of(X) if is_blocked(X) else X)
         return self
 
     @property
@@ -154,7 +164,7 @@ class GMMDetector(Detector):
             max_iter=self.max_iter,
             random_state=self.random_state,
         )
-        with blas_threads_for(len(rows)):
+        with blas_threads_for(len(rows)), config_context(array_api_dispatch=False):
             return mixture.fit(rows)
 
     def _scores(self, X: Array) -> Array:

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from lpfuse._arrays import Array, Host, take, to_host
+from lpfuse._blocks import head_of, is_blocked
 from lpfuse._parameters import check_number
 from lpfuse._validation import remember_columns
 from lpfuse.detectors.base import KernelDetector, a_hair_below
@@ -15,7 +16,7 @@ from lpfuse.detectors.expansion import Expansion, Similarities
 from lpfuse.detectors.features import FeatureMap
 from lpfuse.detectors.kernels import Kernel
 from lpfuse.detectors.svdd_dual import ON_BOUND, solve_dual
-from lpfuse.detectors.training import TrainingRows, training_rows
+from lpfuse.detectors.training import TrainingRows
 
 
 class SVDD(KernelDetector):
@@ -150,11 +151,11 @@ class SVDD(KernelDetector):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-            Rows.
-        y : array-like of shape (n,), optional
+        X : array-like, or Dask array or data frame, of shape (n, d)
+            Rows. Of rows of Dask a sample is learnt from: 20,000 rows, or 20 a landmark.
+        y : array-like, or Dask array or series, of shape (n,), optional
             +1 normal, −1 anomaly. Default: all rows are normal.
-        sample_weight : array-like of shape (n,), optional
+        sample_weight : array-like, or Dask array or series, of shape (n,), optional
             How often each row counts: its cost is multiplied by it. Rows of weight zero are left
             out.
 
@@ -163,8 +164,8 @@ class SVDD(KernelDetector):
         SVDD
             The fitted detector.
         """
-        self._learn(training_rows(X, sample_weight, y))
-        remember_columns(self, X)
+        self._learn(self._rows(X, y, sample_weight))
+        remember_columns(self, head_of(X) if is_blocked(X) else X)
         return self
 
     @property

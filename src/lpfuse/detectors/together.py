@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from lpfuse._arrays import Array, beside, concatenate, map_row_blocks, namespace, one_blas_thread
+from lpfuse._blocks import head_of, is_blocked, map_rows
 from lpfuse._linalg import times_few_columns
 from lpfuse._validation import check_columns, check_features, remember_columns
 from lpfuse.detectors.base import Detector, KernelDetector
@@ -51,6 +53,9 @@ def fit_together(
     >>> score_together(fit_together(grid, X), X).shape
     (100, 10)
     """
+    if is_blocked(X):  # nothing is kept of them that could be shared
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return [detector.fit(X, **weights) for detector in detectors]
     rows = training_rows(X, sample_weight, share=True)
     for detector in detectors:
         if sample_weight is not None and not has_fit_parameter(detector, "sample_weight"):
@@ -95,7 +100,9 @@ def score_together(detectors: Sequence[Detector], X: Any) -> Array:
         raise ValueError("There are no detectors to score with; pass at least one.")
     for detector in detectors:
         check_is_fitted(detector)
-        check_columns(X, detector)
+        check_columns(head_of(X) if is_blocked(X) else X, detector)
+    if is_blocked(X):
+        return map_rows(_scores_of_block, X, list(detectors), width=len(detectors))
     checked = check_features(X)
     columns: dict[int, Array] = {}
     for group in _groups(detectors):
@@ -105,6 +112,12 @@ def score_together(detectors: Sequence[Detector], X: Any) -> Array:
             scores = _share_distances([detectors[i] for i in group], checked)
             columns.update((i, scores[:, j]) for j, i in enumerate(group))
     return namespace(checked).stack([columns[i] for i in range(len(detectors))], axis=1)
+
+
+def _scores_of_block(block: Any, detectors: list[Detector]) -> Array:
+    if block.shape[0] == 0:
+        return np.empty((0, len(detectors)))
+    return score_together(detectors, block)
 
 
 def _turn(detector: KernelDetector, rows: TrainingRows) -> tuple[str, float]:

@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Array, Host, like, namespace
-from lpfuse._base import Scorer
+from lpfuse._base import Scorer, lazily
 from lpfuse._validation import check_scores
 
 
@@ -16,12 +16,13 @@ class WeightedSum(Scorer):
 
     weights_: Host
 
+    @lazily()
     def score_samples(self, S: Any) -> Array:
         """Fused score ``Σ_j w_j s_ij`` of each row, high = normal.
 
         Parameters
         ----------
-        S : array-like of shape (n, R)
+        S : array-like, or Dask array or data frame, of shape (n, R)
             Scores, high = normal.
 
         Returns
@@ -32,12 +33,13 @@ class WeightedSum(Scorer):
         S, weights = self._checked(S)
         return S @ weights
 
+    @lazily(width=lambda fusion: fusion.n_features_in_)
     def contributions(self, S: Any) -> Array:
         """What each detector adds to the fused score; rows sum to ``score_samples(S)``.
 
         Parameters
         ----------
-        S : array-like of shape (n, R)
+        S : array-like, or Dask array or data frame, of shape (n, R)
             Scores, high = normal.
 
         Returns

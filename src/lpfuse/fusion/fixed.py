@@ -9,7 +9,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Array, Host, beside, to_host
+from lpfuse._arrays import Array, as_float64, beside, namespace, positive_part, take
+from lpfuse._base import lazily
+from lpfuse._block_validation import check_score_blocks
+from lpfuse._blocks import head_of, is_blocked
 from lpfuse._parameters import check_choice, check_count, check_number
 from lpfuse._validation import check_labels, check_sample_weight, check_scores, remember_columns
 from lpfuse.fusion.base import WeightedSum
@@ -133,7 +136,7 @@ default="sum"
 
         Parameters
         ----------
-        S : array-like of shape (n, R)
+        S : array-like, or Dask array or data frame, of shape (n, R)
             Scores, high = normal.
         y : array-like of shape (n,), optional
             +1 normal, −1 anomaly. Checked, otherwise unused.
@@ -149,10 +152,7 @@ default="sum"
         check_number("trim", self.trim, at_least=0, at_most=0.5)
         buckets = check_count("n_buckets", self.n_buckets)
         random = check_random_state(self.random_state)
-        scores = check_scores(S)
-        n, R = scores.shape
-        check_labels(y, n)
-        check_sample_weight(sample_weight, n)
+        R = _number_of_detectors(S, y, sample_weight)
         for former in ("weights_", "groups_"):  # of another rule, from an earlier fit
             self.__dict__.pop(former, None)
         if self.rule == "sum":
@@ -160,15 +160,16 @@ default="sum"
         if self.rule in GROUPED:
             self.groups_ = np.array_split(random.permutation(R), min(buckets, R))
         self.offset_ = 0.5 if self.rule == "vote" else 0.0
-        remember_columns(self, S)
+        remember_columns(self, head_of(S) if is_blocked(S) else S)
         return self
 
+    @lazily()
     def score_samples(self, S: Any) -> Array:
         """Fused score of each row, high = normal.
 
         Parameters
         ----------
-        S : array-like of shape (n, R)
+        S : array-like, or Dask array or data frame, of shape (n, R)
             Scores, high = normal.
 
         Returns
@@ -180,7 +181,7 @@ default="sum"
             return super().score_samples(S)
         check_is_fitted(self)
         S = check_scores(S, estimator=self)
-        return beside(self._fused(to_host(S)), S)
+        return beside(self._fused(as_float64(S)), S)
 
     @available_if(_adds_up)  # type: ignore[untyped-decorator]
     def contributions(self, S: Any) -> Array:
@@ -188,7 +189,7 @@ default="sum"
 
         Parameters
         ----------
-        S : array-like of shape (n, R)
+        S : array-like, or Dask array or data frame, of shape (n, R)
             Scores, high = normal.
 
         Returns
@@ -198,26 +199,42 @@ default="sum"
         """
         return super().contributions(S)
 
-    def _fused(self, S: Host) -> Host:
+    def _fused(self, S: Array) -> Array:
+        xp = namespace(S)
         match self.rule:
             case "product":
-                return np.sum(np.log(2.0) - np.logaddexp(0.0, -2.0 * S), axis=1)
+                # 2π = 1 + tanh s. Below zero that cancels: 1 + tanh(−s) = exp(−2s) (1 + tanh s).
+                return xp.sum(xp.log1p(xp.tanh(xp.abs(S))) - 2.0 * positive_part(-S), axis=1)
             case "min":
-                return S.min(axis=1)
+                return xp.min(S, axis=1)
             case "max":
-                return S.max(axis=1)
+                return xp.max(S, axis=1)
             case "median":
-                return np.median(S, axis=1)
+                return _trimmed_mean(S, 0.5)
             case "vote":
-                return (S >= 0).mean(axis=1)
+                return xp.mean(xp.astype(S >= 0, S.dtype), axis=1)
             case "trimmed_mean":
-                return self._trimmed_mean(S)
+                return _trimmed_mean(S, self.trim)
             case "aom":
-                return np.mean([S[:, group].min(axis=1) for group in self.groups_], axis=0)
+                lowest = [xp.min(take(S, group, axis=1), axis=1) for group in self.groups_]
+                return xp.mean(xp.stack(lowest), axis=0)
             case _:
-                return np.min([S[:, group].mean(axis=1) for group in self.groups_], axis=0)
+                means = [xp.mean(take(S, group, axis=1), axis=1) for group in self.groups_]
+                return xp.min(xp.stack(means), axis=0)
 
-    def _trimmed_mean(self, S: Host) -> Host:
-        R = S.shape[1]
-        cut = min(int(self.trim * R), (R - 1) // 2)  # one or two detectors stay
-        return np.sort(S, axis=1)[:, cut : R - cut].mean(axis=1)
+
+def _trimmed_mean(S: Array, trim: float) -> Array:
+    R = S.shape[1]
+    cut = min(int(trim * R), (R - 1) // 2)  # one or two detectors stay
+    xp = namespace(S)
+    return xp.mean(xp.sort(S, axis=1)[:, cut : R - cut], axis=1)
+
+
+def _number_of_detectors(S: Any, y: Any, sample_weight: Any) -> int:
+    """The width of a table of scores that has passed all checks, as have labels and weights."""
+    if is_blocked(S):
+        return check_score_blocks(S, y, sample_weight).width
+    n, R = check_scores(S).shape
+    check_labels(y, n)
+    check_sample_weight(sample_weight, n)
+    return int(R)

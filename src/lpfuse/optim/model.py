@@ -17,13 +17,11 @@ from lpfuse._arrays import (
     Array,
     Host,
     dot,
-    is_numpy,
     namespace,
     nonzero,
     positive_part,
     sum_columns,
     take,
-    to_host_together,
     total,
     weigh_columns,
 )
@@ -145,13 +143,6 @@ class Model:
         ticks = np.arange(m) + np.random.default_rng(0).random(m)
         index = np.minimum((ticks * stride).astype(np.int64), self.n_rows - 1)
         columns, costs = take(self.columns, index, axis=1), take(self.costs, index) * stride
-        return replace(self, columns=columns, costs=costs)
-
-    def on_host(self) -> Model:
-        """The same model with its rows in NumPy: few rows are worked on faster there."""
-        if is_numpy(self.columns):
-            return self
-        columns, costs = to_host_together(self.columns, self.costs)
         return replace(self, columns=columns, costs=costs)
 
     def fold(self, side: Array) -> tuple[Model, Array]:

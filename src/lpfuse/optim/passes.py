@@ -1,8 +1,8 @@
 """Reading the scores: each method of `Reader` is one pass over S, or less, and is counted.
 
-A pass brings back R numbers and the few rows that matter, never the data. What it does to a block
-of rows is a function of that block alone, so that a block is used twice while it is in the cache,
-and so that blocks may live elsewhere.
+A pass brings home R numbers and the few rows that matter, never the data: whatever device reads,
+the host thinks. What a pass does to a block of rows is a function of that block alone, so that a
+block is used twice while it is in the cache, and so that blocks may live elsewhere.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lpfuse._arrays import (
     Array,
@@ -33,23 +34,43 @@ from lpfuse.optim.balls import LpBall
 from lpfuse.optim.model import Guess, Model
 from lpfuse.optim.problem import Block, Fold, Problem, Terms
 
+Positions = NDArray[np.int64]
+
 
 class Rows(NamedTuple):
-    """Some rows, gathered: a_i = y_i s_i (with y_i last when there is an intercept)."""
+    """Some rows, brought home: a_i = y_i s_i (with y_i last when there is an intercept)."""
 
-    a: Array  # (k, coordinates)
-    costs: Array  # (k,)
-    side: Array  # (k,) where they were held before
-    index: Array  # (k,) their positions in S
+    a: Host  # (k, coordinates)
+    costs: Host  # (k,)
+    side: Host  # (k,) where they were held before
+    positions: Positions  # (k,) in S
+
+    def at(self, chosen: NDArray[np.intp]) -> Rows:
+        """Some of them."""
+        return Rows(self.a[chosen], self.costs[chosen], self.side[chosen], self.positions[chosen])
+
+
+class Cut(NamedTuple):
+    """Where to part rows: by their distance from their kink at w, and how many to bring home.
+
+    With a stride, only every so manieth of the rows in the band is brought, to stand for the
+    others; without one they are all wanted, but not more than `most`.
+    """
+
+    w: Host
+    band: float
+    stride: int
+    most: int
 
 
 class Partition(NamedTuple):
     """The outcome of a partition pass at some w."""
 
     value: float
+    n_near: int
     model: Model  # rows near the kink, the others folded
     fold: Fold
-    index: Array  # positions in S of the model's rows
+    positions: Positions  # in S, of the model's rows
 
 
 class Overflow(NamedTuple):
@@ -86,28 +107,23 @@ class Reader:
         return self._model(block)
 
     def _model(self, block: Block) -> Model:
-        problem, a = self.problem, signed(self.problem.terms, block.S, block.y)
+        problem, a = self.problem, to_host(signed(self.problem.terms, block.S, block.y))
         return Model(
             columns=joined_columns([a]),
-            costs=block.c + filled(a.shape[0], 0.0, a),
+            costs=to_host(block.c + np.zeros(len(a)) if isinstance(block.c, float) else block.c),
             ball=problem.ball,
             linear=np.zeros(problem.size),
             free=int(problem.fit_intercept),
         )
 
-    def partition(
-        self, guesses: Sequence[Guess], balls: Sequence[LpBall], most: Sequence[int]
-    ) -> list[Partition | Overflow]:
-        """For each guess, fold the rows farther than its band from their kink; keep the others.
-
-        Where these are more than `most`, they are counted only.
-        """
+    def partition(self, cuts: Sequence[Cut], balls: Sequence[LpBall]) -> list[Partition | Overflow]:
+        """For each cut, fold the rows farther than its band from their kink; keep the others."""
         self.passes += 1.0
         problem = self.problem
-        work = partial(_fold, problem.terms, guesses, most, problem.remembers_sides)
-        folded = problem.reduce(work, partial(_merge_each, _join_folded, most))
+        work = partial(_fold, problem.terms, cuts, problem.remembers_sides)
+        folded = problem.reduce(work, partial(_merge_each, _join_folded, [c.most for c in cuts]))
         free = int(problem.fit_intercept)
-        return [_partition(*each, free) for each in zip(folded, guesses, balls, strict=True)]
+        return [_partition(*each, free) for each in zip(folded, cuts, balls, strict=True)]
 
     def verify(
         self, points: Sequence[Host], folds: Sequence[Fold], most: Sequence[int]
@@ -118,8 +134,7 @@ class Reader:
         """
         self.passes += 1.0
         problem = self.problem
-        guesses = [Guess(fold.w, fold.band) for fold in folds]
-        work = partial(_look, problem.terms, points, guesses, most)
+        work = partial(_look, problem.terms, points, [Guess(f.w, f.band) for f in folds], most)
         sides = [fold.side for fold in folds]
         return problem.reduce(work, partial(_merge_each, _join_verdicts, most), *sides)
 
@@ -142,10 +157,12 @@ def signed(terms: Terms, S: Array, y: Array | float) -> Array:
 def _rows(terms: Terms, block: Block, chosen: Array, side: Array | None) -> Rows:
     S, y, c, start = block
     a = take(S, chosen)
+    k = int(a.shape[0])
     labels = y if isinstance(y, float) else take(y, chosen)
-    costs = filled(a.shape[0], 1.0, S) if isinstance(c, float) else take(c, chosen)
-    held = filled(a.shape[0], -1, S, "int8") if side is None else take(side, chosen)
-    return Rows(signed(terms, a, labels), costs, held, chosen + start)
+    costs = np.ones(k) if isinstance(c, float) else to_host(take(c, chosen))
+    held = np.full(k, -1.0) if side is None else to_host(take(side, chosen))
+    index = to_host(chosen).astype(np.int64) + start
+    return Rows(to_host(signed(terms, a, labels)), costs, held, index)
 
 
 class _Folded(NamedTuple):
@@ -169,18 +186,13 @@ def _sides(block: Block, r: Array, band: float) -> Array:
     return xp.astype(sloping, xp.int8) - xp.astype(flat, xp.int8)
 
 
-def _fold(
-    terms: Terms, guesses: Sequence[Guess], most: Sequence[int], remember: bool, block: Block
-) -> list[_Folded]:
-    return [
-        _fold_at(terms, guess, limit, remember, block)
-        for guess, limit in zip(guesses, most, strict=True)
-    ]
+def _fold(terms: Terms, cuts: Sequence[Cut], remember: bool, block: Block) -> list[_Folded]:
+    return [_fold_at(terms, cut, remember, block) for cut in cuts]
 
 
-def _fold_at(terms: Terms, guess: Guess, limit: int, remember: bool, block: Block) -> _Folded:
-    r = terms.residuals(block, guess.w)
-    side = _sides(block, r, guess.band)
+def _fold_at(terms: Terms, cut: Cut, remember: bool, block: Block) -> _Folded:
+    r = terms.residuals(block, cut.w)
+    side = _sides(block, r, cut.band)
     held = as_float64(side > 0) * block.c
     pull = held * block.y
     xp = namespace(r)
@@ -188,30 +200,33 @@ def _fold_at(terms: Terms, guess: Guess, limit: int, remember: bool, block: Bloc
     linear, intercept, constant, value = to_host_together(*sums)
     near = nonzero(side == 0)
     n_near = int(near.shape[0])
+    near = near[:: cut.stride]
+    rows = _rows(terms, block, near, side) if near.shape[0] <= cut.most else None
+    if rows is not None and cut.stride > 1:
+        rows = rows._replace(costs=rows.costs * (n_near / max(len(rows.costs), 1)))
     return _Folded(
         value=float(value),
         linear=np.append(linear, intercept) if terms.fit_intercept else linear,
         constant=float(constant),
         n_near=n_near,
-        rows=_rows(terms, block, near, side) if n_near <= limit else None,
-        side=side if remember else None,
+        rows=rows,
+        side=side if remember and cut.stride == 1 else None,
     )
 
 
 def _join_folded(parts: list[_Folded], most: int) -> _Folded:
-    n_near = sum(part.n_near for part in parts)
     return _Folded(
         value=math.fsum(part.value for part in parts),
         linear=np.sum([part.linear for part in parts], axis=0),
         constant=math.fsum(part.constant for part in parts),
-        n_near=n_near,
-        rows=_join_rows([part.rows for part in parts]) if n_near <= most else None,
+        n_near=sum(part.n_near for part in parts),
+        rows=_join_rows([part.rows for part in parts], most),
         side=None if parts[0].side is None else concatenate([part.side for part in parts]),
     )
 
 
-def _partition(folded: _Folded, guess: Guess, ball: LpBall, free: int) -> Partition | Overflow:
-    fold, rows = Fold(guess.w, guess.band, folded.side), folded.rows
+def _partition(folded: _Folded, cut: Cut, ball: LpBall, free: int) -> Partition | Overflow:
+    rows = folded.rows
     if rows is None:
         return Overflow(folded.n_near)
     model = Model(
@@ -222,7 +237,8 @@ def _partition(folded: _Folded, guess: Guess, ball: LpBall, free: int) -> Partit
         constant=folded.constant,
         free=free,
     )
-    return Partition(folded.value, model, fold, rows.index)
+    fold = Fold(cut.w, cut.band, folded.side)
+    return Partition(folded.value, folded.n_near, model, fold, rows.positions)
 
 
 def _look(
@@ -254,7 +270,7 @@ def _look_at(
 
 def _join_verdicts(parts: list[Verdict], most: int) -> Verdict:
     n_wrong = sum(part.n_wrong for part in parts)
-    rows = _join_rows([part.rows for part in parts]) if n_wrong <= most else None
+    rows = _join_rows([part.rows for part in parts], most)
     return Verdict(math.fsum(part.value for part in parts), n_wrong, rows)
 
 
@@ -264,20 +280,25 @@ def _violations(terms: Terms, v: Host, most: int, block: Block) -> Verdict:
     if block.is_weighted:
         wrong &= block.c > 0
     chosen = nonzero(wrong)
-    rows = _worst(_rows(terms, block, chosen, None), v, most)
-    return Verdict(total(block.c * terms.loss.value(r)), int(chosen.shape[0]), rows)
+    n_wrong = int(chosen.shape[0])
+    if n_wrong > most:
+        worst = namespace(r).argsort(-take(r, chosen), stable=True)[:most]
+        chosen = take(chosen, worst)
+    rows = _rows(terms, block, chosen, None)
+    return Verdict(total(block.c * terms.loss.value(r)), n_wrong, rows)
 
 
 def _join_violations(v: Host, most: int, parts: list[Verdict]) -> Verdict:
     value, n_wrong = math.fsum(part.value for part in parts), sum(part.n_wrong for part in parts)
-    return Verdict(value, n_wrong, _worst(_join_rows([part.rows for part in parts]), v, most))
+    rows = _join_rows([part.rows for part in parts], n_wrong)
+    assert rows is not None
+    return Verdict(value, n_wrong, _worst(rows, v, most))
 
 
 def _worst(rows: Rows, v: Host, most: int) -> Rows:
-    """The rows of the lowest margins, on the host."""
-    a, costs, side, index = (np.asarray(to_host(part)) for part in rows)
-    order = np.argsort(a @ v[: a.shape[1]], kind="stable")[:most]
-    return Rows(a[order], costs[order], side[order], index[order])
+    """The rows of the lowest margins."""
+    order = np.argsort(rows.a @ v[: rows.a.shape[1]], kind="stable")[:most]
+    return rows.at(order)
 
 
 def _merge_each(join: Any, most: Sequence[int], parts: list[list[Any]]) -> list[Any]:
@@ -288,31 +309,36 @@ def _merge_each(join: Any, most: Sequence[int], parts: list[list[Any]]) -> list[
     ]
 
 
-def _join_rows(parts: Sequence[Rows | None]) -> Rows:
-    return Rows(*(concatenate(list(group)) for group in zip(*parts, strict=True)))
+def _join_rows(parts: Sequence[Rows | None], most: int) -> Rows | None:
+    """All rows as one; None where they are too many, or some were."""
+    present = [part for part in parts if part is not None]
+    if len(present) < len(parts) or sum(len(part.costs) for part in present) > most:
+        return None
+    a, costs, side, index = (np.concatenate(group) for group in zip(*present, strict=True))
+    return Rows(a, costs, side, index)
 
 
 def unknown(partition: Partition, rows: Rows) -> Rows:
     """The rows that are not in the model yet: where sides are worked out anew, some may be."""
     if partition.fold.side is not None:
         return rows
-    new = np.flatnonzero(~np.isin(rows.index, partition.index))
-    return Rows(*(part[new] for part in rows))
+    return rows.at(np.flatnonzero(~np.isin(rows.positions, partition.positions)))
 
 
 def admit(partition: Partition, rows: Rows) -> Partition:
     """The partition with rows taken out of the fold and into the model."""
-    model, xp = partition.model, namespace(rows.a)
-    sloping = xp.where(rows.side > 0, rows.costs, 0.0 * rows.costs)
+    model, fold = partition.model, partition.fold
+    sloping = np.where(rows.side > 0, rows.costs, 0.0)
     grown = Model(
         columns=joined_columns([model.columns.T, rows.a]),
-        costs=concatenate([model.costs, rows.costs]),
+        costs=np.concatenate([model.costs, rows.costs]),
         ball=model.ball,
-        linear=model.linear + to_host(sloping @ rows.a),
-        constant=model.constant - total(sloping),
+        linear=model.linear + sloping @ rows.a,
+        constant=model.constant - float(sloping.sum()),
         free=model.free,
     )
-    fold, index = partition.fold, concatenate([partition.index, rows.index])
     if fold.side is not None:
-        fold = fold._replace(side=put(xp.asarray(fold.side, copy=True), rows.index, 0.0))
-    return Partition(partition.value, grown, fold, index)
+        copied = namespace(fold.side).asarray(fold.side, copy=True)
+        fold = fold._replace(side=put(copied, rows.positions, 0.0))
+    index = np.concatenate([partition.positions, rows.positions])
+    return Partition(partition.value, partition.n_near, grown, fold, index)

@@ -8,18 +8,13 @@ the model and it is solved again.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from lpfuse._arrays import (
     Host,
-    as_float64,
     dot,
     kth_smallest,
-    like,
     namespace,
-    on_accelerator,
     positive_part,
     put,
     total,
@@ -39,9 +34,6 @@ from lpfuse.optim.smoothing import approach, cold_guess
 
 ROUNDS = 8
 APPROACHES = 3
-STAGE = 200  # times R: rows from which a sample of them is asked first
-RESOLVED = 0.25  # rows in the band, as a share of those it leaves open, when a sample has told all
-STAGES = 3  # attempts to fold the others
 WARM_STEPS = 25  # a warm start that helps needs fewer
 
 
@@ -79,9 +71,8 @@ def minimise(
         if best.within(tol, scale):
             return best
         guess = Guess(best.w, kth_smallest(abs(model.residuals(best.w)), model.n_rows // 10))
-    for attempt in range(APPROACHES):
-        move = approach_in_stages if attempt == 0 else approach_at_once
-        start = move(model, guess)
+    for _ in range(APPROACHES):
+        start = approach(model, guess, enough(model.size))
         best = better(best, _screened(model, start.w, start, tol, scale, max_iter))
         if best.within(tol, scale):
             return best
@@ -119,37 +110,6 @@ def _screened(
     return best  # type: ignore[return-value]
 
 
-def approach_at_once(model: Model, guess: Guess) -> WarmStart:
-    """Approach the optimum with all rows from the first step on."""
-    return approach(model, guess, enough(model.size))
-
-
-def approach_in_stages(model: Model, guess: Guess) -> WarmStart:
-    """Approach the optimum of a model of many rows, on an accelerator by way of a sample of them.
-
-    What the sample leaves open are the rows near their kink; the others are folded for the rest of
-    the way. Both are few enough for the host, which takes many small steps faster. Where the rest
-    of the way was longer than the sample let expect, more rows are left open.
-    """
-    if not on_accelerator(model.columns) or model.n_rows <= STAGE * model.size:
-        return approach_at_once(model, guess)
-    sample = model.subsample(STAGE * model.size // 2).on_host()
-    resolved = int(RESOLVED * _open_share(sample) * sample.n_rows)
-    w = model.feasible(approach(sample, guess, max(resolved, enough(model.size))).w)
-    r, xp = model.residuals(w), namespace(model.columns)
-    band = kth_smallest(abs(r), int(_open_share(sample) * model.n_rows))
-    for _ in range(STAGES):
-        side = xp.sign(r) * as_float64(abs(r) > band)
-        start = approach_at_once(model.fold(side)[0].on_host(), Guess(w, 0.5 * band))
-        w = model.feasible(start.w)
-        ahead = model.residuals(w)
-        if total(ahead * side < 0) <= enough(model.size):
-            break
-        band = max(band, kth_smallest(abs(ahead - r), int(0.9 * model.n_rows)))
-        r = ahead
-    return start
-
-
 def _open_share(sample: Model) -> float:
     """The share of rows whose side a sample leaves open, by its error: R numbers from m rows."""
     return float(min(0.9, 2.0 * (sample.size / sample.n_rows) ** 0.5))
@@ -158,18 +118,7 @@ def _open_share(sample: Model) -> float:
 def _warm_or_cold(
     model: Model, tol: float, scale: float, max_iter: int, start: WarmStart | None
 ) -> Optimum:
-    """The interior point from a warm start if there is one, and from a cold one if that fails.
-
-    A model small enough for it is worked on by the host, whatever device its rows are on.
-    """
-    home, model = model, model.on_host()
-    found = _from_start(model, tol, scale, max_iter, start)
-    return replace(found, alpha=like(found.alpha, home.columns))
-
-
-def _from_start(
-    model: Model, tol: float, scale: float, max_iter: int, start: WarmStart | None
-) -> Optimum:
+    """The interior point from a warm start if there is one, and from a cold one if that fails."""
     if start is not None:
         limit = min(max_iter, WARM_STEPS)
         found = interior_point(model, tol, scale, limit, start, paces=(BOLD,))
@@ -200,7 +149,7 @@ def neighbour_guess(model: Model, w: Host, ball: LpBall) -> Guess:
 
 def pilot(model: Model) -> Guess:
     """A guess from a few of the model's rows."""
-    sample = model.subsample(pilot_rows(model.size)).on_host()
+    sample = model.subsample(pilot_rows(model.size))
     w = model.feasible(approach(sample, cold_guess(sample), enough(model.size)).w)
     open_rows = int(_open_share(sample) * model.n_rows)
     return Guess(w, kth_smallest(abs(model.residuals(w)), open_rows))

@@ -7,28 +7,37 @@ searches, one for each p of a grid, share their passes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from lpfuse._arrays import Array, Host, kth_smallest, map_parallel, namespace, total
+import numpy as np
+
+from lpfuse._arrays import (
+    Array,
+    Host,
+    kth_smallest,
+    map_parallel,
+    namespace,
+    on_accelerator,
+    total,
+)
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.interior_point import Optimum, better
 from lpfuse.optim.model import Guess, Model
-from lpfuse.optim.passes import Overflow, Partition, Reader, Verdict, admit, unknown
+from lpfuse.optim.passes import Cut, Overflow, Partition, Reader, Verdict, admit, unknown
 from lpfuse.optim.problem import Fold, Problem
-from lpfuse.optim.screening import (
-    approach_in_stages,
-    minimise,
-    neighbour_guess,
-    pilot,
-    pilot_rows,
-)
+from lpfuse.optim.screening import enough, minimise, neighbour_guess, pilot, pilot_rows
+from lpfuse.optim.smoothing import approach
+
+T = TypeVar("T")
+X = TypeVar("X")
 
 MANY = 32768  # up to this many rows are copied as a whole
 MOST = 60_000  # rows kept by a first partition at least; each further one may keep twice as many
 FEW = 4096  # rows that tell how margins are spread
 RISK = 2.5  # how many times its expected error a margin may move
+THINNED = 4  # partitions that bring a part of their rows only, to part them better next time
 ROUNDS = 40
 
 
@@ -37,6 +46,8 @@ def minimise_rows(
 ) -> list[Optimum]:
     """Solve the reader's problem over each ball; α has one entry a row of S, in [0, 1]."""
     problem = reader.problem
+    if not balls:
+        return []
     if problem.n <= MANY:
         model, index = reader.whole()
         found: list[Optimum] = []
@@ -57,29 +68,57 @@ def minimise_rows(
 def _begin(reader: Reader, balls: Sequence[LpBall], tol: float, max_iter: int) -> list[Search]:
     """A search for each ball, with a guess from one sample, which is let go again."""
     problem = reader.problem
-    sample = reader.sample(max(MANY, 40 * problem.size, many_of(problem.n)))
-    return map_parallel(
-        lambda ball: Search(problem, replace(sample, ball=ball), tol, max_iter), balls
+    budget = Budget.of(problem)
+    sample = reader.sample(budget.sample)
+    return budget.each(
+        lambda ball: Search(problem, replace(sample, ball=ball), budget, tol, max_iter), balls
     )
 
 
 def _run(reader: Reader, searches: Sequence[Search]) -> None:
     """Passes until every search is done; each pass serves all that need one."""
+    each = searches[0].budget.each
     for _ in range(ROUNDS):
         fresh = [search for search in searches if not search.done and search.partition is None]
         if fresh:
-            guesses, balls = [s.guess for s in fresh], [s.sample.ball for s in fresh]
-            parts = reader.partition(guesses, balls, [s.limit for s in fresh])
-            for search, partition in zip(fresh, parts, strict=True):
-                search.enter(partition)
+            parts = reader.partition([s.cut for s in fresh], [s.sample.ball for s in fresh])
+            each(lambda pair: pair[0].enter(pair[1]), list(zip(fresh, parts, strict=True)))
         active = [search for search in searches if search.partition is not None]
         if active:
-            points, folds, most = zip(*map_parallel(Search.solve, active), strict=True)
+            points, folds, most = zip(*each(Search.solve, active), strict=True)
             verdicts = reader.verify(points, folds, most)
             for search, verdict in zip(active, verdicts, strict=True):
                 search.judge(verdict)
         if all(search.done for search in searches):
             return
+
+
+class Budget(NamedTuple):
+    """What to spend: passes are dear where rows must be read from far, rows where all is near.
+
+    An accelerator reads all rows in the time that the host needs for a few thousand of them: there
+    it pays to take small steps, with a partition after each. Elsewhere it pays to keep more rows
+    than one needs, and to spare a pass.
+    """
+
+    sample: int  # rows that give the first guess
+    kept: int  # rows of a first partition
+    patience: int  # how many times as many may be at risk before they are thinned
+    alone: bool  # whether searches run one after another: with few rows, threads only queue
+
+    @classmethod
+    def of(cls, problem: Problem) -> Budget:
+        """For the rows of a problem, by where they are and how many."""
+        if on_accelerator(problem.S):
+            few = 500 + 100 * problem.size
+            return cls(few, few, 1, True)
+        many = many_of(problem.n)
+        sample = max(MANY, 40 * problem.size, many)
+        return cls(sample, max(MOST, 4 * many), 8, False)
+
+    def each(self, work: Callable[[X], T], items: Sequence[X]) -> list[T]:
+        """``work`` on each item."""
+        return [work(item) for item in items] if self.alone else map_parallel(work, items)
 
 
 def many_of(n: int) -> int:
@@ -98,27 +137,62 @@ class Held(NamedTuple):
 class Search:
     """One search: where to partition next, or the partition it is working on."""
 
-    def __init__(self, problem: Problem, sample: Model, tol: float, max_iter: int) -> None:
-        self.problem, self.tol, self.max_iter = problem, tol, max_iter
-        self.kept = max(MOST, 4 * many_of(problem.n))
-        self.guess = _sample_guess(sample, problem.n, self.kept)
-        self.sample = sample.subsample(min(sample.n_rows, FEW))  # to judge later moves by
+    def __init__(
+        self, problem: Problem, sample: Model, budget: Budget, tol: float, max_iter: int
+    ) -> None:
+        self.problem, self.budget, self.tol, self.max_iter = problem, budget, tol, max_iter
+        self.kept, self.thinned = budget.kept, 0
         self.partition: Partition | None = None
         self.best: Optimum | None = None
         self.done = False
+        # The pilot sees a part of the sample: how far its margins are off says how far the
+        # sample's will be.
+        first = pilot(sample)
+        w = sample.feasible(approach(sample, first, enough(sample.size)).w)
+        self.noise = sample.n_rows**-0.5  # of the guess, in units that only ratios matter of
+        self._settle(sample, w, first.w, (pilot_rows(sample.size) / sample.n_rows) ** 0.5)
+        self.sample = sample.subsample(min(sample.n_rows, FEW))  # to judge later moves by
+
+    def _settle(self, sample: Model, w: Host, before: Host, share: float) -> None:
+        """Guess w, whose margins are off by that share of their way from the guess before."""
+        self.guess, at_risk = _guess(sample, w, before, share)
+        expected = at_risk * self.problem.n
+        self.stride = 1
+        if expected > self.budget.patience * self.kept and self.thinned < THINNED:
+            self.stride = int(np.ceil(expected / self.kept))
+        else:
+            widest = _band_of(sample.residuals(w), self.problem.n, self.kept)
+            least = kth_smallest(abs(sample.residuals(w)), min(4 * sample.size, sample.n_rows - 1))
+            self.guess = Guess(w, max(min(self.guess.band, widest), least))
 
     @property
-    def limit(self) -> int:
-        """Rows that a partition may bring: some more than hoped for."""
-        return 8 * self.kept
+    def cut(self) -> Cut:
+        """The partition to be made: it may bring some more rows than are hoped for."""
+        return Cut(*self.guess, self.stride, 8 * self.kept)
 
     def enter(self, partition: Partition | Overflow) -> None:
-        """Begin with a fresh partition at the guess, or narrow the guess where it held too much."""
+        """Begin with a fresh partition at the guess, or guess anew from what it brought."""
         if isinstance(partition, Overflow):
             self.guess = Guess(self.guess.w, self.guess.band * self.kept / partition.n_rows)
-            return
-        self.partition = partition
-        self.inner = Guess(self.guess.w, 0.5 * self.guess.band)
+        elif self.stride > 1:
+            self._refine(partition)
+        else:
+            self.partition = partition
+            self.inner = Guess(self.guess.w, 0.5 * self.guess.band)
+
+    def _refine(self, partition: Partition) -> None:
+        """Guess anew from a partition that brought only a part of the rows in its band.
+
+        The others, in which a guess can be off, are known all together: so the error of this part
+        of them is smaller than that of the sample by the share of rows in the band.
+        """
+        self.thinned += 1
+        before, model = self.guess.w, partition.model
+        resolved = max(enough(model.size), model.n_rows // 20)
+        w = model.feasible(approach(model, Guess(before, 0.5 * self.guess.band), resolved).w)
+        former, share = self.noise, partition.n_near / self.problem.n
+        self.noise = share * max(model.n_rows, 1) ** -0.5
+        self._settle(self.sample, w, before, min(self.noise / former, 0.5))
 
     def solve(self) -> tuple[Host, Fold, int]:
         """Solve the partition's model; returns what to verify: point, fold, and most rows."""
@@ -131,43 +205,44 @@ class Search:
         """Take the verdict of a pass: done, or mend the partition, or leave it for a wider one."""
         assert self.partition is not None
         model = self.partition.model
-        held = Held(self.partition.fold, self.partition.index, self.found.alpha / model.costs)
+        held = Held(self.partition.fold, self.partition.positions, self.found.alpha / model.costs)
         self.best = better(self.best, replace(self.found, primal=verdict.value, alpha=held))
         if self.best.within(self.tol, self.problem.scale):
             self.done, self.partition = True, None  # its rows are not needed any more
             return
         crossed = None if verdict.rows is None else unknown(self.partition, verdict.rows)
-        if crossed is not None and crossed.index.shape[0] <= max(model.n_rows, 2000):
+        if crossed is not None and len(crossed.costs) <= max(model.n_rows, 2000):
             self.partition = admit(self.partition, crossed)
-            narrow = 0.0 if crossed.index.shape[0] < 0.05 * model.n_rows else 0.5
+            narrow = 0.0 if len(crossed.costs) < 0.05 * model.n_rows else 0.5
             self.inner = Guess(self.found.w, narrow * self.guess.band)
         else:
             self._recentre(verdict.value < self.partition.value)
 
     def _recentre(self, improved: bool) -> None:
-        """Partition next at the better point, as wide as the last move, within twice the rows."""
-        self.kept *= 2
+        """Partition next at the better point, as wide as the last move, within twice the rows.
+
+        Thrift did not pay: a budget of few rows is forgotten.
+        """
+        self.kept = max(2 * self.kept, MOST)
         sample, w = self.sample, self.found.w if improved else self.guess.w
         moved = abs(sample.margins(self.found.w - self.guess.w))
         wide = kth_smallest(moved, int(0.9 * sample.n_rows))
         widest = _band_of(sample.residuals(w), self.problem.n, self.kept)
         self.guess = Guess(w, max(2.0 * self.guess.band, min(wide, widest)))
-        self.partition = None
+        self.partition, self.stride = None, 1
 
 
-def _sample_guess(sample: Model, n: int, most: int) -> Guess:
-    """A guess from a sample of n rows, with the sample's own error as the band."""
-    size = sample.size
-    first = pilot(sample)
-    w = sample.feasible(approach_in_stages(sample, first).w)
-    # The pilot saw a part of the sample: how far its margins were off says how far the sample's
-    # will be, and a row is at risk of changing side where that is more than its own margin.
-    off = abs(sample.margins(w - first.w)) * (pilot_rows(size) / sample.n_rows) ** 0.5
+def _guess(sample: Model, w: Host, before: Host, share: float) -> tuple[Guess, float]:
+    """A guess with the band of the rows that are at risk of changing side, and their share.
+
+    A row is where the error of its margin is more than the margin itself.
+    """
+    off = abs(sample.margins(w - before)) * share
     r = abs(sample.residuals(w))
     at_risk = r * namespace(r).astype(r <= RISK * off, r.dtype)
     spare = int(0.01 * total(at_risk > 0))
     band = kth_smallest(at_risk, sample.n_rows - 1 - spare)
-    return Guess(w, max(min(band, _band_of(r, n, most)), kth_smallest(r, 4 * size)))
+    return Guess(w, band), total(r <= band) / sample.n_rows
 
 
 def _band_of(r: Array, n: int, rows: int) -> float:

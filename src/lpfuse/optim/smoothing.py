@@ -16,16 +16,13 @@ import numpy as np
 from lpfuse._arrays import (
     Array,
     Host,
-    as_float64,
     kth_smallest,
     largest,
     namespace,
     nonzero,
-    on_accelerator,
     sum_columns,
     take,
     to_host,
-    to_host_together,
     total,
 )
 from lpfuse.optim.interior_point import WarmStart, inside
@@ -91,42 +88,26 @@ def approach(model: Model, guess: Guess, enough: int) -> WarmStart:
 
 
 class _View:
-    """The smoothed hinges at the residuals r: their slopes, and the rows that have curvature."""
+    """The smoothed hinges at the residuals r: the pull of their slopes, and who has curvature."""
 
     def __init__(self, model: Model, r: Array, band: float) -> None:
         self.model, self.r, self.band = model, r, band
         alpha = namespace(r).clip(0.5 + r / (2.0 * band), 0.0, 1.0) * model.costs
-        if not on_accelerator(r):
-            self.pull = sum_columns(model.columns, alpha)
-            self.n_inside = int(total(self._inside))
-            return
-        # On a device all that a step may ask for comes in one trip.
-        inside = as_float64(self._inside)
-        matrix = (model.columns * (inside * model.costs * (0.5 / band))) @ model.columns.T
-        parts = model.columns @ alpha, matrix, namespace(r).sum(inside)
-        self.pull, self._matrix, count = to_host_together(*parts)
-        self.n_inside = int(count)
-
-    @property
-    def _inside(self) -> Array:
-        return abs(self.r) < self.band
+        self.pull = sum_columns(model.columns, alpha)
+        self.n_inside = int(total(abs(r) < band))
 
     @property
     def curvature(self) -> Host:
         """``A D Aᵀ`` over the rows in the band, and the curvature that the model has without."""
-        model = self.model
-        matrix = self._matrix if on_accelerator(self.r) else self._sampled_curvature()
-        if model.free:  # an intercept with no row in the band has nothing else to hold it
-            matrix[-1, -1] += 1e-6 * total(model.costs) / self.band
-        return matrix if model.quadratic is None else matrix + model.quadratic
-
-    def _sampled_curvature(self) -> Host:
-        model, rows = self.model, nonzero(self._inside)
+        model, rows = self.model, nonzero(abs(self.r) < self.band)
         stride = max(1, rows.shape[0] // (2000 + 30 * model.size))  # a sample tells the curvature
         rows = rows[::stride]
         columns = take(model.columns, rows, axis=1)
         weight = take(model.costs, rows) * (0.5 * stride / self.band)
-        return to_host((columns * weight) @ columns.T)
+        matrix = to_host((columns * weight) @ columns.T)
+        if model.free:  # an intercept with no row in the band has nothing else to hold it
+            matrix[-1, -1] += 1e-6 * total(model.costs) / self.band
+        return matrix if model.quadratic is None else matrix + model.quadratic
 
 
 def _damped(
@@ -148,12 +129,7 @@ def _damped(
 
 
 def _without_far_rows(model: Model, r: Array, far: float) -> tuple[Model, Array]:
-    """The model less its far rows, when that spares at least half of them.
-
-    A device that is not busy with the rows at hand gains nothing by fewer.
-    """
-    if on_accelerator(r):
-        return model, r
+    """The model less its far rows, when that spares at least half of them."""
     xp = namespace(r)
     beyond = abs(r) > far
     if 2 * total(beyond) < model.n_rows:

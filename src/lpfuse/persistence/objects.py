@@ -18,6 +18,7 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 
 from lpfuse._arrays import to_host
+from lpfuse._blocks import is_blocked
 from lpfuse.persistence import foreign
 from lpfuse.persistence.archive import PLAIN_KINDS, Archive, Refused
 
@@ -87,6 +88,8 @@ class Writer:
         """The thing as a value; `path` says where it is, should it have to be refused."""
         if type(thing) in INLINE and not (type(thing) is float and not math.isfinite(thing)):
             return thing
+        if is_blocked(thing):  # lazy, and it refers to data that are no part of the estimator
+            return None
         if id(thing) in self._open:
             raise TypeError(f"{path} refers to itself, and cannot be saved.")
         if id(thing) not in self._known:
