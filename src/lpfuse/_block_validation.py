@@ -44,7 +44,7 @@ def check_score_blocks(
     y: Any = None,
     sample_weight: Any = None,
     also: Also = None,
-    more: tuple[Host, Host, Host] | None = None,
+    more: tuple[float, float, float] | None = None,
 ) -> CheckedBlocks:
     """Scores in blocks: finite numbers, with labels and weights that belong to them.
 
@@ -56,8 +56,8 @@ def check_score_blocks(
         As for arrays in memory. Those of Dask must be cut as `S` is.
     also : Summary, or function of the blocks that gives one, optional
         Something to learn from the blocks in the same pass.
-    more : tuple of arrays, optional
-        A further block: rows with their labels and weights.
+    more : tuple of float, optional
+        A further row, which is not the user's: its score by every detector, label and weight.
     """
     return _check_blocks(S, y, sample_weight, also, SCORES, more)
 
@@ -75,16 +75,18 @@ def _check_blocks(
     sample_weight: Any,
     also: Also,
     table: Table,
-    more: tuple[Host, Host, Host] | None = None,
+    more: tuple[float, float, float] | None = None,
 ) -> CheckedBlocks:
     head = _check_head(S, table)
     names = column_names(head)
     blocks = _aligned(S, y, sample_weight, table)
     if more is not None:
-        blocks.append(more)
+        score, label, weight = more
+        row = np.full((1, head.shape[1]), score)
+        blocks.append((row, np.full(1, label), np.full(1, weight)))
     summary = also(blocks) if callable(also) else also
     facts = blocks.reduce(partial(_inspect, summary), partial(_together, summary))
-    facts.refuse(table, names)
+    facts.refuse(table, names, more)
     blocks.sizes = facts.sizes
     normal, anomalies = (int(count) for count in facts.rows)
     mass = (float(facts.mass[0]), float(facts.mass[1]))
@@ -160,7 +162,12 @@ class _Facts:
     complaints: list[tuple[int, str]] = field(default_factory=list)
     also: Any = None
 
-    def refuse(self, table: Table, names: Sequence[str] | None) -> None:
+    def refuse(
+        self,
+        table: Table,
+        names: Sequence[str] | None,
+        more: tuple[float, float, float] | None = None,
+    ) -> None:
         """Raise what is wrong, if anything is."""
         if self.complaints:
             block, what = self.complaints[0]
@@ -175,11 +182,11 @@ class _Facts:
                 f"{table.noun} must be finite, but there is NaN or infinity in "
                 f"{listed(told, SOME)}. Drop those rows, or fill them in first."
             )
-        if not sum(self.sizes):
+        if sum(self.sizes) == (more is not None):
             raise ValueError(f"{table.noun} need at least one row, got none in any block.")
         if not self.rows[0]:
             raise ValueError(ONLY_ANOMALIES)
-        if not self.mass.any():
+        if float(self.mass.sum()) <= (0.0 if more is None else more[2]):
             raise ValueError(
                 "sample_weight is zero in every row; give some row a weight above zero."
             )
@@ -187,9 +194,13 @@ class _Facts:
 
 def _inspect(also: Summary | None, k: int, parts: tuple[Any, ...]) -> _Facts:
     """The facts of one block."""
-    S, y, c = arrays_of(parts)
-    n, width = (int(side) for side in S.shape)
+    n, width = (int(side) for side in parts[0].shape)
     facts = _Facts([n], np.full(width, np.inf), np.full(width, -np.inf))
+    try:
+        S, y, c = arrays_of(parts)
+    except (ValueError, TypeError) as error:
+        facts.complaints.append((k, _why_no_numbers(parts[1], error)))
+        return facts
     for name, vector, noun in (("y", y, "label"), ("sample_weight", c, "number")):
         if vector is not None and vector.shape != (n,):
             facts.complaints.append(
@@ -215,7 +226,7 @@ def _inspect(also: Summary | None, k: int, parts: tuple[Any, ...]) -> _Facts:
         return facts
     xp = namespace(S)
     facts.low, facts.high = to_host(xp.min(S, axis=0)), to_host(xp.max(S, axis=0))
-    if not np.isfinite(facts.low + facts.high).all():  # NaN and infinity both show there
+    if not np.isfinite([facts.low, facts.high]).all():  # NaN and infinity both show there
         flawed = to_host(xp.sum(xp.astype(~xp.isfinite(S), xp.int64), axis=0)).astype(int)
         facts.not_finite = [(k, int(j), int(flawed[j])) for j in np.flatnonzero(flawed)]
     if facts.not_finite:
@@ -227,6 +238,13 @@ def _inspect(also: Summary | None, k: int, parts: tuple[Any, ...]) -> _Facts:
     if also is not None:
         facts.also = also.work(k, S, y, c)
     return facts
+
+
+def _why_no_numbers(labels: Any, error: Exception) -> str:
+    """What is wrong with a block that holds something else; labels have their own remedy."""
+    if labels is not None and np.asarray(labels).dtype.kind not in "biuf":
+        return how_to_label(np.asarray(labels).tolist(), False)
+    return f"there is something that is no number ({error})."
 
 
 def _together(also: Summary | None, parts: list[_Facts]) -> _Facts:

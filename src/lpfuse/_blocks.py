@@ -133,6 +133,8 @@ def _floats(values: Any) -> Array:
     if array_api_compat.is_array_api_obj(values) and not is_numpy(values):
         return values
     table = np.asarray(values)
+    if table.dtype == object and hasattr(values, "to_numpy"):  # pandas' own missing cells
+        return values.to_numpy(dtype=np.float64, na_value=np.nan)
     return table if table.dtype in (np.float64, np.float32) else table.astype(np.float64)
 
 

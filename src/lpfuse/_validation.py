@@ -314,7 +314,7 @@ def _is_beside(vector: Any, S: Array, name: str) -> bool:
 
     What NumPy knows, lists and data frames included, may go with rows on any device.
     """
-    if is_numpy(vector) or not array_api_compat.is_array_api_obj(vector):
+    if is_numpy(vector) or is_blocked(vector) or not array_api_compat.is_array_api_obj(vector):
         return False
     here, there = array_api_compat.device(S), array_api_compat.device(vector)
     library, other = namespace(S).__name__, namespace(vector).__name__
@@ -531,6 +531,11 @@ def _equal_columns(S: Array, columns: Iterable[int]) -> list[tuple[int, int]]:
 
 def _one_dimensional(values: Any, n: int, argument: str, noun: str) -> NDArray[Any]:
     """`values` as a NumPy array with one entry a row of the scores."""
+    if is_blocked(values):
+        raise TypeError(
+            f"{argument} is a Dask collection, but the rows are in memory: pass "
+            f"{argument}.compute()."
+        )
     foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
     array = to_host(values) if foreign else np.asarray(values)
     if array.dtype == object:

@@ -11,8 +11,7 @@ from lpfuse._block_validation import check_score_blocks
 from lpfuse._blocks import Blocks
 from lpfuse.optim import Problem, distributed, solve, solve_path
 from lpfuse.optim.distributed import BlockedProblem, Costs, sample_of
-from lpfuse.optim.model import Guess
-from lpfuse.optim.passes import Reader
+from lpfuse.optim.passes import Cut, Reader
 from tests.oracles.problems import GRID, VARIANTS, assert_certified, random_problem
 
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
@@ -124,10 +123,10 @@ def test_a_partition_keeps_the_same_rows(width):
     problem = random_problem(n=300, costs=True, fit_intercept=True)
     v = np.r_[problem.ball.uniform(problem.R), 0.1]
     ours, theirs = (
-        Reader(q).partition([Guess(v, width)], [q.ball], [300])[0]
+        Reader(q).partition([Cut(v, width, 1, 300)], [q.ball])[0]
         for q in (blocked(problem), problem)
     )
-    np.testing.assert_array_equal(ours.index, theirs.index)
+    np.testing.assert_array_equal(ours.positions, theirs.positions)
     np.testing.assert_allclose(ours.model.columns, theirs.model.columns, rtol=1e-14)
     np.testing.assert_allclose(ours.model.linear, theirs.model.linear, rtol=1e-11, atol=1e-12)
     assert ours.value == pytest.approx(theirs.value, rel=1e-13)

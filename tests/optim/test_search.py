@@ -130,7 +130,7 @@ def test_the_small_steps_of_an_accelerator_end_with_a_proof(
     low_thresholds, monkeypatch, p, variant, anomalies
 ):
     problem = random_problem(n=3000, R=4, anomalies=anomalies, p=p, **VARIANTS[variant])
-    frugal = search.Budget(sample=200, kept=50, patience=1, alone=True)
+    frugal = search.Budget(sample=200, kept=50, patience=1, risk=1.5, alone=True)
     monkeypatch.setattr(search.Budget, "of", lambda problem: frugal)
     thinned = []
     refine = search.Search._refine

@@ -209,8 +209,7 @@ class LpFusion(WeightedSum):
         """The same over the blocks of a Dask collection, checked and sampled in one pass."""
         more = None
         if self.imaginary_anomalies:
-            row = np.full((1, S.shape[1]), IMAGINARY_SCORE)
-            more = row, np.full(1, -1.0), np.full(1, float(self.imaginary_anomalies))
+            more = IMAGINARY_SCORE, -1.0, float(self.imaginary_anomalies)
         checked = check_score_blocks(S, y, sample_weight, sample_of, more)
         warn_about_flat_blocks(checked)
         warn_about_copies(checked.also.S, no_spread(checked.low, checked.high), checked.names)

@@ -34,6 +34,7 @@ from lpfuse.optim.smoothing import approach, cold_guess
 
 ROUNDS = 8
 APPROACHES = 3
+WIDER = 4  # times as many rows are kept by each further approach
 WARM_STEPS = 25  # a warm start that helps needs fewer
 
 
@@ -67,13 +68,14 @@ def minimise(
     guess = guess or pilot(model)
     best: Optimum | None = None
     if guess.band == 0.0:  # the optimum, but for a few rows that came later
-        best = _screened(model, guess.w, None, tol, scale, max_iter)
+        best = _screened(model, guess.w, None, _kept(model.size), tol, scale, max_iter)
         if best.within(tol, scale):
             return best
         guess = Guess(best.w, kth_smallest(abs(model.residuals(best.w)), model.n_rows // 10))
-    for _ in range(APPROACHES):
+    for attempt in range(APPROACHES):
         start = approach(model, guess, enough(model.size))
-        best = better(best, _screened(model, start.w, start, tol, scale, max_iter))
+        kept = min(_kept(model.size) * WIDER**attempt, model.n_rows - 1)
+        best = better(best, _screened(model, start.w, start, kept, tol, scale, max_iter))
         if best.within(tol, scale):
             return best
         guess = Guess(best.w, 4.0 * guess.band)
@@ -81,25 +83,31 @@ def minimise(
 
 
 def _screened(
-    model: Model, w: Host, start: WarmStart | None, tol: float, scale: float, max_iter: int
+    model: Model,
+    w: Host,
+    start: WarmStart | None,
+    kept: int,
+    tol: float,
+    scale: float,
+    max_iter: int,
 ) -> Optimum:
-    """Keep the rows near their kink at w, solve for them, and add those that change side.
+    """Keep so many rows near their kink at w, solve for them, and add those that change side.
 
     Gives up, with the bounds it has, when more rows change side than were kept: w was off.
     """
     r = model.residuals(model.feasible(w))
     xp = namespace(r)
-    width = kth_smallest(abs(r), _kept(model.size))
+    width = kth_smallest(abs(r), kept)
     side = xp.sign(r) * xp.astype(abs(r) > width, r.dtype)
     best: Optimum | None = None
     steps = 0
     for attempt in range(ROUNDS):
-        reduced, kept = model.fold(side)
+        reduced, open_rows = model.fold(side)
         warm = start if attempt == 0 else None
         found = _warm_or_cold(reduced, 0.3 * tol, scale, max_iter, warm)
         steps += found.n_iter
         r = model.residuals(found.w)
-        alpha = put(xp.where(side > 0, model.costs, 0.0 * model.costs), kept, found.alpha)
+        alpha = put(xp.where(side > 0, model.costs, 0.0 * model.costs), open_rows, found.alpha)
         primal = model.smooth_value(found.w) + dot(model.costs, positive_part(r))
         best = better(best, Optimum(found.w, alpha, primal, found.dual, steps, found.w))
         crossed = r * side < 0

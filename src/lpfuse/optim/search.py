@@ -36,7 +36,6 @@ X = TypeVar("X")
 MANY = 32768  # up to this many rows are copied as a whole
 MOST = 60_000  # rows kept by a first partition at least; each further one may keep twice as many
 FEW = 4096  # rows that tell how margins are spread
-RISK = 2.5  # how many times its expected error a margin may move
 THINNED = 4  # partitions that bring a part of their rows only, to part them better next time
 ROUNDS = 40
 
@@ -104,6 +103,7 @@ class Budget(NamedTuple):
     sample: int  # rows that give the first guess
     kept: int  # rows of a first partition
     patience: int  # how many times as many may be at risk before they are thinned
+    risk: float  # how many times its expected error a margin may move
     alone: bool  # whether searches run one after another: with few rows, threads only queue
 
     @classmethod
@@ -111,10 +111,10 @@ class Budget(NamedTuple):
         """For the rows of a problem, by where they are and how many."""
         if on_accelerator(problem.S):
             few = 500 + 100 * problem.size
-            return cls(few, few, 1, True)
+            return cls(few, 4 * few, 1, 1.5, True)
         many = many_of(problem.n)
         sample = max(MANY, 40 * problem.size, many)
-        return cls(sample, max(MOST, 4 * many), 8, False)
+        return cls(sample, max(MOST, 4 * many), 8, 2.5, False)
 
     def each(self, work: Callable[[X], T], items: Sequence[X]) -> list[T]:
         """``work`` on each item."""
@@ -155,15 +155,15 @@ class Search:
 
     def _settle(self, sample: Model, w: Host, before: Host, share: float) -> None:
         """Guess w, whose margins are off by that share of their way from the guess before."""
-        self.guess, at_risk = _guess(sample, w, before, share)
-        expected = at_risk * self.problem.n
-        self.stride = 1
+        r, n = abs(sample.residuals(w)), self.problem.n
+        off = self.budget.risk * share * abs(sample.margins(w - before))
+        band = max(_band_at_risk(r, off), kth_smallest(r, min(4 * sample.size, sample.n_rows - 1)))
+        expected = n * total(r <= band) / sample.n_rows
+        self.guess, self.stride = Guess(w, band), 1
         if expected > self.budget.patience * self.kept and self.thinned < THINNED:
-            self.stride = int(np.ceil(expected / self.kept))
-        else:
-            widest = _band_of(sample.residuals(w), self.problem.n, self.kept)
-            least = kth_smallest(abs(sample.residuals(w)), min(4 * sample.size, sample.n_rows - 1))
-            self.guess = Guess(w, max(min(self.guess.band, widest), least))
+            self.stride = int(np.ceil(expected / self.budget.sample))
+        elif expected > self.kept:
+            self.guess = Guess(w, min(band, _band_of(r, n, self.kept)))
 
     @property
     def cut(self) -> Cut:
@@ -223,7 +223,7 @@ class Search:
 
         Thrift did not pay: a budget of few rows is forgotten.
         """
-        self.kept = max(2 * self.kept, MOST)
+        self.kept = max(2 * self.kept, min(8 * self.kept, MOST))
         sample, w = self.sample, self.found.w if improved else self.guess.w
         moved = abs(sample.margins(self.found.w - self.guess.w))
         wide = kth_smallest(moved, int(0.9 * sample.n_rows))
@@ -232,17 +232,11 @@ class Search:
         self.partition, self.stride = None, 1
 
 
-def _guess(sample: Model, w: Host, before: Host, share: float) -> tuple[Guess, float]:
-    """A guess with the band of the rows that are at risk of changing side, and their share.
-
-    A row is where the error of its margin is more than the margin itself.
-    """
-    off = abs(sample.margins(w - before)) * share
-    r = abs(sample.residuals(w))
-    at_risk = r * namespace(r).astype(r <= RISK * off, r.dtype)
+def _band_at_risk(r: Array, off: Array) -> float:
+    """The band of the rows that may change side: those with a margin that may be off by more."""
+    at_risk = r * namespace(r).astype(r <= off, r.dtype)
     spare = int(0.01 * total(at_risk > 0))
-    band = kth_smallest(at_risk, sample.n_rows - 1 - spare)
-    return Guess(w, band), total(r <= band) / sample.n_rows
+    return kth_smallest(at_risk, int(r.shape[0]) - 1 - spare)
 
 
 def _band_of(r: Array, n: int, rows: int) -> float:
