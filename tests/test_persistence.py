@@ -172,6 +172,17 @@ def test_the_certificate_comes_along(path):
     assert found.certificates == least.certificates
 
 
+def test_multipliers_of_rows_that_live_elsewhere_stay_there(path):
+    dask_array = pytest.importorskip("dask.array", reason="dask is not installed")
+    rows = dask_array.from_array(np.asarray(BOTH), chunks=(20, -1))
+    fusion = LpFusion().fit(rows, Y)
+    assert fusion.certificate_.alpha is not None  # lazy
+    copy = copy_of(fusion, path)
+    assert copy.certificate_ == fusion.certificate_
+    assert copy.certificate_.alpha is None
+    np.testing.assert_array_equal(copy.weights_, fusion.weights_)
+
+
 def fused(**parameters):
     detectors = [
         ("svdd", make_pipeline(StandardScaler(), SVDD())),

@@ -111,8 +111,8 @@ def _check_head(S: Any, table: Table) -> Any:
         names = column_names(head)
         told = "they" if names is None else listed(labels_of_columns(strange, names))
         raise ValueError(
-            f"{table.noun} must be numbers, but {told} hold {dtypes[strange[0]]} values. Leave such "
-            f"columns out, or {table.mend}."
+            f"{table.noun} must be numbers, but {told} hold {dtypes[strange[0]]} values. Leave "
+            f"such columns out, or {table.mend}."
         )
     remember_columns(BaseEstimator(), head)  # names that cannot be remembered are refused
     return head

@@ -383,6 +383,26 @@ def test_other_rules_return_scores_in_the_library_and_precision_they_came_in(rul
     np.testing.assert_allclose(fused.score_samples(PLAIN.astype(np.float32)), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("R", [1, 2, 7])
+def test_scores_on_a_device_never_leave_it(rule, R, monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    S = np.random.default_rng(R).normal(scale=3.0, size=(50, R))
+    fused = FixedRule(rule, n_buckets=3).fit(S)
+    expected, decided = fused.score_samples(S), fused.predict(S)
+    rows = torch.tensor(S)
+    with monkeypatch.context() as there:
+        there.setattr(torch.Tensor, "numpy", None)
+        there.setattr(torch.Tensor, "__array__", None)
+        there.setattr(torch.Tensor, "__dlpack__", None)
+        scores, decisions = fused.score_samples(rows), fused.predict(rows)
+        single = fused.score_samples(rows.float())
+    np.testing.assert_allclose(scores.numpy(), expected, rtol=1e-12, atol=1e-13)
+    np.testing.assert_array_equal(decisions.numpy(), decided)
+    assert single.dtype == torch.float32
+    np.testing.assert_allclose(single.numpy(), expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("rule", OTHERS)
 def test_other_rules_know_their_detectors(rule):
     with pytest.raises(NotFittedError):

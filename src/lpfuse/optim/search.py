@@ -36,6 +36,7 @@ X = TypeVar("X")
 MANY = 32768  # up to this many rows are copied as a whole
 MOST = 60_000  # rows kept by a first partition at least; each further one may keep twice as many
 FEW = 4096  # rows that tell how margins are spread
+LEAST = 16  # rows of those that a band holds at least
 THINNED = 4  # partitions that bring a part of their rows only, to part them better next time
 ROUNDS = 40
 
@@ -157,7 +158,9 @@ class Search:
         """Guess w, whose margins are off by that share of their way from the guess before."""
         r, n = abs(sample.residuals(w)), self.problem.n
         off = self.budget.risk * share * abs(sample.margins(w - before))
-        band = max(_band_at_risk(r, off), kth_smallest(r, min(4 * sample.size, sample.n_rows - 1)))
+        # A few rows near the kink tell nothing of their risk; fewer will do once some are known.
+        least = 4 * sample.size if not self.thinned else LEAST
+        band = max(_band_at_risk(r, off), kth_smallest(r, min(least, sample.n_rows - 1)))
         expected = n * total(r <= band) / sample.n_rows
         self.guess, self.stride = Guess(w, band), 1
         if expected > self.budget.patience * self.kept and self.thinned < THINNED:
