@@ -8,6 +8,7 @@ import pytest
 from lpfuse.ensemble.tables import (
     columns_of,
     complete_rows,
+    joined_rows,
     missing_cells,
     numbers_of,
     positions,
@@ -39,6 +40,15 @@ def test_rows_and_columns_of_arrays():
     np.testing.assert_array_equal(rows_of(X, np.array([2, 0])), X[[2, 0]])
     np.testing.assert_array_equal(columns_of(X, np.array([3, 0])), X[:, [3, 0]])
     assert columns_of(X, None) is X
+
+
+def test_rows_one_below_the_other():
+    table = pd.DataFrame(CELLS)
+    parts = [table.iloc[:2], table.iloc[2:]]
+    joined = joined_rows(parts)
+    assert cells(joined) == CELLS
+    assert joined.dtypes.equals(table.dtypes)
+    assert joined_rows([np.ones((2, 1)), np.zeros((1, 1))]).tolist() == [[1.0], [1.0], [0.0]]
 
 
 def test_rows_go_by_position_whatever_their_index():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal, NamedTuple, Self
@@ -16,8 +17,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Host
-from lpfuse._base import Scorer
-from lpfuse._parameters import check_choice, check_number, is_count
+from lpfuse._base import Scorer, lazily
+from lpfuse._blocks import is_blocked
+from lpfuse._parameters import check_choice, check_count, check_number, is_count
 from lpfuse._validation import check_labels, check_row_names, check_table, remember_columns
 from lpfuse.ensemble.artificial import shaken_rows
 from lpfuse.ensemble.audit import audit
@@ -29,6 +31,7 @@ from lpfuse.ensemble.members import Member, a_seed, members_of, seeded, with_see
 from lpfuse.ensemble.nested import NamedDetectors
 from lpfuse.ensemble.pool import Choice, Pool, learn_pool
 from lpfuse.ensemble.portrait import portrait
+from lpfuse.ensemble.subsample import subsample_of
 from lpfuse.ensemble.tables import Index, Table, numbers_of, rows_of
 from lpfuse.persistence import save
 from lpfuse.scaling import TwoSidedMinMax
@@ -41,6 +44,10 @@ from lpfuse.threshold import (
 
 FOLDS_OF_WEIGHTS = 5  # where the detectors have no folds, the weights still need some
 HELD_OUT = 0.2  # share of the normal rows that calibration="split" keeps from everything else
+
+
+def _n_detectors(fused: FusedDetector) -> int:
+    return len(fused.pool_.members)
 
 
 class Verdicts(NamedTuple):
@@ -128,6 +135,9 @@ class FusedDetector(NamedDetectors, Scorer):
     progress : bool or callable, default=False
         True: a line on standard error. A function is called with the number of fits that are done
         and of all.
+    subsample : int, default=20_000
+        Rows that a Dask `X` is cut to for training: drawn evenly, but of known anomalies all are
+        taken, up to half of this. Arrays in memory are used whole.
 
     Attributes
     ----------
@@ -166,6 +176,13 @@ class FusedDetector(NamedDetectors, Scorer):
     **Silent detectors.** Where a detector gives no score (a missing cell, an error), the weights of
     the others grow in proportion, so that they sum to the same in absolute value; the threshold and
     the p-values are those that calibration rows give for the same detectors. Nothing is imputed.
+
+    **Dask.** A Dask array or data frame is drawn from for training, in one pass, and what is asked
+    of a fitted detector about Dask rows is answered lazily, block by block. Weights can be learnt
+    from the scores of all rows, which need not have been trained on::
+
+        S = fused.scaler_.transform(fused.detector_scores(X))  # lazy
+        fusion = LpFusion().fit(S, y)  # every row counts; with its certificate
 
     See Also
     --------
@@ -207,6 +224,7 @@ class FusedDetector(NamedDetectors, Scorer):
         n_jobs: int | None = None,
         random_state: Any = None,
         progress: bool | Callable[[int, int], None] = False,
+        subsample: int = 20_000,
     ) -> None:
         self.detectors = detectors
         self.scaler = scaler
@@ -222,16 +240,17 @@ class FusedDetector(NamedDetectors, Scorer):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.progress = progress
+        self.subsample = subsample
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, kind: Any = None) -> Self:
         """Fit the detectors, learn the weights, set the threshold.
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n, d)
+        X : array-like, data frame, or Dask array or data frame, of shape (n, d)
             Rows. Cells may be missing; a detector that cannot do with that learns from the rows
-            that are complete in its columns.
-        y : array-like of shape (n,), optional
+            that are complete in its columns. Of Dask, `subsample` rows are learnt from.
+        y : array-like, or Dask array or series, of shape (n,), optional
             +1 normal, −1 anomaly, 0 unlabelled. Without it all rows are normal. Unlabelled rows
             train the detectors; they teach the weights only where no row is labelled normal.
         groups : array-like of shape (n,), optional
@@ -247,6 +266,8 @@ class FusedDetector(NamedDetectors, Scorer):
         """
         self._check_parameters()
         random = check_random_state(self.random_state)
+        if is_blocked(X):
+            X, y = self._drawn(X, y, groups, kind, random)
         table = check_table(X)
         n = table.shape[0]
         labels = self._check_labels(y, n)
@@ -299,12 +320,13 @@ class FusedDetector(NamedDetectors, Scorer):
         self.offset_ = offset
         return self
 
+    @lazily(width=_n_detectors, dtype="float64")
     def detector_scores(self, X: Any) -> Host:
         """What each detector says of each row, before scaling.
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n, d)
+        X : array-like, data frame, or Dask array or data frame, of shape (n, d)
             Rows.
 
         Returns
@@ -327,7 +349,7 @@ class FusedDetector(NamedDetectors, Scorer):
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n, d)
+        X : array-like, data frame, or Dask array or data frame, of shape (n, d)
             Rows.
 
         Returns
@@ -341,14 +363,19 @@ class FusedDetector(NamedDetectors, Scorer):
                 f"{self.fusion_!r} does not add up the scores of the detectors, so there is no "
                 "telling what each of them contributed."
             )
+        return self._parts(X)
+
+    @lazily(width=_n_detectors, dtype="float64")
+    def _parts(self, X: Any) -> Host:
         return self._combination.parts(*self._seen(X))
 
+    @lazily(dtype="float64")
     def score_samples(self, X: Any) -> Host:
         """Fused score of each row, high = normal.
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n, d)
+        X : array-like, data frame, or Dask array or data frame, of shape (n, d)
             Rows.
 
         Returns
@@ -358,12 +385,13 @@ class FusedDetector(NamedDetectors, Scorer):
         """
         return self._combination.fused(*self._seen(X))
 
+    @lazily(dtype="float64")
     def decision_function(self, X: Any) -> Host:
         """``score_samples(X) − offset_``: negative for anomalies.
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n, d)
+        X : array-like, data frame, or Dask array or data frame, of shape (n, d)
             Rows.
 
         Returns
@@ -384,12 +412,13 @@ class FusedDetector(NamedDetectors, Scorer):
             decision[rows] -= offset
         return decision
 
+    @lazily(dtype="float64")
     def pvalues(self, X: Any) -> Host:
         """How unusual each row is among normal ones: small for anomalies.
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n, d)
+        X : array-like, data frame, or Dask array or data frame, of shape (n, d)
             Rows.
 
         Returns
@@ -422,6 +451,12 @@ class FusedDetector(NamedDetectors, Scorer):
             What `score_samples`, `decision_function`, `pvalues`, `contributions` and
             `detector_scores` give.
         """
+        if is_blocked(X):
+            raise TypeError(
+                "verdicts are given of rows in memory. Of Dask rows, score_samples, "
+                "decision_function, pvalues, contributions and detector_scores each give a lazy "
+                "array; dask.compute on several of them reads the rows once."
+            )
         raw, space = self._seen(X)
         parts = self._combination.parts(raw, space)
         scores: Host = parts.sum(axis=1)
@@ -477,6 +512,7 @@ class FusedDetector(NamedDetectors, Scorer):
         check_choice("threshold", self.threshold, ("false-alarms", "g-mean"))
         check_choice("calibration", self.calibration, ("cross", "plain", "split"))
         check_choice("on_missing", self.on_missing, ("warn", "raise"))
+        check_count("subsample", self.subsample)
         hint = "It is a share of the normal rows: write 0.05 for 5 %."
         check_number("false_alarm_rate", self.false_alarm_rate, above=0, at_most=0.5, hint=hint)
         if self.contamination is not None:
@@ -497,6 +533,19 @@ class FusedDetector(NamedDetectors, Scorer):
                 'calibration="split" keeps rows back before there are folds, so a list of splits '
                 "cannot be followed. Pass a number of folds or a splitter."
             )
+
+    def _drawn(
+        self, X: Any, y: Any, groups: Any, kind: Any, random: np.random.RandomState
+    ) -> tuple[Table, Host | None]:
+        """Rows of a Dask collection to learn from, in memory; all, where they are few enough."""
+        for name, value in (("groups", groups), ("kind", kind)):
+            if value is not None and not isinstance(value, str):
+                raise TypeError(
+                    f"{name} cannot go with rows of Dask, which are drawn from for training. Draw "
+                    "rows with what belongs to them, bring them into memory, and pass those."
+                )
+        # From a copy: where all rows are taken, the rest of the fit is what it is in memory.
+        return subsample_of(X, y, int(self.subsample), a_seed(deepcopy(random)))
 
     def _check_labels(self, y: Any, n: int) -> Host:
         labels = check_labels(y, n, unlabelled=True)

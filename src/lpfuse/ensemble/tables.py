@@ -22,6 +22,15 @@ def rows_of(X: Table, rows: Index) -> Table:
     return _safe_indexing(X, rows, axis=0)
 
 
+def joined_rows(parts: Sequence[Table]) -> Table:
+    """Arrays, or data frames of pandas, one below the other."""
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    import pandas  # the frames at hand are its own
+
+    return pandas.concat(parts, ignore_index=True)
+
+
 def columns_of(X: Table, columns: Index | None) -> Table:
     """Some columns, by position; None: all of them."""
     return X if columns is None else _safe_indexing(X, columns, axis=1)
