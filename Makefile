@@ -17,7 +17,8 @@ DEV := $(VENV)/dev.stamp
 BENCH := $(VENV)/bench.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types contracts check bench bench-detectors format clean
+.PHONY: help demo test lint types contracts check format clean
+.PHONY: bench bench-detectors bench-scaling bench-device bench-dask
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +47,17 @@ bench: $(BENCH) ## time the solvers against their rivals
 
 bench-detectors: $(BENCH) ## time the learners against scikit-learn and PyOD
 	$(BIN)/python -m benchmarks.detectors
+
+bench-scaling: $(BENCH) ## time fits over n, R and threads, and from a file
+	$(BIN)/python -m benchmarks.scaling cpu
+
+bench-device: $(BENCH) ## time fits on a GPU, or on torch's CPU where there is none
+	$(PIP) --editable ".[gpu]"
+	$(BIN)/python -m benchmarks.scaling device
+
+bench-dask: $(BENCH) ## time fits over one, two and four Dask processes
+	$(PIP) --editable ".[dask]"
+	$(BIN)/python -m benchmarks.scaling dask
 
 format: $(DEV) ## rewrite the code in the house style
 	$(BIN)/ruff check --fix .

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from benchmarks.detectors.memory import peak_of
+from benchmarks.common.memory import peak_of
 from lpfuse.tabular import TableModel
 from lpfuse.tabular.model import load_model
 from lpfuse.tabular.reading import read_table

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.solver.machine import cores
+from benchmarks.common.machine import cores
 
 from .data import SHAPES
 from .scoring import LEARNERS

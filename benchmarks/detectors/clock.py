@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from statistics import median
 from typing import Any
 
-from benchmarks.solver.benches import timed
+from benchmarks.common.clock import timed
 
 Samples = dict[str, list[float]]
 

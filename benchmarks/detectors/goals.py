@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 
-from benchmarks.solver.store import Record
+from benchmarks.common.page import Goal
+from benchmarks.common.store import Record
 
 from .judge import EQUAL
 from .results import Ratio, Results
@@ -17,16 +18,6 @@ MANY_ROWS = 1_000_000  # to score
 PAST_MEMORY_ROWS = 500_000  # to learn from
 BESIDE_SCORES = 100 * 2**20  # bytes that scoring may take besides the scores
 MACHINE_BYTES = 24 * 2**30
-
-
-@dataclass(frozen=True)
-class Goal:
-    """A row of the goal table; ``met`` is None where nothing was measured."""
-
-    name: str
-    target: str
-    measured: str = "not measured"
-    met: bool | None = None
 
 
 def goals(results: Results) -> list[Goal]:

@@ -10,11 +10,11 @@ from scipy.stats import spearmanr
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.solver.benches import timed
+from benchmarks.common.clock import timed
+from benchmarks.common.memory import peak_of
 from lpfuse import SVDD, KernelPCADetector, OneClassGP
 
 from .data import Data
-from .memory import peak_of
 
 LEARNERS: dict[str, Any] = {
     "SVDD": lambda r, how: SVDD(n_components=r, approximation=how, random_state=0),

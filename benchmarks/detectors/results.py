@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.solver.store import Record, read_records
+from benchmarks.common.store import Record, matching, read_records
 
 from .clock import ratio
 
@@ -42,9 +42,7 @@ class Results:
 
     def select(self, kind: str, **fields: Any) -> list[Record]:
         """Records of a kind whose fields agree with these, small n first."""
-        asked = {"kind": kind, **fields}
-        found = [r for r in self.records if all(r.get(k) == v for k, v in asked.items())]
-        return sorted(found, key=lambda r: r["n"])
+        return sorted(matching(self.records, kind=kind, **fields), key=lambda r: r["n"])
 
     def ratios(self, kind: str, clock: str, name: str, other: str, **fields: Any) -> list[Ratio]:
         """Seconds of one over seconds of the other, for every record that has both."""

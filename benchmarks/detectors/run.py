@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
-from benchmarks.solver.isolation import Isolated, Stopped
-from benchmarks.solver.machine import set_threads
-from benchmarks.solver.store import Record, Store
+from benchmarks.common.isolation import Isolated, Stopped
+from benchmarks.common.machine import environment, quiet, set_threads
+from benchmarks.common.store import Record, Store
 
 from . import rivals
 from .clock import ratio
 from .data import Data
-from .machine import environment, quiet
 from .past_memory import PastMemoryBench
 from .races import FitRace
 from .scoring import RowsBench
 from .tasks import GridTask, KPCATask, SVDDTask
+
+PACKAGES = ("lpfuse", "numpy", "scipy", "scikit-learn", "pyod")
 
 
 class Cell(NamedTuple):
@@ -34,7 +35,7 @@ class Cell(NamedTuple):
 def run(options: Namespace) -> None:
     """Measure what the store does not hold yet."""
     set_threads(options.threads)
-    store = Store(options.out, environment(options.threads))
+    store = Store(options.out, environment(options.threads, PACKAGES))
     for cell in cells(options):
         asked = {**cell.asked, "seed": options.seed, "threads": options.threads}
         if store.find(**asked) is None or options.redo:

@@ -7,12 +7,12 @@ from typing import Any
 
 from sklearn.mixture import GaussianMixture
 
+from benchmarks.common.memory import peak_of
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 
 from .clock import race
 from .data import Data
 from .judge import EQUAL, difference
-from .memory import peak_of
 from .reference import fastest_block, kernel_pass
 
 LEARNERS: dict[str, Any] = {

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from benchmarks.solver.store import Record
-from benchmarks.solver.tables import environments, table
+from benchmarks.common.page import goal_table, measured_with, table
+from benchmarks.common.store import Record
 
 from . import rivals
 from .clock import ratio
@@ -59,24 +59,19 @@ def page(results: Results) -> str:
     """The whole page as Markdown."""
     sections = [
         HEAD,
-        "## Goals\n\n" + goal_table(results),
+        "## Goals\n\n" + goal_table(goals(results)),
         RACE_NOTES + "\n",
         "## SVDD against OneClassSVM\n\n" + race_table(results, "svdd"),
         "## Kernel PCA\n\n" + race_table(results, "kpca"),
         "## The paper's grid\n\n" + race_table(results, "grid"),
         "## Scoring many rows\n\n" + ROW_NOTES + "\n\n" + row_table(results),
         "## Past memory\n\n" + PAST_NOTES + "\n\n" + past_memory_table(results),
-        "## Measured with\n\n" + environments(results),  # type: ignore[arg-type]
+        "## Measured with\n\n"
+        + measured_with(results.environments, results.records, results.threads),
     ]
     if results.failed:
         sections.insert(-1, "## Not finished\n\n" + failure_table(results))
     return "\n".join(sections)
-
-
-def goal_table(results: Results) -> str:
-    verdict = {True: "yes", False: "**no**", None: "–"}
-    rows = [[g.name, g.target, g.measured, verdict[g.met]] for g in goals(results)]
-    return table(["goal", "target", "measured", "met"], rows)
 
 
 def race_table(results: Results, kind: str) -> str:

@@ -6,8 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from benchmarks.common.machine import cores
+
 from . import rivals
-from .machine import cores
 from .problems import ALL_P, LEARNERS, NEGATIVE_FRACTION, SIZES
 
 RESULTS = Path("benchmarks/results")

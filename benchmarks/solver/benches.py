@@ -5,25 +5,18 @@ Data are built and everything is warmed up outside the clock.
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks.common.clock import timed
+from benchmarks.common.memory import peak_of
+
 from . import rivals
 from .problems import Case, FusionProblem, parse_p
-
-T = TypeVar("T")
-
-STATUS = Path("/proc/self/status")
-CLEAR_REFS = Path("/proc/self/clear_refs")
 
 
 @dataclass(frozen=True)
@@ -53,20 +46,12 @@ class SolveBench:
     def extra_memory(self, p: str, tolerance: float, time_limit: float) -> int | None:
         """Bytes by which the resident set grew at its highest during one solve; None off Linux.
 
-        The kernel's high-water mark sees native allocations as well as NumPy's. It is reset
-        after the scores were built and freed pages were handed back, so that only the solve is
-        counted.
+        The scores were built before, so that only the solve is counted.
         """
-        if not CLEAR_REFS.exists():
-            return None
         self._warm_up(p)
         problem = FusionProblem(self.scores, self.labels, parse_p(p))
-        gc.collect()
-        ctypes.CDLL(None).malloc_trim(0)
-        CLEAR_REFS.write_text("5")
-        before = _status_bytes("VmRSS")
-        self.rival.solve(problem, tolerance, time_limit)
-        return _status_bytes("VmHWM") - before
+        peak = peak_of(lambda: self.rival.solve(problem, tolerance, time_limit))
+        return None if peak is None else peak.extra
 
     def _warm_up(self, p: str) -> None:
         if p not in self._warmed:
@@ -99,16 +84,3 @@ class ReadBench:
                 reader(block)
 
         return statistics.median(timed(read)[0] for _ in range(repeats))
-
-
-def timed(action: Callable[[], T]) -> tuple[float, T]:
-    """Wall-clock seconds and the result."""
-    gc.collect()
-    start = time.perf_counter()
-    result = action()
-    return time.perf_counter() - start, result
-
-
-def _status_bytes(field: str) -> int:
-    line = next(line for line in STATUS.read_text().splitlines() if line.startswith(field + ":"))
-    return int(line.split()[1]) * 1024

@@ -5,10 +5,10 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+from benchmarks.common.clock import timed
 from lpfuse.optim import Problem, solve
 from lpfuse.optim.path import solve_path
 
-from .benches import timed
 from .problems import Case, parse_p
 
 

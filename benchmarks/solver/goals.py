@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from statistics import median
+
+from benchmarks.common.page import Goal
 
 from .results import Ratio, Results
 
 CLARABEL = "cvxpy_clarabel"
 FASTER_THAN_CLARABEL = {1_000: 20, 10_000: 50, 100_000: 100}
 FASTER_AT_LEAST = 10
-
-
-@dataclass(frozen=True)
-class Goal:
-    """A row of the goal table; ``met`` is None where nothing was measured."""
-
-    name: str
-    target: str
-    measured: str = "not measured"
-    met: bool | None = None
 
 
 def goals(results: Results) -> list[Goal]:

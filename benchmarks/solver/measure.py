@@ -12,8 +12,9 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.common.isolation import Isolated, Stopped
+
 from .benches import Run
-from .isolation import Isolated, Stopped
 from .objective import Judge
 
 FEWEST_REPEATS, SLOW_SECONDS, BUDGET_SECONDS = 3, 10.0, 2.0

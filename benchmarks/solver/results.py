@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common.store import Record, matching, read_records
+
 from .rivals import OURS
-from .store import Record, read_records
 
 SAME_PROBLEM = ("source", "n", "R", "setting", "seed", "p", "threads", "gap")
 
@@ -46,8 +47,7 @@ class Results:
 
     def select(self, kind: str, **fields: Any) -> list[Record]:
         """Records of a kind whose fields agree with these."""
-        asked = {"kind": kind, **fields}
-        return [r for r in self.records if all(r.get(k) == v for k, v in asked.items())]
+        return matching(self.records, kind=kind, **fields)
 
     def ours(self, **fields: Any) -> list[Record]:
         """Our accepted solves on the grid."""

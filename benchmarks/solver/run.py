@@ -8,16 +8,17 @@ from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
+from benchmarks.common.isolation import Isolated, Stopped
+from benchmarks.common.machine import cores, environment, physical_memory, set_threads
+from benchmarks.common.store import Record, Store
+
 from . import rivals
 from .banknotes import banknote_file, banknote_rows
 from .benches import ReadBench, SolveBench
 from .extras import PathBench
-from .isolation import Isolated, Stopped
-from .machine import cores, environment, physical_memory, set_threads
 from .measure import call_solve, judged, measure, repeated
 from .objective import Judge, dual_bound, into_ball, objective, relative_gap
 from .problems import PAPER_P, Case, FusionProblem, parse_p
-from .store import Record, Store
 
 REFERENCE_TOLERANCE = 1e-10
 MEMORY_P = ("32/31", "2", "100")
@@ -31,7 +32,7 @@ PATH_LEARNERS = 36
 def run(options: Namespace) -> None:
     """Measure what the store does not hold yet."""
     set_threads(options.threads)
-    store = Store(options.out, environment(options.threads))
+    store = Store(options.out, environment(options.threads, rivals.PACKAGES))
     for case in cases(options):
         Campaign(case, store, options).run()
 

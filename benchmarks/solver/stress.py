@@ -20,10 +20,12 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from .machine import environment
+from benchmarks.common.machine import environment
+from benchmarks.common.store import plain
+
 from .objective import dual_bound, into_ball, lp_norm, objective, relative_gap
 from .problems import ALL_P, FusionProblem, Vector, parse_p, synthetic_scores
-from .store import plain
+from .rivals import PACKAGES
 
 FRACTIONS = (0.0, 0.01, 0.2, 0.5)
 ROWS = (5, 20, 60, 150, 400, 1_000, 2_500)
@@ -194,7 +196,8 @@ def run_stress(out: Path, gap: float, every: int, threads: int) -> None:
     for key, value in summary.items():
         print(f"{key:>14}: {value}")
     record = {
-        "kind": "stress", "gap": gap, **summary, "rows": rows, "environment": environment(threads),
+        "kind": "stress", "gap": gap, **summary, "rows": rows,
+        "environment": environment(threads, PACKAGES),
     }  # fmt: skip
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(plain(record), indent=1) + "\n")

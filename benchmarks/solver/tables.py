@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
+
+from benchmarks.common.page import goal_table, measured_with, table
+from benchmarks.common.store import Record
 
 from . import rivals
 from .goals import goals, median_ratio, show
 from .results import Results
-from .store import Record
 
 PAPER_SPEEDUP = {
     "32/31": {1e-2: 898.2, 1e-3: 146.0, 1e-4: 134.9},
@@ -49,19 +51,14 @@ def page(results: Results) -> str:
     """The whole page as Markdown."""
     sections = [
         HEAD,
-        "## Goals\n\n" + goal_table(results),
+        "## Goals\n\n" + goal_table(goals(results)),
         "## Against the rivals\n\n" + grid_table(results),
         "## Large problems in reads of S\n\n" + reading_table(results),
         "## The paper's speed table\n\n" + paper_tables(results),
-        "## Measured with\n\n" + environments(results),
+        "## Measured with\n\n"
+        + measured_with(results.environments, results.records, results.threads),
     ]
     return "\n".join(sections)
-
-
-def goal_table(results: Results) -> str:
-    verdict = {True: "yes", False: "**no**", None: "–"}
-    rows = [[g.name, g.target, g.measured, verdict[g.met]] for g in goals(results)]
-    return table(["goal", "target", "measured", "met"], rows)
 
 
 def grid_table(results: Results) -> str:
@@ -169,39 +166,9 @@ def _paper_row(cvx: Record, ours: Record, theirs: Record) -> list[str]:
     return [*row, " / ".join(times)]
 
 
-def environments(results: Results) -> str:
-    """Processor, threads, versions and commits behind the figures."""
-    used = {r.get("environment") for r in results.records}
-    found = [e for key, e in results.environments.items() if key in used]
-    if not found:
-        return "Nothing was measured yet.\n"
-    latest = found[-1]
-    versions = ", ".join(f"{name} {version}" for name, version in latest["versions"].items())
-    commits = ", ".join(sorted({_commit(e) for e in found}))
-    return (
-        f"- {latest['cpu']}, {latest['cores']} cores; threads: {results.threads}\n"
-        f"- Python {latest['python']} on {latest['system']}; {', '.join(latest['blas'])}\n"
-        f"- {versions}\n"
-        f"- commits: {commits}\n"
-    )
-
-
-def _commit(environment: Record) -> str:
-    changed = " (with uncommitted changes)" if environment["uncommitted_changes"] else ""
-    return f"{environment['commit']}{changed}"
-
-
 def label(name: str) -> str:
     """A rival's name for the table head; its file name where its packages are not installed."""
     try:
         return rivals.load(name).name
     except ImportError:
         return name
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table, or a line that says there is nothing to show."""
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    if not lines:
-        return "Nothing was measured yet.\n"
-    return "\n".join(["| " + " | ".join(head) + " |", "|---" * len(head) + "|", *lines]) + "\n"

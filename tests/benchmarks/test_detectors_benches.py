@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
+from benchmarks.common.memory import CLEAR_REFS, peak_of
+from benchmarks.common.store import read_records
 from benchmarks.detectors import rivals
 from benchmarks.detectors.__main__ import run_options
 from benchmarks.detectors.data import Data
-from benchmarks.detectors.memory import CLEAR_REFS, peak_of
 from benchmarks.detectors.races import FitRace
 from benchmarks.detectors.reference import kernel_pass
 from benchmarks.detectors.run import installed, run
 from benchmarks.detectors.scoring import RowsBench
 from benchmarks.detectors.tables import write_tables
 from benchmarks.detectors.tasks import GridTask, KPCATask, SVDDTask
-from benchmarks.solver.store import read_records
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # narrow widths are part of the paper's grid
 

@@ -6,15 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from benchmarks.common.isolation import Stopped
+from benchmarks.common.store import read_records
 from benchmarks.solver import rivals
 from benchmarks.solver.benches import ReadBench, Run, SolveBench
-from benchmarks.solver.isolation import Stopped
 from benchmarks.solver.measure import measure, repeats_for
 from benchmarks.solver.objective import Verdict
 from benchmarks.solver.problems import Case
 from benchmarks.solver.rivals import Answer
 from benchmarks.solver.run import cases, run
-from benchmarks.solver.store import read_records
 
 JUDGE = SimpleNamespace(verdict=lambda w, alpha=None: Verdict(1.0, float(w[0]), 1.0))
 

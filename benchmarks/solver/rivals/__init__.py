@@ -7,9 +7,12 @@ import pkgutil
 
 from ._interface import Answer, Rival, tightening
 
+PACKAGES = (
+    "lpfuse", "numpy", "scipy", "scikit-learn", "cvxpy", "clarabel", "scs", "ecos", "highspy",
+)  # fmt: skip
 OURS = "lpfuse_interior_point"
 
-__all__ = ["OURS", "Answer", "Rival", "load", "names", "tightening"]
+__all__ = ["OURS", "PACKAGES", "Answer", "Rival", "load", "names", "tightening"]
 
 
 def names() -> list[str]:

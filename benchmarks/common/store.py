@@ -16,7 +16,7 @@ Record = dict[str, Any]
 
 IDENTITY = (
     "kind", "source", "n", "R", "setting", "seed", "p", "rival", "gap", "tolerance_asked",
-    "threads",
+    "threads", "device", "dtype", "workers", "form",
 )  # fmt: skip
 
 
@@ -35,6 +35,11 @@ def read_records(paths: Iterable[Path]) -> list[Record]:
                 key = (record["id"],) if record["kind"] == "environment" else identity(record)
                 latest[key] = record
     return list(latest.values())
+
+
+def matching(records: Iterable[Record], **fields: Any) -> list[Record]:
+    """The records whose fields agree with these."""
+    return [r for r in records if all(r.get(name) == value for name, value in fields.items())]
 
 
 def _parse(line: str) -> Record | None:
@@ -64,11 +69,7 @@ class Store:
 
     def select(self, **fields: Any) -> list[Record]:
         """All records whose fields agree with these."""
-        return [
-            record
-            for record in self.records.values()
-            if all(record.get(name) == value for name, value in fields.items())
-        ]
+        return matching(self.records.values(), **fields)
 
     def append(self, record: Record) -> None:
         self.records[identity(record)] = record

@@ -4,7 +4,7 @@ from importlib import import_module
 
 import pytest
 
-from benchmarks.solver.isolation import Isolated, Stopped
+from benchmarks.common.isolation import Isolated, Stopped
 
 
 def test_results_and_state_stay_in_one_process():

@@ -1,0 +1,1 @@
+"""What every benchmark shares: clock, memory, processes, stored records, pages."""
