@@ -159,11 +159,12 @@ class LpFusion(WeightedSum):
 
         Parameters
         ----------
-        S : array-like of shape (n, R)
-            Scores, high = normal.
-        y : array-like of shape (n,), optional
+        S : array-like, or Dask array or data frame, of shape (n, R)
+            Scores, high = normal. Those of Dask stay in their blocks: every pass over them is one
+            reduction on its scheduler.
+        y : array-like, or Dask array or series, of shape (n,), optional
             +1 normal, −1 anomaly. Without it all rows are normal.
-        sample_weight : array-like of shape (n,), optional
+        sample_weight : array-like, or Dask array or series, of shape (n,), optional
             The costs c_i of the rows.
 
         Returns
@@ -283,9 +284,9 @@ def lp_path(
 
     Parameters
     ----------
-    S : array-like of shape (n, R)
+    S : array-like, or Dask array or data frame, of shape (n, R)
         Scores, high = normal.
-    y : array-like of shape (n,), optional
+    y : array-like, or Dask array or series, of shape (n,), optional
         +1 normal, −1 anomaly. Without it all rows are normal.
     ps : sequence of float
         The grid; by default the nine values of the paper.

@@ -58,12 +58,14 @@ class Certificate:
     relative_gap : float
         ``gap / max(primal, 1e-3 Σ c)``.
     passes : float
-        How often the scores were read; a subsample counts by its share.
+        How often the scores were read; a subsample counts by its share, and of scores of Dask the
+        pass that checks them too.
     status : str
         "optimal" when the relative gap is within the tolerance, "stopped" when the solver met its
         own stopping rule first, "max_iter" when it ran out of steps.
     alpha : array of shape (n,) or None
-        The dual point, in [0, 1], for the hinge.
+        The dual point, in [0, 1], for the hinge: beside the scores, and lazy where these are of
+        Dask.
     dual_weights : array of shape (R,) or None
         For least squares a dual point needs only R numbers, weights w̃ that may lie outside the
         ball: ``α = Problem.dual_point(dual_weights)``.
