@@ -172,13 +172,13 @@ def map_rows(
 
 
 def map_blocks(
-    work: Callable[..., Array], blocks: Blocks, *shared: Any, along: Sequence[Any] | None = None
+    work: Callable[..., Array], blocks: Blocks, along: Sequence[Any] | None = None
 ) -> Any:
-    """A lazy Dask vector of ``work(k, parts, *shared)``, one number a row, over all blocks k.
+    """A lazy Dask vector of ``work(k, parts)``, one number a row, over all blocks k.
 
     `along` has one more argument for each block.
     """
-    return _lazy(blocks, work, shared, None, np.dtype("float64"), along)
+    return _lazy(blocks, work, (), None, np.dtype("float64"), along)
 
 
 def _lazy(

@@ -479,3 +479,23 @@ def test_what_was_learnt_from_blocks_answers_lazily(form):
         np.testing.assert_allclose(
             answer.compute(), getattr(fused, method)(table), rtol=1e-12, atol=1e-13
         )
+
+
+@pytest.mark.parametrize("n", [500, 40_000])
+def test_blocks_may_be_arrays_of_another_library(n):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(n) < 0.2, -1.0, 1.0)
+    S = rng.normal(0.4 * (1 + y[:, None]), 1.0, (n, 4))
+
+    def as_tensors(values):
+        parts = np.array_split(values, 3)
+        make = dask.delayed(torch.tensor)
+        return da.concatenate([da.from_delayed(make(p), p.shape, p.dtype) for p in parts])
+
+    settings = {"class_weight": "balanced", "fit_intercept": True}
+    ours = LpFusion(**settings).fit(S, y)
+    theirs = LpFusion(**settings).fit(as_tensors(S), as_tensors(y))
+    assert theirs.certificate_.status == "optimal"
+    assert theirs.certificate_.primal == pytest.approx(ours.certificate_.primal, rel=2e-8)
+    np.testing.assert_allclose(theirs.weights_, ours.weights_, atol=1e-4)

@@ -12,16 +12,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-import array_api_compat
 import numpy as np
 
-from lpfuse._arrays import Array, Host, is_numpy, take, to_host
+from lpfuse._arrays import Array, Host, take, to_host
 from lpfuse._blocks import Blocks, CheckedBlocks, Summary, arrays_of, is_blocked, map_blocks
 from lpfuse.optim.problem import Block, Fold, Problem, Terms, spread_over
 
 T = TypeVar("T")
 
-SAMPLE = 40_000  # rows that are drawn while the blocks are checked; R of them matter, not n
+SAMPLE = 40_000  # rows that are drawn while the blocks are checked
 
 
 class Drawn(NamedTuple):
@@ -197,7 +196,7 @@ def _on_block(
     parts: tuple[Any, ...],
 ) -> T | None:
     problem = _local(costs, starts, k, parts)
-    return _home(problem.reduce(work, merge, *parts[3:])) if problem.n else None
+    return problem.reduce(work, merge, *parts[3:]) if problem.n else None
 
 
 def _local(costs: Costs, starts: list[int], k: int, parts: tuple[Any, ...]) -> Problem:
@@ -208,18 +207,6 @@ def _local(costs: Costs, starts: list[int], k: int, parts: tuple[Any, ...]) -> P
     return problem
 
 
-def _home(result: Any) -> Any:
-    """The result with arrays of a worker's device brought to its host."""
-    if isinstance(result, tuple):
-        parts = [_home(part) for part in result]
-        return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
-    if isinstance(result, list):
-        return [_home(part) for part in result]
-    if array_api_compat.is_array_api_obj(result) and not is_numpy(result):
-        return to_host(result).astype(str(result.dtype).rpartition(".")[2])
-    return result
-
-
 def _merge_present(merge: Callable[[list[T]], T], parts: list[T | None]) -> T | None:
     present = [part for part in parts if part is not None]
     return merge(present) if present else None
@@ -227,7 +214,7 @@ def _merge_present(merge: Callable[[list[T]], T], parts: list[T | None]) -> T | 
 
 def _all_rows(block: Block) -> tuple[Array, ...]:
     n = block.S.shape[0]
-    y, c = (np.broadcast_to(to_host(v), (n,)) for v in map(np.asarray, (block.y, block.c)))
+    y, c = (np.full(n, v) if isinstance(v, float) else to_host(v) for v in (block.y, block.c))
     kept = np.flatnonzero(c > 0)
     return to_host(block.S)[kept], y[kept], c[kept], kept + block.start
 
