@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,6 +151,12 @@ class FusedDetectorCV(FusedDetector):
         self.rhos = rhos
         self.grids = grids
         self.scoring = scoring
+
+    def with_fusion(self, fusion: Any, scaler: Any = None) -> Self:
+        """Refused: what was chosen, was chosen for the fusion at hand."""
+        raise TypeError(
+            "FusedDetectorCV chose its parameters for the fusion that it was fitted with: fit anew."
+        )
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -191,3 +191,11 @@ def test_leaving_one_out_behind_a_preparation_and_for_frames():
     frame = pd.DataFrame(X, columns=list("abcd"))
     (named,) = fit_members([Member("gp", OneClassGP(gamma=0.1), np.array([1]))], frame)
     assert leave_one_out_scores(named, frame).shape == (60,)
+
+
+def test_scores_of_single_precision_are_bounded_in_double():
+    rows = X.astype(np.float32)
+    members = [Member(str(j), clone(made), None) for j, made in enumerate(KERNELS)]
+    scores = score_members(fit_members(members, rows), rows)
+    assert scores.dtype == np.float64
+    assert np.isfinite(scores).all()

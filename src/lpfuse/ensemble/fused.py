@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from copy import copy as shallow_copy
 from copy import deepcopy
 from dataclasses import replace
 from os import PathLike
@@ -288,11 +289,11 @@ class FusedDetector(NamedDetectors, Scorer):
             coarser=self.calibration == "cross",
         )
         space_filler = self._space_filler(training)
-        lessons = self._lessons(training, scores, pool, random, space_filler)
+        lessons = self._lessons(training, scores, coarser, pool, random, space_filler)
         scaler, fusion = self._settle_combination(lessons, found)
         combination = self._learn(scaler, fusion, lessons, pool)
 
-        held_out = self._held_out(scaler, fusion, lessons, training, coarser)
+        held_out = self._held_out(scaler, fusion, lessons)[: len(training.labels)]
         ahead = 0.0 if coarser is None else training.folds_ahead
         if spare.any():
             # Rows that nothing has learnt from take the place of normal ones out of fold.
@@ -463,6 +464,49 @@ class FusedDetector(NamedDetectors, Scorer):
         contributions = parts if self._combination.is_additive else None
         decision, pvalues = self._decide(raw, scores), self._unusual(raw, scores)
         return Verdicts(scores, decision, pvalues, contributions, raw)
+
+    def with_fusion(self, fusion: Any, scaler: Any = None) -> Self:
+        """A copy with other weights, learnt from the same scores: no detector is fitted again.
+
+        Parameters
+        ----------
+        fusion : estimator or None
+            As the parameter of that name. One that looks at features is refused: they are not kept.
+        scaler : transformer, optional
+            As the parameter of that name; experts that see scaled scores keep the scale they had.
+
+        Returns
+        -------
+        FusedDetector
+            As if it had been fitted with these parameters; it shares the fitted detectors.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lpfuse import FixedRule, FusedDetector, GMMDetector, KernelPCADetector
+        >>> X = np.random.default_rng(0).normal(size=(100, 2))
+        >>> pool = [("kpca", KernelPCADetector()), ("gmm", GMMDetector())]
+        >>> fused = FusedDetector(pool, random_state=0).fit(X)
+        >>> fused.with_fusion(FixedRule("sum")).weights_
+        array([1., 1.])
+        """
+        check_is_fitted(self)
+        copy = shallow_copy(self).set_params(fusion=fusion, scaler=scaler)
+        if getattr(fusion, "uses_features", False):
+            raise ValueError(f"{fusion!r} looks at the features of the rows: fit anew with it.")
+        if self.contamination is not None or self.calibration == "split":
+            raise ValueError(
+                "The threshold rests on rows whose scores were not kept, for contamination or "
+                'calibration="split" asks for it. Fit anew, or with calibration="cross".'
+            )
+        n = len(self.held_out_.labels)
+        settled_scaler, settled_fusion = copy._settle_combination(self.lessons_, {})
+        combination = copy._learn(settled_scaler, settled_fusion, self.lessons_, self.pool_)
+        copy.held_out_ = copy._held_out(settled_scaler, settled_fusion, self.lessons_)[:n]
+        copy.decisive_, copy.space_filler_ = copy.held_out_, None
+        copy.scaler_, copy.fusion_ = combination.scaler, combination.fusion
+        copy.offset_ = copy._offset(copy.decisive_, self.ahead_)
+        return copy
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted detector to a file, without pickle; `lpfuse.load` reads it.
@@ -667,6 +711,7 @@ class FusedDetector(NamedDetectors, Scorer):
         self,
         training: Training,
         scores: Host,
+        coarser: Host | None,
         pool: Pool,
         random: np.random.RandomState,
         space_filler: SimpleImputer | None,
@@ -680,7 +725,11 @@ class FusedDetector(NamedDetectors, Scorer):
         labels = truth.copy()
         if not self.artificial_anomalies:
             labels[len(training.labels) :] = 0
-        lessons = Lessons(scores, labels, fold, truth, training.kinds, seed=a_seed(random))
+        if coarser is not None:  # artificial anomalies have no such scores, and need none
+            others = np.full((len(training.source), coarser.shape[1]), np.nan)
+            coarser = np.concatenate([coarser, others])
+        seed = a_seed(random)
+        lessons = Lessons(scores, labels, fold, truth, training.kinds, seed=seed, coarser=coarser)
         if space_filler is not None:
             tables = [training.X, *([] if training.shaken is None else [training.shaken])]
             numbers = np.concatenate([numbers_of(table) for table in tables])
@@ -714,22 +763,17 @@ class FusedDetector(NamedDetectors, Scorer):
         audit(S, y, [member.name for member in pool.members], chosen)
         return combination
 
-    def _held_out(
-        self,
-        scaler: Any,
-        fusion: Any,
-        lessons: Lessons,
-        training: Training,
-        coarser: Host | None,
-    ) -> Judged:
-        """The training rows, judged by weights that were learnt without them."""
-        if coarser is not None:  # artificial anomalies have no such scores, and need none
-            others = np.full((len(training.source), coarser.shape[1]), np.nan)
-            coarser = np.concatenate([coarser, others])
-        judged = Judged.out_of_fold(
-            scaler, fusion, lessons.scores, lessons.labels, lessons.fold, lessons.space, coarser
+    def _held_out(self, scaler: Any, fusion: Any, lessons: Lessons) -> Judged:
+        """The rows of the lessons, judged by weights that were learnt without them."""
+        return Judged.out_of_fold(
+            scaler,
+            fusion,
+            lessons.scores,
+            lessons.labels,
+            lessons.fold,
+            lessons.space,
+            lessons.coarser,
         )
-        return judged[: len(training.labels)]
 
     def _offset(self, judged: Judged, ahead: float, silent: Gaps | None = None) -> float:
         """The threshold, by the rows that decide on it, had some detectors been silent."""

@@ -119,6 +119,8 @@ class Lessons:
         Features, for a fusion that looks at them.
     seed : int
         For a fusion that draws at random.
+    coarser : ndarray of shape (n, R) or None
+        As `scores`, by detectors that learnt from fewer rows.
     """
 
     scores: Host
@@ -128,6 +130,7 @@ class Lessons:
     kinds: NDArray[np.intp] | None
     space: Host | None = None
     seed: int = 0
+    coarser: Host | None = None
 
     @property
     def usable(self) -> NDArray[np.bool_]:

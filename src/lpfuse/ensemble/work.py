@@ -75,7 +75,8 @@ def score_members(members: Sequence[Member], X: Table) -> Host:
         if head is not None:
             rows = head.transform(rows)
         if isinstance(members[0].last, Detector):
-            return np.asarray(score_together([member.last for member in members], rows))
+            together = score_together([member.last for member in members], rows)
+            return np.asarray(together, dtype=np.float64)
         return _one_column(members[0].last.score_samples(rows), members[0], len(index))
 
     found, rows = _on_usable_rows(score, X, members, "scoring with")
