@@ -62,6 +62,7 @@ _ROOMS = (
     "adapters",
     "datasets",
     "detectors",
+    "faces",
     "fusion",
     "metrics",
     "onnx_export",

@@ -1,0 +1,1 @@
+"""Face forgery: from video to fused decision. Needs ``pip install "lpfuse[faces]"``."""
