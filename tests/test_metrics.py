@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import make_scorer, recall_score, roc_curve
+from sklearn.metrics import make_scorer, recall_score, roc_auc_score, roc_curve
 
 from lpfuse import GMMDetector
 from lpfuse._validation import check_values
-from lpfuse.metrics import best_g_mean, g_mean, halfway
+from lpfuse.metrics import best_g_mean, g_mean, halfway, mean_over_folds
 
 # Few values, so that ties are common.
 few = st.integers(-4, 4).map(float)
@@ -137,3 +137,36 @@ def test_values_are_one_number_a_row():
         check_values(["a"], "scores")
     with pytest.raises(ValueError, match=r"scores .* got shape \(\)"):
         check_values(3.0, "scores")
+
+
+def naive_mean_over_folds(y, scores, fold):
+    total = weight = 0.0
+    for number in set(fold[fold >= 0]):
+        rows = [
+            i for i in range(len(y)) if fold[i] == number and y[i] != 0 and scores[i] == scores[i]
+        ]
+        pairs = [(scores[i], scores[j]) for i in rows for j in rows if y[i] > 0 > y[j]]
+        m = sum(y[i] < 0 for i in rows)
+        if pairs:
+            total += m * np.mean([(a > b) + (a == b) / 2 for a, b in pairs])
+            weight += m
+    return total / weight
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_mean_over_folds_against_pairs(seed):
+    rng = np.random.default_rng(seed)
+    y, fold = rng.choice([1, 1, -1, 0], 60), rng.integers(-1, 4, 60)
+    scores = rng.integers(0, 6, (60, 3)).astype(float)
+    scores[rng.random(60) < 0.1] = np.nan
+    found = mean_over_folds(roc_auc_score, y, scores, fold)
+    wanted = [naive_mean_over_folds(y, column, fold) for column in scores.T]
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    one = mean_over_folds(roc_auc_score, y, scores[:, 0], fold)
+    assert one.shape == ()
+    assert one == found[0]
+
+
+def test_mean_over_folds_without_both_classes_in_a_fold():
+    y, fold = np.array([1, 1, -1, -1]), np.array([0, 0, 1, 1])
+    assert mean_over_folds(roc_auc_score, y, np.arange(4.0), fold) is None

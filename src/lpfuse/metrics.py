@@ -5,6 +5,7 @@ The area under the ROC curve is :func:`sklearn.metrics.roc_auc_score`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import sqrt
 from typing import Any
 
@@ -86,6 +87,54 @@ def best_g_mean(y: Any, scores: Any) -> tuple[float, float]:
     best = cuts[np.argmax(hits)]
     value = sqrt(hits.max() / (is_normal.sum() * (~is_normal).sum()))
     return value, halfway(values[max(best - 1, 0)], values[best])
+
+
+def mean_over_folds(
+    criterion: Callable[[Host, Host], float], y: Host, scores: Host, fold: NDArray[np.intp]
+) -> Host | None:
+    r"""A criterion within each fold, averaged over the folds by their anomalies.
+
+    .. math:: \frac{\sum_k m_k \, c(y_k, s_k)}{\sum_k m_k}
+
+    with :math:`m_k` the number of anomalies in fold k. Scores of different folds come from
+    different detectors and weights, and do not compare.
+
+    Parameters
+    ----------
+    criterion : callable
+        Labels and scores of a fold → a number; asked of folds with both classes.
+    y : ndarray of shape (n,)
+        +1 normal, −1 anomaly, 0 to leave a row out.
+    scores : ndarray of shape (n,) or (n, m)
+        High = normal. A row with a NaN is left out.
+    fold : ndarray of shape (n,)
+        The fold of each row; negative where it is in none.
+
+    Returns
+    -------
+    ndarray of shape () or (m,), or None
+        The mean for each column; None where no fold holds both classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.metrics import roc_auc_score
+    >>> from lpfuse.metrics import mean_over_folds
+    >>> y, fold = np.array([1, -1, 1, -1]), np.array([0, 0, 1, 1])
+    >>> float(mean_over_folds(roc_auc_score, y, np.array([2.0, 1.0, 20.0, 30.0]), fold))
+    0.5
+    """
+    columns = scores.reshape(len(scores), -1)
+    counts = (fold >= 0) & (y != 0) & ~np.isnan(columns).any(axis=1)
+    found, anomalies = [], []
+    for number in np.unique(fold[counts]):
+        rows = counts & (fold == number)
+        if len(np.unique(y[rows])) == 2:
+            found.append([criterion(y[rows], column) for column in columns[rows].T])
+            anomalies.append((y[rows] < 0).sum())
+    if not found:
+        return None
+    return np.average(found, axis=0, weights=anomalies).reshape(scores.shape[1:])
 
 
 def halfway(low: float, high: float) -> float:

@@ -20,7 +20,7 @@ from lpfuse.ensemble.lessons import Lessons, Training
 from lpfuse.ensemble.members import Member
 from lpfuse.ensemble.pool import Choice
 from lpfuse.fusion.lp import PAPER_GRID, LpFusion, lp_path
-from lpfuse.metrics import best_g_mean
+from lpfuse.metrics import best_g_mean, mean_over_folds
 from lpfuse.optim import LpPath
 from lpfuse.scaling import TwoSidedMinMax
 
@@ -240,20 +240,13 @@ class FusedDetectorCV(FusedDetector):
 
     def _judge(self, scores: Host, truth: Host, fold: NDArray[np.intp]) -> Host:
         """The criterion of each column: its mean over folds, weighted by their anomalies."""
-        criterion = CRITERIA[self.scoring]
-        judged, anomalies = [], []
-        for number in np.unique(fold):
-            rows = (fold == number) & (truth != 0) & ~np.isnan(scores).any(axis=1)
-            y = truth[rows]
-            if len(np.unique(y)) == 2:
-                judged.append([criterion(y, column) for column in scores[rows].T])
-                anomalies.append((y < 0).sum())
-        if not judged:
+        judged = mean_over_folds(CRITERIA[self.scoring], truth, scores, fold)
+        if judged is None:
             raise ValueError(
                 "No fold holds both normal rows and anomalies, so nothing can be chosen. Use folds "
                 "that keep the share of anomalies (cv=5), or FusedDetector, which chooses nothing."
             )
-        return np.average(judged, axis=0, weights=anomalies)
+        return judged
 
 
 def _g_mean(y: Host, scores: Host) -> float:

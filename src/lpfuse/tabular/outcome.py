@@ -5,12 +5,10 @@ from __future__ import annotations
 from math import ceil, log10
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from lpfuse._arrays import Host
 from lpfuse.ensemble import FusedDetector
+from lpfuse.metrics import mean_over_folds
 
 
 def outcome(fused: FusedDetector) -> dict[str, Any]:
@@ -55,24 +53,14 @@ def outcome(fused: FusedDetector) -> dict[str, Any]:
 
 
 def _areas(fused: FusedDetector, names: list[str]) -> dict[str, float | None]:
-    """The AUC of each detector and, last, of the fusion."""
+    """The AUC of each detector and, last, of the fusion; None where no fold has both classes."""
     lessons, judged = fused.lessons_, fused.held_out_
     columns = dict(zip(names, lessons.scores.T, strict=True)) | {"fusion": judged.fused}
-    return {name: _area(scores, lessons.labels, lessons.fold) for name, scores in columns.items()}
-
-
-def _area(scores: Host, labels: Host, fold: NDArray[np.intp]) -> float | None:
-    """The mean AUC over folds, weighted by their anomalies; None where no fold has both classes.
-
-    Scores of different folds come from different detectors and weights, and do not compare.
-    """
-    areas, anomalies = [], []
-    for number in np.unique(fold[fold >= 0]):
-        known = (fold == number) & (labels != 0) & ~np.isnan(scores)
-        if len(np.unique(labels[known])) == 2:
-            areas.append(roc_auc_score(labels[known] > 0, scores[known]))
-            anomalies.append((labels[known] < 0).sum())
-    return float(np.average(areas, weights=anomalies)) if areas else None
+    areas = {
+        name: mean_over_folds(roc_auc_score, lessons.labels, scores, lessons.fold)
+        for name, scores in columns.items()
+    }
+    return {name: None if area is None else float(area) for name, area in areas.items()}
 
 
 def proof(relative_gap: float) -> str:
