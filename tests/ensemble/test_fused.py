@@ -711,3 +711,12 @@ def test_detectors_that_never_speak_are_named():
     refused("^'mute' scored none of the normal rows", X, pool=[*QUICK, mute])
     empty = np.where(np.arange(70)[:, None] % 4 == np.arange(4), np.nan, X)
     refused("No normal row has a score by every detector.*Fill them in", empty, pool=SIGHTS)
+
+
+def test_folds_may_hold_anomalies_alone():
+    rows = np.arange(len(X))
+    halves = [(rows[rows % 2 != k], rows[(rows % 2 == k) & (Y > 0)]) for k in (0, 1)]
+    anomalies = [(rows[Y > 0], rows[Y < 0])]
+    apart = FusedDetector(QUICK, fusion=SMOOTH, cv=[*halves, *anomalies]).fit(X, Y)
+    assert np.isfinite(apart.lessons_.scores).all()
+    assert np.isfinite(apart.offset_)

@@ -360,6 +360,8 @@ def coarser_lessons(
     tasks, places = [], []
     for learn, score in training.folds.in_pairs():
         score = score[known[score] > 0]
+        if len(score) == 0:  # folds that hold anomalies alone
+            continue
         if inputs is None:
             learn = learn[training.labels[learn] >= 0]
             groups = [
