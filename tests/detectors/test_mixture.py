@@ -1,12 +1,17 @@
+import warnings
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import mahalanobis
 from scipy.stats import multivariate_normal
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 from lpfuse import GMMDetector
+from lpfuse.detectors.mixture_steps import _fill, _start, learn_beside
+from tests.oracles.kernel_learners import every_library, strict_device, torch
 
 COVARIANCES = ["full", "tied", "diag", "spherical"]
 every_covariance = pytest.mark.parametrize("covariance_type", COVARIANCES)
@@ -199,3 +204,121 @@ def test_rows_are_scored_in_blocks(monkeypatch, score_type):
 def test_sample_weights_are_not_taken():
     with pytest.raises(TypeError, match="sample_weight"):
         GMMDetector().fit(clusters(), sample_weight=np.ones(180))
+
+
+# ------------------------------------------------------------------------------- on an accelerator
+
+
+@pytest.fixture
+def accelerator(monkeypatch):
+    """Rows of other libraries are taken as those of a GPU."""
+    monkeypatch.setattr(
+        "lpfuse.detectors.mixture.on_accelerator", lambda rows: not isinstance(rows, np.ndarray)
+    )
+
+
+def overlapping():
+    """Clusters that take a while to be told apart."""
+    rng = np.random.default_rng(0)
+    return np.vstack([rng.normal(centre, 1.0 + centre, (80, 3)) for centre in (0.0, 1.0, 2.0)])
+
+
+@every_library
+@every_covariance
+def test_the_steps_are_scikit_learns(covariance_type, library):
+    X = overlapping()
+    asked = {"covariance_type": covariance_type, "reg_covar": 0.01, "tol": 1e-4, "max_iter": 500}
+    ours = GaussianMixture(3, random_state=0, **asked)
+    rows, begun = library(X), clone(ours)
+    _fill(begun, _start(rows, ours, np.random.RandomState(0)))
+    theirs = GaussianMixture(
+        3,
+        weights_init=begun.weights_,
+        means_init=begun.means_,
+        precisions_init=begun.precisions_,
+        **asked,
+    ).fit(X)
+    learn_beside(ours, rows)
+    assert (ours.n_iter_, ours.converged_) == (theirs.n_iter_, True)
+    assert ours.n_iter_ > 5
+    close = {"rtol": 1e-7, "atol": 1e-9}
+    for name in ("weights_", "means_", "covariances_", "precisions_cholesky_", "precisions_"):
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), **close)
+    np.testing.assert_allclose(ours.lower_bounds_, theirs.lower_bounds_, **close)
+    np.testing.assert_allclose(ours.score_samples(X), theirs.score_samples(X), **close)
+
+
+@every_covariance
+def test_rows_far_from_the_origin_cost_no_digits(covariance_type):
+    X = overlapping()
+    here, there = (
+        learn_beside(GaussianMixture(3, covariance_type=covariance_type, random_state=0), torch(x))
+        for x in (X, X + 1e6)
+    )
+    np.testing.assert_allclose(there.means_ - 1e6, here.means_, atol=1e-6)
+    np.testing.assert_allclose(there.covariances_, here.covariances_, rtol=1e-6)
+
+
+@pytest.mark.usefixtures("accelerator")
+@every_library
+def test_rows_on_an_accelerator_give_a_mixture_as_good(library):
+    X, new = clusters(), clusters(1)
+    host = GMMDetector(3, "log_likelihood", random_state=0).fit(X)
+    beside = GMMDetector(3, "log_likelihood", random_state=0).fit(library(X))
+    assert beside.mixture_.lower_bound_ == pytest.approx(host.mixture_.lower_bound_, abs=1e-3)
+    np.testing.assert_allclose(beside.score_samples(new), host.score_samples(new), rtol=0.02)
+    assert beside.offset_ == pytest.approx(host.offset_, rel=0.02)
+
+
+@pytest.mark.usefixtures("accelerator")
+def test_rows_on_an_accelerator_stay_there(monkeypatch):
+    sizes, leave = [], np.from_dlpack
+    monkeypatch.setattr(np, "from_dlpack", lambda x: sizes.append(np.prod(x.shape)) or leave(x))
+    X = np.repeat(clusters(), 5, axis=0)
+    GMMDetector(3, random_state=0).fit(strict_device(X))
+    assert max(sizes) <= len(X)  # one number a row at most
+
+
+@pytest.mark.usefixtures("accelerator")
+def test_the_best_start_is_kept():
+    X = torch(np.random.default_rng(0).uniform(size=(150, 2)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        bounds = [
+            GMMDetector(6, random_state=0, n_init=n_init, max_iter=5).fit(X).mixture_.lower_bound_
+            for n_init in (1, 2, 4)
+        ]
+    assert bounds[0] <= bounds[1] <= bounds[2]
+    assert bounds[0] < bounds[2]
+
+
+@every_covariance
+def test_sums_do_not_depend_on_the_blocks(monkeypatch, covariance_type):
+    X = torch(np.repeat(clusters(), 5, axis=0))
+    whole = learn_beside(GaussianMixture(3, covariance_type=covariance_type, random_state=0), X)
+    monkeypatch.setattr("lpfuse._arrays.DEVICE_BLOCK_BYTES", 1)  # as few rows a block as can be
+    parts = learn_beside(GaussianMixture(3, covariance_type=covariance_type, random_state=0), X)
+    np.testing.assert_allclose(parts.covariances_, whole.covariances_, rtol=1e-9)
+    np.testing.assert_allclose(parts.lower_bounds_, whole.lower_bounds_, rtol=1e-12)
+
+
+def test_single_precision_is_summed_in_double():
+    X = clusters(n=300).astype(np.float32)
+    single = learn_beside(GaussianMixture(3, random_state=0), torch(X))
+    double = learn_beside(GaussianMixture(3, random_state=0), torch(X.astype(np.float64)))
+    np.testing.assert_allclose(single.covariances_, double.covariances_, rtol=1e-9)
+
+
+@pytest.mark.usefixtures("accelerator")
+def test_few_steps_on_an_accelerator_warn():
+    with pytest.warns(ConvergenceWarning, match="not settled after 1 steps"):
+        GMMDetector(max_iter=1, random_state=0).fit(torch(clusters()))
+
+
+@pytest.mark.usefixtures("accelerator")
+@every_covariance
+def test_a_collapsed_component_is_told(covariance_type):
+    X = torch(np.repeat(np.eye(2), 5, axis=0))
+    with pytest.raises(ValueError, match=r"collapsed.*larger reg_covar"):
+        GMMDetector(2, reg_covar=0.0, covariance_type=covariance_type, random_state=0).fit(X)
+    assert GMMDetector(2, covariance_type=covariance_type, random_state=0).fit(X).n_iter_ >= 1

@@ -17,6 +17,7 @@ from lpfuse._arrays import (
     concatenate,
     map_row_blocks,
     namespace,
+    on_accelerator,
     one_blas_thread,
     to_host,
 )
@@ -24,6 +25,7 @@ from lpfuse._blocks import head_of, is_blocked
 from lpfuse._parameters import check_choice, check_count, check_number
 from lpfuse._validation import remember_columns
 from lpfuse.detectors.base import Detector
+from lpfuse.detectors.mixture_steps import learn_beside
 from lpfuse.detectors.sampling import sampled_rows
 from lpfuse.detectors.training import TrainingRows, training_rows
 
@@ -74,8 +76,9 @@ class GMMDetector(Detector):
 
     Notes
     -----
-    There are no sample weights: scikit-learn's EM algorithm has none. Training happens on the host;
-    scoring stays in the library, and on the device, of the rows.
+    There are no sample weights: scikit-learn's EM algorithm has none. Rows on a GPU are learnt from
+    there, by the same steps in float64 from means of a sample; other rows by scikit-learn, on the
+    host. Scoring stays in the library, and on the device, of the rows.
 
     Examples
     --------
@@ -132,7 +135,7 @@ class GMMDetector(Detector):
             )
         else:
             rows = training_rows(X)
-        self.mixture_ = self._mixture(to_host(rows.X))
+        self.mixture_ = self._mixture(rows.X)
         self._set_offset(rows, self._scores(rows.X))
         remember_columns(self, head_of(X) if is_blocked(X) else X)
         return self
@@ -150,10 +153,11 @@ class GMMDetector(Detector):
             check_count(name, getattr(self, name))
         check_number("reg_covar", self.reg_covar, at_least=0)
 
-    def _mixture(self, rows: Host) -> GaussianMixture:
-        if len(rows) < 2:
+    def _mixture(self, rows: Array) -> GaussianMixture:
+        n = int(rows.shape[0])
+        if n < 2:
             raise ValueError(
-                f"A mixture needs at least 2 rows, got n_samples = {len(rows)}. Pass more normal "
+                f"A mixture needs at least 2 rows, got n_samples = {n}. Pass more normal "
                 "rows, or use another detector."
             )
         mixture = GaussianMixture(
@@ -164,8 +168,10 @@ class GMMDetector(Detector):
             max_iter=self.max_iter,
             random_state=self.random_state,
         )
-        with blas_threads_for(len(rows)), config_context(array_api_dispatch=False):
-            return mixture.fit(rows)
+        if on_accelerator(rows):
+            return learn_beside(mixture, rows)
+        with blas_threads_for(n), config_context(array_api_dispatch=False):
+            return mixture.fit(to_host(rows))
 
     def _scores(self, X: Array) -> Array:
         xp, mixture = namespace(X), self.mixture_
@@ -196,10 +202,10 @@ class GMMDetector(Detector):
             return concatenate(map_row_blocks(work, X, width=2 * X.shape[1]))
 
 
-def _different_rows(rows: Host, at_most: int) -> int:
+def _different_rows(rows: Array, at_most: int) -> int:
     """How many different rows there are, up to a limit; they differ in a random direction."""
     direction = np.random.default_rng(0).normal(size=rows.shape[1])
-    return min(at_most, len(np.unique(rows @ direction)))
+    return min(at_most, len(np.unique(to_host(rows @ beside(direction, rows)))))
 
 
 def precision_roots(mixture: GaussianMixture) -> list[Host]:

@@ -64,6 +64,7 @@ CLASSES = {
     "TableModel": "lpfuse.tabular.model:TableModel",
     "TablePreparation": "lpfuse.tabular.preparation:TablePreparation",
     "TwoSidedMinMax": "lpfuse.scaling:TwoSidedMinMax",
+    "VideoDetector": "lpfuse.faces.detector:VideoDetector",
     "Waves": "lpfuse.detectors.expansion:Waves",
 }
 NAMES = {place: name for name, place in CLASSES.items()}
