@@ -11,16 +11,22 @@ from sklearn.metrics import roc_auc_score
 from lpfuse.experiments import paper
 from lpfuse.experiments.paper import (
     DATASETS,
+    FACEFORENSICS,
+    FORGERIES,
+    FORGERY_CLAIMS,
     LOSS,
     LP_EFFECT,
     METHODS,
     OWN,
     SPEED_UP,
+    THIS_WORK,
     UCI,
     Mean,
+    forgery_leads,
     impossible_cells,
     suspicious_cells,
 )
+from lpfuse.faces.faceforensics import KINDS
 from lpfuse.metrics import best_g_mean, g_mean
 
 # Sums over the ten data sets: of the means, of the standard deviations.
@@ -77,6 +83,44 @@ def test_its_averages_are_those_of_its_table_cut_off(setting):
     """89.987 is printed as 89.98, and 92.056 as 92.05."""
     average = np.mean([row[setting].mean for row in UCI["auc"].values()])
     assert floor(100 * average) / 100 == LP_EFFECT[setting]["lp"] == LOSS[setting]["hinge"]
+
+
+# Sums over the methods, and over the kinds of forgery.
+FORGERY_CHECKSUMS = {
+    "c40": ([511.9, 165.3, 99.2, 446.1, 135.0], [159.8, 276.9, 163.4, 166.4, 147.4, 443.6]),
+    "c23": (
+        [680.9, 408.1, 99.4, 645.3, 445.4],
+        [314.2, 187.9, 192.9, 345.4, 356.8, 388.6, 493.3],
+    ),
+}
+
+
+@pytest.mark.parametrize("quality", FACEFORENSICS)
+def test_tables_of_forgeries_add_up(quality):
+    table = FACEFORENSICS[quality]
+    columns, rows = FORGERY_CHECKSUMS[quality]
+    sums = [sum(row.get(kind, 0.0) for row in table.values()) for kind in FORGERIES]
+    assert sums == pytest.approx(columns)
+    assert [sum(row.values()) for row in table.values()] == pytest.approx(rows)
+    assert list(table)[-1] == THIS_WORK
+    assert list(table[THIS_WORK]) == list(FORGERIES)
+
+
+def test_forgeries_have_their_places():
+    assert FACEFORENSICS["c40"]["F²Trans-B (2023)"] == {"Deepfakes": 88.7, "Face2Face": 77.7}
+    assert FACEFORENSICS["c23"]["Sun et al. (2021)"] == {
+        "Deepfakes": 92.7, "FaceSwap": 64.0, "Face2Face": 80.2, "NeuralTextures": 77.3,
+    }  # fmt: skip
+    assert set(FORGERIES) == set(KINDS)
+
+
+@pytest.mark.parametrize(("quality", "claimed"), FORGERY_CLAIMS.items())
+def test_its_claims_on_forgeries_count_one_without_a_rival(quality, claimed):
+    """Better than existing methods on four of five subsets, and on three: FaceShifter is one."""
+    leads = forgery_leads(quality)
+    assert [kind for kind, lead in leads.items() if lead is None] == ["FaceShifter"]
+    assert sum(lead is not None and lead > 0 for lead in leads.values()) == claimed - 1
+    assert leads["Face2Face"] == pytest.approx({"c40": -3.9, "c23": -3.5}[quality])
 
 
 def test_its_sentences_fit_its_figures():
