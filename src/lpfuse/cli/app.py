@@ -9,6 +9,7 @@ import typer
 
 from lpfuse.cli import demo, fit, fuse, report, reproduce, score
 from lpfuse.cli.console import Json, PlainErrors, Quiet, is_quiet, show_json
+from lpfuse.cli.faces import app as faces
 
 app = typer.Typer(
     cls=PlainErrors,
@@ -27,6 +28,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
 for _command, _example in EXAMPLES.items():
     app.command(epilog=f"Example: {_example}")(_command)
 app.add_typer(reproduce.app, name="reproduce")
+app.add_typer(faces.app, name="faces")
 
 
 @app.callback()

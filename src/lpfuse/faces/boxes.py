@@ -9,7 +9,7 @@ Boxes = NDArray[np.float32]
 MOST = 2_000
 """Of more boxes than this that compete, only the best are compared, each with each."""
 ROUNDING = 1e-4
-"""Windows on a grid overlap by exactly a half now and then, and rounding may not decide for them."""
+"""Windows on a grid may overlap by exactly a half: rounding must not decide about them."""
 
 
 def overlaps(boxes: Boxes, others: Boxes, *, of_smaller: bool = False) -> NDArray[np.float32]:

@@ -1,0 +1,1 @@
+"""``lpfuse faces``: from videos of faces to verdicts, one file a command."""
