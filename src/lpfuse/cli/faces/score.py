@@ -109,6 +109,8 @@ def score(
     if not silent:
         for file in filter(None, (out, *drawn)):
             typer.echo(f"Written to {file}.")
+        if len(verdicts) == 1 and not drawn:
+            typer.echo("For a contact sheet, which shows what was seen: --sheet sheet.html")
 
 
 def explain(
