@@ -78,7 +78,10 @@ def _head(sheet: ContactSheet) -> list[Line]:
         (shortened(sheet.verdict.name, 90), 11, {"color": INK}),
         (sheet.headline, 19, {"color": colour, "weight": "bold"}),
         *((line, 10.5, {"color": INK}) for line in sentences),
-        *((f" Beware: {text}. ", 12, {"fontsize": 10, "bbox": frame}) for text in sheet.verdict.warnings),
+        *(
+            (f" Beware: {text}. ", 12, {"fontsize": 10, "bbox": frame})
+            for text in sheet.verdict.warnings
+        ),
     ]
 
 
