@@ -18,7 +18,7 @@ BENCH := $(VENV)/bench.stamp
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types contracts check format clean
-.PHONY: bench bench-detectors bench-scaling bench-device bench-dask
+.PHONY: bench bench-detectors bench-scaling bench-device bench-dask bench-faces
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,10 @@ bench-device: $(BENCH) ## time fits on a GPU, or on torch's CPU where there is n
 bench-dask: $(BENCH) ## time fits over one, two and four Dask processes
 	$(PIP) --editable ".[dask]"
 	$(BIN)/python -m benchmarks.scaling dask
+
+bench-faces: $(BENCH) ## time finding faces in a video, and what comes after
+	$(PIP) --editable ".[faces]"
+	$(BIN)/python -m benchmarks.faces.detection
 
 format: $(DEV) ## rewrite the code in the house style
 	$(BIN)/ruff check --fix .

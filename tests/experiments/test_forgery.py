@@ -15,7 +15,6 @@ from lpfuse.experiments import paper
 from lpfuse.experiments.forgery import (
     FACEFORENSICS,
     STAND_IN,
-    auc_interval,
     leave_one_manipulation_out,
 )
 from lpfuse.experiments.forgery_methods import (
@@ -36,6 +35,7 @@ from lpfuse.experiments.forgery_page import forgery_page
 from lpfuse.experiments.forgery_scores import ScoredClips, score_clips
 from lpfuse.experiments.results import read_rows
 from lpfuse.experiments.rivals import at_hand
+from lpfuse.experiments.statistics import auc_interval
 from lpfuse.faces.clips import Clip
 from lpfuse.faces.features import VideoFeatures
 from lpfuse.fusion.lp import PAPER_GRID
