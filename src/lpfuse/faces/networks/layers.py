@@ -36,7 +36,6 @@ class NormalisedConvolution(nn.Module):
         rectified: torch.Tensor = self.activation(self.bn(self.conv(x)))
         return rectified
 
-    @torch.no_grad()
     def fold(self) -> None:
         """Let the convolution do what the normalisation did.
 
@@ -59,6 +58,7 @@ class NormalisedConvolution(nn.Module):
 
 def fold_normalisations(network: nn.Module) -> None:
     """Fold every batch normalisation of the network into the convolution before it."""
-    for layer in network.modules():
-        if isinstance(layer, NormalisedConvolution):
-            layer.fold()
+    with torch.no_grad():
+        for layer in network.modules():
+            if isinstance(layer, NormalisedConvolution):
+                layer.fold()
