@@ -138,15 +138,21 @@ def introduce(source: str, shape: tuple[int, int], notes: list[str]) -> None:
         typer.echo(f"  {typer.style(about, bold=True)}:{rest}")
 
 
-def weights_table(found: dict[str, Any]) -> str:
+def weights_table(found: dict[str, Any], noun: str = "detector", most: int | None = None) -> str:
     """The detectors, those with the largest weights first, and their fusion."""
     areas, weights = found["auc"] or {}, found["weights"]
     total = sum(map(abs, weights.values())) or 1.0
-    header = ["detector", "weight", "share", *(["AUC"] if areas else [])]
+    order = sorted(weights, key=lambda name: -weights[name])
+    shown = order[:most]
+    header = [noun, "weight", "share", *(["AUC"] if areas else [])]
     rows = [
-        [name, f"{weight:.3f}", f"{abs(weight) / total:.0%}", *_area(areas, name)]
-        for name, weight in sorted(weights.items(), key=lambda item: -item[1])
+        [name, f"{weights[name]:.3f}", f"{abs(weights[name]) / total:.0%}", *_area(areas, name)]
+        for name in shown
     ]
+    rest = order[len(shown) :]
+    if rest:
+        share = sum(abs(weights[name]) for name in rest) / total
+        rows.append([f"{len(rest)} others", "", f"{share:.0%}", *([""] if areas else [])])
     last = [["fusion", "", "", *_area(areas, "fusion")]] if areas else []
     return console.table(header, rows + last)
 

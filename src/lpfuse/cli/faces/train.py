@@ -13,7 +13,7 @@ import typer
 
 from lpfuse.cli import console
 from lpfuse.cli.faces import reading
-from lpfuse.cli.fit import Norm, Seed
+from lpfuse.cli.fit import Norm, Seed, weights_table
 
 if TYPE_CHECKING:
     from lpfuse.faces.clips import Clip
@@ -186,31 +186,8 @@ def fit_model(
 
 def tell_outcome(found: dict[str, Any]) -> None:
     """Weights, proof, AUC and threshold."""
-    console.show(f"\n{experts_table(found)}", False)
+    console.show(f"\n{weights_table(found, 'expert', MOST_EXPERTS)}", False)
     typer.echo(f"\n{conclusion(found)}")
-
-
-def experts_table(found: dict[str, Any]) -> str:
-    """The experts of the largest weights."""
-    areas, weights = found["auc"] or {}, found["weights"]
-    total = sum(map(abs, weights.values())) or 1.0
-    order = sorted(weights, key=lambda name: -abs(weights[name]))
-    header = ["expert", "weight", "share", *(["AUC"] if areas else [])]
-    rows = [
-        [name, f"{weights[name]:.3f}", f"{abs(weights[name]) / total:.0%}", *_area(areas, name)]
-        for name in order[:MOST_EXPERTS]
-    ]
-    rest = order[MOST_EXPERTS:]
-    if rest:
-        share = sum(abs(weights[name]) for name in rest) / total
-        rows.append([f"{len(rest)} others", "", f"{share:.0%}", *([""] if areas else [])])
-    last = [["fusion", "", "", *_area(areas, "fusion")]] if areas else []
-    return console.table(header, rows + last)
-
-
-def _area(areas: dict[str, float | None], name: str) -> list[str]:
-    area = areas.get(name)
-    return [] if not areas else ["" if area is None else f"{area:.3f}"]
 
 
 def conclusion(found: dict[str, Any]) -> str:
