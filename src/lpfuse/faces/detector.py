@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from joblib import delayed
@@ -27,70 +27,26 @@ from lpfuse.ensemble.members import groups_of, members_of, seeded
 from lpfuse.ensemble.work import fit_members
 from lpfuse.faces.experts import LEARNERS, experts
 from lpfuse.faces.features import VideoFeatures
+from lpfuse.faces.frames import (
+    FrameLessons,
+    Frames,
+    FrameScores,
+    Index,
+    check_mask,
+    check_sets,
+    check_videos,
+    columns_of,
+    table_of,
+    video_of_frames,
+    warn_of_missing_faces,
+)
 from lpfuse.faces.pooling import check_pooling, frame_shares, pooled
 from lpfuse.faces.verdict import SEVERAL, VideoVerdict
 from lpfuse.persistence import save
 from lpfuse.threshold import conformal_offset, conformal_pvalues
 
 FRAMES_AT_A_TIME = 4096  # whose features stand side by side while videos are scored
-FEW_NAMES = 5  # of videos that a message names
-Index = NDArray[np.intp]
 Progress = Callable[[int, int], None]
-
-
-class FrameScores(NamedTuple):
-    """What the experts say of the frames of some videos.
-
-    Attributes
-    ----------
-    scores : ndarray of shape (n, R)
-        Raw scores, high = genuine.
-    video : ndarray of shape (n,)
-        The position of each frame's video, from 0.
-    n_videos : int
-        How many videos there are; some may have no frame.
-    names : list of str
-        Names of the R experts.
-    """
-
-    scores: Host
-    video: Index
-    n_videos: int
-    names: list[str]
-
-
-class FrameLessons(NamedTuple):
-    """The frames that taught the weights, scored by experts that had not seen their group.
-
-    Attributes
-    ----------
-    scores, video, n_videos, names
-        As in `FrameScores`.
-    labels : ndarray of shape (n,)
-        ±1, as their videos.
-    fold : ndarray of shape (n,)
-        Numbers of the folds.
-    """
-
-    scores: Host
-    video: Index
-    n_videos: int
-    names: list[str]
-    labels: Host
-    fold: Index
-
-
-@dataclass(frozen=True)
-class _Frames:
-    """What there is to learn from: features, and what is known of them by their videos."""
-
-    X: NDArray[np.float32]
-    labels: Host
-    groups: NDArray[Any]
-    video: Index
-
-    def __getitem__(self, chosen: NDArray[np.bool_]) -> _Frames:
-        return _Frames(self.X[chosen], self.labels[chosen], self.groups[chosen], self.video[chosen])
 
 
 class VideoDetector(BaseEstimator):
@@ -259,19 +215,19 @@ class VideoDetector(BaseEstimator):
             The fitted estimator.
         """
         self._check_parameters()
-        checked = _check_videos(videos)
+        checked = check_videos(videos)
         n = len(checked)
         labels = check_labels(y, n, unlabelled=True)
         labels = np.ones(n) if labels is None else labels
         groups = check_row_names(groups, n, "groups")
         kind = check_row_names(kind, n, "kind")
-        inside = _check_mask(validation, n)
+        inside = check_mask(validation, n)
         widths = self._settle_widths(checked)
-        _warn_of_missing_faces(checked)
+        warn_of_missing_faces(checked)
 
-        video = _video_of_frames(checked)
+        video = video_of_frames(checked)
         names = video if groups is None else groups[video]
-        frames = _Frames(_table(checked, list(widths)), labels[video], names, video)
+        frames = Frames(table_of(checked, list(widths)), labels[video], names, video)
         entries, cv = self._entries(widths, int((frames.labels >= 0).sum())), self.cv
         if inside is not None:
             entries = self._fitted(entries, frames[~inside[video]], progress)
@@ -303,7 +259,7 @@ class VideoDetector(BaseEstimator):
         checked = self._check_known(videos)
         nothing = np.empty((0, len(self.expert_names_)))
         scores = np.concatenate([nothing, *map(self.fused_.detector_scores, self._tables(checked))])
-        return FrameScores(scores, _video_of_frames(checked), len(checked), self.expert_names_)
+        return FrameScores(scores, video_of_frames(checked), len(checked), self.expert_names_)
 
     def score_frames(self, seen: FrameScores) -> Host:
         """The score of each video, where the experts have been asked already.
@@ -358,7 +314,7 @@ class VideoDetector(BaseEstimator):
         """
         checked = self._check_known(videos)
         frames = np.concatenate([[], *map(self.fused_.score_samples, self._tables(checked))])
-        return pooled(frames, _video_of_frames(checked), len(checked), self.pooling)
+        return pooled(frames, video_of_frames(checked), len(checked), self.pooling)
 
     def decision_function(self, videos: Sequence[VideoFeatures]) -> Host:
         """``score_samples(videos) − offset_``: negative for forgeries.
@@ -510,9 +466,9 @@ class VideoDetector(BaseEstimator):
         sets = list(with_face[0].sets) if self.sets is None else list(self.sets)
         if not sets:
             raise ValueError("There must be at least one feature set, got none.")
-        _check_sets(with_face[:1], dict.fromkeys(sets))
+        check_sets(with_face[:1], dict.fromkeys(sets))
         widths = {name: with_face[0].widths[name] for name in sets}
-        _check_sets(with_face, widths)
+        check_sets(with_face, widths)
         return widths
 
     def _entries(self, widths: Mapping[str, int], n: int) -> list[Any]:
@@ -520,11 +476,11 @@ class VideoDetector(BaseEstimator):
         if self.detectors is None:
             return experts(widths, self.learners, n=n)
         return [
-            (name, detector, *(_columns_of(sets, widths, name) for sets in rest))
+            (name, detector, *(columns_of(sets, widths, name) for sets in rest))
             for name, detector, *rest in self.detectors
         ]
 
-    def _fitted(self, entries: list[Any], frames: _Frames, progress: Progress | None) -> list[Any]:
+    def _fitted(self, entries: list[Any], frames: Frames, progress: Progress | None) -> list[Any]:
         """The experts, fitted to frames that are not forged."""
         X = frames.X[frames.labels >= 0]
         if len(X) == 0:
@@ -543,7 +499,7 @@ class VideoDetector(BaseEstimator):
         )
         return [(fitted[i].name, fitted[i].estimator, fitted[i].columns) for i in sorted(fitted)]
 
-    def _folds(self, entries: list[Any], frames: _Frames, kind: NDArray[Any]) -> Any:
+    def _folds(self, entries: list[Any], frames: Frames, kind: NDArray[Any]) -> Any:
         """Folds that hide kinds of forgeries, where an expert learns from forgeries; else `cv`."""
         if not any(member.learns_from_anomalies for member in members_of(entries, frames.X)):
             return self.cv
@@ -557,7 +513,7 @@ class VideoDetector(BaseEstimator):
         return [(learn, score) for learn, score in pairs if len(score)]
 
     def _fused(
-        self, entries: list[Any], cv: Any, frames: _Frames, progress: Progress | None
+        self, entries: list[Any], cv: Any, frames: Frames, progress: Progress | None
     ) -> FusedDetector:
         """The fused detector of frames."""
         fused = FusedDetector(
@@ -605,8 +561,8 @@ class VideoDetector(BaseEstimator):
 
     def _check_known(self, videos: Sequence[VideoFeatures]) -> list[VideoFeatures]:
         check_is_fitted(self)
-        checked = _check_videos(videos)
-        _check_sets([video for video in checked if video.n_faces], self.widths_)
+        checked = check_videos(videos)
+        check_sets([video for video in checked if video.n_faces], self.widths_)
         return checked
 
     def _tables(self, videos: list[VideoFeatures]) -> Iterator[NDArray[np.float32]]:
@@ -615,10 +571,10 @@ class VideoDetector(BaseEstimator):
         for video in (video for video in videos if video.n_faces):
             waiting.append(video)
             if sum(one.n_faces for one in waiting) >= FRAMES_AT_A_TIME:
-                yield _table(waiting, self.sets_)
+                yield table_of(waiting, self.sets_)
                 waiting = []
         if waiting:
-            yield _table(waiting, self.sets_)
+            yield table_of(waiting, self.sets_)
 
     @property
     def _expert_sets(self) -> list[str]:
@@ -633,79 +589,3 @@ class VideoDetector(BaseEstimator):
 
 
 TOO_FEW_ROWS = ".*normal rows cannot hold false alarms"  # of frames: said again, of videos
-
-
-def _check_videos(videos: Any) -> list[VideoFeatures]:
-    if isinstance(videos, VideoFeatures):
-        raise TypeError("Expected a sequence of videos, got one. Put it in a list: [video].")
-    checked = list(videos)
-    strange = [type(video).__name__ for video in checked if not isinstance(video, VideoFeatures)]
-    if strange:
-        raise TypeError(
-            f"Videos must be VideoFeatures, got {strange[0]}. Extract them: "
-            "lpfuse.faces.extract_all(paths, …).features.values()."
-        )
-    if not checked:
-        raise ValueError("There are no videos. Bring at least one.")
-    return checked
-
-
-def _check_mask(validation: Any, n: int) -> NDArray[np.bool_] | None:
-    if validation is None:
-        return None
-    mask = np.asarray(validation)
-    if mask.shape != (n,) or mask.dtype != bool:
-        raise ValueError(
-            f"validation must say True or False of each of the {n} videos, got an array of shape "
-            f"{mask.shape} and type {mask.dtype}."
-        )
-    return mask
-
-
-def _check_sets(videos: Sequence[VideoFeatures], widths: Mapping[str, int | None]) -> None:
-    """Whether all videos have the sets, as wide as they shall be (None: however wide)."""
-    for video in videos:
-        missing = [name for name in widths if name not in video.sets]
-        if missing:
-            raise ValueError(
-                f"{video.name} has no features {', '.join(missing)}, only {', '.join(video.sets)}. "
-                "Extract them with settings that name them."
-            )
-        for name, width in widths.items():
-            if width is not None and video.widths[name] != width:
-                raise ValueError(
-                    f"{video.name} has {video.widths[name]} columns in {name}, where {width} are "
-                    "expected. Extract all videos with the same settings."
-                )
-
-
-def _warn_of_missing_faces(videos: Sequence[VideoFeatures]) -> None:
-    missing = [video.name for video in videos if video.n_faces == 0]
-    if missing:
-        named = ", ".join(missing[:FEW_NAMES]) + (", …" if len(missing) > FEW_NAMES else "")
-        warnings.warn(
-            f"{len(missing)} of {len(videos)} videos show no face, and are left out: {named}.",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
-def _columns_of(sets: Any, widths: Mapping[str, int], name: str) -> Any:
-    """Positions of the columns of one feature set, or of several."""
-    ends = dict(zip(widths, np.cumsum(list(widths.values())), strict=True))
-    several = [sets] if isinstance(sets, str) else list(sets)
-    unknown = [each for each in several if each not in widths]
-    if unknown:
-        raise ValueError(
-            f"{name!r} shall see {', '.join(map(repr, unknown))}, but the feature sets in use are "
-            f"{', '.join(widths)}."
-        )
-    return np.concatenate([np.arange(ends[each] - widths[each], ends[each]) for each in several])
-
-
-def _video_of_frames(videos: Sequence[VideoFeatures]) -> Index:
-    return np.repeat(np.arange(len(videos)), [video.n_faces for video in videos])
-
-
-def _table(videos: Sequence[VideoFeatures], sets: Sequence[str]) -> NDArray[np.float32]:
-    return np.concatenate([video.table(sets) for video in videos if video.n_faces])

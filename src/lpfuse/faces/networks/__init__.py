@@ -147,7 +147,7 @@ def load_network(
         Pictures that pass through the network together: by default 16, on a GPU 256.
     compiled : bool, default=False
         Whether torch compiles the network when it is first run, which takes seconds and a C
-        compiler, and pays off for many pictures: on an H200 in float16 it is 2.6 times as fast.
+        compiler, and pays off for many pictures: on an H200 in float16 it is 2.4 times as fast.
         Batches then have one size, and the last one is filled up.
 
     Returns
