@@ -3,4 +3,6 @@
 from importlib.util import find_spec
 
 # These define classes of torch: without it they cannot even be imported for their examples.
-collect_ignore_glob = [] if find_spec("torch") else ["src/lpfuse/faces/networks/[a-z]*.py"]
+collect_ignore_glob = (
+    [] if find_spec("torch") else ["packages/lpfuse-faces/src/lpfuse_faces/networks/[a-z]*.py"]
+)

@@ -1,1 +1,0 @@
-"""Time and memory of the learners: ``python -m benchmarks.detectors``."""

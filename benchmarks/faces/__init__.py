@@ -1,5 +1,0 @@
-"""What the face pipeline costs, and what it finds."""
-
-from pathlib import Path
-
-RESULTS = Path(__file__).parents[1] / "results" / "faces"

@@ -1,1 +1,0 @@
-"""Time to a certified optimum: ``python -m benchmarks.solver`` (see ``benchmarks/README.md``)."""

@@ -1,0 +1,79 @@
+"""Fuse the scores of several anomaly detectors with ℓp-norm constrained weights."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lpfuse.detectors import SVDD, GMMDetector, KernelPCADetector, OneClassGP
+    from lpfuse.ensemble import FusedDetector
+    from lpfuse.fusion.fixed import FixedRule
+    from lpfuse.fusion.lp import LpFusion, lp_path
+    from lpfuse.io import load
+    from lpfuse.iterative import IterativeEnsemble
+    from lpfuse.multiclass import OneClassEnsembleClassifier
+    from lpfuse.scaling import TwoSidedMinMax
+    from lpfuse.selection import FusedDetectorCV
+
+__all__ = [
+    "SVDD",
+    "FixedRule",
+    "FusedDetector",
+    "FusedDetectorCV",
+    "GMMDetector",
+    "IterativeEnsemble",
+    "KernelPCADetector",
+    "LpFusion",
+    "OneClassEnsembleClassifier",
+    "OneClassGP",
+    "TwoSidedMinMax",
+    "load",
+    "lp_path",
+]
+
+# Loaded when they are first asked for: the command line answers `--help` without scikit-learn.
+_HOMES = {
+    "SVDD": "detectors",
+    "FixedRule": "fusion.fixed",
+    "FusedDetector": "ensemble",
+    "FusedDetectorCV": "selection",
+    "GMMDetector": "detectors",
+    "IterativeEnsemble": "iterative",
+    "KernelPCADetector": "detectors",
+    "LpFusion": "fusion.lp",
+    "OneClassEnsembleClassifier": "multiclass",
+    "OneClassGP": "detectors",
+    "TwoSidedMinMax": "scaling",
+    "load": "io",
+    "lp_path": "fusion.lp",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = globals()[name] = getattr(import_module(f"lpfuse.{_HOMES[name]}"), name)
+        return value
+    if name in _ROOMS:
+        return import_module(f"lpfuse.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+# Modules that users reach as `lpfuse.metrics` without importing them.
+_ROOMS = (
+    "adapters",
+    "detectors",
+    "fusion",
+    "io",
+    "metrics",
+    "onnx_export",
+    "plots",
+    "pools",
+    "report",
+    "scaling",
+    "selection",
+    "tables",
+    "threshold",
+)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_ROOMS})

@@ -1,0 +1,280 @@
+"""Rows in blocks that live elsewhere: the only code that knows Dask.
+
+A block is what one task works on: some consecutive rows of a table, with the labels and weights
+that belong to them. Work on blocks is pure (the same block and arguments give the same result), so
+a scheduler may repeat it elsewhere when a worker is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+from uuid import uuid4
+
+import array_api_compat
+import numpy as np
+
+from lpfuse._arrays import Array, Host, is_numpy, one_blas_thread, serially, to_host
+
+FAN_IN = 16  # results that are merged at a time, on a worker
+
+T = TypeVar("T")
+
+
+def is_blocked(x: Any) -> bool:
+    """Whether x is an array, data frame or series of Dask; Dask is not imported to find out."""
+    return type(x).__module__.startswith(("dask.array", "dask.dataframe"))
+
+
+def head_of(x: Any) -> Any:
+    """A table without rows, with the columns of x and, where it has some, their names."""
+    return x._meta if hasattr(x, "columns") else np.empty((0, *x.shape[1:]), dtype=x.dtype)
+
+
+def dtype_of(x: Any) -> np.dtype[Any]:
+    """The type that results take after x: float32 where all of it is, else float64."""
+    dtypes = list(x.dtypes) if hasattr(x, "columns") else [x.dtype]
+    return np.dtype("float32" if all(dtype == np.float32 for dtype in dtypes) else "float64")
+
+
+class Blocks:
+    """Aligned blocks of rows: in each a part of a table, and of every vector beside it.
+
+    Parameters
+    ----------
+    parts : sequence of tuples
+        For each block, its part of the table and of the vectors; None for a vector that is not
+        there. Parts are `Delayed` objects of Dask or, for a few rows of one's own, arrays.
+    sizes : sequence of int, optional
+        Numbers of rows, where they are known beforehand.
+    """
+
+    def __init__(self, parts: Sequence[tuple[Any, ...]], sizes: Sequence[int] | None) -> None:
+        self.parts = list(parts)
+        self.sizes = None if sizes is None else [int(size) for size in sizes]
+
+    @classmethod
+    def of(cls, table: Any, *vectors: Any, names: Sequence[str] = ("S", "y")) -> Blocks:
+        """The blocks of a Dask collection and of Dask vectors (or None) that are cut like it."""
+        columns = [_delayed_parts(table)]
+        for name, vector in zip(names[1:], vectors, strict=False):
+            columns.append(_beside(table, vector, columns[0], (names[0], name)))
+        return cls(list(zip(*columns, strict=True)), _sizes(table))
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def append(self, parts: tuple[Array, ...]) -> None:
+        """Add a block of rows that are in memory."""
+        self.parts.append(parts)
+        if self.sizes is not None:
+            self.sizes.append(len(parts[0]))
+
+    def reduce(self, work: Callable[..., T], merge: Callable[[list[T]], T], *shared: Any) -> T:
+        """``merge`` of ``work(k, parts, *shared)`` over all blocks k, in one pass.
+
+        Results are merged where they arise, a few at a time and always in the same order; one
+        comes back. `shared` is sent to each worker once, not with each task.
+        """
+        import dask
+
+        # The name is what a dashboard shows; the rest must be like no other on the scheduler.
+        call, sent, key = dask.delayed(_call, pure=False), _sent(shared), f"{_name(work)}-{uuid4()}"
+        level = [
+            call(work, k, parts, *sent, dask_key_name=f"{key}-{k}")
+            for k, parts in enumerate(self.parts)
+        ]
+        merging = dask.delayed(merge, pure=False)
+        while True:
+            level = [merging(level[k : k + FAN_IN]) for k in range(0, len(level), FAN_IN)]
+            if len(level) == 1:
+                result: T = dask.compute(level[0])[0]
+                return result
+
+
+class Summary(NamedTuple):
+    """Something to learn in the same pass: ``merge`` of ``work(k, S, y, c)`` over the blocks k."""
+
+    work: Callable[[int, Array, Array | None, Array | None], Any]
+    merge: Callable[[list[Any]], Any]
+
+
+class CheckedBlocks(NamedTuple):
+    """Blocks of rows that have passed the entrance, and what was seen of them."""
+
+    blocks: Blocks  # (table, labels or None, weights or None), with known sizes
+    names: list[str] | None
+    low: Host
+    high: Host
+    rows: tuple[int, int]  # normal rows, anomalies
+    mass: tuple[float, float]  # their weights
+    also: Any
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return sum(self.rows)
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return self.low.size
+
+
+def arrays_of(parts: tuple[Any, ...]) -> tuple[Array, Array | None, Array | None]:
+    """A block's rows as floats, and its labels and weights as float64 beside them."""
+    values, labels, weights = parts
+    S = _floats(values)
+    return S, _vector(labels), _vector(weights)
+
+
+def _floats(values: Any) -> Array:
+    if array_api_compat.is_array_api_obj(values) and not is_numpy(values):
+        return values
+    table = np.asarray(values)
+    if table.dtype == object and hasattr(values, "to_numpy"):  # pandas' own missing cells
+        return values.to_numpy(dtype=np.float64, na_value=np.nan)
+    return table if table.dtype in (np.float64, np.float32) else table.astype(np.float64)
+
+
+def _vector(values: Any) -> Host | None:
+    if values is None:
+        return None
+    foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
+    return to_host(values) if foreign else np.asarray(values, dtype=np.float64)
+
+
+def map_rows(
+    work: Callable[..., Array],
+    X: Any,
+    *shared: Any,
+    width: int | None = None,
+    dtype: Any = None,
+) -> Any:
+    """A lazy Dask array of what ``work(block, *shared)`` says of each row of X.
+
+    Parameters
+    ----------
+    work : callable
+        From a block of k rows to an array of shape (k,), or (k, width).
+    X : Dask array or data frame
+        Rows.
+    *shared
+        Further arguments of `work`, sent to each worker once.
+    width : int, optional
+        Number of columns of the result; None: it has one dimension.
+    dtype : dtype, optional
+        Of the result; by default float32 where X is, else float64.
+    """
+    blocks = Blocks.of(X)
+    return _lazy(blocks, partial(_on_table, work), shared, width, dtype or dtype_of(X))
+
+
+def map_blocks(
+    work: Callable[..., Array], blocks: Blocks, along: Sequence[Any] | None = None
+) -> Any:
+    """A lazy Dask vector of ``work(k, parts)``, one number a row, over all blocks k.
+
+    `along` has one more argument for each block.
+    """
+    return _lazy(blocks, work, (), None, np.dtype("float64"), along)
+
+
+def _lazy(
+    blocks: Blocks,
+    work: Callable[..., Array],
+    shared: Sequence[Any],
+    width: int | None,
+    dtype: Any,
+    along: Sequence[Any] | None = None,
+) -> Any:
+    import dask.array
+
+    import dask
+
+    call, sent = dask.delayed(_rows_of, pure=False), _sent(shared)
+    more: tuple[int, ...] = () if width is None else (width,)
+    pieces = [
+        dask.array.from_delayed(
+            call(work, k, parts, np.dtype(dtype), *([] if along is None else [along[k]]), *sent),
+            shape=(float("nan"), *more),
+            dtype=dtype,
+        )
+        for k, parts in enumerate(blocks.parts)
+    ]
+    joined = dask.array.concatenate(pieces, axis=0, allow_unknown_chunksizes=True)
+    if blocks.sizes is not None:  # told afterwards: pieces that are known to be empty are dropped
+        joined._chunks = (tuple(blocks.sizes), *joined.chunks[1:])
+    return joined
+
+
+def _call(work: Callable[..., T], k: int, parts: tuple[Any, ...], *shared: Any) -> T:
+    # A worker has its own way to use its cores: tasks side by side.
+    with serially(), one_blas_thread:
+        return work(k, tuple(parts), *shared)
+
+
+def _rows_of(
+    work: Callable[..., Array], k: int, parts: tuple[Any, ...], dtype: np.dtype[Any], *more: Any
+) -> Array:
+    found = _call(work, k, parts, *more)
+    return found.astype(dtype, copy=False) if isinstance(found, np.ndarray) else found
+
+
+def _on_table(work: Callable[..., Array], k: int, parts: tuple[Any, ...], *shared: Any) -> Array:
+    try:
+        return work(parts[0], *shared)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"block {k}: {error}") from error
+
+
+def _sent(shared: Sequence[Any]) -> list[Any]:
+    import dask
+
+    return [dask.delayed(item, pure=False, traverse=False) for item in shared]
+
+
+def _name(work: Any) -> str:
+    while isinstance(work, partial):
+        work = work.func
+    return str(getattr(work, "__name__", "work")).strip("_")
+
+
+def _delayed_parts(collection: Any) -> list[Any]:
+    if hasattr(collection, "rechunk"):  # an array: a block holds all columns
+        if collection.ndim > 1:
+            collection = collection.rechunk(dict.fromkeys(range(1, collection.ndim), -1))
+        return list(collection.to_delayed().ravel())
+    # Optimising would join small partitions of a file, of a table and a vector differently.
+    return list(collection.simplify().to_delayed(optimize_graph=False))
+
+
+def _sizes(collection: Any) -> list[int] | None:
+    """Rows of each block, where they are known without a look at the data."""
+    if not hasattr(collection, "chunks") or np.isnan(collection.chunks[0]).any():
+        return None
+    return [int(size) for size in collection.chunks[0]]
+
+
+def _beside(table: Any, vector: Any, parts: list[Any], names: tuple[str, str]) -> list[Any]:
+    if vector is None:
+        return [None] * len(parts)
+    found = _delayed_parts(vector)
+    sizes, wanted = _sizes(vector), _sizes(table)
+    if len(found) != len(parts) or (None not in (sizes, wanted) and sizes != wanted):
+        raise ValueError(
+            f"{names[1]} must be cut into blocks as {names[0]} is: {names[0]} has "
+            f"{_cut(parts, wanted)}, {names[1]} has {_cut(found, sizes)}. "
+            f"Pass {names[1]}.rechunk({names[0]}.chunks[0]) for arrays, or take both from one data "
+            "frame."
+        )
+    return found
+
+
+def _cut(parts: list[Any], sizes: list[int] | None) -> str:
+    blocks = f"{len(parts)} block{'' if len(parts) == 1 else 's'}"
+    if sizes is None:
+        return f"{blocks} of unknown sizes"
+    told = ", ".join(map(str, sizes[:5])) + (", …" if len(sizes) > 5 else "")
+    return f"{blocks} ({told} rows)"

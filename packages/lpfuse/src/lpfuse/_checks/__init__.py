@@ -1,0 +1,1 @@
+"""The one entrance for what users pass: data, parameters, and the words of a refusal."""

@@ -1,0 +1,441 @@
+"""Other makers' detectors, classifiers and functions as ours: scores that are high for normal rows.
+
+Every sign is turned here, once. What comes out has ``fit(X, y=None)`` and ``score_samples(X)``;
+where ``learns_from_anomalies`` is true, ``fit`` needs rows of both classes.
+"""
+
+from __future__ import annotations
+
+from inspect import Parameter, signature
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    MetaEstimatorMixin,
+    clone,
+    is_classifier,
+    is_outlier_detector,
+)
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from lpfuse._arrays import Host
+from lpfuse._checks.data import check_labels
+from lpfuse._checks.parameters import check_choice
+
+SUREST = 1e-3  # no classifier is believed to be surer than this
+
+
+class Adapter(MetaEstimatorMixin, BaseEstimator):
+    """Something of another maker with our ``fit`` and ``score_samples``; it is never changed."""
+
+    learns_from_anomalies = False
+    _adapts: str  # the parameter that holds what is adapted
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit a copy of what was adapted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        y : array-like of shape (n,), optional
+            +1 normal, −1 anomaly; needed where ``learns_from_anomalies``.
+
+        Returns
+        -------
+        Adapter
+            The fitted adapter.
+        """
+        raise NotImplementedError
+
+    def score_samples(self, X: Any) -> Host:
+        """Score of each row, high = normal.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Scores.
+        """
+        check_is_fitted(self)
+        return self._scores(X)
+
+    def _scores(self, X: Any) -> Host:
+        raise NotImplementedError
+
+
+class PyODDetector(Adapter):
+    """A detector of PyOD, whose scores are high for anomalies.
+
+    Parameters
+    ----------
+    detector : pyod.models.base.BaseDetector
+        Any detector of PyOD. Those that must be given labels (XGBOD) learn from both classes.
+
+    Attributes
+    ----------
+    detector_ : BaseDetector
+        The fitted copy.
+
+    Examples
+    --------
+    >>> from lpfuse.adapters import PyODDetector
+    >>> from pyod.models.ecod import ECOD  # doctest: +SKIP
+    >>> PyODDetector(ECOD()).fit(X).score_samples(X)  # doctest: +SKIP
+    """
+
+    _adapts = "detector"
+
+    def __init__(self, detector: Any) -> None:
+        self.detector = detector
+
+    @property
+    def learns_from_anomalies(self) -> bool:  # type: ignore[override]
+        """Whether the detector has yet to be fitted, and cannot be without labels."""
+        labels = signature(_last(self.detector).fit).parameters.get("y")
+        needs_labels = labels is not None and labels.default is Parameter.empty
+        return needs_labels and not isinstance(self.detector, FrozenEstimator)
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit a copy of the detector.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows; normal ones only, unless the detector needs labels.
+        y : array-like of shape (n,), optional
+            +1 normal, −1 anomaly; turned into PyOD's 0 and 1.
+
+        Returns
+        -------
+        PyODDetector
+            The fitted adapter.
+        """
+        rows = _rows_for(self.detector, X)
+        if self.learns_from_anomalies:
+            is_anomaly = (_both_classes(y, len(X)) < 0).astype(int)
+            self.detector_ = clone(self.detector).fit(rows, is_anomaly)
+        else:
+            self.detector_ = _fitted(self.detector, rows)
+        return self
+
+    def _scores(self, X: Any) -> Host:
+        scores = self.detector_.decision_function(_rows_for(self.detector, X))
+        return -_one_a_row(scores, X, self.detector)
+
+
+class ClassifierExpert(Adapter):
+    r"""A classifier that has seen anomalies: the log-odds of "normal" as a score.
+
+    .. math:: \log \frac{P(\text{normal} \mid x)}{1 - P(\text{normal} \mid x)}
+
+    Parameters
+    ----------
+    classifier : classifier
+        Any classifier of scikit-learn's kind. Its decision function is taken where it has one, its
+        probabilities (cut to [0.001, 0.999], for a forest can be sure of anything) otherwise.
+
+    Attributes
+    ----------
+    classifier_ : classifier
+        The fitted copy.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from lpfuse.adapters import ClassifierExpert
+    >>> X, y = [[0.0], [1.0], [5.0], [6.0]], [1, 1, -1, -1]
+    >>> expert = ClassifierExpert(LogisticRegression()).fit(X, y)
+    >>> (expert.score_samples([[0.5], [5.5]]) > 0).tolist()
+    [True, False]
+    """
+
+    _adapts = "classifier"
+
+    def __init__(self, classifier: Any) -> None:
+        self.classifier = classifier
+
+    @property
+    def learns_from_anomalies(self) -> bool:  # type: ignore[override]
+        """Whether the classifier has yet to be fitted."""
+        return not isinstance(self.classifier, FrozenEstimator)
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit a copy of the classifier.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows of both classes.
+        y : array-like of shape (n,)
+            +1 normal, −1 anomaly.
+
+        Returns
+        -------
+        ClassifierExpert
+            The fitted adapter.
+        """
+        learns = self.learns_from_anomalies
+        labels = _both_classes(y, len(X)).astype(int) if learns else None
+        classifier = clone(self.classifier).fit(X, labels)
+        if set(classifier.classes_) != {1, -1}:  # only one that was fitted elsewhere
+            raise ValueError(
+                f"{self.classifier!r} knows the classes {list(classifier.classes_)}; expected +1 "
+                "(normal) and -1 (anomaly). Fit it with those labels."
+            )
+        self.classifier_ = classifier
+        return self
+
+    def _scores(self, X: Any) -> Host:
+        if hasattr(self.classifier_, "decision_function"):
+            return _one_a_row(self.classifier_.decision_function(X), X, self.classifier)
+        normal = list(self.classifier_.classes_).index(1)
+        share = np.clip(self.classifier_.predict_proba(X)[:, normal], SUREST, 1 - SUREST)
+        return np.log(share / (1 - share))
+
+
+class ScoreFunction(Adapter):
+    """A function of rows, or a method of an object, with a stated direction.
+
+    Parameters
+    ----------
+    scorer : callable or object
+        A function ``X ↦ scores``, which learns nothing, or an object with the method `method` and,
+        if it learns, ``fit``.
+    high : {"normal", "anomaly"}
+        What high scores mean.
+    method : str, default="decision_function"
+        The method of an object.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpfuse.adapters import ScoreFunction
+    >>> distance = ScoreFunction(lambda X: np.linalg.norm(X, axis=1), high="anomaly")
+    >>> distance.fit([[0.0, 0.0]]).score_samples([[3.0, 4.0]])
+    array([-5.])
+    """
+
+    _adapts = "scorer"
+
+    def __init__(self, scorer: Any, high: str, method: str = "decision_function") -> None:
+        self.scorer = scorer
+        self.high = high
+        self.method = method
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit a copy of the object; a function has nothing to learn.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Normal rows.
+        y : object
+            Ignored.
+
+        Returns
+        -------
+        ScoreFunction
+            The adapter, ready to score.
+        """
+        check_choice("high", self.high, ("normal", "anomaly"))
+        if hasattr(self.scorer, "fit"):
+            self.scorer_ = _fitted(self.scorer, _rows_for(self.scorer, X))
+        return self
+
+    def _scores(self, X: Any) -> Host:
+        scorer = getattr(self, "scorer_", self.scorer)
+        score = getattr(scorer, self.method, scorer)
+        scores = _one_a_row(score(_rows_for(self.scorer, X)), X, self.scorer)
+        return scores if self.high == "normal" else -scores
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "scorer_") or not hasattr(self.scorer, "fit")
+
+
+class ScoreColumn(Adapter):
+    """A column that holds the scores of a detector that ran elsewhere.
+
+    Parameters
+    ----------
+    high : {"normal", "anomaly"}
+        What high scores mean.
+
+    Examples
+    --------
+    >>> from lpfuse.adapters import ScoreColumn
+    >>> ScoreColumn(high="anomaly").fit([[0.5], [2.0]]).score_samples([[3.0]])
+    array([-3.])
+    """
+
+    def __init__(self, high: str) -> None:
+        self.high = high
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """There is nothing to learn.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, 1)
+            Scores.
+        y : object
+            Ignored.
+
+        Returns
+        -------
+        ScoreColumn
+            The adapter, ready to score.
+        """
+        check_choice("high", self.high, ("normal", "anomaly"))
+        self._column(X)
+        return self
+
+    def _scores(self, X: Any) -> Host:
+        column = self._column(X)
+        return column if self.high == "normal" else -column
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def _column(self, X: Any) -> Host:
+        values = np.asarray(X, dtype=np.float64)
+        if values.ndim != 2 or values.shape[1] != 1:
+            raise ValueError(
+                f"ScoreColumn reads one column of scores, got shape {values.shape}. In a "
+                'FusedDetector, name the column: ("mine", ScoreColumn(high="normal"), "column").'
+            )
+        return values[:, 0]
+
+
+def as_detector(entry: Any) -> Any:
+    """What a user gave as a detector, with ``fit`` and ``score_samples`` that is high for normal.
+
+    Parameters
+    ----------
+    entry : object
+        A detector of lpfuse, scikit-learn or PyOD, a classifier, an adapter; wrapped in
+        :class:`sklearn.frozen.FrozenEstimator` where it is fitted already and shall stay so.
+
+    Returns
+    -------
+    estimator
+        `entry` itself where it needs no adapter.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import IsolationForest, RandomForestClassifier
+    >>> from lpfuse.adapters import as_detector
+    >>> as_detector(IsolationForest())
+    IsolationForest()
+    >>> as_detector(RandomForestClassifier())
+    ClassifierExpert(classifier=RandomForestClassifier())
+    """
+    inner = _inner(entry)
+    if _is_of_pyod(_last(inner)):
+        return PyODDetector(entry)
+    has_tags = hasattr(inner, "__sklearn_tags__")  # without them scikit-learn cannot tell
+    if has_tags and is_classifier(inner):
+        return ClassifierExpert(entry)
+    if hasattr(entry, "score_samples"):
+        frozen = inner is not entry
+        return ScoreFunction(entry, high="normal", method="score_samples") if frozen else entry
+    if has_tags and is_outlier_detector(inner) and hasattr(entry, "decision_function"):
+        return ScoreFunction(entry, high="normal")
+    raise TypeError(
+        f"{entry!r} has no score_samples, and nothing tells whether its scores are high for normal "
+        'rows or for anomalies. Wrap it: lpfuse.adapters.ScoreFunction(…, high="anomaly") or '
+        'high="normal".'
+    )
+
+
+def frozen(entry: Any) -> Any:
+    """What is fitted already, to be left as it is by every ``fit``.
+
+    Parameters
+    ----------
+    entry : object
+        A fitted detector or classifier, or an adapter around one.
+
+    Returns
+    -------
+    estimator
+        In a :class:`sklearn.frozen.FrozenEstimator`; of an adapter that was not fitted itself,
+        what it adapts.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import IsolationForest
+    >>> from lpfuse.adapters import frozen
+    >>> frozen(IsolationForest().fit([[0.0], [1.0]]))
+    FrozenEstimator(estimator=IsolationForest())
+    """
+    if isinstance(entry, FrozenEstimator) or not hasattr(entry, "fit"):
+        return entry
+    if isinstance(entry, Adapter) and not _is_fitted(entry):
+        parameters = entry.get_params(deep=False)
+        parameters[entry._adapts] = frozen(parameters[entry._adapts])
+        return type(entry)(**parameters)
+    return FrozenEstimator(entry)
+
+
+def _is_fitted(estimator: Any) -> bool:
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    return True
+
+
+def _inner(entry: Any) -> Any:
+    return entry.estimator if isinstance(entry, FrozenEstimator) else entry
+
+
+def _last(entry: Any) -> Any:
+    """What scores, behind whatever freezes it or prepares its rows."""
+    inner = _inner(entry)
+    return _last(inner[-1]) if isinstance(inner, Pipeline) else inner
+
+
+def _fitted(estimator: Any, X: Any) -> Any:
+    """A copy fitted to rows alone; what is frozen stays as it is, but wants to be handed labels."""
+    copy = clone(estimator, safe=False)  # what is not of scikit-learn's kind is copied whole
+    return copy.fit(X, None) if isinstance(copy, FrozenEstimator) else copy.fit(X)
+
+
+def _rows_for(maker: Any, X: Any) -> Any:
+    """Rows as their receiver wants them: scikit-learn's kind knows data frames, others do not."""
+    inner = _inner(maker)
+    knows_frames = hasattr(inner, "__sklearn_tags__") and not _is_of_pyod(inner)
+    return X if knows_frames else np.asarray(X)
+
+
+def _is_of_pyod(entry: Any) -> bool:
+    return any(cls.__module__.startswith("pyod.") for cls in type(entry).__mro__)
+
+
+def _both_classes(y: Any, n: int) -> Host:
+    labels = check_labels(y, n)
+    if labels is None or (labels > 0).all():
+        raise ValueError(
+            "This expert learns from anomalies: pass y with +1 (normal) and -1 (anomaly), at least "
+            "one row of each."
+        )
+    return labels
+
+
+def _one_a_row(scores: Any, X: Any, maker: Any) -> Host:
+    values = np.asarray(scores, dtype=np.float64)
+    if values.shape != (len(X),):
+        raise ValueError(
+            f"{maker!r} must give one score for each row: expected shape ({len(X)},), got "
+            f"{values.shape}."
+        )
+    return values

@@ -1,0 +1,59 @@
+"""The root of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from lpfuse.cli import _demo as demo
+from lpfuse.cli import _fit as fit
+from lpfuse.cli import _fuse as fuse
+from lpfuse.cli import _report as report
+from lpfuse.cli import _score as score
+from lpfuse.cli._plugins import plugins
+from lpfuse.cli.console import Json, PlainErrors, Quiet, is_quiet, show_json
+
+app = typer.Typer(
+    cls=PlainErrors,
+    help="Fuse several anomaly detectors into one, and prove how good the fusion is.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+EXAMPLES: dict[Callable[..., None], str] = {
+    fit.fit: "lpfuse fit pumps.csv --label state --normal ok -o pumps.lpfuse",
+    score.score: "lpfuse score pumps.lpfuse new.csv -o scores.csv --keep serial",
+    fuse.fuse: "lpfuse fuse scores.csv --label fake --normal no --direction knn=anomaly",
+    report.report: "lpfuse report pumps.lpfuse new.csv -o report.html",
+    demo.demo: "lpfuse demo -o report.html",
+}
+for _command, _example in EXAMPLES.items():
+    app.command(epilog=f"Example: {_example}")(_command)
+for _name, _plugin in plugins():
+    app.add_typer(_plugin, name=_name)
+
+
+@app.callback()
+def options(
+    quiet: Quiet = False,
+    traceback: Annotated[
+        bool, typer.Option("--traceback", help="Show where in the code an error comes from.")
+    ] = False,
+) -> None:
+    """Take the options that stand before a command; `console` reads them from the context."""
+
+
+@app.command(epilog="Example: lpfuse version --quiet")
+def version(ctx: typer.Context, as_json: Json = False, quiet: Quiet = False) -> None:
+    """Versions of lpfuse and of what it works with; with --quiet, the first number alone."""
+    from lpfuse._versions import versions
+
+    found = versions()
+    if as_json:
+        show_json(found)
+    elif is_quiet(ctx, quiet):
+        typer.echo(found["lpfuse"])
+    else:
+        typer.echo("\n".join(f"{name} {number}" for name, number in found.items()))

@@ -1,0 +1,325 @@
+"""The one-class Gaussian process of Kemmler et al. (2013)."""
+
+from __future__ import annotations
+
+from math import log, pi
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from lpfuse._arrays import (
+    Array,
+    Host,
+    beside,
+    blas_threads_for,
+    largest,
+    namespace,
+    positive_part,
+    put,
+    to_host,
+)
+from lpfuse._arrays.blocks import is_blocked
+from lpfuse._arrays.linalg import add_to_diagonal, cholesky, eigh, invert_lower, solve_lower
+from lpfuse._checks.data import check_features
+from lpfuse._checks.parameters import check_choice, check_number
+from lpfuse.detectors._base import KernelDetector
+from lpfuse.detectors._expansion import Expansion, Similarities
+from lpfuse.detectors._features import FeatureMap
+from lpfuse.detectors._kernels import Kernel
+from lpfuse.detectors._training import TrainingRows, lower_quantile, training_rows
+
+SCORES = ("mean", "variance", "density", "ratio")
+SMALLEST_MEAN = 1e-12  # the logarithm of a mean needs it to be positive
+AUTO_CONTAMINATION = 0.1
+JITTERS = tuple(10.0**k for k in range(-12, -1))  # shares of the largest diagonal entry
+
+
+class OneClassGP(KernelDetector):
+    r"""One-class classification by Gaussian process regression.
+
+    All training rows have the target 1, the prior mean is 0: the further a row is from the
+    training rows, the closer its mean falls to 0 and the larger its variance grows. With K the
+    kernel matrix of the training rows, :math:`k_*` the similarities of x to them and
+    :math:`\sigma^2` the noise,
+
+    .. math:: \mu = k_*^\top (K + \sigma^2 I)^{-1} 1, \qquad
+              s^2 = k(x, x) - k_*^\top (K + \sigma^2 I)^{-1} k_* + \sigma^2
+
+    ============ =====================================================
+    score_type   high = normal
+    ============ =====================================================
+    "mean"       ``μ``
+    "variance"   ``−s²``
+    "density"    ``log N(1; μ, s²) = −½ log(2π s²) − (1 − μ)² / (2 s²)``
+    "ratio"      ``log(μ / s)``, with μ at least 1e-12
+    ============ =====================================================
+
+    Parameters
+    ----------
+    score_type : {"mean", "variance", "density", "ratio"}, default="mean"
+        Which score. All but "mean" cost n² rather than n operations for each scored row.
+    noise : float, default=0.01
+        The variance σ² of the noise, at least 0.
+    kernel : str or callable, default="rbf"
+        A kernel of :mod:`sklearn.metrics.pairwise`, or a function of two rows.
+    gamma : float, "scale", "narrow" or "median", default="scale"
+        Width of the kernel, as in ``exp(−γ‖x − x′‖²)``. "scale": ``1 / (d · Var X)``, as in
+        scikit-learn; "narrow": three times that, which ranks rows better on most data; "median":
+        ``1 / (2 m)``, m the median squared distance of two rows, however they weigh. For a
+        width σ use :func:`lpfuse.detectors.gamma_from_sigma`.
+    degree, coef0 : float, default=3 and 1
+        Of the polynomial and sigmoid kernels.
+    kernel_params : dict, optional
+        Further arguments of a callable kernel.
+    contamination : float in (0, 0.5] or "auto", default=0.1
+        Share of the training rows that the threshold leaves below it. Scores of training rows
+        flatter: unseen normal rows fall below it more often. "auto": a tenth of the training rows,
+        each scored by a fit to all the others, which takes about twice as long.
+    approximation : {"auto", None, "nystroem", "fourier"}, default="auto"
+        None: exact, with an n×n matrix. The others use explicit features, for the Gaussian kernel
+        and ("nystroem") for any other. "auto": exact while that matrix fits, else "nystroem"; for
+        rows of Dask always "nystroem".
+    n_components : int, default=500
+        Number of features of the approximation.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the approximation.
+
+    Attributes
+    ----------
+    offset_ : float
+        Threshold of the scores.
+    jitter_ : float
+        What had to be added to the diagonal, beyond the noise, to make the matrix positive.
+    kernel_ : Kernel
+        The kernel, with its width as a number.
+    n_features_in_ : int
+        Number of features d.
+    feature_names_in_ : ndarray of shape (d,)
+        Names of the features, when `X` had them.
+
+    Notes
+    -----
+    A sample weight divides the noise of its row: a row of weight 2 counts as two equal rows.
+
+    With features Φ the model is that of Quiñonero-Candela & Rasmussen (2005) called "deterministic
+    training conditional": its variance still grows where the features cannot follow. The mean is
+    close to 1 wherever rows are dense, and its small differences survive an approximation badly;
+    with features, prefer ``score_type="density"``.
+
+    References
+    ----------
+    M. Kemmler, E. Rodner, E.-S. Wacker, J. Denzler, One-class classification with Gaussian
+    processes, Pattern Recognition 46 (2013).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpfuse import OneClassGP
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> detector = OneClassGP().fit(X)
+    >>> detector.predict([[0.0, 0.0], [6.0, 6.0]])
+    array([ 1, -1])
+    >>> detector.score_samples([[6.0, 6.0]]).round(3)
+    array([0.])
+    """
+
+    _knows_auto = True
+    _learns_from_sums = True
+
+    def __init__(
+        self,
+        score_type: str = "mean",
+        noise: float = 0.01,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        contamination: Any = 0.1,
+        approximation: str | None = "auto",
+        n_components: int = 500,
+        random_state: Any = None,
+    ) -> None:
+        self.score_type = score_type
+        self.noise = noise
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.contamination = contamination
+        self.approximation = approximation
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def leave_one_out_scores(self, X: Any, sample_weight: Any = None) -> Array:
+        """The score that each training row would get from a fit to all the others, in closed form.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows that the detector was fitted on.
+        sample_weight : array-like of shape (n,), optional
+            The weights that it was fitted with.
+
+        Returns
+        -------
+        array of shape (n,)
+            Scores of unseen rows, without n refits; the kernel's width is kept.
+
+        Notes
+        -----
+        With ``A = (K + σ² I)⁻¹``, the mean is ``1 − (A 1)_i / A_ii`` and the variance ``1 / A_ii``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lpfuse import OneClassGP
+        >>> X = np.array([[0.0], [0.1], [0.2], [2.0]])
+        >>> OneClassGP(gamma=1.0).fit(X).leave_one_out_scores(X).round(2)
+        array([0.97, 1.  , 0.99, 0.03])
+        """
+        check_is_fitted(self)
+        if is_blocked(X):
+            raise ValueError(
+                "leave_one_out_scores needs the rows in memory, got rows of Dask. Pass a part of "
+                'them, for instance X[:10_000].compute(); fit with contamination="auto" looks at a '
+                "sample."
+            )
+        rows = training_rows(check_features(X, estimator=self), sample_weight)
+        if self.features_ is None and len(rows) != self.expansion_.basis.width:
+            raise ValueError(
+                f"X must be the {self.expansion_.basis.width} rows that the detector was fitted "
+                f"on, got {len(rows)}. For other rows use score_samples."
+            )
+        held_out = self._leave_one_out(rows)
+        if rows.kept_index is None:
+            return held_out
+        scores = self.score_samples(X)  # rows of weight zero were unseen anyway
+        return put(scores, rows.kept_index, held_out)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("score_type", self.score_type, SCORES)
+        check_number("noise", self.noise, at_least=0, hint="It is a variance.")
+
+    def _settle_offset(self, rows: TrainingRows, scores: Array | None) -> None:
+        if self.contamination == "auto":
+            held_out = self._leave_one_out(rows)
+            self.offset_ = lower_quantile(held_out, rows.weights, AUTO_CONTAMINATION)
+        else:
+            super()._settle_offset(rows, scores)
+
+    def _learn_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
+        L, self.jitter_ = self._factor(kernel, rows)
+        ones = beside(np.ones((len(rows), 1)), L)
+        if self.score_type == "mean":
+            coefficients = solve_lower(L, solve_lower(L, ones), transposed=True)
+        else:
+            inverse = invert_lower(L)
+            coefficients = namespace(L).concat([inverse.T @ (inverse @ ones), inverse.T], axis=1)
+        columns = int(coefficients.shape[1])
+        self.expansion_ = Expansion(Similarities(kernel, rows.anchors), coefficients, columns)
+        if self.score_type != "mean":
+            return None
+        # (K + N) α = 1 for the noise N on the diagonal, so the means K α need no further product.
+        noise = beside(self.noise / rows.weights + self.jitter_, rows.X)
+        return 1 - noise * coefficients[:, 0]
+
+    def _learn_from_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
+        precision, vectors, target = self._posterior(features, rows)
+        directions = (vectors @ beside(precision * target, vectors))[:, None]
+        if self.score_type != "mean":
+            # φᵀφ − σ² φᵀ(ΦᵀΦ + σ² I)⁻¹φ: what the training rows tell of the features' share.
+            known = np.sqrt(positive_part(1 - self.noise * precision)) * (precision > 0)
+            known = vectors * beside(known, vectors)
+            directions = namespace(vectors).concat([directions, known], axis=1)
+        self.expansion_ = features.expansion(directions, rows.X)
+        self.jitter_ = 0.0
+        return None
+
+    def _finish(self, diagonal: Array, values: Array) -> Array:
+        mean = values[:, 0]
+        if self.score_type == "mean":
+            return mean
+        known = namespace(values).sum(values[:, 1:] ** 2, axis=1)
+        return self._score(mean, positive_part(diagonal - known) + self.noise)
+
+    def _score(self, mean: Array, variance: Array) -> Array:
+        if self.score_type == "mean":
+            return mean
+        if self.score_type == "variance":
+            return -variance
+        xp = namespace(mean)
+        variance = xp.clip(variance, min=float(xp.finfo(mean.dtype).eps))  # without noise: zero
+        if self.score_type == "density":
+            return -0.5 * (log(2 * pi) + xp.log(variance) + (1 - mean) ** 2 / variance)
+        return xp.log(xp.clip(mean, min=SMALLEST_MEAN)) - 0.5 * xp.log(variance)
+
+    def _factor(self, kernel: Kernel, rows: TrainingRows) -> tuple[Array, float]:
+        """The Cholesky factor of ``K + σ² diag(1/c)``, with the least jitter that lets it exist."""
+        noise = self.noise / rows.weights
+        largest_entry = largest(kernel.diagonal(rows.X))
+        resolution = float(namespace(rows.X).finfo(rows.X.dtype).eps)
+        for share in (0.0, *(share for share in JITTERS if share > resolution / 2)):
+            jitter = share * largest_entry
+            # Nothing but the factor may hold the matrix: there must never be a second one.
+            L = cholesky(
+                add_to_diagonal(
+                    rows.gram(kernel, to_overwrite=True), beside(noise + jitter, rows.X)
+                )
+            )
+            if L is not None:
+                return L, jitter
+        raise ValueError(
+            f"The matrix K + noise·I is not positive definite, even with {jitter:.1g} added to its "
+            f"diagonal: kernel={kernel.name!r} is not positive on these rows. Use a larger noise "
+            f"(now {self.noise:g}) or another kernel."
+        )
+
+    def _posterior(self, features: FeatureMap, rows: TrainingRows) -> tuple[Host, Array, Host]:
+        """``ΦᵀCΦ + σ² I``: inverse eigenvalues and eigenvectors; ``ΦᵀC1`` in their coordinates."""
+        first, second = rows.moments(features)
+        values, vectors = eigh(second)
+        values = positive_part(values) + self.noise
+        seen = values > 1e-14 * values[-1]
+        precision = np.divide(1.0, values, out=np.zeros_like(values), where=seen)
+        return precision, vectors, to_host(vectors.T @ first)
+
+    def _leave_one_out(self, rows: TrainingRows) -> Array:
+        if self.features_ is None:
+            with blas_threads_for(len(rows)):
+                return self._score(*self._leave_one_out_exactly(rows))
+        return self._score(*self._leave_one_out_of_features(self.features_, rows))
+
+    def _leave_one_out_exactly(self, rows: TrainingRows) -> tuple[Array, Array]:
+        L, jitter = self._factor(self.kernel_, rows)
+        inverse = invert_lower(L)
+        xp = namespace(inverse)
+        diagonal = xp.sum(inverse**2, axis=0)  # of (K + σ² I)⁻¹
+        residuals = inverse.T @ xp.sum(inverse, axis=1)
+        own_noise = beside(self.noise / rows.weights + jitter, inverse)
+        variance = positive_part(1 / diagonal - own_noise) + self.noise
+        return 1 - residuals / diagonal, variance
+
+    def _leave_one_out_of_features(
+        self, features: FeatureMap, rows: TrainingRows
+    ) -> tuple[Array, Array]:
+        precision, vectors, target = self._posterior(features, rows)
+        expansion = features.expansion(vectors, rows.X)
+        xp = namespace(rows.X)
+        precision, target = beside(precision, rows.X), beside(target, rows.X)
+
+        def finish(diagonal: Array, values: Array) -> Array:
+            mean = values @ (precision * target)
+            leverage = (values**2) @ precision
+            unexplained = positive_part(diagonal - xp.sum(values**2, axis=1))
+            return xp.stack([mean, leverage, unexplained], axis=1)
+
+        parts = expansion.map(rows.X, finish)
+        mean, leverage, unexplained = parts[:, 0], parts[:, 1], parts[:, 2]
+        share = leverage * beside(rows.weights, rows.X)  # of a row in its own mean
+        others = xp.clip(1 - share, min=float(xp.finfo(share.dtype).eps))
+        variance = unexplained + self.noise * leverage / others + self.noise
+        return (mean - share) / others, variance

@@ -1,0 +1,421 @@
+"""Kernel principal components for novelty detection, after Hoffmann (2007)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from lpfuse._arrays import (
+    Array,
+    Host,
+    beside,
+    is_numpy,
+    is_single,
+    largest,
+    namespace,
+    to_host,
+    total,
+)
+from lpfuse._arrays.blocks import head_of, is_blocked, map_rows
+from lpfuse._arrays.linalg import (
+    block_width,
+    diagonal_of,
+    eigh,
+    eigh_largest,
+    eigh_leading,
+    symmetric_times,
+)
+from lpfuse._checks.data import check_columns, check_features
+from lpfuse._checks.parameters import is_count
+from lpfuse.detectors._base import KernelDetector
+from lpfuse.detectors._expansion import Expansion, Similarities
+from lpfuse.detectors._features import FeatureMap
+from lpfuse.detectors._kernels import Kernel
+from lpfuse.detectors._training import TrainingRows
+
+NO_VARIANCE = 1e-12  # share of the total variance below which a component counts for nothing
+FIRST_COMPONENTS = 32  # computed first where a share of the variance is wanted
+ITERATE_FROM = 1000  # rows from which an iteration beats the full decomposition, ...
+FEW = 0.025  # ... where no more than this share of the components is wanted
+RESTARTS = 20  # of the iteration: past them the eigenvalues lie too close together for it
+DECOMPOSE_UP_TO = 20_000  # rows on a device whose full decomposition is worth the wait
+
+
+class KernelPCADetector(KernelDetector):
+    r"""Distance, in the kernel's feature space, to the main directions of the training rows.
+
+    The rows' features :math:`\varphi` are centred at their mean :math:`\bar\varphi`, and
+    :math:`f_1, \dots, f_q` are a row's projections on the q principal components. The score is
+    minus the squared reconstruction error
+
+    .. math:: -\Bigl(\|\varphi(x) - \bar\varphi\|^2 - \sum_{l=1}^{q} f_l(x)^2\Bigr), \quad
+              \|\varphi(x) - \bar\varphi\|^2
+              = k(x, x) - \frac{2}{n} \sum_j k(x, x_j) + \frac{1}{n^2} \sum_{ij} k(x_i, x_j)
+
+    Parameters
+    ----------
+    n_components : int or float, default=10
+        Number q of principal components, or, between 0 and 1, the share of the variance that they
+        must hold. Components without variance are left out.
+    kernel : str or callable, default="rbf"
+        A kernel of :mod:`sklearn.metrics.pairwise`, or a function of two rows.
+    gamma : float, "scale", "narrow" or "median", default="scale"
+        Width of the kernel, as in ``exp(−γ‖x − x′‖²)``. "scale": ``1 / (d · Var X)``, as in
+        scikit-learn; "narrow": three times that, which ranks rows better on most data; "median":
+        ``1 / (2 m)``, m the median squared distance of two rows, however they weigh. For a
+        width σ use :func:`lpfuse.detectors.gamma_from_sigma`.
+    degree, coef0 : float, default=3 and 1
+        Of the polynomial and sigmoid kernels.
+    kernel_params : dict, optional
+        Further arguments of a callable kernel.
+    contamination : float in (0, 0.5], default=0.1
+        Share of the training rows that the threshold leaves below it.
+    approximation : {"auto", None, "nystroem", "fourier"}, default="auto"
+        None: exact, with an n×n matrix. The others use explicit features, for the Gaussian kernel
+        and ("nystroem") for any other. "auto": exact while that matrix fits, else "nystroem"; for
+        rows of Dask always "nystroem".
+    n_approximation : int, default=500
+        Number of features of the approximation (`n_components` of the other kernel learners).
+    random_state : int, RandomState instance or None, default=None
+        Seed of the approximation.
+
+    Attributes
+    ----------
+    n_components_ : int
+        Number of principal components in use.
+    explained_variance_ : ndarray of shape (n_components_,)
+        Variance along each of them.
+    explained_variance_ratio_ : ndarray of shape (n_components_,)
+        The same as shares of the total.
+    offset_ : float
+        Threshold of the scores.
+    kernel_ : Kernel
+        The kernel, with its width as a number.
+    n_features_in_ : int
+        Number of features d.
+    feature_names_in_ : ndarray of shape (d,)
+        Names of the features, when `X` had them.
+
+    Notes
+    -----
+    Only the eigenpairs in use are computed (by ARPACK; on a device by a block Krylov method),
+    without ever storing the centred matrix.
+
+    References
+    ----------
+    H. Hoffmann, Kernel PCA for novelty detection, Pattern Recognition 40 (2007).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpfuse import KernelPCADetector
+    >>> angles = np.random.default_rng(0).uniform(0, 2 * np.pi, size=300)
+    >>> ring = np.column_stack([np.cos(angles), np.sin(angles)])
+    >>> detector = KernelPCADetector(n_components=6, contamination=0.01).fit(ring)
+    >>> detector.predict([[1.0, 0.0], [0.0, 0.0], [2.0, 0.0]])
+    array([ 1, -1, -1])
+    """
+
+    _size_name = "n_approximation"
+    _learns_from_sums = True
+
+    n_components_: int
+
+    def __init__(
+        self,
+        n_components: float = 10,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        contamination: float = 0.1,
+        approximation: str | None = "auto",
+        n_approximation: int = 500,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.contamination = contamination
+        self.approximation = approximation
+        self.n_approximation = n_approximation
+        self.random_state = random_state
+
+    def score_path(self, X: Any, n_components: Sequence[int]) -> Array:
+        """Scores for several numbers of components, from one pass over the kernel.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows to score.
+        n_components : sequence of int
+            Numbers of components, each from 0 to ``n_components_``.
+
+        Returns
+        -------
+        array of shape (n, len(n_components))
+            One column a number: what a detector fitted with so many components would say.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lpfuse import KernelPCADetector
+        >>> X = np.random.default_rng(0).normal(size=(100, 2))
+        >>> detector = KernelPCADetector(n_components=10).fit(X)
+        >>> path = detector.score_path(X, [2, 6, 10])
+        >>> np.allclose(path[:, 2], detector.score_samples(X))
+        True
+        """
+        check_is_fitted(self)
+        wanted = np.asarray(n_components)
+        within = wanted.ndim == 1 and wanted.dtype.kind in "iu" and (wanted >= 0).all()
+        if not within or (wanted > self.n_components_).any():
+            raise ValueError(
+                f"n_components must be whole numbers from 0 to {self.n_components_}, got "
+                f"{n_components!r}. Fit with a larger n_components for more."
+            )
+        if is_blocked(X):
+            check_columns(head_of(X), self)
+            return map_rows(
+                partial(_path_of_block, wanted.tolist()), X, copy(self), width=len(wanted)
+            )
+        X = check_features(X, estimator=self)
+
+        def finish(diagonal: Array, values: Array) -> Array:
+            errors = [self._error(diagonal, values, int(q)) for q in wanted]
+            return -namespace(values).stack(errors, axis=1)
+
+        return self.expansion_.map(X, finish)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        share = isinstance(self.n_components, Real) and not isinstance(self.n_components, Integral)
+        if not is_count(self.n_components) and not (share and 0 < self.n_components < 1):
+            raise ValueError(
+                "n_components must be a whole number from 1, or a share of the variance between "
+                f"0 and 1, got {self.n_components!r}."
+            )
+
+    def _learn_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
+        kept = rows.kept(kernel)
+        spectrum = kept.get("spectrum")
+        if spectrum is None or not spectrum.reaches(self.n_components):
+            weights = rows.weights / rows.weights.sum()
+            spectrum = spectrum_of_gram(rows.gram(kernel), weights, self.n_components)
+            kept["spectrum"] = spectrum
+        self._keep(spectrum)
+        # The mean similarity comes first, so that detectors with fewer components can share it.
+        basis = Similarities(kernel, rows.anchors)
+        self.expansion_ = Expansion(basis, spectrum.columns, 1 + self.n_components_)
+        scores = self._finish(kernel.diagonal(rows.X), spectrum.training)
+        sizes = namespace(scores).abs(kernel.diagonal(rows.X)) + abs(spectrum.grand_mean)
+        if largest(scores) > (1e-3 if is_single(scores) else 1e-6) * largest(sizes):
+            raise ValueError(
+                f"kernel={kernel.name!r} is not positive on these rows: some squared distances in "
+                "its feature space are negative. Use other parameters or another kernel."
+            )
+        return scores
+
+    def _learn_from_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
+        mean, second = rows.moments(features, mean=True)
+        values, vectors = eigh(second - mean[:, None] * mean[None, :])
+        xp, values = namespace(vectors), values[::-1]
+        vectors = xp.flip(vectors, axis=1)
+        variance = float(values.sum())
+        negligible = _negligible(variance, total(diagonal_of(second)), rows.X)
+        directions = xp.concat([mean[:, None], vectors], axis=1)
+        spectrum = Spectrum(
+            values=values,
+            columns=directions,
+            mean_projections=to_host(mean @ vectors),
+            grand_mean=float(mean @ mean),
+            total=variance,
+            negligible=negligible,
+        )
+        self._keep(spectrum)
+        self.expansion_ = features.expansion(directions[:, : 1 + self.n_components_], rows.X)
+        return None
+
+    def _keep(self, spectrum: Spectrum) -> None:
+        q = self.n_components_ = spectrum.count(self.n_components)
+        self.explained_variance_ = spectrum.values[:q]
+        total = spectrum.total if spectrum.total > 0 else 1.0
+        self.explained_variance_ratio_ = self.explained_variance_ / total
+        self._mean_projections = spectrum.mean_projections[:q]
+        self._grand_mean = spectrum.grand_mean
+
+    def _finish(self, diagonal: Array, values: Array) -> Array:
+        return -self._error(diagonal, values, self.n_components_)
+
+    def _error(self, diagonal: Array, values: Array, q: int) -> Array:
+        """``‖φ(x) − φ̄‖² − Σ_{l ≤ q} f_l(x)²``."""
+        projections = values[:, 1 : 1 + q] - beside(self._mean_projections[:q], values)
+        explained = namespace(values).sum(projections**2, axis=1)
+        return diagonal - 2 * values[:, 0] + self._grand_mean - explained
+
+
+def _path_of_block(wanted: Sequence[int], block: Any, detector: KernelPCADetector) -> Array:
+    if block.shape[0] == 0:
+        return np.empty((0, len(wanted)))
+    return detector.score_path(block, wanted)
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Principal components: the leading ones, or all of them."""
+
+    values: Host  # variances, the largest first
+    columns: Array  # coefficients of the mean similarity and of each projection
+    mean_projections: Host  # of the mean of the features, which centring subtracts
+    grand_mean: float  # ‖φ̄‖²
+    total: float  # variance
+    negligible: float  # variance that may be rounding error
+    training: Array | None = None  # the columns' values for the training rows
+    complete: bool = True
+
+    def count(self, wanted: float) -> int:
+        """How many components are wanted and have any variance."""
+        present = int((self.values > self.negligible).sum())
+        if isinstance(wanted, Integral):
+            return min(int(wanted), present)
+        reached = np.cumsum(self.values[:present]) >= (wanted - 1e-12) * self.total
+        return int(reached.argmax()) + 1 if reached.any() else present
+
+    def reaches(self, wanted: float) -> bool:
+        """Whether there are as many components as are wanted."""
+        if self.complete:
+            return True
+        if isinstance(wanted, Integral):
+            return len(self.values) >= wanted
+        return float(self.values.sum()) >= wanted * self.total
+
+
+def spectrum_of_gram(K: Array, weights: Host, wanted: float) -> Spectrum:
+    """The leading principal components of rows with the kernel matrix K.
+
+    They are the eigenvectors of ``W^½ H K Hᵀ W^½`` with ``H = I − 1 wᵀ`` for weights w that sum to
+    one: the centred kernel matrix divided by n, where all weigh the same.
+    """
+    n, xp = K.shape[0], namespace(K)
+    w = beside(weights, K)
+    roots = xp.sqrt(w)[:, None]
+    means = K @ w
+    grand_mean = float(w @ means)
+    mean_square = float(w @ diagonal_of(K))
+    total = mean_square - grand_mean
+    negligible = _negligible(total, mean_square, K)
+    count = int(wanted) if isinstance(wanted, Integral) else FIRST_COMPONENTS
+    while True:
+        values, vectors = _leading(K, w, means, grand_mean, min(count, n))
+        # Back from W^½ u to coefficients of the centred features, each component of length one.
+        lengths = np.sqrt(np.where(values > negligible, values, np.inf))
+        scaled = roots * vectors / beside(lengths, K)
+        coefficients = scaled - w[:, None] * xp.sum(scaled, axis=0)
+        mean_projections = to_host(means @ coefficients)
+        # Of a training row the projection is a multiple of its entry in the eigenvector.
+        projections = vectors / roots * beside(np.sqrt(np.maximum(values, 0.0)), K)
+        spectrum = Spectrum(
+            values=values,
+            columns=xp.concat([w[:, None], coefficients], axis=1),
+            mean_projections=mean_projections,
+            grand_mean=grand_mean,
+            total=total,
+            negligible=negligible,
+            training=xp.concat([means[:, None], projections + beside(mean_projections, K)], axis=1),
+            complete=len(values) >= n,
+        )
+        if spectrum.reaches(wanted):
+            return spectrum
+        count *= 4
+
+
+def _negligible(total: float, mean_square: float, x: Array) -> float:
+    """The variance, of features with that mean squared length, that rounding can bring about."""
+    resolution = float(np.finfo(np.float32 if is_single(x) else np.float64).eps)
+    return max(NO_VARIANCE * total, 10 * resolution * mean_square)
+
+
+def _leading(K: Array, w: Array, means: Array, grand_mean: float, count: int) -> tuple[Host, Array]:
+    """The largest eigenvalues, in falling order, and their vectors; all of them where cheaper."""
+    n = K.shape[0]
+    iterate = n >= ITERATE_FROM and count <= FEW * n
+    if iterate:
+        found = (_by_arpack if is_numpy(K) else _by_blocks)(K, w, count)
+        if found is not None:
+            return found
+    roots = namespace(K).sqrt(w)
+    centred = roots[:, None] * (K - means[:, None] - means[None, :] + grand_mean) * roots[None, :]
+    return eigh_largest(centred, count, coincide=iterate)
+
+
+def _by_arpack(K: Host, w: Host, count: int) -> tuple[Host, Host] | None:
+    """By ARPACK, which sees the centred matrix through its products with vectors only.
+
+    None where eigenvalues nearly coincide.
+    """
+    roots = np.sqrt(w)
+
+    def product(vector: Host) -> Host:
+        v = roots * vector.reshape(-1)
+        v = symmetric_times(K, v - w * np.sum(v))
+        return roots * (v - w @ v)
+
+    n, start = len(K), np.random.default_rng(0).uniform(-1, 1, len(K))
+    operator = LinearOperator((n, n), matvec=product, dtype=K.dtype)
+    with suppress(ArpackError):
+        values, vectors = eigsh(
+            operator,
+            count,
+            which="LA",
+            v0=start.astype(K.dtype),
+            ncv=2 * count + 24,
+            maxiter=RESTARTS,
+        )
+        return values[::-1].astype(np.float64), vectors[:, ::-1]
+    return None
+
+
+def _by_blocks(K: Array, w: Array, count: int) -> tuple[Host, Array] | None:
+    """By products with several vectors at a time, where the matrix lives.
+
+    None where eigenvalues nearly coincide, unless there are too many rows to do better.
+    """
+    n, width = K.shape[0], block_width(count)
+    if 2 * width > n:
+        return None
+    xp = namespace(K)
+    share, roots = w[:, None], xp.sqrt(w)[:, None]
+
+    def times(columns: Array) -> Array:
+        v = roots * columns
+        v = K @ (v - share * xp.sum(v, axis=0))
+        return roots * (v - w @ v)
+
+    start = np.random.default_rng(0).uniform(-1, 1, (n, width))
+    found = eigh_leading(times, beside(start, K), count)
+    if not found.settled:
+        if n <= DECOMPOSE_UP_TO:
+            return None
+        warnings.warn(
+            f"Variances lie so close together that the {count} main directions are only known to "
+            f"{found.residual:.1g} of the first variance. Use a smaller gamma, or fewer "
+            "n_components.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return found.values, found.vectors

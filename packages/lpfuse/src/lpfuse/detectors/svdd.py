@@ -1,0 +1,243 @@
+"""Support vector data description, after Tax & Duin (2004)."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from lpfuse._arrays import Array, Host, take, to_host
+from lpfuse._arrays.blocks import head_of, is_blocked
+from lpfuse._checks.data import remember_columns
+from lpfuse._checks.parameters import check_number
+from lpfuse.detectors._base import KernelDetector, a_hair_below
+from lpfuse.detectors._enclosing_ball import enclosing_ball
+from lpfuse.detectors._expansion import Expansion, Similarities
+from lpfuse.detectors._features import FeatureMap
+from lpfuse.detectors._kernels import Kernel
+from lpfuse.detectors._svdd_dual import ON_BOUND, solve_dual
+from lpfuse.detectors._training import TrainingRows
+
+
+class SVDD(KernelDetector):
+    r"""The smallest ball, in the kernel's feature space, around the normal rows.
+
+    Slack lets rows stay outside at a cost C each. The ball's dual is
+
+    .. math:: \max_\alpha \; \sum_i \alpha_i k_{ii} - \sum_{ij} \alpha_i \alpha_j k_{ij}
+              \quad \text{subject to} \quad \sum_i \alpha_i = 1, \; 0 \le \alpha_i \le C
+
+    its centre is :math:`a = \sum_i \alpha_i \varphi(x_i)`, and the score is minus the squared
+    distance to it, :math:`-\|\varphi(x) - a\|^2
+    = -\bigl(k(x, x) - 2 \sum_i \alpha_i k(x_i, x) + \|a\|^2\bigr)`.
+    Known anomalies, if there are any, are kept outside at a cost of their own: they enter the sums
+    with a negative sign, and with :math:`0 \le \alpha_i \le C_\text{negative}`.
+
+    Parameters
+    ----------
+    nu : float in (0, 1], default=0.1
+        At most this share of the normal rows lies outside, where no anomalies are known to push
+        the ball back: ``C = 1 / (nu · n)``.
+    C : float, optional
+        The cost of a normal row outside, instead of `nu`; at least ``1 / n``.
+    C_negative : float, optional
+        The cost of a known anomaly inside. Default: ``1 / (nu · number of anomalies)``.
+    kernel : str or callable, default="rbf"
+        A kernel of :mod:`sklearn.metrics.pairwise`, or a function of two rows.
+    gamma : float, "scale", "narrow" or "median", default="scale"
+        Width of the kernel, as in ``exp(−γ‖x − x′‖²)``. "scale": ``1 / (d · Var X)``, as in
+        scikit-learn; "narrow": three times that, which ranks rows better on most data; "median":
+        ``1 / (2 m)``, m the median squared distance of two rows, however they weigh. For a
+        width σ use :func:`lpfuse.detectors.gamma_from_sigma`.
+    degree, coef0 : float, default=3 and 1
+        Of the polynomial and sigmoid kernels.
+    kernel_params : dict, optional
+        Further arguments of a callable kernel.
+    tol : float, default=1e-3
+        When the solver may stop: the tolerance of libsvm; for approximations, its square is the
+        largest gap to the optimum as a share of the objective.
+    contamination : float in (0, 0.5] or "auto", default="auto"
+        Share of the training rows that the threshold leaves below it. "auto": the surface of the
+        ball is the threshold.
+    approximation : {"auto", None, "nystroem", "fourier"}, default="auto"
+        None: exact, by libsvm. The others use explicit features, for the Gaussian kernel and
+        ("nystroem") for any other. "auto": exact while an n×n matrix would fit, else "nystroem".
+    n_components : int, default=500
+        Number of features of the approximation.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the approximation.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_support,)
+        Positions, in the training rows, of the support vectors.
+    support_vectors_ : array of shape (n_support, d)
+        The support vectors.
+    dual_coef_ : ndarray of shape (n_support,)
+        Their α, negative for anomalies; they sum to 1.
+    boundary_ : ndarray
+        Positions of the support vectors on the surface of the ball (0 < α < C).
+    radius_ : float
+        Radius of the ball.
+    center_ : ndarray of shape (d,)
+        Centre of the ball in the space of the data; with the linear kernel only.
+    center_norm2_ : float
+        Squared distance of the centre from the origin of the feature space.
+    offset_ : float
+        Threshold of the scores: ``−radius_²`` with ``contamination="auto"``.
+    kernel_ : Kernel
+        The kernel, with its width as a number.
+    n_features_in_ : int
+        Number of features d.
+    feature_names_in_ : ndarray of shape (d,)
+        Names of the features, when `X` had them.
+
+    Notes
+    -----
+    libsvm solves the dual, also for kernels whose ``k(x, x)`` varies and with anomalies: see
+    ``detectors/svdd_dual.py``. The approximations are solved in their feature space by Newton's
+    method, with a proof of how close the ball is to the smallest: ``detectors/enclosing_ball.py``.
+
+    References
+    ----------
+    D. M. J. Tax, R. P. W. Duin, Support vector data description, Machine Learning 54 (2004).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpfuse import SVDD
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> detector = SVDD(nu=0.05).fit(X)
+    >>> detector.predict([[0.0, 0.0], [4.0, 4.0]])
+    array([ 1, -1])
+    >>> bool((detector.predict(X) == -1).mean() <= 0.05)
+    True
+    """
+
+    _knows_auto = True
+
+    def __init__(
+        self,
+        nu: float = 0.1,
+        C: float | None = None,
+        C_negative: float | None = None,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        tol: float = 1e-3,
+        contamination: Any = "auto",
+        approximation: str | None = "auto",
+        n_components: int = 500,
+        random_state: Any = None,
+    ) -> None:
+        self.nu = nu
+        self.C = C
+        self.C_negative = C_negative
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.tol = tol
+        self.contamination = contamination
+        self.approximation = approximation
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn the ball from normal rows and, where there are some, known anomalies.
+
+        Parameters
+        ----------
+        X : array-like, or Dask array or data frame, of shape (n, d)
+            Rows. Of rows of Dask a sample is learnt from: 20,000 rows, or 20 a landmark.
+        y : array-like, or Dask array or series, of shape (n,), optional
+            +1 normal, −1 anomaly. Default: all rows are normal.
+        sample_weight : array-like, or Dask array or series, of shape (n,), optional
+            How often each row counts: its cost is multiplied by it. Rows of weight zero are left
+            out.
+
+        Returns
+        -------
+        SVDD
+            The fitted detector.
+        """
+        self._learn(self._rows(X, y, sample_weight))
+        remember_columns(self, head_of(X) if is_blocked(X) else X)
+        return self
+
+    @property
+    def radius_(self) -> float:
+        """Radius of the ball."""
+        return float(np.sqrt(self._radius2))
+
+    @property
+    def center_(self) -> Host:
+        """Centre of the ball in the space of the data; with the linear kernel only."""
+        if self.kernel_.name != "linear":
+            raise AttributeError(
+                "center_ exists for kernel='linear' only: with another kernel the centre lies in "
+                "the kernel's feature space. Its distance to rows is -score_samples(X)."
+            )
+        return self.dual_coef_ @ to_host(self.support_vectors_)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number("nu", self.nu, above=0, at_most=1)
+        check_number("tol", self.tol, above=0)
+        for name in ("C", "C_negative"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), above=0)
+
+    def _settle_offset(self, rows: TrainingRows, scores: Array | None) -> None:
+        if self.contamination == "auto":
+            self.offset_ = a_hair_below(-self._radius2, self._size_of_terms(rows), rows.X)
+        else:
+            super()._settle_offset(rows, scores)
+
+    def _learn_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
+        bounds, signs = self._bounds(rows)
+        dual = solve_dual(kernel, rows, bounds, signs, self.tol)
+        self._keep_support(rows, dual.beta, bounds)
+        self.center_norm2_, self._radius2 = dual.center_norm2, dual.radius2
+        basis = Similarities(kernel, self.support_vectors_)
+        self.expansion_ = Expansion(basis, self.dual_coef_[:, None], 1)
+        return None
+
+    def _learn_from_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
+        bounds, signs = self._bounds(rows)
+        kappa = features.basis.kernel.diagonal(rows.X)
+        ball = enclosing_ball(features.of(rows.X), kappa, bounds, signs, self.tol**2)
+        self._keep_support(rows, ball.beta, bounds)
+        self.center_norm2_, self._radius2 = float(ball.centre @ ball.centre), ball.radius2
+        self.expansion_ = features.expansion(ball.centre[:, None], rows.X)
+        return None
+
+    def _finish(self, diagonal: Array, values: Array) -> Array:
+        return 2 * values[:, 0] - diagonal - self.center_norm2_
+
+    def _bounds(self, rows: TrainingRows) -> tuple[Host, Host]:
+        """The C of each row, and its side."""
+        signs = np.ones(len(rows)) if rows.labels is None else rows.labels
+        bounds = np.empty(len(rows))
+        for side, cost in ((signs > 0, self.C), (signs < 0, self.C_negative)):
+            weights = rows.weights[side]
+            if weights.size:
+                bounds[side] = weights * (1 / (self.nu * weights.sum()) if cost is None else cost)
+        reach = bounds[signs > 0].sum()
+        if reach < 1 - 1e-12:
+            raise ValueError(
+                f"C={self.C:g} is too small: the costs of the normal rows must sum to 1 or more, "
+                f"got {reach:.3g}. Use C of at least {self.C / reach:.3g}, or nu instead."
+            )
+        return bounds, signs
+
+    def _keep_support(self, rows: TrainingRows, beta: Host, bounds: Host) -> None:
+        support = np.flatnonzero(beta)
+        free = np.abs(beta[support]) < (1 - ON_BOUND) * bounds[support]
+        positions = support if rows.kept_index is None else rows.kept_index[support]
+        self.support_, self.boundary_ = positions, positions[free]
+        self.dual_coef_ = beta[support]
+        self.support_vectors_ = take(rows.X, support)

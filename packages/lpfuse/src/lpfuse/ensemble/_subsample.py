@@ -1,0 +1,231 @@
+"""Rows of a Dask collection that detectors are trained on: as many as one machine can learn from.
+
+Every row gets a number at random, and those with the lowest numbers are taken. Such draws can be
+put together without knowing how many rows there are: one pass is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from lpfuse._arrays import Host
+from lpfuse._arrays.blocks import Blocks, head_of, is_blocked
+from lpfuse._checks.data import check_labels, check_table, how_to_label, remember_columns
+from lpfuse.ensemble._tables import Index, Table, joined_rows, rows_of
+
+KNOWN = 2  # times its share of the sample: the most that a block of known size hands in
+UNKNOWN = 4  # the same where sizes are unknown, and blocks presumed alike
+SPARE = 50  # rows more, for small blocks
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Rows drawn at random, from a few blocks.
+
+    Attributes
+    ----------
+    rows : table
+        Rows.
+    labels : ndarray of shape (m,)
+        Their labels.
+    places : ndarray of shape (m, 2)
+        The block and the position in it of each row.
+    lots : ndarray of shape (m,)
+        The number in [0, 1) that each row drew.
+    limit : float
+        Every row that drew a lower number is here.
+    """
+
+    rows: Table
+    labels: Host
+    places: NDArray[np.int64]
+    lots: Host
+    limit: float = 1.0
+
+    def lowest(self, most: int) -> Draw:
+        """The rows that drew the lowest numbers, at most so many."""
+        within = np.flatnonzero(self.lots < self.limit)
+        limit = self.limit
+        if len(within) > most:
+            order = np.argsort(self.lots[within], kind="stable")
+            limit = float(self.lots[within[order[most]]])
+            within = np.sort(within[order[:most]])
+        return Draw(
+            rows_of(self.rows, within),
+            self.labels[within],
+            self.places[within],
+            self.lots[within],
+            limit,
+        )
+
+    @classmethod
+    def joined(cls, draws: Sequence[Draw], most: int) -> Draw:
+        """One draw from all their blocks."""
+        some = [draw for draw in draws if len(draw.lots)] or list(draws[:1])
+        return cls(
+            joined_rows([draw.rows for draw in some]),
+            np.concatenate([draw.labels for draw in some]),
+            np.concatenate([draw.places for draw in some]),
+            np.concatenate([draw.lots for draw in some]),
+            min(draw.limit for draw in draws),
+        ).lowest(most)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a pass has seen of a few blocks."""
+
+    sizes: list[int]
+    n_anomalies: int = 0
+    drawn: tuple[Draw, Draw] | None = None  # of the others, of known anomalies; None: no rows
+    complaint: str | None = None
+
+    def falls_short(self, most: int) -> bool:
+        """Whether fewer rows were drawn than could have been."""
+        assert self.drawn is not None
+        others, anomalies = (len(draw.lots) for draw in self.drawn)
+        return others < min(most - anomalies, sum(self.sizes) - self.n_anomalies)
+
+
+def subsample_of(X: Any, y: Any, most: int, seed: int) -> tuple[Table, Host | None]:
+    """Rows for training, in memory and in their order, with their labels.
+
+    Parameters
+    ----------
+    X : Dask array or data frame of shape (n, d)
+        Rows; cells may be missing.
+    y : array-like, Dask array or series of shape (n,), or None
+        +1 normal, −1 anomaly, 0 unlabelled; of Dask, cut as `X` is.
+    most : int
+        Rows to draw. Of known anomalies all are taken, or half as many as rows are drawn.
+    seed : int
+        Draws.
+
+    Returns
+    -------
+    rows : data frame or ndarray
+        All rows, where there are no more than `most`.
+    labels : ndarray or None
+        Their labels.
+    """
+    _check_head(X)
+    blocks = _beside(X, y)
+    seen = _pass_over(blocks, most, seed)
+    if blocks.sizes is None and seen.falls_short(most):
+        # Blocks of very different sizes: once more, now that these are known.
+        seen = _pass_over(Blocks(blocks.parts, seen.sizes), most, seed)
+    return _in_order(seen, most, is_labelled=y is not None)
+
+
+def _check_head(X: Any) -> None:
+    """What can be refused without a look at the rows."""
+    if getattr(X, "ndim", 2) != 2:
+        raise ValueError(f"Expected a 2D array of rows (n samples × d features), got {X.ndim}D.")
+    head = head_of(X)
+    if head.shape[1] == 0:
+        raise ValueError("X needs at least one column, got none.")
+    remember_columns(BaseEstimator(), head)  # names that cannot be remembered are refused
+
+
+def _beside(X: Any, y: Any) -> Blocks:
+    """Blocks of rows with their labels; labels in memory are cut to fit."""
+    if y is None or is_blocked(y):
+        return Blocks.of(X, y, names=("X", "y"))
+    blocks = Blocks.of(X)
+    sizes = blocks.reduce(_count, _chained) if blocks.sizes is None else blocks.sizes
+    labels = check_labels(y, sum(sizes), unlabelled=True)
+    assert labels is not None
+    cut = np.split(labels, np.cumsum(sizes)[:-1])
+    return Blocks([(*rows, part) for rows, part in zip(blocks.parts, cut, strict=True)], sizes)
+
+
+def _count(k: int, parts: tuple[Any, ...]) -> list[int]:
+    return [len(parts[0])]
+
+
+def _chained(lists: list[list[int]]) -> list[int]:
+    return [item for items in lists for item in items]
+
+
+def _pass_over(blocks: Blocks, most: int, seed: int) -> Seen:
+    """Check all rows and draw from them; bad input is refused here, so that no task ever fails."""
+    if blocks.sizes is None:
+        shares = [UNKNOWN / len(blocks)] * len(blocks)
+    else:
+        shares = [KNOWN * size / max(sum(blocks.sizes), 1) for size in blocks.sizes]
+    wanted = [SPARE + int(np.ceil(most * share)) for share in shares]
+    seen = blocks.reduce(partial(_look, wanted, most, seed), partial(_together, most))
+    if seen.complaint is not None:
+        raise ValueError(seen.complaint)
+    if not sum(seen.sizes):
+        raise ValueError("X needs at least one row, got none in any block.")
+    return seen
+
+
+def _look(wanted: list[int], most: int, seed: int, k: int, parts: tuple[Any, ...]) -> Seen:
+    """Check a block, and draw from it."""
+    n = len(parts[0])
+    try:
+        labels = np.ones(n) if parts[1] is None else _labels(parts[1], n)
+        if n == 0:
+            return Seen([0])
+        table = check_table(parts[0])
+    except (ValueError, TypeError) as error:
+        return Seen([n], complaint=f"block {k}: {error}")
+    lots = np.random.default_rng([seed, k]).random(n)
+    places = np.column_stack([np.full(n, k), np.arange(n)])
+
+    def draw(rows: Index, limit: int) -> Draw:
+        return Draw(rows_of(table, rows), labels[rows], places[rows], lots[rows]).lowest(limit)
+
+    anomalies = np.flatnonzero(labels < 0)
+    others = draw(np.flatnonzero(labels >= 0), wanted[k])
+    return Seen([n], len(anomalies), (others, draw(anomalies, _half(most))))
+
+
+def _labels(values: Any, n: int) -> Host:
+    labels = np.asarray(values)
+    if labels.shape != (n,):
+        raise ValueError(
+            f"y must hold one label for each row: expected shape ({n},), got {labels.shape}."
+        )
+    known = labels.dtype.kind in "iuf" and bool(np.isin(labels, (-1, 0, 1)).all())
+    if n and not known:
+        raise ValueError(how_to_label(labels.tolist(), True))
+    return labels.astype(np.float64) if n else np.empty(0)
+
+
+def _half(most: int) -> int:
+    return max(most // 2, 1)
+
+
+def _together(most: int, parts: list[Seen]) -> Seen:
+    complaints = [part.complaint for part in parts if part.complaint is not None]
+    drawn = [part.drawn for part in parts if part.drawn is not None]
+    joined = None
+    if drawn and not complaints:
+        others, anomalies = zip(*drawn, strict=True)
+        joined = Draw.joined(others, most), Draw.joined(anomalies, _half(most))
+    return Seen(
+        _chained([part.sizes for part in parts]),
+        sum(part.n_anomalies for part in parts),
+        joined,
+        complaints[0] if complaints else None,
+    )
+
+
+def _in_order(seen: Seen, most: int, is_labelled: bool) -> tuple[Table, Host | None]:
+    """The rows that were drawn, as they stood in the collection."""
+    assert seen.drawn is not None
+    others, anomalies = seen.drawn
+    others = others.lowest(max(most - len(anomalies.lots), 1))
+    whole = Draw.joined([replace(draw, limit=1.0) for draw in (others, anomalies)], 2 * most)
+    order = np.lexsort(whole.places.T[::-1])
+    return rows_of(whole.rows, order), whole.labels[order] if is_labelled else None

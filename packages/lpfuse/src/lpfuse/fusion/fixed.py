@@ -1,0 +1,240 @@
+"""Fusion rules that learn nothing: the yardstick for those that do."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from lpfuse._arrays import Array, as_float64, beside, namespace, positive_part, take
+from lpfuse._arrays.blocks import head_of, is_blocked
+from lpfuse._base import lazily
+from lpfuse._checks.blocks import check_score_blocks
+from lpfuse._checks.data import check_labels, check_sample_weight, check_scores, remember_columns
+from lpfuse._checks.parameters import check_choice, check_count, check_number
+from lpfuse.fusion._base import WeightedSum
+
+GROUPED = ("aom", "moa")
+RULES = ("sum", "product", "min", "max", "median", "vote", "trimmed_mean", *GROUPED)
+
+
+def _adds_up(rule: FixedRule) -> bool:
+    """Whether the fused score is a sum over detectors, so that each has a contribution."""
+    return rule.rule == "sum"
+
+
+class FixedRule(WeightedSum):
+    r"""Fuse detectors by a rule that learns nothing.
+
+    With ``s_ij`` the score that detector j gives to row i, high = normal:
+
+    ============ ==================================================== ==================
+    rule         fused score of row i                                 PyOD, signs turned
+    ============ ==================================================== ==================
+    sum          ``Σ_j s_ij``                                         R · ``average``
+    product      ``Σ_j log 2π_ij``
+    min          ``min_j s_ij``: one alarm is enough                  ``maximization``
+    max          ``max_j s_ij``: an alarm must be unanimous
+    median       the median of ``s_i1 … s_iR``                        ``median``
+    vote         the share of detectors with ``s_ij ≥ 0``             ``majority_vote``
+    trimmed_mean the mean without the ``⌊trim·R⌋`` lowest and highest
+    aom          the mean over subgroups of their lowest score        ``aom``
+    moa          the lowest over subgroups of their mean score        ``moa``
+    ============ ==================================================== ==================
+
+    PyOD's scores are high for anomalies. A rule named after the largest score there (maximization,
+    "average of maximum", "maximum of average") takes the lowest one here: ``FixedRule("min")`` of S
+    is ``−maximization(−S)``, ``FixedRule("aom")`` is ``−aom(−S)``.
+
+    The product is that of probabilities to be normal,
+
+    .. math:: \pi_{ij} = \tfrac12 (1 + \tanh s_{ij}) = 1 / (1 + e^{-2 s_{ij}}),
+
+    a smooth :math:`(1 + s_{ij}) / 2` that never leaves (0, 1). It is taken relative to detectors in
+    doubt, who say ½, and as a sum of logarithms, which cannot underflow.
+
+    Parameters
+    ----------
+    rule : {"sum", "product", "min", "max", "median", "vote", "trimmed_mean", "aom", "moa"}, \
+default="sum"
+        Which rule.
+    trim : float in [0, 0.5], default=0.25
+        For "trimmed_mean": the share of detectors left out at either end. 0 is the mean, 0.25 the
+        mean of the middle half, 0.5 the median.
+    n_buckets : int, default=5
+        For "aom" and "moa": the number of subgroups, whose sizes differ by one at most. With as
+        many subgroups as detectors, or more, each is on its own: "aom" is then the mean and "moa"
+        the minimum.
+    random_state : int, RandomState instance or None, default=0
+        For "aom" and "moa": who is in which subgroup. A number by default, so that the rule is
+        indeed fixed: the same subgroups in every fit.
+
+    Attributes
+    ----------
+    offset_ : float
+        Scores from here on count as normal. ½ for "vote": at a tie the row is normal, and so is the
+        vote of a detector whose score is 0. For all others 0, the fused score of a row at the
+        border (score 0) of every detector.
+    weights_ : ndarray of shape (R,)
+        The weight of each detector: ones. Only for "sum", as `contributions`.
+    groups_ : list of ndarray
+        Positions of the detectors of each subgroup. Only for "aom" and "moa".
+    n_features_in_ : int
+        Number of detectors R.
+    feature_names_in_ : ndarray of shape (R,)
+        Names of the detectors, when `S` had them.
+
+    Notes
+    -----
+    Scores should be signed and on one scale (`TwoSidedMinMax`): 0 is read as the border.
+
+    A vote has R + 1 different scores only. Where more normal rows than the false alarms that were
+    asked for have no vote at all, a `FusedDetector` calls no row an anomaly.
+
+    Where R is a multiple of `n_buckets`, subgroups are those that PyOD draws for the same
+    `random_state`; it refuses other R. Its other ways to draw ("dynamic", bootstrap) start anew
+    from the seed for each subgroup, so that all of them are the same, and are left out.
+
+    References
+    ----------
+    Kittler, Hatef, Duin and Matas (1998). On combining classifiers. IEEE Transactions on Pattern
+    Analysis and Machine Intelligence 20(3), 226–239.
+
+    Tax and Duin (2001). Combining one-class classifiers. Multiple Classifier Systems, 299–308.
+
+    Aggarwal and Sathe (2015). Theoretical foundations and algorithms for outlier ensembles. ACM
+    SIGKDD Explorations 17(1), 24–47. (AOM, MOA)
+
+    Examples
+    --------
+    >>> from lpfuse import FixedRule
+    >>> S = [[1.0, 0.5], [-1.0, 0.25]]
+    >>> rule = FixedRule("sum").fit(S)
+    >>> rule.score_samples(S)
+    array([ 1.5 , -0.75])
+    >>> rule.predict(S)
+    array([ 1, -1])
+    >>> FixedRule("max").fit(S).score_samples(S)
+    array([1.  , 0.25])
+    """
+
+    groups_: list[Any]
+
+    def __init__(
+        self, rule: str = "sum", trim: float = 0.25, n_buckets: int = 5, random_state: Any = 0
+    ) -> None:
+        self.rule = rule
+        self.trim = trim
+        self.n_buckets = n_buckets
+        self.random_state = random_state
+
+    def fit(self, S: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Check the data; there is nothing to learn from it but its shape.
+
+        Parameters
+        ----------
+        S : array-like, or Dask array or data frame, of shape (n, R)
+            Scores, high = normal.
+        y : array-like of shape (n,), optional
+            +1 normal, −1 anomaly. Checked, otherwise unused.
+        sample_weight : array-like of shape (n,), optional
+            Checked, otherwise unused.
+
+        Returns
+        -------
+        FixedRule
+            The rule, ready to score.
+        """
+        check_choice("rule", self.rule, RULES)
+        check_number("trim", self.trim, at_least=0, at_most=0.5)
+        buckets = check_count("n_buckets", self.n_buckets)
+        random = check_random_state(self.random_state)
+        R = _number_of_detectors(S, y, sample_weight)
+        for former in ("weights_", "groups_"):  # of another rule, from an earlier fit
+            self.__dict__.pop(former, None)
+        if self.rule == "sum":
+            self.weights_ = np.ones(R)
+        if self.rule in GROUPED:
+            self.groups_ = np.array_split(random.permutation(R), min(buckets, R))
+        self.offset_ = 0.5 if self.rule == "vote" else 0.0
+        remember_columns(self, head_of(S) if is_blocked(S) else S)
+        return self
+
+    @lazily()
+    def score_samples(self, S: Any) -> Array:
+        """Fused score of each row, high = normal.
+
+        Parameters
+        ----------
+        S : array-like, or Dask array or data frame, of shape (n, R)
+            Scores, high = normal.
+
+        Returns
+        -------
+        array of shape (n,)
+            Fused scores.
+        """
+        if self.rule == "sum":
+            return super().score_samples(S)
+        check_is_fitted(self)
+        S = check_scores(S, estimator=self)
+        return beside(self._fused(as_float64(S)), S)
+
+    @available_if(_adds_up)  # type: ignore[untyped-decorator]
+    def contributions(self, S: Any) -> Array:
+        """What each detector adds to the fused score of the rule "sum": its own score.
+
+        Parameters
+        ----------
+        S : array-like, or Dask array or data frame, of shape (n, R)
+            Scores, high = normal.
+
+        Returns
+        -------
+        array of shape (n, R)
+            A copy of the scores.
+        """
+        return super().contributions(S)
+
+    def _fused(self, S: Array) -> Array:
+        xp = namespace(S)
+        match self.rule:
+            case "product":
+                # 2π = 1 + tanh s. Below zero that cancels: 1 + tanh(−s) = exp(−2s) (1 + tanh s).
+                return xp.sum(xp.log1p(xp.tanh(xp.abs(S))) - 2.0 * positive_part(-S), axis=1)
+            case "min":
+                return xp.min(S, axis=1)
+            case "max":
+                return xp.max(S, axis=1)
+            case "median":
+                return _trimmed_mean(S, 0.5)
+            case "vote":
+                return xp.mean(xp.astype(S >= 0, S.dtype), axis=1)
+            case "trimmed_mean":
+                return _trimmed_mean(S, self.trim)
+            case "aom":
+                lowest = [xp.min(take(S, group, axis=1), axis=1) for group in self.groups_]
+                return xp.mean(xp.stack(lowest), axis=0)
+            case _:
+                means = [xp.mean(take(S, group, axis=1), axis=1) for group in self.groups_]
+                return xp.min(xp.stack(means), axis=0)
+
+
+def _trimmed_mean(S: Array, trim: float) -> Array:
+    R = S.shape[1]
+    cut = min(int(trim * R), (R - 1) // 2)  # one or two detectors stay
+    xp = namespace(S)
+    return xp.mean(xp.sort(S, axis=1)[:, cut : R - cut], axis=1)
+
+
+def _number_of_detectors(S: Any, y: Any, sample_weight: Any) -> int:
+    """The width of a table of scores that has passed all checks, as have labels and weights."""
+    if is_blocked(S):
+        return check_score_blocks(S, y, sample_weight).width
+    n, R = check_scores(S).shape
+    check_labels(y, n)
+    check_sample_weight(sample_weight, n)
+    return int(R)

@@ -1,0 +1,1 @@
+"""Sample, partition, solve, verify: for more rows than one would copy."""

@@ -1,0 +1,258 @@
+"""The same problem over blocks that live elsewhere: a Dask array or data frame on any scheduler.
+
+Every pass is one reduction. A block is worked on by the very functions that work on rows in memory,
+where it lives; R numbers and the few rows that matter come back. Nothing is kept on the workers
+between passes: what is needed again is worked out again, so a worker may be lost at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from lpfuse._arrays import Array, Host, take, to_host
+from lpfuse._arrays.blocks import Blocks, CheckedBlocks, Summary, arrays_of, is_blocked, map_blocks
+from lpfuse.optim.problem import Block, Fold, Problem, Terms, spread_over
+
+T = TypeVar("T")
+
+SAMPLE = 40_000  # rows that are drawn while the blocks are checked
+
+
+class Drawn(NamedTuple):
+    """Rows drawn from some blocks, each with the weight of all rows that it stands for."""
+
+    S: Host
+    y: Host
+    weight: Host
+
+
+def sample_of(blocks: Blocks) -> Summary:
+    """Draw rows on the way, from each class and each block as many as its share of the rows."""
+    if blocks.sizes is None:
+        shares = [1.5 / len(blocks)] * len(blocks)  # of unknown size: some more from each
+    else:
+        shares = [size / max(sum(blocks.sizes), 1) for size in blocks.sizes]
+    return Summary(partial(_draw, [int(np.ceil(SAMPLE * share)) for share in shares]), _joined)
+
+
+def _draw(wanted: list[int], k: int, S: Array, y: Array | None, c: Array | None) -> Drawn:
+    n, R = (int(side) for side in S.shape)
+    labels = np.ones(n) if y is None else y
+    weights = np.ones(n) if c is None else c
+    rng = np.random.default_rng(k)
+    parts = [Drawn(np.empty((0, R)), np.empty(0), np.empty(0))]
+    for side in (1.0, -1.0):
+        rows = np.flatnonzero((labels == side) & (weights > 0))
+        m = min(wanted[k], rows.size)
+        if m:
+            heap = np.cumsum(weights[rows])
+            chosen = rows[spread_over(heap, m, rng)]
+            parts.append(
+                Drawn(to_host(take(S, chosen)), np.full(m, side), np.full(m, heap[-1] / m))
+            )
+    return _joined(parts)
+
+
+def _joined(parts: list[Drawn]) -> Drawn:
+    return Drawn(*(np.concatenate(group) for group in zip(*parts, strict=True)))
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a row costs: its weight times the factor of its class."""
+
+    normal: float = 1.0
+    anomaly: float = 1.0
+
+    def of(self, y: Array | None, c: Array | None) -> Array | None:
+        """The costs of a block; None: all 1."""
+        if y is None or (self.normal, self.anomaly) == (1.0, 1.0):
+            return c
+        factors = np.where(y > 0, self.normal, self.anomaly)
+        return factors if c is None else c * factors
+
+
+class BlockedProblem(Problem):
+    """Scores in blocks, with labels and weights, over a ball.
+
+    Parameters
+    ----------
+    checked : CheckedBlocks
+        With the rows that `sample_of` has drawn on the way.
+    costs : Costs
+        Factors of the classes.
+    p, loss, nonnegative, fit_intercept
+        As for a `Problem` in memory.
+    """
+
+    remembers_sides = False
+    passes_so_far = 1.0  # that checked the blocks and drew from them
+
+    def __init__(
+        self,
+        checked: CheckedBlocks,
+        costs: Costs,
+        *,
+        p: float = 2.0,
+        loss: str = "hinge",
+        nonnegative: bool = False,
+        fit_intercept: bool = False,
+    ) -> None:
+        drawn: Drawn = checked.also
+        labels = None if not checked.rows[1] else drawn.y
+        super().__init__(
+            drawn.S,
+            labels,
+            p=p,
+            costs=drawn.weight * np.where(drawn.y > 0, costs.normal, costs.anomaly),
+            loss=loss,
+            nonnegative=nonnegative,
+            fit_intercept=fit_intercept,
+        )
+        self.checked, self.factors = checked, costs
+        self.blocks: Blocks = checked.blocks
+        assert self.blocks.sizes is not None
+        self.starts = np.concatenate([[0], np.cumsum(self.blocks.sizes)]).astype(np.int64)
+        normal, anomaly = checked.mass
+        self.total_cost = normal * costs.normal + anomaly * costs.anomaly
+
+    @property
+    def n(self) -> int:
+        """Number of rows in all blocks."""
+        return int(self.starts[-1])
+
+    def passes_of_draw(self, m: int) -> float:
+        """None: rows were drawn while the blocks were checked."""
+        return 0.0
+
+    def draw(self, m: int) -> Block:
+        """Of the rows that were drawn, at most m with equal costs that stand for all."""
+        assert self.costs is not None
+        index = spread_over(np.cumsum(self.costs), min(m, len(self.S)), np.random.default_rng(0))
+        return self._gather(index)._replace(c=1.0)
+
+    def reduce(
+        self, work: Callable[..., T], merge: Callable[[list[T]], T], *along: Array | None
+    ) -> T:
+        """``merge`` of ``work(block, …)`` over all blocks: one reduction on the scheduler."""
+        parts = [
+            (*parts, *more) for parts, more in zip(self.blocks.parts, self._cut(along), strict=True)
+        ]
+        task = partial(_on_block, work, merge, self.factors, self.starts.tolist())
+        found = Blocks(parts, self.blocks.sizes).reduce(task, partial(_merge_present, merge))
+        assert found is not None  # some block has rows
+        return found
+
+    def _cut(self, along: tuple[Array | None, ...]) -> list[tuple[Any, ...]]:
+        """For each block, what belongs to it of some vectors with one entry a row."""
+        columns: list[Any] = []
+        for vector in along:
+            if vector is None:
+                columns.append([None] * len(self.blocks))
+            elif is_blocked(vector):
+                columns.append([part for (part,) in Blocks.of(vector).parts])
+            else:
+                columns.append(np.split(np.asarray(vector), self.starts[1:-1]))
+        return list(zip(*columns, strict=True)) if columns else [()] * len(self.blocks)
+
+    def everything(self) -> tuple[Block, Array]:
+        """All rows that cost something, and their positions."""
+        S, y, c, index = self.reduce(_all_rows, _stack)
+        labels = None if not self.checked.rows[1] else y
+        return Block(S, 1.0 if labels is None else labels, c, 0), index
+
+    def per_row(self, work: Callable[[Block], Array]) -> Array:
+        """One number a row, lazily: a Dask array."""
+        task = partial(_per_row, work, self.factors, self.starts.tolist())
+        return map_blocks(task, self.blocks)
+
+    def multipliers(self, fold: Fold | None, index: Array, shares: Array) -> Array:
+        """The dual point of a model, lazily: a Dask array."""
+        order = np.argsort(index, kind="stable")
+        ends = np.searchsorted(index[order], self.starts)
+        known = [
+            (index[order[a:b]] - start, shares[order[a:b]])
+            for a, b, start in zip(ends[:-1], ends[1:], self.starts[:-1], strict=True)
+        ]
+        task = partial(_multipliers, self.terms, self.factors, fold)
+        return map_blocks(task, self.blocks, along=known)
+
+    def no_multipliers(self) -> Array:
+        """α = 0, lazily."""
+        return map_blocks(_zeros, self.blocks)
+
+
+def _on_block(
+    work: Callable[..., T],
+    merge: Callable[[list[T]], T],
+    costs: Costs,
+    starts: list[int],
+    k: int,
+    parts: tuple[Any, ...],
+) -> T | None:
+    problem = _local(costs, starts, k, parts)
+    return problem.reduce(work, merge, *parts[3:]) if problem.n else None
+
+
+def _local(costs: Costs, starts: list[int], k: int, parts: tuple[Any, ...]) -> Problem:
+    """A block as a problem of its own, with the position of its first row."""
+    S, y, c = arrays_of(parts[:3])
+    problem = Problem(S, y, costs=costs.of(y, c))
+    problem.start = starts[k]
+    return problem
+
+
+def _merge_present(merge: Callable[[list[T]], T], parts: list[T | None]) -> T | None:
+    present = [part for part in parts if part is not None]
+    return merge(present) if present else None
+
+
+def _all_rows(block: Block) -> tuple[Array, ...]:
+    n = block.S.shape[0]
+    y, c = (np.full(n, v) if isinstance(v, float) else to_host(v) for v in (block.y, block.c))
+    kept = np.flatnonzero(c > 0)
+    return to_host(block.S)[kept], y[kept], c[kept], kept + block.start
+
+
+def _stack(parts: list[tuple[Array, ...]]) -> tuple[Array, ...]:
+    return tuple(np.concatenate(group) for group in zip(*parts, strict=True))
+
+
+def _per_row(
+    work: Callable[[Block], Array], costs: Costs, starts: list[int], k: int, parts: tuple[Any, ...]
+) -> Host:
+    problem = _local(costs, starts, k, parts)
+    return to_host(problem.per_row(work)) if problem.n else np.empty(0)
+
+
+def _multipliers(
+    terms: Terms,
+    costs: Costs,
+    fold: Fold | None,
+    k: int,
+    parts: tuple[Any, ...],
+    known: tuple[Any, Host],
+) -> Host:
+    S, y, c = arrays_of(parts)
+    alpha = np.zeros(int(S.shape[0]))
+    if fold is not None and alpha.size:
+        problem = Problem(S, y, costs=costs.of(y, c))
+        alpha = to_host(problem.per_row(partial(_held, terms, fold.w)))
+    alpha[known[0]] = known[1]
+    return alpha
+
+
+def _held(terms: Terms, w: Host, block: Block) -> Host:
+    """1 for a row on the slope of its loss at w, where it costs something."""
+    sloping = to_host(terms.residuals(block, w)) > 0
+    idle = to_host(block.c) == 0 if block.is_weighted else False
+    return (sloping & ~np.asarray(idle)).astype(np.float64)
+
+
+def _zeros(k: int, parts: tuple[Any, ...]) -> Host:
+    return np.zeros(int(parts[0].shape[0]))

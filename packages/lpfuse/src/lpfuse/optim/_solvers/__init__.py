@@ -1,0 +1,1 @@
+"""Solvers for problems whose rows are in memory."""

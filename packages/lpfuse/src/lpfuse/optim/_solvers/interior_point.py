@@ -1,0 +1,338 @@
+"""Primal–dual interior point: the certified solver for a model of moderately many rows.
+
+A step costs one product A D Aᵀ and one Cholesky factor of R×R. Two groups of complementary pairs
+are driven to zero together: those of the ball (`newton.BallPairs`) and, for every row, the slacks
+s = ξ − r ≥ 0 and ξ ≥ 0 of its hinge (r = 1 − Aᵀw) with multipliers α and c − α.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import NamedTuple
+
+import numpy as np
+
+from lpfuse._arrays import Array, Host, dot, like, namespace, to_host, total
+from lpfuse.optim._solvers.model import Model
+from lpfuse.optim._solvers.newton import BallPairs, BallStep, Breakdown, NewtonSystem, longest_step
+
+MAX_ITER = 200
+EXHAUSTED = 1e-17  # products below this share of the value are rounding errors
+STALLED = 1e-7  # a step this short, several times in a row, moves nothing any more
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """A feasible w, multipliers, and the values that they prove: dual ≤ optimum ≤ primal.
+
+    With a quadratic term the bound also depends on a point, which need not be feasible: `witness`.
+    """
+
+    w: Host
+    alpha: Array
+    primal: float
+    dual: float
+    n_iter: int
+    witness: Host
+
+    def within(self, tol: float, scale: float) -> bool:
+        """Whether the gap is at most ``tol · max(primal, scale)``."""
+        return self.primal - self.dual <= tol * max(self.primal, scale)
+
+
+class Pace(NamedTuple):
+    """How fast products may fall, how near the boundary a step may go, how often it is refined."""
+
+    centring: float
+    reach: float
+    refinements: int
+
+
+BOLD = Pace(1e-6, 0.9995, 0)
+CAREFUL = Pace(0.1, 0.9, 2)  # for models so badly scaled that a bold run loses its way
+
+
+class WarmStart(NamedTuple):
+    """Where another method left off: w and the pairs of the ball that belong to it."""
+
+    w: Host
+    pairs: BallPairs
+
+
+class RowStep(NamedTuple):
+    """A direction of the pairs of the rows; `slide` is how fast margins grow along it."""
+
+    dx: Array
+    dz: Array
+    slide: Array
+
+
+class _RowPairs:
+    """Pairs (s, α) and (ξ, c − α) of every row, stacked as arrays of shape (2, m).
+
+    c − α is kept on its own: computed from α it would lose all its digits near α = c.
+    """
+
+    def __init__(self, model: Model, residual: Array, mu: float) -> None:
+        self.columns = model.columns
+        self.residual = r = residual
+        # On the central path α s = (c − α) ξ = μ: a quadratic equation in each row.
+        m = mu / model.costs
+        root = (r * r + 4.0 * m * m) ** 0.5
+        where = namespace(r).where
+        self.x = x = namespace(r).stack([r, r])
+        x[0, :] = where(r < 0, 0.5 * (root - r), 2.0 * m * m / (root + r)) + m
+        x[1, :] = where(r > 0, 0.5 * (root + r), 2.0 * m * m / (root - r)) + m
+        self.z = mu / x
+
+    def curvature(self) -> Host:
+        """Prepare a step; returns A D Aᵀ."""
+        self.ratio = self.x / self.z
+        self.D = 1.0 / (self.ratio[0, :] + self.ratio[1, :])
+        scaled = self.columns * self.D**0.5
+        return to_host(scaled @ scaled.T)
+
+    def pull(self, target: Array | None) -> Host:
+        """Right-hand side of the step to products `target`·z (None: to zero)."""
+        self.target = target
+        push = self.residual if target is None else self.residual + (target[0, :] - target[1, :])
+        self.force = self.D * push
+        return to_host(self.columns @ self.force)
+
+    def direction(self, dw: Host) -> RowStep:
+        """The direction of the pairs that belongs to dw."""
+        slide = like(dw, self.columns) @ self.columns
+        d_alpha = self.force - self.D * slide
+        dz = namespace(d_alpha).empty_like(self.x)
+        dz[0, :] = d_alpha
+        dz[1, :] = -d_alpha
+        rest = -self.x if self.target is None else self.target - self.x
+        return RowStep(rest - self.ratio * dz, dz, slide)
+
+    def move(self, step: RowStep, primal: float, dual: float) -> None:
+        self.x = self.x + primal * step.dx
+        self.z = self.z + dual * step.dz
+        self.residual = self.residual - primal * step.slide
+
+
+class _NoRows:
+    """The rows of a model that has none (least squares): all about them is zero."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.x = self.z = np.empty((2, 0))
+
+    def curvature(self) -> Host:
+        return np.zeros((self.size, self.size))
+
+    def pull(self, target: Array | None) -> Host:
+        return np.zeros(self.size)
+
+    def direction(self, dw: Host) -> RowStep:
+        return RowStep(self.x, self.z, self.x[0])
+
+    def move(self, step: RowStep, primal: float, dual: float) -> None:
+        pass
+
+
+class _Step(NamedTuple):
+    """A direction of the whole iterate and the longest steps along it, at most 1."""
+
+    dw: Host
+    rows: RowStep
+    ball: BallStep
+    primal: float
+    dual: float
+
+
+class _Run:
+    """The iterate of one run: w, the pairs of rows and ball, and the best bounds so far."""
+
+    def __init__(self, model: Model, scale: float, start: WarmStart | None, pace: Pace) -> None:
+        self.model, self.scale, self.pace = model, scale, pace
+        R = model.n_weights
+        self.w = inside(model) if start is None else start.w
+        mu = 0.3
+        self.rows: _RowPairs | _NoRows = _NoRows(model.size)
+        if model.n_rows:
+            residual = model.residuals(self.w)
+            mu *= max(total(abs(residual)) / model.n_rows, 1e-3 if start is None else 1e-12)
+            mu *= total(model.costs) / model.n_rows
+            self.rows = _RowPairs(model, residual, mu)
+        if start is None:
+            steepest = float(np.abs(model.slope(self.w, self.alpha)).max())
+            product = max(mu, 0.1 * steepest / R)
+            self.ball = BallPairs(model.ball, self.w[:R], product, evenness=0.5)
+        else:
+            self.ball = start.pairs
+        self.count = 2 * model.n_rows + self.ball.x.size
+        self.least_centring = pace.centring
+        self.best = Optimum(model.feasible(self.w), self.alpha, np.inf, -np.inf, 0, self.w)
+        self.weigh()
+
+    @property
+    def alpha(self) -> Array:
+        return self.rows.z[0, :]
+
+    def weigh(self) -> None:
+        """Sum of all products: near the optimum, the gap."""
+        self.products = dot(self.rows.x, self.rows.z) + dot(self.ball.x, self.ball.z)
+        value = self.model.smooth_value(self.w) + dot(self.model.costs, self.rows.x[1, :])
+        self.value = max(abs(value), self.scale)
+
+    def bound(self, n_iter: int) -> None:
+        """Evaluate both bounds at this iterate and keep the better ones."""
+        w, best = self.model.feasible(self.w), self.best
+        primal = self.model.primal(w)
+        costs = self.model.costs  # α may overstep them by a rounding error
+        alpha = namespace(costs).where(self.alpha < costs, self.alpha, costs)
+        dual, alpha = self.model.dual(self.w, alpha)
+        if not primal < best.primal:
+            w, primal = best.w, best.primal
+        witness = self.w
+        if not dual > best.dual:
+            alpha, dual, witness = best.alpha, best.dual, best.witness
+        self.best = Optimum(w, alpha, primal, dual, n_iter, witness)
+
+    def step(self) -> float:
+        """One predictor–corrector step; returns its length (the larger of primal and dual)."""
+        curvature = self.rows.curvature()
+        if self.model.quadratic is not None:
+            curvature = curvature + self.model.quadratic
+        self.system = NewtonSystem(curvature, self.ball)
+        self.slope = self.model.slope(self.w, self.alpha)
+        self.slope[: self.model.n_weights] += self.ball.force
+        step = self._predict_and_correct()
+        if not isfinite(float(step.dw.sum()) + step.primal + step.dual):
+            raise Breakdown("the step is not finite")
+        # Near the optimum go almost to the boundary; far from it keep a tenth of the way in hand.
+        caution = min(self.pace.reach, max(0.9, 1.0 - 10.0 * self.mu / self.value))
+        primal, dual = min(1.0, caution * step.primal), min(1.0, caution * step.dual)
+        self.rows.move(step.rows, primal, dual)
+        self.ball.move(step.ball, primal, dual)
+        self.w = self.w + primal * step.dw
+        before = self.products
+        self.weigh()
+        # Where t^{1/p} bends, a long step can miss its target by far: go on more carefully then.
+        hoped = before * (1.0 - min(primal, dual)) + self.target * self.count
+        self.least_centring = 0.2 if self.products > 10.0 * hoped else self.pace.centring
+        return max(primal, dual)
+
+    @property
+    def mu(self) -> float:
+        return self.products / self.count
+
+    def _solve(self, row_target: Array | None, ball_target: Host) -> _Step:
+        ball, rows = self.ball, self.rows
+        divided = None if row_target is None else row_target / rows.z
+        pull, change = rows.pull(divided) - self.slope, ball_target - ball.x * ball.z
+        dw, b = self.system.solve(pull.copy(), change)
+        r = rows.direction(dw)
+        for _ in range(self.pace.refinements):
+            pull -= self._slope_after(dw, r, b)
+            dw, b = self.system.solve(pull.copy(), change)
+            r = rows.direction(dw)
+        primal = min(longest_step(rows.x, r.dx), longest_step(ball.x, b.dx))
+        dual = min(longest_step(rows.z, r.dz), longest_step(ball.z, b.dz))
+        return _Step(dw, r, b, primal, dual)
+
+    def _slope_after(self, dw: Host, rows: RowStep, ball: BallStep) -> Host:
+        """What a full step would leave of the slope: zero, but for the errors of the solve."""
+        slope = self.slope - to_host(self.model.columns @ rows.dz[0, :])
+        slope[: self.model.n_weights] += ball.dz[0] - ball.dz[1]
+        return slope if self.model.quadratic is None else slope + self.model.quadratic @ dw
+
+    def _predict_and_correct(self) -> _Step:
+        """Mehrotra: how far a step to zero gets decides how much centring the real step needs."""
+        rows, ball = self.rows, self.ball
+        step = self._solve(None, 0.0 * ball.x)
+        primal, dual = min(1.0, step.primal), min(1.0, step.dual)
+        r, b = step.rows, step.ball
+        left = dot(rows.x + primal * r.dx, rows.z + dual * r.dz)
+        left += dot(ball.x + primal * b.dx, ball.z + dual * b.dz)
+        centring = min(1.0, max(self.least_centring, (left / self.products) ** 3))
+        self.target = centring * self.mu
+        if min(primal, dual) <= 0.1:  # the second-order term is no guide for so short a step
+            return self._solve(self.target + 0.0 * rows.x, self.target + 0.0 * ball.x)
+        return self._solve(self.target - r.dx * r.dz, self.target - b.dx * b.dz)
+
+
+def inside(model: Model) -> Host:
+    """A point well inside the ball, towards the steepest descent from zero."""
+    w = np.zeros(model.size)
+    R = model.n_weights
+    w[:R] = 0.7 * model.ball.linear_oracle(model.slope(w, model.costs)[:R])
+    return w
+
+
+@np.errstate(all="ignore")  # past the last digit quotients overflow: `step` ends the run then
+def interior_point(
+    model: Model,
+    tol: float,
+    scale: float,
+    max_iter: int = MAX_ITER,
+    start: WarmStart | None = None,
+    paces: tuple[Pace, ...] = (BOLD, CAREFUL),
+) -> Optimum:
+    """Solve the model until ``primal − dual ≤ tol · max(primal, scale)``.
+
+    Each pace is tried until one succeeds. Returns the best bounds found, also when the tolerance is
+    not reached within `max_iter` steps or float64 allows no further progress: the two values tell
+    the truth either way.
+    """
+    found: Optimum | None = None
+    for pace in paces:
+        found = better(found, _iterate(model, tol, scale, max_iter, start, pace))
+        if not found.within(tol, scale):
+            found = _rounded(model, found)
+        if found.within(tol, scale):
+            break
+    return found  # type: ignore[return-value]
+
+
+def _rounded(model: Model, found: Optimum) -> Optimum:
+    """The result with w stretched to the surface of the ball, or at its corner, if that is better.
+
+    An interior point stays inside by its last digits, and they can be all that is missing.
+    """
+    weights, free = np.split(found.w, [model.n_weights])
+    norm = model.ball.norm(weights)
+    if norm < 0.999:
+        return found
+    corner = np.where(np.abs(weights) == np.abs(weights).max(), np.sign(weights), 0.0)
+    for point in (weights / norm, corner):
+        w = np.concatenate([model.ball.scale_into(point), free])
+        found = better(found, replace(found, w=w, primal=model.primal(w)))
+    return found
+
+
+def better(best: Optimum | None, new: Optimum) -> Optimum:
+    """The better primal side and the better dual side of two results."""
+    if best is None:
+        return new
+    w, primal = (new.w, new.primal) if new.primal <= best.primal else (best.w, best.primal)
+    proof = new if new.dual >= best.dual else best
+    steps = max(best.n_iter, new.n_iter)
+    return Optimum(w, proof.alpha, primal, proof.dual, steps, proof.witness)
+
+
+def _iterate(
+    model: Model, tol: float, scale: float, max_iter: int, start: WarmStart | None, pace: Pace
+) -> Optimum:
+    run = _Run(model, scale, start, pace)
+    short = n_iter = 0
+    for n_iter in range(max_iter):
+        # The bounds cost as much as a small step: look only when they can be tight enough.
+        if run.products <= 4.0 * tol * run.value:
+            run.bound(n_iter)
+            if run.best.within(tol, scale):
+                return run.best
+        try:
+            short = short + 1 if run.step() < STALLED else 0
+        except Breakdown:
+            break
+        if short == 3 or run.products < EXHAUSTED * run.value:
+            break
+    run.bound(n_iter)
+    return run.best

@@ -1,0 +1,202 @@
+"""Rows to judge a fusion by, each with fused scores by weights that were not learnt from it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpfuse._arrays import Host
+from lpfuse.ensemble._combination import Combination, scale, without_gaps
+from lpfuse.ensemble._fused import FusedDetector
+from lpfuse.ensemble._lessons import Lessons
+from lpfuse.fusion.lp import LpFusion, lp_path
+from lpfuse.optim import LpPath
+from lpfuse.threshold import conformal_pvalues
+
+GRID = (1, 32 / 31, 16 / 15, 8 / 7, 4 / 3, 1.5, 2, 3, 4, 6, 8, 16, 32, 100, float("inf"))
+
+ORIGINS = {
+    "given": "the rows given to the report, none of which the model should have learnt from",
+    "out-of-fold": "the training rows, each scored by detectors and weights that were learnt "
+    "without it, in folds",
+    "prefit": "the rows that taught the weights, each fused by weights that were learnt without "
+    "it; the detectors came fitted, on other rows",
+    "in-sample": "the training rows, scored by detectors that have seen them: figures that flatter "
+    "those that overfit",
+}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Scored rows.
+
+    Attributes
+    ----------
+    origin : str
+        Where the rows come from, one of `ORIGINS`.
+    rows : ndarray of shape (n,)
+        Their positions.
+    labels : ndarray of shape (n,)
+        +1 normal, −1 anomaly, 0 unknown.
+    fold : ndarray of shape (n,)
+        Scores of one fold come from the same detectors and weights, and only these compare.
+    raw : ndarray of shape (n, R)
+        The detectors' scores, high = normal; NaN where one is silent.
+    equal : ndarray of shape (n,)
+        Fused scores, had all detectors the same weight.
+    parts : ndarray of shape (n, R) or (n, 1)
+        What each detector adds to the fused score; the score itself where that is no sum.
+    margin : ndarray of shape (n,)
+        Fused score minus threshold.
+    pvalues : ndarray of shape (n,)
+        Of the rows among normal ones that the weights did not learn from.
+    by_p : ndarray of shape (n, k)
+        Fused scores for every p of the path; k = 0 where there is none.
+    """
+
+    origin: str
+    rows: NDArray[np.intp]
+    labels: Host
+    fold: NDArray[np.intp]
+    raw: Host
+    equal: Host
+    parts: Host
+    margin: Host
+    pvalues: Host
+    by_p: Host
+
+    @property
+    def fused(self) -> Host:
+        """Fused scores, high = normal."""
+        scores: Host = self.parts.sum(axis=1)
+        return scores
+
+    def __getitem__(self, chosen: Any) -> Evidence:
+        arrays = (getattr(self, field.name)[chosen] for field in fields(self)[1:])
+        return Evidence(self.origin, *arrays)
+
+
+def path_of(fused: FusedDetector) -> LpPath | None:
+    """Weights for a grid of p, learnt as the model's; at its own p, the model's own."""
+    if not isinstance(fused.fusion_, LpFusion):
+        return None
+    lessons, chosen = fused.lessons_, float(fused.fusion_.p)
+    S, y = lessons.scores[lessons.usable], lessons.labels[lessons.usable]
+    path = _path(fused.fusion_, scale(fused.scaler_, S), y, sorted({*GRID, chosen}))
+    at = path.ps.tolist().index(chosen)
+    path.weights[at], path.intercepts[at] = fused.weights_, fused.fusion_.intercept_
+    path.certificates[at] = fused.certificate_
+    return path
+
+
+def out_of_fold(fused: FusedDetector, path: LpPath | None) -> Evidence:
+    """The rows that the model was trained on, each judged by what was learnt without its fold."""
+    if fused.space_filler_ is not None:
+        raise ValueError(
+            f"{fused.fusion_!r} looks at the features of the rows, which a model does not keep. "
+            "Give the report rows to judge by."
+        )
+    lessons, raw = fused.lessons_, fused.lessons_.scores
+    n, R = raw.shape
+    ps = [] if path is None else path.ps.tolist()
+    parts = np.full((n, R if fused._combination.is_additive else 1), np.nan)
+    equal, by_p = np.full(n, np.nan), np.full((n, len(ps)), np.nan)
+    real = _are_real(fused)
+    can_judge = bool((lessons.labels[real] < 0).any())
+    for inside, rest in _folds(lessons):
+        S, y = raw[rest], lessons.labels[rest]
+        with warnings.catch_warnings():  # what there is to say was said when the model was fitted
+            warnings.simplefilter("ignore")
+            learnt = Combination.learn(fused.scaler_, fused.fusion_, S, y)
+            parts[inside] = learnt.parts(raw[inside])
+            scaled = scale(learnt.scaler, raw[inside])
+            equal[inside] = _fused_by(np.ones((1, R)), scaled)[:, 0]
+            if ps and can_judge:
+                path_here = _path(fused.fusion_, scale(learnt.scaler, S), y, ps)
+                by_p[inside] = _fused_by(path_here.weights, scaled)
+    scores: Host = parts.sum(axis=1)
+    evidence = Evidence(
+        origin=fused.cv if isinstance(fused.cv, str) else "out-of-fold",
+        rows=np.arange(n),
+        labels=lessons.labels,
+        fold=lessons.fold,
+        raw=raw,
+        equal=equal,
+        parts=parts,
+        margin=scores - fused.offset_,
+        pvalues=_pvalues_across_folds(lessons, scores),
+        by_p=_with_own(by_p, path, fused, scores),
+    )
+    return evidence[real & ~np.isnan(scores)]
+
+
+def on_rows(fused: FusedDetector, path: LpPath | None, X: Any, labels: Host) -> Evidence:
+    """Rows that are new to the model, judged by the model as it is."""
+    scores, margin, pvalues, parts, raw = fused.verdicts(X)
+    parts = scores[:, None] if parts is None else parts
+    n, R = raw.shape
+    scaled = scale(fused.scaler_, raw)
+    weights = np.empty((0, R)) if path is None else path.weights
+    evidence = Evidence(
+        origin="given",
+        rows=np.arange(n),
+        labels=labels,
+        fold=np.zeros(n, dtype=np.intp),
+        raw=raw,
+        equal=_fused_by(np.ones((1, R)), scaled)[:, 0],
+        parts=parts,
+        margin=margin,
+        pvalues=pvalues,
+        by_p=_with_own(_fused_by(weights, scaled), path, fused, scores),
+    )
+    return evidence[~np.isnan(scores)]
+
+
+def _folds(lessons: Lessons) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    """Rows of each fold, and those of the other folds that teach."""
+    for number in np.unique(lessons.fold):
+        inside = lessons.fold == number
+        rest = lessons.usable & ~inside
+        if (lessons.labels[rest] > 0).any():
+            yield inside, rest
+
+
+def _path(fusion: LpFusion, scaled: Host, y: Host, ps: Sequence[float]) -> LpPath:
+    parameters = fusion.get_params()
+    del parameters["p"], parameters["solver"]
+    return lp_path(scaled, None if (y > 0).all() else y, ps=ps, **parameters)
+
+
+def _fused_by(weights: Host, scaled: Host) -> Host:
+    """Fused scores of rows (n×R), a column for each row of weights (k×R)."""
+    columns = [without_gaps(scaled * w, np.abs(w)).sum(axis=1) for w in weights]
+    return np.column_stack(columns) if columns else np.empty((len(scaled), 0))
+
+
+def _with_own(by_p: Host, path: LpPath | None, fused: FusedDetector, scores: Host) -> Host:
+    """The model's own scores at its own p: its solver may be another one."""
+    if path is not None:
+        by_p[:, path.ps.tolist().index(float(fused.fusion_.p))] = scores
+    return by_p
+
+
+def _pvalues_across_folds(lessons: Lessons, scores: Host) -> Host:
+    """P-values of each row among the normal ones of the other folds."""
+    found = np.full(len(scores), np.nan)
+    normal = (lessons.labels > 0) & ~np.isnan(scores)
+    for inside, _ in _folds(lessons):
+        if (normal & ~inside).any():
+            found[inside] = conformal_pvalues(scores[normal & ~inside], scores[inside])
+    return found
+
+
+def _are_real(fused: FusedDetector) -> NDArray[np.bool_]:
+    """Rows that are no artificial anomalies, of which there are none beside labelled ones."""
+    labelled = bool((fused.held_out_.labels < 0).any())
+    real: NDArray[np.bool_] = (fused.lessons_.truth >= 0) | labelled
+    return real

@@ -1,0 +1,222 @@
+"""The summary as one page of HTML that needs nothing but a browser: no network, no other file."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from datetime import datetime
+from hashlib import sha256
+from os import PathLike
+from typing import Any
+
+from lpfuse._files import replacing
+from lpfuse.report._charts import calibration, histogram, points, shade, strange, trust
+from lpfuse.report._numerals import fixed, number, percent, small
+
+Summary = dict[str, Any]
+
+
+def write_report(summary: Summary, path: str | PathLike[str]) -> None:
+    """Write the page; the file appears whole or not at all.
+
+    Parameters
+    ----------
+    summary : dict
+        What `summarise` returned.
+    path : path-like
+        The file, usually ``….html``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from lpfuse import FusedDetector, GMMDetector, KernelPCADetector
+    >>> from lpfuse.report import summarise, write_report
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> detectors = [("kpca", KernelPCADetector()), ("gmm", GMMDetector())]
+    >>> fused = FusedDetector(detectors, random_state=0).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_report(summarise(fused), Path(folder) / "report.html")
+    ...     page = (Path(folder) / "report.html").read_text(encoding="utf-8")
+    >>> page.startswith("<!doctype html>")
+    True
+    """
+    content = html(summary).encode("utf-8", "backslashreplace")  # a name may be no valid text
+    with replacing(path) as file:
+        file.write(content)
+
+
+def html(summary: Summary) -> str:
+    """The page.
+
+    Parameters
+    ----------
+    summary : dict
+        What `summarise` returned.
+    """
+    from markupsafe import Markup
+
+    environment = _environment()
+    loader = environment.loader
+    style, script = (loader.get_source(environment, f"page.{kind}")[0] for kind in ("css", "js"))
+    policy = (
+        f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    page: str = environment.get_template("page.html").render(
+        s=summary,
+        policy=policy,
+        style=Markup(style),
+        script=Markup(script),
+        json=Markup(_embedded(summary)),
+        **trust(summary),
+        **_tables(summary),
+        counts=_counts(summary["judged_on"]),
+        tiles=_tiles(summary),
+        threshold_words=_threshold_words(summary),
+        histogram=histogram(summary),
+        calibration=calibration(summary),
+        strange=strange(summary),
+        data=_data(summary),
+        proof=_proof(summary),
+    )
+    return page.strip() + "\n"
+
+
+def _environment() -> Any:
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise ImportError('A report needs jinja2. Install it: pip install "lpfuse[cli]"') from error
+    environment = Environment(
+        loader=PackageLoader("lpfuse.report", "template"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "count": "{:,}".format,
+        "date": lambda text: f"{datetime.fromisoformat(text):%d %B %Y, %H:%M} UTC",
+        "fixed": fixed,
+        "number": number,
+        "percent": percent,
+        "points": points,
+        "shade": shade,
+        "signed": lambda value: number(value, 2, sign="+"),
+        "small": small,
+    }
+    return environment
+
+
+def _digest(text: str) -> str:
+    """What lets a browser run this text and no other."""
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def _embedded(summary: Summary) -> str:
+    """JSON that cannot end the element it stands in: all but ASCII is escaped, so is markup."""
+    text = json.dumps(summary, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def _tables(summary: Summary) -> dict[str, Any]:
+    """The curves and the path as tables."""
+    detectors, path = summary["detectors"], summary["path"]
+    entries = [("fusion", summary["fusion"]), ("equal weights", summary["equal_weights"])]
+    entries += [(detector["name"], detector) for detector in detectors]
+    if summary["comparisons"]:
+        entries += [(f"p = {entry['label']}", entry) for entry in path]
+    grid = summary["grid"]
+    return {
+        "rates": [f"{rate:.0%}" for rate in grid["false_alarm_rates"]],
+        "recalls": [f"{recall:.0%}" for recall in grid["recalls"]],
+        "roc_rows": [[name, *map(percent, entry["found_at"] or [])] for name, entry in entries],
+        "pr_rows": [[name, *map(percent, entry["precision_at"] or [])] for name, entry in entries],
+        "path_head": ["p", "AUC", "gap", *(detector["name"] for detector in detectors)],
+        "path_rows": [
+            [
+                entry["label"],
+                fixed(entry["auc"]),
+                small(entry["certificate"]["relative_gap"]),
+                *(fixed(weight) for weight in entry["weights"]),
+            ]
+            for entry in path
+        ],
+    }
+
+
+def _counts(judged: Summary) -> str:
+    told = [(judged["normal"], "normal"), (judged["anomalies"], "anomalies")]
+    told += [(judged["unlabelled"], "unlabelled")]
+    return ", ".join(f"{count:,} {name}" for count, name in told if count)
+
+
+def _tiles(summary: Summary) -> list[dict[str, str]]:
+    """The figures that one looks for first."""
+    judged, threshold, tiles = summary["judged_on"], summary["threshold"], []
+    if summary["comparisons"]:
+        best = summary["comparisons"][0]
+        auc = summary["fusion"]["auc"]
+        beside = f"best detector, {best['name']}: {fixed(auc - best['gain'])}"
+        tiles.append({"what": "AUC of the fusion", "value": fixed(auc), "beside": beside})
+    if judged["anomalies"]:
+        share = threshold["flagged"]["anomalies"] / judged["anomalies"]
+        beside = f"{threshold['flagged']['anomalies']:,} of {judged['anomalies']:,}"
+        tiles.append({"what": "anomalies found", "value": percent(share), "beside": beside})
+    rate = threshold["false_alarm_rate"]
+    own = [entry for entry in summary["calibration"] if entry["asked"] == rate]
+    if own:
+        beside = f"{percent(rate)} asked for"
+        value = percent(own[0]["measured"])
+        tiles.append({"what": "false alarms", "value": value, "beside": beside})
+    if not judged["normal"]:
+        share = sum(threshold["flagged"].values()) / judged["rows"]
+        tiles.append({"what": "rows flagged", "value": percent(share), "beside": ""})
+    certificate = summary["certificate"]
+    if certificate is not None:
+        beside = "relative gap, proven" if certificate["status"] == "optimal" else "not optimal"
+        gap = small(certificate["relative_gap"])
+        tiles.append({"what": "weights within", "value": gap, "beside": beside})
+    return tiles
+
+
+def _threshold_words(summary: Summary) -> str:
+    threshold, judged = summary["threshold"], summary["judged_on"]
+    flagged = [
+        f"{threshold['flagged'][side]:,} of {judged[side]:,} {name}"
+        for side, name in (
+            ("normal", "normal rows"),
+            ("anomalies", "anomalies"),
+            ("unlabelled", "unlabelled rows"),
+        )
+        if judged[side]
+    ]
+    return (
+        f"The dashed line is the threshold, {number(threshold['value'])} ({threshold['rule']}): "
+        f"rows to its left are called anomalies. They are {' and '.join(flagged)}."
+    )
+
+
+def _data(summary: Summary) -> list[tuple[str, str]]:
+    data, taught = summary["data"], summary["data"]["taught"]
+    told = [
+        ("columns", f"{data['columns']:,}"),
+        ("taught by", f"{taught['normal']:,} normal rows, {taught['anomalies']:,} anomalies"),
+        ("judged on", f"{summary['judged_on']['rows']:,} rows"),
+    ]
+    return told + [(key, data[key]) for key in ("label", "normal") if data[key] is not None]
+
+
+def _proof(summary: Summary) -> list[tuple[str, str]]:
+    certificate = summary["certificate"]
+    if certificate is None:
+        return [("status", "the fusion has none")]
+    names = {"primal": "loss", "dual": "no weights below", "relative_gap": "relative gap"}
+    return [
+        ("status", certificate["status"]),
+        *((name, number(certificate[key], 10)) for key, name in names.items()),
+    ]

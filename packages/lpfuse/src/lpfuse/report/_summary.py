@@ -1,0 +1,334 @@
+"""What there is to say of a fused detector, as plain values: the source of page and figures."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from lpfuse._arrays import Host
+from lpfuse._checks.data import check_labels, check_table, column_names
+from lpfuse._checks.parameters import name_of_p
+from lpfuse._versions import versions
+from lpfuse.ensemble._fused import FusedDetector
+from lpfuse.optim import Certificate, LpPath
+from lpfuse.report._evidence import ORIGINS, Evidence, on_rows, out_of_fold, path_of
+from lpfuse.report._measures import (
+    FALSE_ALARM_RATES,
+    RECALLS,
+    auc_difference,
+    calibration,
+    places,
+    rank_correlation,
+    separation,
+)
+from lpfuse.report._strangest import numeric_columns, strangest
+from lpfuse.report._values import plain, rounded
+from lpfuse.report._words import headline
+
+BINS = 40
+RATES = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
+POINTS_OF_A_P = 120
+
+
+def summarise(
+    model: Any, X: Any = None, y: Any = None, *, names: Sequence[Any] | None = None
+) -> dict[str, Any]:
+    """What a fused detector is worth, whom it trusts, and why, in plain values.
+
+    Parameters
+    ----------
+    model : FusedDetector or TableModel
+        Fitted.
+    X : array-like or data frame of shape (n, d), optional
+        Rows that the model has not learnt from. Without them the training rows are judged, each
+        by detectors and weights that were learnt without its fold.
+    y : array-like of shape (n,), optional
+        +1 normal, −1 anomaly, 0 unknown; without it all rows are unknown, but a `TableModel` looks
+        for the column that it was taught by.
+    names : sequence of d str, optional
+        Names of the columns of `X`, where it has none.
+
+    Returns
+    -------
+    dict
+        Values that JSON has: ``headline`` (sentences), ``judged_on``, ``fusion``,
+        ``equal_weights``, ``comparisons``, ``detectors``, ``path`` (for a grid of p; empty for a
+        fusion without p), ``certificate``, ``threshold``, ``scores`` (histograms),
+        ``calibration``, ``correlation``, ``strangest``, ``data``, ``settings``, ``versions``,
+        ``created``. None stands for what is not known; what needs anomalies is None without them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpfuse import FusedDetector, GMMDetector, KernelPCADetector
+    >>> from lpfuse.report import summarise
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(size=(100, 2)), rng.normal(3, 1, size=(20, 2))])
+    >>> y = np.repeat([1, -1], [100, 20])
+    >>> detectors = [("kpca", KernelPCADetector()), ("gmm", GMMDetector())]
+    >>> summary = summarise(FusedDetector(detectors, random_state=0).fit(X, y))
+    >>> [detector["name"] for detector in summary["detectors"]]
+    ['kpca', 'gmm']
+    >>> summary["judged_on"]["anomalies"], summary["fusion"]["auc"] > 0.9
+    (20, True)
+    """
+    fused = getattr(model, "fused", model)
+    if not isinstance(fused, FusedDetector):
+        raise TypeError(
+            f"A summary is made of a FusedDetector or a TableModel, got {type(model).__name__}. Of "
+            "a Pipeline, pass the last step, and the rows as they reach it."
+        )
+    check_is_fitted(fused)
+    path = path_of(fused)
+    if X is None:
+        evidence, features = out_of_fold(fused, path), None
+    else:
+        X, labels, names = _rows(model, X, y, names)
+        evidence, features = on_rows(fused, path, X, labels), numeric_columns(X, names)
+    if not len(evidence.rows):
+        raise ValueError(
+            "There is no row that a detector with a weight could score, so nothing to report on. "
+            "Fill in missing cells, or pass other rows."
+        )
+    found: dict[str, Any] = {
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "judged_on": _judged_on(fused, evidence),
+        **_separations(fused, evidence, path),
+        "certificate": _certificate(fused.certificate_),
+        "threshold": _threshold(fused, evidence),
+        "scores": _histograms(evidence),
+        "calibration": _calibration(fused, evidence),
+        "correlation": _correlation(evidence),
+        "strangest": strangest(evidence, features),
+        "data": _data(model),
+        "settings": _settings(fused),
+        "versions": versions(),
+    }
+    return {"headline": headline(found), **found}
+
+
+def _rows(model: Any, X: Any, y: Any, names: Sequence[Any] | None) -> tuple[Any, Host, list[str]]:
+    """Rows as the fused detector takes them, their labels, the names of their columns."""
+    if hasattr(model, "fused"):
+        frame, X = X, model.numbers(X)
+        names = model.feature_names if names is None else names
+        y = model.labels(frame) if y is None else check_labels(y, len(X), unlabelled=True)
+    else:
+        X = check_table(X, estimator=model)
+        y = check_labels(y, X.shape[0], unlabelled=True)
+        known = getattr(model, "feature_names_in_", None)
+        names = next(each for each in (names, column_names(X), known, ()) if each is not None)
+    d = X.shape[1]
+    told = list(map(str, names)) if len(names) else [f"column {j}" for j in range(d)]
+    if len(told) != d:
+        raise ValueError(f"names must be one for each column of X: {d}, got {len(told)}.")
+    return X, np.zeros(len(X)) if y is None else np.asarray(y, dtype=np.float64), told
+
+
+# ------------------------------------------------------------------------------------- separation
+
+
+def _separations(fused: FusedDetector, evidence: Evidence, path: LpPath | None) -> dict[str, Any]:
+    """The fusion, its detectors and its path: how well each parts anomalies from normal rows."""
+    known = evidence[(evidence.labels != 0) & ~np.isnan(evidence.raw).any(axis=1)]
+    known = known[np.isin(known.fold, known.fold[known.labels > 0])]  # rows that compare
+    y, detectors = known.labels, []
+    can_judge = bool((y > 0).any() and (y < 0).any())
+
+    def judged(scores: Host, **options: Any) -> dict[str, Any]:
+        if not can_judge:
+            return dict.fromkeys(NOTHING)
+        return separation(y, scores, known.fold, **options)
+
+    weights = getattr(fused.fusion_, "weights_", None)
+    for j, entry in enumerate(fused.detectors_):
+        detectors.append({**_detector(*entry), **_weight(weights, j), **judged(known.raw[:, j])})
+    comparisons = []
+    if can_judge:
+        best = max(range(len(detectors)), key=lambda j: detectors[j]["auc"])
+        rivals = {"best detector": known.raw[:, best], "equal weights": known.equal}
+        comparisons = [
+            {"with": name, **auc_difference(y, known.fused, scores, known.fold)}
+            for name, scores in rivals.items()
+        ]
+        comparisons[0]["name"] = detectors[best]["name"]
+    return {
+        "fusion": {**_fusion(fused), **judged(known.fused)},
+        "equal_weights": judged(known.equal),
+        "comparisons": comparisons,
+        "detectors": detectors,
+        "path": []
+        if path is None
+        else [
+            {
+                "p": plain(p),
+                "label": name_of_p(p),
+                "chosen": p == fused.fusion_.p,
+                "weights": rounded(w),
+                "shares": rounded(_shares(w)),
+                "certificate": _certificate(certificate),
+                **judged(known.by_p[:, k], points=POINTS_OF_A_P),
+            }
+            for k, (p, w, certificate) in enumerate(
+                zip(path.ps.tolist(), path.weights, path.certificates, strict=True)
+            )
+        ],
+        "grid": {"false_alarm_rates": list(FALSE_ALARM_RATES), "recalls": list(RECALLS)},
+    }
+
+
+NOTHING = ("auc", "average_precision", "roc", "pr", "found_at", "precision_at")
+
+
+def _fusion(fused: FusedDetector) -> dict[str, Any]:
+    p = getattr(fused.fusion_, "p", None)
+    own = {"p": None, "label": None} if p is None else {"p": plain(p), "label": name_of_p(p)}
+    return {"what": type(fused.fusion_).__name__, **own}
+
+
+def _detector(name: str, estimator: Any, columns: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "what": _described(estimator),
+        "columns": None if columns is None else len(columns),
+    }
+
+
+def _described(estimator: Any) -> str:
+    """The classes that a detector is made of."""
+    if isinstance(estimator, Pipeline):
+        return " → ".join(_described(step) for _, step in estimator.steps)
+    if isinstance(estimator, FrozenEstimator):
+        return _described(estimator.estimator)
+    adapted = getattr(estimator, getattr(estimator, "_adapts", ""), None)
+    if adapted is not None:
+        return _described(adapted)
+    return getattr(estimator, "__name__", type(estimator).__name__)
+
+
+def _weight(weights: Host | None, j: int) -> dict[str, float | None]:
+    if weights is None:
+        return {"weight": None, "share": None}
+    return {"weight": float(weights[j]), "share": float(_shares(weights)[j])}
+
+
+def _shares(weights: Host) -> Host:
+    total = np.abs(weights).sum()
+    return weights / total if total > 0 else np.zeros_like(weights)
+
+
+def _certificate(certificate: Certificate | None) -> dict[str, Any] | None:
+    if certificate is None:
+        return None
+    figures = ("primal", "dual", "gap", "relative_gap")
+    return {
+        "status": certificate.status,
+        **{figure: plain(getattr(certificate, figure)) for figure in figures},
+    }
+
+
+# ----------------------------------------------------------------------- scores, threshold, alarms
+
+
+def _judged_on(fused: FusedDetector, evidence: Evidence) -> dict[str, Any]:
+    y, gaps = evidence.labels, int(np.isnan(evidence.raw).any(axis=1).sum())
+    caveats = []
+    if evidence.origin != "given" and hasattr(fused, "best_params_"):
+        chosen = ", ".join(fused.best_params_)
+        caveats.append(f"Chosen on the same rows, which flatters the figures a little: {chosen}.")
+    if (fused.lessons_.labels < 0).any() and not (fused.held_out_.labels < 0).any():
+        caveats.append("Artificial anomalies taught the weights; they judge nothing here.")
+    if gaps:
+        caveats.append(f"{gaps} rows lack a detector's score; curves and AUCs leave them out.")
+    return {
+        "origin": evidence.origin,
+        "words": ORIGINS[evidence.origin],
+        "caveats": caveats,
+        "rows": len(y),
+        "normal": int((y > 0).sum()),
+        "anomalies": int((y < 0).sum()),
+        "unlabelled": int((y == 0).sum()),
+    }
+
+
+def _threshold(fused: FusedDetector, evidence: Evidence) -> dict[str, Any]:
+    """Where it lies, what set it, and what it does to the rows."""
+    if fused.contamination is not None:
+        rule = f"{fused.contamination:.3g} of the training rows lie below it"
+    elif fused.threshold == "false-alarms":
+        rule = f"conformal, for false alarms on {fused.false_alarm_rate:.3g} of the normal rows"
+    else:
+        rule = "best geometric mean of the hit rates on labelled rows"
+    flagged = evidence.margin < 0
+    sides = {"normal": 1, "anomalies": -1, "unlabelled": 0}
+    return {
+        "value": plain(fused.offset_),
+        "rule": rule,
+        "false_alarm_rate": fused.false_alarm_rate,
+        "flagged": {
+            name: int(flagged[evidence.labels == side].sum()) for name, side in sides.items()
+        },
+    }
+
+
+def _histograms(evidence: Evidence) -> dict[str, Any]:
+    scores, y = evidence.fused, evidence.labels
+    edges = np.histogram_bin_edges(scores, BINS)
+    sides = {"normal": 1, "anomalies": -1, "unlabelled": 0}
+    return {
+        "edges": rounded(edges),
+        **{
+            name: np.histogram(scores[y == side], edges)[0].tolist() for name, side in sides.items()
+        },
+    }
+
+
+def _calibration(fused: FusedDetector, evidence: Evidence) -> list[dict[str, float]]:
+    pvalues = evidence.pvalues[evidence.labels > 0]
+    pvalues = pvalues[~np.isnan(pvalues)]
+    rates = np.array(sorted({*RATES, float(fused.false_alarm_rate)}))
+    return calibration(pvalues, rates) if len(pvalues) else []
+
+
+def _correlation(evidence: Evidence) -> dict[str, Any]:
+    """Of normal rows: detectors that find anomalies agree on those anyway."""
+    whole = evidence[~np.isnan(evidence.raw).any(axis=1)]
+    normal = whole[whole.labels > 0]
+    rows, which = (normal, "normal") if len(normal.rows) > 2 else (whole, "all")
+    all_alike = np.ones(len(rows.rows))
+    placed = [places(all_alike, column, rows.fold) for column in rows.raw.T]
+    return {"rows": which, "values": rank_correlation(np.column_stack(placed))}
+
+
+# ----------------------------------------------------------------------------------------- setting
+
+
+def _data(model: Any) -> dict[str, Any]:
+    fused = getattr(model, "fused", model)
+    taught = fused.lessons_.labels
+    return {
+        "columns": int(fused.n_features_in_),
+        "label": getattr(model, "label", None),
+        "normal": getattr(model, "normal", None),
+        "notes": [str(note) for note in getattr(model, "notes", [])],
+        "taught": {"normal": int((taught > 0).sum()), "anomalies": int((taught < 0).sum())},
+    }
+
+
+def _settings(fused: FusedDetector) -> dict[str, str]:
+    """What was asked for, as Python writes it."""
+    asked = fused.get_params(deep=False)
+    del asked["detectors"], asked["progress"], asked["n_jobs"]
+    asked |= {"scaler": fused.scaler_, "fusion": fused.fusion_}
+    chosen = getattr(fused, "best_params_", {})
+    with warnings.catch_warnings():  # of parameters that compare oddly with their defaults
+        warnings.simplefilter("ignore")
+        told = {name: " ".join(repr(value).split()) for name, value in asked.items()}
+    return told | {f"chosen {name}": repr(value) for name, value in chosen.items()}

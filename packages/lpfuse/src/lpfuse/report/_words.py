@@ -1,0 +1,147 @@
+"""The summary in a few sentences, none of which says more than the figures do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lpfuse.tables._outcome import proof
+
+FEW = 20  # anomalies: below, an interval is a rough guide
+MOST = 0.9  # of the weight
+
+
+def headline(summary: dict[str, Any]) -> list[str]:
+    """Sentences: what fusing gained, who carries the weight, what is proven, the false alarms.
+
+    Parameters
+    ----------
+    summary : dict
+        What `summarise` found.
+    """
+    judged = [_verdict, _chance, _alone] if summary["comparisons"] else [_no_verdict]
+    told = [say(summary) for say in (*judged, _weights, _proof, _alarms)]
+    return [sentence for sentence in told if sentence]
+
+
+def _no_verdict(summary: dict[str, Any]) -> str:
+    lack = "normal rows" if summary["judged_on"]["anomalies"] else "anomalies"
+    return (
+        f"There are no labelled {lack} to judge by, so nothing here can tell whether fusing helps, "
+        "or which detector is the best."
+    )
+
+
+def _verdict(summary: dict[str, Any]) -> str:
+    """Who is ahead, as far as chance lets us see."""
+    best, auc = summary["comparisons"][0], summary["fusion"]["auc"]
+    figures = f"AUC {auc:.3f} against {auc - best['gain']:.3f}"
+    if best["interval"] is None:
+        return (
+            f"One row of a class cannot tell whether fusing beats the best single detector, "
+            f"{best['name']}: {figures}."
+        )
+    low, high = best["interval"]
+    if low > 0:
+        return (
+            f"Fusing beat the best single detector, {best['name']}, by {points(best['gain'])}: "
+            f"{figures}."
+        )
+    if high < 0:
+        return (
+            f"The best single detector, {best['name']}, beat the fusion by {points(-best['gain'])}"
+            f": {figures}."
+        )
+    return f"Fusing is level with the best single detector, {best['name']}: {figures}."
+
+
+def _chance(summary: dict[str, Any]) -> str:
+    best, judged = summary["comparisons"][0], summary["judged_on"]
+    if best["interval"] is None:
+        return ""
+    low, high = best["interval"]
+    may = "is more than chance gives" if low > 0 or high < 0 else "may be chance"
+    said = (
+        f"The difference of {points(best['gain'])} {may} (95 % interval {_points(low)} to "
+        f"{_points(high)})"
+    )
+    count = min(judged["anomalies"], judged["normal"])
+    if count < FEW:
+        said += f", but with {count} rows of a class that is a rough guide"
+    if low <= 0:
+        said += "; which detector is the best is only known afterwards"
+    return said + "."
+
+
+def _alone(summary: dict[str, Any]) -> str:
+    """What one gets without fusing, and with equal weights."""
+    aucs = [detector["auc"] for detector in summary["detectors"]]
+    if len(aucs) < 2:
+        return ""
+    return (
+        f"Alone, the {len(aucs)} detectors have AUCs from {min(aucs):.3f} to {max(aucs):.3f}, "
+        f"{sum(aucs) / len(aucs):.3f} on average; fused with equal weights, "
+        f"{summary['equal_weights']['auc']:.3f}."
+    )
+
+
+def _weights(summary: dict[str, Any]) -> str:
+    shares = [detector["share"] for detector in summary["detectors"]]
+    if None in shares or not any(shares):
+        return ""
+    ordered = sorted(map(abs, shares), reverse=True)
+    count = next(k for k in range(1, len(ordered) + 1) if sum(ordered[:k]) >= MOST - 1e-9)
+    if count == len(ordered) > 1:
+        return (
+            f"All {count} detectors count; the largest has {_per_cent(ordered[0])} of the weight."
+        )
+    verb = "carries" if count == 1 else "carry"
+    some = f"{count} of {len(ordered)} detectors" if len(ordered) > 1 else "The one detector"
+    return f"{some} {verb} {_per_cent(sum(ordered[:count]))} of the weight."
+
+
+def _proof(summary: dict[str, Any]) -> str:
+    certificate = summary["certificate"]
+    if certificate is None:
+        return ""
+    if certificate["status"] == "optimal":
+        return f"The weights are {proof(certificate['relative_gap'])}."
+    return f"The weights may be up to {certificate['relative_gap']:.2g} above the least loss."
+
+
+def _alarms(summary: dict[str, Any]) -> str:
+    judged, threshold = summary["judged_on"], summary["threshold"]
+    if threshold["value"] == "-inf":
+        return "There were too few normal rows for a threshold: nothing is called an anomaly."
+    said = []
+    rate = threshold["false_alarm_rate"]
+    measured = [each["measured"] for each in summary["calibration"] if each["asked"] == rate]
+    if measured:
+        said.append(
+            f"{_per_cent(rate)} false alarms were asked for, {_per_cent(measured[0])} measured on "
+            f"{judged['normal']} normal rows"
+        )
+    if judged["anomalies"]:
+        found = threshold["flagged"]["anomalies"]
+        said.append(f"the threshold finds {found} of {judged['anomalies']} anomalies")
+    text = "; ".join(said)
+    return f"{text[0].upper()}{text[1:]}." if text else ""
+
+
+def points(difference: float) -> str:
+    """A difference of AUCs in words.
+
+    Examples
+    --------
+    >>> points(0.0123), points(-0.00001), points(0.0101)
+    ('1.2 points', '0.0 points', '1.0 points')
+    """
+    return f"{_points(difference)} points"
+
+
+def _per_cent(share: float) -> str:
+    return f"{100 * share:.3g} %" if share < 0.1 else f"{share:.0%}".replace("%", " %")
+
+
+def _points(difference: float) -> str:
+    rounded = round(100 * difference, 1) + 0.0  # no minus before a zero
+    return f"{rounded:.1f}".replace("-", "−")

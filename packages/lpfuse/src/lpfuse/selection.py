@@ -1,0 +1,285 @@
+"""Choosing p, ρ and the detectors' own parameters, on scores of rows that were not learnt from."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
+
+from lpfuse._arrays import Host
+from lpfuse._checks.parameters import check_choice, check_p
+from lpfuse.ensemble._fused import FusedDetector
+from lpfuse.ensemble._lessons import Lessons, Training
+from lpfuse.ensemble._members import Member
+from lpfuse.ensemble._pool import Choice
+from lpfuse.fusion.lp import PAPER_GRID, LpFusion, lp_path
+from lpfuse.metrics import best_g_mean, mean_over_folds
+from lpfuse.optim import LpPath
+from lpfuse.scaling import TwoSidedMinMax
+
+
+class FusedDetectorCV(FusedDetector):
+    r"""A `FusedDetector` that chooses p, ρ and the detectors' parameters by cross-validation.
+
+    All choices are made on out-of-fold scores. First each detector's candidates (`grids`) are
+    compared by how well they tell normal rows from anomalies; kernel learners on the same rows
+    share distances, kernels and decompositions between all their candidates. Then for every ρ, and
+    for every fold, weights for all p are learnt from the other folds in one pass of the path
+    solver, and judged on the fold:
+
+    .. math:: (p, \rho) = \arg\max \; \frac{\sum_k m_k A_k(p, \rho)}{\sum_k m_k}
+
+    with ``A_k`` the criterion on fold k and ``m_k`` the number of anomalies in it. Among equals the
+    largest p, which trusts the most detectors, is taken.
+
+    Without labelled anomalies there is nothing that tells a good detector from a bad one but an
+    assumption. Here it is that anomalies look like normal rows, shaken: artificial anomalies take
+    their place in the criterion (see `artificial_anomalies`).
+
+    With ``fit(..., kind=...)`` a fold hides a kind of anomalies from weights and experts, and p is
+    the best for kinds that were not seen.
+
+    Parameters
+    ----------
+    detectors : None, "paper" or list, default=None
+        As in `FusedDetector`.
+    ps : sequence of float in [1, inf]
+        Candidates for p; by default the paper's nine.
+    rhos : sequence of float, default=(5.0,)
+        Candidates for ρ of `TwoSidedMinMax`; the paper's are 1 to 10.
+    grids : mapping, optional
+        For a detector's name, ``{parameter: values}`` of the detector itself, behind whatever
+        prepares its rows: ``{"svdd": {"gamma": [0.1, 1.0]}, "kpca": {"n_components": [2, 6]}}``.
+        Only for detectors that learn from normal rows.
+    scoring : {"auc", "g-mean"}, default="auc"
+        The criterion: area under the ROC curve, or the best geometric mean of the hit rates.
+    scaler : TwoSidedMinMax, optional
+        Its `rho` is replaced.
+    fusion : LpFusion, optional
+        Its `p` is replaced.
+    cv, experts_see_scores, artificial_anomalies, threshold, false_alarm_rate, contamination, \
+    calibration, on_missing, n_jobs, random_state, progress, subsample
+        As in `FusedDetector`. Artificial anomalies judge in any case where there are no others;
+        with ``artificial_anomalies=True`` they also teach the weights.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        The chosen ``p``, ``rho``, and for each detector with a grid ``name__parameter``.
+    best_score_ : float
+        The criterion of the chosen p and ρ.
+    cv_results_ : dict of ndarray
+        ``p``, ``rho`` and ``score`` of every candidate.
+    path_ : LpPath
+        Weights for all `ps`, with the chosen ρ, learnt from all rows.
+
+    See Also
+    --------
+    FusedDetector : All other attributes and methods.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpfuse import GMMDetector, KernelPCADetector
+    >>> from lpfuse.selection import FusedDetectorCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(size=(200, 3)), rng.normal(2, 1, size=(20, 3))])
+    >>> y = np.repeat([1, -1], [200, 20])
+    >>> detectors = [("kpca", KernelPCADetector()), ("gmm", GMMDetector())]
+    >>> fused = FusedDetectorCV(
+    ...     detectors, ps=[1, 2, 100], grids={"kpca": {"n_components": [2, 6]}}, random_state=0
+    ... ).fit(X, y)
+    >>> sorted(fused.best_params_)
+    ['kpca__n_components', 'p', 'rho']
+    >>> fused.path_.weights.shape
+    (3, 2)
+    """
+
+    best_params_: dict[str, Any]
+    best_score_: float
+    cv_results_: dict[str, Host]
+    path_: LpPath
+
+    def __init__(
+        self,
+        detectors: Any = None,
+        *,
+        ps: Sequence[float] = PAPER_GRID,
+        rhos: Sequence[float] = (5.0,),
+        grids: Mapping[str, Mapping[str, Sequence[Any]]] | None = None,
+        scoring: Literal["auc", "g-mean"] = "auc",
+        scaler: Any = None,
+        fusion: Any = None,
+        cv: Any = 5,
+        experts_see_scores: bool = True,
+        artificial_anomalies: bool = False,
+        threshold: Literal["false-alarms", "g-mean"] = "false-alarms",
+        false_alarm_rate: float = 0.05,
+        contamination: float | None = None,
+        calibration: Literal["cross", "plain", "split"] = "cross",
+        on_missing: Literal["warn", "raise"] = "warn",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        progress: bool | Callable[[int, int], None] = False,
+        subsample: int = 20_000,
+    ) -> None:
+        super().__init__(
+            detectors,
+            scaler=scaler,
+            fusion=fusion,
+            cv=cv,
+            experts_see_scores=experts_see_scores,
+            artificial_anomalies=artificial_anomalies,
+            threshold=threshold,
+            false_alarm_rate=false_alarm_rate,
+            contamination=contamination,
+            calibration=calibration,
+            on_missing=on_missing,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            progress=progress,
+            subsample=subsample,
+        )
+        self.ps = ps
+        self.rhos = rhos
+        self.grids = grids
+        self.scoring = scoring
+
+    def with_fusion(self, fusion: Any, scaler: Any = None) -> Self:
+        """Refused: what was chosen, was chosen for the fusion at hand."""
+        raise TypeError(
+            "FusedDetectorCV chose its parameters for the fusion that it was fitted with: fit anew."
+        )
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("scoring", self.scoring, tuple(CRITERIA))
+        for name, values in (("ps", self.ps), ("rhos", self.rhos)):
+            if len(values) == 0:
+                raise ValueError(f"{name} is empty: give at least one candidate.")
+        for p in self.ps:
+            check_p(p)
+
+    def _shakes(self, training: Training) -> bool:
+        return not (training.labels < 0).any()
+
+    def _members(self, training: Training) -> list[Member]:
+        """A member for every candidate; those of one detector have its name."""
+        grids = dict(self.grids or {})
+        members = super()._members(training)
+        for name in grids.keys() - {member.name for member in members}:
+            raise ValueError(f"grids names {name!r}, which is none of the detectors.")
+        return [variant for member in members for variant in _variants(member, grids)]
+
+    def _choice(self, training: Training, found: dict[str, Any]) -> Choice:
+        """Of each detector's candidates, the one that tells the classes apart best."""
+        grids = dict(self.grids or {})
+        chosen = found["best_params_"] = {}
+
+        def choose(members: list[Member], scores: Host) -> list[int]:
+            kept = []
+            for name in dict.fromkeys(member.name for member in members):
+                rivals = [i for i, member in enumerate(members) if member.name == name]
+                if len(rivals) > 1:
+                    truth, fold = training.everything, training.fold_of_everything
+                    judged = self._judge(scores[:, rivals], truth, fold)
+                    rivals = [rivals[int(np.argmax(judged))]]
+                if name in grids:
+                    parameters = members[rivals[0]].last.get_params()
+                    chosen.update({f"{name}__{key}": parameters[key] for key in grids[name]})
+                kept += rivals
+            return kept
+
+        return choose
+
+    def _settle_combination(
+        self, lessons: Lessons, found: dict[str, Any]
+    ) -> tuple[TwoSidedMinMax, LpFusion]:
+        """The scaler with the best ρ and the fusion with the best p."""
+        scaler, fusion = super()._settle_combination(lessons, found)
+        if not isinstance(fusion, LpFusion) or not isinstance(scaler, TwoSidedMinMax):
+            raise ValueError(
+                "FusedDetectorCV chooses p of an LpFusion and rho of a TwoSidedMinMax; got fusion="
+                f"{fusion!r} and scaler={scaler!r}. For others use FusedDetector and GridSearchCV."
+            )
+        scalers = [clone(scaler).set_params(rho=rho) for rho in self.rhos]
+        judged = np.stack([self._judge_path(scaler, fusion, lessons) for scaler in scalers])
+        ps = np.array([check_p(p) for p in self.ps])
+        rho, p = np.meshgrid(np.asarray(self.rhos, dtype=float), ps, indexing="ij")
+        best = max(np.ndindex(judged.shape), key=lambda cell: (judged[cell], p[cell]))
+        scaler, fusion = scalers[best[0]], clone(fusion).set_params(p=float(p[best]))
+        found["best_params_"].update(p=float(p[best]), rho=float(rho[best]))
+        found["best_score_"] = float(judged[best])
+        found["cv_results_"] = {"p": p.ravel(), "rho": rho.ravel(), "score": judged.ravel()}
+        S, y = lessons.scores[lessons.usable], lessons.labels[lessons.usable]
+        found["path_"] = _path(scaler, fusion, self.ps, S, y)[1]
+        return scaler, fusion
+
+    def _judge_path(self, scaler: TwoSidedMinMax, fusion: LpFusion, lessons: Lessons) -> Host:
+        """The criterion for every p: weights from the other folds, judged on each fold."""
+        fused = np.full((len(lessons.labels), len(self.ps)), np.nan)
+        for number in np.unique(lessons.fold):
+            inside = lessons.fold == number
+            rest = lessons.usable & ~inside
+            whole = inside & ~np.isnan(lessons.scores).any(axis=1)
+            if not (lessons.labels[rest] > 0).any() or not whole.any():
+                continue
+            S, y = lessons.scores[rest], lessons.labels[rest]
+            with warnings.catch_warnings():  # what there is to say is said of the final weights
+                warnings.simplefilter("ignore")
+                fitted, path = _path(scaler, fusion, self.ps, S, y)
+                fused[whole] = fitted.transform(lessons.scores[whole]) @ path.weights.T
+        return self._judge(fused, lessons.truth, lessons.fold)
+
+    def _judge(self, scores: Host, truth: Host, fold: NDArray[np.intp]) -> Host:
+        """The criterion of each column: its mean over folds, weighted by their anomalies."""
+        judged = mean_over_folds(CRITERIA[self.scoring], truth, scores, fold)
+        if judged is None:
+            raise ValueError(
+                "No fold holds both normal rows and anomalies, so nothing can be chosen. Use folds "
+                "that keep the share of anomalies (cv=5), or FusedDetector, which chooses nothing."
+            )
+        return judged
+
+
+def _g_mean(y: Host, scores: Host) -> float:
+    return best_g_mean(y, scores)[0]
+
+
+CRITERIA: dict[str, Callable[[Host, Host], float]] = {"auc": roc_auc_score, "g-mean": _g_mean}
+
+
+def _variants(member: Member, grids: Mapping[str, Any]) -> list[Member]:
+    """The member with each combination of the parameters in its grid."""
+    if member.name not in grids:
+        return [member]
+    if member.learns_from_anomalies:
+        raise ValueError(
+            f"grids names {member.name!r}, which learns from anomalies. Only detectors that learn "
+            "from normal rows can be chosen here; wrap the classifier in GridSearchCV instead."
+        )
+    return [member.fitted(_with(member, values)) for values in ParameterGrid(grids[member.name])]
+
+
+def _with(member: Member, values: Mapping[str, Any]) -> Any:
+    estimator = clone(member.estimator)
+    (estimator[-1] if isinstance(estimator, Pipeline) else estimator).set_params(**values)
+    return estimator
+
+
+def _path(
+    scaler: TwoSidedMinMax, fusion: LpFusion, ps: Sequence[float], S: Host, y: Host
+) -> tuple[TwoSidedMinMax, LpPath]:
+    """A scaler fitted to normal rows, and weights for every p."""
+    fitted = clone(scaler).fit(S[y > 0])
+    parameters = fusion.get_params()
+    del parameters["p"], parameters["solver"]
+    labels = None if (y > 0).all() else y
+    return fitted, lp_path(fitted.transform(S), labels, ps=ps, **parameters)

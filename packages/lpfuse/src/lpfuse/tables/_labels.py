@@ -1,0 +1,140 @@
+"""What a column says about rows: normal, anomaly, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lpfuse._arrays import Host
+from lpfuse._checks.messages import did_you_mean, listed, meaning
+from lpfuse.tables._columns import counted
+
+if TYPE_CHECKING:
+    import polars
+
+EMPTY = ""  # as the normal value: rows without a label are the normal ones
+
+
+def check_names(wanted: Iterable[str], columns: list[str]) -> list[str]:
+    """Names of columns as users write them: one by one, or several with commas between them.
+
+    Parameters
+    ----------
+    wanted : iterable of str
+        What was written.
+    columns : list of str
+        The columns that there are.
+
+    Examples
+    --------
+    >>> check_names(["bar", "kind,wet"], ["bar", "kind", "wet"])
+    ['bar', 'kind', 'wet']
+    >>> check_names(["baar"], ["bar", "kind", "wet"])
+    Traceback (most recent call last):
+    ValueError: There is no column 'baar'. Did you mean 'bar'? There are 'bar', 'kind', 'wet'.
+    """
+    names = []
+    for text in wanted:
+        parts = [text] if text in columns else [part.strip() for part in text.split(",")]
+        for name in parts:
+            if name not in columns:
+                raise ValueError(
+                    f"There is no column {name!r}.{did_you_mean(name, columns)} There are "
+                    f"{listed(columns, 20)}."
+                )
+            names.append(name)
+    return names
+
+
+def labels_of(column: polars.Series, normal: str) -> Host:
+    """+1 for normal rows, −1 for anomalies, 0 for those without a label.
+
+    Parameters
+    ----------
+    column : polars.Series
+        One value a row.
+    normal : str
+        What normal rows hold, and everything else is an anomaly; empty: normal rows hold nothing.
+    """
+    values = _values(column)
+    meant = meaning(normal, set(values) - {None})
+    without = 1.0 if normal == EMPTY else 0.0
+    return np.array([without if v is None else 1.0 if v in meant else -1.0 for v in values])
+
+
+def settle_normal(column: polars.Series, normal: str | None) -> str:
+    """What normal rows hold in the column of labels: as the user says, or beyond doubt.
+
+    Parameters
+    ----------
+    column : polars.Series
+        One value a row; missing where nobody knows.
+    normal : str or None
+        What the user said, see `labels_of`. None: 1 beside −1, or the word "normal".
+    """
+    where = f"The label column {column.name!r}"
+    if column.dtype.is_nested():
+        raise ValueError(f"{where} holds {column.dtype}; expected one value a row.")
+    values = _values(column)
+    kinds = dict.fromkeys(value for value in values if value is not None)
+    told = listed(kinds) if kinds else "nothing"
+    without = None in values
+    if len(kinds) == 0 or (len(kinds) == 1 and not without):
+        raise ValueError(
+            f"{where} holds {told} in every row, so it tells nothing. Name another column, or "
+            "none: all rows are then taken as normal."
+        )
+    if normal is None:
+        normal = _beyond_doubt(kinds)
+        if normal is None:
+            say = f"--normal {quote(str(next(iter(kinds))))}"
+            raise ValueError(
+                f"{where} holds {told}. Which is normal? Say {say}, or whichever it is."
+            )
+    if normal == EMPTY:
+        if not without:
+            raise ValueError(f"{where} has no empty cell, so none is normal; it holds {told}.")
+        return EMPTY
+    meant = meaning(normal, kinds)
+    if not meant:
+        raise ValueError(
+            f"{where} holds {told}, and nowhere {normal!r}.{did_you_mean(normal, map(str, kinds))} "
+            "Say --normal with the value that normal rows have."
+        )
+    if len(meant) == len(kinds) and not without:
+        raise ValueError(f"{where} holds {told}, all of which are normal. Leave it out.")
+    return normal
+
+
+def told_labels(column: polars.Series, normal: str, labels: Host) -> str:
+    """Which rows were taken as what, in a sentence."""
+    kinds: dict[str, int] = {}
+    for value, label in zip(_values(column), labels, strict=True):
+        if label < 0:
+            kinds[str(value)] = kinds.get(str(value), 0) + 1
+    rows = counted(int((labels > 0).sum()), "row")
+    told = [f"normal is {normal!r} ({rows})" if normal else f"normal is an empty cell ({rows})"]
+    if kinds:
+        most = sorted(kinds.items(), key=lambda kind: -kind[1])
+        shown = ", ".join(f"{kind!r} ({number:,})" for kind, number in most[:8])
+        more = f" and {len(most) - 8} more" if len(most) > 8 else ""
+        told.append(f"anomalies are {shown}{more}")
+    if (labels == 0).any():
+        told.append(f"{counted(int((labels == 0).sum()), 'row')} without a label")
+    return f"Label: {column.name!r}; {'; '.join(told)}."
+
+
+def _beyond_doubt(kinds: Iterable[Any]) -> str | None:
+    """The normal value, where hardly anybody would take another."""
+    spelled = {str(kind).strip().casefold(): str(kind) for kind in kinds}
+    if set(spelled) in ({"1", "-1"}, {"1.0", "-1.0"}):
+        return "1"
+    return spelled.get("normal")
+
+
+def _values(column: polars.Series) -> list[Any]:
+    """The cells; None where there is none."""
+    return [None if value != value else value for value in column.to_list()]

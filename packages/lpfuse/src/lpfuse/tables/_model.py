@@ -1,0 +1,384 @@
+"""TableModel: from the columns of a table to decisions."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lpfuse._arrays import Host
+from lpfuse._checks.messages import listed
+from lpfuse._checks.parameters import check_p
+from lpfuse.adapters import ScoreColumn
+from lpfuse.ensemble import FusedDetector
+from lpfuse.ensemble._defaults import default_fusion
+from lpfuse.fusion.lp import LpFusion
+from lpfuse.io import load, save
+from lpfuse.tables._files import polars_module
+from lpfuse.tables._labels import check_names, labels_of, settle_normal, told_labels
+from lpfuse.tables._naming import named_detectors
+from lpfuse.tables._preparation import TablePreparation
+
+if TYPE_CHECKING:
+    import polars
+
+CONTRIBUTION = "contribution:"  # before the name of a detector, in tables of scores
+
+
+@dataclass(eq=False)
+class TableModel:
+    """A fused detector for tables as people have them, with what was taken as what.
+
+    Attributes
+    ----------
+    preparation : TablePreparation
+        How columns become features.
+    fused : FusedDetector
+        Fitted to them.
+    label : str or None
+        The column that tells which rows are normal; None: all were taken as normal.
+    normal : str or None
+        What normal rows hold there; empty: nothing.
+    notes : list of str
+        What was taken as what, what was dropped and why, in sentences.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import polars as pl
+    >>> from lpfuse.tables import TableModel
+    >>> rng = np.random.default_rng(0)
+    >>> pumps = pl.DataFrame({"bar": rng.normal(2.5, 0.1, 200), "flow": rng.normal(7.0, 1.0, 200)})
+    >>> model = TableModel.fit(pumps, detectors=["gmm", "kpca"])
+    >>> print(model.notes[0])
+    Label: none; all 200 rows are taken as normal.
+    >>> scored = model.score(pl.DataFrame({"flow": [7.0, 1.0], "bar": [2.5, 9.9]}))
+    >>> scored.columns
+    ['score', 'p_value', 'decision', 'contribution:gmm', 'contribution:kpca']
+    >>> scored["decision"].to_list()
+    [1, -1]
+    """
+
+    preparation: TablePreparation
+    fused: FusedDetector
+    label: str | None
+    normal: str | None
+    notes: list[str]
+
+    @classmethod
+    def fit(
+        cls,
+        frame: polars.DataFrame,
+        *,
+        label: str | None = None,
+        normal: str | None = None,
+        detectors: Sequence[str] | None = None,
+        p: float | str = "auto",
+        false_alarm_rate: float = 0.05,
+        features: Sequence[str] = (),
+        drop: Sequence[str] = (),
+        categories: Sequence[str] = (),
+        random_state: int = 0,
+        n_jobs: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        tell: Callable[[list[str]], None] | None = None,
+    ) -> TableModel:
+        """Settle what the columns are, and fit a fused detector.
+
+        Parameters
+        ----------
+        frame : polars.DataFrame
+            Rows to learn from.
+        label : str, optional
+            The column that tells which rows are normal; without it all are taken as normal.
+        normal : str, optional
+            What normal rows hold there. All else is an anomaly, and rows that hold nothing are
+            unlabelled; if `normal` is empty, these are the normal ones. It may be left out where
+            the labels are 1 and −1, or one of them is "normal".
+        detectors : sequence of str, optional
+            See :func:`lpfuse.tables._naming.named_detectors`; None: the default pool.
+        p : float or "auto", default="auto"
+            The norm of the weights; "auto": that of the default fusion.
+        false_alarm_rate : float, default=0.05
+            Share of normal rows that may be called anomalies.
+        features, drop, categories : sequence of str
+            See :meth:`TablePreparation.learn`.
+        random_state : int, default=0
+            Seed.
+        n_jobs : int, optional
+            Processes.
+        progress : callable, optional
+            Is told how many fits are done, and of how many.
+        tell : callable, optional
+            Is told the notes before the fitting begins.
+
+        Returns
+        -------
+        TableModel
+            Fitted.
+        """
+        columns, labels, normal, note = _settle_labels(frame, label, normal)
+        preparation = TablePreparation.learn(
+            columns,
+            features=check_names(features, columns.columns),
+            drop=check_names(drop, columns.columns),
+            categories=check_names(categories, columns.columns),
+        )
+        fused = FusedDetector(
+            None if detectors is None else named_detectors(detectors, int((labels >= 0).sum())),
+            fusion=_fusion(p),
+            false_alarm_rate=false_alarm_rate,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
+        model = cls(preparation, fused, label, normal, [note, *preparation.notes])
+        return model._learn(columns, labels, progress, tell)
+
+    @classmethod
+    def fuse(
+        cls,
+        frame: polars.DataFrame,
+        *,
+        label: str | None = None,
+        normal: str | None = None,
+        high: Mapping[str, str] | None = None,
+        p: float | str = "auto",
+        false_alarm_rate: float = 0.05,
+        features: Sequence[str] = (),
+        drop: Sequence[str] = (),
+        random_state: int = 0,
+        tell: Callable[[list[str]], None] | None = None,
+    ) -> TableModel:
+        """The same where the columns are scores of other detectors: learn their weights.
+
+        Parameters
+        ----------
+        frame : polars.DataFrame
+            Scores, a column for each detector. Where one is missing, the others decide.
+        high : mapping of str: {"normal", "anomaly"}, optional
+            What high scores of a column mean; where it says nothing, "normal".
+        label, normal, p, false_alarm_rate, features, drop, random_state, tell
+            As in `fit`.
+
+        Returns
+        -------
+        TableModel
+            Fitted.
+        """
+        columns, labels, normal, note = _settle_labels(frame, label, normal)
+        preparation = TablePreparation.learn(
+            columns,
+            features=check_names(features, columns.columns),
+            drop=check_names(drop, columns.columns),
+            scores=True,
+        )
+        turned = [name for name in preparation.columns if (high or {}).get(name) == "anomaly"]
+        detectors = [
+            (name, ScoreColumn("anomaly" if name in turned else "normal"), [place])
+            for place, name in enumerate(preparation.columns)
+        ]
+        fused = FusedDetector(
+            detectors,
+            fusion=_fusion(p),
+            false_alarm_rate=false_alarm_rate,
+            random_state=random_state,
+        )
+        told = f"High scores mean anomaly: {listed(turned) if turned else 'in no column'}."
+        model = cls(preparation, fused, label, normal, [note, *preparation.notes, told])
+        return model._learn(columns, labels, None, tell)
+
+    def _learn(
+        self,
+        frame: polars.DataFrame,
+        labels: Host,
+        progress: Callable[[int, int], None] | None,
+        tell: Callable[[list[str]], None] | None,
+    ) -> TableModel:
+        X = self.preparation.numbers(frame)
+        if tell is not None:
+            tell(self.notes)
+        self.fused.progress = progress or False
+        self.fused.fit(X, None if self.label is None else labels)
+        self.fused.progress = False  # a function cannot be saved
+        return self
+
+    @property
+    def feature_names(self) -> list[str]:
+        """What the features are called that the detectors see."""
+        return self.preparation.feature_names
+
+    @property
+    def score_columns(self) -> list[str]:
+        """What the columns of `score` are called."""
+        parts = [f"{CONTRIBUTION}{name}" for name in self.fused.detector_names_]
+        return ["score", "p_value", "decision", *parts]
+
+    def check_kept(self, keep: Sequence[str], columns: list[str]) -> list[str]:
+        """Names of columns that shall stand before the scores; they must not have the same ones.
+
+        Parameters
+        ----------
+        keep : sequence of str
+            As a user wrote them.
+        columns : list of str
+            The columns that there are.
+        """
+        kept = check_names(keep, columns)
+        clash = [name for name in kept if name in self.score_columns]
+        if clash:
+            raise ValueError(
+                f"{listed(clash)} cannot be kept: the scores have a column of that name. Rename it "
+                "in the data."
+            )
+        return list(dict.fromkeys(kept))
+
+    def numbers(self, frame: polars.DataFrame, start: int = 0) -> Host:
+        """The features of rows, see :meth:`TablePreparation.numbers`.
+
+        Parameters
+        ----------
+        frame : polars.DataFrame
+            Rows.
+        start : int, default=0
+            Rows before these, for messages.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            One column for each of `feature_names`.
+        """
+        self.preparation.check(frame.columns)
+        return self.preparation.numbers(frame, start)
+
+    def labels(self, frame: polars.DataFrame) -> Host | None:
+        """What the column of labels says of rows.
+
+        Parameters
+        ----------
+        frame : polars.DataFrame
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or None
+            +1 normal, −1 anomaly, 0 unlabelled; None where there is no such column.
+        """
+        if self.label is None or self.normal is None or self.label not in frame.columns:
+            return None
+        return labels_of(frame[self.label], self.normal)
+
+    def score(
+        self, frame: polars.DataFrame, *, start: int = 0, keep: Sequence[str] = ()
+    ) -> polars.DataFrame:
+        """Scores, p-values, decisions, and what each detector contributed.
+
+        Parameters
+        ----------
+        frame : polars.DataFrame
+            Rows, with the columns of the training in any order, and perhaps others.
+        start : int, default=0
+            Rows before these, for messages.
+        keep : sequence of str, default=()
+            Columns of the rows to be put before the scores.
+
+        Returns
+        -------
+        polars.DataFrame
+            Columns ``score`` (high = normal), ``p_value`` (small for anomalies), ``decision`` (1
+            normal, −1 anomaly) and ``contribution:NAME`` for each detector, which add up to the
+            score. Null where no detector could score a row.
+        """
+        pl = polars_module()
+        X = self.numbers(frame, start)
+        if len(X) == 0:
+            empty = dict.fromkeys(self.score_columns, pl.Float64) | {"decision": pl.Int8}
+            return frame.select(keep).hstack(pl.DataFrame(schema=empty))
+        found = self.fused.verdicts(X)
+        parts = found.contributions
+        assert parts is not None  # tables are fused by weighted sums
+        decisions = np.where(found.decision >= 0, 1, -1).astype(np.int8)  # nobody vouches: anomaly
+        columns = [found.scores, found.pvalues, decisions, *parts.T]
+        table = pl.DataFrame(dict(zip(self.score_columns, columns, strict=True)))
+        table = table.with_columns(pl.selectors.float().fill_nan(None))
+        return frame.select(keep).hstack(table) if keep else table
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model to a file, without pickle; `lpfuse.load` reads it.
+
+        Parameters
+        ----------
+        path : path-like
+            The file. It appears whole or not at all.
+        """
+        save(self, path)
+
+
+def load_model(path: str | PathLike[str], trusted: Iterable[str] = ()) -> TableModel:
+    """A model of `TableModel.save`, tried out on a row before it is trusted with others.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    trusted : iterable of str, default=()
+        Types of other makers that it may hold, see :func:`lpfuse.load`.
+    """
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no model {str(path)!r}. `lpfuse fit` makes one.")
+    try:
+        model = load(path, trusted)
+    except ValueError as error:
+        if "not trusted" in str(error):
+            error.add_note("On the command line: --trust NAME, for each of them.")
+        raise
+    if not isinstance(model, TableModel):
+        raise ValueError(
+            f"{path} holds {type(model).__name__}, which knows no columns of tables. Fit a model "
+            "with `lpfuse fit`, or score in Python."
+        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.score(model.preparation.example())
+    except Exception as error:  # whatever a forged file may lead to
+        raise ValueError(
+            f"{path} is damaged: it cannot score a row ({type(error).__name__}: {error}). Fit the "
+            "model again, or restore the file from a copy."
+        ) from error
+    return model
+
+
+def _settle_labels(
+    frame: polars.DataFrame, label: str | None, normal: str | None
+) -> tuple[polars.DataFrame, Host, str | None, str]:
+    """The columns beside the label, labels of the rows, what is normal, and a sentence."""
+    if frame.height == 0:
+        raise ValueError("The table has no rows. Bring some to learn from.")
+    if label is None:
+        if normal is not None:
+            raise ValueError(
+                f"--normal {normal} says what normal rows hold, but not in which column. Name it: "
+                "--label COLUMN"
+            )
+        told = f"Label: none; all {frame.height:,} rows are taken as normal."
+        return frame, np.ones(frame.height), None, told
+    (label,) = check_names([label], frame.columns)
+    normal = settle_normal(frame[label], normal)
+    labels = labels_of(frame[label], normal)
+    return frame.drop(label), labels, normal, told_labels(frame[label], normal, labels)
+
+
+def _fusion(p: float | str) -> LpFusion | None:
+    """The default fusion with another p; None where it shall be its own."""
+    if p == "auto":
+        return None
+    with suppress(ValueError):
+        p = float(p)
+    return default_fusion().set_params(p=check_p(p))

@@ -1,0 +1,192 @@
+import json
+import os
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from helpers.pumps import DETECTORS, pumps, read, write
+from lpfuse.cli._app import app
+from lpfuse.tables import TableModel
+from lpfuse.tables._model import load_model
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "pumps.lpfuse"
+    TableModel.fit(pumps(), label="state", normal="ok", detectors=DETECTORS).save(path)
+    return path
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write(pumps(60, seed=5), tmp_path / "new.csv")
+
+
+def score(*arguments, **options):
+    return CliRunner().invoke(app, ["score", *map(str, arguments)], **options)
+
+
+def expected(model, frame):
+    return load_model(model).score(frame)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "arrow"])
+def test_rows_become_scores(model, data, tmp_path, suffix):
+    out = tmp_path / f"scores.{suffix}"
+    answer = score(model, data, "-o", out, "--keep", "serial", "--chunk-rows", 25)
+    assert (answer.exit_code, answer.stdout) == (0, "")
+    scored = read(out)
+    assert scored.columns == [
+        "serial", "score", "p_value", "decision", "contribution:gmm", "contribution:kpca",
+    ]  # fmt: skip
+    assert scored["serial"].to_list() == pumps(60, seed=5)["serial"].to_list()
+    frame = expected(model, pumps(60, seed=5))
+    assert scored["decision"].to_list() == frame["decision"].to_list()
+    assert (scored["score"] - frame["score"]).abs().max() < 1e-9
+    parts = scored.select(pl.sum_horizontal("contribution:gmm", "contribution:kpca")).to_series()
+    assert (parts - scored["score"]).abs().max() < 1e-9
+    *progress, last = answer.stderr.splitlines()
+    anomalies = (scored["decision"] < 0).sum()
+    assert last.startswith("60 rows scored in ")
+    assert f"{anomalies} called anomalies" in last
+    assert last.endswith(f"Written to {out}.")
+    assert progress[-1].startswith("Scoring: 100%, 60 rows, ")
+    assert progress[-1].endswith(" a second")
+
+
+def test_from_standard_input_to_standard_output(model, data):
+    answer = score(model, "-", "-o", "-", input=data.read_text())
+    assert answer.exit_code == 0
+    scored = pl.read_csv(answer.stdout.encode())
+    assert (scored["score"] - expected(model, pumps(60, seed=5))["score"]).abs().max() < 1e-9
+    assert answer.stderr.splitlines()[-1].endswith("Written to standard output.")
+
+
+def test_quiet_output_is_nothing_but_scores(model, data):
+    answer = score(model, data, "-o", "-", "-q")
+    assert answer.stderr == ""
+    assert answer.stdout.startswith("score,p_value,decision,")
+
+
+def test_json(model, data, tmp_path):
+    frame = pumps(60, seed=5).with_columns(extra=1)
+    answer = score(model, write(frame, data), "-o", tmp_path / "s.csv", "--json")
+    found = json.loads(answer.stdout)
+    assert answer.stderr == ""
+    assert found["rows"] == 60
+    assert found["anomalies"] == (expected(model, frame)["decision"] < 0).sum()
+    assert found["notes"] == ["Ignored, for the model does not know it: 'extra'."]
+    assert found["warnings"] == []
+    assert found["seconds"] >= 0
+
+
+def test_notes_go_to_stderr(model, data, tmp_path):
+    frame = pumps(60, seed=5).with_columns(extra=1)
+    answer = score(model, write(frame, data), "-o", tmp_path / "s.csv")
+    assert "Note: Ignored, for the model does not know it: 'extra'.\n" in answer.stderr
+
+
+def test_columns_in_any_order(model, data, tmp_path):
+    frame = pumps(60, seed=5)
+    shuffled = frame.select(sorted(frame.columns))
+    score(model, data, "-o", tmp_path / "a.csv")
+    score(model, write(shuffled, data), "-o", tmp_path / "b.csv")
+    assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
+
+
+@pytest.mark.parametrize(("chunk_rows", "jobs"), [(1, 1), (7, 3), (1000, 2)])
+def test_chunks_and_jobs_change_nothing(model, data, tmp_path, chunk_rows, jobs):
+    score(model, data, "-o", tmp_path / "a.parquet")
+    score(model, data, "-o", tmp_path / "b.parquet", "--chunk-rows", chunk_rows, "-j", jobs)
+    a, b = read(tmp_path / "a.parquet"), read(tmp_path / "b.parquet")
+    assert (a - b).select(pl.all().abs().max()).max_horizontal().item() < 1e-12
+
+
+def test_a_remark_of_every_chunk_is_made_once(data, tmp_path):
+    frame = pl.DataFrame({"s": [0.1, 0.9, 0.4, 0.6] * 10, "t": [0.5, 0.2, 0.3, 0.8] * 10})
+    TableModel.fuse(frame).save(tmp_path / "m")
+    holes = frame.with_columns(s=pl.when(pl.int_range(pl.len()) % 7 == 0).then(None).otherwise("s"))
+    answer = score(tmp_path / "m", write(holes, data), "-o", tmp_path / "s.csv", "--chunk-rows", 10)
+    assert answer.stderr.count("Note: Some detectors could not score some rows") == 1
+    assert "Note: Missing, as it never was in training: 's' in 6 rows." in answer.stderr
+
+
+def test_ctrl_c_leaves_nothing_and_what_was_there(model, data, tmp_path, monkeypatch):
+    calls = []
+
+    def interrupted(self, frame, **options):
+        calls.append(frame.height)
+        if len(calls) > 2:
+            raise KeyboardInterrupt
+        return original(self, frame, **options)
+
+    original = TableModel.score
+    monkeypatch.setattr(TableModel, "score", interrupted)
+    for name, old in (("new_scores.csv", None), ("old.parquet", "old")):
+        calls.clear()
+        if old:
+            (tmp_path / name).write_text(old)
+        answer = score(model, data, "-o", tmp_path / name, "--chunk-rows", 10)
+        assert answer.exit_code == 130
+        assert answer.stderr.splitlines()[-1] == "Interrupted."
+        assert (tmp_path / name).exists() == bool(old)
+    assert (tmp_path / "old.parquet").read_text() == "old"
+    assert sorted(os.listdir(tmp_path)) == ["new.csv", "old.parquet"]
+
+
+REAL = """
+import os, signal, sys
+from lpfuse.cli._app import app
+from lpfuse.tables import _scoring as scoring
+
+def run(*arguments):
+    try:
+        app(["score", *arguments], prog_name="lpfuse")
+    except SystemExit as end:
+        print("exit code", end.code, file=sys.stderr, flush=True)
+
+model, data, few, out = sys.argv[1:]
+os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+run(model, few, "-o", "-", "-q")  # less than a buffer holds
+
+reader, writer = os.pipe()
+os.close(reader)
+os.dup2(writer, 1)
+run(model, data, "-o", "-", "-q")
+
+def progress(rows, share):
+    os.kill(os.getpid(), signal.SIGINT)
+
+original = scoring.score_file
+scoring.score_file = lambda *a, **k: original(*a, **{**k, "progress": progress})
+run(model, data, "-o", out, "-q", "--chunk-rows", "10")
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_full_disk_a_closed_pipe_and_ctrl_c_for_real(model, data, tmp_path, monkeypatch):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    out = tmp_path / "scores.csv"
+    few = write(pumps(9), tmp_path / "few.csv")
+    command = [sys.executable, "-c", REAL, model, data, few, out]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert answer.stderr.splitlines() == [
+        "Error: Standard output could not be written: No space left on device. Nothing of it is "
+        "left; make room, or name another folder, and try again.",
+        "exit code 1",
+        "exit code 1",
+        "Interrupted.",
+        "exit code 130",
+    ]
+    assert sorted(os.listdir(tmp_path)) == ["few.csv", "new.csv"]
+
+
+def test_help_has_an_example():
+    text = score("--help").stdout
+    assert "Example: lpfuse score pumps.lpfuse new.csv -o scores.csv --keep serial" in text
+    for option in ("keep", "chunk-rows", "jobs", "trust", "json", "quiet"):
+        assert f"--{option} " in text

@@ -1,0 +1,10 @@
+import pytest
+
+import dask
+
+
+@pytest.fixture
+def in_this_thread():
+    """Tasks one after the other, where an error shows at its line."""
+    with dask.config.set(scheduler="synchronous"):
+        yield

@@ -1,0 +1,244 @@
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.base import clone
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+from helpers.pools import Lowest
+from lpfuse import FixedRule, LpFusion, TwoSidedMinMax
+from lpfuse.ensemble._combination import Combination, Judged, by_gaps, scale, without_gaps
+from oracles.fused import growth, weigh
+
+rng = np.random.default_rng(0)
+S = rng.normal(size=(40, 3)) * [1, 5, 0.1]
+Y = np.where(np.arange(40) % 3, 1.0, -1.0)
+LEAST_SQUARES = LpFusion(p=1.5, loss="least_squares", class_weight="balanced")
+numbers = st.floats(-5, 5)
+gappy = arrays(float, (6, 3), elements=st.one_of(st.just(np.nan), numbers))
+
+
+def combination(fusion=LEAST_SQUARES, scaler=None):
+    return Combination.learn(scaler or TwoSidedMinMax(), fusion, S, Y)
+
+
+def holes():
+    return np.where(np.random.default_rng(1).random(S.shape) < 0.2, np.nan, S)
+
+
+@pytest.mark.parametrize("scaler", [TwoSidedMinMax(), StandardScaler()])
+def test_gaps_stay_gaps_on_any_scale(scaler):
+    fitted = clone(scaler).fit(S)
+    np.testing.assert_array_equal(scale(fitted, S), fitted.transform(S))
+    gaps = holes()
+    scaled = scale(fitted, gaps)
+    np.testing.assert_array_equal(np.isnan(scaled), np.isnan(gaps))
+    known = ~np.isnan(gaps)
+    np.testing.assert_array_equal(scaled[known], fitted.transform(S)[known])
+
+
+def test_scalers_may_answer_in_frames():
+    scaler = MinMaxScaler().set_output(transform="pandas").fit(S)
+    assert isinstance(scaler.transform(S), pd.DataFrame)
+    for scores in (S, holes()):
+        assert isinstance(scale(scaler, scores), np.ndarray)
+
+
+def test_normal_rows_set_the_scale_and_copies_are_fitted():
+    scaler, fusion = TwoSidedMinMax(), clone(LEAST_SQUARES)
+    learnt = Combination.learn(scaler, fusion, S, Y)
+    expected = TwoSidedMinMax().fit(S[Y > 0])
+    np.testing.assert_array_equal(learnt.scaler.lower_, expected.lower_)
+    alone = clone(fusion).fit(expected.transform(S), Y)
+    np.testing.assert_array_equal(learnt.fusion.weights_, alone.weights_)
+    assert not hasattr(scaler, "lower_")
+    assert not hasattr(fusion, "weights_")
+
+
+def test_normal_rows_alone_need_no_labels():
+    """A fusion may then do what it does without anomalies."""
+
+    class Told(FixedRule):
+        def fit(self, S, y=None):
+            self.told_ = y
+            return super().fit(S)
+
+    assert Combination.learn(TwoSidedMinMax(), Told(), S, np.ones(40)).fusion.told_ is None
+    np.testing.assert_array_equal(Combination.learn(TwoSidedMinMax(), Told(), S, Y).fusion.told_, Y)
+
+
+@pytest.mark.parametrize("fusion", [LEAST_SQUARES, FixedRule()])
+def test_parts_sum_to_the_score_and_terms_are_scaled_scores_by_weight(fusion):
+    fused = combination(fusion)
+    scaled = fused.scaler.transform(S)
+    np.testing.assert_allclose(fused.terms(S), scaled * fused.fusion.weights_)
+    np.testing.assert_array_equal(fused.parts(S), fused.terms(S))
+    np.testing.assert_allclose(fused.fused(S), fused.fusion.score_samples(scaled))
+    np.testing.assert_array_equal(fused.trust, np.abs(fused.fusion.weights_))
+
+
+def test_the_weights_of_those_who_speak_grow():
+    fused = combination()
+    gaps = holes()
+    scaled, weights = scale(fused.scaler, gaps), fused.fusion.weights_
+    assert (weights < 0).any()  # growth is by absolute value
+    np.testing.assert_allclose(fused.fused(gaps), [weigh(row, weights) for row in scaled])
+    parts = fused.parts(gaps)
+    spoken = ~np.isnan(gaps)
+    nobody = ~spoken.any(axis=1)
+    assert (parts[~spoken & ~nobody[:, None]] == 0).all()
+    assert np.isnan(parts[nobody]).all()
+    grown = np.array([growth(row, weights) for row in scaled])
+    expected = (grown[:, None] * weights * scaled)[spoken]
+    np.testing.assert_allclose(parts[spoken], expected)
+
+
+def test_who_has_no_weight_cannot_speak_for_the_others():
+    terms = np.array([[np.nan, 0.0], [1.0, np.nan], [2.0, 0.0], [np.nan, np.nan]])
+    found = without_gaps(terms, np.array([1.0, 0.0]))
+    np.testing.assert_array_equal(found.sum(axis=1), [np.nan, 1.0, 2.0, np.nan])
+
+
+@given(gappy, arrays(float, (6, 3), elements=st.sampled_from([0.0, 0.3, 2.0])), arrays(bool, 3))
+def test_gaps_as_one_by_one(terms, trust, silent):
+    found = without_gaps(terms, trust, silent)
+    for row, own, result in zip(terms, trust, found, strict=True):
+        heard = [np.nan if mute else term for term, mute in zip(row, silent, strict=True)]
+        gaps = np.isnan(heard)
+        factor = growth(heard, own) if gaps.any() else 1.0
+        if np.isnan(factor):
+            assert np.isnan(result).all()
+        else:
+            np.testing.assert_allclose(result, np.where(gaps, 0, np.nan_to_num(heard) * factor))
+
+
+def test_without_gaps_nothing_changes():
+    assert without_gaps(S, np.ones(3)) is S
+    np.testing.assert_array_equal(without_gaps(S, np.ones(3), np.zeros(3, dtype=bool)), S)
+
+
+# ----------------------------------------------------------------------------------- not a sum
+
+
+def test_a_fusion_that_is_not_a_sum_has_one_term():
+    fused = combination(Lowest())
+    assert not fused.is_additive
+    scaled = fused.scaler.transform(S)
+    np.testing.assert_array_equal(fused.terms(S), scaled.min(axis=1, keepdims=True))
+    gaps = holes()
+    whole = ~np.isnan(gaps).any(axis=1)
+    np.testing.assert_array_equal(np.isnan(fused.fused(gaps)), ~whole)
+    np.testing.assert_array_equal(fused.fused(gaps)[whole], scaled.min(axis=1)[whole])
+    np.testing.assert_array_equal(fused.fused(np.full((2, 3), np.nan)), [np.nan, np.nan])
+
+
+def test_what_nobody_else_can_say_is_judged_by_all():
+    judged = Judged.by(combination(Lowest()), S, Y)
+    scores, labels = judged.scores(np.array([True, False, True]))
+    np.testing.assert_array_equal(scores, combination(Lowest()).fused(S))
+    np.testing.assert_array_equal(labels, Y)
+
+
+# ----------------------------------------------------------------------------------- judged rows
+
+
+def test_out_of_fold_combinations_one_by_one():
+    fold = np.arange(40) // 10
+    y = np.where(np.arange(40) % 7 == 3, 0, Y)
+    gaps = holes()
+    judged = Judged.out_of_fold(TwoSidedMinMax(), LEAST_SQUARES, gaps, y, fold)
+    np.testing.assert_array_equal(judged.labels, y)
+    teaches = (y != 0) & ~np.isnan(gaps).any(axis=1)
+    for i in range(40):
+        rest = teaches & (fold != fold[i])
+        assert set(y[rest]) == {1, -1}
+        own = Combination.learn(TwoSidedMinMax(), LEAST_SQUARES, gaps[rest], y[rest])
+        np.testing.assert_allclose(judged.terms[i], own.terms(gaps[[i]])[0])
+        np.testing.assert_allclose(judged.trust[i], own.trust)
+
+
+def test_a_class_in_a_single_fold_is_not_lost():
+    lone = np.where(Y < 0, 0, 1 + np.arange(40) % 2)
+    judged = Judged.out_of_fold(TwoSidedMinMax(), LEAST_SQUARES, S, Y, lone)
+    everyone = combination()
+    np.testing.assert_allclose(judged.terms[Y < 0], everyone.terms(S)[Y < 0])
+    at_home = Judged.out_of_fold(TwoSidedMinMax(), LEAST_SQUARES, S, Y, np.zeros(40, dtype=int))
+    np.testing.assert_allclose(at_home.terms, everyone.terms(S))
+
+
+def test_out_of_fold_combinations_keep_their_warnings_to_themselves():
+    flat = np.column_stack([S, np.zeros(40)])
+    judged = Judged.out_of_fold(TwoSidedMinMax(), FixedRule(), flat, Y, np.arange(40) % 4)
+    assert judged.terms.shape == (40, 4)
+
+
+def test_scores_had_some_been_silent():
+    fold = np.arange(40) % 4
+    gaps = holes()
+    judged = Judged.out_of_fold(TwoSidedMinMax(), LEAST_SQUARES, gaps, Y, fold)
+    for silent in product([False, True], repeat=3):
+        unheard = np.isnan(gaps) | silent
+        scores, labels = judged.scores(np.array(silent))
+        if unheard.all():
+            np.testing.assert_array_equal(scores, judged.scores()[0])
+            continue
+        some = ~unheard.all(axis=1)
+        np.testing.assert_array_equal(labels, Y[some])
+        expected = [
+            sum(t for t, mute in zip(terms, mutes, strict=True) if not mute)
+            * trust.sum() / trust[~mutes].sum()
+            for terms, trust, mutes in zip(judged.terms, judged.trust, unheard, strict=True)
+            if not mutes.all()
+        ]  # fmt: skip
+        np.testing.assert_allclose(scores, expected)
+
+
+def test_where_only_anomalies_would_be_left_all_rows_decide():
+    terms = np.array([[np.nan, 1.0], [np.nan, 2.0], [3.0, 4.0]])
+    judged = Judged(terms, np.ones((3, 2)), np.array([1.0, 1, -1]), terms)
+    scores, labels = judged.scores(np.array([False, True]))
+    np.testing.assert_array_equal(scores, [2.0, 4.0, 7.0])
+    np.testing.assert_array_equal(labels, [1, 1, -1])
+
+
+def test_judged_rows_can_be_joined_and_picked():
+    first, second = Judged.by(combination(), S[:5], Y[:5]), Judged.by(combination(), S[5:], Y[5:])
+    whole = Judged.by(combination(), S, Y)
+    joined = Judged.joined([first, second])
+    for name in ("terms", "trust", "labels"):
+        np.testing.assert_array_equal(getattr(joined, name), getattr(whole, name))
+        picked = getattr(whole[whole.labels < 0], name)
+        np.testing.assert_array_equal(picked, getattr(whole, name)[Y < 0])
+
+
+@given(arrays(bool, (7, 3)))
+def test_rows_by_their_gaps(gaps):
+    found = by_gaps(gaps)
+    assert sum(rows.sum() for rows, _ in found) == 7
+    assert len({tuple(silent) for _, silent in found}) == len(found)
+    for rows, silent in found:
+        assert (gaps[rows] == silent).all()
+
+
+def test_a_weight_that_is_next_to_nothing_is_no_voice():
+    fused = combination(FixedRule())
+    fused.fusion.weights_ = np.array([2.0, -1e-7, 1e-3])
+    np.testing.assert_array_equal(fused.trust, [2.0, 0.0, 1e-3])
+    only = np.full((3, 3), np.nan)
+    np.fill_diagonal(only, [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(np.isnan(fused.fused(only)), [False, True, False])
+
+
+def test_calibration_scores_continue_what_a_fold_more_changes():
+    """From two hidden folds to one all scores rise by a tenth; half of that is still to come."""
+    terms = np.array([[3.0], [1.0], [2.0], [9.0]])
+    labels = np.array([1.0, 1, 1, -1])
+    judged = Judged(terms, np.ones((4, 1)), labels, terms / 1.1)
+    np.testing.assert_allclose(judged.normal_scores(0.0), [1, 2, 3])
+    np.testing.assert_allclose(judged.normal_scores(0.5), np.array([1, 2, 3]) * (1 + 0.05 / 1.1))
+    mixed = Judged(terms, np.ones((4, 1)), labels, terms[[1, 2, 0, 3]] / 1.1)
+    np.testing.assert_array_equal(mixed.normal_scores(0.5), judged.normal_scores(0.5))

@@ -1,0 +1,343 @@
+import numpy as np
+import pytest
+from joblib import delayed
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from helpers.pools import (
+    Distance,
+    ExpertWitness,
+    Journal,
+    Witness,
+    anomalous_rows,
+    both,
+    numbered,
+)
+from lpfuse import SVDD, FixedRule, FusedDetector, KernelPCADetector, LpFusion, OneClassGP
+from lpfuse.ensemble import _lessons as lessons
+from lpfuse.ensemble._folds import settle_folds
+from lpfuse.ensemble._lessons import (
+    Training,
+    Workshop,
+    coarser_lessons,
+    expert_lessons,
+    one_class_lessons,
+)
+from lpfuse.ensemble._members import Member, members_of
+
+ROWS, Y = both(60, 10)
+X = numbered(ROWS)
+HALF = np.where(np.arange(70) % 2, Y, 0)
+ONLY_ANOMALIES = np.where(Y > 0, 0, Y)
+GROUPS = np.arange(70) // 4
+some_labels = pytest.mark.parametrize(
+    "y", [None, Y, HALF, ONLY_ANOMALIES], ids=["pure", "all", "half", "anomalies"]
+)
+
+
+def seed():
+    return np.random.RandomState(0)
+
+
+def training(y=None, cv=5, X=X, groups=None, kinds=None, **more):
+    labels = np.ones(len(X)) if y is None else y.astype(float)
+    folds = None if cv is None else settle_folds(cv, labels, groups, kinds, seed())
+    return Training(X, labels, folds, groups, kinds, **more)
+
+
+def watched(y, fit=None, **settings):
+    """What the one-class detectors and the experts of a fused detector saw: two journals."""
+    ours, experts = Journal(), Journal()
+    pool = [("witness", Witness(ours)), ("other", Distance(), [1, 2])]
+    if y is not None and settings.get("cv") != "in-sample":
+        pool.append(("expert", ExpertWitness(experts)))
+    FusedDetector(pool, fusion=FixedRule(), random_state=0, **settings).fit(X, y, **(fit or {}))
+    return ours, experts
+
+
+def rows_with(y, *labels):
+    y = np.ones(70) if y is None else y
+    return {i for i in range(70) if y[i] in labels}
+
+
+# ------------------------------------------------------------------------- who sees which rows
+
+
+@some_labels
+@pytest.mark.parametrize("cv", [5, KFold(3), 2], ids=str)
+def test_nobody_scores_what_they_learnt_from(y, cv):
+    for journal in watched(y, cv=cv):
+        for learnt, scored in journal.asked:
+            assert not learnt & scored
+
+
+@some_labels
+@pytest.mark.parametrize("cv", [5, "in-sample"])
+def test_one_class_detectors_never_see_an_anomaly(y, cv):
+    ours, _ = watched(y, cv=cv)
+    for learnt in ours.fits:
+        assert not learnt & rows_with(y, -1)
+    assert rows_with(y, 0, 1) in ours.fits  # in the end all normal and unlabelled rows
+
+
+@some_labels
+def test_all_rows_are_scored_once(y):
+    journal = Journal()
+    one_class_lessons([Member("witness", Witness(journal))], training(y), Workshop())
+    scored = [row for _, rows in journal.asked for row in rows]
+    assert sorted(scored) == list(range(70))
+
+
+@pytest.mark.parametrize("y", [Y, HALF, ONLY_ANOMALIES], ids=["all", "half", "anomalies"])
+def test_experts_learn_from_labelled_rows_of_both_classes(y):
+    _, experts = watched(y)
+    known = (-1, 0) if y is ONLY_ANOMALIES else (-1, 1)  # unlabelled rows stand in for normal ones
+    assert rows_with(y, *known) in experts.fits
+    for learnt in experts.fits:
+        assert learnt <= rows_with(y, *known)
+        assert learnt & rows_with(y, -1)
+
+
+@some_labels
+def test_groups_never_straddle(y):
+    for journal in watched(y, fit={"groups": GROUPS}):
+        for learnt, scored in journal.asked:
+            assert not {GROUPS[i] for i in learnt} & {GROUPS[i] for i in scored}
+
+
+def test_kinds_are_hidden_from_experts():
+    kind = np.arange(70) % 3
+    _, experts = watched(Y, fit={"kind": kind})
+    anomalies = rows_with(Y, -1)
+    assert experts.asked
+    for learnt, scored in experts.asked:
+        assert not {kind[i] for i in learnt & anomalies} & {kind[i] for i in scored & anomalies}
+
+
+@some_labels
+def test_spare_rows_are_kept_from_everything_but_the_threshold(y):
+    ours, experts = watched(y, calibration="split", false_alarm_rate=0.4)
+    spare = set(ours.asked[-1][1])
+    assert len(spare) == round(0.2 * len(rows_with(y, 1) or rows_with(y, 0)))
+    for journal in (ours, experts):
+        assert not any(learnt & spare for learnt in journal.fits)
+        assert not any(rows & spare for _, rows in journal.asked[:-1])
+
+
+def test_experts_see_scores_beside_their_columns():
+    for sees, columns, width in [(True, None, 7), (False, None, 5), (True, [0, 3], 4)]:
+        expert = ExpertWitness(Journal())
+        pool = [("a", Distance(), [1, 2]), ("b", Distance(power=2)), ("expert", expert, columns)]
+        fused = FusedDetector(pool, experts_see_scores=sees, random_state=0).fit(X, Y)
+        assert fused.detectors_[2][1].classifier_.width_ == width
+
+
+def test_unlabelled_rows_train_but_do_not_teach():
+    """Where some rows are labelled normal, scores of unlabelled ones change nothing."""
+    odd = np.where(HALF[:, None] == 0, 1000 * ROWS, ROWS)
+    pool = [("a", Distance([0]).fit(ROWS)), ("b", Distance([1, 2]).fit(ROWS))]
+    fusion = LpFusion(p=1, loss="least_squares", class_weight="balanced")
+    fused = FusedDetector(pool, fusion=fusion, cv="prefit", random_state=0)
+    without, taught = (
+        [clone(fused).set_params(detectors=pool).fit(rows, y) for rows in (ROWS, odd)]
+        for y in (HALF, HALF * (HALF < 0))
+    )
+    for attribute in ("weights_", "calibration_"):
+        same, other = ([getattr(fused, attribute) for fused in pair] for pair in (without, taught))
+        np.testing.assert_array_equal(*same)
+        assert (other[0] != other[1]).any()
+
+
+# ------------------------------------------------------------------------------- leaving one out
+
+
+@pytest.fixture
+def formula(monkeypatch):
+    """How often the closed form was used."""
+    used = []
+    original = lessons.leave_one_out_scores
+    monkeypatch.setattr(
+        lessons,
+        "leave_one_out_scores",
+        lambda member, X: (used.append(member.name), original(member, X))[1],
+    )
+    return used
+
+
+GP = OneClassGP(gamma=0.05)
+
+
+@some_labels
+def test_the_formula_replaces_the_folds_where_rows_stand_for_themselves(y, formula):
+    journal = Journal()
+    members = [Member("gp", GP), Member("witness", Witness(journal)), Member("svdd", SVDD())]
+    fitted, scores = one_class_lessons(members, training(y), Workshop())
+    assert formula == ["gp"]
+    y = np.ones(70) if y is None else y
+    for i in range(70):
+        others = [k for k in range(70) if y[k] >= 0 and k != i]
+        expected = clone(GP).fit(X[others]).score_samples(X[[i]])
+        np.testing.assert_allclose(scores[[i], 0], expected, rtol=1e-8)
+    assert len(journal.fits) == 6
+    np.testing.assert_allclose(
+        fitted[0].estimator.score_samples(X), clone(GP).fit(X[y >= 0]).score_samples(X)
+    )
+
+
+def test_the_formula_is_not_for_groups_splitters_gaps_or_artificial_anomalies(formula):
+    gaps = np.where(np.arange(70)[:, None] == [3, -1, -1, -1, -1], np.nan, X)
+    cases = [
+        training(groups=GROUPS),
+        training(cv=KFold(3)),
+        training(cv=None),
+        training(X=gaps),
+        training(shaken=X[:5] + 1, source=np.arange(5)),
+    ]
+    for case in cases:
+        _, scores = one_class_lessons([Member("gp", GP)], case, Workshop())
+        if case.folds is not None:
+            for learn, score in case.folds.pairs:
+                usable = [i for i in learn if not np.isnan(case.X[i]).any()]
+                score = [i for i in score if not np.isnan(case.X[i]).any()]
+                expected = clone(GP).fit(X[usable]).score_samples(X[score])
+                np.testing.assert_allclose(scores[score, 0], expected, rtol=1e-9)
+    assert formula == []
+
+
+def test_members_that_share_their_preparation_share_it_with_the_formula_too(formula):
+    def scaled(detector):
+        return make_pipeline(StandardScaler(), detector)
+
+    made = [scaled(SVDD()), scaled(GP), scaled(KernelPCADetector(3))]
+    members = [Member(f"{i}", detector) for i, detector in enumerate(made)]
+    case = training(Y)
+    _, scores = one_class_lessons(members, case, Workshop())
+    assert formula == ["1"]
+    for column in (0, 2):
+        for learn, score in case.folds.pairs:
+            judge = clone(made[column]).fit(X[[i for i in learn if Y[i] > 0]])
+            np.testing.assert_allclose(scores[score, column], judge.score_samples(X[score]))
+
+
+# ----------------------------------------------------------------------------------- other lessons
+
+
+def test_artificial_anomalies_are_scored_in_the_fold_of_their_source():
+    journal = Journal()
+    shaken = numbered(anomalous_rows(20)) + np.eye(5)[0] * 100
+    source = np.arange(40, 60)
+    case = training(shaken=shaken, source=source)
+    _, scores = one_class_lessons([Member("witness", Witness(journal))], case, Workshop())
+    assert scores.shape == (90, 1)
+    assert not np.isnan(scores).any()
+    for learnt, scored in journal.asked:
+        assert not learnt & scored
+        assert not learnt & {source[i - 100] for i in scored if i >= 100}
+    assert (case.everything == np.r_[np.ones(70), -np.ones(20)]).all()
+    np.testing.assert_array_equal(
+        case.fold_of_everything, np.r_[case.folds.of_row, case.folds.of_row[source]]
+    )
+
+
+def test_in_sample_scores():
+    journal = Journal()
+    shaken = numbered(anomalous_rows(3)) + np.eye(5)[0] * 100
+    case = training(Y, cv=None, shaken=shaken, source=np.arange(3))
+    _, scores = one_class_lessons([Member("witness", Witness(journal))], case, Workshop())
+    assert not np.isnan(scores).any()
+    assert journal.fits == [frozenset(rows_with(Y, 1))]
+
+
+def test_labels_that_teach():
+    np.testing.assert_array_equal(lessons.teaching(np.array([1.0, 0, -1])), [1, 0, -1])
+    np.testing.assert_array_equal(lessons.teaching(np.array([0.0, 0, -1])), [1, 1, -1])
+
+
+def test_experts_can_learn_where_both_classes_remain():
+    y = np.repeat([1, -1], [68, 2])
+    assert training(y).experts_can_learn
+    assert not training(np.repeat([1, -1], [69, 1])).experts_can_learn
+    assert not training().experts_can_learn
+    assert training(np.repeat([0, -1], [68, 2])).experts_can_learn
+    assert not training(y, kinds=np.zeros(70, dtype=int)).experts_can_learn
+    assert training(y, kinds=np.arange(70)).experts_can_learn
+
+
+def test_experts_out_of_fold():
+    case = training(HALF)
+    (expert,) = members_of([("a", LogisticRegression(), [1, 3])], X)
+    (fitted,), scores = expert_lessons([expert], X, case, Workshop())
+    for learn, score in case.folds.pairs:
+        known = [i for i in learn if HALF[i] != 0]
+        judge = LogisticRegression().fit(X[known][:, [1, 3]], HALF[known])
+        np.testing.assert_allclose(scores[score, 0], judge.decision_function(X[score][:, [1, 3]]))
+    everyone = HALF != 0
+    whole = LogisticRegression().fit(X[everyone][:, [1, 3]], HALF[everyone])
+    np.testing.assert_allclose(
+        fitted.estimator.score_samples(X[:, [1, 3]]), whole.decision_function(X[:, [1, 3]])
+    )
+
+
+# ------------------------------------------------------------------ what more rows would change
+
+
+@some_labels
+def test_normal_rows_are_scored_once_more_by_those_who_miss_a_second_fold(y):
+    journal = Journal()
+    case = training(y)
+    members = [Member("witness", Witness(journal)), Member("gp", GP)]
+    scores = np.arange(140.0).reshape(70, 2)
+    coarser = coarser_lessons(members, case, Workshop(), scores=scores)
+    normal = case.teaching > 0
+    np.testing.assert_array_equal(coarser[~normal], scores[~normal])
+    np.testing.assert_array_equal(coarser[:, 1], scores[:, 1])  # a formula instead of folds
+    np.testing.assert_array_equal(coarser[normal, 0], -np.linalg.norm(X[normal][:, 1:], axis=1))
+    of_row = case.folds.of_row
+    for learnt, scored in journal.asked:
+        hidden = set(range(5)) - {of_row[i] for i in learnt}
+        assert len(hidden) == 2
+        assert {of_row[i] for i in scored} <= hidden
+        assert not learnt & rows_with(y, -1)
+
+
+def test_experts_that_miss_a_second_fold_see_scores_of_such_detectors():
+    case, elsewhere = training(HALF), X + 1
+    (expert,) = members_of([("a", LogisticRegression())], X)
+    coarser = coarser_lessons(
+        [expert], case, Workshop(), scores=np.zeros((70, 1)), inputs=X, to_score=elsewhere
+    )
+    expected = np.zeros(70)
+    for learn, score in case.folds.in_pairs():
+        known = learn[HALF[learn] != 0]
+        judge = LogisticRegression().fit(X[known], HALF[known])
+        expected[score] = judge.decision_function(elsewhere[score])
+    np.testing.assert_allclose(coarser[:, 0], np.where(HALF > 0, expected, 0))
+
+
+def test_how_far_the_final_fit_is_ahead():
+    """Of 70 rows, 56 are learnt from without a fold, 42 without two."""
+    expected = (1 / 56 - 1 / 70) / (1 / 42 - 1 / 56)
+    assert training().folds_ahead == pytest.approx(expected)
+    unpartitioned = training(cv=KFold(5).split(X))
+    assert unpartitioned.folds_ahead == pytest.approx(expected)
+    assert training(cv=[([0, 1], [2]), ([0, 1], [3]), ([0, 1], [4])]).folds_ahead == 0.0
+
+
+def test_folds_without_a_normal_row_are_refused():
+    case = training(Y, cv=[(np.flatnonzero(Y < 0), np.flatnonzero(Y > 0))])
+    with pytest.raises(ValueError, match="A fold leaves no normal row to learn from"):
+        one_class_lessons([Member("a", Distance())], case, Workshop())
+
+
+def test_a_workshop_tells_of_all_that_is_done_and_to_come():
+    told = []
+    workshop = Workshop(progress=lambda *step: told.append(step))
+    workshop.later = 2
+    assert list(workshop.run([delayed(abs)(-i) for i in range(3)])) == [0, 1, 2]
+    workshop.later = 0
+    assert list(workshop.run([delayed(abs)(-5)] * 2)) == [5, 5]
+    assert told == [(1, 5), (2, 5), (3, 5), (4, 5), (5, 5)]
+    assert list(Workshop(n_jobs=1).run([])) == []

@@ -1,0 +1,129 @@
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from helpers.pools import Distance, Says, both, normal_rows
+from lpfuse import SVDD, KernelPCADetector, OneClassGP, TwoSidedMinMax
+from lpfuse.adapters import as_detector
+from lpfuse.ensemble._folds import settle_folds
+from lpfuse.ensemble._lessons import Training, Workshop
+from lpfuse.ensemble._members import Member, members_of
+from lpfuse.ensemble._pool import Pool, learn_pool
+
+X, Y = both(60, 10)
+NEW = normal_rows(9, seed=5)
+
+
+def learnt(entries, **settings):
+    """A fitted pool, and the scores that its weights are learnt from."""
+    random = np.random.RandomState(0)
+    labels = Y.astype(float)
+    training = Training(X, labels, settle_folds(5, labels, None, None, random))
+    return learn_pool(members_of(entries, X), training, Workshop(), **settings)[:2]
+
+
+def complain(X):
+    raise RuntimeError("no")
+
+
+ONE_CLASS = [("a", Distance(), [0, 1]), ("b", Distance(), [2, 3])]
+
+
+def test_one_class_detectors_come_before_experts():
+    pool, scores = learnt([("expert", LogisticRegression()), *ONE_CLASS])
+    assert [member.name for member in pool.members] == ["a", "b", "expert"]
+    assert scores.shape == (70, 3)
+    assert not np.isnan(scores).any()
+    raw, errors = pool.scores(NEW)
+    assert errors == {}
+    for j, member in enumerate(pool.members):
+        view = NEW if member.columns is None else NEW[:, member.columns]
+        np.testing.assert_array_equal(raw[:, j], member.estimator.score_samples(view))
+
+
+def test_experts_see_scaled_scores_to_the_right_of_the_features():
+    entries = [*ONE_CLASS, ("expert", LogisticRegression(), [3])]
+    pool, scores = learnt(entries, scaler=TwoSidedMinMax(rho=20))
+    expected = TwoSidedMinMax(rho=20).fit(scores[Y > 0, :2])
+    np.testing.assert_array_equal(pool.score_scaler.lower_, expected.lower_)
+    (expert,) = pool.experts
+    assert expert.columns.tolist() == [3, 4, 5]
+    raw, _ = pool.scores(NEW)
+    seen = np.column_stack([NEW[:, 3], expected.transform(raw[:, :2])])
+    np.testing.assert_allclose(raw[:, 2], expert.estimator.score_samples(seen))
+    alone = LogisticRegression().fit(
+        np.column_stack([X[:, 3], expected.transform(scores[:, :2])]), Y
+    )
+    np.testing.assert_allclose(raw[:, 2], alone.decision_function(seen))
+
+
+def test_experts_alone_see_features_alone():
+    pool, scores = learnt([("expert", LogisticRegression())], scaler=TwoSidedMinMax())
+    assert pool.score_scaler is None
+    assert scores.shape == (70, 1)
+    np.testing.assert_allclose(
+        pool.scores(NEW)[0][:, 0], LogisticRegression().fit(X, Y).decision_function(NEW)
+    )
+
+
+def test_some_one_class_detectors_can_be_chosen_by_their_scores():
+    def last_two(fitted, scores):
+        assert [member.name for member in fitted] == ["a", "b", "c"]
+        assert scores.shape == (70, 3)
+        return [2, 1]
+
+    entries = [*ONE_CLASS, ("c", Distance(power=2)), ("expert", LogisticRegression())]
+    pool, scores = learnt(entries, choose=last_two)
+    assert [member.name for member in pool.members] == ["c", "b", "expert"]
+    assert scores.shape == (70, 3)
+
+
+def test_an_error_silences_one_and_is_told():
+    fitted = [
+        Member("fine", Distance().fit(X)),
+        Member("broken", Says(complain).fit(X)),
+        Member("expert", as_detector(LogisticRegression()).fit(X, Y)),
+    ]
+    scores, errors = Pool(fitted[:2], fitted[2:]).scores(NEW)
+    assert errors == {"broken": "RuntimeError: no"}
+    assert np.isnan(scores[:, 1]).all()
+    assert not np.isnan(scores[:, [0, 2]]).any()
+    broken_expert, errors = Pool(fitted[:1], [Member("expert", Says(complain).fit(X))]).scores(NEW)
+    assert errors == {"expert": "RuntimeError: no"}
+    assert not np.isnan(broken_expert[:, 0]).any()
+
+
+class Sulking(SVDD):
+    def _scores(self, X):
+        raise RuntimeError("sulks")
+
+    def _finish(self, *arguments):
+        raise RuntimeError("sulks")
+
+
+def test_one_of_several_that_share_their_work_can_fail():
+    scaler = StandardScaler().fit(X)
+    rows = scaler.transform(X)
+    made = {"svdd": SVDD(), "sulking": Sulking(), "kpca": KernelPCADetector(3)}
+    members = [
+        Member(name, Pipeline([("scale", scaler), ("last", detector.fit(rows))]))
+        for name, detector in made.items()
+    ]
+    scores, errors = Pool(members, []).scores(NEW)
+    assert errors == {"sulking": "RuntimeError: sulks"}
+    for j, name in [(0, "svdd"), (2, "kpca")]:
+        expected = made[name].score_samples(scaler.transform(NEW))
+        np.testing.assert_allclose(scores[:, j], expected)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_shared_and_unshared_scores_are_the_same(n_jobs):
+    made = [SVDD(), OneClassGP(), KernelPCADetector(3)]
+    entries = [(f"{j}", detector) for j, detector in enumerate(made)]
+    pool, _ = learnt([*entries, ("apart", SVDD(), [0, 1, 2, 3])])
+    raw, _ = pool.scores(NEW, n_jobs)
+    for j, detector in enumerate(made):
+        np.testing.assert_allclose(raw[:, j], detector.fit(X[Y > 0]).score_samples(NEW))
+    np.testing.assert_allclose(raw[:, 3], raw[:, 0])

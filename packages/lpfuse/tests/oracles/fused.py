@@ -1,0 +1,326 @@
+"""`FusedDetector` as a story: one detector, one fold and one row after the other.
+
+Nothing is shared, nothing is refused, and every fit is a fit of its own. Rows, labels and folds are
+given, so that nothing here is random.
+"""
+
+from math import floor, isnan, log, nan
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+
+from oracles.two_sided_min_max import two_sided_min_max
+
+
+def usual_scaling(reference, scores):
+    return two_sided_min_max(reference, scores, rho=5.0, clip="soft")
+
+
+class NaiveFused:
+    """Detectors, weights and threshold, learnt from ``X`` (an array) and ``y`` (+1, −1, 0).
+
+    `detectors` are pairs of an estimator and a list of columns; classifiers are experts and come
+    last. `folds` are pairs of rows to learn from and rows to score, None where all detectors score
+    what they learnt from. `fold` numbers the rows for the folds of the weights. Positions in
+    `one_by_one` name detectors that are fitted anew for every row they score. `shaken` are
+    artificial anomalies, and `source` says of which rows. `spare` rows take the place of the normal
+    ones in the calibration.
+    """
+
+    def __init__(
+        self,
+        detectors,
+        X,
+        y,
+        folds,
+        fold,
+        *,
+        fusion,
+        scaling=usual_scaling,
+        experts_see_scores=True,
+        one_by_one=(),
+        prefit=False,
+        spare=None,
+        shaken=(),
+        source=(),
+    ):
+        self.fusion, self.scaling = fusion, scaling
+        self.sees_scores, self.prefit = experts_see_scores, prefit
+        self.X, self.y, self.folds = np.asarray(X), list(y), folds
+        self.one_class = [entry for entry in detectors if prefit or not is_classifier(entry[0])]
+        self.experts = [entry for entry in detectors if entry not in self.one_class]
+        self.rows = np.array([*self.X, *shaken])
+        self.origin = [*range(len(self.y)), *source]
+        self.fold = [fold[i] for i in self.origin]
+        is_known = any(label > 0 for label in self.y)
+        self.teaching = [1 if label == 0 and not is_known else label for label in self.y]
+        self.known = [*self.teaching, *(-1 for _ in source)]
+        self.lessons = np.full((len(self.rows), len(detectors)), nan)
+        self.fitted = []
+        self._learn_one_class(one_by_one)
+        self._learn_experts()
+        self._learn_from_fewer(one_by_one, wanted=spare is None)
+        self.scale, self.weights = self._weights_from(self._teachers())
+        self._calibrate(spare)
+
+    # ------------------------------------------------------------------------------ detectors
+
+    def _learn_one_class(self, one_by_one):
+        everyone = [i for i, label in enumerate(self.y) if label >= 0]
+        for j, (detector, columns) in enumerate(self.one_class):
+            view = self.rows[:, columns]
+            self.fitted.append(self._fit(detector, view[everyone]))
+            if self.folds is None:
+                self.lessons[:, j] = says(self.fitted[-1], view)
+                continue
+            leave_one_out = [(set(everyone) - {i}, {i}) for i in range(len(self.y))]
+            for learn, score in leave_one_out if j in one_by_one else self.folds:
+                judge = self._fit(detector, view[[i for i in sorted(learn) if self.y[i] >= 0]])
+                for i in [i for i, origin in enumerate(self.origin) if origin in score]:
+                    (self.lessons[i, j],) = says(judge, view[[i]])
+
+    def _learn_experts(self):
+        first = len(self.one_class)
+        heard = self.lessons[: len(self.y), :first]
+        taught = [
+            scores
+            for scores, label in zip(heard, self.teaching, strict=True)
+            if label > 0 and not np.isnan(scores).any()
+        ]
+        self.reference = [list(scores) for scores in taught]
+        seen = self._beside(self.X, heard)
+        everyone = [i for i, label in enumerate(self.teaching) if label != 0]
+        for j, (expert, columns) in enumerate(self.experts, start=first):
+            view = seen[:, self._seen(columns)]
+            labels = np.array(self.teaching)
+            self.fitted.append(self._fit(expert, view[everyone], labels[everyone]))
+            for learn, score in self.folds:
+                learn = sorted(set(learn) & set(everyone))
+                judge = self._fit(expert, view[learn], labels[learn])
+                self.lessons[sorted(score), j] = says(judge, view[sorted(score)])
+
+    def _learn_from_fewer(self, one_by_one, wanted):
+        """Normal rows are scored once more, by detectors that learnt without a second fold.
+
+        From two hidden folds to one and to none, scores change in proportion to 1/m, for m rows
+        learnt from: `ahead` is how much longer the last step is.
+        """
+        n, first = len(self.y), len(self.one_class)
+        self.coarser, self.ahead = self.lessons[:n].copy(), 0.0
+        couples = couples_of(self.folds or [])
+        if not wanted or not couples:
+            return
+        counts = [
+            sum(sum(self.y[i] >= 0 for i in learn) for learn, _ in folds) / len(folds)
+            for folds in (self.folds, couples)
+        ]
+        steps = [1 / sum(label >= 0 for label in self.y), *(1 / count for count in counts if count)]
+        if len(steps) == 3 and steps[2] > steps[1]:
+            self.ahead = (steps[1] - steps[0]) / (steps[2] - steps[1])
+        for learn, score in couples:
+            score = [i for i in sorted(score) if self.teaching[i] > 0]
+            few = [i for i in sorted(learn) if self.y[i] >= 0]
+            for j, (detector, columns) in enumerate(self.one_class):
+                if j not in one_by_one and few:
+                    judge = self._fit(detector, self.X[few][:, columns])
+                    self.coarser[score, j] = says(judge, self.X[score][:, columns])
+        seen = self._beside(self.X, self.lessons[:n, :first])
+        to_see = self._beside(self.X, self.coarser[:, :first])
+        labels = np.array(self.teaching)
+        for learn, score in couples:
+            score = [i for i in sorted(score) if self.teaching[i] > 0]
+            few = [i for i in sorted(learn) if self.teaching[i] != 0]
+            if len(set(labels[few])) < 2:
+                continue
+            for j, (expert, columns) in enumerate(self.experts, start=first):
+                judge = self._fit(expert, seen[few][:, self._seen(columns)], labels[few])
+                self.coarser[score, j] = says(judge, to_see[score][:, self._seen(columns)])
+
+    def _beside(self, rows, scores):
+        """The rows with, to their right, their scores by the one-class detectors."""
+        if not self.sees_scores or not self.one_class:
+            return rows
+        return np.column_stack([rows, self._scale(self.reference, scores)])
+
+    def _seen(self, columns):
+        d = self.X.shape[1]
+        return [*columns, *range(d, d + len(self.one_class) * self.sees_scores)]
+
+    def _fit(self, detector, rows, labels=None):
+        if self.prefit:
+            return detector
+        complete = ~np.isnan(rows).any(axis=1)
+        for some in (slice(None), complete):  # where missing cells are refused, without them
+            try:
+                return clone(detector).fit(rows[some], *([] if labels is None else [labels[some]]))
+            except ValueError:
+                if complete.all() or some is complete:
+                    raise
+        return None
+
+    # -------------------------------------------------------------------------------- weights
+
+    def _scale(self, reference, scores):
+        """Scaled scores, row by row; NaN stays NaN."""
+        finite = [[0.0 if isnan(s) else float(s) for s in row] for row in scores]
+        scaled = self.scaling(reference, finite)
+        return [
+            [nan if isnan(s) else z for s, z in zip(*pair, strict=True)]
+            for pair in zip(scores, scaled, strict=True)
+        ]
+
+    def _teachers(self):
+        """Rows of which something is known, and that all detectors have scored."""
+        known = [i for i, label in enumerate(self.known) if label != 0]
+        return [i for i in known if not np.isnan(self.lessons[i]).any()]
+
+    def _weights_from(self, rows):
+        reference = [list(self.lessons[i]) for i in rows if self.known[i] > 0]
+
+        def scale(scores):
+            return self._scale(reference, scores)
+
+        S = np.array(scale(self.lessons[rows]))
+        y = np.array([self.known[i] for i in rows])
+        return scale, clone(self.fusion).fit(S, y if (y < 0).any() else None).weights_.tolist()
+
+    def _calibrate(self, spare):
+        """Of each row: scaled scores, the same by fewer rows, weights without its fold, label."""
+        self.held_out = []
+        for number in set(self.fold):
+            scale, weights = self._weights_from(self._outside(number))
+            rows = [i for i in range(len(self.y)) if self.fold[i] == number]
+            both = zip(scale(self.lessons[rows]), scale(self.coarser[rows]), strict=True)
+            for i, (scaled, by_fewer) in zip(rows, both, strict=True):
+                if spare is None or self.teaching[i] <= 0:
+                    self.held_out.append((scaled, by_fewer, weights, self.teaching[i]))
+        for row in [] if spare is None else spare:
+            (scaled,) = self.scale([self.raw(row)])
+            self.held_out.append((scaled, scaled, self.weights, 1))
+
+    def _outside(self, number):
+        """Who teaches the weights for a fold; a class that is all in that fold is not left out."""
+        everyone = self._teachers()
+        others = [i for i in everyone if self.fold[i] != number]
+        lost = [label for label in (1, -1) if label not in [self.known[i] for i in others]]
+        return [i for i in everyone if i in others or self.known[i] in lost]
+
+    # ------------------------------------------------------------------------------- new rows
+
+    def raw(self, row):
+        """What each detector says of a row."""
+        n = len(self.one_class)
+        scores = [
+            says(fitted, row[None, columns])[0]
+            for (_, columns), fitted in zip(self.one_class, self.fitted[:n], strict=True)
+        ]
+        seen = self._beside(row[None], [scores])
+        return scores + [
+            says(fitted, seen[:, self._seen(columns)])[0]
+            for (_, columns), fitted in zip(self.experts, self.fitted[n:], strict=True)
+        ]
+
+    def score(self, row):
+        return weigh(*self.scale([self.raw(row)]), self.weights)
+
+    def contributions(self, row):
+        """What each detector adds to the score."""
+        (scaled,) = self.scale([self.raw(row)])
+        share = growth(scaled, self.weights)
+        if isnan(share):
+            return [nan] * len(scaled)
+        pairs = zip(scaled, self.weights, strict=True)
+        return [0.0 if isnan(z) else share * w * z for z, w in pairs]
+
+    def judged(self, silent=()):
+        """Scores and labels of rows that were not learnt from, had some detectors been silent."""
+        found = []
+        for scaled, _, weights, label in self.held_out:
+            score = weigh(without(silent, scaled), weights)
+            if not isnan(score):
+                found.append((score, label))
+        nobody = not any(label > 0 for _, label in found)
+        return self.judged() if silent and nobody else found
+
+    def calibration(self, silent=()):
+        """The scores of normal rows among these, as detectors that learnt from all would give."""
+        pairs = [
+            (weigh(without(silent, scaled), weights), weigh(without(silent, by_fewer), weights))
+            for scaled, by_fewer, weights, label in self.held_out
+            if label > 0
+        ]
+        pairs = [pair for pair in pairs if not any(map(isnan, pair))]
+        if silent and not pairs:
+            return self.calibration()
+        ordered = zip(*map(sorted, zip(*pairs, strict=True)), strict=True)
+        return sorted(score + self.ahead * (score - by_fewer) for score, by_fewer in ordered)
+
+    def pvalue(self, row):
+        raw = self.raw(row)
+        score = weigh(*self.scale([raw]), self.weights)
+        calibration = self.calibration(silent_in(raw))
+        if isnan(score):
+            return nan
+        return (1 + sum(known <= score for known in calibration)) / (1 + len(calibration))
+
+    def false_alarm_offset(self, rate, silent=()):
+        calibration = sorted(self.calibration(silent))
+        k = floor(round(rate * (len(calibration) + 1), 9))
+        return calibration[k - 1] if k else -np.inf
+
+
+def couples_of(folds):
+    """Two folds at a time, and each at least once: (learn, score)."""
+    half = (len(folds) + 1) // 2
+    couples = [(folds[i], folds[(i + half) % len(folds)]) for i in range(half)]
+    return [
+        (set(one[0]) & set(other[0]), set(one[1]) | set(other[1]))
+        for one, other in (couples if len(folds) > 2 else [])
+    ]
+
+
+def without(silent, scaled):
+    """Scores had some detectors been silent."""
+    return [nan if j in silent else z for j, z in enumerate(scaled)]
+
+
+def says(fitted, rows):
+    """Scores, high = normal; NaN for rows that the detector refuses."""
+    try:
+        if is_classifier(fitted):
+            return _log_odds(fitted, rows)
+        if type(fitted).__module__.startswith("pyod."):
+            return (-fitted.decision_function(rows)).tolist()
+        return fitted.score_samples(rows).tolist()
+    except ValueError:
+        return [nan] if len(rows) == 1 else [says(fitted, row[None])[0] for row in rows]
+
+
+def _log_odds(classifier, rows):
+    if hasattr(classifier, "decision_function"):
+        return classifier.decision_function(rows).tolist()
+    shares = classifier.predict_proba(rows)[:, list(classifier.classes_).index(1)]
+    shares = [min(max(share, 0.001), 0.999) for share in shares]
+    return [log(share / (1 - share)) for share in shares]
+
+
+def silent_in(raw):
+    """Who gave no score."""
+    return [j for j, score in enumerate(raw) if isnan(score)]
+
+
+def growth(scaled, weights):
+    """What the weights of those who speak are multiplied by; NaN where nobody does.
+
+    A weight that is a millionth of the largest is none.
+    """
+    least = 1e-6 * max(map(abs, weights))
+    voices = [abs(w) if abs(w) > least else 0.0 for w in weights]
+    speaking = sum(voice for z, voice in zip(scaled, voices, strict=True) if not isnan(z))
+    return sum(voices) / speaking if speaking > 0 else nan
+
+
+def weigh(scaled, weights):
+    """The weighted sum of those who speak."""
+    total = sum(w * z for z, w in zip(scaled, weights, strict=True) if not isnan(z))
+    return growth(scaled, weights) * total

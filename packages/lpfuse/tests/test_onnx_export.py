@@ -1,0 +1,466 @@
+"""A model of ONNX says what the estimator says."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.covariance import EllipticEnvelope
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    IsolationForest,
+    RandomForestClassifier,
+)
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import (
+    LogisticRegression,
+    LogisticRegressionCV,
+    RidgeClassifier,
+    SGDClassifier,
+    SGDOneClassSVM,
+)
+from sklearn.mixture import GaussianMixture
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier, LocalOutlierFactor
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    QuantileTransformer,
+    RobustScaler,
+    StandardScaler,
+)
+from sklearn.svm import SVC, LinearSVC, OneClassSVM
+from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits
+
+from lpfuse import (
+    SVDD,
+    FixedRule,
+    FusedDetector,
+    GMMDetector,
+    KernelPCADetector,
+    LpFusion,
+    OneClassGP,
+    TwoSidedMinMax,
+)
+from lpfuse.adapters import ClassifierExpert, PyODDetector, ScoreColumn, ScoreFunction
+from lpfuse.selection import FusedDetectorCV
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is an extra")
+pytest.importorskip("skl2onnx", reason="skl2onnx is an extra")
+from lpfuse.onnx_export import _graph as graph  # noqa: E402
+from lpfuse.onnx_export import to_onnx  # noqa: E402
+
+rng = np.random.default_rng(0)
+UNITS, PLACE = np.array([1.0, 20.0, 0.1, 1.0]), np.array([0.0, 100.0, 0.0, -3.0])
+X = rng.normal(size=(120, 4)) * UNITS + PLACE
+ANOMALIES = (rng.normal(size=(30, 4)) * 1.5 + 2.0) * UNITS + PLACE
+BOTH, Y = np.vstack([X, ANOMALIES]), np.repeat([1, -1], [120, 30])
+NEW = np.vstack([rng.normal(size=(150, 4)) * 3 * UNITS + PLACE, PLACE + 100 * UNITS, X[:20]])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    with threadpool_limits(1):
+        yield
+
+
+def run(model, rows):
+    """The outputs of a model, by name."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, {"X": rows}), strict=True))
+
+
+METHODS = {
+    "scores": "score_samples",
+    "decision": "decision_function",
+    "label": "predict",
+    "contributions": "contributions",
+    "transformed": "transform",
+}
+
+
+def answer(estimator, method, rows):
+    if method == "contributions" and isinstance(estimator, Pipeline):
+        estimator, rows = estimator[-1], estimator[:-1].transform(rows)
+    return getattr(estimator, method)(rows)
+
+
+def assert_same(estimator, rows=NEW, within=1e-9):
+    """Every output is what the estimator says, within that share of its spread."""
+    for dtype in (np.float64, np.float32):
+        single = rows.astype(dtype)
+        found = run(to_onnx(estimator, dtype=dtype), single)
+        asked = single.astype(np.float64)
+        spread = None
+        for name, values in found.items():
+            expected = answer(estimator, METHODS[name], asked)
+            assert values.shape == expected.shape
+            if name == "label":
+                near = np.abs(found["decision"]) <= 2 * within * spread
+                np.testing.assert_array_equal(values[~near], expected[~near])
+                assert values.dtype == np.int64
+                continue
+            spread = np.ptp(expected)
+            assert np.abs(values - expected).max() <= within * spread
+        assert spread > 0
+
+
+# ------------------------------------------------------------------------------------ our learners
+
+FEW = {"approximation": "nystroem", "n_components": 20, "random_state": 0}
+WAVES = {"approximation": "fourier", "n_components": 40, "random_state": 0}
+SCALED = [StandardScaler().fit(X).transform(rows) for rows in (X, NEW)]
+
+
+@pytest.mark.parametrize(
+    "detector",
+    [
+        SVDD(),
+        SVDD(kernel="linear", nu=0.3),
+        SVDD(kernel="poly", coef0=2.0, nu=0.3),
+        SVDD(kernel="cosine", nu=0.3),
+        SVDD(kernel="sigmoid", gamma=0.01, nu=0.3),
+        SVDD(contamination=0.2, **FEW),
+        SVDD(**WAVES),
+        OneClassGP(),
+        OneClassGP("variance"),
+        OneClassGP("density"),
+        OneClassGP("ratio", gamma=0.05),
+        OneClassGP("density", kernel="laplacian"),
+        OneClassGP("variance", kernel="poly", degree=2),
+        OneClassGP("density", **FEW),
+        OneClassGP("ratio", **WAVES),
+        KernelPCADetector(),
+        KernelPCADetector(0.9, gamma="narrow"),
+        KernelPCADetector(5, approximation="nystroem", n_approximation=20, random_state=0),
+        KernelPCADetector(5, approximation="fourier", n_approximation=40, random_state=0),
+        GMMDetector(random_state=0),
+        GMMDetector(2, "log_likelihood", random_state=0),
+        *(
+            GMMDetector(2, score, shape, random_state=0)
+            for score in ("mahalanobis", "log_likelihood")
+            for shape in ("tied", "diag", "spherical")
+        ),
+    ],
+    ids=lambda detector: repr(detector).replace("\n", "")[:70],
+)
+@pytest.mark.filterwarnings("ignore::lpfuse.detectors.KernelWidthWarning")
+def test_our_learners(detector):
+    assert_same(detector.fit(SCALED[0]), SCALED[1], within=1e-7)
+
+
+def test_a_learner_far_from_the_origin_keeps_its_digits():
+    assert_same(SVDD(gamma=0.3).fit(SCALED[0] + 1e6), SCALED[1] + 1e6, within=1e-6)
+
+
+def test_a_learner_that_was_fitted_in_single_precision():
+    detector = OneClassGP("density").fit(SCALED[0].astype(np.float32))
+    assert_same(detector, SCALED[1])
+
+
+def test_a_learner_that_was_fitted_on_tensors():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    for detector in (SVDD(**FEW), OneClassGP(), SVDD(**WAVES)):
+        detector.fit(torch.tensor(SCALED[0]))
+        found = run(to_onnx(detector), SCALED[1])["scores"]
+        np.testing.assert_allclose(found, detector.score_samples(SCALED[1]), atol=1e-9)
+
+
+@pytest.mark.parametrize("clip", [False, True, "soft"])
+@pytest.mark.parametrize("feature_range", [(-1, 1), (0, 3)])
+def test_scaling(clip, feature_range):
+    assert_same(TwoSidedMinMax(10.0, feature_range, clip).fit(X))
+
+
+@pytest.mark.filterwarnings("ignore:Scores have no spread")
+def test_a_column_without_spread_becomes_the_middle():
+    flat = X.copy()
+    flat[:, 1] = 7.0
+    assert_same(TwoSidedMinMax().fit(flat))
+
+
+@pytest.mark.parametrize(
+    "fusion", [LpFusion(p=2, fit_intercept=True, class_weight="balanced"), LpFusion(1), FixedRule()]
+)
+def test_weights(fusion):
+    scaler = StandardScaler().fit(X)
+    assert_same(fusion.fit(scaler.transform(BOTH), Y), scaler.transform(NEW))
+
+
+def test_a_pipeline_of_scores():
+    assert_same(make_pipeline(TwoSidedMinMax(), LpFusion(p=2, fit_intercept=True)).fit(BOTH, Y))
+
+
+# ------------------------------------------------------------------------------- scikit-learn's
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "passthrough",
+        StandardScaler(),
+        StandardScaler(with_mean=False),
+        StandardScaler(with_std=False),
+        RobustScaler(),
+        RobustScaler(with_centering=False),
+        RobustScaler(with_scaling=False),
+        MinMaxScaler((-1, 1), clip=True),
+        MinMaxScaler(),
+        MaxAbsScaler(),
+        PCA(3),
+        PCA(2, whiten=True),
+        FrozenEstimator(StandardScaler().fit(BOTH)),
+        make_pipeline(StandardScaler(), PCA(2)),
+        QuantileTransformer(n_quantiles=10),
+    ],
+    ids=lambda step: repr(step)[:50],
+)
+def test_preparation(step):
+    pipeline = Pipeline([("prepare", step), ("detect", GMMDetector(2, random_state=0))]).fit(X)
+    assert_same(pipeline)
+
+
+@pytest.mark.parametrize(
+    "detector",
+    [
+        IsolationForest(n_estimators=40, random_state=0),
+        IsolationForest(n_estimators=40, max_features=2, max_samples=60, random_state=0),
+        IsolationForest(n_estimators=5, max_samples=1, random_state=0),
+        LocalOutlierFactor(novelty=True),
+        LocalOutlierFactor(novelty=True, p=3),
+        LocalOutlierFactor(5, novelty=True, metric="manhattan"),
+        OneClassSVM(nu=0.2),
+        OneClassSVM(kernel="poly", nu=0.2, coef0=1.0),
+        OneClassSVM(kernel="sigmoid", nu=0.2, gamma=0.01),
+        OneClassSVM(kernel="linear", nu=0.2),
+        SGDOneClassSVM(random_state=0),
+        EllipticEnvelope(random_state=0),
+        GaussianMixture(3, random_state=0),
+    ],
+    ids=lambda detector: repr(detector)[:70],
+)
+def test_detectors_of_scikit_learn(detector):
+    pipeline = make_pipeline(StandardScaler(), detector)
+    assert_same_scores(ScoreFunction(pipeline, high="anomaly", method="score_samples"), NEW)
+    if hasattr(detector, "decision_function"):
+        assert_same_scores(ScoreFunction(pipeline, high="normal"), NEW)
+
+
+def test_a_column_of_scores_from_elsewhere():
+    detectors = [(str(j), ScoreColumn(high=("normal", "anomaly")[j]), [j]) for j in range(2)]
+    assert_same(fused(detectors=detectors))
+
+
+EXPERTS = [
+    ExtraTreesClassifier(30, random_state=0),
+    RandomForestClassifier(30, min_samples_leaf=2, class_weight="balanced", random_state=0),
+    DecisionTreeClassifier(min_samples_leaf=5, random_state=0),
+    GradientBoostingClassifier(n_estimators=20, random_state=0),
+    GradientBoostingClassifier(n_estimators=5, init="zero", random_state=0),
+    HistGradientBoostingClassifier(max_iter=20, min_samples_leaf=5),
+    LogisticRegression(),
+    LogisticRegressionCV(cv=2, Cs=3),
+    LinearSVC(),
+    RidgeClassifier(),
+    SGDClassifier(random_state=0),
+    LinearDiscriminantAnalysis(),
+    SVC(),
+    SVC(kernel="poly", degree=2),
+    KNeighborsClassifier(),
+    KNeighborsClassifier(1, metric="manhattan"),
+    GaussianNB(),
+    MLPClassifier(5, random_state=0, solver="lbfgs", max_iter=500),
+]
+
+
+@pytest.mark.parametrize("classifier", EXPERTS, ids=lambda classifier: repr(classifier)[:50])
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_experts(classifier):
+    assert_same_scores(ClassifierExpert(make_pipeline(StandardScaler(), classifier)), NEW)
+
+
+def assert_same_scores(expert, rows):
+    expert.fit(BOTH, Y)
+    expert.offset_, expert.n_features_in_ = 0.0, 4  # which those in a fused detector do not need
+    found, expected = run(to_onnx(expert), rows)["scores"], expert.score_samples(rows)
+    assert np.abs(found - expected).max() <= 1e-6 * np.ptp(expected) + 1e-12
+
+
+def test_rows_on_a_threshold_of_a_tree_go_where_they_went():
+    rows = np.arange(64.0)[:, None] / 8 + 0.1
+    labels = np.where(rows.ravel() % 1 > 0.5, 1, -1)
+    expert = ClassifierExpert(DecisionTreeClassifier(random_state=0)).fit(rows, labels)
+    expert.offset_, expert.n_features_in_ = 0.0, 1
+    thresholds = expert.classifier_.tree_.threshold[:, None]
+    around = np.vstack([np.nextafter(thresholds, -9e9), thresholds, np.nextafter(thresholds, 9e9)])
+    around = np.vstack([around, around.astype(np.float32)])
+    found = run(to_onnx(expert), around)["scores"]
+    np.testing.assert_allclose(found, expert.score_samples(around), atol=1e-5)
+
+
+# ------------------------------------------------------------------------------- the fused detector
+
+
+def fused(rows=BOTH, labels=Y, detectors=None, **parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return FusedDetector(detectors, random_state=0, cv=2, **parameters).fit(rows, labels)
+
+
+@pytest.mark.parametrize("labels", [None, Y], ids=["pure", "labels"])
+def test_the_default_pool(labels):
+    assert_same(fused(labels=labels), within=1e-5)
+
+
+def test_the_pool_of_the_paper():
+    assert_same(fused(detectors="paper", threshold="g-mean"))
+
+
+@pytest.mark.parametrize("sees", [True, False], ids=["sees scores", "sees features"])
+def test_columns_experts_and_prefit_parts(sees):
+    detectors = [
+        ("svdd", make_pipeline(StandardScaler(), SVDD()), [0, 3]),
+        ("forest", IsolationForest(n_estimators=20), slice(1, 3)),
+        ("frozen", FrozenEstimator(make_pipeline(RobustScaler(), GMMDetector()).fit(X))),
+        ("logistic", make_pipeline(StandardScaler(), LogisticRegression())),
+        ("trees", ExtraTreesClassifier(20), [1, 2]),
+    ]
+    detector = fused(detectors=detectors, experts_see_scores=sees, scaler=TwoSidedMinMax(clip=True))
+    assert_same(detector, within=1e-6)
+    assert_same(FrozenEstimator(detector), within=1e-6)
+
+
+def test_experts_alone():
+    detectors = [("a", LogisticRegression()), ("b", GaussianNB())]
+    assert_same(fused(detectors=detectors), within=1e-6)
+
+
+def test_a_detector_that_chose_its_parameters():
+    detectors = [("svdd", make_pipeline(StandardScaler(), SVDD())), ("gmm", GMMDetector())]
+    assert_same(FusedDetectorCV(detectors, cv=2, ps=[1, 2, 8], random_state=0).fit(BOTH, Y))
+
+
+def test_names_of_columns_do_not_matter():
+    frame = pd.DataFrame(BOTH, columns=list("abcd"))
+    detector = fused(frame, detectors=[("a", SVDD(gamma=0.01), ["d", "b"]), ("b", GMMDetector())])
+    found = run(to_onnx(detector), NEW)["scores"]
+    expected = detector.score_samples(pd.DataFrame(NEW, columns=list("abcd")))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_a_row_with_a_gap_gets_no_score():
+    forests = [(str(size), IsolationForest(n_estimators=size)) for size in (5, 10)]
+    detector = fused(detectors=forests)  # which could do with gaps
+    rows = NEW[:3].copy()
+    rows[1, 2] = np.nan
+    found = run(to_onnx(detector), rows)
+    for name in ("scores", "decision", "contributions"):
+        gaps = np.isnan(found[name].reshape(3, -1))
+        np.testing.assert_array_equal(gaps.any(axis=1), [False, True, False])
+    assert found["label"][1] == -1
+
+
+def test_one_row_and_many(tmp_path):
+    detector = fused()
+    to_onnx(detector, tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    for rows in (NEW[:1], NEW, np.repeat(NEW, 10, axis=0)):
+        scores, *_ = session.run(["scores"], {"X": rows})
+        np.testing.assert_allclose(scores, detector.score_samples(rows), rtol=1e-5, atol=1e-6)
+
+
+def test_constants_that_detectors_share_are_held_once():
+    alone = OneClassGP(gamma=0.1).fit(SCALED[0])
+    pair = [("a", OneClassGP(gamma=0.1)), ("b", OneClassGP(gamma=0.1, score_type="variance"))]
+    one, two = to_onnx(alone), to_onnx(fused(SCALED[0], None, pair))
+    anchors = [tensor for tensor in two.graph.initializer if list(tensor.dims) == [4, len(X)]]
+    assert len(anchors) == 1
+    assert sum(list(tensor.dims) == [4, len(X)] for tensor in one.graph.initializer) == 1
+
+
+# ------------------------------------------------------------------------------------- refused
+
+
+class Mine(SVDD):
+    """Not the class that there is a converter for, whatever it inherits."""
+
+
+@pytest.mark.parametrize(
+    ("detector", "words"),
+    [
+        (ScoreFunction(lambda X: X[:, 0], high="normal"), "function has no converter"),
+        (Mine(), "Mine has no converter to ONNX.*GMMDetector.*SVDD"),
+        (SVDD(kernel="chi2"), "kernel='chi2' has no converter.*laplacian"),
+        (make_pipeline(StandardScaler(), CalibratedClassifierCV(LinearSVC())), "Calibrated.*SVC"),
+        (GradientBoostingClassifier(n_estimators=2, init=LogisticRegression()), "init=None only"),
+        (
+            HistGradientBoostingClassifier(max_iter=2, categorical_features=[0]),
+            "columns of numbers only",
+        ),
+        (ScoreFunction(GaussianMixture(), "normal", "predict"), "method 'predict'"),
+        (KNeighborsClassifier(weights="distance"), "uniform.* only, got 'distance'"),
+        (LocalOutlierFactor(novelty=True, metric="canberra"), "skl2onnx cannot convert .*canberra"),
+    ],
+    ids=[
+        "function",
+        "class",
+        "kernel",
+        "classifier",
+        "init",
+        "categories",
+        "method",
+        "weights",
+        "metric",
+    ],
+)
+def test_what_has_no_converter_is_named(detector, words):
+    rows = np.abs(BOTH)
+    rows[:, 0] = np.arange(len(rows)) % 3
+    last = detector[-1] if isinstance(detector, Pipeline) else detector
+    detectors = [("odd", clone(detector)), ("gmm", GMMDetector())]
+    model = fused(rows, Y if is_classifier(last) else None, detectors)
+    with pytest.raises(NotImplementedError, match=f"(?s)Detector 'odd': .*{words}"):
+        to_onnx(model)
+
+
+def test_detectors_of_pyod_have_no_converter():
+    pyod = pytest.importorskip("pyod.models.knn", reason="PyOD is an extra")
+    detector = PyODDetector(pyod.KNN()).fit(X)
+    detector.n_features_in_ = 4
+    with pytest.raises(NotImplementedError, match="PyODDetector has no converter"):
+        to_onnx(detector)
+
+
+def test_an_unfitted_estimator_and_a_strange_type_are_refused(tmp_path):
+    with pytest.raises(NotFittedError):
+        to_onnx(SVDD(), tmp_path / "model")
+    with pytest.raises(ValueError, match=r"dtype must be float or np\.float32"):
+        to_onnx(SVDD().fit(X), tmp_path / "model", dtype=int)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_that_onnx_cannot_hold_is_refused(monkeypatch):
+    monkeypatch.setattr(graph, "LARGEST", 1000)
+    with pytest.raises(ValueError, match="larger than 2 GB"):
+        to_onnx(OneClassGP("density").fit(SCALED[0]))
+
+
+def test_without_the_extra_it_is_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "onnx.helper", None)
+    with pytest.raises(ImportError, match=r'pip install "lpfuse\[onnx\]"'):
+        to_onnx(SVDD().fit(SCALED[0]))

@@ -1,0 +1,525 @@
+import warnings
+
+import array_api_strict
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from lpfuse._checks.data import (
+    check_features,
+    check_labels,
+    check_row_names,
+    check_sample_weight,
+    check_scores,
+    check_table,
+    remember_columns,
+    warn_about_columns,
+)
+
+SCORES = np.array([[0.5, 2.0, -1.0], [0.25, 1.0, 3.0]])
+NAMES = ["forest", "svm", "lof"]
+
+
+def read_message(function, *args, error=ValueError):
+    with pytest.raises(error) as caught:
+        function(*args)
+    return str(caught.value)
+
+
+# ---------------------------------------------------------------------------------------- scores
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        SCORES.tolist(),
+        pd.DataFrame(SCORES, columns=NAMES),
+        pl.DataFrame(SCORES, schema=NAMES),
+        SCORES.astype(object),
+    ],
+    ids=["list", "pandas", "polars", "object"],
+)
+def test_scores_of_any_kind_become_the_same_array(given):
+    checked = check_scores(given)
+    assert isinstance(checked, np.ndarray)
+    np.testing.assert_array_equal(checked, SCORES)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_floating_scores_are_neither_copied_nor_converted(dtype):
+    S = np.asfortranarray(SCORES, dtype=dtype)
+    assert check_scores(S) is S
+
+
+def test_integers_become_float64():
+    assert check_scores([[1, 2]]).dtype == np.float64
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_the_estimator_remembers_names_and_refuses_others(frame):
+    estimator = BaseEstimator()
+    remember_columns(estimator, frame(dict(zip(NAMES, SCORES.T, strict=True))))
+    assert list(estimator.feature_names_in_) == NAMES
+    other = frame(dict(zip(["forest", "svm", "knn"], SCORES.T, strict=True)))
+    with pytest.raises(ValueError, match="knn"):
+        check_scores(other, estimator=estimator)
+
+
+def test_another_number_of_columns_is_refused_after_fit():
+    estimator = BaseEstimator()
+    remember_columns(estimator, SCORES)
+    with pytest.raises(ValueError, match=r"2 features.*3 features"):
+        check_scores(SCORES[:, :2], estimator=estimator)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_not_finite_scores_are_found_by_column_name(frame, bad):
+    S = SCORES.copy()
+    S[1, 2] = bad
+    S[:, 0] = bad
+    message = read_message(check_scores, frame(dict(zip(NAMES, S.T, strict=True))))
+    assert "column 'forest' (2 rows) and column 'lof' (1 row)" in message
+    assert "'svm'" not in message
+    assert "Drop those rows" in message
+
+
+def test_not_finite_scores_are_found_by_position():
+    S = SCORES.astype(np.float32)
+    S[0, 1] = np.nan
+    assert "column 1 (1 row)" in read_message(check_scores, S)
+
+
+def test_infinities_of_both_signs_do_not_cancel():
+    S = np.array([[np.inf, 1.0], [-np.inf, 1.0]])
+    assert "column 0 (2 rows)" in read_message(check_scores, S)
+
+
+def test_many_bad_columns_are_not_all_listed():
+    message = read_message(check_scores, np.full((2, 40), np.nan))
+    assert "column 4 (2 rows) and 35 more" in message
+
+
+def test_a_sum_that_overflows_is_not_an_infinity():
+    S = np.full((3, 2), np.finfo(float).max)
+    assert check_scores(S) is S
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_text_columns_are_named(frame):
+    S = frame({"forest": [0.1, 0.2], "comment": ["ok", "odd"], "site": ["a", "b"]})
+    message = read_message(check_scores, S)
+    assert "column 'comment' and column 'site'" in message
+    assert "'forest'" not in message
+
+
+def test_text_cells_in_a_list_are_found_by_position():
+    assert "column 1 cannot be read as numbers" in read_message(check_scores, [[1, "x"], [2, 3]])
+
+
+@pytest.mark.parametrize(
+    ("given", "words", "error"),
+    [
+        (SCORES[0], r"reshape\(-1, 1\)", ValueError),
+        (SCORES[None], "3", ValueError),
+        (np.empty((0, 3)), r"0 sample\(s\)", ValueError),
+        (np.empty((3, 0)), r"0 feature\(s\)", ValueError),
+        (SCORES + 1j, "^Complex data not supported", ValueError),
+        (sparse.csr_array(SCORES), "dense", TypeError),
+        ([[1.0, 2.0], [3.0]], "inhomogeneous", ValueError),
+    ],
+    ids=["1d", "3d", "no rows", "no columns", "complex", "sparse", "ragged"],
+)
+def test_scores_of_a_wrong_shape_or_kind_are_refused(given, words, error):
+    with pytest.raises(error, match=words):
+        check_scores(given)
+
+
+def test_array_api_scores_stay_in_their_library():
+    S = array_api_strict.asarray(SCORES)
+    assert check_scores(S) is S
+    integers = array_api_strict.asarray([[1, 2]])
+    assert check_scores(integers).dtype == array_api_strict.float64
+
+
+def test_array_api_scores_are_counted_by_the_estimator():
+    estimator = BaseEstimator()
+    remember_columns(estimator, array_api_strict.asarray(SCORES))
+    assert estimator.n_features_in_ == 3
+    with pytest.raises(ValueError, match="2 features"):
+        check_scores(array_api_strict.asarray(SCORES[:, :2]), estimator=estimator)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (SCORES[0], r"2D array.*\(-1, 1\)"),
+        (np.empty((0, 3)), "at least one row"),
+        (SCORES + 1j, "Complex data not supported"),
+        (np.where(SCORES == 3.0, np.nan, SCORES), r"NaN or infinity in column 2 \(1 row\)"),
+    ],
+    ids=["1d", "empty", "complex", "nan"],
+)
+def test_unusable_array_api_scores_are_refused(given, words):
+    with pytest.raises(ValueError, match=words):
+        check_scores(array_api_strict.asarray(given))
+
+
+def test_torch_scores_stay_in_torch():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    S = torch.tensor(SCORES)
+    assert check_scores(S) is S
+    S[0, 1] = torch.nan
+    assert "column 1 (1 row)" in read_message(check_scores, S)
+
+
+# ---------------------------------------------------------------------------------------- labels
+
+
+def test_no_labels_stay_none():
+    assert check_labels(None, 3) is None
+
+
+@given(st.lists(st.sampled_from([1, -1]), min_size=1).filter(lambda labels: 1 in labels))
+def test_labels_survive_every_container(labels):
+    for container in (list, np.array, pd.Series, pl.Series, array_api_strict.asarray):
+        checked = check_labels(container(labels), len(labels))
+        assert checked.dtype == np.float64
+        assert checked.tolist() == labels
+
+
+@pytest.mark.parametrize("dtype", [object, np.int8, np.float32, "Int64"])
+def test_labels_of_any_number_type(dtype):
+    assert check_labels(pd.Series([1, -1], dtype=dtype), 2).tolist() == [1.0, -1.0]
+
+
+def test_zero_one_labels_are_refused_with_both_readings():
+    message = read_message(check_labels, np.array([0, 1, 1]), 3)
+    assert "got 0 and 1" in message
+    assert "If 1 means anomaly (as 1 does in PyOD): y = np.where(y == 1, -1, 1)" in message
+    assert "If 1 means normal: y = np.where(y == 1, 1, -1)" in message
+
+
+def test_the_advice_for_labels_works():
+    y = np.array([0, 1, 1])
+    assert check_labels(np.where(y == 1, -1, 1), 3).tolist() == [1, -1, -1]
+
+
+@pytest.mark.parametrize("container", [list, pd.Series, pl.Series])
+def test_boolean_labels_are_refused(container):
+    message = read_message(check_labels, container([True, False]), 2)
+    assert "y = np.where(y, -1, 1)" in message
+    assert "y = np.where(y, 1, -1)" in message
+
+
+@pytest.mark.parametrize("container", [list, np.array, pd.Series, pl.Series])
+def test_text_labels_are_refused(container):
+    message = read_message(check_labels, container(["good", "bad"]), 2)
+    assert "got 'bad' and 'good'" in message
+    assert "np.where(y == 'good', 1, -1)" in message
+
+
+@pytest.mark.parametrize("missing", [np.nan, None])
+def test_missing_labels_are_counted(missing):
+    message = read_message(check_labels, [1, missing, -1], 3)
+    assert "1 of 3 labels are missing" in message
+
+
+def test_labels_without_a_normal_row_are_refused():
+    assert "only −1" in read_message(check_labels, [-1, -1], 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([1, 1], r"shape \(3,\), got \(2,\)"),
+        ([[1], [1], [1]], r"got \(3, 1\). Pass y.ravel\(\)"),
+        (1, r"got \(\)"),
+    ],
+    ids=["short", "column", "scalar"],
+)
+def test_labels_of_another_shape_are_refused(given, words):
+    with pytest.raises(ValueError, match=words):
+        check_labels(given, 3)
+
+
+def test_rows_may_be_unlabelled_where_that_is_allowed():
+    for container in (list, np.array, pd.Series, pl.Series, array_api_strict.asarray):
+        checked = check_labels(container([1, 0, -1]), 3, unlabelled=True)
+        assert checked.tolist() == [1.0, 0.0, -1.0]
+    assert check_labels([0, -1, 0], 3, unlabelled=True).tolist() == [0.0, -1.0, 0.0]
+    assert check_labels([0, 0], 2, unlabelled=True).tolist() == [0.0, 0.0]
+    assert check_labels(None, 3, unlabelled=True) is None
+    assert "got -1, 0 and 1" in read_message(check_labels, [1, 0, -1], 3)
+
+
+@pytest.mark.parametrize("dtype", [int, float, object])
+def test_ones_and_zeros_could_mean_anything(dtype):
+    with pytest.warns(UserWarning, match="y holds 1 and 0: taken as normal and unlabelled") as told:
+        checked = check_labels(np.array([0, 1, 1], dtype=dtype), 3, unlabelled=True)
+    assert checked.tolist() == [0.0, 1.0, 1.0]
+    assert "np.where(y == 1, -1, 1) or np.where(y == 0, -1, 1)" in str(told[0].message)
+
+
+def test_labels_that_are_refused_though_rows_may_be_unlabelled():
+    def check(labels, n):
+        check_labels(labels, n, unlabelled=True)
+
+    message = read_message(check, [1, 2, 0], 3)
+    assert "y must be +1 (normal), -1 (anomaly) or 0 (unlabelled), got 0, 1 and 2" in message
+    assert "Pass 0 for those rows" in read_message(check, [1, np.nan, 0], 3)
+    assert "or 0 (unlabelled)" in read_message(check, [True, False], 2)
+    assert "only −1" in read_message(check, [-1, -1], 2)
+    assert "expected shape (3,), got (2,)" in read_message(check, [1, 0], 3)
+
+
+# ------------------------------------------------------------------------------- names of rows
+
+
+def test_names_of_rows_may_be_numbers_or_words():
+    assert check_row_names(None, 3, "groups") is None
+    for names in (["a", "b", "a"], [1, 2, 1], pd.Series(["a", "b", "a"]), pl.Series([1, 2, 1])):
+        checked = check_row_names(names, 3, "groups")
+        assert isinstance(checked, np.ndarray)
+        assert checked.tolist() == list(names)
+    mixed = check_row_names(pd.Series([None, "b", "a"], dtype=object), 3, "kind")
+    assert mixed[1:].tolist() == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["a"], r"groups must hold one name for each row: expected shape \(3,\), got \(1,\)"),
+        ([["a"]] * 3, r"got \(3, 1\). Pass groups.ravel\(\)"),
+        ("abc", r"got \(\)"),
+    ],
+)
+def test_names_of_another_shape_are_refused(given, words):
+    with pytest.raises(ValueError, match=words):
+        check_row_names(given, 3, "groups")
+
+
+# -------------------------------------------------------------------------------- sample weights
+
+
+def test_sample_weights_become_float64():
+    assert check_sample_weight(None, 2) is None
+    checked = check_sample_weight(pd.Series([0, 2]), 2)
+    assert checked.dtype == np.float64
+    assert checked.tolist() == [0.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([1.0, -0.5], "-0.5 in row 1"),
+        ([1.0, np.nan], "nan in row 1"),
+        ([np.inf, 1.0], "inf in row 0"),
+        ([0.0, 0.0], "zero in every row"),
+        ([1.0], r"shape \(2,\), got \(1,\)"),
+        ([[1.0], [1.0]], r"sample_weight.ravel\(\)"),
+        (["a", "b"], "must be numbers"),
+    ],
+)
+def test_unusable_sample_weights_are_refused(given, words):
+    with pytest.raises(ValueError, match=words):
+        check_sample_weight(given, 2)
+
+
+# ------------------------------------------------------------------------------ idle columns
+
+
+@pytest.fixture
+def scores():
+    return np.random.default_rng(0).normal(size=(50, 4))
+
+
+def test_good_columns_raise_no_warning(scores):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_about_columns(scores)
+
+
+@pytest.mark.parametrize("level", [0.0, -3.0, 1e6])
+def test_flat_columns_are_named(scores, level):
+    scores[:, 2] = level
+    with pytest.warns(UserWarning, match=r"no spread in column 2:"):
+        warn_about_columns(scores)
+    with pytest.warns(UserWarning, match="no spread in column 'lof':"):
+        warn_about_columns(scores, ["forest", "svm", "lof", "gmm"])
+
+
+def test_a_spread_lost_to_rounding_counts_as_flat(scores):
+    scores[:, 1] = 1.0 + 1e-13 * scores[:, 1]
+    with pytest.warns(UserWarning, match="no spread in column 1:"):
+        warn_about_columns(scores)
+
+
+def test_equal_columns_are_paired(scores):
+    scores[:, 3] = scores[:, 1]
+    with pytest.warns(UserWarning, match="same scores twice: column 3 = column 1"):
+        warn_about_columns(scores)
+
+
+def test_columns_that_differ_in_one_row_are_not_equal(scores):
+    """Whichever row it is: some rows are compared first."""
+    for row in range(len(scores)):
+        S = scores.copy()
+        S[:, 3] = S[:, 1]
+        S[row, 3] += 1e-9
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warn_about_columns(S)
+
+
+def test_flat_columns_are_not_called_equal_too(scores):
+    scores[:, :2] = 0.0
+    with pytest.warns(UserWarning, match="no spread in column 0 and column 1:") as caught:
+        warn_about_columns(scores)
+    assert len(caught) == 1
+
+
+# -------------------------------------------------------------------------------------- features
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        SCORES.tolist(),
+        pd.DataFrame(SCORES, columns=NAMES),
+        pl.DataFrame(SCORES, schema=NAMES),
+        SCORES.astype(object),
+    ],
+    ids=["list", "pandas", "polars", "object"],
+)
+def test_features_of_any_kind_become_the_same_array(given):
+    checked = check_features(given)
+    assert isinstance(checked, np.ndarray)
+    np.testing.assert_array_equal(checked, SCORES)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_floating_features_are_neither_copied_nor_converted(dtype):
+    X = np.asfortranarray(SCORES, dtype=dtype)
+    assert check_features(X) is X
+    foreign = array_api_strict.asarray(X)
+    assert check_features(foreign) is foreign
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_unusable_features_are_called_features(frame):
+    X = dict(zip(NAMES, SCORES.T, strict=True))
+    message = read_message(check_features, frame(X | {"svm": [np.nan, 1.0]}))
+    assert message.startswith("Features must be finite")
+    assert "column 'svm' (1 row)" in message
+    message = read_message(check_features, frame(X | {"svm": ["red", "blue"]}))
+    assert message.startswith("Features must be numbers, but column 'svm'")
+    assert "encode them as numbers first" in message
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (SCORES[0], r"2D array of features \(n samples × d features\)"),
+        (np.empty((0, 3)), "Features need at least one row"),
+        (SCORES + 1j, "features must be real numbers"),
+        (np.where(SCORES == 3.0, np.inf, SCORES), r"Features must be finite.* column 2 \(1 row\)"),
+    ],
+    ids=["1d", "empty", "complex", "infinite"],
+)
+def test_unusable_array_api_features_are_refused(given, words):
+    with pytest.raises(ValueError, match=words):
+        check_features(array_api_strict.asarray(given))
+
+
+@pytest.mark.parametrize(
+    ("given", "words", "error"),
+    [
+        (SCORES[0], r"reshape\(-1, 1\)", ValueError),
+        (np.empty((0, 3)), r"0 sample\(s\)", ValueError),
+        (SCORES + 1j, "^Complex data not supported", ValueError),
+        (sparse.csr_array(SCORES), "dense", TypeError),
+    ],
+    ids=["1d", "no rows", "complex", "sparse"],
+)
+def test_features_of_a_wrong_shape_or_kind_are_refused(given, words, error):
+    with pytest.raises(error, match=words):
+        check_features(given)
+
+
+def test_features_must_have_the_columns_of_the_fit():
+    estimator = BaseEstimator()
+    remember_columns(estimator, pd.DataFrame(SCORES, columns=NAMES))
+    check_features(pd.DataFrame(SCORES, columns=NAMES), estimator=estimator)
+    with pytest.raises(ValueError, match="feature names"):
+        check_features(pd.DataFrame(SCORES, columns=NAMES[::-1]), estimator=estimator)
+    nameless = BaseEstimator()
+    remember_columns(nameless, SCORES)
+    with pytest.raises(ValueError, match=r"2 features.*3 features"):
+        check_features(array_api_strict.asarray(SCORES[:, :2]), estimator=nameless)
+
+
+# ---------------------------------------------------------------------------------------- tables
+
+GAPS = np.where(SCORES == 2.0, np.nan, SCORES)
+
+
+@pytest.mark.parametrize("given", [GAPS, GAPS.tolist(), GAPS.astype(object)])
+def test_tables_of_numbers_become_arrays_and_keep_their_gaps(given):
+    checked = check_table(given)
+    assert isinstance(checked, np.ndarray)
+    np.testing.assert_array_equal(checked, GAPS)
+    assert check_table(GAPS.astype(np.float32)).dtype == np.float32
+
+
+def test_tables_of_other_libraries_become_arrays():
+    np.testing.assert_array_equal(check_table(array_api_strict.asarray(GAPS)), GAPS)
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    np.testing.assert_array_equal(check_table(torch.tensor(GAPS, requires_grad=True)), GAPS)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_stay_what_they_are(frame):
+    table = frame({"a": [1.0, None], "b": ["x", None], "c": [1, 2], "d": [True, False]})
+    assert check_table(table) is table
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_tables_must_have_the_columns_of_the_fit(frame):
+    table = frame(dict(zip(NAMES, SCORES.T, strict=True)))
+    estimator = BaseEstimator()
+    remember_columns(estimator, table)
+    assert check_table(table, estimator=estimator) is table
+    with pytest.raises(ValueError, match="feature names"):
+        check_table(frame(dict(zip(NAMES[::-1], SCORES.T, strict=True))), estimator=estimator)
+    nameless = BaseEstimator()
+    remember_columns(nameless, SCORES)
+    with pytest.raises(ValueError, match=r"2 features.*3 features"):
+        check_table(SCORES[:, :2], estimator=nameless)
+
+
+@pytest.mark.parametrize(
+    ("given", "words", "error"),
+    [
+        (np.where(SCORES == 2.0, np.inf, SCORES), "X holds infinity.*by NaN where", ValueError),
+        (pd.DataFrame({"a": [1.0, -np.inf], "b": ["x", "y"]}), "X holds infinity", ValueError),
+        (pl.DataFrame({"a": [1.0, -np.inf], "b": ["x", "y"]}), "X holds infinity", ValueError),
+        (pd.DataFrame({"a": []}), r"at least one row and one column, got \(0, 1\)", ValueError),
+        (pl.DataFrame({"a": []}), r"at least one row and one column, got \(0, 1\)", ValueError),
+        (pd.DataFrame(index=[0, 1]), r"got \(2, 0\)", ValueError),
+        (pd.DataFrame({"a": [1], 2: [3]}), "string names", TypeError),
+        (SCORES[0], r"reshape\(-1, 1\)", ValueError),
+        (np.empty((0, 3)), r"0 sample\(s\)", ValueError),
+        ([["a", "b"]], "Features must be numbers, but column 0 and column 1", ValueError),
+        (SCORES + 1j, "^Complex data not supported", ValueError),
+        (sparse.csr_array(SCORES), "dense", TypeError),
+    ],
+)
+def test_tables_that_cannot_be_used_are_refused(given, words, error):
+    with pytest.raises(error, match=words):
+        check_table(given)

@@ -1,0 +1,1 @@
+"""The paper's experiments, the studies behind defaults, speed benchmarks. Never installed."""

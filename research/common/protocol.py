@@ -1,0 +1,249 @@
+"""The paper's protocol: how rows are split, what may be chosen, and who sees which rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from lpfuse._arrays import Host
+from lpfuse.detectors import PAPER_WIDTHS
+from lpfuse.fusion.lp import PAPER_GRID
+from lpfuse.metrics import best_g_mean, g_mean
+
+Setting = Literal["pure", "non-pure"]
+SETTINGS: tuple[Setting, ...] = ("pure", "non-pure")
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What is fixed before any data are seen.
+
+    Attributes
+    ----------
+    training, validation : float
+        Shares of the normal rows; the rest is for the test.
+    known : float
+        Share of the anomalies that validation may see; the rest is for the test.
+    teaching : float
+        Share of the known anomalies that teach the weights in the non-pure setting; validation
+        keeps the others.
+    widths : tuple of float
+        Widths σ of the Gaussian kernel.
+    component_step : int
+        The numbers of components of kernel PCA are 2, 2 + step, 2 + 2·step, … up to the number of
+        training rows; the paper's step is 4.
+    rhos : tuple of float
+        Candidates for ρ of the two-sided min–max normalisation.
+    ps : tuple of float
+        Candidates for p.
+    most_rows : int or None
+        At most so many normal rows, and so many anomalies, are drawn from a data set; none of the
+        paper's ten has as many as 2000.
+    """
+
+    training: float = 0.7
+    validation: float = 0.2
+    known: float = 0.5
+    teaching: float = 0.5
+    widths: tuple[float, ...] = PAPER_WIDTHS
+    component_step: int = 4
+    rhos: tuple[float, ...] = tuple(map(float, range(1, 11)))
+    ps: tuple[float, ...] = PAPER_GRID
+    most_rows: int | None = 2000
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """All of it, for the record."""
+        return asdict(self)
+
+
+PAPER = Protocol()
+QUICK = Protocol(component_step=40, rhos=(1.0, 5.0, 10.0), ps=(32 / 31, 8 / 7, 2.0, 100.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """All that a method may learn from, and choose by: there is no row of the test in it.
+
+    Attributes
+    ----------
+    normals : ndarray of shape (n, d)
+        Normal rows that train the learners.
+    taught : ndarray of shape (m, d)
+        Anomalies that teach the weights; none in the pure setting.
+    validation : ndarray of shape (v, d)
+        Rows that settings are chosen on.
+    labels : ndarray of shape (v,)
+        ±1 of the validation rows.
+    protocol : Protocol
+        The grids.
+    seed : int
+        For methods that draw at random.
+    bank : dict
+        Work that methods share: whatever was computed from `normals` for one setting serves
+        the other.
+    """
+
+    normals: Host
+    taught: Host
+    validation: Host
+    labels: Host
+    protocol: Protocol
+    seed: int
+    bank: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether no anomaly teaches the weights."""
+        return len(self.taught) == 0
+
+
+class Verdict(NamedTuple):
+    """What a method has learnt.
+
+    Attributes
+    ----------
+    score : callable
+        Rows of features → scores, high = normal.
+    offset : float
+        Scores from here on count as normal.
+    choices : dict
+        What was chosen on validation, for the record.
+    """
+
+    score: Callable[[Host], Host]
+    offset: float
+    choices: dict[str, Any] = {}
+
+
+Method = Callable[[Lesson], Verdict]
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A random division of a data set; features are z-scores by the training normals.
+
+    Attributes
+    ----------
+    train, held_out, test : ndarray
+        Normal rows for training, validation, test.
+    known, sought : ndarray
+        Anomalies for validation, of which the first may teach, and for the test.
+    """
+
+    train: Host
+    held_out: Host
+    test: Host
+    known: Host
+    sought: Host
+    protocol: Protocol
+    seed: int
+    bank: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def lesson(self, setting: Setting) -> Lesson:
+        """What methods are given: everything but the test."""
+        teachers = round(self.protocol.teaching * len(self.known)) if setting == "non-pure" else 0
+        taught, kept = self.known[:teachers], self.known[teachers:]
+        labels = np.repeat([1.0, -1.0], [len(self.held_out), len(kept)])
+        rows = np.concatenate([self.held_out, kept])
+        return Lesson(self.train, taught, rows, labels, self.protocol, self.seed, self.bank)
+
+    def judge(self, verdict: Verdict) -> dict[str, float]:
+        """AUC and G-mean on the test, in per cent."""
+        rows = np.concatenate([self.test, self.sought])
+        labels = np.repeat([1.0, -1.0], [len(self.test), len(self.sought)])
+        scores = verdict.score(rows)
+        decisions = np.where(scores >= verdict.offset, 1.0, -1.0)
+        return {
+            "auc": 100 * float(area(labels, scores)),
+            "g_mean": 100 * g_mean(labels, decisions),
+        }
+
+
+def split(X: Host, y: NDArray[Any], protocol: Protocol, seed: int) -> Split:
+    """Divide a data set at random; fill gaps with medians and standardise by training normals.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Features; NaN = missing.
+    y : ndarray of shape (n,)
+        +1 normal, −1 anomaly.
+    protocol : Protocol
+        The shares.
+    seed : int
+        One seed, one division.
+
+    Returns
+    -------
+    Split
+        Five parts that share no row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from research.common.protocol import PAPER, split
+    >>> X, y = np.random.default_rng(0).normal(size=(150, 2)), np.repeat([1, -1], [100, 50])
+    >>> parts = split(X, y, PAPER, seed=0)
+    >>> [len(rows) for rows in (parts.train, parts.held_out, parts.test, parts.known, parts.sought)]
+    [70, 20, 10, 25, 25]
+    >>> lesson = parts.lesson("non-pure")
+    >>> len(lesson.taught), (lesson.labels < 0).sum()
+    (12, np.int64(13))
+    """
+    rng = np.random.default_rng(seed)
+    normals = rng.permutation(np.flatnonzero(y > 0))[: protocol.most_rows]
+    anomalies = rng.permutation(np.flatnonzero(y < 0))[: protocol.most_rows]
+    shares = np.cumsum([protocol.training, protocol.validation])
+    train, held_out, test = np.split(normals, np.round(shares * len(normals)).astype(int))
+    known, sought = np.split(anomalies, [round(protocol.known * len(anomalies))])
+    prepare = make_pipeline(
+        SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler()
+    ).fit(X[train])
+    train, held_out, test, known, sought = (
+        prepare.transform(X[rows]) if len(rows) else np.empty((0, X.shape[1]))
+        for rows in (train, held_out, test, known, sought)
+    )
+    return Split(train, held_out, test, known, sought, protocol, seed)
+
+
+def area(y: Host, scores: Host) -> Host:
+    """The area under the ROC curve of each column of scores, ties counting half.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        +1 normal, −1 anomaly; both must occur.
+    scores : ndarray of shape (n,) or (n, k)
+        High = normal.
+
+    Returns
+    -------
+    ndarray of shape () or (k,)
+        From 0 to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from research.common.protocol import area
+    >>> area(np.array([1, 1, -1]), np.array([[2.0, 0.0], [1.0, 2.0], [0.0, 1.0]]))
+    array([1. , 0.5])
+    """
+    normal = y > 0
+    n, m = normal.sum(), (~normal).sum()
+    ranks = rankdata(scores, axis=0)
+    found: Host = (ranks[normal].sum(axis=0) - n * (n + 1) / 2) / (n * m)
+    return found
+
+
+def threshold(lesson: Lesson, scores: Host) -> float:
+    """The offset with the best G-mean on the validation rows, given their scores."""
+    return best_g_mean(lesson.labels, scores)[1]

@@ -1,0 +1,426 @@
+"""What a table of results can tell: intervals, paired tests, ranks. Numbers in, numbers out.
+
+A *table* has a row for each data set and a column for each method; the higher, the better.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import chi2, friedmanchisquare, norm, rankdata, studentized_range, t, wilcoxon
+
+from lpfuse._arrays import Host
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean, and the confidence interval around it."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two methods over the same data sets.
+
+    Attributes
+    ----------
+    difference : Interval
+        Ours − theirs, with its interval over data sets.
+    wins, ties, losses : int
+        Data sets on which ours is better, equal, worse.
+    p_value : float
+        Wilcoxon's signed-rank test, two-sided.
+    """
+
+    difference: Interval
+    wins: int
+    ties: int
+    losses: int
+    p_value: float
+
+
+@dataclass(frozen=True)
+class RankTest:
+    """Are all methods alike? A statistic that is χ² distributed if they are."""
+
+    statistic: float
+    degrees: int
+    p_value: float
+
+
+def interval(values: Any, *, level: float = 0.95, overlap: float = 0.0) -> Interval:
+    r"""Mean of a few values with Student's interval.
+
+    .. math:: \bar v \pm t_{n-1}\, s \sqrt{1/n + \mathrm{overlap}}
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        One figure for each data set, or for each random split of one data set.
+    level : float in (0, 1), default=0.95
+        How often such an interval should cover the true mean.
+    overlap : float, default=0.0
+        0 for independent values. Random splits of one data set share most of their training rows,
+        so that ``s²/n`` is too small by far, and more splits do not make it right: pass the test
+        rows divided by the training rows (Nadeau & Bengio 2003), 1/7 where 70 % of the rows train
+        and 10 % test.
+
+    Returns
+    -------
+    Interval
+        From −∞ to ∞ for a single value, which says nothing of its spread.
+
+    Notes
+    -----
+    Not the percentile bootstrap: with ten values its 95 % interval covers the mean of a normal or
+    a Laplace distribution 90 % of the time (Student's: 95 to 96 %), and of an exponential one
+    86 % (90 %). Student's needs no seed either.
+
+    References
+    ----------
+    Nadeau & Bengio, "Inference for the generalization error", Machine Learning 52 (2003).
+
+    Examples
+    --------
+    >>> from research.common.statistics import interval
+    >>> interval([90.0, 92.0, 94.0])  # 92 ± 4.303 · 2 / √3
+    Interval(mean=92.0, low=87.03..., high=96.96...)
+    """
+    values = _values(values, "values")
+    n, mean = values.size, float(values.mean())
+    if n == 1:
+        return Interval(mean, -np.inf, np.inf)
+    half = t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) * np.sqrt(1 / n + overlap)
+    return Interval(mean, mean - float(half), mean + float(half))
+
+
+def auc_interval(auc: float, n: int, m: int, *, level: float = 0.95) -> Interval:
+    r"""Confidence interval of an area under the ROC curve, after Newcombe.
+
+    All θ that differ from the AUC by no more than z standard deviations of their own,
+
+    .. math::
+        \frac{\theta (1 - \theta)}{n m} \left[ 1 + \left( \tfrac{n + m}{2} - 1 \right)
+        \left( \frac{1 - \theta}{2 - \theta} + \frac{\theta}{1 + \theta} \right) \right],
+
+    Hanley & McNeil's variance. Unlike the bootstrap or DeLong's, it does not shrink to a point
+    where all pairs are in the right order: for 20 + 20 normal samples with a true area of 0.99, it
+    covers that 98 % of the time, and the percentile bootstrap 70 %.
+
+    Parameters
+    ----------
+    auc : float
+        From 0 to 1.
+    n, m : int
+        Normal and anomalous samples that are independent of each other.
+    level : float in (0, 1), default=0.95
+        How often such an interval should cover the true area.
+
+    References
+    ----------
+    Newcombe, "Confidence intervals for an effect size measure based on the Mann–Whitney statistic.
+    Part 2", Statistics in Medicine 25 (2006), method 5.
+
+    Examples
+    --------
+    >>> from research.common.statistics import auc_interval
+    >>> auc_interval(1.0, 20, 20)
+    Interval(mean=1.0, low=0.89..., high=1.0)
+    """
+    z = norm.ppf((1 + level) / 2)
+
+    def excess(theta: float) -> float:
+        shape = (1 - theta) / (2 - theta) + theta / (1 + theta)
+        variance = theta * (1 - theta) / (n * m) * (1 + ((n + m) / 2 - 1) * shape)
+        return float(abs(auc - theta) - z * np.sqrt(variance))
+
+    edge = 1e-12  # at 0 and 1 the variance is 0
+    low = brentq(excess, 0.0, min(auc, 1 - edge)) if auc > 0 else 0.0
+    high = brentq(excess, max(auc, edge), 1.0) if auc < 1 else 1.0
+    return Interval(auc, float(low), float(high))
+
+
+def compare(ours: Any, theirs: Any, *, level: float = 0.95) -> Comparison:
+    """Two methods, paired by data set.
+
+    Parameters
+    ----------
+    ours, theirs : array-like of shape (sets,)
+        One figure for each data set, in the same order: the mean over its splits.
+    level : float in (0, 1), default=0.95
+        Of the interval of the mean difference.
+
+    Returns
+    -------
+    Comparison
+        Mean difference with its interval over sets, wins, ties, losses and p-value.
+
+    Notes
+    -----
+    Data sets on which both are equal count as ties and say nothing else: Wilcoxon's test leaves
+    them out. With nothing but ties the p-value is 1. It is exact for up to 13 data sets, and for
+    up to 50 if neither ties nor equal differences occur; otherwise a normal approximation.
+
+    Examples
+    --------
+    >>> from research.common.statistics import compare
+    >>> found = compare([90, 80, 75, 60], [85, 80, 72, 56])
+    >>> found.difference.mean, (found.wins, found.ties, found.losses), found.p_value
+    (3.0, (3, 1, 0), 0.25)
+    """
+    ours, theirs = _values(ours, "ours"), _values(theirs, "theirs")
+    if ours.size != theirs.size:
+        raise ValueError(
+            "ours and theirs must have one figure for each data set, in the same order; got "
+            f"{ours.size} and {theirs.size} figures."
+        )
+    gains = ours - theirs
+    wins, losses = int((gains > 0).sum()), int((gains < 0).sum())
+    ties = gains.size - wins - losses
+    return Comparison(interval(gains, level=level), wins, ties, losses, _signed_rank(gains))
+
+
+def holm(p_values: Any) -> Host:
+    """P-values of several comparisons, corrected for their number after Holm.
+
+    Rejecting where the result is at most α, the chance of even one false alarm is at most α,
+    whatever the dependence between the comparisons.
+
+    Parameters
+    ----------
+    p_values : array-like of shape (m,)
+        Of the m comparisons, in any order.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        In the same order: the smallest is multiplied by m, the next by m − 1, and so on, without
+        ever overtaking each other or 1.
+
+    References
+    ----------
+    Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
+    Statistics 6 (1979).
+
+    Examples
+    --------
+    >>> from research.common.statistics import holm
+    >>> holm([0.04, 0.01, 0.03])
+    array([0.06, 0.03, 0.06])
+    """
+    p_values = _values(p_values, "p_values")
+    order = np.argsort(p_values)
+    steps = p_values[order] * np.arange(p_values.size, 0, -1)
+    corrected = np.empty_like(p_values)
+    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return corrected
+
+
+def mean_ranks(table: Any) -> Host:
+    """Mean rank of each method over the data sets.
+
+    Parameters
+    ----------
+    table : array-like of shape (sets, methods)
+        The higher, the better.
+
+    Returns
+    -------
+    ndarray of shape (methods,)
+        1 is the best; ties share their ranks.
+
+    Examples
+    --------
+    >>> from research.common.statistics import mean_ranks
+    >>> mean_ranks([[90, 80, 80], [70, 60, 50]])
+    array([1.  , 2.25, 2.75])
+    """
+    return rankdata(-_table(table), axis=1).mean(axis=0)
+
+
+def friedman(table: Any) -> RankTest:
+    """Friedman's test whether methods differ in their ranks, corrected for ties.
+
+    Parameters
+    ----------
+    table : array-like of shape (sets, methods)
+        Three or more methods, no missing figure (see :func:`skillings_mack`).
+
+    Returns
+    -------
+    RankTest
+        With p-value 1 where all methods are equal on every data set.
+
+    Examples
+    --------
+    >>> from research.common.statistics import friedman
+    >>> friedman([[3, 2, 1], [6, 5, 4], [9, 8, 7]])
+    RankTest(statistic=6.0, degrees=2, p_value=0.0497...)
+    """
+    values = _table(table)
+    methods = values.shape[1]
+    if methods < 3:
+        raise ValueError(
+            f"Friedman's test needs three or more methods, got {methods}. For two, use compare."
+        )
+    if (values == values[:, :1]).all():
+        return RankTest(0.0, methods - 1, 1.0)
+    found = friedmanchisquare(*values.T)
+    return RankTest(float(found.statistic), methods - 1, float(found.pvalue))
+
+
+def skillings_mack(table: Any) -> RankTest:
+    r"""Friedman's test for tables with gaps.
+
+    Within each of the sets, the :math:`k_i` methods that are there are ranked. With the ranks
+    :math:`r_{ij}` and the number :math:`n_{jl}` of sets that have both methods j and l,
+
+    .. math::
+        A_j = \sum_i \sqrt{\tfrac{12}{k_i + 1}} \left( r_{ij} - \tfrac{k_i + 1}{2} \right), \qquad
+        T = A^\top \Sigma^{+} A, \qquad
+        \Sigma_{jl} = -n_{jl}, \quad \Sigma_{jj} = \textstyle\sum_{l \ne j} n_{jl}
+
+    and T is χ² distributed, with as many degrees of freedom as Σ has ranks: one less than there
+    are methods, unless some of them share no set with the others, even by way of third ones.
+
+    Parameters
+    ----------
+    table : array-like of shape (sets, methods)
+        NaN where a figure is missing. That it is missing must not depend on what it would be.
+
+    Returns
+    -------
+    RankTest
+        Without gaps and ties, that of :func:`friedman`. Tied methods share their ranks, for which
+        T makes no allowance: with many ties its p-value is too large.
+
+    References
+    ----------
+    Skillings & Mack, "On the use of a Friedman-type statistic in balanced and unbalanced block
+    designs", Technometrics 23 (1981).
+
+    Examples
+    --------
+    >>> from research.common.statistics import skillings_mack
+    >>> nan = float("nan")
+    >>> skillings_mack([[3, 2, 1], [6, 5, 4], [9, 8, nan]])
+    RankTest(statistic=4.866..., degrees=2, p_value=0.0877...)
+    """
+    values = _table(table, gaps=True)
+    there = ~np.isnan(values)
+    together = there.T.astype(float) @ there
+    covariance = np.diag(together.sum(axis=0)) - together
+    degrees = int(np.linalg.matrix_rank(covariance, hermitian=True))
+    if not degrees:
+        raise ValueError(
+            "The Skillings-Mack test needs data sets with two or more figures, but no data set has "
+            "more than one. Leave out methods that were not measured."
+        )
+    methods = there.sum(axis=1, keepdims=True)
+    from_middle = rankdata(values, axis=1, nan_policy="omit") - (methods + 1) / 2
+    sums = np.nansum(np.sqrt(12 / (methods + 1)) * from_middle, axis=0)
+    statistic = float(sums @ np.linalg.pinv(covariance, hermitian=True) @ sums)
+    return RankTest(statistic, degrees, float(chi2.sf(statistic, degrees)))
+
+
+def critical_difference(methods: int, sets: int, *, level: float = 0.05) -> float:
+    r"""Nemenyi's: mean ranks that differ by less are not told apart.
+
+    .. math:: \mathrm{CD} = q_\alpha \sqrt{\frac{k (k + 1)}{6 N}}
+
+    for k methods on N data sets, with :math:`q_\alpha` the quantile of the studentised range for
+    k means, divided by √2 (Demšar 2006).
+
+    Parameters
+    ----------
+    methods, sets : int
+        k and N.
+    level : float in (0, 1), default=0.05
+        Chance α that any two of k equal methods differ by more.
+
+    References
+    ----------
+    Demšar, "Statistical comparisons of classifiers over multiple data sets", Journal of Machine
+    Learning Research 7 (2006).
+
+    Examples
+    --------
+    >>> from research.common.statistics import critical_difference
+    >>> round(critical_difference(4, 14), 2)  # Demšar's example
+    1.25
+    """
+    q = studentized_range.ppf(1 - level, methods, np.inf) / np.sqrt(2)
+    return float(q * np.sqrt(methods * (methods + 1) / (6 * sets)))
+
+
+def cliques(ranks: Any, difference: float) -> list[tuple[int, int]]:
+    """Longest runs of methods that are not told apart: the bars of Demšar's diagram.
+
+    Parameters
+    ----------
+    ranks : array-like of shape (methods,)
+        Mean ranks, in any order.
+    difference : float
+        The critical difference.
+
+    Returns
+    -------
+    list of tuple (first, last)
+        Places in the order of the ranks, 0 for the best, of both ends of each run.
+
+    Examples
+    --------
+    >>> from research.common.statistics import cliques
+    >>> cliques([3.0, 1.0, 2.0], 1.0)
+    [(0, 1), (1, 2)]
+    """
+    found: list[tuple[int, int]] = []
+    ordered = np.sort(_values(ranks, "ranks"))
+    for first, rank in enumerate(ordered):
+        last = int(np.searchsorted(ordered, rank + difference, side="right")) - 1
+        if last > first and (not found or last > found[-1][1]):
+            found.append((first, last))
+    return found
+
+
+def _signed_rank(gains: Host) -> float:
+    """P-value of Wilcoxon's test: the share of all choices of signs that say as much."""
+    moved = gains[gains != 0]
+    if not moved.size:
+        return 1.0
+    if gains.size > 13:
+        return float(wilcoxon(gains).pvalue)
+    # SciPy permutes tied ranks one by one, which takes it half a second.
+    ranks = rankdata(np.abs(moved))
+    signs = 1 - 2 * (np.arange(2**moved.size)[:, None] >> np.arange(moved.size) & 1)
+    return float(np.mean(np.abs(signs @ ranks) >= abs(np.sign(moved) @ ranks)))
+
+
+def _values(values: Any, name: str) -> Host:
+    found = np.asarray(values, dtype=np.float64)
+    if found.ndim != 1 or not found.size or not np.isfinite(found).all():
+        raise ValueError(
+            f"{name} must be a row of one or more finite numbers; got shape {found.shape} with "
+            f"{int((~np.isfinite(found)).sum())} that are not finite. Leave out what is missing."
+        )
+    return found
+
+
+def _table(table: Any, *, gaps: bool = False) -> Host:
+    found = np.asarray(table, dtype=np.float64)
+    if found.ndim != 2 or not found.size:
+        raise ValueError(
+            "A table must have a row for each data set and a column for each method, got shape "
+            f"{found.shape}."
+        )
+    if np.isinf(found).any() or (np.isnan(found).any() and not gaps):
+        raise ValueError(
+            "A table must hold finite numbers. For one with gaps (NaN), use skillings_mack."
+        )
+    return found

@@ -1,0 +1,216 @@
+"""``lpfuse reproduce labels``: what labelled anomalies are worth, to ours and to every rival.
+
+Of each development set, 70 % of the normal rows (at most 1000 are drawn) are learnt from, 30 % are
+for the test. Half of the anomalies may be labelled, the other half is sought; the first k of the
+former are labelled, so that more labels contain fewer. Ours is ``FusedDetector()`` as it comes.
+Rivals fuse what ours starts from, the out-of-fold scores of its six one-class detectors on one
+scale. Whole ensembles bring their own detectors and use no labels.
+
+One split takes 15 seconds (WBC) to 50 (satellite) of one core, and so twenty sets with ten splits
+about two hours; ``--quick``, with one small split of each, three to four minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lpfuse._arrays import Host
+from lpfuse.ensemble import FusedDetector
+from lpfuse.pools import heterogeneous
+from lpfuse.scaling import TwoSidedMinMax
+from research.common.datasets import anomaly_names
+from research.common.options import Options
+from research.common.pages import figure_line, write_whole
+from research.common.protocol import Protocol, Split, area
+from research.common.results import Row
+from research.common.splits import measure_splits
+from research.paper.labels_page import HINDSIGHT, OURS, Areas, draw, labels_page, setting_of
+from research.paper.pooled import pooled
+from research.paper.rivals import ENSEMBLES, IGNORES_LABELS, RIVALS, Rival, at_hand
+
+COUNTS: tuple[int, ...] = (0, 1, 2, 5, 10, 20, 50, 100)  # labels
+QUICK_COUNTS: tuple[int, ...] = (0, 5, 20)
+SPLIT = Protocol(training=0.7, validation=0.0, known=0.5, most_rows=1000)
+QUICK_SPLIT = replace(SPLIT, most_rows=300)
+
+
+def run(options: Options) -> str:
+    """Measure what is missing, write results, page and figure, and return the page.
+
+    Parameters
+    ----------
+    options : Options
+        Data sets, splits, jobs and where to store; without data sets, the development sets.
+    """
+    needs_sets = not (options.sets or options.show)
+    counts = QUICK_COUNTS if options.quick else COUNTS
+    rows = measure_splits(
+        "labels",
+        partial(rows_of, counts=counts),
+        options,
+        sets=_development_sets(options.data) if needs_sets else (),
+        protocol=QUICK_SPLIT if options.quick else SPLIT,
+        quick_splits=1,
+        labels=counts,
+        methods=[OURS, *RIVALS, *ENSEMBLES],  # whether or not all of them are at hand
+    )
+    areas = Areas(rows)
+    drawn = figure_line(options.out / "labels.png", lambda path: draw(areas, path))
+    text = labels_page(areas, drawn)
+    write_whole(options.out / "labels.md", text)
+    return text
+
+
+def _development_sets(data: Path | None) -> list[str]:
+    names = anomaly_names(data_home=data)
+    if not names:
+        raise FileNotFoundError(
+            "The learning curve is measured on development sets that cannot be downloaded: pass "
+            "--data, or set LPFUSE_DATA, to a folder that holds them as anomaly/NAME.npz (arrays "
+            "X and y, 1 for anomalies), or name data sets with --sets."
+        )
+    return names
+
+
+def rows_of(parts: Split, counts: Sequence[int]) -> list[Row]:
+    """The test AUC of every method, in per cent; at 0 labels alone for those that use none.
+
+    Parameters
+    ----------
+    parts : Split
+        Of which `train` and the first of `known` teach, `test` and `sought` are the test.
+    counts : sequence of int
+        Numbers of labels; those beyond the known anomalies are left out.
+    """
+    course = Course.of(parts.train, parts.known, parts.seed)
+    rows = course.seen(np.concatenate([parts.test, parts.sought]))
+    truth = np.repeat([1, -1], [len(parts.test), len(parts.sought)])
+    found = {
+        (k, method): 100 * float(area(truth, score(rows)))
+        for k, method, score in learnt(course, counts)
+    }
+    found[0, HINDSIGHT] = max(found[0, alone(name)] for name in course.names)
+    return [
+        {"setting": setting_of(k), "method": method, "metric": "auc", "value": round(value, 4)}
+        for (k, method), value in found.items()
+    ]
+
+
+class Rows(NamedTuple):
+    """Rows as methods see them: features, scores of the pool, and these on one scale."""
+
+    features: Host
+    scores: Host
+    scaled: Host
+
+
+Score = Callable[[Rows], Host]
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """All that methods learn from in one split: there is no row of the test in it.
+
+    Attributes
+    ----------
+    train : ndarray of shape (n, d)
+        Normal rows.
+    known : ndarray of shape (m, d)
+        Anomalies that may be labelled, the first ones first.
+    scaled : ndarray of shape (n + m, R)
+        Out-of-fold scores of both, on one scale.
+    names : tuple of str
+        The R detectors.
+    seen : callable
+        What the pool makes of other rows.
+    seed : int
+        For methods that draw at random.
+    """
+
+    train: Host
+    known: Host
+    scaled: Host
+    names: tuple[str, ...]
+    seen: Callable[[Host], Rows]
+    seed: int
+
+    @classmethod
+    def of(cls, train: Host, known: Host, seed: int) -> Course:
+        """Fit the pool once, for any number of labels: it learns from normal rows only."""
+        pool = pooled(train, known, detectors=heterogeneous(len(train)), seed=seed)
+        scaler = TwoSidedMinMax().fit(pool.normals)
+
+        def seen(X: Host) -> Rows:
+            scores = pool.score(X)
+            return Rows(X, scores, scaler.transform(scores))
+
+        scaled = scaler.transform(np.concatenate([pool.normals, pool.taught]))
+        return cls(train, known, scaled, pool.names, seen, seed)
+
+    def rows(self, k: int) -> Host:
+        """Normal rows, then k labelled anomalies."""
+        return np.concatenate([self.train, self.known[:k]])
+
+    def labels(self, k: int) -> Host | None:
+        """±1 of these; None: all are normal."""
+        return np.repeat([1.0, -1.0], [len(self.train), k]) if k else None
+
+
+def learnt(course: Course, counts: Sequence[int]) -> Iterator[tuple[int, str, Score]]:
+    """Number of labels, name, and score of each method; those that use no labels come once.
+
+    Parameters
+    ----------
+    course : Course
+        What they learn from.
+    counts : sequence of int
+        Numbers of labels; those beyond the known anomalies are left out.
+    """
+    for j, name in enumerate(course.names):
+        yield 0, alone(name), _column(j)
+    for name, make in ENSEMBLES.items():
+        yield 0, name, _whole(make(course.seed, course.train.shape[1]).fit(course.train))
+    for k in (k for k in counts if k <= len(course.known)):
+        ours = FusedDetector(random_state=course.seed).fit(course.rows(k), course.labels(k))
+        yield k, OURS, _whole(ours)
+        for j, name in enumerate(ours.detector_names_):
+            if name not in course.names:
+                yield k, alone(f"expert {name}"), _expert(ours, j)
+        for name, rival in at_hand().items():
+            if k == 0 or name not in IGNORES_LABELS:
+                yield k, name, _fused(rival, course, k)
+
+
+def alone(name: str) -> str:
+    """What a detector of the pool is called by itself."""
+    return f"{name} alone"
+
+
+def _column(j: int) -> Score:
+    return lambda rows: rows.scores[:, j]
+
+
+def _expert(ours: FusedDetector, j: int) -> Score:
+    return lambda rows: ours.detector_scores(rows.features)[:, j]
+
+
+def _whole(detector: Any) -> Score:
+    return lambda rows: detector.score_samples(rows.features)
+
+
+def _fused(rival: Rival, course: Course, k: int) -> Score:
+    fusion = rival(course.seed)
+    looks = getattr(fusion, "uses_features", False)
+
+    def features(X: Host) -> dict[str, Host]:
+        return {"X": X} if looks else {}
+
+    scaled = course.scaled[: len(course.train) + k]
+    fusion.fit(scaled, course.labels(k), **features(course.rows(k)))
+    return lambda rows: fusion.score_samples(rows.scaled, **features(rows.features))

@@ -1,0 +1,131 @@
+"""The paper's four learners with every setting of their grids, and the choice among these."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lpfuse._arrays import Host
+from lpfuse.detectors import (
+    SVDD,
+    GMMDetector,
+    KernelPCADetector,
+    OneClassGP,
+    fit_together,
+    gamma_from_sigma,
+    score_together,
+)
+from research.common.protocol import Lesson, Protocol, area
+
+LEARNERS = ("GMM", "SVDD", "GP", "KPCA")  # in the order of the paper's table
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A learner with one setting of its grid."""
+
+    learner: str
+    settings: dict[str, float]
+    detector: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Scores of some learners, high = normal, for those who fuse them.
+
+    Attributes
+    ----------
+    names : sequence of str
+        The learners.
+    normals : ndarray of shape (n, R)
+        Scores of the training normals.
+    taught : ndarray of shape (m, R)
+        Scores of the anomalies that teach the weights.
+    validation : ndarray of shape (v, R)
+        Scores of the validation rows.
+    score : callable
+        Any other rows → their scores, of shape (n, R).
+    settings : dict
+        What was chosen for each learner.
+    """
+
+    names: Sequence[str]
+    normals: Host
+    taught: Host
+    validation: Host
+    score: Callable[[Host], Host]
+    settings: dict[str, Any]
+
+
+def candidates(protocol: Protocol, n: int, seed: int) -> list[Candidate]:
+    """The grid for n training rows. Where candidates are equally good, the first is taken.
+
+    Hence the widest kernels and the fewest components come first.
+    """
+    grid = [Candidate("GMM", {}, GMMDetector(n_components=min(3, n), random_state=seed))]
+    for sigma in sorted(protocol.widths, reverse=True):
+        kernel: dict[str, Any] = {"gamma": gamma_from_sigma(sigma), "approximation": None}
+        grid.append(Candidate("SVDD", {"sigma": sigma}, SVDD(**kernel)))
+        grid.append(Candidate("GP", {"sigma": sigma}, OneClassGP(**kernel)))
+        grid += [
+            Candidate("KPCA", {"sigma": sigma, "q": q}, KernelPCADetector(q, **kernel))
+            for q in range(2, n + 1, protocol.component_step)
+        ]
+    return grid
+
+
+@dataclass(frozen=True, eq=False)
+class Bank:
+    """Every candidate fitted on the training normals, with its scores of the rows known so far."""
+
+    grid: list[Candidate]
+    normals: Host  # n × candidates, of the training rows themselves
+
+    @classmethod
+    def of(cls, lesson: Lesson) -> Bank:
+        """The bank of a split, made once for all lessons that it gives."""
+        if "bank" not in lesson.bank:
+            grid = candidates(lesson.protocol, len(lesson.normals), lesson.seed)
+            detectors = [candidate.detector for candidate in grid]
+            with warnings.catch_warnings():  # widths far from the data are part of the grid
+                warnings.simplefilter("ignore", UserWarning)
+                fit_together(detectors, lesson.normals)
+                lesson.bank["bank"] = cls(grid, score_together(detectors, lesson.normals))
+        bank: Bank = lesson.bank["bank"]
+        return bank
+
+
+def in_sample_tables(lesson: Lesson) -> Tables:
+    """The best candidate of each learner by AUC on validation, and their scores.
+
+    As in the paper, the training normals are scored by the learners that were fitted on them.
+    """
+    bank = Bank.of(lesson)
+    detectors = [candidate.detector for candidate in bank.grid]
+    validation = score_together(detectors, lesson.validation)
+    areas = area(lesson.labels, validation)
+    chosen = [_best(bank.grid, areas, learner) for learner in LEARNERS]
+    fitted = [detectors[i] for i in chosen]
+    taught = lesson.taught
+    return Tables(
+        LEARNERS,
+        bank.normals[:, chosen],
+        np.empty((0, len(chosen))) if lesson.is_pure else score_together(fitted, taught),
+        validation[:, chosen],
+        partial(score_together, fitted),
+        {
+            f"{bank.grid[i].learner} {name}": value
+            for i in chosen
+            for name, value in bank.grid[i].settings.items()
+        },
+    )
+
+
+def _best(grid: list[Candidate], areas: Host, learner: str) -> int:
+    rivals = [i for i, candidate in enumerate(grid) if candidate.learner == learner]
+    return max(rivals, key=lambda i: areas[i])

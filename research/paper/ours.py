@@ -1,0 +1,178 @@
+"""What lpfuse does under the paper's protocol: its defaults, and settings chosen on validation."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.ensemble import IsolationForest
+from sklearn.neighbors import LocalOutlierFactor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from lpfuse._arrays import Host
+from lpfuse.detectors import (
+    SVDD,
+    GMMDetector,
+    KernelPCADetector,
+    OneClassGP,
+    fit_together,
+    score_together,
+)
+from lpfuse.ensemble import FusedDetector
+from lpfuse.ensemble._defaults import default_entries, default_fusion
+from lpfuse.scaling import TwoSidedMinMax
+from research.common.protocol import Lesson, Verdict, area, threshold
+from research.paper.learners import Tables
+from research.paper.methods import Preset
+from research.paper.pooled import Pooled, pooled
+
+WIDTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # multiples of gamma="scale"
+SHARES = (0.7, 0.9, 0.95, 0.99)  # of the variance, for kernel PCA
+NEIGHBOURS = (5, 10, 20, 50, 100)
+COMPONENTS = (1, 3, 5)
+KERNELS = ("svdd", "gp", "kpca")  # these share their work
+
+
+def defaults(lesson: Lesson) -> Verdict:
+    """`FusedDetector()` as it comes: nothing is chosen, but for the threshold."""
+    fused = _default_pool(lesson).fused
+    return Verdict(fused.score_samples, threshold(lesson, fused.score_samples(lesson.validation)))
+
+
+def all_known(lesson: Lesson) -> Verdict:
+    """`FusedDetector()` taught by every known anomaly: none is kept back, for it needs no choice.
+
+    Its threshold has the best G-mean on scores out of fold.
+    """
+    kept = lesson.validation[lesson.labels < 0]
+    fused = FusedDetector(threshold="g-mean", calibration="plain", random_state=lesson.seed)
+    fused = _fitted(fused, lesson.normals, np.concatenate([lesson.taught, kept]))
+    return Verdict(fused.score_samples, fused.offset_)
+
+
+def validated(lesson: Lesson) -> Verdict:
+    """A `FusedDetector` of the default kinds, each with its best setting; the best m of them.
+
+    Settings and m are chosen by the AUC on validation, m by that of the plain sum. The weights of
+    the m learn from the training normals alone or, in the non-pure setting, from the taught
+    anomalies too, which experts then learn from as well.
+    """
+    with warnings.catch_warnings():  # widths far from the data are part of the grid
+        warnings.simplefilter("ignore", UserWarning)
+        grid = _fitted_grid(lesson)
+        scores = _scores(grid, lesson.validation)
+    areas = area(lesson.labels, scores)
+    best = {
+        kind: max((i for i, (name, _) in enumerate(grid) if name == kind), key=lambda i: areas[i])
+        for kind in dict.fromkeys(name for name, _ in grid)
+    }
+    ranked = sorted(best.values(), key=lambda i: -areas[i])
+    normal = lesson.labels > 0
+    scaled = TwoSidedMinMax().fit(scores[normal][:, ranked]).transform(scores[:, ranked])
+    sums = area(lesson.labels, np.cumsum(scaled, axis=1))
+    m = len(ranked) - int(np.argmax(sums[::-1]))  # of equals the most members
+    chosen = [(grid[i][0], _standardised(grid[i][1])) for i in ranked[:m]]
+    experts = [
+        entry
+        for entry in default_entries(len(lesson.normals), len(lesson.taught))
+        if entry[0] not in best
+    ]
+    fused = FusedDetector([*chosen, *experts], calibration="plain", random_state=lesson.seed)
+    return _verdict(fused, lesson)._replace(choices={"members": [name for name, _ in chosen]})
+
+
+def out_of_fold_tables(lesson: Lesson) -> Tables:
+    """Out-of-fold scores of the default pool, experts among them where anomalies teach."""
+    pool = _default_pool(lesson)
+    validation = pool.score(lesson.validation)
+    return Tables(pool.names, pool.normals, pool.taught, validation, pool.score, {})
+
+
+def _default_pool(lesson: Lesson) -> Pooled:
+    """The default pool, fitted once for all who use it."""
+    key = f"default pool, {len(lesson.taught)} taught"
+    if key not in lesson.bank:
+        with warnings.catch_warnings():  # of small and easy sets: weights that are open, and such
+            warnings.simplefilter("ignore", UserWarning)
+            lesson.bank[key] = pooled(lesson.normals, lesson.taught, seed=lesson.seed)
+    pool: Pooled = lesson.bank[key]
+    return pool
+
+
+OUR_PRESET = Preset(
+    "ours",
+    out_of_fold_tables,
+    fusion={
+        name: value
+        for name, value in default_fusion().get_params().items()
+        if name not in ("p", "loss", "solver")
+    },
+)
+
+
+def _grid(lesson: Lesson) -> list[tuple[str, Any]]:
+    """Kinds of detectors, each in several settings; of equals the first is taken."""
+    n, d = lesson.normals.shape
+    scale = 1.0 / (d * (float(lesson.normals.var()) or 1.0))
+    grid: list[tuple[str, Any]] = []
+    for width in WIDTHS:
+        kernel: dict[str, Any] = {"gamma": width * scale, "approximation": None}
+        grid.append(("svdd", SVDD(**kernel)))
+        grid += [("gp", OneClassGP(score_type=kind, **kernel)) for kind in ("density", "mean")]
+        grid += [("kpca", KernelPCADetector(share, **kernel)) for share in SHARES]
+    grid += [
+        ("gmm", GMMDetector(k, score_type=kind, random_state=lesson.seed))
+        for k in COMPONENTS
+        for kind in ("log_likelihood", "mahalanobis")
+        if k < n
+    ]
+    grid.append(("forest", IsolationForest(random_state=lesson.seed)))
+    grid += [
+        ("lof", LocalOutlierFactor(n_neighbors=k, novelty=True))
+        for k in NEIGHBOURS
+        if k == NEIGHBOURS[0] or k <= n // 2
+    ]
+    return grid
+
+
+def _fitted_grid(lesson: Lesson) -> list[tuple[str, Any]]:
+    """Every candidate, fitted on the training normals once for both settings."""
+    if "our grid" not in lesson.bank:
+        grid = _grid(lesson)
+        fit_together([detector for kind, detector in grid if kind in KERNELS], lesson.normals)
+        for kind, detector in grid:
+            if kind not in KERNELS:
+                detector.fit(lesson.normals)
+        lesson.bank["our grid"] = grid
+    found: list[tuple[str, Any]] = lesson.bank["our grid"]
+    return found
+
+
+def _scores(grid: list[tuple[str, Any]], X: Host) -> Host:
+    """Scores of rows by every candidate."""
+    shared = [detector for kind, detector in grid if kind in KERNELS]
+    columns = iter(score_together(shared, X).T)
+    return np.column_stack(
+        [next(columns) if kind in KERNELS else each.score_samples(X) for kind, each in grid]
+    )
+
+
+def _standardised(detector: Any) -> Any:
+    return make_pipeline(StandardScaler(), clone(detector))
+
+
+def _verdict(fused: FusedDetector, lesson: Lesson) -> Verdict:
+    """Fitted to the rows that teach, with the threshold that validation prefers."""
+    fused = _fitted(fused, lesson.normals, lesson.taught)
+    return Verdict(fused.score_samples, threshold(lesson, fused.score_samples(lesson.validation)))
+
+
+def _fitted(fused: FusedDetector, normals: Host, anomalies: Host) -> FusedDetector:
+    X = np.concatenate([normals, anomalies])
+    y = np.repeat([1, -1], [len(normals), len(anomalies)])
+    with warnings.catch_warnings():  # of small and easy sets: weights that are open, and the like
+        warnings.simplefilter("ignore", UserWarning)
+        return fused.fit(X, y)

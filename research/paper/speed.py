@@ -1,0 +1,200 @@
+"""``lpfuse reproduce speed``: the paper's table of speed-ups over CVX, with true gaps beside it."""
+
+from __future__ import annotations
+
+import gc
+import platform
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from importlib.metadata import version
+from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lpfuse._arrays import Host
+from lpfuse.optim import Problem, solve
+from research.common.comparison import Figures
+from research.common.options import Options
+from research.common.pages import write_whole
+from research.common.protocol import SETTINGS, Split
+from research.common.results import Row
+from research.common.splits import measure_splits
+from research.paper import paper
+from research.paper.speed_page import figures, speed_page
+from research.paper.weights import paper_problem
+
+__all__ = ["algorithm_1", "figures", "measured", "run", "split_rows", "true_gap"]
+
+REPEATS, QUICK_REPEATS = 15, 3
+PATIENCE = 1_000_000  # steps within which Algorithm 1 meets its own rule
+
+
+class Answer(NamedTuple):
+    """Weights, and what is to be told of how they were found."""
+
+    weights: Host
+    facts: dict[str, float]
+
+
+def run(options: Options) -> str:
+    """Measure what is missing, write results and page, and return the page.
+
+    Times are measured in this process, one after another, whatever `options.jobs` says.
+    """
+    rows = measured(options)
+    text = speed_page(rows, Figures(rows, options.quick).scope)
+    write_whole(options.out / "speed.md", text)
+    return text
+
+
+def measured(options: Options) -> list[Row]:
+    """The rows, for `figures`: measured where they are not stored."""
+    if not options.show:
+        _require_cvxpy()
+    repeats = QUICK_REPEATS if options.quick else REPEATS
+    return measure_splits(
+        "speed",
+        partial(split_rows, repeats=repeats),
+        replace(options, seeds=1, jobs=1),
+        sets=("banknotes",),
+        repeats=repeats,
+    )
+
+
+def split_rows(parts: Split, repeats: int = REPEATS) -> list[Row]:
+    """Times and true gaps of all solvers on one split, for every p and precision of the paper."""
+    known = {"machine": _machine()}
+    return [
+        {"setting": setting, **row, **known}
+        for setting in SETTINGS
+        for problem in [paper_problem(parts.lesson(setting))[0]]
+        for p in paper.SPEED_UP
+        for row in _race(problem.with_ball(p), repeats)
+    ]
+
+
+def _race(problem: Problem, repeats: int) -> Iterator[Row]:
+    """All solvers take turns, so that a slow moment of the machine meets all of them."""
+    contenders: dict[tuple[str, float | None], Callable[[], Answer]] = {
+        ("cvxpy", None): lambda: _cvxpy(problem),
+        ("lpfuse", None): lambda: _certified(problem),
+        **{
+            ("Algorithm 1", precision): partial(algorithm_1, problem, precision)
+            for precision in paper.SPEED_UP[problem.ball.p]
+        },
+    }
+    bound = solve(problem, tol=1e-12).certificate.dual
+    answers = {name: solver() for name, solver in contenders.items()}  # a warm-up, too
+    seconds: dict[Any, list[float]] = {name: [] for name in contenders}
+    inside: list[float] = []
+    with _no_garbage_collection():
+        for _, (name, solver) in product(range(repeats), contenders.items()):
+            start = time.perf_counter()
+            answer = solver()
+            seconds[name].append(time.perf_counter() - start)
+            inside += [answer.facts["solver_seconds"]] if name[0] == "cvxpy" else []
+    for (method, precision), answer in answers.items():
+        row = {"method": method, "p": problem.ball.p, "precision": precision}
+        times = seconds[method, precision]
+        yield row | {"metric": "seconds", "value": median(times), "repeats": times}
+        if method == "cvxpy":
+            yield row | {"metric": "solver_seconds", "value": median(inside), "repeats": inside}
+        else:
+            yield row | {"metric": "steps", "value": answer.facts["steps"]}
+        gap = true_gap(problem, answer.weights, bound)
+        yield row | {"metric": "relative_gap", "value": gap}
+
+
+def true_gap(problem: Problem, w: Host, bound: float) -> float:
+    """Relative gap of weights to a certified lower bound of the optimum.
+
+    Weights that leave the ball by a rounding error are brought back first.
+    """
+    value = problem.value(w / max(1.0, problem.ball.norm(w)))
+    return problem.certify(value, bound, passes=1.0, tol=0.0, otherwise="").relative_gap
+
+
+def algorithm_1(problem: Problem, precision: float) -> Answer:
+    """The paper's Algorithm 1, written out so that it pays for nothing but its own steps.
+
+    `lpfuse.optim._solvers.frank_wolfe` takes the same steps for arrays of any library and any size,
+    which takes two to three times as long. Here p is finite and greater than 1.
+    """
+    S, y, _, _ = problem.block(slice(None))
+    rows = np.reshape(y, (-1, 1)) * S
+    p = problem.ball.p
+    w = problem.ball.uniform(problem.R)
+    for t in range(1, PATIENCE + 1):
+        downhill = (1.0 * (rows @ w < 1.0)) @ rows  # minus a subgradient
+        size = np.abs(downhill)
+        if not size.any():
+            return Answer(w, {"steps": t - 1})
+        corner = (size / size.max()) ** (1.0 / (p - 1.0))
+        corner *= np.sign(downhill) / (corner**p).sum() ** (1.0 / p)
+        step = 2.0 / (2.0 + t) * (corner - w)
+        w = w + step
+        if np.abs(step).max() <= precision:
+            break
+    return Answer(w, {"steps": t})
+
+
+def _certified(problem: Problem) -> Answer:
+    found = solve(problem, tol=1e-8)
+    return Answer(found.weights, {"steps": found.n_iter})
+
+
+def _cvxpy(problem: Problem) -> Answer:
+    """The problem as one would state it, solved by CLARABEL at its own tolerance."""
+    cp = _require_cvxpy()
+    rows, labels, _, _ = problem.block(slice(None))
+    w = cp.Variable(problem.R)
+    margins = 1.0 - np.reshape(labels, (-1, 1)) * rows @ w
+    model = cp.Problem(cp.Minimize(cp.sum(cp.pos(margins))), [cp.norm(w, problem.ball.p) <= 1.0])
+    with warnings.catch_warnings():  # norms by second-order cones, "error: 0.00e+00"
+        warnings.simplefilter("ignore", UserWarning)
+        model.solve(solver="CLARABEL")
+    stats = model.solver_stats
+    inside = float(stats.setup_time or 0.0) + float(stats.solve_time or 0.0)
+    return Answer(np.asarray(w.value), {"solver_seconds": inside})
+
+
+def _require_cvxpy() -> Any:
+    """The package, which is not typed."""
+    try:
+        import_module("clarabel")
+        return import_module("cvxpy")
+    except ImportError as error:
+        raise ImportError(
+            'The table of speed-ups needs cvxpy and CLARABEL: pip install "lpfuse[bench]"'
+        ) from error
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Whoever runs when memory is tidied up would pay for all."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _machine() -> dict[str, Any]:
+    packages = {name: version(name) for name in ("cvxpy", "clarabel")}
+    return {"processor": _processor(), "threads": 1, **packages}
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return (names or [platform.processor() or platform.machine()])[0]

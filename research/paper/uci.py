@@ -1,0 +1,72 @@
+"""``lpfuse reproduce uci``: the paper's table of ten data sets, ours beside it, and all rivals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from research.common.comparison import Figures, Methods, measure_methods
+from research.common.options import Options
+from research.common.pages import figure_line, write_whole
+from research.common.protocol import Lesson, Method, Verdict, threshold
+from research.paper.learners import LEARNERS
+from research.paper.methods import best_single, fusion, lp, single
+from research.paper.ours import OUR_PRESET, all_known, defaults, validated
+from research.paper.rivals import ENSEMBLES, NEEDS_LABELS, RIVALS, RULES, at_hand
+from research.paper.uci_page import draw, uci_page
+
+SEARCHES = ("genetic", "swarm", "exhaustive", "templates", "cosine", "dynamic")
+
+
+def ensemble(name: str, make: Callable[[int, int], Any]) -> Method:
+    """A whole ensemble, ``make(seed, d)``, that learns from the normal rows by itself."""
+
+    def method(lesson: Lesson) -> Verdict:
+        if name not in lesson.bank:  # one fit serves both settings
+            made = make(lesson.seed, lesson.normals.shape[1])
+            lesson.bank[name] = made.fit(lesson.normals)
+        fitted = lesson.bank[name]
+        offset = threshold(lesson, fitted.score_samples(lesson.validation))
+        return Verdict(fitted.score_samples, offset)
+
+    return method
+
+
+METHODS: Methods = {
+    **{learner: single(learner) for learner in LEARNERS},
+    "best single": best_single(),
+    **{rule: fusion(RIVALS[rule]) for rule in RULES},
+    "ℓ2": lp([2.0]),
+    "ℓ∞": lp([np.inf]),
+    "ℓp": lp(),
+    "ℓp, least squares": lp(loss="least_squares"),
+    **{name: fusion(make, every=4) for name, make in at_hand().items() if name in SEARCHES},
+    **{name: ensemble(name, make) for name, make in ENSEMBLES.items()},
+    "lpfuse, defaults": defaults,
+    "lpfuse, local": fusion(RIVALS["local lp"], OUR_PRESET, every=4),
+    "lpfuse, validated": validated,
+}
+TAUGHT: Methods = {
+    **{name: fusion(RIVALS[name]) for name in sorted(NEEDS_LABELS)},
+    "lpfuse, all known": all_known,
+}
+
+
+def run(options: Options, methods: Methods = METHODS, taught: Methods = TAUGHT) -> str:
+    """Measure what is missing, write results, page and figure, and return the page.
+
+    Parameters
+    ----------
+    options : Options
+        Data sets, splits, jobs and where to store.
+    methods, taught : mapping
+        Name → method; `taught` are those that need anomalies to learn from. Add your own with
+        ``METHODS | {"mine": fusion(lambda seed: MyFusion())}``.
+    """
+    figures = Figures(measure_methods("uci", methods, options, taught), options.quick)
+    drawn = figure_line(options.out / "uci.png", lambda path: draw(figures, path))
+    text = uci_page(figures, drawn)
+    write_whole(options.out / "uci.md", text)
+    return text

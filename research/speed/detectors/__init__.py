@@ -1,0 +1,1 @@
+"""Time and memory of the learners: ``python -m research.speed.detectors``."""

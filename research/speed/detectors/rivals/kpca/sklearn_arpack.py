@@ -1,0 +1,15 @@
+"""q components by ARPACK, on the centred matrix."""
+
+from __future__ import annotations
+
+from research.speed.detectors.data import Matrix
+from research.speed.detectors.rivals.kpca._sklearn_kernel_pca import Model, as_ours, fit_with, score
+from research.speed.detectors.tasks import KPCATask
+
+__all__ = ["as_ours", "fit", "name", "score"]
+
+name = "scikit-learn KernelPCA, ARPACK"
+
+
+def fit(X: Matrix, task: KPCATask) -> Model:
+    return fit_with(X, task, task.q, "arpack")

@@ -1,0 +1,1 @@
+"""Growth of costs on CPU, GPU and Dask: ``python -m research.speed.scaling``."""

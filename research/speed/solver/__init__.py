@@ -1,0 +1,1 @@
+"""Time to a certified optimum: ``python -m research.speed.solver``."""

@@ -1,0 +1,104 @@
+"""One cell of the grid: how long a rival needs until the judge accepts its answer.
+
+The rival is run with tightening tolerances. The time that counts is that of the first run the
+judge accepts, the median of several such runs; failed attempts cost it nothing. If no run is
+accepted, the best gap and its time are kept; a run that overshoots the limit gives a lower
+bound on the time.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from research.common.isolation import Isolated, Stopped
+
+from .benches import Run
+from .objective import Judge
+
+FEWEST_REPEATS, SLOW_SECONDS, BUDGET_SECONDS = 3, 10.0, 2.0
+
+
+def measure(
+    bench: Isolated,
+    judge: Judge,
+    p: str,
+    tolerances: Sequence[float],
+    gap: float,
+    time_limit: float,
+    most_repeats: int,
+) -> dict[str, Any]:
+    """The record of one rival on one problem, without the names of either."""
+    attempts: list[dict[str, Any]] = []
+    status = "imprecise"
+    for tolerance in tolerances:
+        try:
+            run = call_solve(bench, p, tolerance, time_limit)
+        except Stopped as stop:
+            attempts.append({"tolerance": tolerance, "stopped": str(stop)})
+            status = stop.reason
+            if status == "error":
+                continue  # another tolerance may suit the solver better
+            break
+        attempts.append(judged(judge, run, tolerance))
+        if run.seconds > time_limit:
+            status = "time"
+            break
+        if attempts[-1]["relative_gap"] <= gap:
+            status = "accepted"
+            attempts[-1] |= repeated(bench, p, tolerance, time_limit, run, most_repeats)
+            break
+    return {"status": status, **_best(attempts), "attempts": attempts}
+
+
+def call_solve(bench: Isolated, p: str, tolerance: float, time_limit: float) -> Run:
+    """One run. A solver with a limit of its own gets a little longer to hand over what it has."""
+    run: Run = bench.call("solve", p, tolerance, time_limit, limit=1.25 * time_limit + 5.0)
+    return run
+
+
+def judged(judge: Judge, run: Run, tolerance: float) -> dict[str, Any]:
+    """What is stored of one run."""
+    verdict = judge.verdict(run.answer.weights, run.answer.alpha)
+    return {
+        "tolerance": tolerance,
+        "seconds": run.seconds,
+        "solver_seconds": run.answer.solver_seconds,
+        "relative_gap": verdict.relative_gap,
+        "own_gap": verdict.own_gap,
+        "objective": verdict.objective,
+        "norm": verdict.norm,
+        **run.answer.facts,
+    }
+
+
+def repeated(
+    bench: Isolated, p: str, tolerance: float, time_limit: float, first: Run, most: int
+) -> dict[str, Any]:
+    """Median time over repeats: as many as fit the budget, at least three unless a run is slow."""
+    runs = [first]
+    for _ in range(repeats_for(first.seconds, most) - 1):
+        try:
+            runs.append(call_solve(bench, p, tolerance, time_limit))
+        except Stopped:
+            break
+    inner = [run.answer.solver_seconds for run in runs if run.answer.solver_seconds is not None]
+    samples = [run.seconds for run in runs]
+    return {
+        "seconds": statistics.median(samples),
+        "solver_seconds": statistics.median(inner) if inner else None,
+        "samples": samples,
+    }
+
+
+def repeats_for(seconds: float, most: int) -> int:
+    if seconds > SLOW_SECONDS:
+        return 1
+    return max(min(FEWEST_REPEATS, most), min(most, round(BUDGET_SECONDS / max(seconds, 1e-9))))
+
+
+def _best(attempts: list[dict[str, Any]]) -> dict[str, Any]:
+    """The attempt with the smallest gap, if any finished."""
+    finished = [attempt for attempt in attempts if "relative_gap" in attempt]
+    return min(finished, key=lambda attempt: float(attempt["relative_gap"]), default={})

@@ -1,0 +1,85 @@
+"""Stored results as the tables ask for them: selected, paired with ours, and turned into ratios."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from research.common.store import Record, matching, read_records
+
+from .rivals import OURS
+
+SAME_PROBLEM = ("source", "n", "R", "setting", "seed", "p", "threads", "gap")
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A rival's time over ours; a lower bound when the rival was stopped at its limit."""
+
+    value: float
+    is_bound: bool
+
+
+class Results:
+    """Records of one thread count, the stress summary and the environments behind them."""
+
+    def __init__(self, records: Iterable[Record], stress: Record | None = None) -> None:
+        records = list(records)
+        self.environments = {r["id"]: r for r in records if r["kind"] == "environment"}
+        measured = [r for r in records if r["kind"] != "environment"]
+        counts = Counter(r["threads"] for r in measured)
+        self.threads = counts.most_common(1)[0][0] if counts else None
+        self.records = [r for r in measured if r["threads"] == self.threads]
+        self.stress = stress
+        self._ours = {_problem_key(r): r for r in self.select("solve", rival=OURS)}
+
+    @classmethod
+    def load(cls, paths: Sequence[Path]) -> Results:
+        """From files or folders of them: ``.jsonl`` of runs, ``.json`` of the stress suite."""
+        files = [f for path in paths for f in (sorted(path.iterdir()) if path.is_dir() else [path])]
+        stress = [json.loads(f.read_text()) for f in files if f.suffix == ".json"]
+        runs = read_records(f for f in files if f.suffix == ".jsonl")
+        return cls(runs, stress[-1] if stress else None)
+
+    def select(self, kind: str, **fields: Any) -> list[Record]:
+        """Records of a kind whose fields agree with these."""
+        return matching(self.records, kind=kind, **fields)
+
+    def ours(self, **fields: Any) -> list[Record]:
+        """Our accepted solves on the grid."""
+        found = self.select("solve", rival=OURS, source="synthetic", **fields)
+        return [record for record in found if record["status"] == "accepted"]
+
+    def ratio(self, rival: Record, clock: str = "seconds") -> Ratio | None:
+        """None where either side has no time to the gap. ``clock`` may be "solver_seconds"."""
+        ours = self._ours.get(_problem_key(rival))
+        if ours is None or ours["status"] != "accepted":
+            return None
+        if rival["status"] == "accepted" and rival[clock] is not None:
+            return Ratio(rival[clock] / ours["seconds"], is_bound=False)
+        if rival["status"] == "time":
+            return Ratio(rival["time_limit"] / ours["seconds"], is_bound=True)
+        return None
+
+    def ratios(self, records: Iterable[Record], clock: str = "seconds") -> list[Ratio]:
+        return [found for r in records if (found := self.ratio(r, clock)) is not None]
+
+    def groups(self) -> Iterator[tuple[int, int, str]]:
+        """Every n, R and setting of the grid."""
+        yield from sorted({(r["n"], r["R"], r["setting"]) for r in self.ours()})
+
+    def reads(self, record: Record) -> float | None:
+        """A time of ours in reads of S, both with the same number of threads."""
+        same = {name: record[name] for name in ("n", "R", "setting", "seed", "source")}
+        for read in self.select("read", **same):
+            unit = read["one_thread"] if self.threads == 1 else read["all_threads"]
+            return float(record["seconds"] / unit) if unit else None
+        return None
+
+
+def _problem_key(record: Record) -> tuple[Any, ...]:
+    return tuple(record.get(name) for name in SAME_PROBLEM)

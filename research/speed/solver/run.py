@@ -1,0 +1,244 @@
+"""The campaign: every case, every p, every rival, each finished cell stored at once."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import cached_property
+from typing import Any
+
+from research.common.isolation import Isolated, Stopped
+from research.common.machine import cores, environment, physical_memory, set_threads
+from research.common.store import Record, Store
+
+from . import rivals
+from .banknotes import banknote_file, banknote_rows
+from .benches import ReadBench, SolveBench
+from .extras import PathBench
+from .measure import call_solve, judged, measure, repeated
+from .objective import Judge, dual_bound, into_ball, objective, relative_gap
+from .problems import PAPER_P, Case, FusionProblem, parse_p
+
+REFERENCE_TOLERANCE = 1e-10
+MEMORY_P = ("32/31", "2", "100")
+MEMORY_ROWS = 100_000  # below this the scores are small beside the libraries themselves
+MEMORY_SHARE = 0.8  # of main memory: a rival that wants more is stopped before the machine is
+PAPER_PRECISIONS = (1e-2, 1e-3, 1e-4)
+PAPER_SPEED_P = ("32/31", "8/7", "2", "100")
+PATH_LEARNERS = 36
+
+
+def run(options: Namespace) -> None:
+    """Measure what the store does not hold yet."""
+    set_threads(options.threads)
+    store = Store(options.out, environment(options.threads, rivals.PACKAGES))
+    for case in cases(options):
+        Campaign(case, store, options).run()
+
+
+def cases(options: Namespace) -> Iterator[Case]:
+    """Small n first, so that a rival that fails there can be spared the larger ones."""
+    for n in sorted(options.n):
+        for R in sorted(options.R):
+            for setting in options.setting:
+                yield Case(n, R, setting, options.seed)
+    if "banknotes" in options.parts:
+        if banknote_file() is None:
+            print("LPFUSE_DATA is not set: synthetic scores of the same size replace banknotes")
+        source = "banknotes" if banknote_file() else "banknotes stand-in"
+        for setting in options.setting:
+            yield Case(banknote_rows(setting), 4, setting, options.seed, source)
+
+
+class Campaign:
+    """All measurements of one case."""
+
+    def __init__(self, case: Case, store: Store, options: Namespace) -> None:
+        self.case, self.store, self.options = case, store, options
+        self.asked = {**asdict(case), "threads": options.threads}
+
+    def run(self) -> None:
+        parts = self.options.parts
+        on_grid = self.case.source == "synthetic"
+        if not on_grid:
+            self.references()
+            self.precisions()
+            return
+        if "grid" in parts:
+            self.references()
+            for rival in self.options.rivals:
+                self.rival(rival)
+        if "memory" in parts and self.case.n >= MEMORY_ROWS:
+            self.reading()
+            for rival in self.options.rivals:
+                self.memory(rival)
+        if "path" in parts and self.case.R == PATH_LEARNERS:
+            self.path("path")
+            self.path("least_squares")
+
+    def references(self) -> None:
+        """Our own α at a far tighter tolerance, its bound recomputed by the judge."""
+        with self._isolated(SolveBench, rivals.OURS) as bench:
+            for p in self.options.p:
+                asked = {"kind": "reference", **self.asked, "p": p}
+                if self._pending(asked):
+                    self._record(asked, self._reference(bench, p))
+
+    def rival(self, name: str) -> None:
+        """Time one rival on every p of this case."""
+        rival, gap = self._load(name), self.options.gap
+        if rival is None:
+            return
+        with self._isolated(SolveBench, name) as bench:
+            for p in self.options.p:
+                asked = {"kind": "solve", **self.asked, "p": p, "rival": name, "gap": gap}
+                if not self._supports(rival, p) or not self._pending(asked):
+                    continue
+                outcome = self._spared(asked)
+                judge = None if outcome else self._judge(p)
+                if judge is not None:
+                    limits = (gap, self.options.time_limit, self.options.repeats)
+                    outcome = measure(bench, judge, p, rival.tolerances(gap), *limits)
+                if outcome is not None:
+                    self._record(asked, outcome)
+
+    def memory(self, name: str) -> None:
+        """Extra memory of accepted solves, each in a process of its own, apart from any timing."""
+        for p in (p for p in MEMORY_P if p in self.options.p):
+            asked = {"kind": "memory", **self.asked, "p": p, "rival": name}
+            solved = self.store.find(**asked | {"kind": "solve", "gap": self.options.gap})
+            if solved is None or solved["status"] != "accepted" or not self._pending(asked):
+                continue
+            inputs = (p, solved["tolerance"], self.options.time_limit)
+            with self._isolated(SolveBench, name) as bench:
+                extra = self._call(bench, "extra_memory", *inputs)
+            size = 8 * self.case.n * self.case.R
+            self._record(asked, {"extra_bytes": extra, "score_bytes": size})
+
+    def reading(self) -> None:
+        """How long one read of S takes, with one thread and with all of them."""
+        asked = {"kind": "read", **self.asked}
+        if self._pending(asked):
+            set_threads(cores())
+            with self._isolated(ReadBench) as bench:
+                one, every = (self._call(bench, "seconds", threads) for threads in (1, cores()))
+            set_threads(self.options.threads)
+            self._record(asked, {"one_thread": one, "all_threads": every, "all": cores()})
+
+    def path(self, kind: str) -> None:
+        """Nine p at once, for the hinge (``path``) or the squared loss (``least_squares``)."""
+        asked = {"kind": kind, **self.asked, "gap": self.options.gap}
+        if self._pending(asked):
+            with self._isolated(PathBench) as bench:
+                repeats = min(3, self.options.repeats)
+                measured = self._call(bench, kind, list(PAPER_P), self.options.gap, repeats)
+            self._record(asked, measured or {})
+
+    def precisions(self) -> None:
+        """The paper's speed table: Algorithm 1 at its own stops, cvxpy at its default, and ours."""
+        ladder = {"algorithm1": PAPER_PRECISIONS, "cvxpy_clarabel": (1e-8,), rivals.OURS: (1e-8,)}
+        for name in (name for name in ladder if name in self.options.rivals):
+            with self._isolated(SolveBench, name) as bench:
+                for p in (p for p in PAPER_SPEED_P if p in self.options.p):
+                    for tolerance in ladder[name]:
+                        asked = {"kind": "precision", **self.asked, "p": p, "rival": name}
+                        asked["tolerance_asked"] = tolerance
+                        if self._judge(p) and self._pending(asked):
+                            self._record(asked, self._at_precision(bench, p, tolerance))
+
+    def _at_precision(self, bench: Isolated, p: str, tolerance: float) -> Record:
+        judge, limit = self._judge(p), self.options.time_limit
+        assert judge is not None
+        try:
+            first = call_solve(bench, p, tolerance, limit)
+        except Stopped as stop:
+            return {"status": stop.reason}
+        again = repeated(bench, p, tolerance, limit, first, self.options.repeats)
+        return {"status": "finished", **judged(judge, first, tolerance), **again}
+
+    def _reference(self, bench: Isolated, p: str) -> Record:
+        try:
+            found = call_solve(bench, p, REFERENCE_TOLERANCE, 10 * self.options.time_limit)
+        except Stopped as stop:
+            return {"status": stop.reason, "message": str(stop)}
+        problem = self._problem(p)
+        bound = dual_bound(problem, found.answer.alpha)
+        value = objective(problem, into_ball(found.answer.weights, problem.p))
+        gap = relative_gap(problem, value, bound)
+        return {"status": "finished", "bound": bound, "value": value, "relative_gap": gap}
+
+    def _judge(self, p: str) -> Judge | None:
+        reference = self.store.find(kind="reference", **self.asked, p=p)
+        if reference is None or reference["status"] != "finished":
+            return None
+        return Judge(self._problem(p), reference["bound"])
+
+    def _problem(self, p: str) -> FusionProblem:
+        return FusionProblem(*self._data, parse_p(p))
+
+    @cached_property
+    def _data(self) -> tuple[Any, Any]:
+        return self.case.data()
+
+    def _spared(self, asked: Record) -> Record | None:
+        """A rival that ran out of time or memory on fewer rows is not tried on more."""
+        same = {
+            k: asked[k] for k in ("kind", "R", "setting", "source", "p", "rival", "gap", "threads")
+        }
+        for record in self.store.select(**same):
+            if record["n"] < self.case.n and record["status"] in ("time", "memory"):
+                return {"status": record["status"], "spared_since_n": record["n"]}
+        return None
+
+    def _pending(self, asked: Record) -> bool:
+        """Not stored yet, to be redone, or stopped earlier by a shorter limit."""
+        stored = self.store.find(**asked)
+        if stored is None or self.options.redo:
+            return True
+        return stored.get("status") == "time" and stored["time_limit"] < self.options.time_limit
+
+    def _record(self, asked: Record, outcome: Record) -> None:
+        record = {**asked, **outcome, "time_limit": self.options.time_limit}
+        self.store.append(record)
+        print(describe(record), flush=True)
+
+    def _supports(self, rival: rivals.Rival, p: str) -> bool:
+        """Asked on a small sibling, so that the scores need not be built to learn it."""
+        return rival.supports(FusionProblem(*self.case.small().data(), parse_p(p)))
+
+    def _isolated(self, bench: type, *arguments: Any) -> Isolated:
+        limit = int(MEMORY_SHARE * physical_memory())
+        return Isolated(bench, *arguments, self.case, memory_limit=limit)
+
+    def _call(self, bench: Isolated, method: str, *arguments: Any) -> Any:
+        """The result, or None when the process was stopped."""
+        try:
+            return bench.call(method, *arguments, limit=60 * self.options.time_limit)
+        except Stopped as stop:
+            print(f"  {method}: {stop}")
+            return None
+
+    def _load(self, name: str) -> rivals.Rival | None:
+        try:
+            return rivals.load(name)
+        except ImportError as error:
+            print(f"{name}: left out, {error}")
+            return None
+
+
+def describe(record: Record) -> str:
+    """One line a record, for whoever watches."""
+    parts = [record["kind"], record["source"], f"{record['n']}×{record['R']}", record["setting"]]
+    parts += [f"p={record['p']}"] if "p" in record else []
+    parts += [str(record[name]) for name in ("rival", "status") if name in record]
+    if "tolerance_asked" in record:
+        parts.append(f"at {record['tolerance_asked']:.0e}")
+    if record.get("extra_bytes") is not None:
+        parts.append(f"extra {record['extra_bytes'] / record['score_bytes']:.0%} of S")
+    for clock in ("seconds", "path_seconds", "all_threads"):
+        if record.get(clock) is not None:
+            parts.append(f"{1e3 * record[clock]:.3g} ms")
+    if record.get("relative_gap") is not None:
+        parts.append(f"gap {record['relative_gap']:.1e}")
+    return "  ".join(parts)

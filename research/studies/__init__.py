@@ -1,0 +1,1 @@
+"""Studies behind the defaults: one folder a question."""

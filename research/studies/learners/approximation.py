@@ -1,0 +1,93 @@
+"""How close a learner from approximate features comes to the exact one, as the features grow.
+
+A record holds one cell (set, seed, width, learner, way to approximate): for each number of features
+below the number of training rows, the test AUC and Spearman's rank correlation of the test scores
+with those of the exact learner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from lpfuse import SVDD, KernelPCADetector, OneClassGP
+from lpfuse.detectors._base import KernelDetector
+from lpfuse.detectors._features import FeatureMap, nystroem
+from lpfuse.detectors._kernels import Kernel
+from lpfuse.detectors._training import TrainingRows
+
+from .options import width
+from .parts import Parts, parts_of
+from .study import Record
+
+MOST_TRAIN = 3000  # rows
+SIZES = (32, 64, 125, 250, 500, 1000)
+LEARNERS: dict[str, tuple[type[KernelDetector], Record]] = {
+    "SVDD": (SVDD, {}),
+    "GP mean": (OneClassGP, {}),
+    "GP density": (OneClassGP, {"score_type": "density"}),
+    "KPCA": (KernelPCADetector, {}),
+}
+GAMMAS = ("scale", "3 scale")
+# Ways, with the most features of each. "nystroem" is the library's, with the centres of k-means as
+# landmarks; "drawn" takes rows drawn at random instead. "rows": the exact learner of that many
+# random rows, which the others should beat.
+WAYS = {"nystroem": 1000, "drawn": 1000, "fourier": 1000, "rows": 1000}
+
+
+def header() -> Record:
+    return {"sizes": list(SIZES), "most_train": MOST_TRAIN}
+
+
+def records_of(name: str, X: np.ndarray, is_anomaly: np.ndarray, seed: int) -> Iterator[Record]:
+    """A record for each width, learner and way; none for a set with fewer rows than features."""
+    parts = parts_of(X, is_anomaly, seed, MOST_TRAIN)
+    sizes = [size for size in SIZES if size < len(parts.train)]
+    for gamma, learner in product(GAMMAS, LEARNERS) if sizes else ():
+        make = partial(scores_of, parts, learner, width(gamma, parts.train))
+        exact = make()
+        for way, most in WAYS.items():
+            scores = [make(way, size, seed) for size in sizes if size <= most]
+            yield {
+                "set": name, "seed": seed, "n": len(parts.train), "d": parts.train.shape[1],
+                "gamma": gamma, "learner": learner, "way": way, "exact": round(parts.auc(exact), 2),
+                "auc": [round(parts.auc(each), 2) for each in scores],
+                "spearman": [round(float(spearmanr(each, exact)[0]), 4) for each in scores],
+            }  # fmt: skip
+
+
+def scores_of(
+    parts: Parts, learner: str, gamma: float, way: str = "exact", size: int = 1, seed: int = 0
+) -> np.ndarray:
+    """Test scores of a learner that has `size` features, or the kernel itself."""
+    make, settings = LEARNERS[learner]
+    train = parts.train
+    if way == "rows":
+        train = train[np.random.default_rng(seed).choice(len(train), size, replace=False)]
+    if way == "drawn":
+        make = _with_drawn_rows(make)
+    if way in ("nystroem", "drawn", "fourier"):
+        approximation = "fourier" if way == "fourier" else "nystroem"
+        settings = settings | {"approximation": approximation, make._size_name: size}
+    else:
+        settings = settings | {"approximation": None}
+    detector = make(gamma=gamma, random_state=seed, **settings)
+    return np.asarray(detector.fit(train).score_samples(parts.test))
+
+
+def _with_drawn_rows(make: type[KernelDetector]) -> type[KernelDetector]:
+    """The learner with rows drawn at random as landmarks, which the library does not offer."""
+
+    class WithDrawnRows(make):  # type: ignore[misc, valid-type]
+        __init__ = make.__init__  # scikit-learn reads the parameters from it
+
+        def _features(self, kernel: Kernel, rows: TrainingRows) -> FeatureMap:
+            random = np.random.RandomState(self.random_state)
+            drawn = rows.X[random.choice(len(rows), self._size(), replace=False)]
+            return nystroem(kernel, drawn, self._size(), random)
+
+    return WithDrawnRows

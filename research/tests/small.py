@@ -1,0 +1,88 @@
+"""Small data, thin grids, made-up results and a reader of tables, for tests of experiments."""
+
+from dataclasses import replace
+from functools import partial
+from itertools import product
+
+import numpy as np
+from sklearn.ensemble import ExtraTreesClassifier, IsolationForest
+from sklearn.metrics import roc_auc_score
+
+from lpfuse.ensemble import _defaults as defaults
+from research.common.protocol import Protocol, split
+from research.paper import ours, rivals
+
+THIN = Protocol(widths=(0.5, 2.0), component_step=20, rhos=(1.0, 10.0), ps=(32 / 31, 2.0, 100.0))
+
+
+def rows_and_labels(normals=60, anomalies=24, columns=2, shift=1.5, seed=0):
+    """Two clouds that overlap, in no order."""
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.repeat([1, -1], [normals, anomalies]))
+    X = rng.normal(size=(len(y), columns)) + shift * (y[:, None] < 0)
+    return X, y
+
+
+def small_split(protocol=THIN, seed=0, **shape):
+    return split(*rows_and_labels(**shape), protocol, seed)
+
+
+def small_lesson(setting="pure", **wishes):
+    return small_split(**wishes).lesson(setting)
+
+
+def easy_lesson(setting="pure", protocol=THIN):
+    """The anomalies are so far away that every setting is perfect on validation."""
+    return small_lesson(setting, protocol=protocol, shift=1000.0)
+
+
+def without_bank(parts_or_lesson, **changes):
+    """A changed copy that shares no work with its original."""
+    return replace(parts_or_lesson, bank={}, **changes)
+
+
+def plant_saplings(monkeypatch):
+    """Forests of three trees, which are quick to fit."""
+    isolation = partial(IsolationForest, n_estimators=3)
+    monkeypatch.setattr(defaults, "ExtraTreesClassifier", partial(ExtraTreesClassifier, 3))
+    monkeypatch.setattr(defaults, "IsolationForest", isolation)
+    monkeypatch.setattr(ours, "IsolationForest", isolation)
+    monkeypatch.setattr(rivals, "IsolationForest", lambda n_estimators: isolation())
+
+
+def exact_auc(labels, scores):
+    """Scikit-learn's, without the rounding errors that would tell equals apart."""
+    return round(roc_auc_score(labels, scores), 12)
+
+
+def made_up_rows(sets, seeds, methods, taught=(), metrics=("auc", "g_mean")):
+    """Results that nobody measured: `methods` in both settings, `taught` in the non-pure one."""
+    rng = np.random.default_rng(0)
+    measured = [*product(["pure"], methods), *product(["non-pure"], [*methods, *taught])]
+    return [
+        {"set": name, "seed": seed, "setting": setting, "method": method, "metric": metric,
+         "value": float(rng.uniform(60, 100))}
+        for seed, name, (setting, method), metric in product(
+            range(seeds), sets, measured, metrics
+        )
+    ]  # fmt: skip
+
+
+def values_of(rows, **wanted):
+    """The values of the rows that are like this."""
+    return [row["value"] for row in rows if wanted.items() <= row.items()]
+
+
+def tables_in(text):
+    """Every Markdown table of a page: row → column → cell."""
+    tables, lines = [], []
+    for line in [*text.splitlines(), ""]:
+        if line.startswith("|"):
+            lines.append([cell.strip() for cell in line.strip("|").split("|")])
+        elif lines:
+            (_, *heads), rule, *body = lines
+            assert set("".join(rule)) == {"-", ":"}
+            assert all(len(row) == len(heads) + 1 for row in body)
+            tables.append({row[0]: list(zip(heads, row[1:], strict=True)) for row in body})
+            lines = []
+    return tables

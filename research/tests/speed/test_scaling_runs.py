@@ -1,0 +1,117 @@
+"""The three commands at tiny sizes, and the memory they look at."""
+
+import json
+
+import numpy as np
+import pytest
+
+from research.common.memory import CLEAR_REFS, highest_since, restart_peak, sampled_peaks
+from research.speed.scaling.__main__ import main
+from research.speed.scaling.cpu import write_scores
+
+MIB = 2**20
+
+
+def records(folder, kind):
+    (path,) = folder.glob("*.jsonl")
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    return [record for record in found if record["kind"] == kind]
+
+
+def test_cpu_command(tmp_path, capsys):
+    sizes = ["--n", "600", "--R", "4", "--mapped", "3000", "--repeats", "2", "--threads", "1"]
+    sizes += ["--setting", "negatives"]
+    main(["cpu", *sizes, "--out", str(tmp_path), "--folder", str(tmp_path)])
+    solves = records(tmp_path, "cpu-solve")
+    assert [r["p"] for r in solves] == ["32/31", "4/3", "2", "100"]
+    for record in solves:
+        assert record["relative_gap"] <= 1e-8
+        assert record["seconds"] > record["read_seconds"] > 0
+    (mapped,) = records(tmp_path, "cpu-memmap")
+    assert mapped["score_bytes"] == 3000 * 36 * 4
+    assert mapped.get("peak_bytes", np.inf) > 30 * MIB
+    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".jsonl"] == []
+
+    before = len(solves)
+    main(["cpu", *sizes, "--parts", "grid", "--out", str(tmp_path)])
+    assert len(records(tmp_path, "cpu-solve")) == before  # what is stored is not measured again
+    assert "stored in" in capsys.readouterr().out
+
+
+def test_device_command_says_where_it_runs(tmp_path, capsys):
+    torch = pytest.importorskip("torch")
+    parts = ["--parts", "units", "solve", "path", "float32", "scoring"]
+    sizes = ["--n", "1500", "--p", "32/31", "--setting", "negatives"]
+    main(["device", *sizes, *parts, "--repeats", "1", "--out", str(tmp_path), "--commit", "abc"])
+    if not torch.cuda.is_available():
+        assert "There is no CUDA device here" in capsys.readouterr().out
+    solves = records(tmp_path, "device-solve")
+    assert len(solves) == 1 + 2  # one p in float64, two in float32
+    assert all(r["relative_gap"] <= 1e-8 and r["judged_gap"] <= 1.1e-8 for r in solves)
+    assert {r["dtype"] for r in solves} == {"float64", "float32"}
+    assert len(records(tmp_path, "device-path")) == 1
+    assert len(records(tmp_path, "device-scoring")) == 3
+    assert records(tmp_path, "environment")[0]["commit"] == "abc"
+
+
+def test_dask_command(tmp_path, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("research.speed.scaling.cluster.TASKS", 20)
+    sizes = ["--rows", "1200", "--rows-each", "400", "--block-rows", "300", "--goal-rows", "1500"]
+    where = ["--out", str(tmp_path), "--folder", str(tmp_path), "--setting", "negatives"]
+    main(["dask", *sizes, *where, "--workers", "2", "--repeats", "1"])
+    fits = records(tmp_path, "dask-fit")
+    assert {(r["n"], r["form"]) for r in fits} == {
+        (1200, "parquet"), (800, "parquet"), (1500, "parquet"), (1200, "array"), (800, "array"),
+    }  # fmt: skip
+    for record in fits:
+        assert record["relative_gap"] <= 1e-8
+        assert record["gap_in_memory"] <= 1e-8
+        assert len(record["worker_bytes"]) == record["workers"] == 2
+        assert 0 < record["reductions"] < 20
+    both = [r["weights"] for r in fits if r["n"] == 1200]
+    np.testing.assert_allclose(both, both[:1] * len(both), atol=1e-4)  # whatever holds the rows
+    assert len(records(tmp_path, "dask-task")) == 1
+    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".jsonl"] == []
+
+
+linux_only = pytest.mark.skipif(not CLEAR_REFS.exists(), reason="the kernel does not tell")
+
+
+@linux_only
+def test_own_memory_and_pages_of_a_file_are_told_apart(tmp_path):
+    path = tmp_path / "scores.bin"
+    np.ones(40 * MIB, dtype=np.uint8).tofile(path)
+
+    def allocate():
+        np.ones(60 * MIB, dtype=np.uint8)
+
+    def read():
+        int(np.memmap(path, dtype=np.uint8, mode="r").sum())
+
+    idle = sampled_peaks(lambda: None)
+    own, file = sampled_peaks(allocate, every=1e-3), sampled_peaks(read, every=1e-3)
+    assert own["RssAnon"] - idle["RssAnon"] > 20 * MIB
+    assert own["RssFile"] - idle["RssFile"] < 5 * MIB
+    assert file["RssFile"] - idle["RssFile"] > 10 * MIB
+    assert file["VmHWM"] - idle["VmHWM"] > 30 * MIB
+
+
+@linux_only
+def test_the_mark_starts_again():
+    np.ones(50 * MIB, dtype=np.uint8)
+    now = restart_peak()
+    assert highest_since() - now < 5 * MIB
+    np.ones(50 * MIB, dtype=np.uint8)
+    assert highest_since() - now > 40 * MIB
+
+
+def test_scores_on_disk_are_drawn_block_by_block(tmp_path, monkeypatch):
+    monkeypatch.setattr("research.speed.scaling.cpu.MAPPED_BLOCK", 400)
+    y = write_scores(tmp_path / "long", 1000, 3, 0.2, seed=1)
+    write_scores(tmp_path / "short", 400, 3, 0.2, seed=1)
+    long, short = (np.fromfile(tmp_path / name, np.float32) for name in ("long", "short"))
+    assert long.shape == (3000,)
+    assert y.shape == (1000,)
+    np.testing.assert_array_equal(long[:1200], short)
+    assert not np.array_equal(long[1200:2400], short)

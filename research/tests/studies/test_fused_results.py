@@ -1,0 +1,62 @@
+"""The stored figures of FusedDetector(): safe with any number of labels, kinds seen or not."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from research.studies.cells import read_records
+from research.studies.defaults.data import read_sets
+from research.studies.fusion.parts import parts_of
+from research.studies.fusion.verify import LABELS, SITUATIONS, means_of, measured, table
+
+RECORDS = read_records(Path(__file__).parents[2] / "results" / "studies" / "fused.jsonl")
+NOISE = 2.0  # standard errors of a mean difference
+CELLS = [(situation, labels) for situation in SITUATIONS for labels in LABELS]
+
+
+def gains(situation, labels, rival):
+    """Ours minus theirs, for every set."""
+    ours, theirs = (means_of(RECORDS, situation, labels, key) for key in ("ours", rival))
+    return ours - theirs
+
+
+@pytest.mark.parametrize(("situation", "labels"), CELLS)
+def test_the_mean_is_never_below_the_average(situation, labels):
+    assert gains(situation, labels, "average").mean() > 0
+
+
+@pytest.mark.parametrize("rival", ["picked", "picked_expert"])
+@pytest.mark.parametrize(("situation", "labels"), [cell for cell in CELLS if cell[1]])
+def test_the_mean_is_never_below_the_picked_detector_by_more_than_noise(situation, labels, rival):
+    gain = gains(situation, labels, rival)
+    assert gain.mean() > -NOISE * gain.std(ddof=1) / np.sqrt(len(gain))
+
+
+@pytest.mark.parametrize(("labels", "first_look"), [(5, 85.2), (20, 86.3)])
+def test_the_first_look_is_beaten_on_the_anomaly_sets(labels, first_look):
+    anomaly_sets = [record for record in RECORDS if not record["set"].startswith(("d0", "d1"))]
+    assert means_of(anomaly_sets, "seen", labels, "ours").mean() > first_look
+
+
+def test_the_table_shows_every_cell():
+    lines = table(RECORDS).splitlines()
+    assert len(lines) == 2 + len(CELLS)
+    assert lines[2].startswith("| seen | 0 | 30 | 84.0 | 83.9 (13 : 11")
+
+
+@pytest.mark.skipif("LPFUSE_DATA" not in os.environ, reason="LPFUSE_DATA names no folder of sets")
+def test_a_stored_figure_is_measured_again():
+    name, X, is_anomaly = next(entry for entry in read_sets() if entry[0] == "d05_iris")
+    parts = parts_of(X, is_anomaly, seed=0)
+    _, may_be_known, sought = next(iter(parts.situations()))
+    found = measured(parts, may_be_known[:5], sought)
+    (stored,) = [
+        record
+        for record in RECORDS
+        if (record["set"], record["seed"], record["situation"], record["labels"])
+        == (name, 0, "seen", 5)
+    ]
+    assert found["ours"] == pytest.approx(stored["ours"], abs=0.5)
+    assert found["average"] == pytest.approx(stored["average"], abs=0.5)

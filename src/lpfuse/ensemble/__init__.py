@@ -1,5 +1,0 @@
-"""Many detectors, one decision: `FusedDetector` and its parts."""
-
-from lpfuse.ensemble.fused import FusedDetector
-
-__all__ = ["FusedDetector"]

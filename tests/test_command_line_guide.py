@@ -1,0 +1,50 @@
+"""The guide to the command line tells what really happens."""
+
+import doctest
+import re
+import shlex
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from helpers.pumps import DETECTORS, pumps, score_table, write
+from lpfuse.cli._app import app
+from lpfuse.ensemble._defaults import default_entries
+
+GUIDE = Path(__file__).parents[1] / "docs" / "command-line.md"
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def sessions():
+    """Commands of the guide, and what they print."""
+    for block in re.findall(r"```console\n(.*?)```", GUIDE.read_text(), re.S):
+        yield from re.findall(r"^\$ lpfuse (.*)\n((?:(?!\$ ).*\n)*)", block, re.M)
+
+
+def without_figures(text):
+    """Words alone: figures, and which detectors there are, may change with any version."""
+    lines = [line for line in text.splitlines() if not line.startswith("|")]
+    return re.sub(r"-?\d[\d.,e-]*", "#", "\n".join(lines))
+
+
+def few_detectors(n, n_anomalies):
+    """A smaller pool than the default one, to save time."""
+    return [(name, made) for name, made in default_entries(n, n_anomalies) if name in DETECTORS]
+
+
+def test_what_the_guide_shows_is_what_happens(tmp_path, monkeypatch):
+    monkeypatch.setattr("lpfuse.ensemble._fused.default_entries", few_detectors)
+    monkeypatch.chdir(tmp_path)
+    write(pumps(300), tmp_path / "pumps.csv")
+    write(pumps(1000, seed=1), tmp_path / "new.csv")
+    write(score_table(), tmp_path / "tools.csv")
+    shown = list(sessions())
+    assert len(shown) == 9
+    for command, expected in shown:
+        words, _, source = command.partition(" < ")
+        given = Path(source).read_text() if source else None
+        answer = CliRunner().invoke(app, shlex.split(words), input=given)
+        last = answer.stderr.splitlines()[-1:] if expected else []
+        printed = without_figures(answer.stdout or "".join(last))
+        same = doctest.OutputChecker().check_output(without_figures(expected), printed, FLAGS)
+        assert same, (command, printed)
