@@ -9,6 +9,7 @@ from scipy.stats import beta, kstest
 
 from lpfuse.metrics import best_g_mean
 from lpfuse.threshold import (
+    THRESHOLD_RULES,
     conformal_offset,
     conformal_pvalues,
     contamination_offset,
@@ -244,3 +245,28 @@ def test_scores_that_cannot_be_used_are_refused():
         contamination_offset([nan], 0.1)
     with pytest.raises(ValueError, match="there is no anomaly"):
         g_mean_offset([1.0, 2.0], [1, 1])
+
+
+@pytest.mark.parametrize("name", THRESHOLD_RULES)
+def test_every_rule_gives_a_threshold_between_well_parted_classes(name):
+    rule = THRESHOLD_RULES[name]
+    labels = np.repeat([1.0, -1.0], [99, 9])
+    scores = np.where(labels > 0, 10.0, -10.0) + np.linspace(0, 1, 108)
+    kept = np.ones(108, dtype=bool) if rule.needs_anomalies else labels > 0
+    offset = rule.offset(scores[kept], labels[kept], 0.05)
+    assert scores[labels < 0].max() < offset <= np.quantile(scores[labels > 0], 0.06)
+
+
+@pytest.mark.parametrize("name", THRESHOLD_RULES)
+def test_the_words_of_a_rule_can_be_filled_in(name):
+    words = THRESHOLD_RULES[name].words.format(false_alarm_rate=0.05)
+    assert words
+    assert "{" not in words
+
+
+def test_the_rule_of_false_alarms_follows_its_rate():
+    scores, ones = np.arange(99.0), np.ones(99)
+    rule = THRESHOLD_RULES["false-alarms"]
+    assert rule.offset(scores, ones, 0.05) == conformal_offset(scores, 0.05)
+    assert rule.offset(scores, ones, 0.2) == conformal_offset(scores, 0.2)
+    assert "0.2 of the normal rows" in rule.words.format(false_alarm_rate=0.2)

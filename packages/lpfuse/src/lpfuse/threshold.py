@@ -11,6 +11,8 @@ exact as in memory; what needs all scores in one place says so.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -287,6 +289,44 @@ def control_false_discoveries(pvalues: Any, rate: float) -> NDArray[np.bool_]:
     # p-values are fractions, and often lie on the line exactly: rounding must not decide there.
     declared[declared] = adjusted <= level * (1 + 1e-12)
     return declared
+
+
+@dataclass(frozen=True)
+class ThresholdRule:
+    """A way to set the threshold of a detector by rows that its weights were not learnt from.
+
+    To add one, add a line to ``THRESHOLD_RULES``: `FusedDetector` accepts its name as
+    ``threshold=...``, refuses labels that it cannot work with, and the report says its words.
+
+    Attributes
+    ----------
+    offset : callable
+        ``offset(scores, labels, false_alarm_rate) -> float``: held-out fused scores of shape (m,),
+        high = normal, their labels (+1 normal, −1 anomaly), and the share of normal rows that may
+        be called anomalies. A row is normal where its score is not below the result.
+    words : str
+        What the rule does, for the report; ``{false_alarm_rate}`` stands for the rate.
+    needs_anomalies : bool
+        Whether both classes are compared. If so, it is given all labelled rows, of which some must
+        be anomalies; if not, the normal rows alone.
+    """
+
+    offset: Callable[[Host, Host, float], float]
+    words: str
+    needs_anomalies: bool = False
+
+
+THRESHOLD_RULES = {
+    "false-alarms": ThresholdRule(
+        lambda scores, _labels, false_alarm_rate: conformal_offset(scores, false_alarm_rate),
+        words="conformal, for false alarms on {false_alarm_rate:.3g} of the normal rows",
+    ),
+    "g-mean": ThresholdRule(
+        lambda scores, labels, _false_alarm_rate: g_mean_offset(scores, labels),
+        words="best geometric mean of the hit rates on labelled rows",
+        needs_anomalies=True,
+    ),
+}
 
 
 class _InBlocks(NamedTuple):
