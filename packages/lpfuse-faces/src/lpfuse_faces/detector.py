@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from lpfuse._arrays import Host
 from lpfuse._checks.data import check_labels, check_row_names
 from lpfuse._checks.parameters import check_choice, check_number, is_count
+from lpfuse._saved import saved_as
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble._combination import Combination, Judged
 from lpfuse.ensemble._folds import settle_folds
@@ -49,6 +50,7 @@ FRAMES_AT_A_TIME = 4096  # whose features stand side by side while videos are sc
 Progress = Callable[[int, int], None]
 
 
+@saved_as("VideoDetector")
 class VideoDetector(BaseEstimator):
     r"""Tells forged videos of faces from genuine ones, by many experts on features of their frames.
 

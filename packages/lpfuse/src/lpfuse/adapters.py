@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from lpfuse._arrays import Host
 from lpfuse._checks.data import check_labels
 from lpfuse._checks.parameters import check_choice
+from lpfuse._saved import saved_as
 
 SUREST = 1e-3  # no classifier is believed to be surer than this
 
@@ -72,6 +73,7 @@ class Adapter(MetaEstimatorMixin, BaseEstimator):
         raise NotImplementedError
 
 
+@saved_as("PyODDetector")
 class PyODDetector(Adapter):
     """A detector of PyOD, whose scores are high for anomalies.
 
@@ -132,6 +134,7 @@ class PyODDetector(Adapter):
         return -_one_a_row(scores, X, self.detector)
 
 
+@saved_as("ClassifierExpert")
 class ClassifierExpert(Adapter):
     r"""A classifier that has seen anomalies: the log-odds of "normal" as a score.
 
@@ -202,6 +205,7 @@ class ClassifierExpert(Adapter):
         return np.log(share / (1 - share))
 
 
+@saved_as("ScoreFunction")
 class ScoreFunction(Adapter):
     """A function of rows, or a method of an object, with a stated direction.
 
@@ -261,6 +265,7 @@ class ScoreFunction(Adapter):
         return hasattr(self, "scorer_") or not hasattr(self.scorer, "fit")
 
 
+@saved_as("ScoreColumn")
 class ScoreColumn(Adapter):
     """A column that holds the scores of a detector that ran elsewhere.
 

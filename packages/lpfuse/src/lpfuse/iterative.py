@@ -13,6 +13,7 @@ from lpfuse._arrays import Host
 from lpfuse._base import Scorer
 from lpfuse._checks.data import check_labels, check_table, remember_columns
 from lpfuse._checks.parameters import check_count, check_number
+from lpfuse._saved import saved_as
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble._combination import scale
 from lpfuse.ensemble._members import Member, seeded
@@ -22,6 +23,7 @@ from lpfuse.scaling import TwoSidedMinMax
 from lpfuse.threshold import contamination_offset
 
 
+@saved_as("IterativeEnsemble")
 class IterativeEnsemble(Scorer):
     r"""A fused detector for contaminated training rows, in the style of FNDF [1]_.
 

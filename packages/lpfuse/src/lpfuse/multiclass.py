@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from lpfuse._arrays import Host
 from lpfuse._checks.data import check_table, remember_columns
 from lpfuse._checks.parameters import check_choice, check_number
+from lpfuse._saved import saved_as
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble._members import Member, seeded
 from lpfuse.ensemble._tables import Table, rows_of
@@ -31,6 +32,7 @@ def _has_probabilities(classifier: Any) -> bool:
     return classifier.coupling == "argmax"
 
 
+@saved_as("OneClassEnsembleClassifier")
 class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
     r"""A classifier made of one-class experts: a `FusedDetector` for each class.
 

@@ -21,6 +21,7 @@ from sklearn.utils import check_random_state
 from lpfuse._arrays import Host
 from lpfuse._checks.data import check_table
 from lpfuse._checks.parameters import check_choice, check_count, check_number
+from lpfuse._saved import saved_as
 from lpfuse.adapters import Adapter, as_detector
 from lpfuse.ensemble._defaults import default_entries
 from lpfuse.ensemble._members import Member, seeded
@@ -30,6 +31,7 @@ Draw = Literal["uniform", "proximity"]
 LANDMARKS = 1_000  # rows that stand for all others when proximity is measured
 
 
+@saved_as("BaggedDetector")
 class BaggedDetector(Adapter):
     r"""A detector that learns from a bootstrap: rows drawn with replacement.
 

@@ -24,8 +24,10 @@ from lpfuse._checks.data import (
     warn_about_flat,
 )
 from lpfuse._quantiles import QuantileSketch
+from lpfuse._saved import saved_as
 
 
+@saved_as("TwoSidedMinMax")
 class TwoSidedMinMax(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     r"""Map each detector's usual scores onto one range, unmoved by its extreme ones.
 

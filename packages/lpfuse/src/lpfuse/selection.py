@@ -15,6 +15,7 @@ from sklearn.pipeline import Pipeline
 
 from lpfuse._arrays import Host
 from lpfuse._checks.parameters import check_choice, check_p
+from lpfuse._saved import saved_as
 from lpfuse.ensemble._fused import FusedDetector
 from lpfuse.ensemble._lessons import Lessons, Training
 from lpfuse.ensemble._members import Member
@@ -25,6 +26,7 @@ from lpfuse.optim import LpPath
 from lpfuse.scaling import TwoSidedMinMax
 
 
+@saved_as("FusedDetectorCV")
 class FusedDetectorCV(FusedDetector):
     r"""A `FusedDetector` that chooses p, ρ and the detectors' parameters by cross-validation.
 

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from lpfuse._arrays import Array, beside, concatenate, map_row_blocks, namespace, one_blas_thread
 from lpfuse._arrays.linalg import times_few_columns
+from lpfuse._saved import saved_as
 from lpfuse.detectors._kernels import Kernel, Rows
 
 
@@ -30,6 +31,7 @@ class Basis(Protocol):
         """The function that maps rows, of the library of X, to the values of the basis."""
 
 
+@saved_as("Similarities")
 @dataclass(frozen=True)
 class Similarities:
     """``B_j(x) = k(x, z_j)`` for the anchors ``z_j``: training rows or landmarks."""
@@ -47,6 +49,7 @@ class Similarities:
         return self.kernel.against(beside(self.anchors, X))
 
 
+@saved_as("Waves")
 @dataclass(frozen=True)
 class Waves:
     """``B(x) = (cos xᵀω_j, sin xᵀω_j) / √m`` for m frequencies of a Gaussian kernel."""
@@ -72,6 +75,7 @@ class Waves:
         return waves
 
 
+@saved_as("Expansion")
 @dataclass(frozen=True)
 class Expansion:
     """``B(x) · coefficients``: one column for each function of x that a learner needs.

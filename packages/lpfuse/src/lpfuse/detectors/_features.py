@@ -23,11 +23,13 @@ from lpfuse._arrays import (
     sum_row_blocks,
 )
 from lpfuse._arrays.linalg import eigh
+from lpfuse._saved import saved_as
 from lpfuse.detectors._expansion import Basis, Expansion, Similarities, Waves
 from lpfuse.detectors._kernels import Kernel, Rows
 from lpfuse.detectors._landmarks import centres
 
 
+@saved_as("FeatureMap")
 @dataclass(frozen=True)
 class FeatureMap:
     """``φ(x) = B(x) · whitening``, for a basis B; no whitening: ``φ = B``."""

@@ -29,6 +29,7 @@ from lpfuse._arrays import (
 )
 from lpfuse._arrays.linalg import add_to_diagonal, diagonal_of
 from lpfuse._checks.parameters import check_number
+from lpfuse._saved import saved_as
 
 PAPER_WIDTHS = (0.01, 0.1, 0.5, 1.0, 10.0)  # the widths σ of the paper's grid
 SCALES = {"scale": 1.0, "narrow": 3.0}  # multiples of 1 / (d · Var X)
@@ -87,6 +88,7 @@ def sigma_from_gamma(gamma: float) -> float:
     return float((2.0 * check_number("gamma", gamma, above=0)) ** -0.5)
 
 
+@saved_as("Kernel")
 @dataclass(frozen=True)
 class Kernel:
     """A kernel with all its parameters settled; equal ones compare and hash as equal."""

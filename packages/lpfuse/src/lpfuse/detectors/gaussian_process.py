@@ -23,6 +23,7 @@ from lpfuse._arrays.blocks import is_blocked
 from lpfuse._arrays.linalg import add_to_diagonal, cholesky, eigh, invert_lower, solve_lower
 from lpfuse._checks.data import check_features
 from lpfuse._checks.parameters import check_choice, check_number
+from lpfuse._saved import saved_as
 from lpfuse.detectors._base import KernelDetector
 from lpfuse.detectors._expansion import Expansion, Similarities
 from lpfuse.detectors._features import FeatureMap
@@ -35,6 +36,7 @@ AUTO_CONTAMINATION = 0.1
 JITTERS = tuple(10.0**k for k in range(-12, -1))  # shares of the largest diagonal entry
 
 
+@saved_as("OneClassGP")
 class OneClassGP(KernelDetector):
     r"""One-class classification by Gaussian process regression.
 

@@ -38,6 +38,7 @@ from lpfuse._arrays.linalg import (
 )
 from lpfuse._checks.data import check_columns, check_features
 from lpfuse._checks.parameters import is_count
+from lpfuse._saved import saved_as
 from lpfuse.detectors._base import KernelDetector
 from lpfuse.detectors._expansion import Expansion, Similarities
 from lpfuse.detectors._features import FeatureMap
@@ -52,6 +53,7 @@ RESTARTS = 20  # of the iteration: past them the eigenvalues lie too close toget
 DECOMPOSE_UP_TO = 20_000  # rows on a device whose full decomposition is worth the wait
 
 
+@saved_as("KernelPCADetector")
 class KernelPCADetector(KernelDetector):
     r"""Distance, in the kernel's feature space, to the main directions of the training rows.
 

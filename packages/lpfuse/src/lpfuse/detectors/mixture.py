@@ -24,6 +24,7 @@ from lpfuse._arrays import (
 from lpfuse._arrays.blocks import head_of, is_blocked
 from lpfuse._checks.data import remember_columns
 from lpfuse._checks.parameters import check_choice, check_count, check_number
+from lpfuse._saved import saved_as
 from lpfuse.detectors._base import Detector
 from lpfuse.detectors._mixture_steps import learn_beside
 from lpfuse.detectors._sampling import sampled_rows
@@ -33,6 +34,7 @@ SCORES = ("mahalanobis", "log_likelihood")
 COVARIANCES = ("full", "tied", "diag", "spherical")
 
 
+@saved_as("GMMDetector")
 class GMMDetector(Detector):
     r"""Distance to the nearest component of a Gaussian mixture.
 

@@ -10,6 +10,7 @@ from lpfuse._arrays import Array, Host, take, to_host
 from lpfuse._arrays.blocks import head_of, is_blocked
 from lpfuse._checks.data import remember_columns
 from lpfuse._checks.parameters import check_number
+from lpfuse._saved import saved_as
 from lpfuse.detectors._base import KernelDetector, a_hair_below
 from lpfuse.detectors._enclosing_ball import enclosing_ball
 from lpfuse.detectors._expansion import Expansion, Similarities
@@ -19,6 +20,7 @@ from lpfuse.detectors._svdd_dual import ON_BOUND, solve_dual
 from lpfuse.detectors._training import TrainingRows
 
 
+@saved_as("SVDD")
 class SVDD(KernelDetector):
     r"""The smallest ball, in the kernel's feature space, around the normal rows.
 

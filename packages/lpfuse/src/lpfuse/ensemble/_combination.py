@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from lpfuse._arrays import Host
+from lpfuse._saved import saved_as
 
 Gaps = NDArray[np.bool_]
 NO_VOICE = 1e-6  # share of the largest weight below which a detector has none
@@ -116,6 +117,7 @@ def without_gaps(terms: Host, trust: Host, silent: Gaps | None = None) -> Host:
     return np.where(gaps, 0.0, terms) * growth
 
 
+@saved_as("Judged")
 @dataclass(frozen=True)
 class Judged:
     """Terms of the fused scores of some rows, and what is known of these rows."""

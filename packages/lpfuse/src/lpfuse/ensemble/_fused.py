@@ -22,6 +22,7 @@ from lpfuse._arrays.blocks import is_blocked
 from lpfuse._base import Scorer, lazily
 from lpfuse._checks.data import check_labels, check_row_names, check_table, remember_columns
 from lpfuse._checks.parameters import check_choice, check_count, check_number, is_count
+from lpfuse._saved import saved_as
 from lpfuse.ensemble._artificial import shaken_rows
 from lpfuse.ensemble._audit import audit
 from lpfuse.ensemble._combination import Combination, Gaps, Judged, by_gaps
@@ -75,6 +76,7 @@ class Verdicts(NamedTuple):
     detector_scores: Host
 
 
+@saved_as("FusedDetector")
 class FusedDetector(NamedDetectors, Scorer):
     r"""Several anomaly detectors, fused into one that is better and knows its false alarms.
 

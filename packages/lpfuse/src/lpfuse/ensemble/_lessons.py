@@ -12,6 +12,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from lpfuse._arrays import Host
+from lpfuse._saved import saved_as
 from lpfuse.ensemble._folds import Folds
 from lpfuse.ensemble._members import Member, groups_of
 from lpfuse.ensemble._tables import Index, Table, columns_of, complete_rows, rows_of
@@ -99,6 +100,7 @@ class Training:
         return np.concatenate([of_row, of_row[self.source]])
 
 
+@saved_as("Lessons")
 @dataclass(frozen=True, eq=False)
 class Lessons:
     """Raw scores of rows by detectors that have not seen them, and what is known of the rows.

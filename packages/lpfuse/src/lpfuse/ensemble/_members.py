@@ -11,11 +11,13 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
+from lpfuse._saved import saved_as
 from lpfuse.adapters import as_detector, frozen
 from lpfuse.detectors._base import Detector
 from lpfuse.ensemble._tables import Index, Table, positions
 
 
+@saved_as("Member")
 @dataclass(frozen=True)
 class Member:
     """A detector by name, with the columns that it sees (None: all)."""

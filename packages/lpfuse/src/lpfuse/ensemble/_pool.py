@@ -12,6 +12,7 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 
 from lpfuse._arrays import Host
+from lpfuse._saved import saved_as
 from lpfuse.ensemble._combination import scale
 from lpfuse.ensemble._lessons import (
     Training,
@@ -28,6 +29,7 @@ from lpfuse.ensemble._work import score_members
 Choice = Callable[[list[Member], Host], list[int]]
 
 
+@saved_as("Pool")
 @dataclass(frozen=True)
 class Pool:
     """Fitted one-class members, then fitted experts.

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from lpfuse._arrays import Array, Host, beside, map_row_blocks
 from lpfuse._checks.data import column_names, no_spread, remember_columns, warn_about_columns
 from lpfuse._checks.parameters import check_choice, check_count, check_number
+from lpfuse._saved import saved_as
 from lpfuse.fusion._places import PlacedRows, SpatialFusion, placed_rows
 
 MODES = ("auto", "winner", "fusion")
@@ -25,6 +26,7 @@ CLOSEST = 1e-6  # times the median distance to the opposite class: no row is clo
 TREE_DIMENSIONS = 5  # beyond, products of matrices find neighbours sooner than a tree (measured)
 
 
+@saved_as("DynamicEnsemble")
 class DynamicEnsemble(SpatialFusion):
     r"""Choose, row by row, the detectors that are right about the rows nearby.
 

@@ -15,6 +15,7 @@ from lpfuse._base import lazily
 from lpfuse._checks.blocks import check_score_blocks
 from lpfuse._checks.data import check_labels, check_sample_weight, check_scores, remember_columns
 from lpfuse._checks.parameters import check_choice, check_count, check_number
+from lpfuse._saved import saved_as
 from lpfuse.fusion._base import WeightedSum
 
 GROUPED = ("aom", "moa")
@@ -26,6 +27,7 @@ def _adds_up(rule: FixedRule) -> bool:
     return rule.rule == "sum"
 
 
+@saved_as("FixedRule")
 class FixedRule(WeightedSum):
     r"""Fuse detectors by a rule that learns nothing.
 

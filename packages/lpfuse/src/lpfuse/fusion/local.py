@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from lpfuse._arrays import Array, Host, beside, map_row_blocks
 from lpfuse._checks.data import remember_columns
 from lpfuse._checks.parameters import check_choice, check_count, check_number
+from lpfuse._saved import saved_as
 from lpfuse.fusion._places import PlacedRows, SpatialFusion, placed_rows
 from lpfuse.fusion.lp import LpFusion
 from lpfuse.optim import Certificate
@@ -26,6 +27,7 @@ BLENDS = ("soft", "hard")
 TOLD = "Scores have no spread|Some detectors give the same"  # once, of all rows, is enough
 
 
+@saved_as("LocalLpFusion")
 class LocalLpFusion(SpatialFusion):
     r"""ℓp fusion whose weights depend on where a row lies, in the style of arXiv 2411.06406.
 

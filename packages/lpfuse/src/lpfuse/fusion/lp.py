@@ -33,6 +33,7 @@ from lpfuse._checks.data import (
     weights_beside,
 )
 from lpfuse._checks.parameters import check_number, check_p
+from lpfuse._saved import saved_as
 from lpfuse.fusion._base import WeightedSum
 from lpfuse.optim import SOLVERS, Certificate, LpPath, Problem, solve, solve_path
 from lpfuse.optim._large_n.distributed import BlockedProblem, Costs, sample_of
@@ -42,6 +43,7 @@ IMAGINARY_SCORE = -2.0  # twice as far out as the lower threshold of a signed sc
 PAPER_GRID = (32 / 31, 16 / 15, 8 / 7, 4 / 3, 2.0, 4.0, 8.0, 10.0, 100.0)
 
 
+@saved_as("LpFusion")
 class LpFusion(WeightedSum):
     r"""Fuse detectors by a weighted sum whose weights are learnt under an ℓp-norm constraint.
 

@@ -26,6 +26,7 @@ from lpfuse._checks.data import (
     warn_about_columns,
 )
 from lpfuse._checks.parameters import check_count, check_number
+from lpfuse._saved import saved_as
 from lpfuse.fusion._base import WeightedSum
 from lpfuse.fusion._rows import Rows, by_class, lower_quantile
 
@@ -244,6 +245,7 @@ class _EvolvedWeights(_SearchedWeights):
         )
 
 
+@saved_as("GeneticWeights")
 class GeneticWeights(_EvolvedWeights):
     """Fuse by a weighted mean whose weights a genetic algorithm has bred.
 
@@ -352,6 +354,7 @@ class GeneticWeights(_EvolvedWeights):
         _pygad()
 
 
+@saved_as("SwarmWeights")
 class SwarmWeights(_EvolvedWeights):
     r"""Fuse by a weighted mean whose weights a swarm of particles has found.
 
@@ -457,6 +460,7 @@ class SwarmWeights(_EvolvedWeights):
         check_count("iterations", self.iterations)
 
 
+@saved_as("ExhaustiveWeights")
 class ExhaustiveWeights(_SearchedWeights):
     """Fuse by the best weighted mean of all whose weights are multiples of ``1/steps``.
 

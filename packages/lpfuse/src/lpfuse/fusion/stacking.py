@@ -18,6 +18,7 @@ from lpfuse._checks.data import (
     warn_about_columns,
 )
 from lpfuse._checks.parameters import check_number
+from lpfuse._saved import saved_as
 from lpfuse.fusion._base import WeightedSum
 from lpfuse.fusion._rows import labels_and_weights
 
@@ -54,6 +55,7 @@ def _lesson(S: Any, y: Any, sample_weight: Any) -> _Lesson:
     return _Lesson(to_host(checked)[counts], labels[counts], mass[counts])
 
 
+@saved_as("BestSingle")
 class BestSingle(WeightedSum):
     r"""Trust the best detector alone.
 
@@ -222,6 +224,7 @@ class _Stacker(WeightedSum):
         return -self.intercept_
 
 
+@saved_as("LinearSVMStacker")
 class LinearSVMStacker(_Stacker):
     r"""Fuse detectors by a linear support vector machine trained on their scores.
 
@@ -292,6 +295,7 @@ class LinearSVMStacker(_Stacker):
         )
 
 
+@saved_as("LogisticStacker")
 class LogisticStacker(_Stacker):
     r"""Fuse detectors by a logistic regression trained on their scores.
 

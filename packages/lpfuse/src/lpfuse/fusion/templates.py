@@ -11,6 +11,7 @@ from lpfuse._arrays import Array, Host, beside, to_host
 from lpfuse._base import Scorer
 from lpfuse._checks.data import check_scores, remember_columns
 from lpfuse._checks.parameters import check_number
+from lpfuse._saved import saved_as
 from lpfuse.fusion._rows import by_class, lower_quantile
 
 
@@ -81,6 +82,7 @@ class _Templates(Scorer):
         raise NotImplementedError
 
 
+@saved_as("DecisionTemplates")
 class DecisionTemplates(_Templates):
     r"""Fuse by the distance to a template: the mean score vector of a class.
 
@@ -141,6 +143,7 @@ class DecisionTemplates(_Templates):
         return -np.linalg.norm(S - template, axis=1)
 
 
+@saved_as("CosineSimilarity")
 class CosineSimilarity(_Templates):
     r"""Fuse by the angle to a template: the mean score vector of a class.
 

@@ -14,7 +14,8 @@ from typing import Any
 from lpfuse.io._archive import Archive, Refused, write
 from lpfuse.io._objects import Reader, Writer
 
-FORMAT, FORMAT_VERSION = "lpfuse", 1
+# 2: classes go by the names of `lpfuse._saved`. Format 1 was never released, and is refused.
+FORMAT, FORMAT_VERSION = "lpfuse", 2
 
 __all__ = ["load", "save"]
 
@@ -113,8 +114,13 @@ def _checked(manifest: Any) -> tuple[Any, Any]:
     if number > FORMAT_VERSION:
         raise Refused(
             f"The file has format {number}, of lpfuse {manifest.get('lpfuse')}; this is lpfuse "
-            f"{_version()}, which reads up to {FORMAT_VERSION}. Upgrade: "
+            f"{_version()}, which reads format {FORMAT_VERSION}. Upgrade: "
             "pip install --upgrade lpfuse"
+        )
+    if number < FORMAT_VERSION:
+        raise Refused(
+            f"The file has format {number}, of an lpfuse before its first release; this is lpfuse "
+            f"{_version()}, which reads format {FORMAT_VERSION}. Fit and save the model again."
         )
     return manifest["root"], manifest["objects"]
 

@@ -10,65 +10,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import is_dataclass
-from importlib import import_module
 from inspect import Parameter, getattr_static, signature
 from typing import Any
 
 import numpy as np
 from array_api_compat import is_array_api_obj
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 
 from lpfuse._arrays import to_host
 from lpfuse._arrays.blocks import is_blocked
+from lpfuse._saved import saved_as, saved_name
 from lpfuse.io import _foreign as foreign
 from lpfuse.io._archive import PLAIN_KINDS, Archive, Refused
+from lpfuse.io._classes import find_class, own_types
 
-# The classes that are made of their attributes: no other name in a file leads to a class.
-CLASSES = {
-    "Certificate": "lpfuse.optim.problem:Certificate",
-    "ClassifierExpert": "lpfuse.adapters:ClassifierExpert",
-    "Expansion": "lpfuse.detectors._expansion:Expansion",
-    "FeatureMap": "lpfuse.detectors._features:FeatureMap",
-    "FixedRule": "lpfuse.fusion.fixed:FixedRule",
-    "BestSingle": "lpfuse.fusion.stacking:BestSingle",
-    "LinearSVMStacker": "lpfuse.fusion.stacking:LinearSVMStacker",
-    "LogisticStacker": "lpfuse.fusion.stacking:LogisticStacker",
-    "DecisionTemplates": "lpfuse.fusion.templates:DecisionTemplates",
-    "CosineSimilarity": "lpfuse.fusion.templates:CosineSimilarity",
-    "ExhaustiveWeights": "lpfuse.fusion.search:ExhaustiveWeights",
-    "GeneticWeights": "lpfuse.fusion.search:GeneticWeights",
-    "SwarmWeights": "lpfuse.fusion.search:SwarmWeights",
-    "DynamicEnsemble": "lpfuse.fusion.dynamic:DynamicEnsemble",
-    "LocalLpFusion": "lpfuse.fusion.local:LocalLpFusion",
-    "BaggedDetector": "lpfuse.pools:BaggedDetector",
-    "IterativeEnsemble": "lpfuse.iterative:IterativeEnsemble",
-    "OneClassEnsembleClassifier": "lpfuse.multiclass:OneClassEnsembleClassifier",
-    "FrozenEstimator": "sklearn.frozen._frozen:FrozenEstimator",
-    "FusedDetector": "lpfuse.ensemble._fused:FusedDetector",
-    "FusedDetectorCV": "lpfuse.selection:FusedDetectorCV",
-    "GMMDetector": "lpfuse.detectors.mixture:GMMDetector",
-    "Judged": "lpfuse.ensemble._combination:Judged",
-    "Kernel": "lpfuse.detectors._kernels:Kernel",
-    "KernelPCADetector": "lpfuse.detectors.kernel_pca:KernelPCADetector",
-    "Lessons": "lpfuse.ensemble._lessons:Lessons",
-    "LpFusion": "lpfuse.fusion.lp:LpFusion",
-    "LpPath": "lpfuse.optim.path:LpPath",
-    "Member": "lpfuse.ensemble._members:Member",
-    "OneClassGP": "lpfuse.detectors.gaussian_process:OneClassGP",
-    "Pipeline": "sklearn.pipeline:Pipeline",
-    "Pool": "lpfuse.ensemble._pool:Pool",
-    "PyODDetector": "lpfuse.adapters:PyODDetector",
-    "SVDD": "lpfuse.detectors.svdd:SVDD",
-    "ScoreColumn": "lpfuse.adapters:ScoreColumn",
-    "ScoreFunction": "lpfuse.adapters:ScoreFunction",
-    "Similarities": "lpfuse.detectors._expansion:Similarities",
-    "TableModel": "lpfuse.tables._model:TableModel",
-    "TablePreparation": "lpfuse.tables._preparation:TablePreparation",
-    "TwoSidedMinMax": "lpfuse.scaling:TwoSidedMinMax",
-    "VideoDetector": "lpfuse_faces.detector:VideoDetector",
-    "Waves": "lpfuse.detectors._expansion:Waves",
-}
-NAMES = {place: name for name, place in CLASSES.items()}
-OWN = [place.replace(":", ".") for place in NAMES if place.startswith("lpfuse")]
+# Two of scikit-learn's that hold estimators of ours: they are made of their attributes too.
+for _cls in (FrozenEstimator, Pipeline):
+    saved_as(_cls.__name__)(_cls)
+
 BIT_GENERATORS = {
     make.__name__: make
     for make in (np.random.MT19937, np.random.PCG64, np.random.PCG64DXSM, np.random.SFC64)
@@ -129,7 +89,7 @@ class Writer:
                 return self._random(thing, thing.bit_generator.state, path)
         if is_array_api_obj(thing):
             return {"array": self._member("npy", _on_host(thing))}
-        name = NAMES.get(f"{type(thing).__module__}:{type(thing).__qualname__}")
+        name = saved_name(type(thing))
         if name is not None:
             return self._made_of_attributes(name, thing, path)
         return {"skops": self._member("skops", foreign.dumps(thing, path))}
@@ -181,7 +141,7 @@ class Reader:
 
     def __init__(self, archive: Archive, trusted: list[str]) -> None:
         self.archive = archive
-        self.trusted = [*OWN, *trusted]
+        self.trusted = trusted
         self._made: list[Any] = []
 
     def read(self, root: Any, objects: Any) -> Any:
@@ -228,14 +188,11 @@ class Reader:
             case {"object": [str(name), dict(attributes)]}:
                 return self._made_of_attributes(name, attributes)
             case {"skops": str(name)}:
-                return foreign.loads(self.archive.content(name), self.trusted)
+                return foreign.loads(self.archive.content(name), [*own_types(), *self.trusted])
         raise Refused(f"The file holds an object that lpfuse does not know: {described!r:.60}.")
 
     def _made_of_attributes(self, name: str, attributes: dict[str, Any]) -> Any:
-        if name not in CLASSES:
-            raise Refused(f"The file holds an object of the class {name!r}, which is unknown.")
-        module, _, qualified = CLASSES[name].partition(":")
-        cls = getattr(import_module(module), qualified)
+        cls = find_class(name)
         values = _defaults(cls, attributes)
         for attribute, value in attributes.items():
             if not _is_data(cls, attribute):

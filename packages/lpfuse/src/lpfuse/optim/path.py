@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lpfuse._arrays import Host, one_blas_thread
+from lpfuse._saved import saved_as
 from lpfuse.optim._large_n.passes import Reader
 from lpfuse.optim._large_n.search import minimise_rows
 from lpfuse.optim._solvers.interior_point import MAX_ITER
@@ -14,6 +15,7 @@ from lpfuse.optim.problem import Certificate, Problem, Solution
 from lpfuse.optim.solve import certified, flawless, solve_moments
 
 
+@saved_as("LpPath")
 @dataclass(frozen=True)
 class LpPath:
     """Weights for a grid of p.

@@ -34,6 +34,7 @@ from lpfuse._arrays import (
     to_host,
     total,
 )
+from lpfuse._saved import saved_as
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.losses import LOSSES, Loss
 
@@ -42,6 +43,7 @@ T = TypeVar("T")
 FLOOR = 1e-3  # gaps are relative to f, but to no less than this share of Σ c: f = 0 occurs
 
 
+@saved_as("Certificate")
 @dataclass(frozen=True)
 class Certificate:
     """Proof of how far weights can be from optimal: ``dual ≤ optimum ≤ primal``.

@@ -15,6 +15,7 @@ import numpy as np
 from lpfuse._arrays import Host
 from lpfuse._checks.messages import listed
 from lpfuse._checks.parameters import check_p
+from lpfuse._saved import saved_as
 from lpfuse.adapters import ScoreColumn
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble._defaults import default_fusion
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 CONTRIBUTION = "contribution:"  # before the name of a detector, in tables of scores
 
 
+@saved_as("TableModel")
 @dataclass(eq=False)
 class TableModel:
     """A fused detector for tables as people have them, with what was taken as what.

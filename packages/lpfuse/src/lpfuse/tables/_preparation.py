@@ -12,6 +12,7 @@ import numpy as np
 
 from lpfuse._arrays import Host
 from lpfuse._checks.messages import did_you_mean, listed
+from lpfuse._saved import saved_as
 from lpfuse.tables._columns import (
     all_differ,
     common_texts,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 MOST_NAMES = 30  # that a message lists
 
 
+@saved_as("TablePreparation")
 @dataclass(eq=False)
 class TablePreparation:
     """How the columns of a table become features: numbers first, then texts.

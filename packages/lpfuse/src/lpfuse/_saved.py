@@ -1,0 +1,63 @@
+"""The classes whose instances a file may hold, by a name of the format that never changes.
+
+A class is registered beside its definition, so that it can be renamed or moved without touching the
+files that users have. Nothing else in a file leads to a class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+Class = TypeVar("Class", bound=type)
+
+_CLASSES: dict[str, type] = {}
+_NAMES: dict[type, str] = {}
+
+
+def saved_as(name: str) -> Callable[[Class], Class]:
+    """Let `lpfuse.io` write instances of a class, and make them again, under a name for ever.
+
+    The instances are made of their attributes, ``vars(instance)``, and by no other means: no
+    constructor runs. Two classes cannot share a name.
+
+    Parameters
+    ----------
+    name : str
+        What files call the class. Never change it, and never give it to another class.
+
+    Examples
+    --------
+    >>> @saved_as("an example")
+    ... class Example:
+    ...     pass
+    >>> saved_name(Example), class_saved_as("an example") is Example
+    ('an example', True)
+    """
+
+    def register(cls: Class) -> Class:
+        known = _CLASSES.get(name)
+        if known is not None and known.__qualname__ != cls.__qualname__:
+            raise ValueError(
+                f"{cls.__qualname__} cannot be saved as {name!r}: that is the name of "
+                f"{known.__qualname__}. Give it one of its own."
+            )
+        _CLASSES[name], _NAMES[cls] = cls, name
+        return cls
+
+    return register
+
+
+def saved_name(cls: type) -> str | None:
+    """What files call a class; None where they cannot hold it."""
+    return _NAMES.get(cls)
+
+
+def class_saved_as(name: str) -> type | None:
+    """The class that files call so; None where no imported module has registered one."""
+    return _CLASSES.get(name)
+
+
+def saved_classes() -> dict[str, type]:
+    """All classes that are registered by now, by their names in files."""
+    return dict(_CLASSES)

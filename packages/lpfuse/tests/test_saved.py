@@ -1,0 +1,80 @@
+"""Names of saved classes: stable for ever, registered beside the class, open to other packages."""
+
+import subprocess
+import sys
+
+import pytest
+
+from lpfuse import SVDD, GMMDetector
+from lpfuse._saved import class_saved_as, saved_as, saved_classes, saved_name
+from lpfuse.io._classes import ROOMS, own_types
+
+# What files of users hold: a name may be added here, never changed or taken away.
+NAMES = {
+    "BaggedDetector", "BestSingle", "Certificate", "ClassifierExpert", "CosineSimilarity",
+    "DecisionTemplates", "DynamicEnsemble", "ExhaustiveWeights", "Expansion", "FeatureMap",
+    "FixedRule", "FrozenEstimator", "FusedDetector", "FusedDetectorCV", "GMMDetector",
+    "GeneticWeights", "IterativeEnsemble", "Judged", "Kernel", "KernelPCADetector",
+    "Lessons", "LinearSVMStacker", "LocalLpFusion", "LogisticStacker", "LpFusion", "LpPath",
+    "Member", "OneClassEnsembleClassifier", "OneClassGP", "Pipeline", "Pool",
+    "PyODDetector", "SVDD", "ScoreColumn", "ScoreFunction", "Similarities", "SwarmWeights",
+    "TableModel", "TablePreparation", "TwoSidedMinMax", "Waves",
+}  # fmt: skip
+
+
+def test_names_in_files_never_change():
+    code = (
+        "from lpfuse._saved import saved_classes; from lpfuse.io._classes import own_types\n"
+        "own_types()\n"
+        "for name, cls in saved_classes().items(): print(name, cls.__module__.split('.')[0])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    pairs = [line.rsplit(" ", 1) for line in told.stdout.splitlines()]
+    # Another installed package, such as lpfuse-faces, may have registered classes too.
+    assert {name for name, package in pairs if package in ("lpfuse", "sklearn")} == NAMES
+
+
+def test_a_name_belongs_to_one_class():
+    class Another:
+        pass
+
+    with pytest.raises(ValueError, match=r"Another cannot be saved as 'SVDD': .* name of SVDD"):
+        saved_as("SVDD")(Another)
+    assert class_saved_as("SVDD") is SVDD
+    assert saved_name(Another) is None
+
+
+def test_a_module_that_is_imported_anew_registers_anew():
+    found = saved_classes()["GMMDetector"]
+    assert saved_as("GMMDetector")(found) is GMMDetector
+
+
+PLUGIN = """
+from lpfuse._saved import saved_as
+
+@saved_as("plugged.Thing")
+class Thing:
+    pass
+"""
+
+
+def test_classes_of_other_packages_are_found_by_their_entry_point(tmp_path):
+    (tmp_path / "plugged.py").write_text(PLUGIN)
+    metadata = tmp_path / "plugged.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: plugged\nVersion: 0\n")
+    (metadata / "entry_points.txt").write_text("[lpfuse.saved]\nplugged = plugged\n")
+    code = (
+        f"import sys; sys.path.append({str(tmp_path)!r})\n"
+        "from lpfuse.io._classes import find_class; print(find_class('plugged.Thing').__module__)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "plugged"
+
+
+def test_every_room_registers_a_class():
+    own_types()
+    for room in ROOMS:
+        assert any(
+            cls.__module__.startswith(f"lpfuse.{room}") for cls in saved_classes().values()
+        ), f"{room} registers no class: take it off the list"
