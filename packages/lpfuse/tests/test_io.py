@@ -504,7 +504,7 @@ def selfish():
 @pytest.mark.parametrize(
     ("thing", "words"),
     [
-        (a_function, r"is a function of .*test_persistence, and cannot be saved"),
+        (a_function, r"is a function of .*test_io, and cannot be saved"),
         (lambda rows: rows[:, 0], "is a function"),
         (np.linalg.norm, "cannot be saved"),
         (Unknown(), "is of type Unknown"),

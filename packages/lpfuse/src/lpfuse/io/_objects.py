@@ -198,7 +198,7 @@ class Reader:
             if not _is_data(cls, attribute):
                 raise Refused(f"The file would replace {attribute!r} of {name}, which is no data.")
             values[attribute] = self._value(value)
-        made = object.__new__(cls)
+        made: Any = object.__new__(cls)
         vars(made).update(values)
         return made
 
