@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpfuse._checks.data import listed
+from lpfuse._checks.messages import listed
 from lpfuse._checks.parameters import check_choice
 from lpfuse.metrics import g_mean
 from lpfuse_faces.clips import Clip, check_disjoint, with_splits

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse._arrays import Host
-from lpfuse._checks.messages import listed
+from lpfuse._checks.messages import quoted
 
 FOLDER_VARIABLE = "LPFUSE_DATA"
 
@@ -70,7 +70,7 @@ def checked_dataset(
     infinite = [names[j] for j in np.flatnonzero(np.isinf(rows).any(axis=0))]
     if infinite:
         raise ValueError(
-            f"{name} ({source}) holds infinity, which is no measurement, in {listed(infinite)}. "
+            f"{name} ({source}) holds infinity, which is no measurement, in {quoted(infinite)}. "
             "Put a number there, or leave the cell empty where the value is missing."
         )
     return Dataset(name, rows, y, names, source)

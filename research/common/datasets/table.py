@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse._arrays import Host
-from lpfuse._checks.messages import did_you_mean, listed, meaning
+from lpfuse._checks.messages import did_you_mean, meaning, quoted
 from lpfuse.tables._files import MOST_CATEGORIES, kind_of, polars_module, read_frame, typed
 from research.common.datasets.base import Dataset, checked_dataset
 
@@ -70,7 +70,7 @@ def load_table(path: str | os.PathLike[str], *, label: str = "label", normal: An
     if label not in frame.columns:
         raise ValueError(
             f"{path.name} has no column {label!r}.{did_you_mean(label, frame.columns)} Pass "
-            f"label= with one of its columns: {listed(frame.columns)}."
+            f"label= with one of its columns: {quoted(frame.columns)}."
         )
     if frame.height == 0 or frame.width == 1:
         raise ValueError(
@@ -96,12 +96,12 @@ def _labels(column: polars.Series, normal: Any, where: str) -> NDArray[np.int_]:
     meant = meaning(normal, kinds)
     if len(kinds) == max(1, len(meant)):
         raise ValueError(
-            f"{where} holds {listed(kinds)} only; expected normal rows and anomalies. Add rows of "
+            f"{where} holds {quoted(kinds)} only; expected normal rows and anomalies. Add rows of "
             "the other class, or pass label= with another column."
         )
     if not meant:
         raise ValueError(
-            f"{where} holds {listed(kinds)}, and nowhere normal={normal!r}. Pass normal= with the "
+            f"{where} holds {quoted(kinds)}, and nowhere normal={normal!r}. Pass normal= with the "
             "value that normal rows have."
         )
     return np.array([1 if value in meant else -1 for value in values])
@@ -128,7 +128,7 @@ def _encoded(column: polars.Series, file: str) -> list[tuple[str, Host]]:
     kinds = texts.drop_nulls().unique().sort()
     if len(kinds) > MOST_CATEGORIES:
         raise ValueError(
-            f"{where} holds {len(kinds)} different texts, {listed(kinds.to_list(), 3)}: too many "
+            f"{where} holds {len(kinds)} different texts, {quoted(kinds.to_list(), 3)}: too many "
             f"for categories (at most {MOST_CATEGORIES}). Write numbers as numbers, and remove "
             "what only names the rows."
         )

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lpfuse._checks.data import listed
+from lpfuse._checks.messages import listed
 from lpfuse._files import replacing
 
 CLIPS_CSV = "clips.csv"

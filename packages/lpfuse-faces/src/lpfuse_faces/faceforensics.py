@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lpfuse._checks.data import listed
+from lpfuse._checks.messages import listed
 from lpfuse_faces.clips import SPLITS, Clip
 
 KINDS = ("Deepfakes", "Face2Face", "FaceSwap", "NeuralTextures", "FaceShifter")

@@ -247,7 +247,9 @@ def test_what_cannot_be_fused(folder, arguments, told):
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(content=st.one_of(st.binary(max_size=80), st.text(max_size=80).map(str.encode)))
 def test_no_file_whatever_it_holds_ends_in_a_traceback(folder, content):

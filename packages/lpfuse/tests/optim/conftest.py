@@ -1,13 +1,7 @@
 import pytest
-from hypothesis import settings
 
 from lpfuse.optim import solve as solvers
 from lpfuse.optim._large_n import screening, search
-
-# A busy machine must not fail a test, and a run should find tomorrow what it finds today;
-# `--hypothesis-profile=default` looks for new examples.
-settings.register_profile("steady", deadline=None, derandomize=True)
-settings.load_profile("steady")
 
 
 @pytest.fixture

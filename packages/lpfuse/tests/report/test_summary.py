@@ -15,8 +15,7 @@ from helpers.pools import Distance, both, normal_rows
 from helpers.reports import fitted
 from lpfuse import SVDD, FusedDetector, LpFusion
 from lpfuse.adapters import ScoreFunction
-from lpfuse.report import _figures as figures
-from lpfuse.report import summarise
+from lpfuse.report import figures, summarise
 from lpfuse.report._measures import POINTS
 from lpfuse.report._summary import BINS
 from lpfuse.tables import TableModel

@@ -28,11 +28,11 @@ from lpfuse._checks.data import (
     column_names,
     how_to_label,
     labels_of_columns,
-    listed,
     no_spread,
     remember_columns,
     warn_about_flat,
 )
+from lpfuse._checks.messages import listed
 
 SOME = 5  # flaws that are told
 

@@ -31,6 +31,7 @@ from lpfuse._arrays import (
     to_host,
 )
 from lpfuse._arrays.blocks import is_blocked
+from lpfuse._checks.messages import listed
 
 PROBE_ROWS = 8  # rows compared before two whole columns are
 
@@ -572,11 +573,3 @@ def _are_numbers(cells: NDArray[np.object_]) -> bool:
 def labels_of_columns(columns: Iterable[int], names: Sequence[str] | None) -> list[str]:
     """How columns are called in messages: by name, or by position."""
     return [f"column {names[j]!r}" if names is not None else f"column {j}" for j in columns]
-
-
-def listed(items: Iterable[str], at_most: int = 5) -> str:
-    """Items as a phrase: "a", "a and b", "a, b, c and 4 more"."""
-    items = list(items)
-    if len(items) > at_most:
-        items = [*items[:at_most], f"{len(items) - at_most} more"]
-    return " and ".join(filter(None, [", ".join(items[:-1]), items[-1]]))

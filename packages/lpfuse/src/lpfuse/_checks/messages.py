@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any
@@ -21,10 +21,29 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     return f" Did you mean {keys[closest[0]]!r}?" if closest else ""
 
 
-def listed(values: Collection[object], at_most: int = 8) -> str:
-    """The first few of several values, for messages."""
-    told = ", ".join(repr(value) for value in list(values)[:at_most])
-    return told if len(values) <= at_most else f"{told} and {len(values) - at_most} more"
+def listed(items: Iterable[str], at_most: int = 5, last: str = " and ") -> str:
+    """Items as a phrase.
+
+    Examples
+    --------
+    >>> listed(["a"]), listed(["a", "b"]), listed("abcdefg", at_most=3)
+    ('a', 'a and b', 'a, b, c and 4 more')
+    """
+    items = list(items)
+    if len(items) > at_most:
+        items, last = [*items[:at_most], f"{len(items) - at_most} more"], " and "
+    return last.join(filter(None, [", ".join(items[:-1]), items[-1]]))
+
+
+def quoted(values: Iterable[object], at_most: int = 8) -> str:
+    """Values with commas between them, as Python writes them: 1 is not "1".
+
+    Examples
+    --------
+    >>> quoted(["ok", 1, "1"])
+    "'ok', 1, '1'"
+    """
+    return listed(map(repr, values), at_most, last=", ")
 
 
 def meaning(wanted: Any, values: Iterable[Any]) -> set[Any]:

@@ -25,7 +25,7 @@ def figures(summary: dict[str, Any]) -> dict[str, Any]:
     --------
     >>> import numpy as np
     >>> from lpfuse import FusedDetector, GMMDetector, KernelPCADetector
-    >>> from lpfuse.report import _figures as figures, summarise
+    >>> from lpfuse.report import figures, summarise
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
     >>> detectors = [("kpca", KernelPCADetector()), ("gmm", GMMDetector())]
     >>> summary = summarise(FusedDetector(detectors, random_state=0).fit(X))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lpfuse._arrays import Host
-from lpfuse._checks.messages import listed
+from lpfuse._checks.messages import quoted
 from lpfuse.tables._files import MOST_CATEGORIES, polars_module, typed
 
 if TYPE_CHECKING:
@@ -152,4 +152,4 @@ def texts_of(column: polars.Series) -> polars.Series:
 def _first(column: polars.Series, where: polars.Series, start: int) -> str:
     """The first of some cells, for messages; rows are counted from 1."""
     row = int(where.arg_true()[0])
-    return f"row {start + row + 1:,} holds {listed([column[row]])}"
+    return f"row {start + row + 1:,} holds {quoted([column[row]])}"

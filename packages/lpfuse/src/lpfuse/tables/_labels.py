@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lpfuse._arrays import Host
-from lpfuse._checks.messages import did_you_mean, listed, meaning
+from lpfuse._checks.messages import did_you_mean, meaning, quoted
 from lpfuse.tables._columns import counted
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def check_names(wanted: Iterable[str], columns: list[str]) -> list[str]:
             if name not in columns:
                 raise ValueError(
                     f"There is no column {name!r}.{did_you_mean(name, columns)} There are "
-                    f"{listed(columns, 20)}."
+                    f"{quoted(columns, 20)}."
                 )
             names.append(name)
     return names
@@ -80,7 +80,7 @@ def settle_normal(column: polars.Series, normal: str | None) -> str:
         raise ValueError(f"{where} holds {column.dtype}; expected one value a row.")
     values = _values(column)
     kinds = dict.fromkeys(value for value in values if value is not None)
-    told = listed(kinds) if kinds else "nothing"
+    told = quoted(kinds) if kinds else "nothing"
     without = None in values
     if len(kinds) == 0 or (len(kinds) == 1 and not without):
         raise ValueError(

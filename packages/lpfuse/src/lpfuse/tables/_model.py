@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lpfuse._arrays import Host
-from lpfuse._checks.messages import listed
+from lpfuse._checks.messages import quoted
 from lpfuse._checks.parameters import check_p
 from lpfuse._saved import saved_as
 from lpfuse.adapters import ScoreColumn
@@ -191,7 +191,7 @@ class TableModel:
             false_alarm_rate=false_alarm_rate,
             random_state=random_state,
         )
-        told = f"High scores mean anomaly: {listed(turned) if turned else 'in no column'}."
+        told = f"High scores mean anomaly: {quoted(turned) if turned else 'in no column'}."
         model = cls(preparation, fused, label, normal, [note, *preparation.notes, told])
         return model._learn(columns, labels, None, tell)
 
@@ -235,7 +235,7 @@ class TableModel:
         clash = [name for name in kept if name in self.score_columns]
         if clash:
             raise ValueError(
-                f"{listed(clash)} cannot be kept: the scores have a column of that name. Rename it "
+                f"{quoted(clash)} cannot be kept: the scores have a column of that name. Rename it "
                 "in the data."
             )
         return list(dict.fromkeys(kept))

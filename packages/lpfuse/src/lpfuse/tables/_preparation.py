@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lpfuse._arrays import Host
-from lpfuse._checks.messages import did_you_mean, listed
+from lpfuse._checks.messages import did_you_mean, quoted
 from lpfuse._saved import saved_as
 from lpfuse.tables._columns import (
     all_differ,
@@ -195,7 +195,7 @@ class TablePreparation:
             unknown = [name for name in there if name not in self.columns]
             raise ValueError(
                 f"The data lack {counted(len(missing), 'column')} that the model was trained on: "
-                f"{listed(missing)}.{did_you_mean(missing[0], unknown)} Add them, or fit a model "
+                f"{quoted(missing)}.{did_you_mean(missing[0], unknown)} Add them, or fit a model "
                 "without them."
             )
         return [name for name in there if name not in {*self.columns, *self.dropped}]
@@ -264,7 +264,7 @@ class TablePreparation:
         told = []
         if self.medians:
             what = "Scores" if all(map(np.isnan, self.medians.values())) else "Numbers"
-            told.append(f"{what}: {listed(self.medians, MOST_NAMES)}.")
+            told.append(f"{what}: {quoted(self.medians, MOST_NAMES)}.")
         if self.categories:
             kinds = ", ".join(f"{name!r} ({self._kinds(name)})" for name in self.categories)
             told.append(f"Categories, a feature for each: {kinds}.")

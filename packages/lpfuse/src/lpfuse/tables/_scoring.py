@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from lpfuse._arrays import one_blas_thread
-from lpfuse._checks.messages import listed
+from lpfuse._checks.messages import quoted
 from lpfuse.tables._columns import counted
 from lpfuse.tables._model import TableModel
 from lpfuse.tables._reading import Chunk, open_table
@@ -87,7 +87,7 @@ def score_file(
                 surprises += found
                 if progress is not None:
                     progress(rows, share)
-    notes = [f"Ignored, for the model does not know it: {listed(strange, 20)}."] if strange else []
+    notes = [f"Ignored, for the model does not know it: {quoted(strange, 20)}."] if strange else []
     notes += [f"{told} in {counted(number, 'row')}." for told, number in surprises.items()]
     return Tally(rows, anomalies, notes)
 
