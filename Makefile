@@ -1,23 +1,28 @@
 # Every target sets up what it needs in .venv; a second run reuses it.
 #
 # PYTHON      the interpreter that creates .venv (3.11 or newer)
-# PYTEST_ARGS what `make test` hands to pytest, for instance PYTEST_ARGS="-n auto" for all cores
+# PYTEST_ARGS what `make test` hands to pytest beside its own, for instance PYTEST_ARGS="-k threshold"
+# ARGS        what `make reproduce` hands to the experiments, for instance ARGS="uci --quick"
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+ARGS ?= --help
 
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# research/ is never installed: it is found from the root of the clone, with the oracles of the tests.
+RESEARCH := PYTHONPATH=.:packages/lpfuse/tests
 
-# Each stamp is newer than pyproject.toml when .venv holds those dependencies.
+# Each stamp is newer than the files that say what .venv must hold.
 CORE := $(VENV)/core.stamp
 CLI := $(VENV)/cli.stamp
 DEV := $(VENV)/dev.stamp
-BENCH := $(VENV)/bench.stamp
+LAB := $(VENV)/research.stamp
+PROJECTS := packages/lpfuse/pyproject.toml packages/lpfuse-faces/pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types contracts check format clean
+.PHONY: help demo test test-slow lint types contracts check format clean reproduce
 .PHONY: bench bench-detectors bench-scaling bench-device bench-dask bench-faces
 
 help: ## list the targets
@@ -27,8 +32,11 @@ demo: $(CLI) ## fuse detectors on real data, and a page to look at
 	@mkdir -p build
 	@$(BIN)/lpfuse demo -o build/demo.html
 
-test: $(DEV) ## tests, with the examples of README and docstrings
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: $(DEV) ## tests on all cores, with the examples of README and docstrings; without those marked slow
+	$(BIN)/python -m pytest -n auto -m "not slow" $(PYTEST_ARGS)
+
+test-slow: $(DEV) ## the tests marked slow
+	$(BIN)/python -m pytest -n auto -m slow $(PYTEST_ARGS)
 
 lint: $(DEV) ## style and formatting
 	$(BIN)/ruff check .
@@ -38,52 +46,56 @@ types: $(DEV) ## static types
 	$(BIN)/mypy
 
 contracts: $(DEV) ## which module may import which
-	$(BIN)/lint-imports
+	PYTHONPATH=. $(BIN)/lint-imports
 
-check: lint types contracts test ## all of the above: what CI runs
+check: lint types contracts test test-slow ## all of the above: what CI runs
 
-bench: $(BENCH) ## time the solvers against their rivals
-	$(BIN)/python -m benchmarks.solver
+reproduce: $(LAB) ## the paper's experiments: make reproduce ARGS="uci --quick"
+	$(RESEARCH) $(BIN)/lpfuse reproduce $(ARGS)
 
-bench-detectors: $(BENCH) ## time the learners against scikit-learn and PyOD
-	$(BIN)/python -m benchmarks.detectors
+bench: $(LAB) ## time the solvers against their rivals
+	$(RESEARCH) $(BIN)/python -m research.speed.solver
 
-bench-scaling: $(BENCH) ## time fits over n, R and threads, and from a file
-	$(BIN)/python -m benchmarks.scaling cpu
+bench-detectors: $(LAB) ## time the learners against scikit-learn and PyOD
+	$(RESEARCH) $(BIN)/python -m research.speed.detectors
 
-bench-device: $(BENCH) ## time fits on a GPU, or on torch's CPU where there is none
-	$(PIP) --editable ".[gpu]"
-	$(BIN)/python -m benchmarks.scaling device
+bench-scaling: $(LAB) ## time fits over n, R and threads, and from a file
+	$(RESEARCH) $(BIN)/python -m research.speed.scaling cpu
 
-bench-dask: $(BENCH) ## time fits over one, two and four Dask processes
-	$(PIP) --editable ".[dask]"
-	$(BIN)/python -m benchmarks.scaling dask
+bench-device: $(LAB) ## time fits on a GPU, or on torch's CPU where there is none
+	$(PIP) --editable "packages/lpfuse[gpu]"
+	$(RESEARCH) $(BIN)/python -m research.speed.scaling device
 
-bench-faces: $(BENCH) ## time finding faces in a video, and what comes after
-	$(PIP) --editable ".[faces]"
-	$(BIN)/python -m benchmarks.faces.detection
+bench-dask: $(LAB) ## time fits over one, two and four Dask processes
+	$(PIP) --editable "packages/lpfuse[dask]"
+	$(RESEARCH) $(BIN)/python -m research.speed.scaling dask
+
+bench-faces: $(LAB) ## time finding faces in a video, and what comes after
+	$(RESEARCH) $(BIN)/python -m research.speed.faces.detection
 
 format: $(DEV) ## rewrite the code in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean: ## remove .venv and everything generated
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist packages/*/dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(CORE): pyproject.toml
+$(CORE): packages/lpfuse/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --editable .
+	$(PIP) --editable packages/lpfuse
 	@touch $@
 
 $(CLI): $(CORE)
-	$(PIP) --editable ".[cli]"
+	$(PIP) --editable "packages/lpfuse[cli]"
 	@touch $@
 
-$(DEV): $(CORE)
-	$(PIP) --editable ".[dev]"
+$(DEV): $(CORE) $(PROJECTS) requirements-dev.txt research/requirements.txt
+	$(PIP) --editable "packages/lpfuse[test]" --editable "packages/lpfuse-faces[test]" \
+		-r requirements-dev.txt -r research/requirements.txt
 	@touch $@
 
-$(BENCH): $(CORE)
-	$(PIP) --editable ".[bench]"
+$(LAB): $(CORE) $(PROJECTS) research/requirements.txt
+	$(PIP) --editable "packages/lpfuse[cli,search,pyod]" --editable "packages/lpfuse-faces[cli]" \
+		-r research/requirements.txt
 	@touch $@
