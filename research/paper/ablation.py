@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from lpfuse._checks.parameters import name_of_p
+from lpfuse._format import name_of_p
 from research.common.comparison import Figures, measure_methods
 from research.common.options import Options
 from research.common.protocol import PAPER, QUICK, Method

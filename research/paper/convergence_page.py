@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lpfuse._arrays import Host
-from lpfuse._checks.parameters import name_of_p
+from lpfuse._format import name_of_p
 from lpfuse.plots._drawing import COLOURS
 from research.common.pages import markdown, new_figure, page, prose
 from research.common.protocol import SETTINGS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lpfuse._checks.parameters import name_of_p
+from lpfuse._format import name_of_p
 from research.common.comparison import Figures
 from research.common.options import Options
 from research.common.pages import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from lpfuse._checks.parameters import name_of_p
+from lpfuse._format import name_of_p
 from research.common.pages import markdown, page, prose
 from research.common.results import Row
 from research.paper import paper

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from lpfuse._checks.parameters import name_of_p
+from lpfuse._format import name_of_p
 from lpfuse.scaling import TwoSidedMinMax
 from oracles.optimum import optimum
 from research.common import splits

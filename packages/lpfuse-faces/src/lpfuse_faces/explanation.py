@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from lpfuse._arrays import Host
+from lpfuse._format import number as written
 from lpfuse.ensemble._combination import Combination
-from lpfuse.plots._drawing import written
 from lpfuse_faces.detector import VideoDetector
 from lpfuse_faces.pooling import frame_shares
 from lpfuse_faces.verdict import VideoVerdict

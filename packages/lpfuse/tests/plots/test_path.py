@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.mixture import GaussianMixture
 
 from lpfuse import FusedDetectorCV, LpFusion, lp_path
-from lpfuse._checks.parameters import name_of_p
+from lpfuse._format import name_of_p
 from lpfuse.fusion.lp import PAPER_GRID
 from lpfuse.plots import PathDisplay
 from lpfuse.plots._drawing import COLOURS

@@ -277,7 +277,7 @@ def _strangeness(explained: Explained) -> tuple[bool, float]:
 
 def verdict_table(verdicts: dict[Path, Explained]) -> str:
     """A line for each video."""
-    from lpfuse.plots._drawing import shortened
+    from lpfuse._format import shortened
 
     rows = []
     for name, explained in zip(short_names(verdicts), verdicts.values(), strict=True):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse.plots._drawing import written
+from lpfuse._format import number as written
 from lpfuse_faces._extras import needed
 from lpfuse_faces.explanation import NEGLIGIBLE, Explained
 from lpfuse_faces.features import Settings, VideoFeatures

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from lpfuse._format import number as written
 from lpfuse._versions import versions
-from lpfuse.plots._drawing import written
 from lpfuse_faces._extras import needed
 from lpfuse_faces.contact_sheet.contents import ContactSheet, Numbers, Shown, bar_labels
 

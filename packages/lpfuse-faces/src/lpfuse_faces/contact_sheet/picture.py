@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpfuse.plots._drawing import COLOURS, INK, PLAIN, name_bars, shortened, written
+from lpfuse._format import number as written
+from lpfuse._format import shortened
+from lpfuse.plots._drawing import COLOURS, INK, PLAIN, name_bars
 from lpfuse_faces._extras import needed
 from lpfuse_faces.contact_sheet.contents import MOST_FRAMES, ContactSheet, Shown, bar_labels
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any
 
@@ -144,17 +143,3 @@ def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
     if not any(isinstance(value, type(choice)) and value == choice for choice in choices):
         told = ", ".join(map(repr, choices))
         raise ValueError(f"{name} must be one of {told}; got {value!r}.")
-
-
-def name_of_p(p: float) -> str:
-    """An exponent as one writes it.
-
-    Examples
-    --------
-    >>> [name_of_p(p) for p in (32 / 31, 1.5, 10.0, 2.34567, float("inf"))]
-    ['32/31', '1.5', '10', '2.35', '∞']
-    """
-    if p == float("inf"):
-        return "∞"
-    decimal, ratio = f"{p:.3g}", Fraction(p).limit_denominator(99)
-    return decimal if float(decimal) == p or abs(ratio - Fraction(p)) > 1e-9 else str(ratio)

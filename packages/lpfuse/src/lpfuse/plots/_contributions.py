@@ -12,6 +12,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from lpfuse._arrays import Host, to_host
+from lpfuse._format import number, shortened
 from lpfuse.plots._drawing import (
     INK,
     PLAIN,
@@ -27,9 +28,7 @@ from lpfuse.plots._drawing import (
     names_of,
     numbers,
     require_matplotlib,
-    shortened,
     title,
-    written,
 )
 
 if TYPE_CHECKING:
@@ -279,7 +278,7 @@ def _mark(ax: Axes, scores: Host, offsets: Host) -> tuple[Line2D, LineCollection
 
 def _threshold_in_words(offsets: Host) -> list[str]:
     known = np.unique(offsets[~np.isnan(offsets)])
-    return ["threshold" + f" {written(known[0])}" * (len(known) == 1)] if len(known) else []
+    return ["threshold" + f" {number(known[0])}" * (len(known) == 1)] if len(known) else []
 
 
 def _name_missing(ax: Axes, place: int, names: list[str]) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-from unicodedata import east_asian_width
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Host
 from lpfuse._checks.parameters import check_count
+from lpfuse._format import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,6 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", ":", "-.")
 INK = "0.2"
 PLAIN: dict[str, Any] = {"parse_math": False, "usetex": False}  # "$x_1$" is a name, not a formula
-NAME_WIDTH = 32  # letters of a name that a figure of 640 pixels has room for
 
 
 def require_matplotlib(display: type) -> None:
@@ -88,22 +87,6 @@ def labels_of(names: Sequence[Any] | None, count: int) -> list[str]:
         f"{j}: {label}" if times[label] > 1 and label != name else label
         for j, (label, name) in enumerate(zip(short, full, strict=True))
     ]
-
-
-def shortened(name: str, width: int = NAME_WIDTH) -> str:
-    """A name on one line, without its middle where it is too long.
-
-    Examples
-    --------
-    >>> shortened("isolation forest of 500 trees", 16)
-    'isolation …trees'
-    """
-    text = " ".join(name.split())
-    columns = sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
-    if columns <= width:
-        return text
-    kept = width * len(text) // columns - 1
-    return f"{text[: kept - kept // 3]}…{text[len(text) - kept // 3 :]}"
 
 
 def bar_look(j: int) -> dict[str, Any]:
@@ -223,8 +206,3 @@ def small_size() -> float:
     from matplotlib.font_manager import FontProperties
 
     return FontProperties(size="small").get_size_in_points()
-
-
-def written(value: float) -> str:
-    """A number of three digits with a minus sign as long as a plus."""
-    return f"{value:.3g}".replace("-", "−")

@@ -10,7 +10,8 @@ from scipy.optimize import isotonic_regression
 
 from lpfuse._arrays import Host
 from lpfuse._checks.data import column_names
-from lpfuse._checks.parameters import check_p, name_of_p
+from lpfuse._checks.parameters import check_p
+from lpfuse._format import name_of_p
 from lpfuse.fusion.lp import PAPER_GRID, lp_path
 from lpfuse.optim import LpPath
 from lpfuse.plots._drawing import (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from lpfuse._format import number
 from lpfuse.optim import Certificate
 from lpfuse.plots._drawing import (
     PLAIN,
@@ -22,7 +23,6 @@ from lpfuse.plots._drawing import (
     numbers,
     require_matplotlib,
     title,
-    written,
 )
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class WeightsDisplay:
         look = {key: [each[key] for each in looks] for key in looks[0]}
         bars = ax.barh(range(len(shown)), weights[shown], **bar_style(look, kwargs))
         told = ["≈ 0" if 0 < s < NEGLIGIBLE * sizes.max() else "" for s in sizes[shown]]
-        told = [text or written(weight) for text, weight in zip(told, weights[shown], strict=True)]
+        told = [text or number(weight) for text, weight in zip(told, weights[shown], strict=True)]
         ax.bar_label(bars, told, padding=3, fontsize="small", **PLAIN)
         ax.margins(x=0.2)  # room for these numbers
         name_bars(ax, [names[j] for j in shown])

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Host
 from lpfuse._checks.data import check_labels, check_table, column_names
-from lpfuse._checks.parameters import name_of_p
+from lpfuse._format import name_of_p
 from lpfuse._versions import versions
 from lpfuse.ensemble._fused import FusedDetector
 from lpfuse.optim import Certificate, LpPath

@@ -1,0 +1,114 @@
+"""Numbers and names in texts for people: tables, pages, figures, messages.
+
+Every function returns text with a true minus sign (−), which is as wide as a plus, so that columns
+of numbers line up. JSON and CSV files keep ASCII numbers and do not use this module.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+from unicodedata import east_asian_width
+
+MINUS = "−"
+MISSING = "–"  # what stands in the place of a number that there is none of
+# Columns of a name that a figure of 640 pixels has room for beside its bars; chosen by eye.
+NAME_WIDTH = 32
+
+
+def number(value: Any, digits: int = 3, sign: str = "-") -> str:
+    """A number with so many significant digits.
+
+    Parameters
+    ----------
+    value : float, str that `float` reads, or None
+        The number; None is missing.
+    digits : int, default=3
+        Significant digits.
+    sign : {"-", "+"}, default="-"
+        "+": positive numbers have a sign, too.
+
+    Examples
+    --------
+    >>> number(-1.23456), number(None), number("inf"), number(2.5, sign="+")
+    ('−1.23', '–', '∞', '+2.5')
+    """
+    if value is None:
+        return MISSING
+    value = float(value)
+    if math.isinf(value):
+        return "∞" if value > 0 else f"{MINUS}∞"
+    return format(value, f"{sign}.{digits}g").replace("-", MINUS)
+
+
+def fixed(value: float | None, digits: int = 3) -> str:
+    """A number with so many decimals; no minus before a zero.
+
+    Examples
+    --------
+    >>> fixed(-0.0004), fixed(-0.123456, 2), fixed(None)
+    ('0.000', '−0.12', '–')
+    """
+    if value is None:
+        return MISSING
+    return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", MINUS)  # −0.0 + 0.0 is 0.0
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """A share in per cent.
+
+    Examples
+    --------
+    >>> percent(0.1234), percent(-0.5), percent(-1e-9), percent(0.05, 0)
+    ('12.3 %', '−50.0 %', '0.0 %', '5 %')
+    """
+    return MISSING if share is None else fixed(100 * share, digits) + " %"
+
+
+def rounded_up(bound: float) -> str:
+    """An upper bound as one digit and a power of ten: what is written is never below it.
+
+    Examples
+    --------
+    >>> rounded_up(2.1e-9), rounded_up(4e-5), rounded_up(0.0)
+    ('3e−9', '4e−5', '0')
+    """
+    if bound <= 0:
+        return "0"
+    power = math.floor(math.log10(bound))
+    # Without the 1e-9, 4e-5 / 1e-5 = 4.000000000000001 would become 5.
+    return f"{math.ceil(bound / 10.0**power - 1e-9)}e{power}".replace("-", MINUS)
+
+
+def name_of_p(p: float) -> str:
+    """The exponent p of a norm: a decimal, or the fraction that it is.
+
+    Examples
+    --------
+    >>> [name_of_p(p) for p in (32 / 31, 1.5, 10.0, 2.34567, float("inf"))]
+    ['32/31', '1.5', '10', '2.35', '∞']
+    """
+    if p == float("inf"):
+        return "∞"
+    decimal, ratio = f"{p:.3g}", Fraction(p).limit_denominator(99)
+    return decimal if float(decimal) == p or abs(ratio - Fraction(p)) > 1e-9 else str(ratio)
+
+
+def shortened(name: str, width: int = NAME_WIDTH) -> str:
+    """A name on one line, without its middle where it is wider than `width` columns.
+
+    Letters of East Asian scripts take two columns.
+
+    Examples
+    --------
+    >>> shortened("isolation forest of 500 trees", 16)
+    'isolation …trees'
+    """
+    text = " ".join(name.split())
+    columns = sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+    if columns <= width:
+        return text
+    kept = width * len(text) // columns - 1
+    # Two thirds from the beginning, one from the end: names of one family differ at the end.
+    return f"{text[: kept - kept // 3]}…{text[len(text) - kept // 3 :]}"
