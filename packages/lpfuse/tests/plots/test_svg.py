@@ -85,7 +85,7 @@ def test_colours_are_the_pages_where_it_has_them():
 def test_the_figure_stays_as_it_was():
     ax = blank_axes(6, 4)
     display = WeightsDisplay(TABLE[0]).plot(ax)
-    hatches = [bar.get_hatch() for bar in display.bars_]
+    hatches = [bar.get_hatch() or "" for bar in display.bars_]
     svg(ax.figure, name="weights", label="")
-    assert [bar.get_hatch() for bar in display.bars_] == hatches
+    assert [bar.get_hatch() or "" for bar in display.bars_] == hatches
     assert any(hatches)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from lpfuse.plots._drawing import COLOURS
@@ -81,7 +81,7 @@ def svg(figure: Figure, *, name: str, label: str, colours: Mapping[str, str] = P
     >>> "kernel PCA" in text, "var(--d0, #0072b2)" in text, "style=" in text
     (True, True, False)
     """
-    kept = {artist.get_gid() for artist in figure.findobj() if artist.get_gid()}
+    kept = {str(artist.get_gid()) for artist in figure.findobj() if artist.get_gid()}
     root = ElementTree.fromstring(_written(figure, name))
     for child in [*root.findall(f"{_SVG}metadata"), *root.findall(f"{_SVG}defs")]:
         if child.tag.endswith("metadata") or child.find(f"{_SVG}style") is not None:
@@ -116,17 +116,16 @@ def _written(figure: Figure, salt: str) -> str:
     import matplotlib
     from matplotlib.patches import Patch
 
-    settings: dict[str, Any] = {"svg.hashsalt": salt, "svg.fonttype": "none"}
     file = StringIO()
     hatches = [(patch, patch.get_hatch()) for patch in figure.findobj(Patch)]
     try:
         for patch, _ in hatches:
-            patch.set_hatch(None)
-        with matplotlib.rc_context(settings):
+            patch.set_hatch("")
+        with matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "none"}):
             figure.savefig(file, format="svg", metadata={"Date": None}, transparent=True)
     finally:
         for patch, hatch in hatches:
-            patch.set_hatch(hatch)
+            patch.set_hatch(hatch or "")
     return file.getvalue()
 
 
