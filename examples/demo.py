@@ -1,8 +1,8 @@
 """Fuse five anomaly detectors on real data, and read what the fusion says about them.
 
-Run it with ``python examples/demo.py``. The data are scikit-learn's breast-cancer measurements: benign tumours
-are the normal class, malignant ones the anomalies. No test row is used to fit anything, and every
-setting that was tried is printed, so none is picked for its result.
+Run it with ``python examples/demo.py``. The data are scikit-learn's breast-cancer measurements:
+benign tumours are the normal class, malignant ones the anomalies. No test row is used to fit
+anything, and every setting that was tried is printed, so none is picked for its result.
 """
 
 from itertools import product

@@ -1,4 +1,6 @@
-"""How large the house is, and how many rooms a call walks through: ``python -m research.structure``.
+"""How large the code is, and how many files a call walks through.
+
+``python -m research.structure [-v]`` prints it.
 
 A *walk* is the set of files of lpfuse in which a function is entered while a call runs, threads
 included. Lines of code are lines with code on them: no blank line, comment or docstring counts.
