@@ -11,8 +11,8 @@ from lpfuse._arrays import Host
 from research.common.datasets import UCI
 from research.common.options import Options
 from research.common.protocol import SETTINGS, Method, Split
-from research.common.results import Row
 from research.common.splits import measure_splits
+from research.common.store import Row
 
 Methods = Mapping[str, Method]
 

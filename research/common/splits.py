@@ -13,9 +13,10 @@ from typing import Any
 from lpfuse._checks.messages import key
 from research.common.datasets import UCI, Dataset, load_dataset
 from research.common.datasets.uci import ALIASES
+from research.common.measure import measure
 from research.common.options import Options
 from research.common.protocol import PAPER, QUICK, Protocol, Split, split
-from research.common.results import Cell, Row, measure, protocol_hash, read_rows
+from research.common.store import Cell, Row, protocol_hash, read_rows
 
 
 def measure_splits(

@@ -10,7 +10,6 @@ import numpy as np
 
 from research.common.comparison import Figures, measure_methods
 from research.common.options import Options
-from research.common.pages import gain, markdown, page, prose, write_whole
 from research.common.protocol import SETTINGS
 from research.common.statistics import (
     Comparison,
@@ -19,6 +18,8 @@ from research.common.statistics import (
     friedman,
     mean_ranks,
 )
+from research.common.store import write_whole
+from research.common.tables import gain, markdown, page, prose
 from research.paper import convergence, loss, lp_effect, speed, svm, uci, weights
 from research.paper.ablation import PRESETS, ablation
 from research.paper.learners import LEARNERS

@@ -12,9 +12,10 @@ import numpy as np
 from lpfuse._arrays import Host
 from lpfuse._format import name_of_p
 from lpfuse.plots._drawing import COLOURS
-from research.common.pages import markdown, new_figure, page, prose
+from research.common.drawing import new_figure
 from research.common.protocol import SETTINGS
-from research.common.results import Row
+from research.common.store import Row
+from research.common.tables import markdown, page, prose
 
 METHODS = {"Algorithm 1": 0.0, "smoothed": 1.0}  # first half-width of the smoothed hinge
 EXAMPLE = "counterexample"

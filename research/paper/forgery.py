@@ -32,9 +32,10 @@ from lpfuse.metrics import g_mean
 from lpfuse_faces.clips import Clip, check_disjoint, with_splits
 from lpfuse_faces.experts import LEARNERS
 from lpfuse_faces.features import VideoFeatures
+from research.common.measure import Progress, measure
 from research.common.protocol import SETTINGS, area
-from research.common.results import Cell, Progress, Row, measure, protocol_hash
 from research.common.statistics import auc_interval
+from research.common.store import Cell, Row, protocol_hash
 from research.paper.forgery_methods import RHOS, Method, Part, Verdict, contenders
 from research.paper.forgery_scores import FOLDS, Features, ScoredClips, score_clips
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from research.common.comparison import Figures
-from research.common.pages import markdown, page, prose
 from research.common.protocol import SETTINGS
-from research.common.results import Row
 from research.common.statistics import mean_ranks
+from research.common.store import Row
+from research.common.tables import markdown, page, prose
 from research.paper import paper
 from research.paper.forgery import FACEFORENSICS, STAND_IN
 from research.paper.forgery_methods import CHOSEN, DEFAULT, PAPERS

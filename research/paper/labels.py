@@ -25,11 +25,11 @@ from lpfuse.ensemble import FusedDetector
 from lpfuse.pools import heterogeneous
 from lpfuse.scaling import TwoSidedMinMax
 from research.common.datasets import anomaly_names
+from research.common.drawing import figure_line
 from research.common.options import Options
-from research.common.pages import figure_line, write_whole
 from research.common.protocol import Protocol, Split, area
-from research.common.results import Row
 from research.common.splits import measure_splits
+from research.common.store import Row, write_whole
 from research.paper.labels_page import HINDSIGHT, OURS, Areas, draw, labels_page, setting_of
 from research.paper.pooled import pooled
 from research.paper.rivals import ENSEMBLES, IGNORES_LABELS, RIVALS, Rival, at_hand

@@ -10,8 +10,7 @@ import numpy as np
 
 from lpfuse._arrays import Host
 from lpfuse.plots._drawing import COLOURS, MARKERS
-from research.common.pages import gain, markdown, new_figure, page, prose
-from research.common.results import Row
+from research.common.drawing import new_figure
 from research.common.statistics import (
     Comparison,
     compare,
@@ -21,6 +20,8 @@ from research.common.statistics import (
     mean_ranks,
     skillings_mack,
 )
+from research.common.store import Row
+from research.common.tables import gain, markdown, page, prose
 from research.paper.rivals import ENSEMBLES, NEEDS_LABELS, NOTES, PACKAGES, RIVALS
 
 OURS = "ours"

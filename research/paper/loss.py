@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from research.common.comparison import Figures
 from research.common.options import Options
-from research.common.pages import gain, gains_over_sets, markdown, page, prose, write_whole
 from research.common.protocol import SETTINGS
 from research.common.statistics import Comparison, compare
+from research.common.store import write_whole
+from research.common.tables import gain, gains_over_sets, markdown, page, prose
 from research.paper import paper
 from research.paper.ablation import LOSSES, PRESET_NOTE, PRESETS, ablation, method_name
 

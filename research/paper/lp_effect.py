@@ -8,19 +8,12 @@ import numpy as np
 
 from lpfuse._format import name_of_p
 from research.common.comparison import Figures
+from research.common.drawing import figure_line, new_figure
 from research.common.options import Options
-from research.common.pages import (
-    figure_line,
-    gain,
-    gains_over_sets,
-    markdown,
-    new_figure,
-    page,
-    prose,
-    write_whole,
-)
 from research.common.protocol import SETTINGS
 from research.common.statistics import Comparison, compare
+from research.common.store import write_whole
+from research.common.tables import gain, gains_over_sets, markdown, page, prose
 from research.paper import paper
 from research.paper.ablation import (
     PRESET_NOTE,

@@ -23,10 +23,9 @@ from lpfuse._arrays import Host
 from lpfuse.optim import Problem, solve
 from research.common.comparison import Figures
 from research.common.options import Options
-from research.common.pages import write_whole
 from research.common.protocol import SETTINGS, Split
-from research.common.results import Row
 from research.common.splits import measure_splits
+from research.common.store import Row, write_whole
 from research.paper import paper
 from research.paper.speed_page import figures, speed_page
 from research.paper.weights import paper_problem

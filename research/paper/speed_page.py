@@ -8,8 +8,8 @@ from statistics import median
 from typing import Any
 
 from lpfuse._format import name_of_p
-from research.common.pages import markdown, page, prose
-from research.common.results import Row
+from research.common.store import Row
+from research.common.tables import markdown, page, prose
 from research.paper import paper
 
 CLAIM = 14.0  # "at least, more than 14 times faster than the CVX package"

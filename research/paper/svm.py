@@ -13,8 +13,8 @@ from lpfuse._arrays import Host
 from lpfuse.optim import Problem, solve
 from research.common.options import Options
 from research.common.protocol import Split
-from research.common.results import Row
 from research.common.splits import measure_splits
+from research.common.store import Row
 from research.paper.weights import paper_problem
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from research.common.comparison import Figures, Methods, measure_methods
+from research.common.drawing import figure_line
 from research.common.options import Options
-from research.common.pages import figure_line, write_whole
 from research.common.protocol import Lesson, Method, Verdict, threshold
+from research.common.store import write_whole
 from research.paper.learners import LEARNERS
 from research.paper.methods import best_single, fusion, lp, single
 from research.paper.ours import OUR_PRESET, all_known, defaults, validated

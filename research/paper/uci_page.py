@@ -12,7 +12,7 @@ import numpy as np
 from lpfuse._arrays import Host
 from research.common.comparison import Figures
 from research.common.datasets import UCI
-from research.common.pages import gain, markdown, new_figure, page, prose
+from research.common.drawing import new_figure
 from research.common.protocol import SETTINGS
 from research.common.statistics import (
     Comparison,
@@ -23,6 +23,7 @@ from research.common.statistics import (
     interval,
     mean_ranks,
 )
+from research.common.tables import gain, markdown, page, prose
 from research.paper import paper
 from research.paper.learners import LEARNERS
 from research.paper.rivals import NOTES

@@ -13,9 +13,10 @@ import numpy as np
 from lpfuse._arrays import Host
 from lpfuse._format import name_of_p
 from lpfuse.plots._drawing import bar_look, line_look
-from research.common.pages import markdown, new_figure, page, prose
+from research.common.drawing import new_figure
 from research.common.protocol import SETTINGS
-from research.common.results import Row
+from research.common.store import Row
+from research.common.tables import markdown, page, prose
 from research.paper import paper
 
 PANELS = tuple(paper.SPEED_UP)  # the figure shows the same p as the table of speed-ups

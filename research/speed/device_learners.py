@@ -8,7 +8,6 @@ and the device is waited for before and after. What lies between them is "rest".
 from __future__ import annotations
 
 import gc
-import json
 import warnings
 from argparse import ArgumentParser
 from collections import defaultdict
@@ -29,7 +28,8 @@ from lpfuse.detectors._features import FeatureMap
 from lpfuse.detectors._kernels import Kernel
 from research.common.machine import cpu_name, environment
 from research.common.memory import peak_of
-from research.common.page import table
+from research.common.store import write_document
+from research.common.tables import table
 
 PACKAGES = ("lpfuse", "torch", "numpy", "scipy", "scikit-learn", "array-api-compat")
 Record = dict[str, Any]
@@ -114,10 +114,9 @@ def main() -> None:
     for task in tasks(TINY):  # libraries are loaded and kernels compiled before the clock starts
         measure(task, TINY, device)
     records = [record for task in tasks(sizes) for record in measure(task, sizes, device)]
-    options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / f"device_learners-{device}.json"
     about = environment(torch.get_num_threads(), PACKAGES, device=name, cuda=torch.version.cuda)
-    path.write_text(json.dumps({"environment": about, "records": records}, indent=1) + "\n")
+    write_document(path, {"environment": about, "records": records})
     print(f"{name}, torch {torch.__version__}\n\n{as_table(records)}\nwritten to {path}")
 
 
@@ -139,7 +138,7 @@ def measure(task: Task, sizes: Sizes, device: str) -> list[Record]:
             record |= one(learner, X, sizes.scored)
         except RuntimeError as error:  # out of memory
             record["error"] = str(error).splitlines()[0]
-        print(json.dumps(record), flush=True)
+        print(record, flush=True)
         records.append(record)
         for name in [name for name in vars(learner) if name.endswith("_")]:
             delattr(learner, name)

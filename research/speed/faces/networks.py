@@ -27,7 +27,7 @@ from lpfuse_faces.networks.layers import NormalisedConvolution, fold_normalisati
 from lpfuse_faces.networks.running import MODULES, assembled, shapes_of
 from lpfuse_faces.weights import State, random_weights
 from research.common.machine import cpu_name, environment
-from research.common.page import table
+from research.common.tables import table
 from research.speed.faces import RESULTS
 
 PACKAGES = ("lpfuse", "torch", "numpy", "triton", "torchvision")

@@ -35,7 +35,7 @@ from lpfuse_faces.features import Settings, VideoFeatures
 from lpfuse_faces.stand_in import CONTROL, FAMILIES, PHOTOGRAPHS, make_stand_in
 from lpfuse_faces.video import Sampling
 from research.common.machine import environment
-from research.common.page import Goal, goal_table, table
+from research.common.tables import Goal, goal_table, table
 from research.speed.faces import RESULTS
 
 Record = dict[str, Any]

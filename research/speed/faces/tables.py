@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from research.common.page import Goal, goal_table
+from research.common.tables import Goal, goal_table
 from research.speed.faces import RESULTS, detection, networks, stand_in, training
 from research.speed.faces.networks import GOAL
 

@@ -27,7 +27,7 @@ from lpfuse import LpFusion, TwoSidedMinMax
 from lpfuse.detectors import fit_together, score_together
 from lpfuse_faces.experts import LEARNERS, learner
 from research.common.machine import cpu_name, environment
-from research.common.page import table
+from research.common.tables import table
 from research.speed.faces import RESULTS
 
 PACKAGES = ("lpfuse", "torch", "numpy", "scipy", "scikit-learn", "array-api-compat")

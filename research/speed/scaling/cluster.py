@@ -30,7 +30,7 @@ from lpfuse.optim import Problem
 from research.common.clock import timed
 from research.common.machine import cpu_name, environment, set_threads, slug
 from research.common.memory import highest_since, restart_peak
-from research.common.store import Record, Store
+from research.common.store import Record, RecordStore
 from research.speed.solver.problems import NEGATIVE_FRACTION, Matrix, Vector, parse_p
 
 from .scores import Learners
@@ -58,7 +58,7 @@ def run(options: Namespace) -> None:
     """Measure what the store does not hold yet."""
     set_threads(1)
     surroundings = environment(1, PACKAGES, device=cpu_name(), memory_limit=MEMORY_LIMIT)
-    store = Store(options.out / f"dask-{slug(cpu_name())}.jsonl", surroundings)
+    store = RecordStore(options.out / f"dask-{slug(cpu_name())}.jsonl", surroundings)
     for setting in options.setting:
         campaign = Campaign(options, setting, store)
         pending = [cell for cell in cells(options) if campaign.is_pending(cell)]
@@ -80,7 +80,7 @@ def cells(options: Namespace) -> list[Cell]:
 class Campaign:
     """All fits of one setting, pure or with negatives."""
 
-    def __init__(self, options: Namespace, setting: str, store: Store) -> None:
+    def __init__(self, options: Namespace, setting: str, store: RecordStore) -> None:
         self.options, self.setting, self.store = options, setting, store
 
     def asked(self, cell: Cell) -> Record:

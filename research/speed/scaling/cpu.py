@@ -25,7 +25,7 @@ from research.common.clock import timed
 from research.common.isolation import Isolated, Stopped
 from research.common.machine import cores, cpu_name, environment, quiet, set_threads, slug
 from research.common.memory import sampled_peaks
-from research.common.store import Record, Store
+from research.common.store import Record, RecordStore
 from research.speed.solver.measure import repeats_for
 from research.speed.solver.problems import NEGATIVE_FRACTION, PAPER_P, Case, Matrix, parse_p
 
@@ -47,7 +47,7 @@ def run(options: Namespace) -> None:
     """Measure what the store does not hold yet."""
     set_threads(1)
     surroundings = environment(1, PACKAGES, device=cpu_name())
-    store = Store(options.out / f"cpu-{slug(cpu_name())}.jsonl", surroundings)
+    store = RecordStore(options.out / f"cpu-{slug(cpu_name())}.jsonl", surroundings)
     campaign = Campaign(options, store)
     if "grid" in options.parts:
         for case in cases(options):
@@ -71,7 +71,7 @@ def cases(options: Namespace) -> Iterator[Case]:
 class Campaign:
     """All measurements on one processor."""
 
-    def __init__(self, options: Namespace, store: Store) -> None:
+    def __init__(self, options: Namespace, store: RecordStore) -> None:
         self.options, self.store = options, store
 
     def grid(self, case: Case, threads: int) -> None:

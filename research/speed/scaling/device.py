@@ -19,7 +19,7 @@ import torch
 from lpfuse import LpFusion, TwoSidedMinMax, lp_path
 from research.common.clock import timed
 from research.common.machine import cpu_name, environment, slug
-from research.common.store import Record, Store
+from research.common.store import Record, RecordStore
 from research.speed.solver.objective import conjugate, lp_norm
 from research.speed.solver.problems import NEGATIVE_FRACTION, PAPER_P, Case, parse_p
 
@@ -42,7 +42,7 @@ def run(options: Namespace) -> None:
     n = options.n or (PAPER_ROWS if device.type == "cuda" else SMALL_ROWS)
     out = options.out / f"device-{slug(device_name(device))}.jsonl"
     warnings.simplefilter("ignore")  # the paper's p near 1 is warned about, rightly, at every fit
-    Campaign(device, n, options, Store(out, surroundings(device, options.commit))).run()
+    Campaign(device, n, options, RecordStore(out, surroundings(device, options.commit))).run()
     print(f"stored in {out}")
 
 
@@ -63,7 +63,9 @@ def surroundings(device: torch.device, commit: str | None) -> Record:
 class Campaign:
     """All measurements on one device."""
 
-    def __init__(self, device: torch.device, n: int, options: Namespace, store: Store) -> None:
+    def __init__(
+        self, device: torch.device, n: int, options: Namespace, store: RecordStore
+    ) -> None:
         self.device, self.n, self.options, self.store = device, n, options, store
         self.asked = {"device": device_name(device), "seed": options.seed}
 

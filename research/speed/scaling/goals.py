@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from research.common.page import Goal
 from research.common.store import Record
+from research.common.tables import Goal
 from research.speed.solver.problems import NEGATIVE_FRACTION, PAPER_P
 
 from .results import Results

@@ -8,8 +8,8 @@ from itertools import product
 from pathlib import Path
 from statistics import median
 
-from research.common.page import goal_table, measured_with, table
 from research.common.store import Record, matching
+from research.common.tables import goal_table, measured_with, table
 from research.speed.solver.problems import ALL_P, NEGATIVE_FRACTION
 
 from .figure import SETTING, THREADS, draw

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from statistics import median
 
-from research.common.page import Goal
+from research.common.tables import Goal
 
 from .results import Ratio, Results
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from research.common.isolation import Isolated, Stopped
 from research.common.machine import cores, environment, physical_memory, set_threads
-from research.common.store import Record, Store
+from research.common.store import Record, RecordStore
 
 from . import rivals
 from .banknotes import banknote_file, banknote_rows
@@ -32,7 +32,7 @@ PATH_LEARNERS = 36
 def run(options: Namespace) -> None:
     """Measure what the store does not hold yet."""
     set_threads(options.threads)
-    store = Store(options.out, environment(options.threads, rivals.PACKAGES))
+    store = RecordStore(options.out, environment(options.threads, rivals.PACKAGES))
     for case in cases(options):
         Campaign(case, store, options).run()
 
@@ -54,7 +54,7 @@ def cases(options: Namespace) -> Iterator[Case]:
 class Campaign:
     """All measurements of one case."""
 
-    def __init__(self, case: Case, store: Store, options: Namespace) -> None:
+    def __init__(self, case: Case, store: RecordStore, options: Namespace) -> None:
         self.case, self.store, self.options = case, store, options
         self.asked = {**asdict(case), "threads": options.threads}
 

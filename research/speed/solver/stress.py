@@ -7,7 +7,6 @@ solved by screening.
 
 from __future__ import annotations
 
-import json
 import time
 import warnings
 import zlib
@@ -21,7 +20,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from research.common.machine import environment
-from research.common.store import plain
+from research.common.store import write_document
 
 from .objective import dual_bound, into_ball, lp_norm, objective, relative_gap
 from .problems import ALL_P, FusionProblem, Vector, parse_p, synthetic_scores
@@ -199,5 +198,4 @@ def run_stress(out: Path, gap: float, every: int, threads: int) -> None:
         "kind": "stress", "gap": gap, **summary, "rows": rows,
         "environment": environment(threads, PACKAGES),
     }  # fmt: skip
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(plain(record), indent=1) + "\n")
+    write_document(out, record)

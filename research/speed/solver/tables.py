@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from research.common.page import goal_table, measured_with, table
 from research.common.store import Record
+from research.common.tables import goal_table, measured_with, table
 
 from . import rivals
 from .goals import goals, median_ratio, show

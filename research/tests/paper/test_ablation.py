@@ -11,8 +11,8 @@ from research.common.comparison import Figures
 from research.common.datasets import UCI
 from research.common.options import Options
 from research.common.protocol import PAPER, QUICK, SETTINGS, Verdict, split
-from research.common.results import read_rows
 from research.common.statistics import compare
+from research.common.store import read_rows
 from research.paper import ablation, loss, lp_effect, paper
 from research.paper.ablation import LOSSES, PRESETS, grid, method_name
 from research.paper.methods import PAPER_PRESET, lp

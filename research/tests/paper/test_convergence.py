@@ -10,7 +10,7 @@ from research.common import splits
 from research.common.datasets import Dataset
 from research.common.options import Options
 from research.common.protocol import QUICK, split
-from research.common.results import read_rows
+from research.common.store import read_rows
 from research.paper import convergence
 from research.paper.convergence import COUNTEREXAMPLE, OPTIMUM, figures, run, split_rows
 from research.paper.convergence_page import Case, cases, convergence_page, draw

@@ -15,8 +15,8 @@ from lpfuse.fusion.lp import PAPER_GRID
 from lpfuse.metrics import best_g_mean, g_mean
 from lpfuse_faces.clips import Clip
 from lpfuse_faces.features import VideoFeatures
-from research.common.results import read_rows
 from research.common.statistics import auc_interval
+from research.common.store import read_rows
 from research.paper import paper
 from research.paper.forgery import (
     FACEFORENSICS,

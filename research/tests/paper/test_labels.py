@@ -12,7 +12,7 @@ from lpfuse import FixedRule, FusedDetector, KernelPCADetector, LpFusion, OneCla
 from lpfuse.fusion import DynamicEnsemble
 from research.common.options import Options
 from research.common.protocol import area, split
-from research.common.results import read_rows
+from research.common.store import read_rows
 from research.paper import labels
 from research.paper.labels import Course, learnt, rows_of, run
 from research.paper.labels_page import HINDSIGHT

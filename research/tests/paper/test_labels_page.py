@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from research.common.pages import gain
 from research.common.statistics import (
     compare,
     critical_difference,
@@ -12,6 +11,7 @@ from research.common.statistics import (
     mean_ranks,
     skillings_mack,
 )
+from research.common.tables import gain
 from research.paper import labels_page
 from research.paper.labels_page import (
     HINDSIGHT,

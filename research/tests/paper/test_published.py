@@ -8,7 +8,7 @@ import pytest
 
 from research.common.comparison import Figures
 from research.common.options import Options
-from research.common.results import read_rows
+from research.common.store import read_rows
 from research.paper.uci_page import LEARNERS, OURS
 
 RESULTS = Path("research/results/paper")

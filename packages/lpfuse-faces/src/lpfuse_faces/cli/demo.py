@@ -54,7 +54,7 @@ def demo(
     from lpfuse_faces.features import Settings
     from lpfuse_faces.stand_in import make_stand_in
     from lpfuse_faces.video import Sampling
-    from research.common.pages import write_whole
+    from research.common.store import write_whole
     from research.paper.forgery import STAND_IN, leave_one_manipulation_out
     from research.paper.forgery_methods import contenders, quick_contenders
     from research.paper.forgery_page import forgery_page

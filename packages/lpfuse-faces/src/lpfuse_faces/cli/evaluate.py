@@ -68,7 +68,7 @@ def evaluate(
     """
     from lpfuse.tables._writing import check_target, said
     from lpfuse_faces.faceforensics import is_root
-    from research.common.pages import write_whole
+    from research.common.store import write_whole
     from research.paper.forgery import FACEFORENSICS, leave_one_manipulation_out
     from research.paper.forgery_page import forgery_page
 

@@ -10,8 +10,8 @@ from research.common import splits
 from research.common.datasets import UCI, Dataset
 from research.common.options import Options
 from research.common.protocol import PAPER, QUICK, Protocol, split
-from research.common.results import read_rows
 from research.common.splits import measure_splits
+from research.common.store import read_rows
 
 
 @pytest.fixture

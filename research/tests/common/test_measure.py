@@ -4,14 +4,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from research.common import results
-from research.common.results import Cell, measure, protocol_hash, read_rows, versions
+from research.common import measure as measuring
+from research.common.measure import measure, versions
+from research.common.store import Cell, plain, protocol_hash, read_rows
 
 PROTOCOL = {"splits": "70/20/10", "ps": [1.0, 2.0, float("inf")]}
 CELLS = [Cell(name, seed) for name in ("vote", "iris") for seed in range(2)]  # not sorted by name
@@ -165,7 +165,7 @@ def test_other_protocols_stay_but_neither_count_nor_show(tmp_path, path):
 
 def test_rows_keep_the_versions_they_were_measured_with(path, monkeypatch):
     old = measure(rows_of, CELLS[:1], path, protocol=PROTOCOL)
-    monkeypatch.setattr(results, "versions", lambda: {"lpfuse": "99"})
+    monkeypatch.setattr(measuring, "versions", lambda: {"lpfuse": "99"})
     both = measure(rows_of, CELLS[:2], path, protocol=PROTOCOL)
     assert both[:2] == old
     assert both[2]["versions"] == both[3]["versions"] == protocol_hash({"lpfuse": "99"})
@@ -225,7 +225,8 @@ def test_nothing_is_left_behind_when_nothing_was_finished(tmp_path, path):
 
 KILLED = """
 import os, signal, sys
-from research.common.results import Cell, measure
+from research.common.measure import measure
+from research.common.store import Cell
 
 def work(cell):
     if cell == Cell("iris", 0):
@@ -285,12 +286,12 @@ def test_a_line_that_lacks_its_end_alone_is_whole(tmp_path, path, journal):
 
 def test_stopped_between_the_file_and_its_journal(tmp_path, path, journal, monkeypatch):
     """The file is written whole, or not at all; a journal that outlives it does no harm."""
-    replace = Path.replace
-    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         measure(rows_of, CELLS, path, protocol=PROTOCOL)
     assert not path.exists()
-    monkeypatch.setattr(Path, "replace", replace)
+    monkeypatch.setattr(os, "replace", replace)
     cells = journal.read_bytes()
     work = Measured(tmp_path)
     measure(work, CELLS, path, protocol=PROTOCOL)
@@ -425,7 +426,7 @@ def test_one_thread_inside_a_cell(path, jobs):
     assert 2 in dict(outside).values()
     assert after == outside
     with threadpool_limits(1):
-        expected = [results._plain(work(cell)[0]["value"]) for cell in CELLS[:2]]
+        expected = [plain(work(cell)[0]["value"]) for cell in CELLS[:2]]
     for row, values in zip(rows, expected, strict=True):
         assert {api for api, _ in row["threads"]} >= {"blas", "openmp"}
         assert {count for _, count in row["threads"]} == {1}

@@ -4,17 +4,11 @@ import sys
 
 import pytest
 
-from research.common import pages
-from research.common.pages import (
-    figure_line,
-    gain,
-    markdown,
-    new_figure,
-    page,
-    prose,
-    write_whole,
-)
+from research.common import drawing
+from research.common.drawing import figure_line, new_figure
 from research.common.statistics import Comparison, Interval, compare
+from research.common.store import write_whole
+from research.common.tables import gain, markdown, page, prose
 from research.tests.small import tables_in
 
 
@@ -126,5 +120,5 @@ def test_figures_need_no_display(tmp_path, monkeypatch):
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_importing_pages_loads_no_matplotlib():
-    assert not hasattr(pages, "matplotlib")
+def test_importing_the_module_loads_no_matplotlib():
+    assert not hasattr(drawing, "matplotlib")
