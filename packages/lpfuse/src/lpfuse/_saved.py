@@ -7,9 +7,19 @@ files that users have. Nothing else in a file leads to a class.
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import entry_points
 from typing import TypeVar
 
 Class = TypeVar("Class", bound=type)
+
+# Where lpfuse registers classes. They are imported when a file names a class that is not known yet:
+# `import lpfuse` loads nothing by itself.
+ROOMS = (
+    "adapters", "detectors", "ensemble", "fusion", "iterative", "multiclass", "optim", "pools",
+    "scaling", "selection", "tables",
+)  # fmt: skip
+GROUP = "lpfuse.saved"  # entry points of other packages: modules that register classes
 
 _CLASSES: dict[str, type] = {}
 _NAMES: dict[type, str] = {}
@@ -54,10 +64,20 @@ def saved_name(cls: type) -> str | None:
 
 
 def class_saved_as(name: str) -> type | None:
-    """The class that files call so; None where no imported module has registered one."""
+    """The class that files call so; None where no package that is installed has registered one."""
+    if name not in _CLASSES:
+        register_all()
     return _CLASSES.get(name)
 
 
 def saved_classes() -> dict[str, type]:
     """All classes that are registered by now, by their names in files."""
     return dict(_CLASSES)
+
+
+def register_all() -> None:
+    """Import every module that registers classes, of lpfuse and of other installed packages."""
+    for room in ROOMS:
+        import_module(f"lpfuse.{room}")
+    for entry in entry_points(group=GROUP):
+        entry.load()

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lpfuse._saved import register_all, saved_classes
 from lpfuse.io._archive import Refused, check_nested
 
 _TREE = "sklearn.tree._tree.Tree"
@@ -88,15 +89,19 @@ def loads(content: bytes, trusted: list[str]) -> Any:
     """The estimator of a skops member, unless there is anything in it that is not trusted."""
     io = _skops()
     check_nested(content)
-    names = [*TRUSTED, *trusted]
-    try:
-        made = io.loads(content, trusted=names)
-    except io.exceptions.UntrustedTypesFoundException as error:
-        strangers = sorted(set(io.get_untrusted_types(data=content)) - set(names))
+    names = {*TRUSTED, *trusted}
+    strangers = set(io.get_untrusted_types(data=content)) - names
+    if strangers:  # estimators of scikit-learn may hold ours, by their import paths
+        register_all()
+        names |= {f"{cls.__module__}.{cls.__qualname__}" for cls in saved_classes().values()}
+        strangers -= names
+    if strangers:
+        told = sorted(strangers)
         raise Refused(
-            f"It holds types that are not trusted: {', '.join(strangers)}. If you know that the "
-            f"file comes from where it should, pass trusted={strangers}; code of theirs will run."
-        ) from error
+            f"It holds types that are not trusted: {', '.join(told)}. If you know that the "
+            f"file comes from where it should, pass trusted={told}; code of theirs will run."
+        )
+    made = io.loads(content, trusted=sorted(names))
     _check_indices(made)
     return made
 

@@ -20,10 +20,9 @@ from sklearn.pipeline import Pipeline
 
 from lpfuse._arrays import to_host
 from lpfuse._arrays.blocks import is_blocked
-from lpfuse._saved import saved_as, saved_name
+from lpfuse._saved import class_saved_as, saved_as, saved_name
 from lpfuse.io import _foreign as foreign
 from lpfuse.io._archive import PLAIN_KINDS, Archive, Refused
-from lpfuse.io._classes import find_class, own_types
 
 # Two of scikit-learn's that hold estimators of ours: they are made of their attributes too.
 for _cls in (FrozenEstimator, Pipeline):
@@ -188,11 +187,16 @@ class Reader:
             case {"object": [str(name), dict(attributes)]}:
                 return self._made_of_attributes(name, attributes)
             case {"skops": str(name)}:
-                return foreign.loads(self.archive.content(name), [*own_types(), *self.trusted])
+                return foreign.loads(self.archive.content(name), self.trusted)
         raise Refused(f"The file holds an object that lpfuse does not know: {described!r:.60}.")
 
     def _made_of_attributes(self, name: str, attributes: dict[str, Any]) -> Any:
-        cls = find_class(name)
+        cls = class_saved_as(name)
+        if cls is None:
+            raise Refused(
+                f"It holds an object of the class {name!r}, which is unknown. That may be a class "
+                "of a package that is not installed here, such as lpfuse-faces, or of a newer one."
+            )
         values = _defaults(cls, attributes)
         for attribute, value in attributes.items():
             if not _is_data(cls, attribute):
