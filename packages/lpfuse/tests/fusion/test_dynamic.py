@@ -263,22 +263,27 @@ def test_blocks_of_rows_do_not_change_the_scores(d):
     np.testing.assert_allclose(np.concatenate(parts), fusion.score_samples(T, Z), rtol=1e-9)
 
 
-def test_many_rows_are_scored_in_blocks(monkeypatch):
+class CountingNeighbors:
+    """Neighbours of a fitted fusion that remember how many rows each question was about."""
+
+    def __init__(self, neighbors):
+        self.neighbors, self.asked = neighbors, []
+
+    def kneighbors(self, rows):
+        self.asked.append(len(rows))
+        return self.neighbors.kneighbors(rows)
+
+
+def test_many_rows_are_scored_in_blocks():
     rng = np.random.default_rng(0)
-    S, T = rng.normal(size=(500, 3)), rng.normal(size=(20_000, 3))
+    S, T = rng.normal(size=(500, 3)), rng.normal(size=(40_000, 3))
     fusion = DynamicEnsemble(n_neighbors=5, random_state=0).fit(S)
-    seen = []
-    plain = DynamicEnsemble._competence
-    monkeypatch.setattr(
-        DynamicEnsemble,
-        "_competence",
-        lambda self, rows: seen.append(len(rows)) or plain(self, rows),
-    )
-    monkeypatch.setattr("lpfuse._arrays.BLOCK_BYTES", 2**20)
+    fusion.neighbors_ = CountingNeighbors(fusion.neighbors_)
     scores = fusion.score_samples(T)
-    assert sum(seen) == 20_000
-    assert max(seen) * fusion.n_neighbors * (4 + 3) * 8 <= 2**20
-    assert scores.shape == (20_000,)
+    asked = fusion.neighbors_.asked
+    assert sum(asked) == 40_000
+    assert max(asked) * fusion.n_neighbors * (4 + 3) * 8 <= 2**22
+    assert scores.shape == (40_000,)
     np.testing.assert_allclose(scores[-10:], fusion.score_samples(T[-10:]), rtol=1e-9)
 
 

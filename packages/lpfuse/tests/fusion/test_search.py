@@ -3,6 +3,7 @@ import math
 import random
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import array_api_strict
 import numpy as np
@@ -18,9 +19,11 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lpfuse import FusedDetector
-from lpfuse.fusion import search
-from lpfuse.fusion._rows import by_class
+from lpfuse.fusion._scores import labelled_scores
 from lpfuse.fusion.search import ExhaustiveWeights, Fitness, GeneticWeights, SwarmWeights
+from lpfuse.fusion.search._base import first_candidates, on_simplex, two_stages
+from lpfuse.fusion.search._exhaustive import best_candidate, simplex_grid
+from lpfuse.fusion.search._swarm import swarm
 
 pytest.importorskip("pygad", reason="pygad is not installed")
 
@@ -112,7 +115,7 @@ def naive_fitness(S, y, w):
 
 
 def fitness_of(S, y=None, sample_weight=None):
-    return Fitness(*by_class(S, y, sample_weight))
+    return Fitness(*labelled_scores(S, y, sample_weight).by_class())
 
 
 @PURE
@@ -163,11 +166,12 @@ def test_the_fitness_has_no_scale(labelled, pure):
     np.testing.assert_allclose(fitness_of(S, y)(7 * candidates), expected)
 
 
-def test_batches_change_nothing(labelled, monkeypatch):
-    candidates = np.random.default_rng(0).dirichlet([1.0] * 3, size=11)
-    whole = fitness_of(*labelled)(candidates)
-    monkeypatch.setattr(search, "BATCH_NUMBERS", 4 * 90)
-    np.testing.assert_allclose(fitness_of(*labelled)(candidates), whole, rtol=1e-12)
+def test_batches_change_nothing(labelled):
+    """There are more fused scores, 90 for each candidate, than two batches hold."""
+    candidates = np.random.default_rng(0).dirichlet([1.0] * 3, size=2**21 // 90 + 50)
+    fitness = fitness_of(*labelled)
+    apart = [fitness(part) for part in np.array_split(candidates, 11)]
+    np.testing.assert_allclose(fitness(candidates), np.concatenate(apart), rtol=1e-12)
 
 
 # --------------------------------------------------------------------------------------- exhaustive
@@ -176,7 +180,7 @@ def test_batches_change_nothing(labelled, monkeypatch):
 @pytest.mark.parametrize(("R", "steps"), [(1, 1), (1, 5), (2, 4), (3, 6), (5, 3)])
 @pytest.mark.parametrize("size", [1, 4, 1000])
 def test_the_grid_holds_every_composition_once(R, steps, size):
-    grid = np.concatenate(list(search._simplex_grid(R, steps, size)))
+    grid = np.concatenate(list(simplex_grid(R, steps, size)))
     parts = [c for c in itertools.product(range(steps + 1), repeat=R) if sum(c) == steps]
     assert sorted(map(tuple, np.rint(grid * steps).astype(int).tolist())) == parts
     assert len(grid) == math.comb(steps + R - 1, R - 1)
@@ -198,13 +202,10 @@ def test_the_exhaustive_search_is_a_naive_loop(labelled, pure, steps):
     assert fusion.fitness_ == pytest.approx(naive_fitness(S, y, best))
 
 
-def test_the_best_of_all_batches_is_taken(labelled, monkeypatch):
+def test_the_best_of_all_batches_is_taken(labelled):
     whole = ExhaustiveWeights(steps=8).fit(*labelled)
-    grid = search._simplex_grid
-    monkeypatch.setattr(search, "_simplex_grid", lambda R, steps: grid(R, steps, size=2))
-    np.testing.assert_array_equal(
-        ExhaustiveWeights(steps=8).fit(*labelled).weights_, whole.weights_
-    )
+    in_pairs = best_candidate(fitness_of(*labelled), simplex_grid(3, 8, size=2))
+    np.testing.assert_array_equal(in_pairs, whole.weights_)
 
 
 def test_a_grid_too_large_is_refused_with_its_count():
@@ -221,13 +222,14 @@ def test_a_grid_too_large_is_refused_with_its_count():
 @pytest.mark.filterwarnings("ignore:Some detectors give:UserWarning")
 @PURE
 @pytest.mark.parametrize("size", [2, 4096])
-def test_ties_go_to_the_most_even_weights(labelled, pure, size, monkeypatch):
-    grid = search._simplex_grid
-    monkeypatch.setattr(search, "_simplex_grid", lambda R, steps: grid(R, steps, size=size))
+def test_ties_go_to_the_most_even_weights(labelled, pure, size):
     S, y = lesson(labelled, pure)
     for column in S.T:
         for best in ([0.5, 0.5], [0.3, 0.3, 0.4], [0.2, 0.2, 0.3, 0.3]):
             twins = np.column_stack([column] * len(best))
+            grid = simplex_grid(len(best), 10, size=size)
+            weights = best_candidate(fitness_of(twins, y), grid)
+            np.testing.assert_allclose(sorted(weights), best)
             weights = ExhaustiveWeights(steps=10).fit(twins, y).weights_
             np.testing.assert_allclose(sorted(weights), best)
 
@@ -290,36 +292,32 @@ def test_longer_searches_find_better_weights(fusion):
     assert longer.fitness_ > short.fitness_
 
 
-@EVOLVED
-def test_what_weighs_little_in_the_first_search_is_dropped_from_the_second(fusion, monkeypatch):
+def test_what_weighs_little_in_the_first_search_is_dropped_from_the_second():
     first, second = np.array([0.5, 0.26, 0.12, 0.12]), np.array([0.25, 0.75])
     asked = []
 
-    def explore(self, fitness, start, random_state):
+    def explore(fitness, start):
         asked.append((fitness.size, start))
         return first if len(asked) == 1 else second
 
-    monkeypatch.setattr(type(fusion), "_explore", explore)
-    S = np.random.default_rng(0).normal(size=(30, 4))
-    found = clone(fusion).set_params(prune=0.5).fit(S)
-    np.testing.assert_array_equal(found.weights_, [0.25, 0.75, 0.0, 0.0])
+    fitness = fitness_of(np.random.default_rng(0).normal(size=(30, 4)), None)
+    found = two_stages(explore, fitness, prune=0.5)
+    np.testing.assert_array_equal(found, [0.25, 0.75, 0.0, 0.0])
     (sizes, starts) = zip(*asked, strict=True)
     assert sizes == (4, 2)
     np.testing.assert_allclose(starts[0], 0.25)
     np.testing.assert_allclose(starts[1], np.array([0.5, 0.26]) / 0.76)
     asked.clear()
-    kept = clone(fusion).set_params(prune=0.4).fit(S)  # 0.4 / 4 < 0.12: nobody leaves
-    np.testing.assert_allclose(kept.weights_, first)
+    kept = two_stages(explore, fitness, prune=0.4)  # 0.4 / 4 < 0.12: nobody leaves
+    np.testing.assert_allclose(kept, first)
     assert len(asked) == 1
 
 
-@EVOLVED
 @pytest.mark.parametrize("R", [3, 7, 49])
-def test_rounding_does_not_prune_everybody(fusion, R, monkeypatch):
+def test_rounding_does_not_prune_everybody(R):
     nearly = np.full(R, (1 - 1e-12) / R)
-    monkeypatch.setattr(type(fusion), "_explore", lambda *_: nearly)
-    found = clone(fusion).set_params(prune=1).fit(np.random.default_rng(0).normal(size=(30, R)))
-    np.testing.assert_allclose(found.weights_, 1 / R)
+    fitness = fitness_of(np.random.default_rng(0).normal(size=(30, R)), None)
+    np.testing.assert_allclose(two_stages(lambda *_: nearly, fitness, prune=1), 1 / R)
 
 
 @EVOLVED
@@ -335,8 +333,8 @@ def test_pruning_is_heard_on_real_searches(fusion):
 def test_a_swarm_moves_as_its_equation_says(labelled):
     fitness = fitness_of(*labelled)
     start = np.full(3, 1 / 3)
-    swarm = SwarmWeights(population_size=5, iterations=2)
-    found = swarm._explore(fitness, start, np.random.RandomState(4))
+    rng = np.random.RandomState(4)
+    found = swarm(fitness, first_candidates(start, 5, rng), 2, rng)
 
     rng = np.random.RandomState(4)
     anywhere = rng.dirichlet(np.ones(3), size=5)
@@ -357,7 +355,7 @@ def test_a_swarm_moves_as_its_equation_says(labelled):
 
 
 def test_candidates_are_put_on_the_simplex():
-    placed = search._on_simplex(np.array([[2.0, -1.0, 2.0], [-1.0, 0.0, -2.0], [0.2, 0.3, 0.5]]))
+    placed = on_simplex(np.array([[2.0, -1.0, 2.0], [-1.0, 0.0, -2.0], [0.2, 0.3, 0.5]]))
     np.testing.assert_allclose(placed, [[0.5, 0, 0.5], [1 / 3, 1 / 3, 1 / 3], [0.2, 0.3, 0.5]])
 
 
@@ -387,24 +385,13 @@ def test_global_random_states_stay_as_they_were(labelled, fusion):
         np.testing.assert_array_equal(old, new)
 
 
-def test_a_pygad_that_draws_from_the_global_states_is_contained(labelled, monkeypatch):
-    """As older versions do; even where the search breaks off."""
-    import pygad
-
-    class Careless:
-        def __init__(self, **settings):
-            np.random.seed(settings["random_seed"])  # noqa: NPY002
-            random.seed(settings["random_seed"])
-
-        def run(self):
-            raise RuntimeError("broken off")
-
-    monkeypatch.setattr(pygad, "GA", Careless)
-    before = np.random.get_state(), random.getstate()  # noqa: NPY002
-    with pytest.raises(RuntimeError, match="broken off"):
-        clone(GENETIC).fit(*labelled)
-    assert random.getstate() == before[1]
-    np.testing.assert_array_equal(np.random.get_state()[1], before[0][1])  # noqa: NPY002
+def test_searches_at_the_same_time_do_not_disturb_each_other(labelled):
+    """Each has random states of its own, and none waits for another."""
+    alone = [clone(GENETIC).set_params(random_state=seed).fit(*labelled) for seed in range(6)]
+    with ThreadPoolExecutor(3) as threads:
+        together = list(threads.map(lambda one: clone(one).fit(*labelled), alone))
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(one.weights_, other.weights_)
 
 
 @EVOLVED
@@ -561,8 +548,8 @@ def test_without_pygad_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pygad", None)
     with pytest.raises(ImportError, match=re.escape('pip install "lpfuse[search]"')):
         clone(GENETIC).fit(np.ones((3, 1)))
-    swarm = clone(SWARM).fit(np.random.default_rng(0).normal(size=(9, 2)))
-    assert swarm.weights_.sum() == pytest.approx(1.0)
+    without = clone(SWARM).fit(np.random.default_rng(0).normal(size=(9, 2)))
+    assert without.weights_.sum() == pytest.approx(1.0)
 
 
 @ALL

@@ -1,4 +1,4 @@
-"""Fusion by place: those detectors speak for a row that are right about the rows around it."""
+"""Dynamic selection: a row is scored by the detectors that are right about its neighbours."""
 
 from __future__ import annotations
 
@@ -14,20 +14,24 @@ from lpfuse._arrays import Array, Host, beside, map_row_blocks
 from lpfuse._checks.data import column_names, no_spread, remember_columns, warn_about_columns
 from lpfuse._checks.parameters import check_choice, check_count, check_number
 from lpfuse._saved import saved_as
-from lpfuse.fusion._places import PlacedRows, SpatialFusion, placed_rows
+from lpfuse.fusion._positions import PositionedFusion, PositionedScores, positioned_scores
 
 MODES = ("auto", "winner", "fusion")
+# What the paper leaves open was chosen by hand, and is told in the Notes below.
 CANDIDATES = 4  # times n_neighbors rows, nearest by plain distance, compete by the adapted one
 THRESHOLD = 0.05  # share of the normal rows that a detector alone would call anomalies
 CONFIDENCE = 0.9  # probability of "normal" at the median of the normal rows
 BELOW = 0.5  # artificial outliers reach so many ranges of the normal scores below these
-ROUNDING = 1e-9  # competences that differ by less are equal
-CLOSEST = 1e-6  # times the median distance to the opposite class: no row is closer to it
+# Competences are means of k probabilities: a difference of less is rounding, and is no difference.
+ROUNDING = 1e-9
+# Times the median distance to the opposite class: a row that lies on one of the opposite class
+# would be infinitely far from all others otherwise.
+CLOSEST = 1e-6
 TREE_DIMENSIONS = 5  # beyond, products of matrices find neighbours sooner than a tree (measured)
 
 
 @saved_as("DynamicEnsemble")
-class DynamicEnsemble(SpatialFusion):
+class DynamicEnsemble(PositionedFusion):
     r"""Choose, row by row, the detectors that are right about the rows nearby.
 
     In the style of DEOD (Wang & Mao 2020). Scores become probabilities of "normal",
@@ -35,7 +39,7 @@ class DynamicEnsemble(SpatialFusion):
     the median of the normal rows' scores, so that ``p_j(t_j) = 1/2`` and ``p_j(m_j) = 0.9``.
     Training rows and artificial outliers make up the validation set. The distance of a row x to
     one of them, z, is divided by z's own distance ``δ(z)`` to the opposite class, and the k nearest
-    so measured judge each detector:
+    so measured give the competence of each detector:
 
     .. math::
 
@@ -51,7 +55,7 @@ class DynamicEnsemble(SpatialFusion):
     mode : {"auto", "winner", "fusion"}, default="auto"
         "winner" always takes the most competent detector alone, "fusion" never does.
     n_neighbors : int, default=20
-        Neighbours k that judge the detectors; all rows where there are fewer.
+        Neighbours k that competences are computed from; all rows where there are fewer.
     margin : float in [0, 1], default=0.2
         By how much the winner's competence must exceed the next one's in mode "auto".
     artificial_outliers : float above 0, default=1.0
@@ -75,9 +79,9 @@ class DynamicEnsemble(SpatialFusion):
     influence_ : ndarray of shape (m,)
         ``c_z``; an artificial outlier has the mean of the normal rows'.
     neighbors_ : NearestNeighbors
-        The places of the validation set.
+        The positions of the validation set.
     feature_scaler_ : StandardScaler or None
-        Of the features; None where places are scores.
+        Of the features; None where positions are scores.
     thresholds_, medians_ : ndarray of shape (R,)
         ``t_j`` and ``m_j``. Where they coincide, ``m_j`` is replaced by ``t_j`` plus the range of
         the training scores; a constant detector has the probability 1/2 everywhere.
@@ -153,7 +157,7 @@ class DynamicEnsemble(SpatialFusion):
         y : array-like of shape (n,), optional
             +1 normal, −1 anomaly. Without it all rows are normal.
         sample_weight : array-like of shape (n,), optional
-            How much a row's verdict counts; a row of weight 0 is left out.
+            How much each row counts in the competences; a row of weight 0 is left out.
         X : array-like of shape (n, d), optional
             Features of the same rows, to tell which are near. Without them the scores tell.
 
@@ -164,7 +168,7 @@ class DynamicEnsemble(SpatialFusion):
         """
         self._check_parameters()
         random = check_random_state(self.random_state)
-        rows, scaler = placed_rows(S, y, sample_weight, X)
+        rows, scaler = positioned_scores(S, y, sample_weight, X)
         warn_about_columns(rows.scores, column_names(S))
         rows = self._thinned(rows, random)
         self.thresholds_, self.medians_ = _landmarks(rows)
@@ -181,7 +185,7 @@ class DynamicEnsemble(SpatialFusion):
         check_number("artificial_outliers", self.artificial_outliers, above=0)
         check_count("max_rows", self.max_rows)
 
-    def _thinned(self, rows: PlacedRows, random: np.random.RandomState) -> PlacedRows:
+    def _thinned(self, rows: PositionedScores, random: np.random.RandomState) -> PositionedScores:
         """At most `max_rows` of each class, in their order."""
         kept = []
         for side in (1, -1):
@@ -190,16 +194,16 @@ class DynamicEnsemble(SpatialFusion):
                 index = random.choice(index, self.max_rows, replace=False)
             kept.append(index)
         index = np.sort(np.concatenate(kept))
-        return PlacedRows(*(part[index] for part in rows))
+        return PositionedScores(*(part[index] for part in rows))
 
-    def _learn(self, rows: PlacedRows) -> None:
+    def _learn(self, rows: PositionedScores) -> None:
         normal = self._probabilities(rows.scores)
         self.labels_ = rows.labels
-        self.influence_ = rows.weights
+        self.influence_ = rows.sample_weight
         self.correctness_ = np.where(rows.labels[:, None] > 0, normal, 1.0 - normal)
-        self.reach_ = _distance_to_the_opposite(rows.places, rows.labels)
+        self.reach_ = _distance_to_the_opposite(rows.positions, rows.labels)
         candidates = min(CANDIDATES * self.n_neighbors, len(rows.labels))
-        self.neighbors_ = _neighbours(rows.places, candidates)
+        self.neighbors_ = _neighbours(rows.positions, candidates)
 
     def _probabilities(self, S: Host) -> Host:
         above, width = S - self.thresholds_, self.medians_ - self.thresholds_
@@ -221,8 +225,8 @@ class DynamicEnsemble(SpatialFusion):
         ndarray of shape (n, R)
             Competences.
         """
-        _, _, places = self._located(S, X)
-        return self._in_blocks(places, lambda block: self._competence(places[block]))
+        _, _, positions = self._positioned(S, X)
+        return self._in_blocks(positions, lambda block: self._competence(positions[block]))
 
     def local_weights(self, S: Any, X: Any = None) -> Host:
         """The weight of each detector's probability in the fused score of each row.
@@ -256,26 +260,26 @@ class DynamicEnsemble(SpatialFusion):
         array of shape (n,)
             In [0, 1], in the library and precision of `S`.
         """
-        S, scores, places = self._located(S, X)
+        S, scores, positions = self._positioned(S, X)
 
         def fused(block: slice) -> Host:
-            weights = self._weights(self._competence(places[block]))
+            weights = self._weights(self._competence(positions[block]))
             return (weights * self._probabilities(scores[block])).sum(axis=1)
 
-        return beside(self._in_blocks(places, fused), S)
+        return beside(self._in_blocks(positions, fused), S)
 
-    def _in_blocks(self, places: Host, work: Callable[[slice], Host]) -> Host:
+    def _in_blocks(self, positions: Host, work: Callable[[slice], Host]) -> Host:
         width = self.n_neighbors * (CANDIDATES + self.correctness_.shape[1])
-        return np.concatenate(map_row_blocks(work, places, width))
+        return np.concatenate(map_row_blocks(work, positions, width))
 
-    def _competence(self, places: Host) -> Host:
-        distance, index = self.neighbors_.kneighbors(places)
+    def _competence(self, positions: Host) -> Host:
+        distance, index = self.neighbors_.kneighbors(positions)
         adapted = distance / self.reach_[index]
         nearest = np.argsort(adapted, axis=1, kind="stable")[:, : self.n_neighbors]
         adapted, index = (np.take_along_axis(part, nearest, axis=1) for part in (adapted, index))
         influence = self.influence_[index] / (1.0 + adapted)
-        judged = np.einsum("nk,nkj->nj", influence, self.correctness_[index])
-        return judged / influence.sum(axis=1, keepdims=True)
+        correct = np.einsum("nk,nkj->nj", influence, self.correctness_[index])
+        return correct / influence.sum(axis=1, keepdims=True)
 
     def _weights(self, competence: Host) -> Host:
         competent = competence >= competence.mean(axis=1, keepdims=True) - ROUNDING
@@ -290,14 +294,14 @@ class DynamicEnsemble(SpatialFusion):
         return np.where((best - second > self.margin)[:, None], alone, fused)
 
 
-def _landmarks(rows: PlacedRows) -> tuple[Host, Host]:
+def _landmarks(rows: PositionedScores) -> tuple[Host, Host]:
     """Each detector's threshold and median among the normal rows."""
     normal = rows.labels > 0
     threshold, median = np.quantile(
         rows.scores[normal],
         [THRESHOLD, 0.5],
         axis=0,
-        weights=rows.weights[normal],
+        weights=rows.sample_weight[normal],
         method="inverted_cdf",
     )
     spread = np.ptp(rows.scores, axis=0)
@@ -305,38 +309,38 @@ def _landmarks(rows: PlacedRows) -> tuple[Host, Host]:
 
 
 def _with_outliers(
-    rows: PlacedRows, share: float, by_features: bool, random: np.random.RandomState
-) -> PlacedRows:
+    rows: PositionedScores, share: float, by_features: bool, random: np.random.RandomState
+) -> PositionedScores:
     """The rows, and artificial outliers after them."""
     normal = rows.labels > 0
     m = int(np.ceil(share * normal.sum()))
     low, high = rows.scores[normal].min(axis=0), rows.scores[normal].max(axis=0)
     bottom = low - BELOW * (high - low)
     if by_features:
-        places = _box(rows.places[normal], m, random)
+        positions = _box(rows.positions[normal], m, random)
         scores = random.uniform(bottom, low, (m, len(low)))
     else:
-        places = scores = random.uniform(bottom, high, (m, len(low)))
-    weights = np.full(m, rows.weights[normal].mean())
-    outliers = PlacedRows(scores, np.full(m, -1.0), weights, places)
-    return PlacedRows(*(np.concatenate(pair) for pair in zip(rows, outliers, strict=True)))
+        positions = scores = random.uniform(bottom, high, (m, len(low)))
+    weights = np.full(m, rows.sample_weight[normal].mean())
+    outliers = PositionedScores(scores, np.full(m, -1.0), weights, positions)
+    return PositionedScores(*(np.concatenate(pair) for pair in zip(rows, outliers, strict=True)))
 
 
-def _box(places: Host, m: int, random: np.random.RandomState) -> Host:
-    low, high = places.min(axis=0), places.max(axis=0)
+def _box(positions: Host, m: int, random: np.random.RandomState) -> Host:
+    low, high = positions.min(axis=0), positions.max(axis=0)
     margin = BELOW * (high - low)
     return random.uniform(low - margin, high + margin, (m, len(low)))
 
 
-def _distance_to_the_opposite(places: Host, labels: Host) -> Host:
-    """δ, with a floor for rows that lie on one of the opposite class."""
+def _distance_to_the_opposite(positions: Host, labels: Host) -> Host:
+    """``δ(z)`` of each row, with a floor for rows that lie on one of the opposite class."""
     reach = np.empty(len(labels))
     for side in (1, -1):
-        opposite = _neighbours(places[labels == -side], 1)
-        reach[labels == side] = opposite.kneighbors(places[labels == side])[0][:, 0]
+        opposite = _neighbours(positions[labels == -side], 1)
+        reach[labels == side] = opposite.kneighbors(positions[labels == side])[0][:, 0]
     return np.maximum(reach, max(CLOSEST * np.median(reach), np.finfo(np.float64).eps))
 
 
-def _neighbours(places: Host, k: int) -> NearestNeighbors:
-    algorithm = "kd_tree" if places.shape[1] <= TREE_DIMENSIONS else "brute"
-    return NearestNeighbors(n_neighbors=k, algorithm=algorithm).fit(places)
+def _neighbours(positions: Host, k: int) -> NearestNeighbors:
+    algorithm = "kd_tree" if positions.shape[1] <= TREE_DIMENSIONS else "brute"
+    return NearestNeighbors(n_neighbors=k, algorithm=algorithm).fit(positions)

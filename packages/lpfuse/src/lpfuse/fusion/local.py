@@ -1,4 +1,4 @@
-"""ℓp fusion with weights that vary over the space, each region's with its own proof."""
+"""ℓp fusion with weights that vary from region to region, each region's with its own proof."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from lpfuse._arrays import Array, Host, beside, map_row_blocks
 from lpfuse._checks.data import remember_columns
 from lpfuse._checks.parameters import check_choice, check_count, check_number
 from lpfuse._saved import saved_as
-from lpfuse.fusion._places import PlacedRows, SpatialFusion, placed_rows
+from lpfuse.fusion._positions import PositionedFusion, PositionedScores, positioned_scores
 from lpfuse.fusion.lp import LpFusion
 from lpfuse.optim import Certificate
 
 BLENDS = ("soft", "hard")
-TOLD = "Scores have no spread|Some detectors give the same"  # once, of all rows, is enough
+# The global fusion has warned of idle columns, of all rows: regions need not repeat it.
+WARNED_OF = "Scores have no spread|Some detectors give the same"
 
 
 @saved_as("LocalLpFusion")
-class LocalLpFusion(SpatialFusion):
+class LocalLpFusion(PositionedFusion):
     r"""ℓp fusion whose weights depend on where a row lies, in the style of arXiv 2411.06406.
 
     Rows fall into K regions (k-means). The weights of region k are those of `LpFusion` with its
@@ -86,7 +87,7 @@ class LocalLpFusion(SpatialFusion):
     offset_ : float
         ``−global_.intercept_``: scores from here on count as normal.
     feature_scaler_ : StandardScaler or None
-        Of the features; None where places are scores.
+        Of the features; None where positions are scores.
     n_features_in_ : int
         Number of detectors R.
     feature_names_in_ : ndarray of shape (R,)
@@ -169,7 +170,7 @@ class LocalLpFusion(SpatialFusion):
             The fitted estimator.
         """
         self._check_parameters()
-        rows, scaler = placed_rows(S, y, sample_weight, X)
+        rows, scaler = positioned_scores(S, y, sample_weight, X)
         fusion = LpFusion() if self.fusion is None else self.fusion
         everywhere = clone(fusion).fit(S, y, sample_weight)
         centres, region = self._regions(rows)
@@ -201,18 +202,18 @@ class LocalLpFusion(SpatialFusion):
         check_count("min_anomalies", self.min_anomalies)
         check_choice("blend", self.blend, BLENDS)
 
-    def _regions(self, rows: PlacedRows) -> tuple[Host, NDArray[np.intp]]:
+    def _regions(self, rows: PositionedScores) -> tuple[Host, NDArray[np.intp]]:
         """Centres, and the region of each row; none is empty."""
-        k = min(self.n_regions, len(rows.places))
+        k = min(self.n_regions, len(rows.positions))
         means = KMeans(k, n_init=10, random_state=check_random_state(self.random_state))
         with warnings.catch_warnings():  # fewer distinct rows than regions: fewer regions
             warnings.simplefilter("ignore", ConvergenceWarning)
-            means.fit(rows.places, sample_weight=rows.weights)
+            means.fit(rows.positions, sample_weight=rows.sample_weight)
         used, region = np.unique(means.labels_, return_inverse=True)
         return means.cluster_centers_[used], region
 
     def _own_fusion(
-        self, rows: PlacedRows, inside: NDArray[np.bool_], fusion: LpFusion
+        self, rows: PositionedScores, inside: NDArray[np.bool_], fusion: LpFusion
     ) -> LpFusion | None:
         """The fusion of one region; None where it is too thin to learn from."""
         anomalous = rows.labels < 0
@@ -222,10 +223,10 @@ class LocalLpFusion(SpatialFusion):
             or (anomalous.any() and (inside & anomalous).sum() < self.min_anomalies)
         ):
             return None
-        weights = np.where(inside, 1.0, self.sharing) * rows.weights
+        weights = np.where(inside, 1.0, self.sharing) * rows.sample_weight
         counts = weights > 0
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", TOLD, UserWarning)
+            warnings.filterwarnings("ignore", WARNED_OF, UserWarning)
             return clone(fusion).fit(rows.scores[counts], rows.labels[counts], weights[counts])
 
     @property
@@ -243,7 +244,7 @@ class LocalLpFusion(SpatialFusion):
         return self.weights_by_region_[0]
 
     def memberships(self, S: Any, X: Any = None) -> Host:
-        """How much each region has to say about each row: ``π_k(x)``.
+        """The share of each region in the weights of each row: ``π_k(x)``.
 
         Parameters
         ----------
@@ -257,8 +258,8 @@ class LocalLpFusion(SpatialFusion):
         ndarray of shape (n, K)
             Not negative; rows sum to 1.
         """
-        _, _, places = self._located(S, X)
-        return self._memberships(places)
+        _, _, positions = self._positioned(S, X)
+        return self._memberships(positions)
 
     def local_weights(self, S: Any, X: Any = None) -> Host:
         """The weights ``w(x)`` of each row.
@@ -293,8 +294,8 @@ class LocalLpFusion(SpatialFusion):
             ``w_j(x) s_ij``. Rows sum to ``score_samples(S, X)``, less ``b(x) − b`` where the
             fusion has an intercept.
         """
-        S, scores, places = self._located(S, X)
-        return beside(scores * (self._memberships(places) @ self.weights_by_region_), S)
+        S, scores, positions = self._positioned(S, X)
+        return beside(scores * (self._memberships(positions) @ self.weights_by_region_), S)
 
     def score_samples(self, S: Any, X: Any = None) -> Array:  # type: ignore[override]
         """Fused score ``Σ_j w_j(x) s_ij + b(x) − b`` of each row, high = normal.
@@ -312,27 +313,29 @@ class LocalLpFusion(SpatialFusion):
             In the library and precision of `S`. The regions' intercepts are blended as their
             weights are, and counted from the global one, so that `offset_` serves all regions.
         """
-        S, scores, places = self._located(S, X)
+        S, scores, positions = self._positioned(S, X)
         shifts = self.intercepts_by_region_ - self.global_.intercept_
 
         def fused(block: slice) -> Host:
-            memberships = self._memberships(places[block])
+            memberships = self._memberships(positions[block])
             weights = memberships @ self.weights_by_region_
             return np.vecdot(scores[block], weights) + memberships @ shifts
 
         width = len(self.regions_) + scores.shape[1]
-        return beside(np.concatenate(map_row_blocks(fused, places, width)), S)
+        return beside(np.concatenate(map_row_blocks(fused, positions, width)), S)
 
-    def _memberships(self, places: Host) -> Host:
-        squared = cdist(places, self.regions_, "sqeuclidean")
+    def _memberships(self, positions: Host) -> Host:
+        squared = cdist(positions, self.regions_, "sqeuclidean")
         if self.blend == "hard" or self.bandwidth_ == 0:
             return np.eye(len(self.regions_))[squared.argmin(axis=1)]
         further = squared - squared.min(axis=1, keepdims=True)
-        with np.errstate(over="ignore"):  # regions of a point each: the nearest one speaks alone
+        # Where every region is about a point, h is tiny and the division overflows to −∞: the
+        # softmax then gives all to the nearest region, as it should.
+        with np.errstate(over="ignore"):
             return softmax(-further / (2 * self.bandwidth_), axis=1)
 
 
-def _mean_square(rows: PlacedRows, centres: Host, region: NDArray[np.intp]) -> float:
+def _mean_square(rows: PositionedScores, centres: Host, region: NDArray[np.intp]) -> float:
     """The mean squared distance of the rows to their own centre."""
-    squared = ((rows.places - centres[region]) ** 2).sum(axis=1)
-    return float(np.average(squared, weights=rows.weights))
+    squared = ((rows.positions - centres[region]) ** 2).sum(axis=1)
+    return float(np.average(squared, weights=rows.sample_weight))

@@ -1,58 +1,27 @@
-"""Weights from outside: the best detector alone, and linear classifiers stacked on the scores."""
+"""Weights without a norm constraint: the best detector alone, and linear classifiers of scores."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 
-from lpfuse._arrays import Host, to_host
-from lpfuse._checks.data import (
-    check_scores,
-    column_names,
-    remember_columns,
-    warn_about_columns,
-)
+from lpfuse._arrays import Host
+from lpfuse._checks.data import remember_columns
 from lpfuse._checks.parameters import check_number
 from lpfuse._saved import saved_as
 from lpfuse.fusion._base import WeightedSum
-from lpfuse.fusion._rows import labels_and_weights
+from lpfuse.fusion._scores import LabelledScores, labelled_scores
 
-TIED = 1e-12  # criteria nearer than this differ by rounding only
-INTERCEPT_SCALING = 10.0  # liblinear shrinks the intercept too: by a hundredth as much as a weight
-
-
-class _Lesson(NamedTuple):
-    """Checked rows that count."""
-
-    scores: Host
-    labels: Host  # ±1
-    mass: Host  # sample weights, all above 0
-
-    @property
-    def has_anomalies(self) -> bool:
-        return bool((self.labels < 0).any())
-
-    @property
-    def balanced(self) -> Host:
-        """Costs that give normal rows and anomalies the same total, and sum to all mass."""
-        halves = [float(self.mass[self.labels == side].sum()) for side in (1.0, -1.0)]
-        share = np.where(self.labels > 0, *(0.5 / half for half in halves))
-        return self.mass * share * sum(halves)
-
-
-def _lesson(S: Any, y: Any, sample_weight: Any) -> _Lesson:
-    """What can be learnt from; a row of weight 0 is as if it were not there."""
-    names = column_names(S)
-    checked = check_scores(S)
-    labels, mass = labels_and_weights(int(checked.shape[0]), y, sample_weight)
-    counts = mass > 0
-    warn_about_columns(checked, names)
-    return _Lesson(to_host(checked)[counts], labels[counts], mass[counts])
+# Areas and correlations nearer than this differ by rounding only: they are sums of n terms in
+# [-1, 1], each good to some 1e-16, and are compared to choose the first of equally good detectors.
+TIED = 1e-12
+# liblinear penalises the intercept too, as (b / scaling)²: by a hundredth of a weight's penalty.
+INTERCEPT_SCALING = 10.0
 
 
 @saved_as("BestSingle")
@@ -129,8 +98,8 @@ class BestSingle(WeightedSum):
         BestSingle
             The fitted estimator.
         """
-        lesson = _lesson(S, y, sample_weight)
-        self.criterion_ = _areas(lesson) if lesson.has_anomalies else _agreements(lesson)
+        rows = labelled_scores(S, y, sample_weight, warn=True)
+        self.criterion_ = _areas(rows) if rows.has_anomalies else _agreements(rows)
         best = np.flatnonzero(self.criterion_ >= self.criterion_.max() - TIED)[0]
         self.weights_ = np.eye(self.criterion_.size)[best]
         self.offset_ = 0.0
@@ -138,38 +107,42 @@ class BestSingle(WeightedSum):
         return self
 
 
-def _areas(lesson: _Lesson) -> Host:
-    S, y, mass = lesson
-    return np.array([roc_auc_score(y, column, sample_weight=mass) for column in S.T])
+def _areas(rows: LabelledScores) -> Host:
+    """The area under the ROC curve of each detector alone."""
+    S, y, weights = rows
+    return np.array([roc_auc_score(y, column, sample_weight=weights) for column in S.T])
 
 
-def _agreements(lesson: _Lesson) -> Host:
+def _agreements(rows: LabelledScores) -> Host:
     """Rank correlation of each detector with the average rank of the others."""
-    S, _, mass = lesson
-    ranks = [_ranks(column, mass) for column in S.T]
+    S, _, weights = rows
+    ranks = [_ranks(column, weights) for column in S.T]
     others = [sum(ranks[:j] + ranks[j + 1 :], np.zeros(len(S))) for j in range(len(ranks))]
     return np.array(
         [
-            _correlation(own, _ranks(rest, mass), mass)
+            _correlation(own, _ranks(rest, weights), weights)
             for own, rest in zip(ranks, others, strict=True)
         ]
     )
 
 
-def _ranks(values: Host, mass: Host) -> Host:
-    """Ranks, equal ones for ties, among rows that each count for their mass."""
-    _, place = np.unique(values, return_inverse=True)
-    held = np.bincount(place, weights=mass)
-    ranks: Host = (np.cumsum(held) - held / 2)[place]
+def _ranks(values: Host, sample_weight: Host) -> Host:
+    """Ranks, tied rows having the mean of theirs; a row of weight k counts as k rows."""
+    _, group = np.unique(values, return_inverse=True)
+    size = np.bincount(group, weights=sample_weight)
+    # Up to a constant, which no correlation sees: the weight of all lower rows, and half of one's
+    # own group.
+    ranks: Host = (np.cumsum(size) - size / 2)[group]
     return ranks
 
 
-def _correlation(a: Host, b: Host, mass: Host) -> float:
+def _correlation(a: Host, b: Host, sample_weight: Host) -> float:
     """Pearson's correlation; 0 where either does not vary."""
     if np.ptp(a) == 0 or np.ptp(b) == 0:
         return 0.0
-    a, b = (x - np.average(x, weights=mass) for x in (a, b))
-    return float((mass * a) @ b / np.sqrt(((mass * a) @ a) * ((mass * b) @ b)))
+    a, b = (x - np.average(x, weights=sample_weight) for x in (a, b))
+    wa, wb = sample_weight * a, sample_weight * b
+    return float(wa @ b / np.sqrt((wa @ a) * (wb @ b)))
 
 
 class _Stacker(WeightedSum):
@@ -196,14 +169,14 @@ class _Stacker(WeightedSum):
             The fitted estimator.
         """
         check_number("C", self.C, above=0)
-        lesson = _lesson(S, y, sample_weight)
-        if lesson.has_anomalies:
+        rows = labelled_scores(S, y, sample_weight, warn=True)
+        if rows.has_anomalies:
             classifier = self._classifier()
-            classifier.fit(lesson.scores, lesson.labels, sample_weight=lesson.balanced)
+            classifier.fit(rows.scores, rows.labels, sample_weight=rows.balanced_weight())
             self.weights_ = classifier.coef_[0]
             self.intercept_ = float(classifier.intercept_[0])
         else:
-            self.weights_, self.intercept_ = np.ones(lesson.scores.shape[1]), 0.0
+            self.weights_, self.intercept_ = np.ones(rows.scores.shape[1]), 0.0
             warnings.warn(
                 f"There is no anomaly that {type(self).__name__} could learn from: every detector "
                 "weighs 1, as in the sum rule. Label some anomalies with -1 in y, or use LpFusion, "

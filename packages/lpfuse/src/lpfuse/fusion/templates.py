@@ -1,4 +1,4 @@
-"""Fusion by likeness: how near a row's scores are to those of a typical normal row."""
+"""Fusion by similarity: how near a row's scores are to the mean scores of the normal rows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lpfuse._base import Scorer
 from lpfuse._checks.data import check_scores, remember_columns
 from lpfuse._checks.parameters import check_number
 from lpfuse._saved import saved_as
-from lpfuse.fusion._rows import by_class, lower_quantile
+from lpfuse.fusion._scores import labelled_scores, lower_quantile
 
 
 class _Templates(Scorer):
-    """Likeness to the normal rows' mean score vector, less that to the anomalies'."""
+    """Similarity to the normal rows' mean score vector, less that to the anomalies'."""
 
     template_: Host
     anomaly_template_: Host | None
@@ -42,11 +42,11 @@ class _Templates(Scorer):
             The fitted estimator.
         """
         rate = check_number("false_alarm_rate", self.false_alarm_rate, at_least=0, at_most=1)
-        normal, anomalies = by_class(S, y, sample_weight)
+        normal, anomalies = labelled_scores(S, y, sample_weight).by_class()
         template = normal.mean
         if anomalies is None:
-            likeness = self._likeness(normal.scores, template)
-            offset = float(lower_quantile(likeness, normal.counts, rate))
+            similarity = self._similarity(normal.scores, template)
+            offset = float(lower_quantile(similarity, normal.sample_weight, rate))
         else:
             offset = 0.0
         self.template_ = template
@@ -56,7 +56,7 @@ class _Templates(Scorer):
         return self
 
     def score_samples(self, S: Any) -> Array:
-        """Likeness of each row to the templates, high = normal.
+        """Similarity of each row to the templates, high = normal.
 
         Parameters
         ----------
@@ -70,15 +70,17 @@ class _Templates(Scorer):
         """
         check_is_fitted(self)
         checked = check_scores(S, estimator=self)
-        scores = np.ascontiguousarray(to_host(checked))  # sums round as they did in fit
-        fused = self._likeness(scores, self.template_)
+        # Row after row in memory, as in fit: sums over columns then round in the same order, and a
+        # training row on the threshold stays on the same side of it.
+        scores = np.ascontiguousarray(to_host(checked))
+        fused = self._similarity(scores, self.template_)
         if self.anomaly_template_ is not None:
-            fused = fused - self._likeness(scores, self.anomaly_template_)
+            fused = fused - self._similarity(scores, self.anomaly_template_)
         return beside(fused, checked)
 
     @staticmethod
-    def _likeness(S: Host, template: Host) -> Host:
-        """High where a row is like the template, of shape (n,)."""
+    def _similarity(S: Host, template: Host) -> Host:
+        """High where a row is similar to the template, of shape (n,)."""
         raise NotImplementedError
 
 
@@ -91,8 +93,8 @@ class DecisionTemplates(_Templates):
         f(s) = -\|s - t_+\| \qquad \text{or, with anomalies,} \qquad
         f(s) = \|s - t_-\| - \|s - t_+\|
 
-    where ``t₊`` is the mean of the normal rows' scores and ``t₋`` that of the anomalies'. A row is
-    suspect when its scores are unusual in any direction: too high as well as too low.
+    where ``t₊`` is the mean of the normal rows' scores and ``t₋`` that of the anomalies'. A row
+    scores low when its scores are unusual in any direction: too high as well as too low.
 
     Parameters
     ----------
@@ -116,7 +118,7 @@ class DecisionTemplates(_Templates):
 
     Notes
     -----
-    A row of scores is a decision profile with one class; the likeness of profile and template is
+    A row of scores is a decision profile with one class; the similarity of profile and template is
     taken from their Euclidean distance, one of the measures that the authors compare. The fused
     score is no sum over detectors, so there are no contributions.
 
@@ -139,7 +141,7 @@ class DecisionTemplates(_Templates):
     """
 
     @staticmethod
-    def _likeness(S: Host, template: Host) -> Host:
+    def _similarity(S: Host, template: Host) -> Host:
         return -np.linalg.norm(S - template, axis=1)
 
 
@@ -199,13 +201,13 @@ class CosineSimilarity(_Templates):
     """
 
     @staticmethod
-    def _likeness(S: Host, template: Host) -> Host:
+    def _similarity(S: Host, template: Host) -> Host:
         return (_directions(S) * _directions(template)).sum(axis=1)
 
 
 def _directions(vectors: Host) -> Host:
     """Vectors of length 1 along the last axis; zero vectors stay zero."""
-    largest = np.abs(vectors).max(axis=-1, keepdims=True)  # squares shall not overflow or vanish
+    largest = np.abs(vectors).max(axis=-1, keepdims=True)  # squares neither overflow nor vanish
     vectors = np.divide(vectors, largest, out=np.zeros_like(vectors), where=largest > 0)
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.divide(vectors, lengths, out=vectors, where=lengths > 0)

@@ -1,4 +1,4 @@
-"""Where rows lie, for fusion objects that look: among their features, or else their scores."""
+"""Where rows lie, for fusions whose weights depend on it: among their features, or their scores."""
 
 from __future__ import annotations
 
@@ -11,24 +11,36 @@ from sklearn.utils.validation import check_is_fitted
 from lpfuse._arrays import Array, Host, to_host
 from lpfuse._base import Scorer, signs
 from lpfuse._checks.data import check_features, check_scores, remember_columns
-from lpfuse.fusion._rows import labels_and_weights
+from lpfuse.fusion._scores import labels_and_weights
 
 
-class PlacedRows(NamedTuple):
-    """Checked training rows that count, on the host."""
+class PositionedScores(NamedTuple):
+    """Scores of the rows to learn from, with the position of each row.
 
-    scores: Host  # n×R
-    labels: Host  # ±1
-    weights: Host  # above 0
-    places: Host  # n×d: where the rows lie
+    Attributes
+    ----------
+    scores : ndarray of shape (n, R)
+        High = normal.
+    labels : ndarray of shape (n,)
+        +1 normal, −1 anomaly; some row is normal.
+    sample_weight : ndarray of shape (n,)
+        How much each row counts; above 0.
+    positions : ndarray of shape (n, d)
+        Standardised features, or else the scores.
+    """
+
+    scores: Host
+    labels: Host
+    sample_weight: Host
+    positions: Host
 
 
-class SpatialFusion(Scorer):
-    """A fusion object that looks at where a row lies: among its features, or else its scores."""
+class PositionedFusion(Scorer):
+    """A fusion whose weights depend on where a row lies: among its features, or else its scores."""
 
     uses_features = True  # `fit` and the scoring methods take the features X beside the scores
 
-    feature_scaler_: Any  # a StandardScaler; None where places are scores
+    feature_scaler_: Any  # a StandardScaler; None where positions are scores
 
     def score_samples(self, S: Any, X: Any = None) -> Array:  # type: ignore[override]
         """Fused score of each row, high = normal.
@@ -81,34 +93,46 @@ class SpatialFusion(Scorer):
         """
         return signs(self.decision_function(S, X))
 
-    def _located(self, S: Any, X: Any) -> tuple[Array, Host, Host]:
-        """The checked scores as they came, the same on the host, and the places of the rows."""
+    def _positioned(self, S: Any, X: Any) -> tuple[Array, Host, Host]:
+        """The checked scores as they came, the same on the host, and the positions of the rows."""
         check_is_fitted(self)
         S = check_scores(S, estimator=self)
         scores = to_host(S)
-        return S, scores, _places(scores, X, self.feature_scaler_)
+        return S, scores, _positions(scores, X, self.feature_scaler_)
 
 
-def placed_rows(S: Any, y: Any, sample_weight: Any, X: Any) -> tuple[PlacedRows, Any]:
-    """The rows to learn from, and the scaler of their features (None without features)."""
+def positioned_scores(
+    S: Any, y: Any, sample_weight: Any, X: Any
+) -> tuple[PositionedScores, StandardScaler | None]:
+    """What a fit was given, checked, and the scaler of the features (None without features).
+
+    Parameters
+    ----------
+    S : array-like of shape (n, R)
+        Scores, high = normal.
+    y, sample_weight : array-like of shape (n,), or None
+        Labels ±1, and how much each row counts; rows of weight 0 are left out.
+    X : array-like of shape (n, d), or None
+        Features of the rows; the normal ones set their scale.
+    """
     scores = to_host(check_scores(S))
     n = len(scores)
     labels, weights = labels_and_weights(n, y, sample_weight)
-    scaler = None if X is None else _standardised(X, n, np.where(labels > 0, weights, 0.0))
-    places = _places(scores, X, scaler)
-    counts = weights > 0
-    return PlacedRows(scores[counts], labels[counts], weights[counts], places[counts]), scaler
+    scaler = None if X is None else _fitted_scaler(X, n, np.where(labels > 0, weights, 0.0))
+    positions = _positions(scores, X, scaler)
+    kept = weights > 0
+    return PositionedScores(scores[kept], labels[kept], weights[kept], positions[kept]), scaler
 
 
-def _standardised(X: Any, n: int, weights: Host) -> StandardScaler:
+def _fitted_scaler(X: Any, n: int, sample_weight: Host) -> StandardScaler:
     features = to_host(check_features(X))
     _refuse_other_length(features, n)
-    scaler = StandardScaler().fit(features, sample_weight=weights)
+    scaler = StandardScaler().fit(features, sample_weight=sample_weight)
     remember_columns(scaler, X)
     return scaler
 
 
-def _places(scores: Host, X: Any, scaler: Any) -> Host:
+def _positions(scores: Host, X: Any, scaler: StandardScaler | None) -> Host:
     """Where rows lie: their standardised features, or their scores, which are on one scale."""
     if scaler is None:
         if X is not None:
@@ -124,7 +148,9 @@ def _places(scores: Host, X: Any, scaler: Any) -> Host:
         )
     features = to_host(check_features(X, estimator=scaler))
     _refuse_other_length(features, len(scores))
-    return (features - scaler.mean_) / scaler.scale_
+    # By hand: the scaler would check the features once more, and warn of their names.
+    standardised: Host = (features - scaler.mean_) / scaler.scale_
+    return standardised
 
 
 def _refuse_other_length(features: Host, n: int) -> None:
