@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from helpers.pumps import DETECTORS, pumps, score_table, write
 from lpfuse.cli._app import app
-from lpfuse.ensemble._defaults import default_entries
+from lpfuse.ensemble.components import default_detectors
 
 GUIDE = Path(__file__).parents[1] / "docs" / "command-line.md"
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -29,11 +29,11 @@ def without_figures(text):
 
 def few_detectors(n, n_anomalies):
     """A smaller pool than the default one, to save time."""
-    return [(name, made) for name, made in default_entries(n, n_anomalies) if name in DETECTORS]
+    return [(name, made) for name, made in default_detectors(n, n_anomalies) if name in DETECTORS]
 
 
 def test_what_the_guide_shows_is_what_happens(tmp_path, monkeypatch):
-    monkeypatch.setattr("lpfuse.ensemble._fused.default_entries", few_detectors)
+    monkeypatch.setattr("lpfuse.ensemble._defaults.default_detectors", few_detectors)
     monkeypatch.chdir(tmp_path)
     write(pumps(300), tmp_path / "pumps.csv")
     write(pumps(1000, seed=1), tmp_path / "new.csv")

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse._arrays import Host
-from lpfuse.ensemble._defaults import default_fusion
+from lpfuse.ensemble.components import default_fusion
 from lpfuse.fusion import ExhaustiveWeights
 from lpfuse.fusion.lp import PAPER_GRID, lp_path
 from lpfuse.metrics import best_g_mean

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import RandomState
 
 from lpfuse._arrays import Host
-from lpfuse.ensemble._folds import Folds, deal_out
+from lpfuse.ensemble.components import Folds, assign_folds
 from lpfuse.fusion import FixedRule
 from lpfuse_faces.clips import Clip, identity_groups
 from lpfuse_faces.detector import VideoDetector
@@ -115,7 +115,7 @@ def score_clips(
             f"there are {n_folds}. Bring training clips of other people."
         )
     frames = _counts(training, features)
-    fold = deal_out(len(training), groups, n_folds, RandomState(seed))
+    fold = assign_folds(len(training), groups, n_folds, RandomState(seed))
     detector = VideoDetector(
         sets,
         learners,

@@ -22,7 +22,7 @@ from lpfuse.detectors import (
     score_together,
 )
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble._defaults import default_entries, default_fusion
+from lpfuse.ensemble.components import default_detectors, default_fusion
 from lpfuse.scaling import TwoSidedMinMax
 from research.common.protocol import Lesson, Verdict, area, threshold
 from research.paper.learners import Tables
@@ -77,7 +77,7 @@ def validated(lesson: Lesson) -> Verdict:
     chosen = [(grid[i][0], _standardised(grid[i][1])) for i in ranked[:m]]
     experts = [
         entry
-        for entry in default_entries(len(lesson.normals), len(lesson.taught))
+        for entry in default_detectors(len(lesson.normals), len(lesson.taught))
         if entry[0] not in best
     ]
     fused = FusedDetector([*chosen, *experts], calibration="plain", random_state=lesson.seed)

@@ -76,6 +76,6 @@ def pooled(
     rows = normals if taught is None else np.concatenate([normals, taught])
     y = np.repeat([1.0, -1.0], [len(normals), len(rows) - len(normals)])
     fused = FusedDetector(detectors, calibration="plain", random_state=seed).fit(rows, y)
-    scores = fused.lessons_.scores
+    scores = fused.out_of_fold_.scores
     names = tuple(fused.detector_names_)
     return Pooled(names, scores[: len(normals)], scores[len(normals) :], fused)

@@ -18,7 +18,7 @@ from sklearn.ensemble import IsolationForest
 
 from lpfuse.detectors import SVDD, GMMDetector, KernelPCADetector
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble._defaults import default_fusion
+from lpfuse.ensemble.components import default_fusion
 from lpfuse.fusion import (
     BestSingle,
     CosineSimilarity,

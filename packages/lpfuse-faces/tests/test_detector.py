@@ -170,10 +170,11 @@ def test_the_threshold_rests_on_whole_videos(pooling):
 def test_scores_out_of_fold_are_continued_to_all_videos():
     """What a fold less changes in the pooled scores, in order of size, is continued."""
     fitted = detector(fusion=FixedRule("sum")).fit(genuine())
-    frames, ahead = fitted.fused_.held_out_, fitted.fused_.ahead_
+    frames = fitted.fused_.held_out_
+    ahead = frames.extrapolation
     found, fewer = (
         np.sort(terms.sum(axis=1).reshape(24, 6).mean(axis=1))
-        for terms in (frames.terms, frames.coarser)
+        for terms in (frames.terms, frames.two_folds_out)
     )
     assert ahead > 0.5
     assert np.abs(found - fewer).max() > 1e-3

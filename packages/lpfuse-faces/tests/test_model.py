@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from lpfuse import FixedRule
-from lpfuse.ensemble._combination import Combination
+from lpfuse.ensemble.components import Combination
 from lpfuse.fusion import DecisionTemplates
 from lpfuse_faces import extractor as extractor_module
 from lpfuse_faces.detector import VideoDetector
@@ -134,7 +134,7 @@ def test_the_auc_is_that_of_videos_out_of_fold(model):
 
 def test_what_is_usual_is_the_mean_over_genuine_videos(model):
     lessons = model.lessons_
-    parts = Combination(model.fused_.scaler_, model.fused_.fusion_).parts(lessons.scores)
+    parts = Combination(model.fused_.scaler_, model.fused_.fusion_).contributions(lessons.scores)
     by_video = []
     for k in range(24):
         rows = parts[lessons.video == k]

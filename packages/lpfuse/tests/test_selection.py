@@ -31,30 +31,22 @@ PAIR = [("kpca", KernelPCADetector()), ("gmm", GMMDetector())]
 PS = [1.0, 2.0, np.inf]
 
 
-class Spy(FusedDetectorCV):
-    """Keeps what the choices were made from."""
-
-    def _settle_combination(self, lessons, found):
-        self.seen_ = lessons
-        return super()._settle_combination(lessons, found)
-
-
-def criterion_of(p, rho, lessons, criterion):
+def criterion_of(p, rho, out_of_fold, criterion):
     """The mean over folds, weighted by anomalies, of a plain fit to the other folds."""
     values, counts = [], []
-    for fold in np.unique(lessons.fold):
-        inside = (lessons.fold == fold) & (lessons.truth != 0)
-        rest = (lessons.fold != fold) & (lessons.labels != 0)
-        S, y = lessons.scores, lessons.labels
+    for fold in np.unique(out_of_fold.fold):
+        inside = (out_of_fold.fold == fold) & (out_of_fold.truth != 0)
+        rest = (out_of_fold.fold != fold) & (out_of_fold.labels != 0)
+        S, y = out_of_fold.scores, out_of_fold.labels
         scaler = TwoSidedMinMax(rho=rho).fit(S[rest & (y > 0)])
         fusion = LpFusion(
             p=p, class_weight="balanced", fit_intercept=True, nonnegative=True,
             imaginary_anomalies=3.0,
         ).fit(scaler.transform(S[rest]), y[rest])  # fmt: skip
         values.append(
-            criterion(lessons.truth[inside], fusion.score_samples(scaler.transform(S[inside])))
+            criterion(out_of_fold.truth[inside], fusion.score_samples(scaler.transform(S[inside])))
         )
-        counts.append((lessons.truth[inside] < 0).sum())
+        counts.append((out_of_fold.truth[inside] < 0).sum())
     return np.average(values, weights=counts)
 
 
@@ -63,12 +55,12 @@ def criterion_of(p, rho, lessons, criterion):
     [("auc", roc_auc_score), ("g-mean", lambda y, s: best_g_mean(y, s)[0])],
 )
 def test_every_candidate_is_judged_as_a_plain_search_would(scoring, criterion):
-    fused = Spy(PAIR, ps=PS, rhos=[2, 10], scoring=scoring, random_state=0).fit(X, Y)
+    fused = FusedDetectorCV(PAIR, ps=PS, rhos=[2, 10], scoring=scoring, random_state=0).fit(X, Y)
     results = fused.cv_results_
     assert results["p"].tolist() == PS * 2
     assert results["rho"].tolist() == [2.0] * 3 + [10.0] * 3
     naive = [
-        criterion_of(p, rho, fused.seen_, criterion)
+        criterion_of(p, rho, fused.out_of_fold_, criterion)
         for p, rho in zip(results["p"], results["rho"], strict=True)
     ]
     np.testing.assert_allclose(results["score"], naive, atol=1e-6)
@@ -121,14 +113,14 @@ def test_the_path_is_that_of_all_rows():
 
 
 def test_without_anomalies_shaken_rows_judge_but_do_not_teach():
-    fused = Spy(PAIR, ps=PS, random_state=0).fit(NORMAL)
-    lessons = fused.seen_
-    assert len(lessons.labels) == 2 * len(NORMAL)
-    assert (lessons.labels[len(NORMAL) :] == 0).all()
-    assert (lessons.truth[len(NORMAL) :] == -1).all()
+    fused = FusedDetectorCV(PAIR, ps=PS, random_state=0).fit(NORMAL)
+    out_of_fold = fused.out_of_fold_
+    assert len(out_of_fold.labels) == 2 * len(NORMAL)
+    assert (out_of_fold.labels[len(NORMAL) :] == 0).all()
+    assert (out_of_fold.truth[len(NORMAL) :] == -1).all()
     assert 0.5 < fused.best_score_ < 1
-    taught = Spy(PAIR, ps=PS, artificial_anomalies=True, random_state=0).fit(NORMAL)
-    assert (taught.seen_.labels[len(NORMAL) :] == -1).all()
+    taught = FusedDetectorCV(PAIR, ps=PS, artificial_anomalies=True, random_state=0).fit(NORMAL)
+    assert (taught.out_of_fold_.labels[len(NORMAL) :] == -1).all()
 
 
 def test_a_hidden_kind_decides_on_p_for_unseen_kinds():
@@ -141,8 +133,8 @@ def test_a_hidden_kind_decides_on_p_for_unseen_kinds():
     told = FusedDetectorCV(pool, experts_see_scores=False, random_state=0).fit(rows, y, kind=kind)
     untold = FusedDetectorCV(pool, experts_see_scores=False, random_state=0).fit(rows, y)
     names = told.detector_names_
-    trust = [w[names.index("trees")] / w.sum() for w in (told.weights_, untold.weights_)]
-    assert trust[0] < trust[1]
+    abs_weights = [w[names.index("trees")] / w.sum() for w in (told.weights_, untold.weights_)]
+    assert abs_weights[0] < abs_weights[1]
 
 
 def test_ties_go_to_the_largest_p():

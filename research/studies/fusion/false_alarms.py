@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
@@ -76,7 +77,11 @@ def alarms(rows: tuple[np.ndarray, np.ndarray, np.ndarray], seed: int) -> list[l
         warnings.simplefilter("ignore")  # few rows: widths, neighbours
         fused = FusedDetector(random_state=seed).fit(np.concatenate([normal, anomalies]), y)
         scores = fused.score_samples(fresh)
-        references = [fused.held_out_.normal_scores(ahead) for ahead in (fused.ahead_, 0.0)]
+        held_out = fused.held_out_
+        references = [
+            held_out.normal_scores(),
+            replace(held_out, extrapolation=0.0).normal_scores(),
+        ]
         return [
             [100 * float((scores < conformal_offset(known, rate)).mean()) for rate in RATES]
             for known in references

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from lpfuse import FusedDetector
-from lpfuse.ensemble import _lessons as lessons
-from lpfuse.ensemble import _pool as pool
+from lpfuse.ensemble import _members as members
+from lpfuse.ensemble import _out_of_fold as out_of_fold
 
 ROWS, COLUMNS, ANOMALIES, REPEATS = 10_000, 10, 20, 3
 WORK = ("fit_members", "score_members", "leave_one_out_scores")
@@ -41,7 +41,7 @@ class Stopwatch:
 
 def main() -> None:
     watch = Stopwatch()
-    for module in (lessons, pool):
+    for module in (out_of_fold, members):
         for name in set(WORK) & vars(module).keys():
             setattr(module, name, watch.around(getattr(module, name)))
     rng = np.random.default_rng(0)

@@ -30,14 +30,6 @@ RIVALS = ("average", "picked", "picked_expert")
 Record = dict[str, Any]
 
 
-class Observed(FusedDetector):
-    """Keeps the out-of-fold scores, to pick single detectors by."""
-
-    def _settle_combination(self, lessons: Any, found: dict[str, Any]) -> tuple[Any, Any]:
-        found["lessons_"] = lessons
-        return super()._settle_combination(lessons, found)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         "python -m research.studies.fusion.verify", description=__doc__
@@ -73,7 +65,7 @@ def records_of(parts: Parts) -> Iterator[Record]:
 def measured(parts: Parts, known: np.ndarray, sought: np.ndarray) -> Record:
     X = np.concatenate([parts.train, parts.anomalies[known]])
     y = np.repeat([1, -1], [len(parts.train), len(known)])
-    fused = Observed(random_state=parts.seed).fit(X, y)
+    fused = FusedDetector(random_state=parts.seed).fit(X, y)
     tests = parts.test, parts.anomalies[sought]
     raw = [fused.detector_scores(rows) for rows in tests]
     one_class = len(fused.pool_.one_class)
@@ -83,7 +75,7 @@ def measured(parts: Parts, known: np.ndarray, sought: np.ndarray) -> Record:
         "average": auc(*averages),
     }
     if len(known):
-        S, labels = fused.lessons_.scores, fused.lessons_.labels
+        S, labels = fused.out_of_fold_.scores, fused.out_of_fold_.labels
         single = [auc(*columns) for columns in zip(*(scores.T for scores in raw), strict=True)]
         trained = [auc(column[labels > 0], column[labels < 0]) for column in S.T]
         found["picked"] = single[int(np.argmax(trained[:one_class]))]

@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, roc_auc_score
 
 from lpfuse import FixedRule, LpFusion, TwoSidedMinMax
-from lpfuse.ensemble._defaults import default_fusion
+from lpfuse.ensemble.components import default_fusion
 from lpfuse.fusion.lp import PAPER_GRID
 from lpfuse.metrics import best_g_mean, g_mean
 from lpfuse_faces.clips import Clip

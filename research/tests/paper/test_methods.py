@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lpfuse import FixedRule, LpFusion, TwoSidedMinMax
-from lpfuse.ensemble._defaults import default_fusion
+from lpfuse.ensemble.components import default_fusion
 from lpfuse.fusion import BestSingle, DecisionTemplates
 from lpfuse.metrics import best_g_mean
 from research.common.protocol import SETTINGS

@@ -18,7 +18,7 @@ from lpfuse import (
     OneClassGP,
     TwoSidedMinMax,
 )
-from lpfuse.ensemble._defaults import default_entries
+from lpfuse.ensemble.components import default_detectors
 from lpfuse.metrics import best_g_mean
 from research.common.protocol import SETTINGS
 from research.paper import ours
@@ -154,7 +154,7 @@ LESSONS = [("pure", 2), ("pure", 4), ("non-pure", 5)]
 def test_validated_settings_and_members_are_those_of_a_loop(setting, seed):
     lesson = small_lesson(setting, seed=seed)
     chosen = choice_by_hand(setting, seed)
-    experts = default_entries(len(lesson.normals), len(lesson.taught))[6:]
+    experts = default_detectors(len(lesson.normals), len(lesson.taught))[6:]
     assert bool(experts) == (setting == "non-pure")
     pool = [(name, make_pipeline(StandardScaler(), detector)) for name, detector in chosen]
     verdict = validated(lesson)

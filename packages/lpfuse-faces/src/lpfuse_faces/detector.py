@@ -10,7 +10,6 @@ from os import PathLike
 from typing import Any, Literal, Self
 
 import numpy as np
-from joblib import delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
@@ -21,11 +20,14 @@ from lpfuse._checks.data import check_labels, check_row_names
 from lpfuse._checks.parameters import check_choice, check_number, is_count
 from lpfuse._saved import saved_as
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble._combination import Combination, Judged
-from lpfuse.ensemble._folds import settle_folds
-from lpfuse.ensemble._lessons import Workshop, teaching
-from lpfuse.ensemble._members import groups_of, members_of, seeded
-from lpfuse.ensemble._work import fit_members
+from lpfuse.ensemble.components import (
+    Combination,
+    HeldOutScores,
+    fit_detectors,
+    labels_for_weights,
+    make_folds,
+    make_members,
+)
 from lpfuse.io import save
 from lpfuse.threshold import conformal_offset, conformal_pvalues
 from lpfuse_faces.experts import LEARNERS, experts
@@ -143,7 +145,7 @@ class VideoDetector(BaseEstimator):
     """
 
     fused_: FusedDetector
-    held_out_: Judged  # videos, as the fused detector's are frames
+    held_out_: HeldOutScores  # videos, as the fused detector's are frames
     labels_: Host
     frame_videos_: Index  # the video of each frame that taught the weights
     sets_: list[str]
@@ -277,7 +279,7 @@ class VideoDetector(BaseEstimator):
             Scores, high = genuine; NaN for a video without a face.
         """
         check_is_fitted(self)
-        frames = Combination(self.fused_.scaler_, self.fused_.fusion_).fused(seen.scores)
+        frames = Combination(self.fused_.scaler_, self.fused_.fusion_).score_samples(seen.scores)
         return pooled(frames, seen.video, seen.n_videos, self.pooling)
 
     def with_fusion(self, fusion: Any, scaler: Any = None) -> Self:
@@ -433,12 +435,12 @@ class VideoDetector(BaseEstimator):
     @property
     def calibration_(self) -> Host:
         """Scores of genuine videos that neither experts nor weights learnt from, ascending."""
-        return self.held_out_.normal_scores(self.fused_.ahead_)
+        return self.held_out_.normal_scores()
 
     @property
     def lessons_(self) -> FrameLessons:
         """The frames that taught the weights, with their raw scores out of fold."""
-        taught = self.fused_.lessons_
+        taught = self.fused_.out_of_fold_
         return FrameLessons(
             taught.scores,
             self.frame_videos_,
@@ -489,25 +491,17 @@ class VideoDetector(BaseEstimator):
             raise ValueError(
                 "All genuine videos with a face are in validation: none is left to fit experts to."
             )
-        members = seeded(members_of(entries, X), check_random_state(self.random_state))
-        groups = groups_of(members)
-        tasks = [delayed(fit_members)([members[i] for i in group], X) for group in groups]
-        fitted = dict(
-            zip(
-                (i for group in groups for i in group),
-                (member for done in Workshop(self.n_jobs, progress).run(tasks) for member in done),
-                strict=True,
-            )
+        return fit_detectors(
+            entries, X, n_jobs=self.n_jobs, random_state=self.random_state, progress=progress
         )
-        return [(fitted[i].name, fitted[i].estimator, fitted[i].columns) for i in sorted(fitted)]
 
     def _folds(self, entries: list[Any], frames: Frames, kind: NDArray[Any]) -> Any:
         """Folds that hide kinds of forgeries, where an expert learns from forgeries; else `cv`."""
-        if not any(member.learns_from_anomalies for member in members_of(entries, frames.X)):
+        if not any(member.learns_from_anomalies for member in make_members(entries, frames.X)):
             return self.cv
         y, random = frames.labels, check_random_state(self.random_state)
         pairs = []
-        for learn, score in settle_folds(self.cv, y, frames.groups, None, random).pairs:
+        for learn, score in make_folds(self.cv, y, frames.groups, None, random).pairs:
             pairs.append((learn, score[y[score] >= 0]))
             for name in np.unique(kind[score[y[score] < 0]]):
                 forged, known = ((y[rows] < 0) & (kind[rows] == name) for rows in (score, learn))
@@ -539,12 +533,14 @@ class VideoDetector(BaseEstimator):
         """Pool what is held out by video, and set the threshold."""
         n, frames = len(self.labels_), self.fused_.held_out_
 
-        def by_video(judged: Judged) -> Host:
-            return pooled(judged.fused, self.frame_videos_, n, self.pooling)[:, None]
+        def by_video(scores: HeldOutScores) -> Host:
+            return pooled(scores.fused, self.frame_videos_, n, self.pooling)[:, None]
 
-        coarser = by_video(replace(frames, terms=frames.coarser))
-        labels = teaching(self.labels_)
-        self.held_out_ = Judged(by_video(frames), np.ones((n, 1)), labels, coarser)
+        two_folds_out = by_video(replace(frames, terms=frames.two_folds_out))
+        labels = labels_for_weights(self.labels_)
+        self.held_out_ = HeldOutScores(
+            by_video(frames), np.ones((n, 1)), labels, two_folds_out, frames.extrapolation
+        )
         genuine = self.calibration_
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=TOO_FEW_ROWS)

@@ -10,7 +10,7 @@ import numpy as np
 
 from lpfuse._arrays import Host
 from lpfuse._format import number as written
-from lpfuse.ensemble._combination import Combination
+from lpfuse.ensemble.components import Combination
 from lpfuse_faces.detector import VideoDetector
 from lpfuse_faces.pooling import frame_shares
 from lpfuse_faces.verdict import VideoVerdict
@@ -38,7 +38,7 @@ def usual_contributions(model: VideoDetector) -> Host | None:
     combination = Combination(model.fused_.scaler_, model.fused_.fusion_)
     if not combination.is_additive:
         return None
-    parts = np.nan_to_num(combination.parts(lessons.scores))
+    parts = np.nan_to_num(combination.contributions(lessons.scores))
     genuine = np.unique(lessons.video[lessons.labels > 0])
     added = [
         frame_shares(rows.sum(axis=1), model.pooling) @ rows

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Host
@@ -15,9 +15,7 @@ from lpfuse._checks.data import check_labels, check_table, remember_columns
 from lpfuse._checks.parameters import check_count, check_number
 from lpfuse._saved import saved_as
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble._combination import scale
-from lpfuse.ensemble._members import Member, seeded
-from lpfuse.ensemble._tables import Table, rows_of
+from lpfuse.ensemble.components import Table, scale_scores, seeded_copy
 from lpfuse.fusion.fixed import FixedRule
 from lpfuse.scaling import TwoSidedMinMax
 from lpfuse.threshold import contamination_offset
@@ -148,14 +146,13 @@ class IterativeEnsemble(Scorer):
         rounds: list[FusedDetector] = []
         scores = np.empty((len(known), 0))
         while True:
-            (member,) = seeded([Member("round", prototype)], random)
             learn = present | (known < 0)
-            rounds.append(_fit_to(member.estimator, table, labels, learn))
+            rounds.append(_fit_to(seeded_copy(prototype, random), table, labels, learn))
             scores = np.column_stack([scores, _unseen_scores(rounds[-1], table, learn)])
             scored = present & ~np.isnan(scores).any(axis=1)
             scaler = TwoSidedMinMax().fit(scores[scored])
             weights = _doubling(len(rounds))
-            votes = scale(scaler, scores) @ weights
+            votes = scale_scores(scaler, scores) @ weights
             lowest = votes < contamination_offset(votes[scored], self.share)
             suspects = present & lowest & (known == 0)
             if not suspects.any() or len(rounds) == self.max_rounds:
@@ -213,7 +210,7 @@ def _fit_to(
     fused: FusedDetector, table: Table, labels: Host | None, learn: NDArray[np.bool_]
 ) -> FusedDetector:
     rows = np.flatnonzero(learn)
-    return fused.fit(rows_of(table, rows), None if labels is None else labels[rows])
+    return fused.fit(_safe_indexing(table, rows, axis=0), None if labels is None else labels[rows])
 
 
 def _unseen_scores(fused: FusedDetector, table: Table, learnt: NDArray[np.bool_]) -> Host:
@@ -221,7 +218,9 @@ def _unseen_scores(fused: FusedDetector, table: Table, learnt: NDArray[np.bool_]
     scores = np.empty(len(learnt))
     scores[learnt] = fused.held_out_.fused
     if not learnt.all():
-        scores[~learnt] = fused.score_samples(rows_of(table, np.flatnonzero(~learnt)))
+        scores[~learnt] = fused.score_samples(
+            _safe_indexing(table, np.flatnonzero(~learnt), axis=0)
+        )
     return scores
 
 
@@ -229,7 +228,7 @@ def _votes(
     rounds: list[FusedDetector], scaler: TwoSidedMinMax, weights: Host, table: Table
 ) -> Host:
     scores = np.column_stack([fused.score_samples(table) for fused in rounds])
-    votes: Host = scale(scaler, scores) @ weights
+    votes: Host = scale_scores(scaler, scores) @ weights
     return votes
 
 

@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import expit, log_expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils import _safe_indexing, assert_all_finite, check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -22,8 +22,7 @@ from lpfuse._checks.data import check_table, remember_columns
 from lpfuse._checks.parameters import check_choice, check_number
 from lpfuse._saved import saved_as
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble._members import Member, seeded
-from lpfuse.ensemble._tables import Table, rows_of
+from lpfuse.ensemble.components import Table, seeded_copy
 
 Code = NDArray[np.bool_]
 
@@ -161,8 +160,8 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         detectors, calibration = [], np.empty((len(code), 2))
         profiles = np.full((len(y), len(code)), np.nan)
         for j, normal in enumerate(code):
-            (member,) = seeded([Member("one", prototype)], random)
-            fused, scores, rows = self._learn(member.estimator, table, normal[y])
+            one = seeded_copy(prototype, random)
+            fused, scores, rows = self._learn(one, table, normal[y])
             calibration[j] = log_odds(scores, normal[y[rows]])
             profiles[rows, j] = expit(calibration[j, 0] * scores + calibration[j, 1])
             detectors.append(fused)
@@ -269,10 +268,12 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
                 warnings.filterwarnings("ignore", message=".* score known anomalies above normal")
                 fused.fit(table, np.where(own, 1, -1))
             return fused, _held_out_scores(fused), rows
-        fused.fit(rows_of(table, np.flatnonzero(own)))
+        fused.fit(_safe_indexing(table, np.flatnonzero(own), axis=0))
         scores = _held_out_scores(fused)
         if len(strangers):
-            scores = np.append(scores, fused.score_samples(rows_of(table, strangers)))
+            scores = np.append(
+                scores, fused.score_samples(_safe_indexing(table, strangers, axis=0))
+            )
         return fused, scores, np.append(np.flatnonzero(own), strangers)
 
     def _prototype(self) -> FusedDetector:

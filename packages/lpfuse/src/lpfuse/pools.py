@@ -16,16 +16,14 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing, check_random_state
 
 from lpfuse._arrays import Host
 from lpfuse._checks.data import check_table
 from lpfuse._checks.parameters import check_choice, check_count, check_number
 from lpfuse._saved import saved_as
 from lpfuse.adapters import Adapter, as_detector
-from lpfuse.ensemble._defaults import default_entries
-from lpfuse.ensemble._members import Member, seeded
-from lpfuse.ensemble._tables import numbers_of, rows_of
+from lpfuse.ensemble.components import default_detectors, numeric_columns, seeded_copy
 
 Draw = Literal["uniform", "proximity"]
 LANDMARKS = 1_000  # rows that stand for all others when proximity is measured
@@ -119,8 +117,7 @@ class BaggedDetector(Adapter):
         random = check_random_state(self.random_state)
         chances = proximity(table, random) if self.draw == "proximity" else None
         rows = random.choice(n, size=max(1, round(self.share * n)), p=chances)
-        (member,) = seeded([Member("bag", detector)], random)
-        self.detector_ = member.estimator.fit(rows_of(table, rows))
+        self.detector_ = seeded_copy(detector, random).fit(_safe_indexing(table, rows, axis=0))
         self.rows_ = rows
         return self
 
@@ -150,7 +147,7 @@ def proximity(X: Any, random_state: Any = None) -> Host:
     >>> proximity([[0.0], [1.0], [2.0], [9.0]]).round(2)
     array([0.29, 0.31, 0.29, 0.11])
     """
-    features = StandardScaler().fit_transform(numbers_of(check_table(X)))
+    features = StandardScaler().fit_transform(numeric_columns(check_table(X)))
     n, d = features.shape
     random = check_random_state(random_state)
     landmarks = random.permutation(n)[:LANDMARKS] if n > LANDMARKS else np.arange(n)
@@ -340,7 +337,7 @@ def heterogeneous(n: int) -> list[tuple[str, Any]]:
     >>> [name for name, _ in heterogeneous(n=300)]
     ['svdd', 'gp', 'kpca', 'gmm', 'forest', 'lof']
     """
-    return default_entries(check_count("n", n), n_anomalies=0)
+    return default_detectors(check_count("n", n), n_anomalies=0)
 
 
 def _seeds(n: int, random_state: Any) -> list[int | None]:

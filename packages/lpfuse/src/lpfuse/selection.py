@@ -16,10 +16,8 @@ from sklearn.pipeline import Pipeline
 from lpfuse._arrays import Host
 from lpfuse._checks.parameters import check_choice, check_p
 from lpfuse._saved import saved_as
-from lpfuse.ensemble._fused import FusedDetector
-from lpfuse.ensemble._lessons import Lessons, Training
-from lpfuse.ensemble._members import Member
-from lpfuse.ensemble._pool import Choice
+from lpfuse.ensemble import FusedDetector
+from lpfuse.ensemble.components import Choice, Member, OutOfFoldScores, Training
 from lpfuse.fusion.lp import PAPER_GRID, LpFusion, lp_path
 from lpfuse.metrics import best_g_mean, mean_over_folds
 from lpfuse.optim import LpPath
@@ -42,7 +40,7 @@ class FusedDetectorCV(FusedDetector):
     largest p, which trusts the most detectors, is taken.
 
     Without labelled anomalies there is nothing that tells a good detector from a bad one but an
-    assumption. Here it is that anomalies look like normal rows, shaken: artificial anomalies take
+    assumption. Here it is that anomalies look like jittered normal rows: artificial anomalies take
     their place in the criterion (see `artificial_anomalies`).
 
     With ``fit(..., kind=...)`` a fold hides a kind of anomalies from weights and experts, and p is
@@ -169,7 +167,7 @@ class FusedDetectorCV(FusedDetector):
         for p in self.ps:
             check_p(p)
 
-    def _shakes(self, training: Training) -> bool:
+    def _needs_artificial_anomalies(self, training: Training) -> bool:
         return not (training.labels < 0).any()
 
     def _members(self, training: Training) -> list[Member]:
@@ -180,75 +178,79 @@ class FusedDetectorCV(FusedDetector):
             raise ValueError(f"grids names {name!r}, which is none of the detectors.")
         return [variant for member in members for variant in _variants(member, grids)]
 
-    def _choice(self, training: Training, found: dict[str, Any]) -> Choice:
+    def _choice(self, training: Training, chosen: dict[str, Any]) -> Choice:
         """Of each detector's candidates, the one that tells the classes apart best."""
         grids = dict(self.grids or {})
-        chosen = found["best_params_"] = {}
+        best = chosen["best_params_"] = {}
 
         def choose(members: list[Member], scores: Host) -> list[int]:
             kept = []
             for name in dict.fromkeys(member.name for member in members):
                 rivals = [i for i, member in enumerate(members) if member.name == name]
                 if len(rivals) > 1:
-                    truth, fold = training.everything, training.fold_of_everything
-                    judged = self._judge(scores[:, rivals], truth, fold)
-                    rivals = [rivals[int(np.argmax(judged))]]
+                    truth, fold = training.truth, training.fold_of_truth
+                    criterion = self._criterion(scores[:, rivals], truth, fold)
+                    rivals = [rivals[int(np.argmax(criterion))]]
                 if name in grids:
                     parameters = members[rivals[0]].last.get_params()
-                    chosen.update({f"{name}__{key}": parameters[key] for key in grids[name]})
+                    best.update({f"{name}__{key}": parameters[key] for key in grids[name]})
                 kept += rivals
             return kept
 
         return choose
 
-    def _settle_combination(
-        self, lessons: Lessons, found: dict[str, Any]
+    def _choose_combination(
+        self, out_of_fold: OutOfFoldScores, chosen: dict[str, Any]
     ) -> tuple[TwoSidedMinMax, LpFusion]:
         """The scaler with the best ρ and the fusion with the best p."""
-        scaler, fusion = super()._settle_combination(lessons, found)
+        scaler, fusion = super()._choose_combination(out_of_fold, chosen)
         if not isinstance(fusion, LpFusion) or not isinstance(scaler, TwoSidedMinMax):
             raise ValueError(
                 "FusedDetectorCV chooses p of an LpFusion and rho of a TwoSidedMinMax; got fusion="
                 f"{fusion!r} and scaler={scaler!r}. For others use FusedDetector and GridSearchCV."
             )
         scalers = [clone(scaler).set_params(rho=rho) for rho in self.rhos]
-        judged = np.stack([self._judge_path(scaler, fusion, lessons) for scaler in scalers])
+        found = np.stack(
+            [self._criterion_of_path(scaler, fusion, out_of_fold) for scaler in scalers]
+        )
         ps = np.array([check_p(p) for p in self.ps])
         rho, p = np.meshgrid(np.asarray(self.rhos, dtype=float), ps, indexing="ij")
-        best = max(np.ndindex(judged.shape), key=lambda cell: (judged[cell], p[cell]))
+        best = max(np.ndindex(found.shape), key=lambda cell: (found[cell], p[cell]))
         scaler, fusion = scalers[best[0]], clone(fusion).set_params(p=float(p[best]))
-        found["best_params_"].update(p=float(p[best]), rho=float(rho[best]))
-        found["best_score_"] = float(judged[best])
-        found["cv_results_"] = {"p": p.ravel(), "rho": rho.ravel(), "score": judged.ravel()}
-        S, y = lessons.scores[lessons.usable], lessons.labels[lessons.usable]
-        found["path_"] = _path(scaler, fusion, self.ps, S, y)[1]
+        chosen["best_params_"].update(p=float(p[best]), rho=float(rho[best]))
+        chosen["best_score_"] = float(found[best])
+        chosen["cv_results_"] = {"p": p.ravel(), "rho": rho.ravel(), "score": found.ravel()}
+        S, y = out_of_fold.scores[out_of_fold.usable], out_of_fold.labels[out_of_fold.usable]
+        chosen["path_"] = _path(scaler, fusion, self.ps, S, y)[1]
         return scaler, fusion
 
-    def _judge_path(self, scaler: TwoSidedMinMax, fusion: LpFusion, lessons: Lessons) -> Host:
+    def _criterion_of_path(
+        self, scaler: TwoSidedMinMax, fusion: LpFusion, out_of_fold: OutOfFoldScores
+    ) -> Host:
         """The criterion for every p: weights from the other folds, judged on each fold."""
-        fused = np.full((len(lessons.labels), len(self.ps)), np.nan)
-        for number in np.unique(lessons.fold):
-            inside = lessons.fold == number
-            rest = lessons.usable & ~inside
-            whole = inside & ~np.isnan(lessons.scores).any(axis=1)
-            if not (lessons.labels[rest] > 0).any() or not whole.any():
+        fused = np.full((len(out_of_fold.labels), len(self.ps)), np.nan)
+        for number in np.unique(out_of_fold.fold):
+            inside = out_of_fold.fold == number
+            rest = out_of_fold.usable & ~inside
+            whole = inside & ~np.isnan(out_of_fold.scores).any(axis=1)
+            if not (out_of_fold.labels[rest] > 0).any() or not whole.any():
                 continue
-            S, y = lessons.scores[rest], lessons.labels[rest]
+            S, y = out_of_fold.scores[rest], out_of_fold.labels[rest]
             with warnings.catch_warnings():  # what there is to say is said of the final weights
                 warnings.simplefilter("ignore")
                 fitted, path = _path(scaler, fusion, self.ps, S, y)
-                fused[whole] = fitted.transform(lessons.scores[whole]) @ path.weights.T
-        return self._judge(fused, lessons.truth, lessons.fold)
+                fused[whole] = fitted.transform(out_of_fold.scores[whole]) @ path.weights.T
+        return self._criterion(fused, out_of_fold.truth, out_of_fold.fold)
 
-    def _judge(self, scores: Host, truth: Host, fold: NDArray[np.intp]) -> Host:
+    def _criterion(self, scores: Host, truth: Host, fold: NDArray[np.intp]) -> Host:
         """The criterion of each column: its mean over folds, weighted by their anomalies."""
-        judged = mean_over_folds(CRITERIA[self.scoring], truth, scores, fold)
-        if judged is None:
+        found = mean_over_folds(CRITERIA[self.scoring], truth, scores, fold)
+        if found is None:
             raise ValueError(
                 "No fold holds both normal rows and anomalies, so nothing can be chosen. Use folds "
                 "that keep the share of anomalies (cv=5), or FusedDetector, which chooses nothing."
             )
-        return judged
+        return found
 
 
 def _g_mean(y: Host, scores: Host) -> float:
@@ -267,7 +269,9 @@ def _variants(member: Member, grids: Mapping[str, Any]) -> list[Member]:
             f"grids names {member.name!r}, which learns from anomalies. Only detectors that learn "
             "from normal rows can be chosen here; wrap the classifier in GridSearchCV instead."
         )
-    return [member.fitted(_with(member, values)) for values in ParameterGrid(grids[member.name])]
+    return [
+        member.with_estimator(_with(member, values)) for values in ParameterGrid(grids[member.name])
+    ]
 
 
 def _with(member: Member, values: Mapping[str, Any]) -> Any:

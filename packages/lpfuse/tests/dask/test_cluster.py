@@ -223,6 +223,6 @@ def test_rows_of_dask_are_trained_on_and_scored(client):
     cut = (1_000, 0, 1_990, 10)
     detectors = [("gmm", GMMDetector()), ("far", Located())]
     fused = FusedDetector(detectors, subsample=400, random_state=0).fit(as_array(X, cut))
-    assert len(fused.lessons_.labels) == 400
+    assert len(fused.out_of_fold_.labels) == 400
     scores = fused.score_samples(as_array(X, cut))
     np.testing.assert_allclose(scores.compute(), fused.score_samples(X), rtol=1e-12, atol=1e-12)

@@ -203,8 +203,8 @@ def test_cells_may_be_missing(form):
 
 def test_the_threshold_and_the_weights_come_from_the_rows_drawn():
     fused = a_detector(subsample=60).fit(ROWS["array"], FORMS["array"](Y))
-    assert len(fused.lessons_.labels) == 60
-    assert (fused.lessons_.labels < 0).sum() == 20
+    assert len(fused.out_of_fold_.labels) == 60
+    assert (fused.out_of_fold_.labels < 0).sum() == 20
 
 
 def test_the_random_state_draws():

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -11,7 +12,8 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from helpers.pools import Lowest
 from lpfuse import FixedRule, LpFusion, TwoSidedMinMax
-from lpfuse.ensemble._combination import Combination, Judged, by_gaps, scale, without_gaps
+from lpfuse.ensemble._calibration import HeldOutScores, OutOfFoldScores
+from lpfuse.ensemble._scoring import Combination, rows_by_gaps, scale_scores, without_gaps
 from oracles.fused import growth, weigh
 
 rng = np.random.default_rng(0)
@@ -26,6 +28,11 @@ def combination(fusion=LEAST_SQUARES, scaler=None):
     return Combination.learn(scaler or TwoSidedMinMax(), fusion, S, Y)
 
 
+def held_out_scores(fusion, S, y, fold):
+    scores = OutOfFoldScores(S, y, np.asarray(fold), y, None)
+    return HeldOutScores.out_of_fold(TwoSidedMinMax(), fusion, scores)
+
+
 def holes():
     return np.where(np.random.default_rng(1).random(S.shape) < 0.2, np.nan, S)
 
@@ -33,9 +40,9 @@ def holes():
 @pytest.mark.parametrize("scaler", [TwoSidedMinMax(), StandardScaler()])
 def test_gaps_stay_gaps_on_any_scale(scaler):
     fitted = clone(scaler).fit(S)
-    np.testing.assert_array_equal(scale(fitted, S), fitted.transform(S))
+    np.testing.assert_array_equal(scale_scores(fitted, S), fitted.transform(S))
     gaps = holes()
-    scaled = scale(fitted, gaps)
+    scaled = scale_scores(fitted, gaps)
     np.testing.assert_array_equal(np.isnan(scaled), np.isnan(gaps))
     known = ~np.isnan(gaps)
     np.testing.assert_array_equal(scaled[known], fitted.transform(S)[known])
@@ -45,7 +52,7 @@ def test_scalers_may_answer_in_frames():
     scaler = MinMaxScaler().set_output(transform="pandas").fit(S)
     assert isinstance(scaler.transform(S), pd.DataFrame)
     for scores in (S, holes()):
-        assert isinstance(scale(scaler, scores), np.ndarray)
+        assert isinstance(scale_scores(scaler, scores), np.ndarray)
 
 
 def test_normal_rows_set_the_scale_and_copies_are_fitted():
@@ -76,18 +83,18 @@ def test_parts_sum_to_the_score_and_terms_are_scaled_scores_by_weight(fusion):
     fused = combination(fusion)
     scaled = fused.scaler.transform(S)
     np.testing.assert_allclose(fused.terms(S), scaled * fused.fusion.weights_)
-    np.testing.assert_array_equal(fused.parts(S), fused.terms(S))
-    np.testing.assert_allclose(fused.fused(S), fused.fusion.score_samples(scaled))
-    np.testing.assert_array_equal(fused.trust, np.abs(fused.fusion.weights_))
+    np.testing.assert_array_equal(fused.contributions(S), fused.terms(S))
+    np.testing.assert_allclose(fused.score_samples(S), fused.fusion.score_samples(scaled))
+    np.testing.assert_array_equal(fused.abs_weights, np.abs(fused.fusion.weights_))
 
 
 def test_the_weights_of_those_who_speak_grow():
     fused = combination()
     gaps = holes()
-    scaled, weights = scale(fused.scaler, gaps), fused.fusion.weights_
+    scaled, weights = scale_scores(fused.scaler, gaps), fused.fusion.weights_
     assert (weights < 0).any()  # growth is by absolute value
-    np.testing.assert_allclose(fused.fused(gaps), [weigh(row, weights) for row in scaled])
-    parts = fused.parts(gaps)
+    np.testing.assert_allclose(fused.score_samples(gaps), [weigh(row, weights) for row in scaled])
+    parts = fused.contributions(gaps)
     spoken = ~np.isnan(gaps)
     nobody = ~spoken.any(axis=1)
     assert (parts[~spoken & ~nobody[:, None]] == 0).all()
@@ -104,9 +111,9 @@ def test_who_has_no_weight_cannot_speak_for_the_others():
 
 
 @given(gappy, arrays(float, (6, 3), elements=st.sampled_from([0.0, 0.3, 2.0])), arrays(bool, 3))
-def test_gaps_as_one_by_one(terms, trust, silent):
-    found = without_gaps(terms, trust, silent)
-    for row, own, result in zip(terms, trust, found, strict=True):
+def test_gaps_as_one_by_one(terms, abs_weights, silent):
+    found = without_gaps(terms, abs_weights, silent)
+    for row, own, result in zip(terms, abs_weights, found, strict=True):
         heard = [np.nan if mute else term for term, mute in zip(row, silent, strict=True)]
         gaps = np.isnan(heard)
         factor = growth(heard, own) if gaps.any() else 1.0
@@ -131,67 +138,69 @@ def test_a_fusion_that_is_not_a_sum_has_one_term():
     np.testing.assert_array_equal(fused.terms(S), scaled.min(axis=1, keepdims=True))
     gaps = holes()
     whole = ~np.isnan(gaps).any(axis=1)
-    np.testing.assert_array_equal(np.isnan(fused.fused(gaps)), ~whole)
-    np.testing.assert_array_equal(fused.fused(gaps)[whole], scaled.min(axis=1)[whole])
-    np.testing.assert_array_equal(fused.fused(np.full((2, 3), np.nan)), [np.nan, np.nan])
+    np.testing.assert_array_equal(np.isnan(fused.score_samples(gaps)), ~whole)
+    np.testing.assert_array_equal(fused.score_samples(gaps)[whole], scaled.min(axis=1)[whole])
+    np.testing.assert_array_equal(fused.score_samples(np.full((2, 3), np.nan)), [np.nan, np.nan])
 
 
 def test_what_nobody_else_can_say_is_judged_by_all():
-    judged = Judged.by(combination(Lowest()), S, Y)
-    scores, labels = judged.scores(np.array([True, False, True]))
-    np.testing.assert_array_equal(scores, combination(Lowest()).fused(S))
+    held_out = HeldOutScores.by(combination(Lowest()), S, Y)
+    scores, labels = held_out.scores(np.array([True, False, True]))
+    np.testing.assert_array_equal(scores, combination(Lowest()).score_samples(S))
     np.testing.assert_array_equal(labels, Y)
 
 
-# ----------------------------------------------------------------------------------- judged rows
+# ----------------------------------------------------------------------------------- held-out rows
 
 
 def test_out_of_fold_combinations_one_by_one():
     fold = np.arange(40) // 10
     y = np.where(np.arange(40) % 7 == 3, 0, Y)
     gaps = holes()
-    judged = Judged.out_of_fold(TwoSidedMinMax(), LEAST_SQUARES, gaps, y, fold)
-    np.testing.assert_array_equal(judged.labels, y)
+    held_out = held_out_scores(LEAST_SQUARES, gaps, y, fold)
+    np.testing.assert_array_equal(held_out.labels, y)
     teaches = (y != 0) & ~np.isnan(gaps).any(axis=1)
     for i in range(40):
         rest = teaches & (fold != fold[i])
         assert set(y[rest]) == {1, -1}
         own = Combination.learn(TwoSidedMinMax(), LEAST_SQUARES, gaps[rest], y[rest])
-        np.testing.assert_allclose(judged.terms[i], own.terms(gaps[[i]])[0])
-        np.testing.assert_allclose(judged.trust[i], own.trust)
+        np.testing.assert_allclose(held_out.terms[i], own.terms(gaps[[i]])[0])
+        np.testing.assert_allclose(held_out.abs_weights[i], own.abs_weights)
 
 
 def test_a_class_in_a_single_fold_is_not_lost():
     lone = np.where(Y < 0, 0, 1 + np.arange(40) % 2)
-    judged = Judged.out_of_fold(TwoSidedMinMax(), LEAST_SQUARES, S, Y, lone)
+    held_out = held_out_scores(LEAST_SQUARES, S, Y, lone)
     everyone = combination()
-    np.testing.assert_allclose(judged.terms[Y < 0], everyone.terms(S)[Y < 0])
-    at_home = Judged.out_of_fold(TwoSidedMinMax(), LEAST_SQUARES, S, Y, np.zeros(40, dtype=int))
+    np.testing.assert_allclose(held_out.terms[Y < 0], everyone.terms(S)[Y < 0])
+    at_home = held_out_scores(LEAST_SQUARES, S, Y, np.zeros(40, dtype=int))
     np.testing.assert_allclose(at_home.terms, everyone.terms(S))
 
 
 def test_out_of_fold_combinations_keep_their_warnings_to_themselves():
     flat = np.column_stack([S, np.zeros(40)])
-    judged = Judged.out_of_fold(TwoSidedMinMax(), FixedRule(), flat, Y, np.arange(40) % 4)
-    assert judged.terms.shape == (40, 4)
+    held_out = held_out_scores(FixedRule(), flat, Y, np.arange(40) % 4)
+    assert held_out.terms.shape == (40, 4)
 
 
 def test_scores_had_some_been_silent():
     fold = np.arange(40) % 4
     gaps = holes()
-    judged = Judged.out_of_fold(TwoSidedMinMax(), LEAST_SQUARES, gaps, Y, fold)
+    held_out = held_out_scores(LEAST_SQUARES, gaps, Y, fold)
     for silent in product([False, True], repeat=3):
         unheard = np.isnan(gaps) | silent
-        scores, labels = judged.scores(np.array(silent))
+        scores, labels = held_out.scores(np.array(silent))
         if unheard.all():
-            np.testing.assert_array_equal(scores, judged.scores()[0])
+            np.testing.assert_array_equal(scores, held_out.scores()[0])
             continue
         some = ~unheard.all(axis=1)
         np.testing.assert_array_equal(labels, Y[some])
         expected = [
             sum(t for t, mute in zip(terms, mutes, strict=True) if not mute)
-            * trust.sum() / trust[~mutes].sum()
-            for terms, trust, mutes in zip(judged.terms, judged.trust, unheard, strict=True)
+            * abs_weights.sum() / abs_weights[~mutes].sum()
+            for terms, abs_weights, mutes in zip(
+                held_out.terms, held_out.abs_weights, unheard, strict=True
+            )
             if not mutes.all()
         ]  # fmt: skip
         np.testing.assert_allclose(scores, expected)
@@ -199,17 +208,20 @@ def test_scores_had_some_been_silent():
 
 def test_where_only_anomalies_would_be_left_all_rows_decide():
     terms = np.array([[np.nan, 1.0], [np.nan, 2.0], [3.0, 4.0]])
-    judged = Judged(terms, np.ones((3, 2)), np.array([1.0, 1, -1]), terms)
-    scores, labels = judged.scores(np.array([False, True]))
+    held_out = HeldOutScores(terms, np.ones((3, 2)), np.array([1.0, 1, -1]), terms)
+    scores, labels = held_out.scores(np.array([False, True]))
     np.testing.assert_array_equal(scores, [2.0, 4.0, 7.0])
     np.testing.assert_array_equal(labels, [1, 1, -1])
 
 
-def test_judged_rows_can_be_joined_and_picked():
-    first, second = Judged.by(combination(), S[:5], Y[:5]), Judged.by(combination(), S[5:], Y[5:])
-    whole = Judged.by(combination(), S, Y)
-    joined = Judged.joined([first, second])
-    for name in ("terms", "trust", "labels"):
+def test_held_out_rows_can_be_joined_and_picked():
+    first, second = (
+        HeldOutScores.by(combination(), S[:5], Y[:5]),
+        HeldOutScores.by(combination(), S[5:], Y[5:]),
+    )
+    whole = HeldOutScores.by(combination(), S, Y)
+    joined = HeldOutScores.concatenate([first, second])
+    for name in ("terms", "abs_weights", "labels"):
         np.testing.assert_array_equal(getattr(joined, name), getattr(whole, name))
         picked = getattr(whole[whole.labels < 0], name)
         np.testing.assert_array_equal(picked, getattr(whole, name)[Y < 0])
@@ -217,7 +229,7 @@ def test_judged_rows_can_be_joined_and_picked():
 
 @given(arrays(bool, (7, 3)))
 def test_rows_by_their_gaps(gaps):
-    found = by_gaps(gaps)
+    found = rows_by_gaps(gaps)
     assert sum(rows.sum() for rows, _ in found) == 7
     assert len({tuple(silent) for _, silent in found}) == len(found)
     for rows, silent in found:
@@ -227,18 +239,20 @@ def test_rows_by_their_gaps(gaps):
 def test_a_weight_that_is_next_to_nothing_is_no_voice():
     fused = combination(FixedRule())
     fused.fusion.weights_ = np.array([2.0, -1e-7, 1e-3])
-    np.testing.assert_array_equal(fused.trust, [2.0, 0.0, 1e-3])
+    np.testing.assert_array_equal(fused.abs_weights, [2.0, 0.0, 1e-3])
     only = np.full((3, 3), np.nan)
     np.fill_diagonal(only, [1.0, 2.0, 3.0])
-    np.testing.assert_array_equal(np.isnan(fused.fused(only)), [False, True, False])
+    np.testing.assert_array_equal(np.isnan(fused.score_samples(only)), [False, True, False])
 
 
 def test_calibration_scores_continue_what_a_fold_more_changes():
     """From two hidden folds to one all scores rise by a tenth; half of that is still to come."""
     terms = np.array([[3.0], [1.0], [2.0], [9.0]])
     labels = np.array([1.0, 1, 1, -1])
-    judged = Judged(terms, np.ones((4, 1)), labels, terms / 1.1)
-    np.testing.assert_allclose(judged.normal_scores(0.0), [1, 2, 3])
-    np.testing.assert_allclose(judged.normal_scores(0.5), np.array([1, 2, 3]) * (1 + 0.05 / 1.1))
-    mixed = Judged(terms, np.ones((4, 1)), labels, terms[[1, 2, 0, 3]] / 1.1)
-    np.testing.assert_array_equal(mixed.normal_scores(0.5), judged.normal_scores(0.5))
+    weights = np.ones((4, 1))
+    as_it_is = HeldOutScores(terms, weights, labels, terms / 1.1)
+    np.testing.assert_allclose(as_it_is.normal_scores(), [1, 2, 3])
+    held_out = replace(as_it_is, extrapolation=0.5)
+    np.testing.assert_allclose(held_out.normal_scores(), np.array([1, 2, 3]) * (1 + 0.05 / 1.1))
+    mixed = HeldOutScores(terms, weights, labels, terms[[1, 2, 0, 3]] / 1.1, 0.5)
+    np.testing.assert_array_equal(mixed.normal_scores(), held_out.normal_scores())

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, RepeatedKFold, TimeSeriesSplit
 
-from lpfuse.ensemble._folds import Folds, deal_out, settle_folds, settle_kinds
+from lpfuse.ensemble._anomalies import number_kinds
+from lpfuse.ensemble._training import Folds, assign_folds, make_folds
 
 labels_of_rows = st.lists(st.sampled_from([1, 1, 1, 0, -1]), min_size=2, max_size=40).filter(
     lambda labels: sum(label >= 0 for label in labels) >= 2
@@ -20,7 +21,7 @@ def settle(cv, labels, groups=None, kinds=None, number=0):
     labels = np.array(labels, dtype=float)
     groups = None if groups is None else np.asarray(groups)
     kinds = None if kinds is None else np.asarray(kinds)
-    return settle_folds(cv, labels, groups, kinds, seed(number))
+    return make_folds(cv, labels, groups, kinds, seed(number))
 
 
 def assert_a_partition(folds, n):
@@ -132,11 +133,11 @@ def test_folds_that_cannot_be(cv, labels, more, words):
 
 @given(st.integers(1, 30), st.integers(1, 6))
 def test_rows_are_dealt_out_evenly(n, n_folds):
-    dealt = deal_out(n, None, n_folds, seed())
+    dealt = assign_folds(n, None, n_folds, seed())
     counts = np.bincount(dealt, minlength=n_folds)
     assert counts.max() - counts.min() <= 1
     groups = np.arange(n) // 3
-    by_groups = deal_out(n, groups, n_folds, seed())
+    by_groups = assign_folds(n, groups, n_folds, seed())
     assert all(len(set(by_groups[groups == group])) == 1 for group in groups)
 
 
@@ -147,7 +148,7 @@ ROWS = np.array([[0.0, 0], [9, 9], [-9, 9], [0.1, 0], [9.1, 9], [0.2, 1]])
 
 
 def kinds_of(kind, X=ROWS, labels=LABELS):
-    return settle_kinds(kind, X, labels, seed())
+    return number_kinds(kind, X, labels, seed())
 
 
 def test_kinds_by_name():
@@ -164,11 +165,11 @@ def test_no_anomalies_have_no_kinds(kind):
 def test_kinds_by_clusters():
     rows = np.vstack([ROWS, 9 + ROWS[:1], [[-9, 9.2]]])
     labels = np.r_[LABELS, -1, -1]
-    found = settle_kinds("clusters", rows, labels, seed())
+    found = number_kinds("clusters", rows, labels, seed())
     far = found[labels < 0]
     assert far[0] == far[2] == far[3] != far[1] == far[4]
     frame = pd.DataFrame(rows, columns=["a", "b"]).assign(colour="red")
-    np.testing.assert_array_equal(settle_kinds("clusters", frame, labels, seed()), found)
+    np.testing.assert_array_equal(number_kinds("clusters", frame, labels, seed()), found)
 
 
 def test_clusters_are_in_units_of_the_normal_rows():
@@ -176,7 +177,7 @@ def test_clusters_are_in_units_of_the_normal_rows():
     normal = [[8.0, 99.0], [10.0, 101.0], [8.0, 101.0], [10.0, 99.0]]
     anomalies = [[0.0, 10.0], [0.0, -10.0], [18.0, 10.0], [18.0, -10.0]]
     labels = np.repeat([1.0, -1.0], 4)
-    found = settle_kinds("clusters", np.array(normal + anomalies), labels, seed())[4:]
+    found = number_kinds("clusters", np.array(normal + anomalies), labels, seed())[4:]
     assert found[0] == found[2] != found[1] == found[3]
 
 

@@ -17,7 +17,7 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import OneClassSVM
 
-from helpers.pools import Distance, Lowest, Says, Watched, anomalous_rows, both, normal_rows
+from helpers.pools import Distance, Lowest, Says, anomalous_rows, both, normal_rows
 from lpfuse import (
     SVDD,
     FixedRule,
@@ -28,6 +28,8 @@ from lpfuse import (
     OneClassGP,
     TwoSidedMinMax,
 )
+from lpfuse._checks.data import check_table
+from lpfuse.ensemble._training import choose_rows_kept_back, prepare_training
 from lpfuse.metrics import best_g_mean
 from lpfuse.threshold import contamination_offset
 from oracles.fused import NaiveFused, silent_in
@@ -67,10 +69,23 @@ def close(found, expected):
 # ------------------------------------------------------------------ the whole flow, step by step
 
 
+def dealt_out(
+    X, y=None, *, cv, groups=None, kind=None, calibration="cross", artificial_anomalies=False, **_
+):
+    """The rows and folds of a fit with random_state=0, which deals them out first."""
+    labels, random = np.ones(len(X)) if y is None else y.astype(float), np.random.RandomState(0)
+    keep_back = calibration == "split"
+    training = prepare_training(check_table(X), labels, groups, kind, cv, keep_back, random)
+    if artificial_anomalies and not (labels < 0).any():
+        return training.with_artificial_anomalies(random)
+    return training
+
+
 def assert_as_naive(pool, X, y=None, *, fit=None, views=None, naive=None, **settings):
     """A fused detector and one that does everything one by one agree; both are handed back."""
-    fused = Watched(pool, random_state=0, **({"cv": 3} | settings)).fit(X, y, **(fit or {}))
-    training, spare = fused.seen_training, fused.seen_spare
+    settings = {"cv": 3} | settings
+    fused = FusedDetector(pool, random_state=0, **settings).fit(X, y, **(fit or {}))
+    training = dealt_out(X, y, **(fit or {}), **settings)
     everything = list(range(np.shape(X)[1]))
     views = views or [entry[2] if len(entry) > 2 else everything for entry in pool]
     folds = training.folds
@@ -79,14 +94,14 @@ def assert_as_naive(pool, X, y=None, *, fit=None, views=None, naive=None, **sett
         np.asarray(training.X),
         training.labels,
         None if folds is None else [(set(learn), set(score)) for learn, score in folds.pairs],
-        fused.seen_lessons.fold,
+        fused.out_of_fold_.fold,
         fusion=clone(fused.fusion_),
-        spare=np.asarray(X)[spare & (y is None or y > 0)] if spare.any() else None,
-        shaken=() if training.shaken is None else training.shaken,
+        kept_back=None if training.kept_back is None else np.asarray(training.kept_back),
+        jittered=() if training.jittered is None else training.jittered,
         source=training.source,
         **(naive or {}),
     )
-    close(fused.seen_lessons.scores, expected.lessons)
+    close(fused.out_of_fold_.scores, expected.out_of_fold)
     close(fused.weights_, expected.weights)
     close(fused.calibration_, sorted(expected.calibration()))
     assert_scores_as_naive(fused, expected, NEW)
@@ -143,15 +158,16 @@ def test_experts_alone():
 @pytest.mark.parametrize("y", [None, Y], ids=["pure", "labels"])
 def test_groups(y):
     groups = np.arange(len(X)) // 4
-    fused, _ = assert_as_naive([*QUICK, ("gp", GP)], X, y, fit={"groups": groups})
-    for learn, score in fused.seen_training.folds.pairs:
+    assert_as_naive([*QUICK, ("gp", GP)], X, y, fit={"groups": groups})
+    for learn, score in dealt_out(X, y, cv=3, groups=groups).folds.pairs:
         assert not set(groups[learn]) & set(groups[score])
 
 
 @pytest.mark.parametrize("kind", [np.arange(len(Y)) % 3, "clusters"], ids=["names", "clusters"])
 def test_kinds(kind):
     fused, _ = assert_as_naive([*QUICK, *EXPERTS], X, Y, fusion=SMOOTH, fit={"kind": kind})
-    training = fused.seen_training
+    training = dealt_out(X, Y, cv=3, kind=kind)
+    np.testing.assert_array_equal(fused.out_of_fold_.fold, training.folds.of_row)
     for learn, score in training.folds.pairs:
         learnt, scored = (rows[training.labels[rows] < 0] for rows in (learn, score))
         assert not set(training.kinds[learnt]) & set(training.kinds[scored])
@@ -162,15 +178,15 @@ def test_in_sample(y):
     fused, _ = assert_as_naive(MIXED, X, y, cv="in-sample", fusion=SMOOTH)
     rows = X if y is None else X[y > 0]
     own = clone(SVM).fit(rows).score_samples(X)
-    close(fused.seen_lessons.scores[:, 0], own)
+    close(fused.out_of_fold_.scores[:, 0], own)
 
 
 @pytest.mark.parametrize("cv", ["in-sample", "prefit"])
 def test_groups_stay_together_where_only_the_weights_have_folds(cv):
     groups = np.arange(len(X)) // 7
     pool = [(f"{j}", Distance([j]).fit(NORMAL)) for j in range(4)]
-    fused = Watched(pool, cv=cv, random_state=0).fit(X, Y, groups=groups)
-    folds = [set(fused.seen_lessons.fold[groups == group]) for group in set(groups)]
+    fused = FusedDetector(pool, cv=cv, random_state=0).fit(X, Y, groups=groups)
+    folds = [set(fused.out_of_fold_.fold[groups == group]) for group in set(groups)]
     assert {len(fold) for fold in folds} == {1}
     assert len(set.union(*folds)) == 5
 
@@ -207,7 +223,7 @@ def test_what_is_frozen_stays_as_it_is_among_others():
 )
 def test_folds_of_any_kind(cv):
     fused, _ = assert_as_naive(QUICK, X, Y, cv=cv, fusion=SMOOTH)
-    scored = fused.seen_training.folds.of_row >= 0
+    scored = fused.out_of_fold_.fold >= 0
     assert len(fused.calibration_) == (Y[scored] > 0).sum()
 
 
@@ -217,25 +233,29 @@ def test_split_calibration(y, cv):
     fused, _ = assert_as_naive(QUICK, X, y, cv=cv, calibration="split", false_alarm_rate=0.2)
     normal = len(X) if y is None else (y > 0).sum()
     assert len(fused.calibration_) == round(normal / 5)
-    assert fused.seen_spare.sum() == round(normal / 5)
-    assert y is None or (y[fused.seen_spare] > 0).all()
+    labels = np.ones(len(X)) if y is None else y
+    kept_back = choose_rows_kept_back(labels, None, np.random.RandomState(0))
+    assert kept_back.sum() == round(normal / 5)
+    assert y is None or (y[kept_back] > 0).all()
+    assert len(fused.out_of_fold_.labels) == len(X) - kept_back.sum()
 
 
 def test_split_calibration_with_groups():
     groups = np.arange(len(X)) // 5
     settings = {"calibration": "split", "false_alarm_rate": 0.2, "fit": {"groups": groups}}
     fused, _ = assert_as_naive(QUICK, X, HALF, **settings)
-    spare = fused.seen_spare
-    assert spare.any()
-    assert not set(groups[spare]) & set(groups[~spare])
+    kept_back = choose_rows_kept_back(HALF, groups, np.random.RandomState(0))
+    assert len(fused.out_of_fold_.labels) == len(X) - kept_back.sum()
+    assert kept_back.any()
+    assert not set(groups[kept_back]) & set(groups[~kept_back])
 
 
 def test_artificial_anomalies_are_scored_by_those_who_have_not_seen_their_source():
     fused, _ = assert_as_naive([*QUICK, ("gp", GP)], NORMAL, artificial_anomalies=True)
-    assert (fused.seen_lessons.labels < 0).sum() == len(fused.seen_training.source) > 0
+    assert (fused.out_of_fold_.labels < 0).sum() == len(NORMAL)
     np.testing.assert_array_equal(fused.held_out_.labels, 1)
-    labelled = Watched(QUICK, artificial_anomalies=True, random_state=0).fit(X, Y)
-    assert labelled.seen_training.shaken is None  # there are real ones
+    labelled = FusedDetector(QUICK, artificial_anomalies=True, random_state=0).fit(X, Y)
+    assert len(labelled.out_of_fold_.labels) == len(X)  # there are real ones
 
 
 VIEWS = {
@@ -291,7 +311,7 @@ def test_g_mean_is_the_best_on_rows_that_were_not_learnt_from():
     far = np.linalg.norm(X, axis=1) > 5
     y = np.where((Y > 0) & far, 0, Y)  # what is unlabelled must not count as normal
     fused, expected = assert_as_naive(QUICK, X, y, threshold="g-mean", fusion=SMOOTH)
-    scores, labels = zip(*((s, y) for s, y in expected.judged() if y != 0), strict=True)
+    scores, labels = zip(*((s, y) for s, y in expected.scored() if y != 0), strict=True)
     assert 0 in fused.held_out_.labels
     close(fused.offset_, best_g_mean(labels, scores)[1])
 
@@ -348,7 +368,7 @@ def test_every_threshold_knows_gaps(threshold):
     for row in GAPPY[:-1]:
         silent = silent_in(row)
         if threshold == "g-mean":
-            scores, labels = zip(*expected.judged(silent), strict=True)
+            scores, labels = zip(*expected.scored(silent), strict=True)
             offset = best_g_mean(labels, scores)[1]
         elif threshold == "contamination":
             known = np.where(np.isin(range(4), silent), np.nan, with_gaps(X))
@@ -394,8 +414,8 @@ def test_gaps_are_told_with_their_numbers():
         scores = fused.score_samples(GAPPY)
     assert [str(warning.message) for warning in caught] == [
         "Some detectors could not score some rows: 'height' (8 of 16 rows), 'width' (8 of 16 rows),"
-        " 'depth' (8 of 16 rows), 'weight' (8 of 16 rows). The others decide on those rows. Nobody"
-        " who counts could score 1 of them."
+        " 'depth' (8 of 16 rows), 'weight' (8 of 16 rows). The others decide on those rows. No"
+        " detector with a weight could score 1 of them."
     ]
     np.testing.assert_array_equal(np.isnan(scores), np.arange(16) == 15)
     with pytest.warns(UserWarning, match="could not score"):
@@ -411,9 +431,9 @@ def test_who_has_no_weight_decides_nothing():
     idle = int(np.argmin(np.abs(fused.weights_)))
     assert abs(fused.weights_[idle]) < 1e-6
     row = np.where(np.arange(4) == idle, 1.0, np.nan)[None]
-    with pytest.warns(UserWarning, match="Nobody who counts could score 1 of them"):
+    with pytest.warns(UserWarning, match="No detector with a weight could score 1 of them"):
         assert np.isnan(fused.score_samples(row))
-    with pytest.warns(UserWarning, match="Nobody who counts"):
+    with pytest.warns(UserWarning, match="No detector with a weight"):
         assert fused.predict(row) == -1
 
 
@@ -718,5 +738,5 @@ def test_folds_may_hold_anomalies_alone():
     halves = [(rows[rows % 2 != k], rows[(rows % 2 == k) & (Y > 0)]) for k in (0, 1)]
     anomalies = [(rows[Y > 0], rows[Y < 0])]
     apart = FusedDetector(QUICK, fusion=SMOOTH, cv=[*halves, *anomalies]).fit(X, Y)
-    assert np.isfinite(apart.lessons_.scores).all()
+    assert np.isfinite(apart.out_of_fold_.scores).all()
     assert np.isfinite(apart.offset_)

@@ -11,7 +11,8 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardSca
 from helpers.pools import Distance, normal_rows
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 from lpfuse.adapters import ClassifierExpert, ScoreFunction
-from lpfuse.ensemble._members import Member, groups_of, members_of, seeded
+from lpfuse.ensemble._defaults import make_members, seed_members
+from lpfuse.ensemble._members import Member, group_members
 
 X = normal_rows(30)
 
@@ -23,7 +24,7 @@ def seed():
 def test_entries_become_members():
     expert = LogisticRegression()
     made = [SVDD(), IsolationForest(), expert, ScoreFunction(len, high="normal")]
-    members = members_of(
+    members = make_members(
         [("a", made[0]), ["b", made[1], [2, 0]], ("c", expert, 1), ("d", made[3], None)], X
     )
     assert [member.name for member in members] == ["a", "b", "c", "d"]
@@ -59,19 +60,19 @@ def test_entries_become_members():
 )
 def test_entries_that_cannot_be(entries, words, error):
     with pytest.raises(error, match=words):
-        members_of(entries, X, reserved=["cv", "fusion"])
+        make_members(entries, X, reserved=["cv", "fusion"])
 
 
 def test_what_is_fitted_is_frozen():
     fitted = SVDD().fit(X)
-    (member,) = members_of([("a", fitted)], X, prefit=True)
+    (member,) = make_members([("a", fitted)], X, prefit=True)
     np.testing.assert_array_equal(
         member.estimator.fit(X[:3]).score_samples(X), fitted.score_samples(X)
     )
-    (expert,) = members_of([("a", RandomForestClassifier(2).fit(X, np.r_[[-1], [1] * 29]))], X,
+    (expert,) = make_members([("a", RandomForestClassifier(2).fit(X, np.r_[[-1], [1] * 29]))], X,
                            prefit=True)  # fmt: skip
     assert not expert.learns_from_anomalies
-    (frozen,) = members_of([("a", FrozenEstimator(fitted))], X)
+    (frozen,) = make_members([("a", FrozenEstimator(fitted))], X)
     assert not frozen.is_own
 
 
@@ -98,8 +99,8 @@ def test_unset_seeds_are_set_on_copies():
     pipeline = make_pipeline(PCA(2), GMMDetector())
     expert = RandomForestClassifier()
     entries = [("a", forest), ("b", own), ("c", pipeline), ("d", expert), ("e", Distance())]
-    before = members_of(entries, X)
-    after = seeded(before, seed())
+    before = make_members(entries, X)
+    after = seed_members(before, seed())
     a, b, c, d, e = (member.estimator for member in after)
     assert isinstance(a.random_state, int)
     assert b.random_state == 7
@@ -110,7 +111,7 @@ def test_unset_seeds_are_set_on_copies():
     assert a.random_state != d.classifier.random_state
     assert forest.random_state is pipeline[0].random_state is expert.random_state is None
     assert all(old.estimator is not new.estimator for old, new in zip(before, after, strict=True))
-    again = seeded(before, seed())
+    again = seed_members(before, seed())
     assert [repr(member.estimator) for member in again] == [
         repr(member.estimator) for member in after
     ]
@@ -118,8 +119,8 @@ def test_unset_seeds_are_set_on_copies():
 
 def test_what_is_frozen_needs_no_seed():
     fitted = IsolationForest(n_estimators=2).fit(X)
-    members = members_of([("a", FrozenEstimator(fitted))], X)
-    (member,) = seeded(members, seed())
+    members = make_members([("a", FrozenEstimator(fitted))], X)
+    (member,) = seed_members(members, seed())
     assert fitted.random_state is None
     np.testing.assert_array_equal(member.estimator.fit(X).score_samples(X), fitted.score_samples(X))
 
@@ -133,7 +134,7 @@ def groups(*estimators, columns=None):
         Member(f"{i}", made, None if some is None else np.array(some))
         for i, (made, some) in enumerate(zip(estimators, columns, strict=True))
     ]
-    return groups_of(members)
+    return group_members(members)
 
 
 def test_own_detectors_with_the_same_preparation_are_together():
@@ -170,10 +171,10 @@ def test_fitted_ones_are_together_where_they_hold_the_same_preparation():
         Member(f"{i}", Pipeline([("scale", scaler), ("last", SVDD())]))
         for i, scaler in enumerate([shared, other, shared])
     ]
-    assert sorted(groups_of(members, fitted=True)) == [[0, 2], [1]]
+    assert sorted(group_members(members, fitted=True)) == [[0, 2], [1]]
 
 
 def test_views_of_frames():
     frame = pd.DataFrame(X, columns=list("abcd"))
-    (member,) = members_of([("a", SVDD(), slice("b", "c"))], frame)
+    (member,) = make_members([("a", SVDD(), slice("b", "c"))], frame)
     assert member.columns.tolist() == [1, 2]

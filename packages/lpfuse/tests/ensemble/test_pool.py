@@ -7,10 +7,10 @@ from sklearn.preprocessing import StandardScaler
 from helpers.pools import Distance, Says, both, normal_rows
 from lpfuse import SVDD, KernelPCADetector, OneClassGP, TwoSidedMinMax
 from lpfuse.adapters import as_detector
-from lpfuse.ensemble._folds import settle_folds
-from lpfuse.ensemble._lessons import Training, Workshop
-from lpfuse.ensemble._members import Member, members_of
-from lpfuse.ensemble._pool import Pool, learn_pool
+from lpfuse.ensemble._defaults import make_members
+from lpfuse.ensemble._members import Member, Pool
+from lpfuse.ensemble._out_of_fold import FitScheduler, fit_pool
+from lpfuse.ensemble._training import Training, make_folds
 
 X, Y = both(60, 10)
 NEW = normal_rows(9, seed=5)
@@ -20,8 +20,8 @@ def learnt(entries, **settings):
     """A fitted pool, and the scores that its weights are learnt from."""
     random = np.random.RandomState(0)
     labels = Y.astype(float)
-    training = Training(X, labels, settle_folds(5, labels, None, None, random))
-    return learn_pool(members_of(entries, X), training, Workshop(), **settings)[:2]
+    training = Training(X, labels, make_folds(5, labels, None, None, random))
+    return fit_pool(make_members(entries, X), training, FitScheduler(), **settings)[:2]
 
 
 def complain(X):

@@ -4,17 +4,16 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.preprocessing import FunctionTransformer
 
+from lpfuse.ensemble._members import Member, Pool, complete_rows
 from lpfuse.ensemble._tables import (
-    columns_of,
-    complete_rows,
+    column_positions,
+    frame_with_scores,
     joined_rows,
-    missing_cells,
-    numbers_of,
-    positions,
+    missing_in_frame,
+    numeric_columns,
     replace_numbers,
-    rows_of,
-    with_scores,
 )
 
 CELLS = {"a": [1.0, 2.0, 3.0], "b": [4, 5, 6], "c": ["x", "y", "z"], "d": [True, False, True]}
@@ -25,23 +24,6 @@ def cells(table):
     return {name: np.asarray(table[name]).tolist() for name in table.columns}
 
 
-@frames
-def test_rows_and_columns_by_position(frame):
-    table = frame(CELLS)
-    assert cells(rows_of(table, np.array([2, 0]))) == {
-        name: [values[2], values[0]] for name, values in CELLS.items()
-    }
-    assert cells(columns_of(table, np.array([3, 0]))) == {"d": CELLS["d"], "a": CELLS["a"]}
-    assert columns_of(table, None) is table
-
-
-def test_rows_and_columns_of_arrays():
-    X = np.arange(12.0).reshape(3, 4)
-    np.testing.assert_array_equal(rows_of(X, np.array([2, 0])), X[[2, 0]])
-    np.testing.assert_array_equal(columns_of(X, np.array([3, 0])), X[:, [3, 0]])
-    assert columns_of(X, None) is X
-
-
 def test_rows_one_below_the_other():
     table = pd.DataFrame(CELLS)
     parts = [table.iloc[:2], table.iloc[2:]]
@@ -49,11 +31,6 @@ def test_rows_one_below_the_other():
     assert cells(joined) == CELLS
     assert joined.dtypes.equals(table.dtypes)
     assert joined_rows([np.ones((2, 1)), np.zeros((1, 1))]).tolist() == [[1.0], [1.0], [0.0]]
-
-
-def test_rows_go_by_position_whatever_their_index():
-    table = pd.DataFrame(CELLS, index=[2, 0, 1])
-    assert rows_of(table, np.array([0]))["a"].tolist() == [1.0]
 
 
 WANTED = {
@@ -81,7 +58,7 @@ NAMED = {
 @pytest.mark.parametrize(("wanted", "expected"), WANTED.values(), ids=WANTED)
 def test_positions_of_columns(wanted, expected):
     for table in (np.zeros((3, 4)), pd.DataFrame(CELLS), pl.DataFrame(CELLS)):
-        found = positions(wanted, table, "mine")
+        found = column_positions(wanted, table, "mine")
         assert found.tolist() == expected
         assert found.dtype == np.intp
 
@@ -89,12 +66,12 @@ def test_positions_of_columns(wanted, expected):
 @frames
 @pytest.mark.parametrize(("wanted", "expected"), NAMED.values(), ids=NAMED)
 def test_positions_of_names(wanted, expected, frame):
-    assert positions(wanted, frame(CELLS), "mine").tolist() == expected
+    assert column_positions(wanted, frame(CELLS), "mine").tolist() == expected
 
 
 def test_everything():
-    assert positions(None, np.zeros((3, 4)), "mine") is None
-    assert positions(lambda X: None, np.zeros((3, 4)), "mine") is None
+    assert column_positions(None, np.zeros((3, 4)), "mine") is None
+    assert column_positions(lambda X: None, np.zeros((3, 4)), "mine") is None
 
 
 @pytest.mark.parametrize(
@@ -115,12 +92,12 @@ def test_everything():
 )
 def test_columns_that_are_not_there(wanted, words):
     with pytest.raises(ValueError, match=words):
-        positions(wanted, pd.DataFrame(CELLS), "mine")
+        column_positions(wanted, pd.DataFrame(CELLS), "mine")
 
 
 def test_names_of_what_has_none():
     with pytest.raises(ValueError, match=r"by name \('a'\), but X has no names. Pass a data frame"):
-        positions("a", np.zeros((3, 4)), "mine")
+        column_positions("a", np.zeros((3, 4)), "mine")
 
 
 # ---------------------------------------------------------------------------------- missing cells
@@ -138,7 +115,7 @@ MISSING = [[1, 0, 0, 1, 1], [0, 1, 0, 0, 0], [0, 0, 1, 0, 0]]
 @frames
 def test_missing_cells_of_every_type(frame):
     table = frame(GAPS | {"none": [1, 2, 3]})
-    np.testing.assert_array_equal(missing_cells(table), np.column_stack([MISSING, [0, 0, 0]]))
+    np.testing.assert_array_equal(missing_in_frame(table), np.column_stack([MISSING, [0, 0, 0]]))
     assert complete_rows(table[["none"]]).tolist() == [0, 1, 2]
     assert complete_rows(table[["float", "none"]]).tolist() == [1, 2]
 
@@ -147,12 +124,11 @@ def test_missing_cells_of_every_type(frame):
 def test_missing_cells_of_types_that_only_pandas_knows(dtype):
     values = ["x", None, "y"] if dtype in ("string", "category") else [1, None, 0]
     table = pd.DataFrame({"column": pd.array(values, dtype=dtype)})
-    assert missing_cells(table).ravel().tolist() == [False, True, False]
+    assert missing_in_frame(table).ravel().tolist() == [False, True, False]
 
 
 def test_missing_cells_of_arrays():
     X = np.array([[1.0, np.nan], [2.0, 3.0]])
-    np.testing.assert_array_equal(missing_cells(X), [[False, True], [False, False]])
     assert complete_rows(X).tolist() == [1]
 
 
@@ -162,15 +138,15 @@ def test_missing_cells_of_arrays():
 @frames
 def test_columns_of_numbers(frame):
     expected = np.column_stack([CELLS["a"], CELLS["b"], CELLS["d"]])
-    np.testing.assert_array_equal(numbers_of(frame(CELLS)), expected)
+    np.testing.assert_array_equal(numeric_columns(frame(CELLS)), expected)
     with pytest.raises(ValueError, match=r"no column of numbers.*Encode some"):
-        numbers_of(frame(CELLS)[["c"]])
+        numeric_columns(frame(CELLS)[["c"]])
 
 
 @frames
 def test_other_numbers_in_the_place_of_these(frame):
     table = frame(CELLS)
-    other = replace_numbers(table, numbers_of(table) + 0.5)
+    other = replace_numbers(table, numeric_columns(table) + 0.5)
     assert list(other.columns) == ["a", "b", "c", "d"]
     assert cells(other) == CELLS | {
         "a": [1.5, 2.5, 3.5],
@@ -182,8 +158,8 @@ def test_other_numbers_in_the_place_of_these(frame):
 
 def test_numbers_of_arrays_keep_their_precision():
     X = np.ones((2, 2), dtype=np.float32)
-    assert numbers_of(X).dtype == np.float64
-    assert replace_numbers(X, numbers_of(X) + 1).dtype == np.float32
+    assert numeric_columns(X).dtype == np.float64
+    assert replace_numbers(X, numeric_columns(X) + 1).dtype == np.float32
 
 
 # ----------------------------------------------------------------------------------------- scores
@@ -194,7 +170,7 @@ SCORES = np.array([[0.1, 0.2], [0.3, 0.4], [0.5, np.nan]])
 @frames
 def test_scores_stand_to_the_right_under_their_names(frame):
     table = frame(CELLS)
-    wide = with_scores(table, SCORES, ["svdd", "gp"])
+    wide = frame_with_scores(table, SCORES, ["svdd", "gp"])
     assert list(wide.columns) == [*CELLS, "score of svdd", "score of gp"]
     np.testing.assert_array_equal(np.asarray(wide["score of gp"]), SCORES[:, 1])
     assert list(table.columns) == list(CELLS)
@@ -202,11 +178,15 @@ def test_scores_stand_to_the_right_under_their_names(frame):
 
 def test_scores_beside_an_array():
     X = np.zeros((3, 2))
-    np.testing.assert_array_equal(with_scores(X, SCORES, ["svdd", "gp"]), np.hstack([X, SCORES]))
+    members = [Member("svdd", None), Member("gp", None)]
+    wide = Pool(members, [], FunctionTransformer()).expert_inputs(X, SCORES)
+    np.testing.assert_array_equal(wide, np.hstack([X, SCORES]))
 
 
 def test_scores_beside_a_frame_without_names():
-    wide = with_scores(pd.DataFrame(np.zeros((3, 2)), index=[5, 6, 7]), SCORES, ["svdd", "gp"])
+    wide = frame_with_scores(
+        pd.DataFrame(np.zeros((3, 2)), index=[5, 6, 7]), SCORES, ["svdd", "gp"]
+    )
     assert list(wide.columns) == [0, 1, 2, 3]
     np.testing.assert_array_equal(wide[3].to_numpy(), SCORES[:, 1])
 
@@ -214,7 +194,7 @@ def test_scores_beside_a_frame_without_names():
 @frames
 def test_a_column_with_the_name_of_a_score_stays(frame):
     table = frame({"score of svdd": [1.0, 2.0, 3.0]})
-    wide = with_scores(table, SCORES, ["svdd", "gp"])
+    wide = frame_with_scores(table, SCORES, ["svdd", "gp"])
     assert wide.shape == (3, 3)
     assert np.asarray(wide["score of svdd"]).tolist() == [1.0, 2.0, 3.0]
     np.testing.assert_array_equal(wide.to_numpy()[:, 1:], SCORES)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from helpers.pools import Journal, Witness, numbered
 from lpfuse import FixedRule, FusedDetector, GMMDetector, KernelPCADetector
 
 RNG = np.random.default_rng(0)
@@ -41,21 +42,24 @@ def test_what_is_no_sum_has_no_contributions():
     assert found.scores.shape == (4,)
 
 
-def test_the_detectors_are_asked_once(monkeypatch):
-    model, calls = fused(), []
-    real = type(model.pool_).scores
-    monkeypatch.setattr(type(model.pool_), "scores", lambda *args: calls.append(1) or real(*args))
-    model.verdicts(X[:5])
-    assert len(calls) == 1
+def watched(**options):
+    journal = Journal()
+    detectors = [("witness", Witness(journal)), ("gmm", GMMDetector(random_state=0))]
+    model = FusedDetector(detectors, random_state=0, **options).fit(numbered(X))
+    return model, journal
 
 
-def test_plain_calibration_changes_the_threshold_alone(monkeypatch):
-    fits = []
-    real = GMMDetector.fit
-    monkeypatch.setattr(
-        GMMDetector, "fit", lambda self, *a, **k: fits.append(1) or real(self, *a, **k)
-    )
-    cross, plain = fused(), fused(calibration="plain")
-    assert len(fits) == 9 + 6  # all rows, five folds; and for "cross" three pairs of folds
-    np.testing.assert_array_equal(cross.score_samples(X), plain.score_samples(X))
-    assert plain.ahead_ == 0 < cross.ahead_
+def test_the_detectors_are_asked_once():
+    model, journal = watched()
+    before = len(journal.asked)
+    model.verdicts(numbered(X)[:5])
+    assert len(journal.asked) == before + 1
+
+
+def test_plain_calibration_changes_the_threshold_alone():
+    (cross, all_fits), (plain, fewer_fits) = watched(), watched(calibration="plain")
+    # All rows, five folds; and for "cross" three pairs of folds.
+    assert (len(all_fits.fits), len(fewer_fits.fits)) == (9, 6)
+    rows = numbered(X)
+    np.testing.assert_array_equal(cross.score_samples(rows), plain.score_samples(rows))
+    assert plain.held_out_.extrapolation == 0 < cross.held_out_.extrapolation

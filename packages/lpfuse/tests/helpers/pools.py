@@ -3,8 +3,6 @@
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from lpfuse import FusedDetector
-
 
 def normal_rows(n=80, d=4, seed=0):
     return np.random.default_rng(seed).normal(size=(n, d)) * np.arange(1, d + 1)
@@ -113,19 +111,3 @@ class ExpertWitness(ClassifierMixin, Witness):
 
 def _numbers(X):
     return frozenset(np.asarray(X)[:, 0].astype(int).tolist())
-
-
-class Watched(FusedDetector):
-    """Keeps what is dealt out at random, for a naive version to start from."""
-
-    def _spare_rows(self, *arguments):
-        self.seen_spare = super()._spare_rows(*arguments)
-        return self.seen_spare
-
-    def _training(self, *arguments):
-        self.seen_training = super()._training(*arguments)
-        return self.seen_training
-
-    def _lessons(self, *arguments):
-        self.seen_lessons = super()._lessons(*arguments)
-        return self.seen_lessons

@@ -22,9 +22,9 @@ class NaiveFused:
     `detectors` are pairs of an estimator and a list of columns; classifiers are experts and come
     last. `folds` are pairs of rows to learn from and rows to score, None where all detectors score
     what they learnt from. `fold` numbers the rows for the folds of the weights. Positions in
-    `one_by_one` name detectors that are fitted anew for every row they score. `shaken` are
-    artificial anomalies, and `source` says of which rows. `spare` rows take the place of the normal
-    ones in the calibration.
+    `one_by_one` name detectors that are fitted anew for every row they score. `jittered` are
+    artificial anomalies, and `source` says of which rows. `kept_back` rows take the place of the
+    normal ones in the calibration.
     """
 
     def __init__(
@@ -40,8 +40,8 @@ class NaiveFused:
         experts_see_scores=True,
         one_by_one=(),
         prefit=False,
-        spare=None,
-        shaken=(),
+        kept_back=None,
+        jittered=(),
         source=(),
     ):
         self.fusion, self.scaling = fusion, scaling
@@ -49,19 +49,19 @@ class NaiveFused:
         self.X, self.y, self.folds = np.asarray(X), list(y), folds
         self.one_class = [entry for entry in detectors if prefit or not is_classifier(entry[0])]
         self.experts = [entry for entry in detectors if entry not in self.one_class]
-        self.rows = np.array([*self.X, *shaken])
+        self.rows = np.array([*self.X, *jittered])
         self.origin = [*range(len(self.y)), *source]
         self.fold = [fold[i] for i in self.origin]
         is_known = any(label > 0 for label in self.y)
-        self.teaching = [1 if label == 0 and not is_known else label for label in self.y]
-        self.known = [*self.teaching, *(-1 for _ in source)]
-        self.lessons = np.full((len(self.rows), len(detectors)), nan)
+        self.labels = [1 if label == 0 and not is_known else label for label in self.y]
+        self.known = [*self.labels, *(-1 for _ in source)]
+        self.out_of_fold = np.full((len(self.rows), len(detectors)), nan)
         self.fitted = []
         self._learn_one_class(one_by_one)
         self._learn_experts()
-        self._learn_from_fewer(one_by_one, wanted=spare is None)
+        self._learn_from_fewer(one_by_one, wanted=kept_back is None)
         self.scale, self.weights = self._weights_from(self._teachers())
-        self._calibrate(spare)
+        self._calibrate(kept_back)
 
     # ------------------------------------------------------------------------------ detectors
 
@@ -71,42 +71,42 @@ class NaiveFused:
             view = self.rows[:, columns]
             self.fitted.append(self._fit(detector, view[everyone]))
             if self.folds is None:
-                self.lessons[:, j] = says(self.fitted[-1], view)
+                self.out_of_fold[:, j] = says(self.fitted[-1], view)
                 continue
             leave_one_out = [(set(everyone) - {i}, {i}) for i in range(len(self.y))]
             for learn, score in leave_one_out if j in one_by_one else self.folds:
                 judge = self._fit(detector, view[[i for i in sorted(learn) if self.y[i] >= 0]])
                 for i in [i for i, origin in enumerate(self.origin) if origin in score]:
-                    (self.lessons[i, j],) = says(judge, view[[i]])
+                    (self.out_of_fold[i, j],) = says(judge, view[[i]])
 
     def _learn_experts(self):
         first = len(self.one_class)
-        heard = self.lessons[: len(self.y), :first]
+        heard = self.out_of_fold[: len(self.y), :first]
         taught = [
             scores
-            for scores, label in zip(heard, self.teaching, strict=True)
+            for scores, label in zip(heard, self.labels, strict=True)
             if label > 0 and not np.isnan(scores).any()
         ]
         self.reference = [list(scores) for scores in taught]
         seen = self._beside(self.X, heard)
-        everyone = [i for i, label in enumerate(self.teaching) if label != 0]
+        everyone = [i for i, label in enumerate(self.labels) if label != 0]
         for j, (expert, columns) in enumerate(self.experts, start=first):
             view = seen[:, self._seen(columns)]
-            labels = np.array(self.teaching)
+            labels = np.array(self.labels)
             self.fitted.append(self._fit(expert, view[everyone], labels[everyone]))
             for learn, score in self.folds:
                 learn = sorted(set(learn) & set(everyone))
                 judge = self._fit(expert, view[learn], labels[learn])
-                self.lessons[sorted(score), j] = says(judge, view[sorted(score)])
+                self.out_of_fold[sorted(score), j] = says(judge, view[sorted(score)])
 
     def _learn_from_fewer(self, one_by_one, wanted):
         """Normal rows are scored once more, by detectors that learnt without a second fold.
 
         From two hidden folds to one and to none, scores change in proportion to 1/m, for m rows
-        learnt from: `ahead` is how much longer the last step is.
+        learnt from: `extrapolation` is how much longer the last step is.
         """
         n, first = len(self.y), len(self.one_class)
-        self.coarser, self.ahead = self.lessons[:n].copy(), 0.0
+        self.two_folds_out, self.extrapolation = self.out_of_fold[:n].copy(), 0.0
         couples = couples_of(self.folds or [])
         if not wanted or not couples:
             return
@@ -116,25 +116,25 @@ class NaiveFused:
         ]
         steps = [1 / sum(label >= 0 for label in self.y), *(1 / count for count in counts if count)]
         if len(steps) == 3 and steps[2] > steps[1]:
-            self.ahead = (steps[1] - steps[0]) / (steps[2] - steps[1])
+            self.extrapolation = (steps[1] - steps[0]) / (steps[2] - steps[1])
         for learn, score in couples:
-            score = [i for i in sorted(score) if self.teaching[i] > 0]
+            score = [i for i in sorted(score) if self.labels[i] > 0]
             few = [i for i in sorted(learn) if self.y[i] >= 0]
             for j, (detector, columns) in enumerate(self.one_class):
                 if j not in one_by_one and few:
                     judge = self._fit(detector, self.X[few][:, columns])
-                    self.coarser[score, j] = says(judge, self.X[score][:, columns])
-        seen = self._beside(self.X, self.lessons[:n, :first])
-        to_see = self._beside(self.X, self.coarser[:, :first])
-        labels = np.array(self.teaching)
+                    self.two_folds_out[score, j] = says(judge, self.X[score][:, columns])
+        seen = self._beside(self.X, self.out_of_fold[:n, :first])
+        to_see = self._beside(self.X, self.two_folds_out[:, :first])
+        labels = np.array(self.labels)
         for learn, score in couples:
-            score = [i for i in sorted(score) if self.teaching[i] > 0]
-            few = [i for i in sorted(learn) if self.teaching[i] != 0]
+            score = [i for i in sorted(score) if self.labels[i] > 0]
+            few = [i for i in sorted(learn) if self.labels[i] != 0]
             if len(set(labels[few])) < 2:
                 continue
             for j, (expert, columns) in enumerate(self.experts, start=first):
                 judge = self._fit(expert, seen[few][:, self._seen(columns)], labels[few])
-                self.coarser[score, j] = says(judge, to_see[score][:, self._seen(columns)])
+                self.two_folds_out[score, j] = says(judge, to_see[score][:, self._seen(columns)])
 
     def _beside(self, rows, scores):
         """The rows with, to their right, their scores by the one-class detectors."""
@@ -172,29 +172,29 @@ class NaiveFused:
     def _teachers(self):
         """Rows of which something is known, and that all detectors have scored."""
         known = [i for i, label in enumerate(self.known) if label != 0]
-        return [i for i in known if not np.isnan(self.lessons[i]).any()]
+        return [i for i in known if not np.isnan(self.out_of_fold[i]).any()]
 
     def _weights_from(self, rows):
-        reference = [list(self.lessons[i]) for i in rows if self.known[i] > 0]
+        reference = [list(self.out_of_fold[i]) for i in rows if self.known[i] > 0]
 
         def scale(scores):
             return self._scale(reference, scores)
 
-        S = np.array(scale(self.lessons[rows]))
+        S = np.array(scale(self.out_of_fold[rows]))
         y = np.array([self.known[i] for i in rows])
         return scale, clone(self.fusion).fit(S, y if (y < 0).any() else None).weights_.tolist()
 
-    def _calibrate(self, spare):
+    def _calibrate(self, kept_back):
         """Of each row: scaled scores, the same by fewer rows, weights without its fold, label."""
         self.held_out = []
         for number in set(self.fold):
             scale, weights = self._weights_from(self._outside(number))
             rows = [i for i in range(len(self.y)) if self.fold[i] == number]
-            both = zip(scale(self.lessons[rows]), scale(self.coarser[rows]), strict=True)
-            for i, (scaled, by_fewer) in zip(rows, both, strict=True):
-                if spare is None or self.teaching[i] <= 0:
-                    self.held_out.append((scaled, by_fewer, weights, self.teaching[i]))
-        for row in [] if spare is None else spare:
+            both = zip(scale(self.out_of_fold[rows]), scale(self.two_folds_out[rows]), strict=True)
+            for i, (scaled, two_out) in zip(rows, both, strict=True):
+                if kept_back is None or self.labels[i] <= 0:
+                    self.held_out.append((scaled, two_out, weights, self.labels[i]))
+        for row in [] if kept_back is None else kept_back:
             (scaled,) = self.scale([self.raw(row)])
             self.held_out.append((scaled, scaled, self.weights, 1))
 
@@ -232,7 +232,7 @@ class NaiveFused:
         pairs = zip(scaled, self.weights, strict=True)
         return [0.0 if isnan(z) else share * w * z for z, w in pairs]
 
-    def judged(self, silent=()):
+    def scored(self, silent=()):
         """Scores and labels of rows that were not learnt from, had some detectors been silent."""
         found = []
         for scaled, _, weights, label in self.held_out:
@@ -240,20 +240,20 @@ class NaiveFused:
             if not isnan(score):
                 found.append((score, label))
         nobody = not any(label > 0 for _, label in found)
-        return self.judged() if silent and nobody else found
+        return self.scored() if silent and nobody else found
 
     def calibration(self, silent=()):
         """The scores of normal rows among these, as detectors that learnt from all would give."""
         pairs = [
-            (weigh(without(silent, scaled), weights), weigh(without(silent, by_fewer), weights))
-            for scaled, by_fewer, weights, label in self.held_out
+            (weigh(without(silent, scaled), weights), weigh(without(silent, two_out), weights))
+            for scaled, two_out, weights, label in self.held_out
             if label > 0
         ]
         pairs = [pair for pair in pairs if not any(map(isnan, pair))]
         if silent and not pairs:
             return self.calibration()
         ordered = zip(*map(sorted, zip(*pairs, strict=True)), strict=True)
-        return sorted(score + self.ahead * (score - by_fewer) for score, by_fewer in ordered)
+        return sorted(score + self.extrapolation * (score - two_out) for score, two_out in ordered)
 
     def pvalue(self, row):
         raw = self.raw(row)

@@ -15,7 +15,7 @@ from lpfuse.threshold import conformal_pvalues
 
 def learnt_elsewhere(fused, fold, p):
     """Scaler and fusion for a fold, from the rows of the others: the naive way."""
-    lessons = fused.lessons_
+    lessons = fused.out_of_fold_
     rest = lessons.usable & (lessons.fold != fold)
     S, y = lessons.scores[rest], lessons.labels[rest]
     scaler = TwoSidedMinMax().fit(S[y > 0])
@@ -29,7 +29,7 @@ def learnt_elsewhere(fused, fold, p):
 @pytest.mark.parametrize("p", [1, 4 / 3, 4, float("inf")])
 def test_fused_scores_of_a_fold_come_from_weights_of_the_others(labelled, p):
     path = path_of(labelled)
-    evidence, lessons = out_of_fold(labelled, path), labelled.lessons_
+    evidence, lessons = out_of_fold(labelled, path), labelled.out_of_fold_
     for fold in np.unique(lessons.fold):
         scaler, fusion = learnt_elsewhere(labelled, fold, p)
         inside = lessons.fold == fold
@@ -42,11 +42,11 @@ def test_fused_scores_of_a_fold_come_from_weights_of_the_others(labelled, p):
 
 def test_rows_of_a_fold_do_not_teach_their_own_judges(labelled):
     path = path_of(labelled)
-    before, lessons = out_of_fold(labelled, path), labelled.lessons_
+    before, lessons = out_of_fold(labelled, path), labelled.out_of_fold_
     inside = lessons.fold == 2
     other = clone(labelled)
     other.__dict__.update(labelled.__dict__)
-    other.lessons_ = replace(lessons, labels=np.where(inside, -lessons.labels, lessons.labels))
+    other.out_of_fold_ = replace(lessons, labels=np.where(inside, -lessons.labels, lessons.labels))
     after = out_of_fold(other, path)
     assert (after.by_p[inside] == before.by_p[inside]).all()
     assert not np.allclose(after.by_p[~inside], before.by_p[~inside])
@@ -69,7 +69,7 @@ def test_the_path_runs_through_the_model(labelled):
     assert (path.weights[at] == labelled.weights_).all()
     assert path.certificates[at] is labelled.certificate_
     fusion = clone(labelled.fusion_).set_params(p=2.0)
-    lessons = labelled.lessons_
+    lessons = labelled.out_of_fold_
     fusion.fit(labelled.scaler_.transform(lessons.scores), lessons.labels)
     assert path.weights[path.ps.tolist().index(2.0)] == pytest.approx(fusion.weights_, abs=1e-4)
 
@@ -95,7 +95,7 @@ def test_weights_of_another_solver_stay_the_models(rows):
 
 
 def test_p_values_compare_with_the_other_folds(labelled):
-    evidence, lessons = out_of_fold(labelled, None), labelled.lessons_
+    evidence, lessons = out_of_fold(labelled, None), labelled.out_of_fold_
     for fold in np.unique(lessons.fold):
         inside = lessons.fold == fold
         normal = ~inside & (lessons.labels > 0)
@@ -110,7 +110,7 @@ def test_artificial_anomalies_judge_nothing(taught):
         fused = fitted(X, artificial_anomalies=True)
     else:
         fused = FusedDetectorCV(pool(), ps=[1, 2], random_state=0).fit(X)
-    assert (fused.lessons_.truth < 0).any()
+    assert (fused.out_of_fold_.truth < 0).any()
     found = summarise(fused)
     assert found["judged_on"]["rows"] == 80
     assert found["judged_on"]["anomalies"] == 0
@@ -130,8 +130,8 @@ def test_a_single_anomaly_is_judged_by_who_did_not_see_it():
     fused = fitted(X, y)
     found = summarise(fused)
     (row,) = np.flatnonzero(y < 0)
-    scaler, fusion = learnt_elsewhere(fused, fused.lessons_.fold[row], 4.0)
-    expected = fusion.score_samples(scaler.transform(fused.lessons_.scores[[row]]))[0]
+    scaler, fusion = learnt_elsewhere(fused, fused.out_of_fold_.fold[row], 4.0)
+    expected = fusion.score_samples(scaler.transform(fused.out_of_fold_.scores[[row]]))[0]
     assert out_of_fold(fused, None).fused[row] == pytest.approx(expected)
     assert found["comparisons"][0]["interval"] is None
 
@@ -145,7 +145,7 @@ def test_a_fold_without_normal_rows_compares_nothing(rows):
     found = summarise(fused)
     inside = np.isin(np.arange(len(y)), tests[1])
     for j, detector in enumerate(found["detectors"]):
-        expected = roc_auc_score(y[inside], fused.lessons_.scores[inside, j])
+        expected = roc_auc_score(y[inside], fused.out_of_fold_.scores[inside, j])
         assert detector["auc"] == pytest.approx(expected)
 
 

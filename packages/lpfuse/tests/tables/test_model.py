@@ -71,7 +71,7 @@ def test_without_a_label_all_rows_are_normal_and_it_is_said():
     model = TableModel.fit(frame, detectors=["gmm"], tell=told.append)
     assert told == [model.notes]
     assert model.notes[0] == "Label: none; all 60 rows are taken as normal."
-    assert (model.fused.lessons_.labels == 1).all()
+    assert (model.fused.out_of_fold_.labels == 1).all()
 
 
 def test_empty_labels_are_unlabelled_rows():
@@ -79,7 +79,7 @@ def test_empty_labels_are_unlabelled_rows():
         state=pl.when(pl.int_range(pl.len()) < 30).then(None).otherwise("state")
     )
     model = TableModel.fit(frame, label="state", normal="ok", detectors=["gmm"])
-    labels = model.fused.lessons_.labels
+    labels = model.fused.out_of_fold_.labels
     np.testing.assert_array_equal(labels, model.labels(frame))
     assert (labels[:30] == 0).all()
     assert "30 rows without a label" in model.notes[0]
@@ -184,7 +184,7 @@ def test_scores_of_others_are_fused_as_they_are():
     y = np.where(frame["fake"] == "no", 1, -1)
     np.testing.assert_array_equal(model.fused.detector_scores(model.numbers(frame)), S)
     scaler = lpfuse.TwoSidedMinMax().fit(S, y)
-    fusion = lpfuse.ensemble._defaults.default_fusion().fit(scaler.transform(S), y)
+    fusion = lpfuse.ensemble.components.default_fusion().fit(scaler.transform(S), y)
     np.testing.assert_allclose(model.fused.weights_, fusion.weights_, atol=1e-6)
     np.testing.assert_allclose(
         model.score(frame)["score"], fusion.score_samples(scaler.transform(S)), atol=1e-6
@@ -211,7 +211,7 @@ def test_where_a_score_is_missing_the_others_decide():
 
 def test_a_row_that_nobody_can_score_is_null_and_an_anomaly():
     model = TableModel.fuse(score_table(), label="fake", normal="no", high={"knn": "anomaly"})
-    with pytest.warns(UserWarning, match="Nobody who counts could score 1"):
+    with pytest.warns(UserWarning, match="No detector with a weight could score 1"):
         scored = model.score(pl.DataFrame({"svm": [None, 1.0], "knn": [None, 0.0]}))
     assert scored["score"].is_null().to_list() == [True, False]
     assert scored["p_value"].is_null().to_list() == [True, False]
@@ -247,7 +247,7 @@ def naive_area(scores, labels, fold):
 
 def test_the_auc_is_out_of_fold_and_within_folds(model):
     areas, labels = outcome(model.fused)["auc"], model.labels(pumps())
-    lessons = model.fused.lessons_
+    lessons = model.fused.out_of_fold_
     for name, column in zip(model.fused.detector_names_, lessons.scores.T, strict=True):
         assert areas[name] == pytest.approx(naive_area(column, labels, lessons.fold))
     assert list(areas)[-1] == "fusion"
@@ -263,7 +263,7 @@ def test_rows_without_a_score_do_not_count_in_the_auc():
         warnings.simplefilter("ignore")
         model = TableModel.fuse(frame, label="fake", normal="no")
     there = slice(5, None)
-    svm, labels, fold = frame["svm"].to_numpy(), model.labels(frame), model.fused.lessons_.fold
+    svm, labels, fold = frame["svm"].to_numpy(), model.labels(frame), model.fused.out_of_fold_.fold
     expected = naive_area(svm[there], labels[there], fold[there])
     assert outcome(model.fused)["auc"]["svm"] == pytest.approx(expected)
 

@@ -219,7 +219,7 @@ def conclusion(found: dict[str, Any]) -> str:
 def _fusion(p: str) -> Any:
     """The default fusion with another p; None where it shall be its own."""
     from lpfuse._checks.parameters import check_p
-    from lpfuse.ensemble._defaults import default_fusion
+    from lpfuse.ensemble.components import default_fusion
 
     if p == "auto":
         return None

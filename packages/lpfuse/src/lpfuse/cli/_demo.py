@@ -94,11 +94,11 @@ def _judge(fused: FusedDetector, X: Any, y: Any) -> dict[tuple[str, str], float]
     from sklearn.metrics import roc_auc_score
 
     from lpfuse import FixedRule
-    from lpfuse.ensemble._combination import scale
+    from lpfuse.ensemble.components import scale_scores
 
     raw = fused.detector_scores(X)
-    scaled, lessons = scale(fused.scaler_, raw), fused.lessons_
-    normal = scale(fused.scaler_, lessons.scores[lessons.labels > 0])
+    scaled, lessons = scale_scores(fused.scaler_, raw), fused.out_of_fold_
+    normal = scale_scores(fused.scaler_, lessons.scores[lessons.labels > 0])
     kinds = ["detector"] * len(fused.pool_.one_class) + ["expert"] * len(fused.pool_.experts)
     scores = dict(zip(zip(kinds, fused.detector_names_, strict=True), raw.T, strict=True))
     for rule in RULES:

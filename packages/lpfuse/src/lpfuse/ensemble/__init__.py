@@ -1,4 +1,4 @@
-"""Many detectors, one decision: `FusedDetector` and its parts."""
+"""Many detectors, one decision: `FusedDetector`; its parts are in `lpfuse.ensemble.components`."""
 
 from lpfuse.ensemble._fused import FusedDetector
 

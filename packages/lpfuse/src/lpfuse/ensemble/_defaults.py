@@ -1,42 +1,82 @@
-"""What is taken where users say nothing: chosen by evidence, see ``docs/adr/0006``."""
+"""Parameters of a `FusedDetector`: checked, and what is taken where users say nothing.
+
+To add a detector to the default pool, add it to the table in `default_detectors`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier, IsolationForest, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from lpfuse._arrays import Host
+from lpfuse._checks.data import check_labels
+from lpfuse._checks.parameters import check_choice, check_count, check_number, is_count
+from lpfuse.adapters import as_detector, frozen
 from lpfuse.detectors import SVDD, GMMDetector, KernelPCADetector, OneClassGP
+from lpfuse.ensemble._members import Member
+from lpfuse.ensemble._tables import Table, column_positions
+from lpfuse.ensemble._training import Training, draw_seed
 from lpfuse.fusion.lp import LpFusion
+from lpfuse.scaling import TwoSidedMinMax
+from lpfuse.threshold import THRESHOLD_RULES
 
 Entries = list[tuple[str, Any]]
 
-EXPERTS_FROM = 2  # labelled anomalies: with fewer, a fold would have none to learn from
+# Labelled anomalies from which there are experts. With fewer, a fold would have none to learn from.
+EXPERTS_FROM = 2
+# From here on a random forest joins: +0.5 points of AUC on 30 sets where kinds of anomalies are
+# seen, −0.6 where they are not (docs/adr/0006).
 MORE_EXPERTS_FROM = 50
-EXACT_ROWS = 1_500  # beyond, cubic costs are not worth it: 500 features lose nothing in the ranks
+# Rows beyond which kernels are approximated: cubic costs are not worth it, for 500 features lose
+# nothing in the ranks.
+EXACT_ROWS = 1_500
 
 
-def paper_entries() -> Entries:
-    """The four learners of the paper, on standardised features."""
+def paper_detectors() -> Entries:
+    """The four learners of the paper, on standardised features.
+
+    Examples
+    --------
+    >>> [name for name, _ in paper_detectors()]
+    ['svdd', 'gp', 'kpca', 'gmm']
+    """
     return _standardised(
         {"svdd": SVDD(), "gp": OneClassGP(), "kpca": KernelPCADetector(), "gmm": GMMDetector()}
     )
 
 
-def default_entries(n: int, n_anomalies: int) -> Entries:
+def default_detectors(n: int, n_anomalies: float) -> Entries:
     """Six one-class detectors; with labelled anomalies, experts that learn from them.
 
     Parameters
     ----------
     n : int
         Rows that one-class detectors learn from.
-    n_anomalies : int
+    n_anomalies : int, or infinity for all experts
         Labelled anomalies that experts can learn from.
+
+    Returns
+    -------
+    list of (name, detector)
+        For ``FusedDetector(detectors=...)``.
+
+    Notes
+    -----
+    Settings were chosen by mean AUC on 30 development sets (``docs/adr/0006``).
+
+    Examples
+    --------
+    >>> [name for name, _ in default_detectors(300, 20)]
+    ['svdd', 'gp', 'kpca', 'gmm', 'forest', 'lof', 'trees', 'logistic']
     """
     approximation = None if n <= EXACT_ROWS else "nystroem"
     kernel: dict[str, Any] = {"gamma": "narrow", "approximation": approximation}
@@ -68,7 +108,13 @@ def default_fusion() -> LpFusion:
     """How the weights are learnt, whatever the labels can tell.
 
     One imaginary anomaly, which counts for three, keeps the weights near uniform while there are
-    few labels, and stands for anomalies while there are none.
+    few labels, and stands for anomalies while there are none. All settings are those with the best
+    mean AUC on 30 development sets, where the optimum is flat (``docs/adr/0006``).
+
+    Examples
+    --------
+    >>> default_fusion().p
+    4.0
     """
     return LpFusion(
         p=4.0,
@@ -77,3 +123,184 @@ def default_fusion() -> LpFusion:
         nonnegative=True,
         imaginary_anomalies=3.0,
     )
+
+
+def choose_members(
+    detectors: Any, training: Training, *, prefit: bool, reserved: Collection[str]
+) -> list[Member]:
+    """The members of a `FusedDetector`, without experts that there are no labels for.
+
+    Parameters
+    ----------
+    detectors : None, "paper" or list
+        The parameter of that name.
+    training : Training
+        Rows, labels and folds.
+    prefit, reserved
+        As in `make_members`.
+    """
+    can_learn = training.experts_can_learn
+    entries = paper_detectors() if isinstance(detectors, str) else detectors
+    if entries is None:
+        n_anomalies = int((training.labels < 0).sum())
+        usable = n_anomalies if can_learn and training.folds is not None else 0
+        entries = default_detectors(int((training.labels >= 0).sum()), usable)
+    members = make_members(entries, training.X, prefit=prefit, reserved=reserved)
+    experts = [repr(member.name) for member in members if member.learns_from_anomalies]
+    if not experts:
+        return members
+    if training.folds is None:
+        raise ValueError(
+            f"{', '.join(experts)} learn from anomalies, so their scores of the rows that they "
+            "learnt from tell nothing. Use folds: cv=5."
+        )
+    if can_learn:
+        return members
+    few = (
+        "they learn from anomalies, and whichever fold is hidden, both normal rows and "
+        "anomalies must remain: label at least 2 of each, of 2 groups or kinds where these are "
+        "kept apart"
+    )
+    if len(experts) == len(members):
+        raise ValueError(
+            f"{', '.join(experts)} cannot be fitted: {few}. Or add detectors that learn from "
+            "normal rows."
+        )
+    warnings.warn(f"{', '.join(experts)} are left out: {few}.", UserWarning, stacklevel=4)
+    return [member for member in members if not member.learns_from_anomalies]
+
+
+def make_members(
+    entries: Any, X: Table, *, prefit: bool = False, reserved: Collection[str] = ()
+) -> list[Member]:
+    """What a user gave as `detectors`, checked and adapted.
+
+    Parameters
+    ----------
+    entries : sequence
+        ``(name, detector)`` or ``(name, detector, columns)``.
+    X : table
+        The training rows, which have the columns.
+    prefit : bool
+        Whether the detectors are fitted already and shall stay as they are.
+    reserved : collection of str
+        Names that no detector may have.
+
+    Returns
+    -------
+    list of Member
+        One for each entry.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpfuse import GMMDetector
+    >>> make_members([("gmm", GMMDetector(), [0, 2])], np.zeros((5, 3)))[0].columns
+    array([0, 2])
+    """
+    listed = isinstance(entries, Sequence) and not isinstance(entries, str)
+    if not listed or len(entries) == 0:
+        raise ValueError(
+            'detectors must be None, "paper" or a list of (name, detector) or (name, detector, '
+            "columns) with at least one entry."
+        )
+    members = [_make_member(entry, X, prefit) for entry in entries]
+    names = [member.name for member in members]
+    taken = [name for name in names if name in reserved or "__" in name]
+    if taken:
+        raise ValueError(
+            f"Detectors cannot be called {', '.join(map(repr, taken))}: these are parameters of "
+            "the fused detector, or hold a double underscore."
+        )
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(
+            f"Detectors need names of their own, but {', '.join(map(repr, twice))} occurs twice."
+        )
+    return members
+
+
+def _make_member(entry: Any, X: Table, prefit: bool) -> Member:
+    fits = isinstance(entry, tuple | list) and len(entry) in (2, 3) and isinstance(entry[0], str)
+    if not fits:
+        raise ValueError(
+            "Each of detectors must be (name, detector) or (name, detector, columns), with a "
+            f"string as name; got {entry!r}."
+        )
+    name, detector, *columns = entry
+    if prefit:
+        detector = frozen(detector)
+    seen = column_positions(columns[0], X, name) if columns else None
+    return Member(name, as_detector(detector), seen)
+
+
+def seed_members(members: list[Member], random: np.random.RandomState) -> list[Member]:
+    """Copies whose unset ``random_state`` are set, so that the order of work does not matter.
+
+    Kernel learners get the same seed: they can then share the features that approximate a kernel.
+    """
+    shared = draw_seed(random)
+    return [
+        member.with_estimator(
+            seed_estimator(member.estimator, shared if member.is_own else draw_seed(random))
+        )
+        for member in members
+    ]
+
+
+def seed_estimator(estimator: Any, seed: int) -> Any:
+    """A copy whose unset ``random_state`` are set."""
+    copy = clone(estimator)
+    unset = {
+        key: seed
+        for key, value in copy.get_params(deep=True).items()
+        if value is None and (key == "random_state" or key.endswith("__random_state"))
+    }
+    return copy.set_params(**unset) if unset else copy
+
+
+def choose_combination(fused: Any, seed: int = 0) -> tuple[Any, Any]:
+    """The scaler and the fusion of a `FusedDetector`, to be copied and fitted."""
+    scaler = TwoSidedMinMax() if fused.scaler is None else fused.scaler
+    return scaler, default_fusion() if fused.fusion is None else seed_estimator(fused.fusion, seed)
+
+
+def check_parameters(fused: Any) -> None:
+    """Refuse parameters of a `FusedDetector` that cannot be, or not together."""
+    check_choice("threshold", fused.threshold, tuple(THRESHOLD_RULES))
+    check_choice("calibration", fused.calibration, ("cross", "plain", "split"))
+    check_choice("on_missing", fused.on_missing, ("warn", "raise"))
+    check_count("subsample", fused.subsample)
+    hint = "It is a share of the normal rows: write 0.05 for 5 %."
+    check_number("false_alarm_rate", fused.false_alarm_rate, above=0, at_most=0.5, hint=hint)
+    if fused.contamination is not None:
+        hint = "It is a share of the training rows: write 0.1 for 10 %."
+        check_number("contamination", fused.contamination, above=0, at_most=0.5, hint=hint)
+    if isinstance(fused.cv, str):
+        check_choice("cv", fused.cv, ("in-sample", "prefit"))
+    if isinstance(fused.detectors, str):
+        check_choice("detectors", fused.detectors, ("paper",))
+    if fused.cv == "prefit" and (fused.detectors is None or isinstance(fused.detectors, str)):
+        raise ValueError(
+            'cv="prefit" needs a list of fitted detectors, got '
+            f"detectors={fused.detectors!r}, which have yet to be fitted."
+        )
+    is_listed = not isinstance(fused.cv, str) and not hasattr(fused.cv, "split")
+    if fused.calibration == "split" and is_listed and not is_count(fused.cv):
+        raise ValueError(
+            'calibration="split" keeps rows back before there are folds, so a list of splits '
+            "cannot be followed. Pass a number of folds or a splitter."
+        )
+
+
+def check_fit_labels(y: Any, n: int, threshold: str, contamination: float | None) -> Host:
+    """Labels of n rows, all normal where there are none; with anomalies where a rule needs some."""
+    labels = check_labels(y, n, unlabelled=True)
+    labels = np.ones(n) if labels is None else labels
+    needs_anomalies = contamination is None and THRESHOLD_RULES[threshold].needs_anomalies
+    if needs_anomalies and not (labels < 0).any():
+        raise ValueError(
+            f'threshold="{threshold}" needs labelled anomalies, and y has none. Use threshold='
+            '"false-alarms", which needs normal rows only.'
+        )
+    return labels

@@ -1,26 +1,54 @@
-"""The detectors of a pool: what users name, made ready to be fitted and scored together."""
+"""Members of an ensemble: named detectors that are fitted and scored, together where they can be.
+
+Two questions are answered here and nowhere else: which rows a detector can use where cells are
+missing (`_on_usable_rows`), and what becomes of a fitted detector that fails (`_scores_or_error`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import joblib
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
 
+from lpfuse._arrays import Host
 from lpfuse._saved import saved_as
-from lpfuse.adapters import as_detector, frozen
+from lpfuse.detectors import fit_together, score_together
 from lpfuse.detectors._base import Detector
-from lpfuse.ensemble._tables import Index, Table, positions
+from lpfuse.ensemble._scoring import scale_scores
+from lpfuse.ensemble._tables import Index, Table, frame_with_scores, missing_in_frame
+
+T = TypeVar("T")
+
+# What infinite scores become: beyond all scores of working detectors, and small enough that sums
+# of squares over any number of rows stay finite (the largest double is 1.8e308).
+LARGEST_SCORE = 1e100
+
+
+class TooFewCompleteRows(ValueError):
+    """An expert refuses missing cells, and the complete rows are not of both classes."""
 
 
 @saved_as("Member")
 @dataclass(frozen=True)
 class Member:
-    """A detector by name, with the columns that it sees (None: all)."""
+    """A detector by name, with the columns that it sees.
+
+    Attributes
+    ----------
+    name : str
+        As users call it.
+    estimator : estimator
+        With ``fit`` and ``score_samples``, high = normal; may be a Pipeline.
+    columns : ndarray of positions or None
+        None: all columns.
+    """
 
     name: str
     estimator: Any
@@ -52,91 +80,12 @@ class Member:
         is_pipeline = isinstance(self.estimator, Pipeline) and len(self.estimator) > 1
         return self.estimator[:-1] if is_pipeline else None
 
-    def fitted(self, estimator: Any) -> Member:
-        """The same member with another, fitted, estimator."""
+    def with_estimator(self, estimator: Any) -> Member:
+        """The same member with another estimator, for instance a fitted one."""
         return replace(self, estimator=estimator)
 
 
-def members_of(
-    entries: Any, X: Table, *, prefit: bool = False, reserved: Collection[str] = ()
-) -> list[Member]:
-    """What a user gave as `detectors`, checked and adapted.
-
-    Parameters
-    ----------
-    entries : sequence
-        ``(name, detector)`` or ``(name, detector, columns)``.
-    X : table
-        The training rows, which have the columns.
-    prefit : bool
-        Whether the detectors are fitted already and shall stay as they are.
-    reserved : collection of str
-        Names that no detector may have.
-    """
-    listed = isinstance(entries, Sequence) and not isinstance(entries, str)
-    if not listed or len(entries) == 0:
-        raise ValueError(
-            'detectors must be None, "paper" or a list of (name, detector) or (name, detector, '
-            "columns) with at least one entry."
-        )
-    members = [_member(entry, X, prefit) for entry in entries]
-    names = [member.name for member in members]
-    taken = [name for name in names if name in reserved or "__" in name]
-    if taken:
-        raise ValueError(
-            f"Detectors cannot be called {', '.join(map(repr, taken))}: these are parameters of "
-            "the fused detector, or hold a double underscore."
-        )
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(
-            f"Detectors need names of their own, but {', '.join(map(repr, twice))} occurs twice."
-        )
-    return members
-
-
-def _member(entry: Any, X: Table, prefit: bool) -> Member:
-    fits = isinstance(entry, tuple | list) and len(entry) in (2, 3) and isinstance(entry[0], str)
-    if not fits:
-        raise ValueError(
-            "Each of detectors must be (name, detector) or (name, detector, columns), with a "
-            f"string as name; got {entry!r}."
-        )
-    name, detector, *columns = entry
-    if prefit:
-        detector = frozen(detector)
-    return Member(name, as_detector(detector), positions(columns[0] if columns else None, X, name))
-
-
-def seeded(members: list[Member], random: np.random.RandomState) -> list[Member]:
-    """Copies whose unset ``random_state`` are set, so that the order of work does not matter.
-
-    Kernel learners get the same seed: they can then share the features that approximate a kernel.
-    """
-    shared = a_seed(random)
-    return [
-        member.fitted(with_seed(member.estimator, shared if member.is_own else a_seed(random)))
-        for member in members
-    ]
-
-
-def a_seed(random: np.random.RandomState) -> int:
-    """Drawn for what has none of its own."""
-    return int(random.randint(np.iinfo(np.int32).max))
-
-
-def with_seed(estimator: Any, seed: int) -> Any:
-    """A copy whose unset ``random_state`` are set."""
-    copy = clone(estimator)
-    unset = {
-        key: seed
-        for key, value in copy.get_params(deep=True).items()
-        if value is None and (key == "random_state" or key.endswith("__random_state"))
-    }
-    return copy.set_params(**unset) if unset else copy
-
-
-def groups_of(members: Sequence[Member], *, fitted: bool = False) -> list[list[int]]:
+def group_members(members: Sequence[Member], *, fitted: bool = False) -> list[list[int]]:
     """Positions of members to be worked on together: kernels can be shared between them.
 
     These are lpfuse's own detectors with the same columns, prepared in the same way; fitted ones,
@@ -160,3 +109,235 @@ def _preparation(member: Member, i: int, fitted: bool) -> Any:
         return joblib.hash([step for _, step in head.steps])
     except Exception:  # what cannot be hashed, such as a lambda in a step, is shared with nobody
         return i
+
+
+def fit_members(members: Sequence[Member], X: Table, labels: Host | None = None) -> list[Member]:
+    """Fit copies of members that see the same columns, prepared in the same way.
+
+    Kernel learners share the kernel's work. Where rows with missing cells are refused, the
+    complete ones are learnt from.
+
+    Parameters
+    ----------
+    members : sequence of Member
+        One group of `group_members`.
+    X : table of shape (n, d)
+        Rows, with all columns.
+    labels : ndarray of shape (n,), optional
+        ±1, for experts.
+
+    Raises
+    ------
+    TooFewCompleteRows
+        The members are experts that refuse missing cells, and the complete rows are of one class.
+    """
+
+    def fit(rows: Table, index: Index) -> list[Member]:
+        if labels is not None and len(index) < len(labels) and len(np.unique(labels[index])) < 2:
+            raise TooFewCompleteRows("Complete rows of both classes are needed.")
+        head = members[0].head
+        if head is not None:
+            head = clone(head)
+            rows = head.fit_transform(rows)
+        detectors = [clone(member.last) for member in members]
+        if isinstance(detectors[0], Detector):
+            fit_together(detectors, rows)
+        elif labels is not None:
+            detectors[0].fit(rows, labels[index])
+        else:
+            detectors[0].fit(rows)
+        return [
+            member.with_estimator(_behind(head, detector, member.last_name))
+            for member, detector in zip(members, detectors, strict=True)
+        ]
+
+    return _on_usable_rows(fit, X, members, "fitting")[0]
+
+
+def _behind(head: Pipeline | None, detector: Any, name: str) -> Any:
+    """The detector with the preparation, already fitted and shared, in front of it."""
+    return detector if head is None else Pipeline([*head.steps, (name, detector)])
+
+
+def score_members(members: Sequence[Member], X: Table) -> Host:
+    """Scores of fitted members of one group, a column each.
+
+    NaN where rows with missing cells are refused. Infinite scores become very large ones.
+
+    Parameters
+    ----------
+    members : sequence of Member
+        One group of `group_members`, fitted.
+    X : table of shape (n, d)
+        Rows, with all columns.
+    """
+
+    def score(rows: Table, index: Index) -> Host:
+        if len(index) == 0:
+            return np.empty((0, len(members)))
+        head = members[0].head
+        if head is not None:
+            rows = head.transform(rows)
+        if isinstance(members[0].last, Detector):
+            together = score_together([member.last for member in members], rows)
+            return np.asarray(together, dtype=np.float64)
+        return _one_column(members[0].last.score_samples(rows), members[0], len(index))
+
+    found, rows = _on_usable_rows(score, X, members, "scoring with")
+    scores = np.full((X.shape[0], len(members)), np.nan)
+    scores[rows] = np.clip(found, -LARGEST_SCORE, LARGEST_SCORE)
+    return scores
+
+
+def _one_column(scores: Any, member: Member, n: int) -> Host:
+    values = np.asarray(scores, dtype=np.float64)
+    if values.shape != (n,):
+        raise ValueError(
+            f"{member.name!r} must give one score for each row: expected shape ({n},), got "
+            f"{values.shape}."
+        )
+    return values[:, None]
+
+
+def leave_one_out_scores(member: Member, X: Table) -> Host:
+    """What each training row would get from a fit to all others, by the detector's own formula."""
+    rows = X if member.columns is None else _safe_indexing(X, member.columns, axis=1)
+    if member.head is not None:
+        rows = member.head.transform(rows)
+    return np.asarray(member.last.leave_one_out_scores(rows), dtype=np.float64)
+
+
+def complete_rows(X: Table) -> Index:
+    """Positions of the rows without a missing cell."""
+    missing = np.isnan(X) if isinstance(X, np.ndarray) else missing_in_frame(X)
+    return np.flatnonzero(~missing.any(axis=1))
+
+
+def _on_usable_rows(
+    work: Callable[[Table, Index], T], X: Table, members: Sequence[Member], doing: str
+) -> tuple[T, Index]:
+    """The work on all rows or, where it refuses missing cells, on the complete ones.
+
+    Whether a detector accepts missing cells is found by trying, for it cannot be asked:
+    scikit-learn's tag ``allow_nan`` speaks of NaN, not of the missing words that an encoder may
+    take, and PyOD, functions and objects of other makers have no tags.
+
+    Returns
+    -------
+    result : object
+        What the work gave.
+    rows : ndarray of positions
+        The rows that it was done on.
+    """
+    columns = members[0].columns
+    view = X if columns is None else _safe_indexing(X, columns, axis=1)
+    every = np.arange(X.shape[0])
+    try:
+        try:
+            return work(view, every), every
+        except Exception:
+            complete = complete_rows(view)
+            if len(complete) == len(every):  # no missing cell: the error has another reason
+                raise
+            return work(_safe_indexing(view, complete, axis=0), complete), complete
+    except Exception as error:
+        names = ", ".join(repr(member.name) for member in members)
+        error.add_note(f"This happened while {doing} {names}.")
+        raise
+
+
+@saved_as("Pool")
+@dataclass(frozen=True)
+class Pool:
+    """Fitted detectors: rows in, raw scores out.
+
+    Attributes
+    ----------
+    one_class : list of Member
+        Fitted on rows that are not known anomalies.
+    experts : list of Member
+        Fitted on both classes.
+    score_scaler : estimator or None
+        Puts the scores of the one-class members on the scale that experts know; None: experts see
+        features alone.
+    """
+
+    one_class: list[Member]
+    experts: list[Member]
+    score_scaler: Any = None
+
+    @property
+    def members(self) -> list[Member]:
+        """All of them, in the order of the scores' columns."""
+        return [*self.one_class, *self.experts]
+
+    def scores(self, X: Table, n_jobs: int | None = None) -> tuple[Host, dict[str, str]]:
+        """Raw scores, high = normal, and the errors of the detectors that failed.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            Rows.
+        n_jobs : int, optional
+            Threads.
+
+        Returns
+        -------
+        scores : ndarray of shape (n, R)
+            NaN where a detector is silent.
+        errors : dict
+            Name of a detector: its error.
+        """
+        scores, errors = _scores_and_errors(self.one_class, X, n_jobs)
+        if not self.experts:
+            return scores, errors
+        inputs = self.expert_inputs(X, scores)
+        expert_scores, expert_errors = _scores_and_errors(self.experts, inputs, n_jobs)
+        return np.column_stack([scores, expert_scores]), errors | expert_errors
+
+    def expert_inputs(self, X: Table, scores: Host) -> Table:
+        """What experts see of rows: features and, to their right, scaled one-class scores.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            Rows.
+        scores : ndarray of shape (n, len(one_class))
+            Their raw scores by the one-class members.
+        """
+        if self.score_scaler is None:
+            return X
+        scaled = scale_scores(self.score_scaler, scores)
+        if isinstance(X, np.ndarray):
+            return np.column_stack([X, scaled])
+        return frame_with_scores(X, scaled, [member.name for member in self.one_class])
+
+
+def _scores_and_errors(
+    members: Sequence[Member], X: Table, n_jobs: int | None
+) -> tuple[Host, dict[str, str]]:
+    groups = group_members(members, fitted=True)
+    jobs = (delayed(_scores_or_error)([members[i] for i in group], X) for group in groups)
+    answers = Parallel(n_jobs=n_jobs, prefer="threads")(jobs)
+    scores = np.full((X.shape[0], len(members)), np.nan)
+    errors = {}
+    for group, group_answers in zip(groups, answers, strict=True):
+        for i, answer in zip(group, group_answers, strict=True):
+            if isinstance(answer, str):
+                errors[members[i].name] = answer
+            else:
+                scores[:, i] = answer
+    return scores, errors
+
+
+def _scores_or_error(members: Sequence[Member], X: Table) -> list[Host | str]:
+    """The scores of each member, or its error: the others go on without it.
+
+    Members of a group that fails are asked apart, which finds the one that is to blame.
+    """
+    try:
+        return list(score_members(members, X).T)
+    except Exception as error:
+        if len(members) > 1:
+            return [answer for member in members for answer in _scores_or_error([member], X)]
+        return [f"{type(error).__name__}: {error}"]

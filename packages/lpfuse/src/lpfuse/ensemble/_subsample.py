@@ -7,6 +7,7 @@ put together without knowing how many rows there are: one pass is enough.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,11 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays import Host
 from lpfuse._arrays.blocks import Blocks, head_of, is_blocked
 from lpfuse._checks.data import check_labels, check_table, how_to_label, remember_columns
-from lpfuse.ensemble._tables import Index, Table, joined_rows, rows_of
+from lpfuse.ensemble._tables import Index, Table, joined_rows
+from lpfuse.ensemble._training import draw_seed
 
 KNOWN = 2  # times its share of the sample: the most that a block of known size hands in
 UNKNOWN = 4  # the same where sizes are unknown, and blocks presumed alike
@@ -58,7 +61,7 @@ class Draw:
             limit = float(self.lots[within[order[most]]])
             within = np.sort(within[order[:most]])
         return Draw(
-            rows_of(self.rows, within),
+            _safe_indexing(self.rows, within, axis=0),
             self.labels[within],
             self.places[within],
             self.lots[within],
@@ -92,6 +95,20 @@ class Seen:
         assert self.drawn is not None
         others, anomalies = (len(draw.lots) for draw in self.drawn)
         return others < min(most - anomalies, sum(self.sizes) - self.n_anomalies)
+
+
+def draw_from_blocks(
+    X: Any, y: Any, groups: Any, kind: Any, subsample: int, random: np.random.RandomState
+) -> tuple[Table, Host | None]:
+    """Rows of a Dask collection to learn from, in memory; all, where they are few enough."""
+    for name, value in (("groups", groups), ("kind", kind)):
+        if value is not None and not isinstance(value, str):
+            raise TypeError(
+                f"{name} cannot go with rows of Dask, which are drawn from for training. Draw "
+                "rows with what belongs to them, bring them into memory, and pass those."
+            )
+    # From a copy: where all rows are taken, the rest of the fit is what it is in memory.
+    return subsample_of(X, y, int(subsample), draw_seed(deepcopy(random)))
 
 
 def subsample_of(X: Any, y: Any, most: int, seed: int) -> tuple[Table, Host | None]:
@@ -183,7 +200,9 @@ def _look(wanted: list[int], most: int, seed: int, k: int, parts: tuple[Any, ...
     places = np.column_stack([np.full(n, k), np.arange(n)])
 
     def draw(rows: Index, limit: int) -> Draw:
-        return Draw(rows_of(table, rows), labels[rows], places[rows], lots[rows]).lowest(limit)
+        return Draw(
+            _safe_indexing(table, rows, axis=0), labels[rows], places[rows], lots[rows]
+        ).lowest(limit)
 
     anomalies = np.flatnonzero(labels < 0)
     others = draw(np.flatnonzero(labels >= 0), wanted[k])
@@ -228,4 +247,4 @@ def _in_order(seen: Seen, most: int, is_labelled: bool) -> tuple[Table, Host | N
     others = others.lowest(max(most - len(anomalies.lots), 1))
     whole = Draw.joined([replace(draw, limit=1.0) for draw in (others, anomalies)], 2 * most)
     order = np.lexsort(whole.places.T[::-1])
-    return rows_of(whole.rows, order), whole.labels[order] if is_labelled else None
+    return _safe_indexing(whole.rows, order, axis=0), whole.labels[order] if is_labelled else None

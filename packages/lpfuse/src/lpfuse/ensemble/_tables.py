@@ -1,4 +1,4 @@
-"""Rows and columns of what users bring: NumPy arrays, data frames of pandas and polars."""
+"""Columns of what users bring, by name or number, and what only data frames need."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.impute import SimpleImputer
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays import Host
@@ -15,11 +16,6 @@ from lpfuse._checks.data import column_names
 
 Table = Any  # an n×d array of floats, or a data frame
 Index = NDArray[np.intp]
-
-
-def rows_of(X: Table, rows: Index) -> Table:
-    """Some rows, by position."""
-    return _safe_indexing(X, rows, axis=0)
 
 
 def joined_rows(parts: Sequence[Table]) -> Table:
@@ -31,12 +27,7 @@ def joined_rows(parts: Sequence[Table]) -> Table:
     return pandas.concat(parts, ignore_index=True)
 
 
-def columns_of(X: Table, columns: Index | None) -> Table:
-    """Some columns, by position; None: all of them."""
-    return X if columns is None else _safe_indexing(X, columns, axis=1)
-
-
-def positions(columns: Any, X: Table, name: str) -> Index | None:
+def column_positions(columns: Any, X: Table, name: str) -> Index | None:
     """Positions of the columns that a detector shall see.
 
     Parameters
@@ -103,15 +94,8 @@ def _positions_of_names(wanted: Sequence[Any], X: Table, name: str) -> list[int]
     return [known.index(column) for column in wanted]
 
 
-def complete_rows(X: Table) -> Index:
-    """Positions of the rows without a missing cell."""
-    return np.flatnonzero(~missing_cells(X).any(axis=1))
-
-
-def missing_cells(X: Table) -> NDArray[np.bool_]:
+def missing_in_frame(X: Table) -> NDArray[np.bool_]:
     """Which cells are NaN, or whatever else a data frame calls missing."""
-    if isinstance(X, np.ndarray):
-        return np.isnan(X)
     return np.column_stack([_missing(_column(X, j)) for j in range(X.shape[1])])
 
 
@@ -131,7 +115,7 @@ def _is_missing(cell: Any) -> bool:
         return True
 
 
-def numbers_of(X: Table) -> Host:
+def numeric_columns(X: Table) -> Host:
     """The columns that hold numbers, as an array of floats."""
     if isinstance(X, np.ndarray):
         return X.astype(np.float64, copy=False)
@@ -140,6 +124,17 @@ def numbers_of(X: Table) -> Host:
     if not numeric:
         raise ValueError("X has no column of numbers, which this needs. Encode some as numbers.")
     return np.column_stack(numeric)
+
+
+def fit_imputer(X: Table, labels: Host) -> SimpleImputer:
+    """For a fusion that looks at features: puts missing cells at the mean of rows not anomalous."""
+    imputer = SimpleImputer(keep_empty_features=True)
+    return imputer.fit(numeric_columns(X)[labels >= 0])
+
+
+def impute_features(imputer: SimpleImputer, X: Table) -> Host:
+    """The columns of numbers, with missing cells filled in."""
+    return np.asarray(imputer.transform(numeric_columns(X)))
 
 
 def replace_numbers(X: Table, numbers: Host) -> Table:
@@ -151,10 +146,8 @@ def replace_numbers(X: Table, numbers: Host) -> Table:
     return _with_columns(X, {names[j]: numbers[:, k] for k, j in enumerate(numeric)})
 
 
-def with_scores(X: Table, scores: Host, names: Sequence[str]) -> Table:
-    """The table and, to its right, a column of scores for each name."""
-    if isinstance(X, np.ndarray):
-        return np.column_stack([X, scores])
+def frame_with_scores(X: Table, scores: Host, names: Sequence[str]) -> Table:
+    """The data frame and, to its right, a column of scores for each name."""
     d = X.shape[1]
     named = all(isinstance(name, str) for name in X.columns)  # numbers go on as numbers
     keys = [_free(f"score of {name}", X) if named else d + j for j, name in enumerate(names)]

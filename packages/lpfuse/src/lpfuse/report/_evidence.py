@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse._arrays import Host
-from lpfuse.ensemble._combination import Combination, scale, without_gaps
-from lpfuse.ensemble._fused import FusedDetector
-from lpfuse.ensemble._lessons import Lessons
+from lpfuse.ensemble import FusedDetector
+from lpfuse.ensemble.components import Combination, OutOfFoldScores, scale_scores, without_gaps
 from lpfuse.fusion.lp import LpFusion, lp_path
 from lpfuse.optim import LpPath
 from lpfuse.threshold import conformal_pvalues
@@ -85,9 +84,9 @@ def path_of(fused: FusedDetector) -> LpPath | None:
     """Weights for a grid of p, learnt as the model's; at its own p, the model's own."""
     if not isinstance(fused.fusion_, LpFusion):
         return None
-    lessons, chosen = fused.lessons_, float(fused.fusion_.p)
+    lessons, chosen = fused.out_of_fold_, float(fused.fusion_.p)
     S, y = lessons.scores[lessons.usable], lessons.labels[lessons.usable]
-    path = _path(fused.fusion_, scale(fused.scaler_, S), y, sorted({*GRID, chosen}))
+    path = _path(fused.fusion_, scale_scores(fused.scaler_, S), y, sorted({*GRID, chosen}))
     at = path.ps.tolist().index(chosen)
     path.weights[at], path.intercepts[at] = fused.weights_, fused.fusion_.intercept_
     path.certificates[at] = fused.certificate_
@@ -96,15 +95,15 @@ def path_of(fused: FusedDetector) -> LpPath | None:
 
 def out_of_fold(fused: FusedDetector, path: LpPath | None) -> Evidence:
     """The rows that the model was trained on, each judged by what was learnt without its fold."""
-    if fused.space_filler_ is not None:
+    if fused.feature_imputer_ is not None:
         raise ValueError(
             f"{fused.fusion_!r} looks at the features of the rows, which a model does not keep. "
             "Give the report rows to judge by."
         )
-    lessons, raw = fused.lessons_, fused.lessons_.scores
+    lessons, raw = fused.out_of_fold_, fused.out_of_fold_.scores
     n, R = raw.shape
     ps = [] if path is None else path.ps.tolist()
-    parts = np.full((n, R if fused._combination.is_additive else 1), np.nan)
+    parts = np.full((n, R if fused.combination_.is_additive else 1), np.nan)
     equal, by_p = np.full(n, np.nan), np.full((n, len(ps)), np.nan)
     real = _are_real(fused)
     can_judge = bool((lessons.labels[real] < 0).any())
@@ -113,11 +112,11 @@ def out_of_fold(fused: FusedDetector, path: LpPath | None) -> Evidence:
         with warnings.catch_warnings():  # what there is to say was said when the model was fitted
             warnings.simplefilter("ignore")
             learnt = Combination.learn(fused.scaler_, fused.fusion_, S, y)
-            parts[inside] = learnt.parts(raw[inside])
-            scaled = scale(learnt.scaler, raw[inside])
+            parts[inside] = learnt.contributions(raw[inside])
+            scaled = scale_scores(learnt.scaler, raw[inside])
             equal[inside] = _fused_by(np.ones((1, R)), scaled)[:, 0]
             if ps and can_judge:
-                path_here = _path(fused.fusion_, scale(learnt.scaler, S), y, ps)
+                path_here = _path(fused.fusion_, scale_scores(learnt.scaler, S), y, ps)
                 by_p[inside] = _fused_by(path_here.weights, scaled)
     scores: Host = parts.sum(axis=1)
     evidence = Evidence(
@@ -140,7 +139,7 @@ def on_rows(fused: FusedDetector, path: LpPath | None, X: Any, labels: Host) -> 
     scores, margin, pvalues, parts, raw = fused.verdicts(X)
     parts = scores[:, None] if parts is None else parts
     n, R = raw.shape
-    scaled = scale(fused.scaler_, raw)
+    scaled = scale_scores(fused.scaler_, raw)
     weights = np.empty((0, R)) if path is None else path.weights
     evidence = Evidence(
         origin="given",
@@ -157,7 +156,7 @@ def on_rows(fused: FusedDetector, path: LpPath | None, X: Any, labels: Host) -> 
     return evidence[~np.isnan(scores)]
 
 
-def _folds(lessons: Lessons) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+def _folds(lessons: OutOfFoldScores) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
     """Rows of each fold, and those of the other folds that teach."""
     for number in np.unique(lessons.fold):
         inside = lessons.fold == number
@@ -185,7 +184,7 @@ def _with_own(by_p: Host, path: LpPath | None, fused: FusedDetector, scores: Hos
     return by_p
 
 
-def _pvalues_across_folds(lessons: Lessons, scores: Host) -> Host:
+def _pvalues_across_folds(lessons: OutOfFoldScores, scores: Host) -> Host:
     """P-values of each row among the normal ones of the other folds."""
     found = np.full(len(scores), np.nan)
     normal = (lessons.labels > 0) & ~np.isnan(scores)
@@ -198,5 +197,5 @@ def _pvalues_across_folds(lessons: Lessons, scores: Host) -> Host:
 def _are_real(fused: FusedDetector) -> NDArray[np.bool_]:
     """Rows that are no artificial anomalies, of which there are none beside labelled ones."""
     labelled = bool((fused.held_out_.labels < 0).any())
-    real: NDArray[np.bool_] = (fused.lessons_.truth >= 0) | labelled
+    real: NDArray[np.bool_] = (fused.out_of_fold_.truth >= 0) | labelled
     return real

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays import Host
-from lpfuse.ensemble._tables import columns_of
 from lpfuse.report._evidence import Evidence
 from lpfuse.report._values import plain, rounded
 
@@ -56,7 +56,7 @@ def numeric_columns(X: Any, names: list[str]) -> Columns:
     >>> numeric_columns(np.array([[1.0, 2.0], [3.0, 4.0]]), ["a", "b"])["b"]
     array([2., 4.])
     """
-    columns = [np.asarray(columns_of(X, np.array([j])))[:, 0] for j in range(len(names))]
+    columns = [np.asarray(_safe_indexing(X, j, axis=1)) for j in range(len(names))]
     return {
         name: values.astype(np.float64)
         for name, values in zip(names, columns, strict=True)

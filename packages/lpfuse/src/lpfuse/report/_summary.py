@@ -16,7 +16,7 @@ from lpfuse._arrays import Host
 from lpfuse._checks.data import check_labels, check_table, column_names
 from lpfuse._format import name_of_p
 from lpfuse._versions import versions
-from lpfuse.ensemble._fused import FusedDetector
+from lpfuse.ensemble import FusedDetector
 from lpfuse.optim import Certificate, LpPath
 from lpfuse.report._evidence import ORIGINS, Evidence, on_rows, out_of_fold, path_of
 from lpfuse.report._measures import (
@@ -243,7 +243,7 @@ def _judged_on(fused: FusedDetector, evidence: Evidence) -> dict[str, Any]:
     if evidence.origin != "given" and hasattr(fused, "best_params_"):
         chosen = ", ".join(fused.best_params_)
         caveats.append(f"Chosen on the same rows, which flatters the figures a little: {chosen}.")
-    if (fused.lessons_.labels < 0).any() and not (fused.held_out_.labels < 0).any():
+    if (fused.out_of_fold_.labels < 0).any() and not (fused.held_out_.labels < 0).any():
         caveats.append("Artificial anomalies taught the weights; they judge nothing here.")
     if gaps:
         caveats.append(f"{gaps} rows lack a detector's score; curves and AUCs leave them out.")
@@ -312,7 +312,7 @@ def _correlation(evidence: Evidence) -> dict[str, Any]:
 
 def _data(model: Any) -> dict[str, Any]:
     fused = getattr(model, "fused", model)
-    taught = fused.lessons_.labels
+    taught = fused.out_of_fold_.labels
     return {
         "columns": int(fused.n_features_in_),
         "label": getattr(model, "label", None),

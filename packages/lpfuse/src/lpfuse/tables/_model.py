@@ -18,7 +18,7 @@ from lpfuse._checks.parameters import check_p
 from lpfuse._saved import saved_as
 from lpfuse.adapters import ScoreColumn
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble._defaults import default_fusion
+from lpfuse.ensemble.components import default_fusion
 from lpfuse.fusion.lp import LpFusion
 from lpfuse.io import load, save
 from lpfuse.tables._files import polars_module

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 from inspect import isclass
+from math import inf
 from pkgutil import iter_modules
 from typing import Any
 
@@ -12,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lpfuse._checks.messages import did_you_mean, key
-from lpfuse.ensemble._defaults import MORE_EXPERTS_FROM, default_entries
+from lpfuse.ensemble.components import default_detectors
 
 PYOD = "pyod:"
 ALIASES = {"iforest": "forest", "isolation-forest": "forest", "random-forest": "random forest"}
@@ -39,7 +40,7 @@ def named_detectors(names: Sequence[str], n: int) -> list[tuple[str, Any]]:
     >>> [name for name, _ in named_detectors(["gmm", "iforest"], n=1000)]
     ['gmm', 'iforest']
     """
-    pool = dict(default_entries(n, MORE_EXPERTS_FROM))
+    pool = dict(default_detectors(n, inf))
     return [(name, _detector(name, pool)) for name in names]
 
 

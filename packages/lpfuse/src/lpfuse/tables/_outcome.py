@@ -35,7 +35,7 @@ def outcome(fused: FusedDetector) -> dict[str, Any]:
     ({'normal': 100, 'anomalies': 0}, None)
     """
     names = fused.detector_names_
-    labels, certificate = fused.lessons_.labels, fused.certificate_
+    labels, certificate = fused.out_of_fold_.labels, fused.certificate_
     return {
         "p": float(fused.fusion_.p),
         "weights": dict(zip(names, map(float, fused.weights_), strict=True)),
@@ -54,7 +54,7 @@ def outcome(fused: FusedDetector) -> dict[str, Any]:
 
 def _areas(fused: FusedDetector, names: list[str]) -> dict[str, float | None]:
     """The AUC of each detector and, last, of the fusion; None where no fold has both classes."""
-    lessons, judged = fused.lessons_, fused.held_out_
+    lessons, judged = fused.out_of_fold_, fused.held_out_
     columns = dict(zip(names, lessons.scores.T, strict=True)) | {"fusion": judged.fused}
     areas = {
         name: mean_over_folds(roc_auc_score, lessons.labels, scores, lessons.fold)

@@ -9,7 +9,9 @@ from typing import Any
 from lpfuse._arrays import Host
 
 
-def portrait(names: Sequence[str], weights: Host | None, certificate: Any, offset: float) -> str:
+def weights_table(
+    names: Sequence[str], weights: Host | None, certificate: Any, offset: float
+) -> str:
     """A small table of the detectors, the largest weight first, and the proof in words.
 
     Parameters
@@ -30,7 +32,7 @@ def portrait(names: Sequence[str], weights: Host | None, certificate: Any, offse
 
     Examples
     --------
-    >>> portrait(["<gmm>"], None, None, 0.5).count("&lt;gmm&gt;")
+    >>> weights_table(["<gmm>"], None, None, 0.5).count("&lt;gmm&gt;")
     1
     """
     order = list(range(len(names)))

@@ -11,9 +11,13 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from helpers.pools import Distance, Says, both, normal_rows
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 from lpfuse.adapters import as_detector
-from lpfuse.ensemble import _work as work
-from lpfuse.ensemble._members import Member, groups_of
-from lpfuse.ensemble._work import fit_members, leave_one_out_scores, score_members
+from lpfuse.ensemble._members import (
+    Member,
+    fit_members,
+    group_members,
+    leave_one_out_scores,
+    score_members,
+)
 
 X, NEW = normal_rows(60), normal_rows(20, seed=5)
 GAPS = np.where(np.arange(60)[:, None] % 7 == [0, 9, 9, 9], np.nan, X)
@@ -38,9 +42,9 @@ KERNELS = [
 @pytest.mark.parametrize("columns", [None, np.array([3, 0])], ids=["all", "some"])
 def test_members_fitted_together_score_as_if_fitted_apart(prepare, columns):
     members = [Member(f"{i}", prepare(made), columns) for i, made in enumerate(KERNELS)]
-    assert groups_of(members) == [list(range(len(KERNELS)))]
+    assert group_members(members) == [list(range(len(KERNELS)))]
     fitted = fit_members(members, X)
-    assert groups_of(fitted, fitted=True) == [list(range(len(KERNELS)))]
+    assert group_members(fitted, fitted=True) == [list(range(len(KERNELS)))]
     view = slice(None) if columns is None else columns
     together = score_members(fitted, NEW)
     for j, (member, made) in enumerate(zip(fitted, KERNELS, strict=True)):
@@ -50,22 +54,29 @@ def test_members_fitted_together_score_as_if_fitted_apart(prepare, columns):
         np.testing.assert_allclose(alone, expected, rtol=1e-7, atol=1e-9)
 
 
-def test_the_kernel_is_computed_once(monkeypatch):
-    seen = []
-    original = work.fit_together
-    monkeypatch.setattr(
-        work, "fit_together", lambda made, rows: (seen.append(len(made)), original(made, rows))
-    )
-    members = [Member(f"{i}", scaled(made)) for i, made in enumerate(KERNELS)]
+class CountingScaler(StandardScaler):
+    """Tells, by a counter that all copies share, how often rows were prepared."""
+
+    fits = 0
+
+    def fit_transform(self, X, y=None):
+        CountingScaler.fits += 1
+        return super().fit_transform(X, y)
+
+
+def test_what_is_prepared_alike_is_prepared_once_and_shares_the_prepared_rows():
+    members = [
+        Member(f"{i}", make_pipeline(CountingScaler(), made)) for i, made in enumerate(KERNELS)
+    ]
     fitted = fit_members(members, X)
-    assert seen == [len(KERNELS)]
+    assert CountingScaler.fits == 1
     assert len({id(member.head.steps[0][1]) for member in fitted}) == 1
 
 
 def test_steps_that_cannot_be_hashed_are_no_obstacle():
     heads = [FunctionTransformer(lambda X, power=power: X**power) for power in (1, 3)]
     members = [Member(f"{i}", make_pipeline(head, SVDD())) for i, head in enumerate(heads)]
-    for group, power in zip(groups_of(members), (1, 3), strict=True):
+    for group, power in zip(group_members(members), (1, 3), strict=True):
         (fitted,) = fit_members([members[i] for i in group], X)
         expected = SVDD().fit(X**power).score_samples(NEW**power)
         np.testing.assert_allclose(score_members([fitted], NEW)[:, 0], expected)

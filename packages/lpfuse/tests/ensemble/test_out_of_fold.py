@@ -17,16 +17,15 @@ from helpers.pools import (
     numbered,
 )
 from lpfuse import SVDD, FixedRule, FusedDetector, KernelPCADetector, LpFusion, OneClassGP
-from lpfuse.ensemble import _lessons as lessons
-from lpfuse.ensemble._folds import settle_folds
-from lpfuse.ensemble._lessons import (
-    Training,
-    Workshop,
-    coarser_lessons,
-    expert_lessons,
-    one_class_lessons,
+from lpfuse.ensemble._defaults import make_members
+from lpfuse.ensemble._members import Member
+from lpfuse.ensemble._out_of_fold import (
+    FitScheduler,
+    fit_experts,
+    fit_one_class,
+    score_two_folds_out,
 )
-from lpfuse.ensemble._members import Member, members_of
+from lpfuse.ensemble._training import Training, labels_for_weights, make_folds
 
 ROWS, Y = both(60, 10)
 X = numbered(ROWS)
@@ -44,7 +43,7 @@ def seed():
 
 def training(y=None, cv=5, X=X, groups=None, kinds=None, **more):
     labels = np.ones(len(X)) if y is None else y.astype(float)
-    folds = None if cv is None else settle_folds(cv, labels, groups, kinds, seed())
+    folds = None if cv is None else make_folds(cv, labels, groups, kinds, seed())
     return Training(X, labels, folds, groups, kinds, **more)
 
 
@@ -86,7 +85,7 @@ def test_one_class_detectors_never_see_an_anomaly(y, cv):
 @some_labels
 def test_all_rows_are_scored_once(y):
     journal = Journal()
-    one_class_lessons([Member("witness", Witness(journal))], training(y), Workshop())
+    fit_one_class([Member("witness", Witness(journal))], training(y), FitScheduler())
     scored = [row for _, rows in journal.asked for row in rows]
     assert sorted(scored) == list(range(70))
 
@@ -118,13 +117,13 @@ def test_kinds_are_hidden_from_experts():
 
 
 @some_labels
-def test_spare_rows_are_kept_from_everything_but_the_threshold(y):
+def test_rows_kept_back_are_kept_from_everything_but_the_threshold(y):
     ours, experts = watched(y, calibration="split", false_alarm_rate=0.4)
-    spare = set(ours.asked[-1][1])
-    assert len(spare) == round(0.2 * len(rows_with(y, 1) or rows_with(y, 0)))
+    kept_back = set(ours.asked[-1][1])
+    assert len(kept_back) == round(0.2 * len(rows_with(y, 1) or rows_with(y, 0)))
     for journal in (ours, experts):
-        assert not any(learnt & spare for learnt in journal.fits)
-        assert not any(rows & spare for _, rows in journal.asked[:-1])
+        assert not any(learnt & kept_back for learnt in journal.fits)
+        assert not any(rows & kept_back for _, rows in journal.asked[:-1])
 
 
 def test_experts_see_scores_beside_their_columns():
@@ -154,28 +153,30 @@ def test_unlabelled_rows_train_but_do_not_teach():
 # ------------------------------------------------------------------------------- leaving one out
 
 
-@pytest.fixture
-def formula(monkeypatch):
-    """How often the closed form was used."""
-    used = []
-    original = lessons.leave_one_out_scores
-    monkeypatch.setattr(
-        lessons,
-        "leave_one_out_scores",
-        lambda member, X: (used.append(member.name), original(member, X))[1],
-    )
-    return used
+class CountingGP(OneClassGP):
+    """Tells, by a counter that all copies share, how often the closed form was used."""
+
+    used = 0
+
+    def leave_one_out_scores(self, X):
+        CountingGP.used += 1
+        return super().leave_one_out_scores(X)
 
 
-GP = OneClassGP(gamma=0.05)
+@pytest.fixture(autouse=True)
+def not_used_yet():
+    CountingGP.used = 0
+
+
+GP = CountingGP(gamma=0.05)
 
 
 @some_labels
-def test_the_formula_replaces_the_folds_where_rows_stand_for_themselves(y, formula):
+def test_the_formula_replaces_the_folds_where_rows_stand_for_themselves(y):
     journal = Journal()
     members = [Member("gp", GP), Member("witness", Witness(journal)), Member("svdd", SVDD())]
-    fitted, scores = one_class_lessons(members, training(y), Workshop())
-    assert formula == ["gp"]
+    fitted, scores = fit_one_class(members, training(y), FitScheduler())
+    assert CountingGP.used == 1
     y = np.ones(70) if y is None else y
     for i in range(70):
         others = [k for k in range(70) if y[k] >= 0 and k != i]
@@ -187,73 +188,73 @@ def test_the_formula_replaces_the_folds_where_rows_stand_for_themselves(y, formu
     )
 
 
-def test_the_formula_is_not_for_groups_splitters_gaps_or_artificial_anomalies(formula):
+def test_the_formula_is_not_for_groups_splitters_gaps_or_artificial_anomalies():
     gaps = np.where(np.arange(70)[:, None] == [3, -1, -1, -1, -1], np.nan, X)
     cases = [
         training(groups=GROUPS),
         training(cv=KFold(3)),
         training(cv=None),
         training(X=gaps),
-        training(shaken=X[:5] + 1, source=np.arange(5)),
+        training(jittered=X[:5] + 1, source=np.arange(5)),
     ]
     for case in cases:
-        _, scores = one_class_lessons([Member("gp", GP)], case, Workshop())
+        _, scores = fit_one_class([Member("gp", GP)], case, FitScheduler())
         if case.folds is not None:
             for learn, score in case.folds.pairs:
                 usable = [i for i in learn if not np.isnan(case.X[i]).any()]
                 score = [i for i in score if not np.isnan(case.X[i]).any()]
                 expected = clone(GP).fit(X[usable]).score_samples(X[score])
                 np.testing.assert_allclose(scores[score, 0], expected, rtol=1e-9)
-    assert formula == []
+    assert CountingGP.used == 0
 
 
-def test_members_that_share_their_preparation_share_it_with_the_formula_too(formula):
+def test_members_that_share_their_preparation_share_it_with_the_formula_too():
     def scaled(detector):
         return make_pipeline(StandardScaler(), detector)
 
     made = [scaled(SVDD()), scaled(GP), scaled(KernelPCADetector(3))]
     members = [Member(f"{i}", detector) for i, detector in enumerate(made)]
     case = training(Y)
-    _, scores = one_class_lessons(members, case, Workshop())
-    assert formula == ["1"]
+    _, scores = fit_one_class(members, case, FitScheduler())
+    assert CountingGP.used == 1
     for column in (0, 2):
         for learn, score in case.folds.pairs:
             judge = clone(made[column]).fit(X[[i for i in learn if Y[i] > 0]])
             np.testing.assert_allclose(scores[score, column], judge.score_samples(X[score]))
 
 
-# ----------------------------------------------------------------------------------- other lessons
+# -------------------------------------------------------------------------------- other scores
 
 
 def test_artificial_anomalies_are_scored_in_the_fold_of_their_source():
     journal = Journal()
-    shaken = numbered(anomalous_rows(20)) + np.eye(5)[0] * 100
+    jittered = numbered(anomalous_rows(20)) + np.eye(5)[0] * 100
     source = np.arange(40, 60)
-    case = training(shaken=shaken, source=source)
-    _, scores = one_class_lessons([Member("witness", Witness(journal))], case, Workshop())
+    case = training(jittered=jittered, source=source)
+    _, scores = fit_one_class([Member("witness", Witness(journal))], case, FitScheduler())
     assert scores.shape == (90, 1)
     assert not np.isnan(scores).any()
     for learnt, scored in journal.asked:
         assert not learnt & scored
         assert not learnt & {source[i - 100] for i in scored if i >= 100}
-    assert (case.everything == np.r_[np.ones(70), -np.ones(20)]).all()
+    assert (case.truth == np.r_[np.ones(70), -np.ones(20)]).all()
     np.testing.assert_array_equal(
-        case.fold_of_everything, np.r_[case.folds.of_row, case.folds.of_row[source]]
+        case.fold_of_truth, np.r_[case.folds.of_row, case.folds.of_row[source]]
     )
 
 
 def test_in_sample_scores():
     journal = Journal()
-    shaken = numbered(anomalous_rows(3)) + np.eye(5)[0] * 100
-    case = training(Y, cv=None, shaken=shaken, source=np.arange(3))
-    _, scores = one_class_lessons([Member("witness", Witness(journal))], case, Workshop())
+    jittered = numbered(anomalous_rows(3)) + np.eye(5)[0] * 100
+    case = training(Y, cv=None, jittered=jittered, source=np.arange(3))
+    _, scores = fit_one_class([Member("witness", Witness(journal))], case, FitScheduler())
     assert not np.isnan(scores).any()
     assert journal.fits == [frozenset(rows_with(Y, 1))]
 
 
 def test_labels_that_teach():
-    np.testing.assert_array_equal(lessons.teaching(np.array([1.0, 0, -1])), [1, 0, -1])
-    np.testing.assert_array_equal(lessons.teaching(np.array([0.0, 0, -1])), [1, 1, -1])
+    np.testing.assert_array_equal(labels_for_weights(np.array([1.0, 0, -1])), [1, 0, -1])
+    np.testing.assert_array_equal(labels_for_weights(np.array([0.0, 0, -1])), [1, 1, -1])
 
 
 def test_experts_can_learn_where_both_classes_remain():
@@ -268,8 +269,8 @@ def test_experts_can_learn_where_both_classes_remain():
 
 def test_experts_out_of_fold():
     case = training(HALF)
-    (expert,) = members_of([("a", LogisticRegression(), [1, 3])], X)
-    (fitted,), scores = expert_lessons([expert], X, case, Workshop())
+    (expert,) = make_members([("a", LogisticRegression(), [1, 3])], X)
+    (fitted,), scores = fit_experts([expert], X, case, FitScheduler())
     for learn, score in case.folds.pairs:
         known = [i for i in learn if HALF[i] != 0]
         judge = LogisticRegression().fit(X[known][:, [1, 3]], HALF[known])
@@ -290,11 +291,13 @@ def test_normal_rows_are_scored_once_more_by_those_who_miss_a_second_fold(y):
     case = training(y)
     members = [Member("witness", Witness(journal)), Member("gp", GP)]
     scores = np.arange(140.0).reshape(70, 2)
-    coarser = coarser_lessons(members, case, Workshop(), scores=scores)
-    normal = case.teaching > 0
-    np.testing.assert_array_equal(coarser[~normal], scores[~normal])
-    np.testing.assert_array_equal(coarser[:, 1], scores[:, 1])  # a formula instead of folds
-    np.testing.assert_array_equal(coarser[normal, 0], -np.linalg.norm(X[normal][:, 1:], axis=1))
+    two_folds_out = score_two_folds_out(members, case, FitScheduler(), scores=scores)
+    normal = case.weight_labels > 0
+    np.testing.assert_array_equal(two_folds_out[~normal], scores[~normal])
+    np.testing.assert_array_equal(two_folds_out[:, 1], scores[:, 1])  # a formula instead of folds
+    np.testing.assert_array_equal(
+        two_folds_out[normal, 0], -np.linalg.norm(X[normal][:, 1:], axis=1)
+    )
     of_row = case.folds.of_row
     for learnt, scored in journal.asked:
         hidden = set(range(5)) - {of_row[i] for i in learnt}
@@ -305,39 +308,39 @@ def test_normal_rows_are_scored_once_more_by_those_who_miss_a_second_fold(y):
 
 def test_experts_that_miss_a_second_fold_see_scores_of_such_detectors():
     case, elsewhere = training(HALF), X + 1
-    (expert,) = members_of([("a", LogisticRegression())], X)
-    coarser = coarser_lessons(
-        [expert], case, Workshop(), scores=np.zeros((70, 1)), inputs=X, to_score=elsewhere
+    (expert,) = make_members([("a", LogisticRegression())], X)
+    two_folds_out = score_two_folds_out(
+        [expert], case, FitScheduler(), scores=np.zeros((70, 1)), inputs=X, to_score=elsewhere
     )
     expected = np.zeros(70)
     for learn, score in case.folds.in_pairs():
         known = learn[HALF[learn] != 0]
         judge = LogisticRegression().fit(X[known], HALF[known])
         expected[score] = judge.decision_function(elsewhere[score])
-    np.testing.assert_allclose(coarser[:, 0], np.where(HALF > 0, expected, 0))
+    np.testing.assert_allclose(two_folds_out[:, 0], np.where(HALF > 0, expected, 0))
 
 
 def test_how_far_the_final_fit_is_ahead():
     """Of 70 rows, 56 are learnt from without a fold, 42 without two."""
     expected = (1 / 56 - 1 / 70) / (1 / 42 - 1 / 56)
-    assert training().folds_ahead == pytest.approx(expected)
+    assert training().extrapolation == pytest.approx(expected)
     unpartitioned = training(cv=KFold(5).split(X))
-    assert unpartitioned.folds_ahead == pytest.approx(expected)
-    assert training(cv=[([0, 1], [2]), ([0, 1], [3]), ([0, 1], [4])]).folds_ahead == 0.0
+    assert unpartitioned.extrapolation == pytest.approx(expected)
+    assert training(cv=[([0, 1], [2]), ([0, 1], [3]), ([0, 1], [4])]).extrapolation == 0.0
 
 
 def test_folds_without_a_normal_row_are_refused():
     case = training(Y, cv=[(np.flatnonzero(Y < 0), np.flatnonzero(Y > 0))])
     with pytest.raises(ValueError, match="A fold leaves no normal row to learn from"):
-        one_class_lessons([Member("a", Distance())], case, Workshop())
+        fit_one_class([Member("a", Distance())], case, FitScheduler())
 
 
 def test_a_workshop_tells_of_all_that_is_done_and_to_come():
     told = []
-    workshop = Workshop(progress=lambda *step: told.append(step))
-    workshop.later = 2
-    assert list(workshop.run([delayed(abs)(-i) for i in range(3)])) == [0, 1, 2]
-    workshop.later = 0
-    assert list(workshop.run([delayed(abs)(-5)] * 2)) == [5, 5]
+    scheduler = FitScheduler(progress=lambda *step: told.append(step))
+    scheduler.later = 2
+    assert list(scheduler.run([delayed(abs)(-i) for i in range(3)])) == [0, 1, 2]
+    scheduler.later = 0
+    assert list(scheduler.run([delayed(abs)(-5)] * 2)) == [5, 5]
     assert told == [(1, 5), (2, 5), (3, 5), (4, 5), (5, 5)]
-    assert list(Workshop(n_jobs=1).run([])) == []
+    assert list(FitScheduler(n_jobs=1).run([])) == []

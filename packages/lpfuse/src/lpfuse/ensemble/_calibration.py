@@ -1,0 +1,351 @@
+"""From out-of-fold scores to weights and a threshold: what both rest on, and what to be told of it.
+
+`fuse` learns the weights from `OutOfFoldScores`; `HeldOutScores` are fused by weights that were
+learnt without the row's fold, and set the threshold; `audit` and `report_gaps` say what users
+should know of their detectors.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+from sklearn.metrics import roc_auc_score
+
+from lpfuse._arrays import Host
+from lpfuse._saved import saved_as
+from lpfuse.ensemble._scoring import Combination, Gaps, without_gaps
+from lpfuse.threshold import THRESHOLD_RULES, contamination_offset
+
+# Bounds of the audit, all chosen by hand: too lax rather than too strict, for a warning that cries
+# wolf is not read.
+ALIKE = 0.999  # rank correlation from which two detectors are as good as one
+TIED = 0.9  # share of rows with one and the same score from which a detector says too little
+CERTAIN = 4.0  # standard errors of the AUC from 1/2 beyond which chance explains nothing
+MOST_ROWS = 2000  # that are compared; more would tell the same
+
+
+@saved_as("OutOfFoldScores")
+@dataclass(frozen=True, eq=False)
+class OutOfFoldScores:
+    """Raw scores of rows by detectors that have not seen them, and what is known of the rows.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n, R)
+        High = normal; NaN where a detector is silent.
+    labels : ndarray of shape (n,)
+        ±1, or 0 for a row that the weights are not learnt from.
+    fold : ndarray of shape (n,)
+        The fold of each row; negative where it is in none.
+    truth : ndarray of shape (n,)
+        As `labels`, but artificial anomalies are −1 even where the weights are not learnt from
+        them.
+    kinds : ndarray or None
+        Kinds of the anomalies.
+    features : ndarray of shape (n, d) or None
+        Features, for a fusion that looks at them.
+    seed : int
+        For a fusion that draws at random.
+    two_folds_out : ndarray of shape (n, R) or None
+        As `scores`, by detectors that learnt from fewer rows: without a second fold.
+    """
+
+    scores: Host
+    labels: Host
+    fold: NDArray[np.intp]
+    truth: Host
+    kinds: NDArray[np.intp] | None
+    features: Host | None = None
+    seed: int = 0
+    two_folds_out: Host | None = None
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """Rows that the weights are learnt from: labelled, and scored by every detector."""
+        return (self.labels != 0) & ~np.isnan(self.scores).any(axis=1)
+
+
+@saved_as("HeldOutScores")
+@dataclass(frozen=True)
+class HeldOutScores:
+    """Terms of the fused scores of m rows that the weights were not learnt from.
+
+    Attributes
+    ----------
+    terms : ndarray of shape (m, R)
+        ``w_j s_ij``, NaN where a detector is silent; (m, 1) where the fused score is no sum.
+    abs_weights : ndarray of shape (m, R)
+        Absolute values of the weights behind each row's terms, which differ between folds.
+    labels : ndarray of shape (m,)
+        ±1, or 0 for unlabelled.
+    two_folds_out : ndarray of shape (m, R)
+        As `terms`, by detectors that learnt without a second fold; `terms` where none did.
+    extrapolation : float
+        How far the step from `two_folds_out` to `terms` is continued, to detectors that learn from
+        all rows: see `normal_scores`.
+    """
+
+    terms: Host
+    abs_weights: Host
+    labels: Host
+    two_folds_out: Host
+    extrapolation: float = 0.0
+
+    @classmethod
+    def by(
+        cls,
+        combination: Combination,
+        S: Host,
+        labels: Host,
+        features: Host | None = None,
+        two_folds_out: Host | None = None,
+    ) -> HeldOutScores:
+        """Rows scored by one combination, given their raw scores."""
+        terms = combination.terms(S, features)
+        weights = np.broadcast_to(combination.abs_weights, terms.shape)
+        two_out = terms if two_folds_out is None else combination.terms(two_folds_out, features)
+        return cls(terms, weights, labels, two_out)
+
+    @classmethod
+    def out_of_fold(
+        cls, scaler: Any, fusion: Any, scores: OutOfFoldScores, extrapolation: float = 0.0
+    ) -> HeldOutScores:
+        """Rows scored by combinations, copies of `scaler` and `fusion`, learnt without their folds.
+
+        A row with gaps is scored, but no weights are learnt from it.
+        """
+        S, y, fold, features = scores.scores, scores.labels, scores.fold, scores.features
+        found, rows = [], []
+        for number in np.unique(fold):
+            inside = fold == number
+            rest = scores.usable & ~inside
+            for side in (y > 0, y < 0):  # a class that is all in one fold must not be lost
+                if not (rest & side).any():
+                    rest |= scores.usable & side
+            here, there = (None if features is None else features[some] for some in (inside, rest))
+            with warnings.catch_warnings():  # what there is to say is said of the final weights
+                warnings.simplefilter("ignore")
+                combination = Combination.learn(scaler, fusion, S[rest], y[rest], there)
+            two_out = None if scores.two_folds_out is None else scores.two_folds_out[inside]
+            found.append(cls.by(combination, S[inside], y[inside], here, two_out))
+            rows.append(np.flatnonzero(inside))
+        whole = cls.concatenate(found)[np.argsort(np.concatenate(rows))]
+        return replace(whole, extrapolation=extrapolation)
+
+    @classmethod
+    def concatenate(cls, several: Sequence[HeldOutScores]) -> HeldOutScores:
+        """Several of them, one after the other, with the extrapolation of the first."""
+        return cls(
+            np.concatenate([one.terms for one in several]),
+            np.concatenate([one.abs_weights for one in several]),
+            np.concatenate([one.labels for one in several]),
+            np.concatenate([one.two_folds_out for one in several]),
+            several[0].extrapolation,
+        )
+
+    def __getitem__(self, rows: Any) -> HeldOutScores:
+        return HeldOutScores(
+            self.terms[rows],
+            self.abs_weights[rows],
+            self.labels[rows],
+            self.two_folds_out[rows],
+            self.extrapolation,
+        )
+
+    @property
+    def fused(self) -> Host:
+        """The fused score of each row; NaN where no detector could score it."""
+        return self._fused(self.terms, None)
+
+    def scores(self, silent: Gaps | None = None) -> tuple[Host, Host]:
+        """Fused scores and labels of the rows, had some detectors been silent.
+
+        Without the rows that no other detector scored; if that leaves no normal one, all as they
+        are.
+        """
+        if self.terms.shape[1] == 1:  # not a sum: no detector can make up for another
+            silent = None
+        found = self._fused(self.terms, silent)
+        scored = ~np.isnan(found)
+        if silent is not None and not (self.labels[scored] > 0).any():
+            return self.scores()
+        return found[scored], self.labels[scored]
+
+    def normal_scores(self, silent: Gaps | None = None) -> Host:
+        """Fused scores of the normal rows, as detectors fitted to all rows would give unseen ones.
+
+        Scores move with the number m of rows learnt from, about as ``a + b/m``. What a fold less
+        changes, from `two_folds_out` to `terms`, is continued `extrapolation` as far; in order of
+        size, for the distribution is wanted, and single rows are noisy.
+        """
+        if self.terms.shape[1] == 1:
+            silent = None
+        normal = self[self.labels > 0]
+        found = normal._fused(normal.terms, silent)
+        two_out = normal._fused(normal.two_folds_out, silent)
+        scored = ~np.isnan(found) & ~np.isnan(two_out)
+        if silent is not None and not scored.any():
+            return self.normal_scores()
+        found, two_out = np.sort(found[scored]), np.sort(two_out[scored])
+        scores: Host = np.sort(found + self.extrapolation * (found - two_out))
+        return scores
+
+    def offset(
+        self,
+        threshold: str,
+        false_alarm_rate: float,
+        contamination: float | None = None,
+        silent: Gaps | None = None,
+    ) -> float:
+        """The threshold by a rule of ``THRESHOLD_RULES``, had some detectors been silent."""
+        rule = THRESHOLD_RULES[threshold]
+        if contamination is None and not rule.needs_anomalies:
+            normal = self.normal_scores(silent)
+            return rule.offset(normal, np.ones(len(normal)), false_alarm_rate)
+        scores, labels = self.scores(silent)
+        if contamination is not None:
+            return contamination_offset(scores, contamination)
+        return rule.offset(scores[labels != 0], labels[labels != 0], false_alarm_rate)
+
+    def _fused(self, terms: Host, silent: Gaps | None) -> Host:
+        scores: Host = without_gaps(terms, self.abs_weights, silent).sum(axis=1)
+        return scores
+
+
+def fuse(
+    scaler: Any, fusion: Any, scores: OutOfFoldScores, names: Sequence[str], *, is_default: bool
+) -> Combination:
+    """The weights: copies of `scaler` and `fusion`, fitted to the usable rows, and audited.
+
+    `names` are those of the detectors; `is_default` is true for the default fusion, whose weights
+    are near uniform by design where the labels leave them open.
+    """
+    S, y = scores.scores[scores.usable], scores.labels[scores.usable]
+    features = None if scores.features is None else scores.features[scores.usable]
+    with warnings.catch_warnings():  # the audit says the same with the detectors' names
+        warnings.filterwarnings("ignore", message="Scores have no spread")
+        warnings.filterwarnings("ignore", message="Some detectors give the same")
+        combination = Combination.learn(scaler, fusion, S, y, features)
+    audit(S, y, names, None if is_default else combination.fusion)
+    return combination
+
+
+def audit(S: Host, y: Host, names: Sequence[str], fusion: Any = None) -> None:
+    """Warn of detectors that say nothing, the same or the opposite, and of weights left open.
+
+    Parameters
+    ----------
+    S : ndarray of shape (n, R)
+        Raw out-of-fold scores without gaps.
+    y : ndarray of shape (n,)
+        +1 or −1.
+    names : sequence of str
+        Names of the detectors.
+    fusion : estimator, optional
+        The fitted fusion; None where its weights are open by design.
+    """
+    normal = S[y > 0]
+    area, error = _areas(S, y)
+    said = ~nearly_constant(normal) | (area > 0.5 + CERTAIN * error)
+    quoted = np.array([repr(name) for name in names])
+    _warn(
+        quoted[~said],
+        "{} give most normal rows the same score, and so say next to nothing. Leave them out, or "
+        "look at what they are fed.",
+    )
+    _warn(
+        [f"{quoted[i]} = {quoted[j]}" for i, j in _alike(normal) if said[i] and said[j]],
+        "Some detectors rank all rows alike: {}. Each counts as often as it is repeated.",
+    )
+    _warn(
+        quoted[area < 0.5 - CERTAIN * error],
+        "{} score known anomalies above normal rows. Check the direction of the scores (high = "
+        'normal): lpfuse.adapters.ScoreFunction(..., high="anomaly") turns them.',
+    )
+    _warn_of_open_weights(fusion, y)
+
+
+def nearly_constant(S: Host) -> NDArray[np.bool_]:
+    """Which columns hold one value nearly everywhere."""
+    most_common = [np.unique(column, return_counts=True)[1].max() for column in S.T]
+    return np.array(most_common) >= TIED * len(S)
+
+
+def _alike(S: Host) -> list[tuple[int, int]]:
+    """Pairs of columns that put the rows in the same order."""
+    step = -(-len(S) // MOST_ROWS)
+    ranks = rankdata(S[::step], axis=0)
+    ranks -= ranks.mean(axis=0)
+    lengths = np.linalg.norm(ranks, axis=0)
+    together = ranks.T @ ranks >= ALIKE * np.outer(lengths, lengths)
+    moving = lengths > 0
+    pairs = combinations(range(S.shape[1]), 2)
+    return [(i, j) for i, j in pairs if together[i, j] and moving[i] and moving[j]]
+
+
+def _areas(S: Host, y: Host) -> tuple[Host, float]:
+    """The AUC of each column, and its standard error for a column that tells nothing."""
+    n, anomalies = (y > 0).sum(), (y < 0).sum()
+    if anomalies == 0:
+        return np.full(S.shape[1], 0.5), 1.0
+    error = float(np.sqrt((n + anomalies + 1) / (12 * n * anomalies)))
+    return np.array([roc_auc_score(y, column) for column in S.T]), error
+
+
+def _warn_of_open_weights(fusion: Any, y: Host) -> None:
+    certificate = getattr(fusion, "certificate_", None)
+    if certificate is None:
+        return
+    if certificate.primal <= 1e-9 * len(y):
+        _warn(
+            [""],
+            "Many weights are equally good: the fused scores of all rows are right with room to "
+            "spare. Of these the weights nearest to uniform were taken; p hardly matters.",
+        )
+    elif np.linalg.norm(fusion.weights_, fusion.p) < 1 - 1e-6:
+        _warn(
+            [""],
+            "The constraint ‖w‖_p ≤ 1 is not active: the best weights lie inside the ball, and a "
+            "larger p would not change them.",
+        )
+
+
+def _warn(found: Sequence[str] | Host, text: str) -> None:
+    if len(found):
+        warnings.warn(text.format(", ".join(found)), UserWarning, stacklevel=4)
+
+
+def report_gaps(
+    raw: Host,
+    names: Sequence[str],
+    *,
+    on_missing: str,
+    errors: Mapping[str, str] | None = None,
+    abs_weights: Host | None = None,
+) -> None:
+    """Say which detectors were silent, of how many rows, and why; stop if `on_missing` is "raise".
+
+    `abs_weights` of shape (R,) tells rows of which every detector with a weight is silent.
+    """
+    gaps, errors = np.isnan(raw).sum(axis=0), errors or {}
+    if not gaps.any():
+        return
+    told = [
+        f"{name!r} ({count} of {len(raw)} rows{': ' + errors[name] if name in errors else ''})"
+        for name, count in zip(names, gaps, strict=True)
+        if count
+    ]
+    counts_for_nothing = False if abs_weights is None else abs_weights == 0
+    lost = int((np.isnan(raw) | counts_for_nothing).all(axis=1).sum())
+    text = f"Some detectors could not score some rows: {', '.join(told)}."
+    if on_missing == "raise":
+        raise ValueError(f'{text} With on_missing="warn" the others would decide.')
+    rest = f" No detector with a weight could score {lost} of them." if lost else ""
+    warnings.warn(f"{text} The others decide on those rows.{rest}", UserWarning, stacklevel=4)

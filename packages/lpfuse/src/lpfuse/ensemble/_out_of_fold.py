@@ -1,0 +1,388 @@
+"""Raw scores of training rows by detectors that have not seen them, and the detectors themselves.
+
+All fits of a `FusedDetector` happen here: one-class members first, on rows that are not known
+anomalies; then experts, which may see the one-class scores beside the features.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.impute import SimpleImputer
+from sklearn.utils import _safe_indexing
+
+from lpfuse._arrays import Host
+from lpfuse.ensemble._calibration import OutOfFoldScores
+from lpfuse.ensemble._members import (
+    Member,
+    Pool,
+    TooFewCompleteRows,
+    complete_rows,
+    fit_members,
+    group_members,
+    leave_one_out_scores,
+    score_members,
+)
+from lpfuse.ensemble._tables import Index, Table, impute_features
+from lpfuse.ensemble._training import Training, assign_folds, draw_seed
+
+Progress = Callable[[int, int], None]
+Choice = Callable[[list[Member], Host], list[int]]
+
+FOLDS_OF_WEIGHTS = 5  # where the detectors have no folds, the weights still need some; as cv=5
+
+
+@dataclass
+class FitScheduler:
+    """Runs fits on so many cores, and tells of each that is done.
+
+    Attributes
+    ----------
+    n_jobs : int or None
+        Fits at a time.
+    progress : callable or None
+        Is told how many are done, and how many there are in all.
+    later : int
+        Fits that are known to follow.
+    done : int
+        Fits that are done.
+    """
+
+    n_jobs: int | None = None
+    progress: Progress | None = None
+    later: int = 0
+    done: int = 0
+
+    @classmethod
+    def for_user(cls, n_jobs: int | None, progress: bool | Progress) -> FitScheduler:
+        """With the parameters of these names of a `FusedDetector`."""
+        return cls(n_jobs, progress if callable(progress) else _to_stderr if progress else None)
+
+    def run(self, tasks: Sequence[Any]) -> Iterator[Any]:
+        """Results of the tasks, in their order."""
+        total = self.done + len(tasks) + self.later
+        for result in Parallel(n_jobs=self.n_jobs, return_as="generator")(tasks):
+            self.done += 1
+            if self.progress is not None:
+                self.progress(self.done, total)
+            yield result
+
+
+def _to_stderr(done: int, total: int) -> None:
+    end = "\n" if done == total else ""
+    print(f"\rFitting detectors: {done} of {total}", end=end, file=sys.stderr, flush=True)
+
+
+def fit_pool(
+    members: Sequence[Member],
+    training: Training,
+    scheduler: FitScheduler,
+    *,
+    scaler: Any = None,
+    choose: Choice | None = None,
+    two_folds_out: bool = False,
+) -> tuple[Pool, Host, Host | None]:
+    """Fit a pool, and score its training rows by detectors that have not seen them.
+
+    Fits on all rows run beside those on folds, so that no core waits for either. A copy of `scaler`
+    puts scores on the scale on which experts see them; without one they see features alone.
+    `choose` says which of the one-class members to keep, given these and their out-of-fold scores.
+
+    Returns
+    -------
+    pool : Pool
+        Fitted on all rows.
+    scores : ndarray of shape (n + artificial, R)
+        Out-of-fold scores of the rows, then of the artificial anomalies.
+    two_folds_out : ndarray of shape (n, R) or None
+        See `score_two_folds_out`.
+    """
+    one_class = [member for member in members if not member.learns_from_anomalies]
+    experts = [member for member in members if member.learns_from_anomalies]
+    n_folds = len(training.folds.pairs) if training.folds else 0
+    n_couples = len(training.folds.in_pairs()) if training.folds and two_folds_out else 0
+    n_groups = len(group_members(one_class))
+    scheduler.later = len(experts) * (1 + n_folds) + (n_groups + len(experts)) * n_couples
+    fitted, scores = fit_one_class(one_class, training, scheduler)
+    if choose is not None:
+        kept = choose(fitted, scores)
+        fitted, scores = [fitted[i] for i in kept], scores[:, kept]
+    n, two_out = len(training.labels), None
+    if n_couples:
+        scheduler.later = len(experts) * (1 + n_folds + n_couples)
+        two_out = score_two_folds_out(fitted, training, scheduler, scores=scores[:n])
+    if not experts:
+        return Pool(fitted, []), scores, two_out
+    score_scaler = None
+    if scaler is not None and fitted:
+        normal = scores[:n][training.weight_labels > 0]
+        with warnings.catch_warnings():  # what there is to say of the scores is said by the audit
+            warnings.simplefilter("ignore")
+            score_scaler = clone(scaler).fit(normal[~np.isnan(normal).any(axis=1)])
+        experts = _beside_scores(experts, training.X.shape[1], len(fitted))
+    pool = Pool(fitted, experts, score_scaler)
+    inputs = pool.expert_inputs(training.X, scores)
+    scheduler.later = len(experts) * n_couples
+    learnt, expert_scores = fit_experts(experts, inputs, training, scheduler)
+    scheduler.later = 0
+    if two_out is not None:
+        to_score = pool.expert_inputs(training.X, two_out)
+        expert_two_out = score_two_folds_out(
+            learnt, training, scheduler, scores=expert_scores, inputs=inputs, to_score=to_score
+        )
+        two_out = np.column_stack([two_out, expert_two_out])
+    return Pool(fitted, learnt, score_scaler), np.column_stack([scores, expert_scores]), two_out
+
+
+def fit_one_class(
+    members: list[Member], training: Training, scheduler: FitScheduler
+) -> tuple[list[Member], Host]:
+    """Fit one-class members on all rows but anomalies; score every row by fits without its fold.
+
+    Returns
+    -------
+    fitted : list of Member
+        Fitted on all normal and unlabelled rows.
+    scores : ndarray of shape (n + artificial, R)
+        NaN where no fit could, or should, score a row.
+    """
+    n, folds = len(training.labels), training.folds
+    by_formula = [i for i, member in enumerate(members) if _leaves_one_out(member, training)]
+    by_folds = [] if folds is None else [i for i in range(len(members)) if i not in by_formula]
+    tasks: list[Any] = []
+    places: list[tuple[list[int], Index | None]] = []  # columns and rows; None: the final fits
+    for group in group_members(members):
+        score = folds is None or any(i in by_formula for i in group)
+        tasks.append(delayed(_fit_on_all)([members[i] for i in group], training, score))
+        places.append((group, None))
+    for positions in group_members([members[i] for i in by_folds]):
+        group = [by_folds[i] for i in positions]
+        for fold, (learn, score_rows) in enumerate(folds.pairs if folds else []):
+            jittered = np.flatnonzero(training.fold_of_truth[n:] == fold)
+            learn = learn[training.labels[learn] >= 0]
+            if len(learn) == 0:
+                raise ValueError(
+                    "A fold leaves no normal row to learn from. Use folds, or groups, that spread "
+                    "the normal rows."
+                )
+            chosen = [members[i] for i in group]
+            tasks.append(delayed(_fit_and_score)(chosen, training, learn, score_rows, jittered))
+            places.append((group, np.concatenate([score_rows, n + jittered])))
+    fitted: dict[int, Member] = {}
+    scores = np.full((len(training.truth), len(members)), np.nan)
+    for (group, rows), result in zip(places, scheduler.run(tasks), strict=True):
+        if rows is not None:
+            scores[np.ix_(rows, np.array(group))] = result
+            continue
+        done, whole = result
+        fitted.update(zip(group, done, strict=True))
+        for column, i in enumerate(group):
+            if whole is not None and i not in by_folds:
+                scores[:, i] = whole[:, column]
+    return [fitted[i] for i in range(len(members))], scores
+
+
+def _leaves_one_out(member: Member, training: Training) -> bool:
+    """Whether a formula can replace the folds: rows stand for themselves, none is jittered."""
+    return (
+        training.folds is not None
+        and training.folds.independent
+        and training.jittered is None
+        and hasattr(member.last, "leave_one_out_scores")
+        and len(complete_rows(training.X)) == len(training.labels)
+    )
+
+
+def _fit_on_all(
+    members: list[Member], training: Training, score: bool
+) -> tuple[list[Member], Host | None]:
+    """Members fitted on all rows but anomalies; where asked, with scores of all rows."""
+    learn = np.flatnonzero(training.labels >= 0)
+    X = _safe_indexing(training.X, learn, axis=0)
+    fitted = fit_members(members, X)
+    if not score:
+        return fitted, None
+    if training.folds is None:
+        parts = [training.X, *([] if training.jittered is None else [training.jittered])]
+        return fitted, np.concatenate([score_members(fitted, part) for part in parts])
+    scores = np.full((len(training.labels), len(members)), np.nan)
+    anomalies = np.flatnonzero(training.labels < 0)
+    if len(anomalies):
+        scores[anomalies] = score_members(fitted, _safe_indexing(training.X, anomalies, axis=0))
+    for column, member in enumerate(fitted):
+        if _leaves_one_out(member, training):
+            scores[learn, column] = leave_one_out_scores(member, X)
+    return fitted, scores
+
+
+def _fit_and_score(
+    members: list[Member], training: Training, learn: Index, score: Index, jittered: Index
+) -> Host:
+    """Scores of rows, then of jittered ones, by members fitted to others."""
+    fitted = fit_members(members, _safe_indexing(training.X, learn, axis=0))
+    scores = [score_members(fitted, _safe_indexing(training.X, score, axis=0))]
+    if len(jittered):
+        scores.append(score_members(fitted, _safe_indexing(training.jittered, jittered, axis=0)))
+    return np.concatenate(scores)
+
+
+def fit_experts(
+    experts: list[Member], inputs: Table, training: Training, scheduler: FitScheduler
+) -> tuple[list[Member], Host]:
+    """As `fit_one_class`, for members that learn from both classes of the rows of `inputs`."""
+    known, every = training.weight_labels, np.arange(len(training.labels))
+    nothing = np.empty(0, dtype=np.intp)
+    tasks, places = [], []
+    for i, expert in enumerate(experts):
+        for learn, score in [(every, nothing), *(training.folds.pairs if training.folds else [])]:
+            learn = learn[known[learn] != 0]
+            tasks.append(delayed(_fit_expert)(expert, inputs, known, learn, score))
+            places.append((i, score))
+    fitted: dict[int, Member] = {}
+    left_out: set[int] = set()
+    scores = np.full((len(known), len(experts)), np.nan)
+    for (i, score), result in zip(places, scheduler.run(tasks), strict=True):
+        if result is None:
+            left_out.add(i)
+        elif len(score):
+            scores[score, i] = result
+        else:
+            fitted[i] = result
+    if left_out:
+        names = ", ".join(repr(experts[i].name) for i in sorted(left_out))
+        warnings.warn(
+            f"{names} are left out: they cannot do with missing cells, and whichever fold is "
+            "hidden, complete rows of both classes must remain.",
+            UserWarning,
+            stacklevel=4,
+        )
+    kept = [i for i in range(len(experts)) if i not in left_out]
+    return [fitted[i] for i in kept], scores[:, kept]
+
+
+def _fit_expert(
+    expert: Member,
+    inputs: Table,
+    labels: Host,
+    learn: Index,
+    score: Index,
+    to_score: Table | None = None,
+) -> Member | Host | None:
+    """The expert, or its scores of some rows; None where too few complete rows can be learnt."""
+    try:
+        (fitted,) = fit_members([expert], _safe_indexing(inputs, learn, axis=0), labels[learn])
+    except TooFewCompleteRows:
+        return None
+    if len(score) == 0:
+        return fitted
+    rows = _safe_indexing(inputs if to_score is None else to_score, score, axis=0)
+    return score_members([fitted], rows)[:, 0]
+
+
+def score_two_folds_out(
+    members: Sequence[Member],
+    training: Training,
+    scheduler: FitScheduler,
+    *,
+    scores: Host,
+    inputs: Table | None = None,
+    to_score: Table | None = None,
+) -> Host:
+    """Scores of the normal rows by members that learnt from fewer rows: without a second fold.
+
+    How scores depend on the number of rows learnt from shows in the difference to the out-of-fold
+    `scores`, which stay where a member has a formula instead of folds, or too few rows are left to
+    learn from. Experts have `inputs` to learn from and `to_score`.
+    """
+    assert training.folds is not None
+    known, found = training.weight_labels, scores.copy()
+    nothing = np.empty(0, dtype=np.intp)
+    tasks, places = [], []
+    for learn, score in training.folds.in_pairs():
+        score = score[known[score] > 0]
+        if len(score) == 0:  # folds that hold anomalies alone
+            continue
+        if inputs is None:
+            learn = learn[training.labels[learn] >= 0]
+            groups = [
+                [i for i in group if not _leaves_one_out(members[i], training)]
+                for group in group_members(members)
+            ]
+            for group in filter(None, groups if len(learn) else []):
+                chosen = [members[i] for i in group]
+                tasks.append(delayed(_fit_and_score)(chosen, training, learn, score, nothing))
+                places.append((score, group))
+            continue
+        learn = learn[known[learn] != 0]
+        for i, expert in enumerate(members if len(np.unique(known[learn])) == 2 else []):
+            task = delayed(_fit_expert)(expert, inputs, known, learn, score, to_score)
+            tasks.append(task)
+            places.append((score, [i]))
+    for (score, group), result in zip(places, scheduler.run(tasks), strict=True):
+        if result is not None:
+            found[np.ix_(score, np.array(group))] = result.reshape(len(score), -1)
+    return found
+
+
+def collect_scores(
+    training: Training,
+    scores: Host,
+    two_folds_out: Host | None,
+    names: Sequence[str],
+    artificial_anomalies: bool,
+    imputer: SimpleImputer | None,
+    random: np.random.RandomState,
+) -> OutOfFoldScores:
+    """The scores with what is known of their rows: all that the weights are learnt from.
+
+    `names` are those of the detectors; `artificial_anomalies` says whether the weights are learnt
+    from these, too; with `imputer` features are kept for a fusion that looks at them.
+    """
+    n, fold, truth = len(training.labels), training.fold_of_truth, training.truth
+    if training.folds is None:
+        dealt = assign_folds(n, training.groups, FOLDS_OF_WEIGHTS, random)
+        fold = np.concatenate([dealt, dealt[training.source]])
+    labels = truth.copy()
+    if not artificial_anomalies:
+        labels[n:] = 0
+    if two_folds_out is not None:  # artificial anomalies have no such scores, and need none
+        others = np.full((len(training.source), two_folds_out.shape[1]), np.nan)
+        two_folds_out = np.concatenate([two_folds_out, others])
+    features = None
+    if imputer is not None:
+        tables = [training.X, *([] if training.jittered is None else [training.jittered])]
+        features = np.concatenate([impute_features(imputer, table) for table in tables])
+    seed = draw_seed(random)
+    found = OutOfFoldScores(
+        scores, labels, fold, truth, training.kinds, features, seed, two_folds_out
+    )
+    silent = np.isnan(scores[labels > 0]).all(axis=0)
+    if silent.any():
+        told = ", ".join(
+            repr(name) for name, is_silent in zip(names, silent, strict=True) if is_silent
+        )
+        raise ValueError(f"{told} scored none of the normal rows.")
+    if not (labels[found.usable] > 0).any():
+        raise ValueError(
+            "No normal row has a score by every detector: all have missing cells in some "
+            "detector's columns. Fill them in, or leave columns out."
+        )
+    return found
+
+
+def _beside_scores(experts: list[Member], d: int, n_scores: int) -> list[Member]:
+    """Experts that see, with the columns that they saw of d, the scores to their right."""
+    scores = np.arange(d, d + n_scores)
+    return [
+        expert
+        if expert.columns is None
+        else Member(expert.name, expert.estimator, np.concatenate([expert.columns, scores]))
+        for expert in experts
+    ]
