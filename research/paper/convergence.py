@@ -16,10 +16,11 @@ from lpfuse.optim import Problem, solve
 from lpfuse.optim._solvers.frank_wolfe import frank_wolfe
 from research.common.comparison import Figures
 from research.common.drawing import figure_line
+from research.common.experiment import measure_splits
 from research.common.measure import measure
 from research.common.options import Options
-from research.common.protocol import SETTINGS, Split
-from research.common.splits import measure_splits
+from research.common.protocol import SETTINGS
+from research.common.splits import Split
 from research.common.store import Cell, Row, protocol_hash, read_rows, write_whole
 from research.paper.convergence_page import EXAMPLE, METHODS, convergence_page, draw, figures
 from research.paper.weights import paper_problem

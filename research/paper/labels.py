@@ -26,9 +26,10 @@ from lpfuse.pools import heterogeneous
 from lpfuse.scaling import TwoSidedMinMax
 from research.common.datasets import anomaly_names
 from research.common.drawing import figure_line
+from research.common.experiment import measure_splits
 from research.common.options import Options
-from research.common.protocol import Protocol, Split, area
-from research.common.splits import measure_splits
+from research.common.protocol import Protocol, area
+from research.common.splits import Split
 from research.common.store import Row, write_whole
 from research.paper.labels_page import HINDSIGHT, OURS, Areas, draw, labels_page, setting_of
 from research.paper.pooled import pooled

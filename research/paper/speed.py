@@ -22,9 +22,10 @@ import numpy as np
 from lpfuse._arrays import Host
 from lpfuse.optim import Problem, solve
 from research.common.comparison import Figures
+from research.common.experiment import measure_splits
 from research.common.options import Options
-from research.common.protocol import SETTINGS, Split
-from research.common.splits import measure_splits
+from research.common.protocol import SETTINGS
+from research.common.splits import Split
 from research.common.store import Row, write_whole
 from research.paper import paper
 from research.paper.speed_page import figures, speed_page

@@ -11,9 +11,10 @@ from lpfuse.optim import Problem, solve_path
 from lpfuse.scaling import TwoSidedMinMax
 from research.common.comparison import Figures
 from research.common.drawing import figure_line
+from research.common.experiment import measure_splits
 from research.common.options import Options
-from research.common.protocol import SETTINGS, Lesson, Split, area
-from research.common.splits import measure_splits
+from research.common.protocol import SETTINGS, Lesson, area
+from research.common.splits import Split
 from research.common.store import Row, write_whole
 from research.paper.methods import PAPER_PRESET, lp, single
 from research.paper.weights_page import ENDS, draw, figures, fits, weights_page

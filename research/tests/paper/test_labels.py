@@ -11,7 +11,8 @@ from sklearn.naive_bayes import GaussianNB
 from lpfuse import FixedRule, FusedDetector, KernelPCADetector, LpFusion, OneClassGP
 from lpfuse.fusion import DynamicEnsemble
 from research.common.options import Options
-from research.common.protocol import area, split
+from research.common.protocol import area
+from research.common.splits import split
 from research.common.store import read_rows
 from research.paper import labels
 from research.paper.labels import Course, learnt, rows_of, run

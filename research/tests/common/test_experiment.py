@@ -6,11 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from research.common import splits
+from research.common import experiment
 from research.common.datasets import UCI, Dataset
+from research.common.experiment import measure_splits
 from research.common.options import Options
-from research.common.protocol import PAPER, QUICK, Protocol, split
-from research.common.splits import measure_splits
+from research.common.protocol import PAPER, QUICK, Protocol
+from research.common.splits import split
 from research.common.store import read_rows
 
 
@@ -24,7 +25,7 @@ def loaded(monkeypatch):
         X = np.random.default_rng(len(source)).normal(size=(30, 2))
         return Dataset(source, X, np.repeat([1, -1], [20, 10]), ("a", "b"), "made up")
 
-    monkeypatch.setattr(splits, "load_dataset", load)
+    monkeypatch.setattr(experiment, "load_dataset", load)
     return asked
 
 
@@ -92,14 +93,14 @@ def early(parts):
 
 
 def test_what_cannot_be_loaded_is_told_before_any_work(loaded, monkeypatch, tmp_path):
-    load = splits.load_dataset
+    load = experiment.load_dataset
 
     def partly(source, **given):
         if source == "iris":
             raise FileNotFoundError("no iris")
         return load(source, **given)
 
-    monkeypatch.setattr(splits, "load_dataset", partly)
+    monkeypatch.setattr(experiment, "load_dataset", partly)
     with pytest.raises(FileNotFoundError, match="no iris"):
         measure_splits("some", early, Options(tmp_path), sets=("wine", "iris"))
 
@@ -108,7 +109,7 @@ def test_what_cannot_be_loaded_is_told_before_any_work(loaded, monkeypatch, tmp_
 def test_too_few_rows_are_told_before_any_work(monkeypatch, tmp_path, normals, anomalies):
     y = np.repeat([1, -1], [normals, anomalies])
     data = Dataset("iris", np.arange(2.0 * len(y)).reshape(-1, 2), y, ("a", "b"), "made up")
-    monkeypatch.setattr(splits, "load_dataset", lambda *_, **__: data)
+    monkeypatch.setattr(experiment, "load_dataset", lambda *_, **__: data)
     with pytest.raises(ValueError, match=f"iris has {normals} normal rows and {anomalies} anom"):
         measure_splits("some", early, Options(tmp_path), sets=("iris",))
 
