@@ -22,6 +22,7 @@ from lpfuse._arrays import (
     Array,
     Host,
     detached,
+    is_blocked,
     is_numpy,
     largest,
     like,
@@ -30,7 +31,6 @@ from lpfuse._arrays import (
     take,
     to_host,
 )
-from lpfuse._arrays.blocks import is_blocked
 from lpfuse._checks.messages import listed
 
 PROBE_ROWS = 8  # rows compared before two whole columns are

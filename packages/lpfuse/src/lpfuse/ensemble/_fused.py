@@ -17,8 +17,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Host
-from lpfuse._arrays.blocks import is_blocked
+from lpfuse._arrays import Host, is_blocked
 from lpfuse._base import Scorer, lazily
 from lpfuse._checks.data import check_labels, check_row_names, check_table, remember_columns
 from lpfuse._checks.parameters import check_choice, check_count, check_number, is_count

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from lpfuse._arrays import Host
-from lpfuse._arrays.blocks import Blocks, head_of, is_blocked
+from lpfuse._arrays import Host, is_blocked
+from lpfuse._arrays.blocks import Blocks, head_of
 from lpfuse._checks.data import check_labels, check_table, how_to_label, remember_columns
 from lpfuse.ensemble._tables import Index, Table, joined_rows, rows_of
 

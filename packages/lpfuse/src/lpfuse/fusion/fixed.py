@@ -9,8 +9,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Array, as_float64, beside, namespace, positive_part, take
-from lpfuse._arrays.blocks import head_of, is_blocked
+from lpfuse._arrays import Array, as_float64, beside, is_blocked, namespace, positive_part, take
+from lpfuse._arrays.blocks import head_of
 from lpfuse._base import lazily
 from lpfuse._checks.blocks import check_score_blocks
 from lpfuse._checks.data import check_labels, check_sample_weight, check_scores, remember_columns
