@@ -25,7 +25,7 @@ from lpfuse.scaling import TwoSidedMinMax
 from lpfuse_faces.pooling import pooled
 from research.common.protocol import area
 from research.paper.methods import PAPER_PRESET
-from research.paper.rivals import NEEDS_LABELS, Rival, at_hand
+from research.rivals.fusion import NEEDS_LABELS, Rival, at_hand
 
 RHOS = (1.0, 5.0, 10.0)
 DEFAULT_RHO = 5.0  # of TwoSidedMinMax

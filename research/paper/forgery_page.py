@@ -12,7 +12,7 @@ from research.common.tables import markdown, page, prose
 from research.paper import paper
 from research.paper.forgery import FACEFORENSICS, STAND_IN
 from research.paper.forgery_methods import CHOSEN, DEFAULT, PAPERS
-from research.paper.rivals import NOTES
+from research.rivals.fusion import NOTES
 
 MISSING = "–"
 QUALITIES = {"c40": "Low quality (c40)", "c23": "High quality (c23)", "raw": "Uncompressed"}

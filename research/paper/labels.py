@@ -33,7 +33,7 @@ from research.common.splits import Split
 from research.common.store import Row, write_whole
 from research.paper.labels_page import HINDSIGHT, OURS, Areas, draw, labels_page, setting_of
 from research.paper.pooled import pooled
-from research.paper.rivals import ENSEMBLES, IGNORES_LABELS, RIVALS, Rival, at_hand
+from research.rivals.fusion import ENSEMBLES, IGNORES_LABELS, RIVALS, Rival, at_hand
 
 COUNTS: tuple[int, ...] = (0, 1, 2, 5, 10, 20, 50, 100)  # labels
 QUICK_COUNTS: tuple[int, ...] = (0, 5, 20)

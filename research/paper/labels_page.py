@@ -22,7 +22,7 @@ from research.common.statistics import (
 )
 from research.common.store import Row
 from research.common.tables import gain, markdown, page, prose
-from research.paper.rivals import ENSEMBLES, NEEDS_LABELS, NOTES, PACKAGES, RIVALS
+from research.rivals.fusion import ENSEMBLES, NEEDS_LABELS, NOTES, PACKAGES, RIVALS
 
 OURS = "ours"
 HINDSIGHT = "best of the six in hindsight"

@@ -15,8 +15,8 @@ from research.common.store import write_whole
 from research.paper.learners import LEARNERS
 from research.paper.methods import best_single, fusion, lp, single
 from research.paper.ours import OUR_PRESET, all_known, defaults, validated
-from research.paper.rivals import ENSEMBLES, NEEDS_LABELS, RIVALS, RULES, at_hand
 from research.paper.uci_page import draw, uci_page
+from research.rivals.fusion import ENSEMBLES, NEEDS_LABELS, RIVALS, RULES, at_hand
 
 SEARCHES = ("genetic", "swarm", "exhaustive", "templates", "cosine", "dynamic")
 

@@ -26,7 +26,7 @@ from research.common.statistics import (
 from research.common.tables import gain, markdown, page, prose
 from research.paper import paper
 from research.paper.learners import LEARNERS
-from research.paper.rivals import NOTES
+from research.rivals.fusion import NOTES
 
 OURS = "lpfuse, validated"
 CONTENDERS = ("ℓp", "lpfuse, defaults", OURS, "lpfuse, all known")

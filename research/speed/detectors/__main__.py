@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from research.common.machine import cores
+from research.rivals.detectors._tasks import PAPER_COMPONENTS
 
 from .data import SHAPES
 from .scoring import LEARNERS
-from .tasks import PAPER_COMPONENTS
 
 RESULTS = Path("research/results/speed/detectors.jsonl")
 PARTS = ("svdd", "kpca", "grid", "score-rows", "past-memory")

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
+from research.common.judge import EQUAL
 from research.common.store import Record
 from research.common.tables import Goal
 
-from .judge import EQUAL
 from .results import Ratio, Results
 
 FIT, SCORE = "fit_seconds", "score_seconds"

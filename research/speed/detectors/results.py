@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from research.common.clock import ratio
 from research.common.store import Record, matching, read_records
-
-from .clock import ratio
 
 
 class Ratio(NamedTuple):

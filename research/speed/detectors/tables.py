@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
+from research.common.clock import ratio
 from research.common.store import Record
 from research.common.tables import goal_table, measured_with, table
+from research.rivals import detectors as rivals
 
-from . import rivals
-from .clock import ratio
 from .goals import FIT, SCORE, beside_scores, goals, mebi
 from .results import Results
 

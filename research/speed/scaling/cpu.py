@@ -21,13 +21,13 @@ import numpy as np
 
 from lpfuse import LpFusion, lp_path
 from lpfuse.optim import Certificate
-from research.common.clock import timed
+from research.common.clock import repeats_for, timed
 from research.common.isolation import Isolated, Stopped
+from research.common.judge import Matrix
 from research.common.machine import cores, cpu_name, environment, quiet, set_threads, slug
 from research.common.memory import sampled_peaks
 from research.common.store import Record, RecordStore
-from research.speed.solver.measure import repeats_for
-from research.speed.solver.problems import NEGATIVE_FRACTION, PAPER_P, Case, Matrix, parse_p
+from research.speed.solver.problems import NEGATIVE_FRACTION, PAPER_P, Case, parse_p
 
 from .scores import Learners
 

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from research.common.machine import cores
+from research.rivals import solvers as rivals
 
-from . import rivals
 from .problems import ALL_P, LEARNERS, NEGATIVE_FRACTION, SIZES
 
 RESULTS = Path("research/results/speed")

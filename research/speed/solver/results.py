@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from research.common.store import Record, matching, read_records
-
-from .rivals import OURS
+from research.rivals.solvers import OURS
 
 SAME_PROBLEM = ("source", "n", "R", "setting", "seed", "p", "threads", "gap")
 

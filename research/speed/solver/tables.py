@@ -8,8 +8,8 @@ from statistics import median
 
 from research.common.store import Record
 from research.common.tables import goal_table, measured_with, table
+from research.rivals import solvers as rivals
 
-from . import rivals
 from .goals import goals, median_ratio, show
 from .results import Results
 

@@ -39,7 +39,7 @@ from research.paper.forgery_methods import (
 )
 from research.paper.forgery_page import forgery_page
 from research.paper.forgery_scores import ScoredClips, score_clips
-from research.paper.rivals import at_hand
+from research.rivals.fusion import at_hand
 
 KINDS = ("blended", "resampled", "warped")
 FRAMES = 4

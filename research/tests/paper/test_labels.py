@@ -17,7 +17,7 @@ from research.common.store import read_rows
 from research.paper import labels
 from research.paper.labels import Course, learnt, rows_of, run
 from research.paper.labels_page import HINDSIGHT
-from research.paper.rivals import RIVALS
+from research.rivals.fusion import RIVALS
 
 POOL = [("kpca", KernelPCADetector()), ("gp", OneClassGP(gamma=1.0))]
 COUNTS = (0, 1, 2, 5, 10)

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from research.rivals.solvers import OURS
 from research.speed.solver.goals import goals
 from research.speed.solver.results import Results
-from research.speed.solver.rivals import OURS
 from research.speed.solver.tables import page, write_tables
 
 PROBLEM = {"source": "synthetic", "setting": "pure", "seed": 0, "threads": 2, "gap": 1e-8}
