@@ -115,7 +115,8 @@ def _race(problem: Problem, repeats: int) -> Iterator[Row]:
 def true_gap(problem: Problem, w: Host, bound: float) -> float:
     """Relative gap of weights, scaled into the ball, to a certified lower bound of the optimum."""
     S, y, _, _ = problem.block(slice(None))
-    return Judge(FusionProblem(S, y, problem.ball.p), bound).judge(w).relative_gap
+    labels = np.broadcast_to(y, len(S))  # 1.0 where all rows are normal
+    return Judge(FusionProblem(S, labels, problem.ball.p), bound).judge(w).relative_gap
 
 
 def algorithm_1(problem: Problem, precision: float) -> Answer:
