@@ -32,6 +32,7 @@ from lpfuse.fusion import (
     LogisticStacker,
     LpFusion,
     SwarmWeights,
+    fixed,
 )
 from lpfuse.iterative import IterativeEnsemble
 from lpfuse.pools import bagged_one_class_svms, bootstraps, random_subspaces
@@ -39,10 +40,9 @@ from lpfuse.pools import bagged_one_class_svms, bootstraps, random_subspaces
 Rival = Callable[[int], Any]
 Ensemble = Callable[[int, int], Any]
 
-RULES = {
-    "sum": "sum", "product": "product", "min": "min", "max": "max", "median": "median",
-    "vote": "vote", "trimmed mean": "trimmed_mean", "AOM": "aom", "MOA": "moa",
-}  # fmt: skip
+# What tables call the fixed rules, and their names in the library.
+TITLES = {"trimmed_mean": "trimmed mean", "aom": "AOM", "moa": "MOA"}
+RULES = {TITLES.get(rule, rule): rule for rule in fixed.RULES}
 
 
 def _rule(rule: str) -> Rival:
