@@ -13,15 +13,15 @@ pytest.importorskip("cv2")
 pytest.importorskip("skimage")
 pytest.importorskip("matplotlib")
 
+from lpfuse_faces._detection.mtcnn import MTCNN
+from lpfuse_faces._video import frames_of
 from lpfuse_faces.clips import check_disjoint, read_clips
-from lpfuse_faces.mtcnn import MTCNN
 from lpfuse_faces.stand_in import CONTROL, FAMILIES, PHOTOGRAPHS, make_stand_in
 from lpfuse_faces.stand_in import photographs as photographs_module
-from lpfuse_faces.stand_in.collection import GENUINE, Scene
-from lpfuse_faces.stand_in.filming import Shot, Take
-from lpfuse_faces.stand_in.manipulations import _around, _transposed_convolution, forged
-from lpfuse_faces.stand_in.photographs import FACE, print_of
-from lpfuse_faces.video import frames_of
+from lpfuse_faces.stand_in._collection import GENUINE, Scene
+from lpfuse_faces.stand_in._filming import Shot, Take
+from lpfuse_faces.stand_in._manipulations import _around, _transposed_convolution, forged
+from lpfuse_faces.stand_in._photographs import FACE, print_of
 
 SEED = 77
 FACES = list(PHOTOGRAPHS)
