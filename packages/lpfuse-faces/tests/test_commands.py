@@ -106,7 +106,7 @@ def test_help_has_an_example_and_loads_nothing_heavy(command):
     answer = subprocess.run(line, capture_output=True, text=True, check=True)
     assert f"Example: lpfuse faces {command} " in answer.stdout
     loaded = {line.split("|")[-1].strip() for line in answer.stderr.splitlines()}
-    assert "lpfuse_faces.cli.app" in loaded
+    assert f"lpfuse_faces.cli._{command}" in loaded
     heavy = {"numpy", "scipy", "sklearn", "av", "cv2", "torch", "onnxruntime", "matplotlib"}
     assert not loaded & heavy
 

@@ -6,9 +6,9 @@ from sklearn.exceptions import NotFittedError
 
 from lpfuse import FixedRule, GMMDetector, KernelPCADetector, LpFusion, TwoSidedMinMax, load
 from lpfuse.fusion import LocalLpFusion
-from lpfuse_faces import _detector as module
 from lpfuse_faces._detector import VideoDetector
 from lpfuse_faces._features import VideoFeatures
+from lpfuse_faces._scoring import FRAMES_AT_A_TIME
 
 RANDOM = "features of darknet come from random weights, seed 0"
 SETS = ("azimuthal/face", "azimuthal/mouth", "darknet/face")
@@ -86,12 +86,13 @@ def test_the_score_is_pooled_over_frames():
     np.testing.assert_allclose(lower.score_samples(new), expected, rtol=1e-12)
 
 
-def test_videos_are_scored_some_at_a_time(monkeypatch):
-    fitted, new = detector().fit(genuine()), [*genuine(7, seed=1), video(frames=1)]
-    whole, said = fitted.score_samples(new), fitted.learner_scores(new)
-    monkeypatch.setattr(module, "FRAMES_AT_A_TIME", 8)
-    np.testing.assert_allclose(fitted.score_samples(new), whole, rtol=1e-12)
-    np.testing.assert_allclose(fitted.learner_scores(new).scores, said.scores, rtol=1e-12)
+def test_more_frames_than_are_held_at_a_time_change_nothing():
+    fitted = detector().fit(genuine())
+    new = [video(frames=n) for n in (FRAMES_AT_A_TIME // 2, 1, FRAMES_AT_A_TIME - 1, 7, 3)]
+    alone = [fitted.score_samples([one])[0] for one in new]
+    np.testing.assert_allclose(fitted.score_samples(new), alone, rtol=1e-12)
+    frames = np.concatenate([fitted.learner_scores([one]).scores for one in new])
+    np.testing.assert_allclose(fitted.learner_scores(new).scores, frames, rtol=1e-12)
 
 
 def test_decisions_follow_from_scores():

@@ -401,7 +401,7 @@ def test_weights_that_are_missing_or_wrong(tmp_path, astronaut):
 
 def test_a_missing_package_says_what_to_install(monkeypatch):
     monkeypatch.setattr("lpfuse_faces._detection.networks.find_spec", lambda _: None)
-    with pytest.raises(ImportError, match=r'pip install "lpfuse\[faces\]"'):
+    with pytest.raises(ImportError, match=r"pip install lpfuse-faces\."):
         MTCNN().digest  # noqa: B018
 
 

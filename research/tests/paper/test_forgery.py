@@ -112,7 +112,7 @@ def test_rho_and_p_are_those_that_validation_prefers(taught):
     given = LearningData(parts(0, forged=taught), parts(1))
     parameters = default_fusion().get_params()
     del parameters["p"], parameters["solver"]
-    fitted = lp(parameters)(given)
+    method = lp(parameters)(given)
     S, y = given.training.scores, given.training.labels[given.training.video]
     best, areas = (-1.0, None), set()
     for rho in RHOS:
@@ -131,11 +131,11 @@ def test_rho_and_p_are_those_that_validation_prefers(taught):
                 best = area, (rho, p, score)
     rho, p, score = best[1]
     assert len(areas) > 5
-    assert fitted.choices == {"rho": rho, "p": p}
+    assert method.choices == {"rho": rho, "p": p}
     tested = parts(2)
-    assert fitted.score(tested) == pytest.approx(score(tested), abs=1e-4)
+    assert method.score(tested) == pytest.approx(score(tested), abs=1e-4)
     expected = best_g_mean(given.validation.labels, score(given.validation))[1]
-    assert fitted.offset == pytest.approx(expected, abs=1e-4)
+    assert method.offset == pytest.approx(expected, abs=1e-4)
 
 
 def test_without_validation_nothing_is_chosen():
