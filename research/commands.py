@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lpfuse.cli import console
+from research.paper.forgery_command import forgery
 
 if TYPE_CHECKING:
     from research.common.options import Options
@@ -80,6 +81,8 @@ def _add_command(name: str, about: str, experiments: list[str]) -> None:
 for _name, _about in EXPERIMENTS.items():
     _add_command(_name, _about, [_name])
 _add_command("all", "All of the above, one after another.", list(EXPERIMENTS))
+# Its data cannot be fetched, so it is told where they are, and is not among "all".
+app.command(epilog="Example: lpfuse reproduce forgery FaceForensics++ --cache features")(forgery)
 
 
 def _run(experiments: list[str], options: Options, quiet: bool) -> None:

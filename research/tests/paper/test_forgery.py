@@ -1,5 +1,8 @@
 """Forgeries never seen: the rivals, what they choose, what is stored, and the page."""
 
+import json
+import subprocess
+import sys
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -7,12 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
+from typer.testing import CliRunner
 
 from face_oracles.made_up import KINDS, collection, garbage, video
 from lpfuse import FixedRule, LpFusion, TwoSidedMinMax
+from lpfuse.cli._app import app
 from lpfuse.ensemble._defaults import default_fusion
 from lpfuse.fusion.lp import PAPER_GRID
 from lpfuse.metrics import best_g_mean
+from lpfuse_faces import make_stand_in
 from lpfuse_faces.evaluation import LearningData, ScoredVideos
 from research.common.statistics import auc_interval
 from research.common.store import read_rows
@@ -323,3 +329,47 @@ def test_a_method_that_some_kinds_lack_has_no_mean():
 def test_nothing_measured_is_no_page():
     with pytest.raises(ValueError, match=r"nothing to show"):
         forgery_page([])
+
+
+# ------------------------------------------------------------------------------------------ command
+
+
+@pytest.fixture(scope="module")
+def stand_in(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stand-in")
+    options = {"qualities": [23], "clips_per_face": 2, "frames": 2, "size": 160}
+    make_stand_in(folder / "clips", kinds=["smoothed", "warped"], **options)
+    return folder
+
+
+def test_the_command_stores_rows_and_writes_the_page(stand_in, tmp_path):
+    out, page = tmp_path / "results.jsonl", tmp_path / "page.md"
+    line = ["reproduce", "forgery", stand_in / "clips", "--cache", stand_in / "features"]
+    line += ["--learners", "gmm", "--frames", 1, "--quick", "-o", out, "--setting", "pure"]
+    answer = CliRunner().invoke(app, [*map(str, line), "--page", str(page)])
+    assert answer.exit_code == 0, answer.output
+    assert answer.stdout.startswith(page.read_text().rstrip())
+    assert answer.stdout.splitlines()[-2:] == [f"Written to {out}.", f"Written to {page}."]
+    rows = read_rows(out)
+    assert page.read_text() == forgery_page(rows)
+    assert {row["kind"] for row in rows} == {"smoothed", "warped"}
+    again = CliRunner().invoke(app, [*map(str, line), "--json"])
+    assert json.loads(again.stdout)["rows"] == json.loads(json.dumps(rows))
+
+
+def test_the_help_of_the_command_loads_nothing_heavy():
+    line = [
+        sys.executable,
+        "-X",
+        "importtime",
+        "-m",
+        "lpfuse.cli",
+        "reproduce",
+        "forgery",
+        "--help",
+    ]
+    answer = subprocess.run(line, capture_output=True, text=True, check=True)
+    assert "Example: lpfuse reproduce forgery " in answer.stdout
+    loaded = {line.split("|")[-1].strip() for line in answer.stderr.splitlines()}
+    assert "research.paper.forgery_command" in loaded
+    assert not loaded & {"numpy", "scipy", "sklearn", "av", "cv2", "torch", "matplotlib"}

@@ -5,7 +5,7 @@ validation and test it serves. No two of these splits may share a person.
 """
 
 from lpfuse_faces.clips._clip import SPLITS, Clip
-from lpfuse_faces.clips._faceforensics import KINDS, faceforensics
+from lpfuse_faces.clips._faceforensics import KINDS, faceforensics, is_faceforensics
 from lpfuse_faces.clips._people import check_disjoint, identity_groups, with_splits
 from lpfuse_faces.clips._sources import qualities, read_clips
 from lpfuse_faces.clips._table import CLIPS_CSV, write_clips
@@ -18,6 +18,7 @@ __all__ = [
     "check_disjoint",
     "faceforensics",
     "identity_groups",
+    "is_faceforensics",
     "qualities",
     "read_clips",
     "with_splits",

@@ -80,7 +80,7 @@ def faceforensics(
     >>> clips = faceforensics("FaceForensics++", "c40")  # doctest: +SKIP
     """
     root = Path(root).expanduser()
-    if not is_root(root):
+    if not is_faceforensics(root):
         raise FileNotFoundError(
             f"There is no copy of FaceForensics++ in {root}: it has no original_sequences and no "
             f"manipulated_sequences. {_HOW_TO_GET_IT}"
@@ -102,8 +102,14 @@ def faceforensics(
     return sorted(clips, key=lambda clip: SPLITS.index(clip.split or ""))
 
 
-def is_root(where: Path) -> bool:
-    """Whether a folder looks like a copy of FaceForensics++."""
+def is_faceforensics(where: Path) -> bool:
+    """Whether a folder looks like a copy of FaceForensics++.
+
+    Parameters
+    ----------
+    where : Path
+        The folder.
+    """
     return any((where / part).is_dir() for part in (_GENUINE.parts[0], _FORGED))
 
 

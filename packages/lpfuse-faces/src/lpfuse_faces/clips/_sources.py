@@ -51,7 +51,7 @@ def read_clips(where: str | Path, *, quality: str | None = None) -> list[Clip]:
     [(None, ('ann',)), (None, ('ben',)), ('blended', ('ann',))]
     """
     where = Path(where).expanduser()
-    if ff.is_root(where):
+    if ff.is_faceforensics(where):
         there = ff.qualities_in(where)
         return ff.faceforensics(where, quality or _only(there, where) or ff.DEFAULT_QUALITY)
     clips = _read(where)
@@ -77,7 +77,7 @@ def qualities(where: str | Path) -> list[str]:
     ['c23', 'c40']
     """
     where = Path(where).expanduser()
-    if ff.is_root(where):
+    if ff.is_faceforensics(where):
         return ff.qualities_in(where)
     return _qualities_of(_read(where))
 
