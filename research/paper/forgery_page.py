@@ -137,7 +137,7 @@ def _printed(quality: str | None, kinds: Sequence[str]) -> list[list[str]]:
 
 
 def _ours(rows: Sequence[Row], kinds: Sequence[str], metric: str) -> list[list[str]]:
-    """Our rows of a table, those that nobody measured included while there is no other."""
+    """Our rows of a table; while none is measured, the first of them with dashes."""
     by_place = {(row["setting"], row["method"], row["metric"], row["kind"]): row for row in rows}
     table = [
         [name, *(_cell(by_place, setting, method, metric, kind) for kind in kinds)]

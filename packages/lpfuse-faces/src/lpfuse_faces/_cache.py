@@ -142,7 +142,7 @@ class FeatureCache:
 
 
 class StoredFeatures(Mapping[Path, VideoFeatures]):
-    """Features by the path of the video, each read when it is asked for, and not held.
+    """Features by the path of the video, each read when it is asked for, and not kept.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ class Sampling:
     Parameters
     ----------
     every : int, optional
-        Every so-manieth frame, from the first one.
+        One frame in so many, from the first one on: 5 takes the frames 0, 5, 10, …
     count : int, optional
         So many frames: a video is cut into as many parts of equal length, and the middle frame of
         each is taken. A video with fewer frames gives all it has.

@@ -19,7 +19,7 @@ class Clip:
     label : int or None, default=None
         +1 genuine, −1 forged, None unknown.
     kind : str or None, default=None
-        What a forgery was made by; None if it is none, or nobody knows.
+        What a forgery was made by; None if it is none, or unknown.
     identities : tuple of str, default=()
         The people that went into it: of a face swap both, whose face and whose head.
     split : "train", "val", "test" or None, default=None
