@@ -11,13 +11,8 @@ import numpy as np
 from research.common.comparison import Figures, measure_methods
 from research.common.options import Options
 from research.common.protocol import SETTINGS
-from research.common.statistics import (
-    Comparison,
-    compare,
-    critical_difference,
-    friedman,
-    mean_ranks,
-)
+from research.common.ranks import critical_difference, friedman, mean_ranks
+from research.common.statistics import Comparison, compare
 from research.common.store import write_whole
 from research.common.tables import gain, markdown, page, prose
 from research.paper import convergence, loss, lp_effect, speed, svm, uci, weights

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from research.common.comparison import Figures
 from research.common.protocol import SETTINGS
-from research.common.statistics import mean_ranks
+from research.common.ranks import mean_ranks
 from research.common.store import Row
 from research.common.tables import markdown, page, prose
 from research.paper import paper

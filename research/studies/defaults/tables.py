@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from research.common import statistics
+from research.common import ranks as ranking
 from research.common.store import read_rows
 from research.common.tables import markdown
 from research.studies.running import paired
@@ -76,7 +76,7 @@ def mean_ranks(options: dict[Option, dict[str, float]]) -> dict[Option, float]:
     ranked = [option for option in options if option.weighting != "hindsight"]
     names = list(options[ranked[0]])
     aucs = np.array([[options[option][name] for option in ranked] for name in names])
-    ranks = statistics.mean_ranks(aucs)
+    ranks = ranking.mean_ranks(aucs)
     return dict(zip(ranked, ranks.tolist(), strict=True))
 
 

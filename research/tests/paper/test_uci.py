@@ -14,7 +14,8 @@ from research.common.comparison import Figures
 from research.common.datasets import UCI
 from research.common.options import Options
 from research.common.protocol import SETTINGS, Verdict, threshold
-from research.common.statistics import compare, critical_difference, friedman, holm
+from research.common.ranks import critical_difference, friedman
+from research.common.statistics import compare, holm
 from research.common.store import read_rows
 from research.paper import paper
 from research.paper.learners import LEARNERS
