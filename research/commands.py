@@ -31,7 +31,13 @@ EXPERIMENTS = {
     "claims": "Each claim of the paper, with our verdict.",
 }
 
-Out = Annotated[Path, typer.Option(help="Folder for results, tables and figures.", file_okay=False)]
+Out = Annotated[Path, typer.Option(help="Folder for results.", file_okay=False)]
+Pages = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder for pages and figures.", file_okay=False, show_default="that of --out"
+    ),
+]
 Data = Annotated[
     Path | None,
     typer.Option(
@@ -59,6 +65,7 @@ def _add_command(name: str, about: str, experiments: list[str]) -> None:
     def command(
         ctx: typer.Context,
         out: Out = Path("results"),
+        pages: Pages = None,
         data: Data = None,
         jobs: Jobs = -1,
         seeds: Seeds = 10,
@@ -73,7 +80,7 @@ def _add_command(name: str, about: str, experiments: list[str]) -> None:
 
         _run(
             experiments,
-            Options(out, data, jobs, seeds, quick, tuple(sets or ()), label, normal, show),
+            Options(out, data, jobs, seeds, quick, tuple(sets or ()), label, normal, show, pages),
             console.is_quiet(ctx, quiet),
         )
 

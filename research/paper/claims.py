@@ -37,7 +37,7 @@ def run(options: Options) -> str:
     """Measure what is missing, write the page, and return it."""
     of_uci = Figures(measure_methods("uci", uci.METHODS, options, uci.TAUGHT), options.quick)
     text = claims_page(of_uci, list(_claims(of_uci, options)))
-    write_whole(options.out / "claims.md", text)
+    write_whole(options.page_folder / "claims.md", text)
     return text
 
 

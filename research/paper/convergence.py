@@ -43,10 +43,10 @@ def run(options: Options) -> str:
     One split of each data set is enough: it gives a case for each p and setting.
     """
     rows = measured(options)
-    picture = figure_line(options.out / "convergence.png", partial(draw, rows))
+    picture = figure_line(options.page_folder / "convergence.png", partial(draw, rows))
     scope = Figures([row for row in rows if row["set"] != EXAMPLE], options.quick).scope
     text = convergence_page(rows, picture, scope)
-    write_whole(options.out / "convergence.md", text)
+    write_whole(options.page_folder / "convergence.md", text)
     return text
 
 

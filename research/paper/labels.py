@@ -62,9 +62,9 @@ def run(options: Options) -> str:
         methods=[OURS, *RIVALS, *ENSEMBLES],  # whether or not all of them are at hand
     )
     areas = Areas(rows)
-    drawn = figure_line(options.out / "labels.png", lambda path: draw(areas, path))
+    drawn = figure_line(options.page_folder / "labels.png", lambda path: draw(areas, path))
     text = labels_page(areas, drawn)
-    write_whole(options.out / "labels.md", text)
+    write_whole(options.page_folder / "labels.md", text)
     return text
 
 

@@ -50,7 +50,7 @@ def run(options: Options) -> str:
     """
     rows = measured(options)
     text = speed_page(rows, Figures(rows, options.quick).scope)
-    write_whole(options.out / "speed.md", text)
+    write_whole(options.page_folder / "speed.md", text)
     return text
 
 

@@ -67,7 +67,7 @@ def run(options: Options, methods: Methods = METHODS, taught: Methods = TAUGHT) 
         ``METHODS | {"mine": fusion(lambda seed: MyFusion())}``.
     """
     figures = Figures(measure_methods("uci", methods, options, taught), options.quick)
-    drawn = figure_line(options.out / "uci.png", lambda path: draw(figures, path))
+    drawn = figure_line(options.page_folder / "uci.png", lambda path: draw(figures, path))
     text = uci_page(figures, drawn)
-    write_whole(options.out / "uci.md", text)
+    write_whole(options.page_folder / "uci.md", text)
     return text

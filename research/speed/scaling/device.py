@@ -21,6 +21,7 @@ from research.common.clock import repeated
 from research.common.judge import gap_on_device
 from research.common.machine import cpu_name, environment, slug
 from research.common.store import Record, RecordStore
+from research.common.tables import milliseconds
 from research.speed.solver.problems import NEGATIVE_FRACTION, PAPER_P, Case, parse_p
 
 from .scores import Learners
@@ -198,7 +199,7 @@ def describe(record: Record) -> str:
     units = {"seconds": "ms", "read_seconds": "ms a read", "gram_seconds": "ms AᵀDA"}
     for field, unit in units.items():
         if field in record:
-            parts.append(f"{1e3 * record[field]:.3g} {unit}")
+            parts.append(f"{milliseconds(record[field])} {unit}")
     if "passes" in record:
         parts.append(f"{record['passes']:.1f} passes, gap {record['relative_gap']:.1e}")
     if record.get("judged_gap") is not None:

@@ -19,6 +19,7 @@ from research.common.judge import (
 )
 from research.common.machine import cores, environment, physical_memory, set_threads
 from research.common.store import Record, RecordStore
+from research.common.tables import milliseconds
 from research.rivals import solvers as rivals
 
 from .banknotes import banknote_file, banknote_rows
@@ -245,7 +246,7 @@ def describe(record: Record) -> str:
         parts.append(f"extra {record['extra_bytes'] / record['score_bytes']:.0%} of S")
     for clock in ("seconds", "path_seconds", "all_threads"):
         if record.get(clock) is not None:
-            parts.append(f"{1e3 * record[clock]:.3g} ms")
+            parts.append(f"{milliseconds(record[clock])} ms")
     if record.get("relative_gap") is not None:
         parts.append(f"gap {record['relative_gap']:.1e}")
     return "  ".join(parts)
