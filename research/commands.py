@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lpfuse.cli import console
+from research.paper.forgery_command import forgery
 
 if TYPE_CHECKING:
     from research.common.options import Options
@@ -30,7 +31,13 @@ EXPERIMENTS = {
     "claims": "Each claim of the paper, with our verdict.",
 }
 
-Out = Annotated[Path, typer.Option(help="Folder for results, tables and figures.", file_okay=False)]
+Out = Annotated[Path, typer.Option(help="Folder for results.", file_okay=False)]
+Pages = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder for pages and figures.", file_okay=False, show_default="that of --out"
+    ),
+]
 Data = Annotated[
     Path | None,
     typer.Option(
@@ -58,6 +65,7 @@ def _add_command(name: str, about: str, experiments: list[str]) -> None:
     def command(
         ctx: typer.Context,
         out: Out = Path("results"),
+        pages: Pages = None,
         data: Data = None,
         jobs: Jobs = -1,
         seeds: Seeds = 10,
@@ -72,7 +80,7 @@ def _add_command(name: str, about: str, experiments: list[str]) -> None:
 
         _run(
             experiments,
-            Options(out, data, jobs, seeds, quick, tuple(sets or ()), label, normal, show),
+            Options(out, data, jobs, seeds, quick, tuple(sets or ()), label, normal, show, pages),
             console.is_quiet(ctx, quiet),
         )
 
@@ -80,6 +88,8 @@ def _add_command(name: str, about: str, experiments: list[str]) -> None:
 for _name, _about in EXPERIMENTS.items():
     _add_command(_name, _about, [_name])
 _add_command("all", "All of the above, one after another.", list(EXPERIMENTS))
+# Its data cannot be fetched, so it is told where they are, and is not among "all".
+app.command(epilog="Example: lpfuse reproduce forgery FaceForensics++ --cache features")(forgery)
 
 
 def _run(experiments: list[str], options: Options, quiet: bool) -> None:

@@ -9,9 +9,10 @@ import numpy as np
 
 from lpfuse._arrays import Host
 from research.common.datasets import UCI
+from research.common.experiment import measure_splits
 from research.common.options import Options
-from research.common.protocol import SETTINGS, Method, Split
-from research.common.splits import measure_splits
+from research.common.protocol import SETTINGS, Method
+from research.common.splits import Split
 from research.common.store import Row
 
 Methods = Mapping[str, Method]

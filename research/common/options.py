@@ -9,12 +9,12 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Options:
-    """The wishes that all experiments share.
+    """What all experiments take.
 
     Attributes
     ----------
     out : Path
-        Folder for results, tables and figures.
+        Folder for the rows; pages and figures go there, too, unless `pages` is set.
     data : Path or None
         Folder with the data sets; None: where `research.common.datasets` looks by itself.
     jobs : int
@@ -29,6 +29,8 @@ class Options:
         Of a user's own file: the column with the classes, and the class that is normal.
     show : bool
         Tables of what is stored; measure nothing.
+    pages : Path or None
+        Folder for pages and figures; None: `out`.
     progress : callable or None
         Called with the number of splits done and the number of all.
 
@@ -47,4 +49,10 @@ class Options:
     label: str | None = None
     normal: str | None = None
     show: bool = False
+    pages: Path | None = None
     progress: Callable[[int, int], None] | None = None
+
+    @property
+    def page_folder(self) -> Path:
+        """Where pages and figures go."""
+        return self.out if self.pages is None else self.pages

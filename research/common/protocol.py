@@ -1,4 +1,4 @@
-"""The paper's protocol: how rows are split, what may be chosen, and who sees which rows."""
+"""The paper's protocol: shares and grids, what a method may learn from, and how it is judged."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from lpfuse._arrays import Host
 from lpfuse.detectors import PAPER_WIDTHS
 from lpfuse.fusion.lp import PAPER_GRID
-from lpfuse.metrics import best_g_mean, g_mean
+from lpfuse.metrics import best_g_mean
 
 Setting = Literal["pure", "non-pure"]
 SETTINGS: tuple[Setting, ...] = ("pure", "non-pure")
@@ -127,94 +123,6 @@ class Verdict(NamedTuple):
 Method = Callable[[Lesson], Verdict]
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
-    """A random division of a data set; features are z-scores by the training normals.
-
-    Attributes
-    ----------
-    train, held_out, test : ndarray
-        Normal rows for training, validation, test.
-    known, sought : ndarray
-        Anomalies for validation, of which the first may teach, and for the test.
-    """
-
-    train: Host
-    held_out: Host
-    test: Host
-    known: Host
-    sought: Host
-    protocol: Protocol
-    seed: int
-    bank: dict[str, Any] = field(default_factory=dict, repr=False)
-
-    def lesson(self, setting: Setting) -> Lesson:
-        """What methods are given: everything but the test."""
-        teachers = round(self.protocol.teaching * len(self.known)) if setting == "non-pure" else 0
-        taught, kept = self.known[:teachers], self.known[teachers:]
-        labels = np.repeat([1.0, -1.0], [len(self.held_out), len(kept)])
-        rows = np.concatenate([self.held_out, kept])
-        return Lesson(self.train, taught, rows, labels, self.protocol, self.seed, self.bank)
-
-    def judge(self, verdict: Verdict) -> dict[str, float]:
-        """AUC and G-mean on the test, in per cent."""
-        rows = np.concatenate([self.test, self.sought])
-        labels = np.repeat([1.0, -1.0], [len(self.test), len(self.sought)])
-        scores = verdict.score(rows)
-        decisions = np.where(scores >= verdict.offset, 1.0, -1.0)
-        return {
-            "auc": 100 * float(area(labels, scores)),
-            "g_mean": 100 * g_mean(labels, decisions),
-        }
-
-
-def split(X: Host, y: NDArray[Any], protocol: Protocol, seed: int) -> Split:
-    """Divide a data set at random; fill gaps with medians and standardise by training normals.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Features; NaN = missing.
-    y : ndarray of shape (n,)
-        +1 normal, −1 anomaly.
-    protocol : Protocol
-        The shares.
-    seed : int
-        One seed, one division.
-
-    Returns
-    -------
-    Split
-        Five parts that share no row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from research.common.protocol import PAPER, split
-    >>> X, y = np.random.default_rng(0).normal(size=(150, 2)), np.repeat([1, -1], [100, 50])
-    >>> parts = split(X, y, PAPER, seed=0)
-    >>> [len(rows) for rows in (parts.train, parts.held_out, parts.test, parts.known, parts.sought)]
-    [70, 20, 10, 25, 25]
-    >>> lesson = parts.lesson("non-pure")
-    >>> len(lesson.taught), (lesson.labels < 0).sum()
-    (12, np.int64(13))
-    """
-    rng = np.random.default_rng(seed)
-    normals = rng.permutation(np.flatnonzero(y > 0))[: protocol.most_rows]
-    anomalies = rng.permutation(np.flatnonzero(y < 0))[: protocol.most_rows]
-    shares = np.cumsum([protocol.training, protocol.validation])
-    train, held_out, test = np.split(normals, np.round(shares * len(normals)).astype(int))
-    known, sought = np.split(anomalies, [round(protocol.known * len(anomalies))])
-    prepare = make_pipeline(
-        SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler()
-    ).fit(X[train])
-    train, held_out, test, known, sought = (
-        prepare.transform(X[rows]) if len(rows) else np.empty((0, X.shape[1]))
-        for rows in (train, held_out, test, known, sought)
-    )
-    return Split(train, held_out, test, known, sought, protocol, seed)
-
-
 def area(y: Host, scores: Host) -> Host:
     """The area under the ROC curve of each column of scores, ties counting half.
 
@@ -242,6 +150,12 @@ def area(y: Host, scores: Host) -> Host:
     ranks = rankdata(scores, axis=0)
     found: Host = (ranks[normal].sum(axis=0) - n * (n + 1) / 2) / (n * m)
     return found
+
+
+def auc(normals: Host, anomalies: Host) -> float:
+    """Probability, in per cent, that a normal row scores above an anomaly."""
+    labels = np.repeat([1.0, -1.0], [len(normals), len(anomalies)])
+    return 100 * float(area(labels, np.concatenate([normals, anomalies])))
 
 
 def threshold(lesson: Lesson, scores: Host) -> float:

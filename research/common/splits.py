@@ -1,138 +1,167 @@
-"""Splits of data sets under the protocol: measured once, or read back."""
+"""Every way in which rows are split, by name.
+
+- `split`: under a protocol; training, validation and test, anomalies known and sought.
+- `study_split`: of a development set; training and test, anomalies for the study to divide.
+
+One recipe for all: one generator shuffles the normal rows, then the anomalies; gaps are filled with
+medians of the training rows, which decide the scale, too.
+"""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from hashlib import sha256
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from lpfuse._checks.messages import key
-from research.common.datasets import UCI, Dataset, load_dataset
-from research.common.datasets.uci import ALIASES
-from research.common.measure import measure
-from research.common.options import Options
-from research.common.protocol import PAPER, QUICK, Protocol, Split, split
-from research.common.store import Cell, Row, protocol_hash, read_rows
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from lpfuse._arrays import Host
+from lpfuse.metrics import g_mean
+from research.common.protocol import Lesson, Protocol, Setting, Verdict, auc
+
+STUDY_SHARE = 0.7  # of the normal rows of a development set that train: the paper's share
 
 
-def measure_splits(
-    name: str,
-    work: Callable[[Split], list[Row]],
-    options: Options,
+def shuffled(is_anomaly: NDArray[Any], seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Numbers of the normal rows and of the anomalies, each in random order."""
+    rng = np.random.default_rng(seed)
+    normals = rng.permutation(np.flatnonzero(~is_anomaly))
+    return normals, rng.permutation(np.flatnonzero(is_anomaly))
+
+
+def standardised(X: Host, train: NDArray[Any], *others: NDArray[Any]) -> list[Host]:
+    """Features of the training rows and of other rows, without gaps, as z-scores of the former."""
+    prepare = make_pipeline(
+        SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler()
+    ).fit(X[train])
+    return [
+        prepare.transform(X[rows]) if len(rows) else np.empty((0, X.shape[1]))
+        for rows in (train, *others)
+    ]
+
+
+class StudySplit(NamedTuple):
+    """Standardised features: parts that share no row of the set."""
+
+    train: Host  # normal
+    test: Host  # normal
+    anomalies: Host  # in random order
+
+    @property
+    def tested(self) -> Host:
+        """The normal rows of the test, then all anomalies."""
+        return np.concatenate([self.test, self.anomalies])
+
+    def auc(self, scores: Host) -> float:
+        """AUC, in per cent, from scores of the `tested` rows."""
+        return auc(scores[: len(self.test)], scores[len(self.test) :])
+
+
+def study_split(
+    X: Host,
+    is_anomaly: NDArray[Any],
+    seed: int,
     *,
-    sets: Sequence[str] = tuple(UCI),
-    protocol: Protocol | None = None,
-    quick_splits: int = 2,
-    **description: Any,
-) -> list[Row]:
-    """Rows of every split of every data set; what is stored is not measured again.
+    most_train: int,
+    most_test: int,
+    most_anomalies: int | None = None,
+) -> StudySplit:
+    """Normal rows 70/30 for training and test, and anomalies; at most so many of each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from research.common.splits import study_split
+    >>> X, is_anomaly = np.random.default_rng(0).normal(size=(120, 2)), np.arange(120) >= 100
+    >>> parts = study_split(X, is_anomaly, 0, most_train=60, most_test=99)
+    >>> [len(rows) for rows in parts]
+    [60, 30, 20]
+    """
+    normals, anomalies = shuffled(is_anomaly, seed)
+    cut = int(STUDY_SHARE * len(normals))
+    train, test = normals[:cut][:most_train], normals[cut:][:most_test]
+    return StudySplit(*standardised(X, train, test, anomalies[:most_anomalies]))
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A random division of a data set; features are z-scores by the training normals.
+
+    Attributes
+    ----------
+    train, held_out, test : ndarray
+        Normal rows for training, validation, test.
+    known, sought : ndarray
+        Anomalies for validation, of which the first may teach, and for the test.
+    """
+
+    train: Host
+    held_out: Host
+    test: Host
+    known: Host
+    sought: Host
+    protocol: Protocol
+    seed: int
+    bank: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def lesson(self, setting: Setting) -> Lesson:
+        """What methods are given: everything but the test."""
+        teachers = round(self.protocol.teaching * len(self.known)) if setting == "non-pure" else 0
+        taught, kept = self.known[:teachers], self.known[teachers:]
+        labels = np.repeat([1.0, -1.0], [len(self.held_out), len(kept)])
+        rows = np.concatenate([self.held_out, kept])
+        return Lesson(self.train, taught, rows, labels, self.protocol, self.seed, self.bank)
+
+    def judge(self, verdict: Verdict) -> dict[str, float]:
+        """AUC and G-mean on the test, in per cent."""
+        rows = np.concatenate([self.test, self.sought])
+        labels = np.repeat([1.0, -1.0], [len(self.test), len(self.sought)])
+        scores = verdict.score(rows)
+        decisions = np.where(scores >= verdict.offset, 1.0, -1.0)
+        return {
+            "auc": auc(*np.split(scores, [len(self.test)])),
+            "g_mean": 100 * g_mean(labels, decisions),
+        }
+
+
+def split(X: Host, y: NDArray[Any], protocol: Protocol, seed: int) -> Split:
+    """Divide a data set at random; fill gaps with medians and standardise by training normals.
 
     Parameters
     ----------
-    name : str
-        Of the experiment, and so of its file.
-    work : callable
-        Takes a split, returns its rows.
-    options : Options
-        Data sets, splits, jobs and where to store.
-    sets : sequence of str
-        Data sets, unless the options name some.
-    protocol : Protocol, optional
-        By default the paper's, or its quick version.
-    quick_splits : int
-        Splits of a quick run.
-    **description
-        What the rows depend on besides the protocol.
+    X : ndarray of shape (n, d)
+        Features; NaN = missing.
+    y : ndarray of shape (n,)
+        +1 normal, −1 anomaly.
+    protocol : Protocol
+        The shares.
+    seed : int
+        One seed, one division.
 
-    Raises
-    ------
-    FileNotFoundError
-        When nothing is stored that could be shown.
+    Returns
+    -------
+    Split
+        Five parts that share no row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from research.common.protocol import PAPER
+    >>> from research.common.splits import split
+    >>> X, y = np.random.default_rng(0).normal(size=(150, 2)), np.repeat([1, -1], [100, 50])
+    >>> parts = split(X, y, PAPER, seed=0)
+    >>> [len(rows) for rows in (parts.train, parts.held_out, parts.test, parts.known, parts.sought)]
+    [70, 20, 10, 25, 25]
+    >>> lesson = parts.lesson("non-pure")
+    >>> len(lesson.taught), (lesson.labels < 0).sum()
+    (12, np.int64(13))
     """
-    protocol = protocol or (QUICK if options.quick else PAPER)
-    sources = _named(options.sets or sets)
-    # What a user's file means depends on more than its bytes.
-    files = {
-        f"file {short}": [_digest(Path(source)), options.label, options.normal]
-        for short, source in sources.items()
-        if Path(source).is_file()
-    }
-    whole = {**protocol.description, **description, **files}
-    splits = min(options.seeds, quick_splits) if options.quick else options.seeds
-    path = options.out / f"{name}.jsonl"
-    if options.show:
-        stored = read_rows(path, protocol_hash(whole))
-        asked = set(sources) if options.sets else {row["set"] for row in stored}
-        rows = [row for row in stored if row["set"] in asked and row["seed"] < splits]
-        if not rows:
-            raise FileNotFoundError(
-                f"{path} holds no results of this protocol, these methods and these data sets. "
-                "Leave --show out to measure them."
-            )
-        return rows
-    load = partial(_load, sources, options.data, options.label, options.normal)
-    for source in sources:  # what cannot be used is told before hours of work
-        _check_sizes(load(source), protocol)
-    # Seed by seed, so that a run that is interrupted has something of every set.
-    cells = [Cell(source, seed) for seed in range(splits) for source in sources]
-    task = partial(_rows, load=load, protocol=protocol, work=work)
-    return measure(task, cells, path, protocol=whole, jobs=options.jobs, progress=options.progress)
-
-
-def _named(sources: Sequence[str]) -> dict[str, str]:
-    """Name → source. A file keeps its suffix: it is never taken for a set of the paper."""
-    named: dict[str, str] = {}
-    for source in sources:
-        path = Path(source)
-        name = path.name if path.suffix else ALIASES.get(key(source), source)
-        if named.setdefault(name, source) != source and path.suffix:
-            raise ValueError(
-                f"Two data sets are called {name!r}: {named[name]} and {source}. Rename one of the "
-                "files, for results tell them apart by name."
-            )
-    return named
-
-
-def _digest(path: Path) -> str:
-    return sha256(path.read_bytes()).hexdigest()[:12]
-
-
-def _load(
-    sources: Mapping[str, str], data: Path | None, label: str | None, normal: str | None, name: str
-) -> Dataset:
-    named: dict[str, Any] = {"label": label, "normal": normal}
-    given = {option: value for option, value in named.items() if value is not None}
-    return replace(load_dataset(sources[name], data_home=data, **given), name=name)
-
-
-def _check_sizes(data: Dataset, protocol: Protocol) -> None:
-    """Every part of a split must have rows."""
-    parts = split(data.X, data.y, protocol, seed=0)
-    needed = [parts.train[1:], parts.test, parts.sought]
-    if protocol.validation:
-        taught = parts.lesson("non-pure")
-        needed += [parts.held_out, taught.taught, taught.validation[taught.labels < 0]]
-    if not all(len(rows) for rows in needed):
-        normals, anomalies = int((data.y > 0).sum()), int((data.y < 0).sum())
-        raise ValueError(
-            f"{data.name} has {normals} normal rows and {anomalies} anomalies, too few for the "
-            "split into training, validation and test. Bring at least 10 normal rows and 4 "
-            "anomalies."
-        )
-
-
-def _rows(
-    cell: Cell,
-    *,
-    load: Callable[[str], Dataset],
-    protocol: Protocol,
-    work: Callable[[Split], list[Row]],
-) -> list[Row]:
-    data = load(cell.set)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of odd widths, tied scores: the figures tell
-        return work(split(data.X, data.y, protocol, cell.seed))
+    normals, anomalies = (rows[: protocol.most_rows] for rows in shuffled(y < 0, seed))
+    shares = np.cumsum([protocol.training, protocol.validation])
+    train, held_out, test = np.split(normals, np.round(shares * len(normals)).astype(int))
+    known, sought = np.split(anomalies, [round(protocol.known * len(anomalies))])
+    parts = standardised(X, train, held_out, test, known, sought)
+    return Split(*parts, protocol, seed)

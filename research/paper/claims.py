@@ -11,13 +11,8 @@ import numpy as np
 from research.common.comparison import Figures, measure_methods
 from research.common.options import Options
 from research.common.protocol import SETTINGS
-from research.common.statistics import (
-    Comparison,
-    compare,
-    critical_difference,
-    friedman,
-    mean_ranks,
-)
+from research.common.ranks import critical_difference, friedman, mean_ranks
+from research.common.statistics import Comparison, compare
 from research.common.store import write_whole
 from research.common.tables import gain, markdown, page, prose
 from research.paper import convergence, loss, lp_effect, speed, svm, uci, weights
@@ -42,7 +37,7 @@ def run(options: Options) -> str:
     """Measure what is missing, write the page, and return it."""
     of_uci = Figures(measure_methods("uci", uci.METHODS, options, uci.TAUGHT), options.quick)
     text = claims_page(of_uci, list(_claims(of_uci, options)))
-    write_whole(options.out / "claims.md", text)
+    write_whole(options.page_folder / "claims.md", text)
     return text
 
 

@@ -16,10 +16,11 @@ from lpfuse.optim import Problem, solve
 from lpfuse.optim._solvers.frank_wolfe import frank_wolfe
 from research.common.comparison import Figures
 from research.common.drawing import figure_line
+from research.common.experiment import measure_splits
 from research.common.measure import measure
 from research.common.options import Options
-from research.common.protocol import SETTINGS, Split
-from research.common.splits import measure_splits
+from research.common.protocol import SETTINGS
+from research.common.splits import Split
 from research.common.store import Cell, Row, protocol_hash, read_rows, write_whole
 from research.paper.convergence_page import EXAMPLE, METHODS, convergence_page, draw, figures
 from research.paper.weights import paper_problem
@@ -42,10 +43,10 @@ def run(options: Options) -> str:
     One split of each data set is enough: it gives a case for each p and setting.
     """
     rows = measured(options)
-    picture = figure_line(options.out / "convergence.png", partial(draw, rows))
+    picture = figure_line(options.page_folder / "convergence.png", partial(draw, rows))
     scope = Figures([row for row in rows if row["set"] != EXAMPLE], options.quick).scope
     text = convergence_page(rows, picture, scope)
-    write_whole(options.out / "convergence.md", text)
+    write_whole(options.page_folder / "convergence.md", text)
     return text
 
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from research.common.comparison import Figures
 from research.common.protocol import SETTINGS
-from research.common.statistics import mean_ranks
+from research.common.ranks import mean_ranks
 from research.common.store import Row
 from research.common.tables import markdown, page, prose
 from research.paper import paper
 from research.paper.forgery import FACEFORENSICS, STAND_IN
 from research.paper.forgery_methods import CHOSEN, DEFAULT, PAPERS
-from research.paper.rivals import NOTES
+from research.rivals.fusion import NOTES
 
 MISSING = "–"
 QUALITIES = {"c40": "Low quality (c40)", "c23": "High quality (c23)", "raw": "Uncompressed"}
@@ -24,13 +24,13 @@ OURS = (
     ("lpfuse, pure", "pure", DEFAULT),
     ("the paper's method, measured here", "non-pure", PAPERS),
     ("sum", "pure", "sum"),
-    ("best single expert", "non-pure", "best single"),
+    ("best single learner", "non-pure", "best single"),
 )
 OWN_NOTES = {
     CHOSEN: "the weights of `FusedDetector`, with ρ and p chosen on validation",
     PAPERS: """free signs, no intercept, no balance of the classes, scores from 0 to 1 without
         clipping, with ρ and p chosen on validation""",
-    "best single": """the expert with the highest AUC on validation; without validation, on the
+    "best single": """the learner with the highest AUC on validation; without validation, on the
         training clips, or the one that agrees most with the others""",
 }
 
@@ -57,10 +57,12 @@ def forgery_page(rows: Sequence[Row]) -> str:
     shown = dict.fromkeys([*paper.FACEFORENSICS, *measured] if _is_papers(rows) else measured)
     notes = {**NOTES, **OWN_NOTES}
     names = dict.fromkeys(row["method"] for row in rows)
-    experts = {row["method"] for row in rows if row["is_expert"]}
+    learners = {row["method"] for row in rows if row["is_learner"]}
     if "swarm" in names and "exhaustive" not in names:
         names["exhaustive"] = None
-        notes["exhaustive"] = f"left out: the grid over {len(experts)} experts has too many points"
+        notes["exhaustive"] = (
+            f"left out: the grid over {len(learners)} learners has too many points"
+        )
     return page(
         f"# Forgeries never seen in training: {collection or 'clips of your own'}",
         prose(_about(rows)),
@@ -98,7 +100,7 @@ def _about(rows: Sequence[Row]) -> str:
 
 
 def _sections(quality: str | None, rows: Sequence[Row], every: Sequence[Row]) -> list[str]:
-    """One quality: the main table, accuracies, every method, every expert."""
+    """One quality: the main table, accuracies, every method, every learner."""
     is_papers = _is_papers(every)
     present = list(dict.fromkeys(row["kind"] for row in (rows or every)))
     kinds = list(paper.FORGERIES) if is_papers else present
@@ -116,10 +118,10 @@ def _sections(quality: str | None, rows: Sequence[Row], every: Sequence[Row]) ->
     found.append(prose(f"Test videos: {'; '.join(videos)}."))
     found.append("### Accuracy in % (mean of the two hit rates)")
     found.append(markdown([["", *kinds], *_ours(rows, kinds, "accuracy")]))
-    fused = _complete([row for row in rows if not row["is_expert"]], present)
-    single = [row for row in rows if row["is_expert"] and row["setting"] == rows[0]["setting"]]
+    fused = _complete([row for row in rows if not row["is_learner"]], present)
+    single = [row for row in rows if row["is_learner"] and row["setting"] == rows[0]["setting"]]
     found += ["### Every method: means over the kinds", _everyone(Figures(fused))]
-    found += ["### Single experts: AUC in %", _experts(single, kinds)]
+    found += ["### Single learners: AUC in %", _learners(single, kinds)]
     return found
 
 
@@ -135,7 +137,7 @@ def _printed(quality: str | None, kinds: Sequence[str]) -> list[list[str]]:
 
 
 def _ours(rows: Sequence[Row], kinds: Sequence[str], metric: str) -> list[list[str]]:
-    """Our rows of a table, those that nobody measured included while there is no other."""
+    """Our rows of a table; while none is measured, the first of them with dashes."""
     by_place = {(row["setting"], row["method"], row["metric"], row["kind"]): row for row in rows}
     table = [
         [name, *(_cell(by_place, setting, method, metric, kind) for kind in kinds)]
@@ -197,7 +199,7 @@ def _everyone(figures: Figures) -> str:
     return markdown([["", *heads], *body])
 
 
-def _experts(rows: Sequence[Row], kinds: Sequence[str]) -> str:
+def _learners(rows: Sequence[Row], kinds: Sequence[str]) -> str:
     values = {(row["method"], row["kind"]): row["value"] for row in rows if row["metric"] == "auc"}
     body = [
         [

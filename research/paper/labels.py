@@ -26,13 +26,14 @@ from lpfuse.pools import heterogeneous
 from lpfuse.scaling import TwoSidedMinMax
 from research.common.datasets import anomaly_names
 from research.common.drawing import figure_line
+from research.common.experiment import measure_splits
 from research.common.options import Options
-from research.common.protocol import Protocol, Split, area
-from research.common.splits import measure_splits
+from research.common.protocol import Protocol, area
+from research.common.splits import Split
 from research.common.store import Row, write_whole
 from research.paper.labels_page import HINDSIGHT, OURS, Areas, draw, labels_page, setting_of
 from research.paper.pooled import pooled
-from research.paper.rivals import ENSEMBLES, IGNORES_LABELS, RIVALS, Rival, at_hand
+from research.rivals.fusion import ENSEMBLES, IGNORES_LABELS, RIVALS, Rival, at_hand
 
 COUNTS: tuple[int, ...] = (0, 1, 2, 5, 10, 20, 50, 100)  # labels
 QUICK_COUNTS: tuple[int, ...] = (0, 5, 20)
@@ -61,9 +62,9 @@ def run(options: Options) -> str:
         methods=[OURS, *RIVALS, *ENSEMBLES],  # whether or not all of them are at hand
     )
     areas = Areas(rows)
-    drawn = figure_line(options.out / "labels.png", lambda path: draw(areas, path))
+    drawn = figure_line(options.page_folder / "labels.png", lambda path: draw(areas, path))
     text = labels_page(areas, drawn)
-    write_whole(options.out / "labels.md", text)
+    write_whole(options.page_folder / "labels.md", text)
     return text
 
 

@@ -11,18 +11,11 @@ import numpy as np
 from lpfuse._arrays import Host
 from lpfuse.plots._drawing import COLOURS, MARKERS
 from research.common.drawing import new_figure
-from research.common.statistics import (
-    Comparison,
-    compare,
-    critical_difference,
-    friedman,
-    holm,
-    mean_ranks,
-    skillings_mack,
-)
+from research.common.ranks import critical_difference, friedman, mean_ranks, skillings_mack
+from research.common.statistics import Comparison, compare, holm
 from research.common.store import Row
 from research.common.tables import gain, markdown, page, prose
-from research.paper.rivals import ENSEMBLES, NEEDS_LABELS, NOTES, PACKAGES, RIVALS
+from research.rivals.fusion import ENSEMBLES, NEEDS_LABELS, NOTES, PACKAGES, RIVALS
 
 OURS = "ours"
 HINDSIGHT = "best of the six in hindsight"

@@ -17,7 +17,7 @@ NAMES = {"hinge": "hinge", "least_squares": "least squares"}
 def run(options: Options) -> str:
     """Measure what is missing, write results and page, and return the page."""
     text = _page(ablation(options))
-    write_whole(options.out / "loss.md", text)
+    write_whole(options.page_folder / "loss.md", text)
     return text
 
 

@@ -29,9 +29,11 @@ NORMS = {"ℓ2": 2.0, "ℓ∞": np.inf, "ℓp": None}  # p = None: chosen on val
 def run(options: Options) -> str:
     """Measure what is missing, write results, page and figure, and return the page."""
     figures = ablation(options)
-    drawn = figure_line(options.out / "lp-effect.png", lambda path: _draw(figures, options, path))
+    drawn = figure_line(
+        options.page_folder / "lp-effect.png", lambda path: _draw(figures, options, path)
+    )
     text = _page(figures, drawn)
-    write_whole(options.out / "lp-effect.md", text)
+    write_whole(options.page_folder / "lp-effect.md", text)
     return text
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-import platform
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +11,6 @@ from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from itertools import product
-from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -22,9 +19,12 @@ import numpy as np
 from lpfuse._arrays import Host
 from lpfuse.optim import Problem, solve
 from research.common.comparison import Figures
+from research.common.experiment import measure_splits
+from research.common.judge import FusionProblem, Judge
+from research.common.machine import cpu_name
 from research.common.options import Options
-from research.common.protocol import SETTINGS, Split
-from research.common.splits import measure_splits
+from research.common.protocol import SETTINGS
+from research.common.splits import Split
 from research.common.store import Row, write_whole
 from research.paper import paper
 from research.paper.speed_page import figures, speed_page
@@ -50,7 +50,7 @@ def run(options: Options) -> str:
     """
     rows = measured(options)
     text = speed_page(rows, Figures(rows, options.quick).scope)
-    write_whole(options.out / "speed.md", text)
+    write_whole(options.page_folder / "speed.md", text)
     return text
 
 
@@ -113,12 +113,10 @@ def _race(problem: Problem, repeats: int) -> Iterator[Row]:
 
 
 def true_gap(problem: Problem, w: Host, bound: float) -> float:
-    """Relative gap of weights to a certified lower bound of the optimum.
-
-    Weights that leave the ball by a rounding error are brought back first.
-    """
-    value = problem.value(w / max(1.0, problem.ball.norm(w)))
-    return problem.certify(value, bound, passes=1.0, tol=0.0, otherwise="").relative_gap
+    """Relative gap of weights, scaled into the ball, to a certified lower bound of the optimum."""
+    S, y, _, _ = problem.block(slice(None))
+    labels = np.broadcast_to(y, len(S))  # 1.0 where all rows are normal
+    return Judge(FusionProblem(S, labels, problem.ball.p), bound).judge(w).relative_gap
 
 
 def algorithm_1(problem: Problem, precision: float) -> Answer:
@@ -152,27 +150,23 @@ def _certified(problem: Problem) -> Answer:
 
 def _cvxpy(problem: Problem) -> Answer:
     """The problem as one would state it, solved by CLARABEL at its own tolerance."""
-    cp = _require_cvxpy()
+    from research.common import cvxpy_models
+
     rows, labels, _, _ = problem.block(slice(None))
-    w = cp.Variable(problem.R)
-    margins = 1.0 - np.reshape(labels, (-1, 1)) * rows @ w
-    model = cp.Problem(cp.Minimize(cp.sum(cp.pos(margins))), [cp.norm(w, problem.ball.p) <= 1.0])
-    with warnings.catch_warnings():  # norms by second-order cones, "error: 0.00e+00"
-        warnings.simplefilter("ignore", UserWarning)
-        model.solve(solver="CLARABEL")
-    stats = model.solver_stats
-    inside = float(stats.setup_time or 0.0) + float(stats.solve_time or 0.0)
+    model, w, _ = cvxpy_models.primal(np.reshape(labels, (-1, 1)) * rows, problem.ball.p)
+    cvxpy_models.run(model, "CLARABEL")
+    inside = cvxpy_models.solver_seconds(model)
     return Answer(np.asarray(w.value), {"solver_seconds": inside})
 
 
-def _require_cvxpy() -> Any:
-    """The package, which is not typed."""
+def _require_cvxpy() -> None:
     try:
         import_module("clarabel")
-        return import_module("cvxpy")
+        import_module("cvxpy")
     except ImportError as error:
         raise ImportError(
-            'The table of speed-ups needs cvxpy and CLARABEL: pip install "lpfuse[bench]"'
+            "The table of speed-ups needs cvxpy and CLARABEL: "
+            "pip install -r research/requirements.txt"
         ) from error
 
 
@@ -189,11 +183,4 @@ def _no_garbage_collection() -> Iterator[None]:
 
 def _machine() -> dict[str, Any]:
     packages = {name: version(name) for name in ("cvxpy", "clarabel")}
-    return {"processor": _processor(), "threads": 1, **packages}
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.is_file() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return (names or [platform.processor() or platform.machine()])[0]
+    return {"processor": cpu_name(), "threads": 1, **packages}

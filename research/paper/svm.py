@@ -11,9 +11,9 @@ from sklearn.svm import SVC, LinearSVC
 
 from lpfuse._arrays import Host
 from lpfuse.optim import Problem, solve
+from research.common.experiment import measure_splits
 from research.common.options import Options
-from research.common.protocol import Split
-from research.common.splits import measure_splits
+from research.common.splits import Split
 from research.common.store import Row
 from research.paper.weights import paper_problem
 

@@ -15,8 +15,8 @@ from research.common.store import write_whole
 from research.paper.learners import LEARNERS
 from research.paper.methods import best_single, fusion, lp, single
 from research.paper.ours import OUR_PRESET, all_known, defaults, validated
-from research.paper.rivals import ENSEMBLES, NEEDS_LABELS, RIVALS, RULES, at_hand
 from research.paper.uci_page import draw, uci_page
+from research.rivals.fusion import ENSEMBLES, NEEDS_LABELS, RIVALS, RULES, at_hand
 
 SEARCHES = ("genetic", "swarm", "exhaustive", "templates", "cosine", "dynamic")
 
@@ -67,7 +67,7 @@ def run(options: Options, methods: Methods = METHODS, taught: Methods = TAUGHT) 
         ``METHODS | {"mine": fusion(lambda seed: MyFusion())}``.
     """
     figures = Figures(measure_methods("uci", methods, options, taught), options.quick)
-    drawn = figure_line(options.out / "uci.png", lambda path: draw(figures, path))
+    drawn = figure_line(options.page_folder / "uci.png", lambda path: draw(figures, path))
     text = uci_page(figures, drawn)
-    write_whole(options.out / "uci.md", text)
+    write_whole(options.page_folder / "uci.md", text)
     return text

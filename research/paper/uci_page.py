@@ -14,19 +14,12 @@ from research.common.comparison import Figures
 from research.common.datasets import UCI
 from research.common.drawing import new_figure
 from research.common.protocol import SETTINGS
-from research.common.statistics import (
-    Comparison,
-    compare,
-    critical_difference,
-    friedman,
-    holm,
-    interval,
-    mean_ranks,
-)
+from research.common.ranks import critical_difference, friedman, mean_ranks
+from research.common.statistics import Comparison, compare, holm, interval
 from research.common.tables import gain, markdown, page, prose
 from research.paper import paper
 from research.paper.learners import LEARNERS
-from research.paper.rivals import NOTES
+from research.rivals.fusion import NOTES
 
 OURS = "lpfuse, validated"
 CONTENDERS = ("ℓp", "lpfuse, defaults", OURS, "lpfuse, all known")

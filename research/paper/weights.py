@@ -11,9 +11,10 @@ from lpfuse.optim import Problem, solve_path
 from lpfuse.scaling import TwoSidedMinMax
 from research.common.comparison import Figures
 from research.common.drawing import figure_line
+from research.common.experiment import measure_splits
 from research.common.options import Options
-from research.common.protocol import SETTINGS, Lesson, Split, area
-from research.common.splits import measure_splits
+from research.common.protocol import SETTINGS, Lesson, area
+from research.common.splits import Split
 from research.common.store import Row, write_whole
 from research.paper.methods import PAPER_PRESET, lp, single
 from research.paper.weights_page import ENDS, draw, figures, fits, weights_page
@@ -43,9 +44,9 @@ def run(options: Options) -> str:
     rows = measured(options)
     found = fits(rows)
     shown = [fit for fit in found if (fit.set, fit.seed) == (found[0].set, found[0].seed)]
-    picture = figure_line(options.out / "weights.png", partial(draw, shown))
+    picture = figure_line(options.page_folder / "weights.png", partial(draw, shown))
     text = weights_page(rows, shown, picture, Figures(rows, options.quick).scope)
-    write_whole(options.out / "weights.md", text)
+    write_whole(options.page_folder / "weights.md", text)
     return text
 
 

@@ -9,8 +9,10 @@ from sklearn.ensemble import ExtraTreesClassifier, IsolationForest
 from sklearn.metrics import roc_auc_score
 
 from lpfuse.ensemble import _defaults as defaults
-from research.common.protocol import Protocol, split
-from research.paper import ours, rivals
+from research.common.protocol import Protocol
+from research.common.splits import split
+from research.paper import ours
+from research.rivals import fusion as rivals
 
 THIN = Protocol(widths=(0.5, 2.0), component_step=20, rhos=(1.0, 10.0), ps=(32 / 31, 2.0, 100.0))
 

@@ -9,8 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from lpfuse_faces.cache import FeatureCache, sha256_of
-from lpfuse_faces.features import VideoFeatures
+from lpfuse_faces._cache import FeatureCache, sha256_of
+from lpfuse_faces._features import VideoFeatures
 
 SHA = "ba" * 32
 
@@ -95,8 +95,8 @@ def run(script, *arguments):
 
 DIES_WHILE_STORING = """
 import os, signal, sys
-from lpfuse_faces.cache import FeatureCache
-from lpfuse_faces.features import VideoFeatures
+from lpfuse_faces._cache import FeatureCache
+from lpfuse_faces._features import VideoFeatures
 
 video = VideoFeatures.load(sys.argv[2])
 os.fsync = lambda file: os.kill(os.getpid(), signal.SIGKILL)
@@ -120,8 +120,8 @@ import sys
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from lpfuse_faces.cache import FeatureCache
-from lpfuse_faces.features import VideoFeatures
+from lpfuse_faces._cache import FeatureCache
+from lpfuse_faces._features import VideoFeatures
 
 video, enough = VideoFeatures.load(sys.argv[2]), Path(sys.argv[3])
 for n_frames in count(2):

@@ -15,15 +15,14 @@ from typer.testing import CliRunner
 import lpfuse
 from lpfuse.cli._app import app
 from lpfuse.io import save
-from lpfuse_faces import extractor as extractor_module
-from lpfuse_faces.cli import demo as demo_command
+from lpfuse_faces import _extractor as extractor_module
+from lpfuse_faces._extractor import Extractor
+from lpfuse_faces._model_file import load_model, settings_of
+from lpfuse_faces._video import write_video
+from lpfuse_faces.cli._demo import BEWARE, Size, area_table, demonstrate, next_steps
 from lpfuse_faces.cli.app import EXAMPLES
 from lpfuse_faces.clips import read_clips, write_clips
-from lpfuse_faces.extractor import Extractor
-from lpfuse_faces.model import load_model, settings_of
 from lpfuse_faces.stand_in import make_stand_in
-from lpfuse_faces.video import write_video
-from research.paper import forgery
 
 KINDS = ["smoothed", "up-convolved"]
 COMMANDS = [command.__name__ for command in EXAMPLES]
@@ -107,7 +106,7 @@ def test_help_has_an_example_and_loads_nothing_heavy(command):
     answer = subprocess.run(line, capture_output=True, text=True, check=True)
     assert f"Example: lpfuse faces {command} " in answer.stdout
     loaded = {line.split("|")[-1].strip() for line in answer.stderr.splitlines()}
-    assert "lpfuse_faces.cli.app" in loaded
+    assert f"lpfuse_faces.cli._{command}" in loaded
     heavy = {"numpy", "scipy", "sklearn", "av", "cv2", "torch", "onnxruntime", "matplotlib"}
     assert not loaded & heavy
 
@@ -217,11 +216,11 @@ def test_train_says_what_it_learnt(clips, extracted, trained):
     ]
     model = load_model(path)
     names = [line.strip("| ").split("|")[0].strip() for line in table]
-    assert names[0] == "expert"
-    assert sorted(names[2:-1]) == sorted(model.expert_names_)
+    assert names[0] == "learner"
+    assert sorted(names[2:-1]) == sorted(model.learner_names_)
     assert names[-1] == "fusion"
-    assert end[0].startswith("6 experts; weights proven within 1e-")
-    frames = len(model.lessons_.labels)
+    assert end[0].startswith("6 learners; weights proven within 1e-")
+    frames = len(model.out_of_fold_.labels)
     assert end[1] == f"learnt from 4 genuine and 4 forged videos ({frames} frames)."
     assert 12 <= frames <= 16  # of two frames a video
     assert end[3] == (
@@ -254,7 +253,11 @@ def test_train_for_machines(clips, extracted, tmp_path, decoded):
     model = lpfuse.load(tmp_path / "m")
     assert list(found["weights"].values()) == model.weights_.tolist()
     assert (found["p"], model.pooling) == (2.0, 0.1)
-    assert found["learnt_from"] == {"genuine": 4, "forged": 0, "frames": len(model.lessons_.fold)}
+    assert found["learnt_from"] == {
+        "genuine": 4,
+        "forged": 0,
+        "frames": len(model.out_of_fold_.fold),
+    }
     assert found["auc"] is None
     assert found["extraction"]["videos"] == 4
 
@@ -324,7 +327,7 @@ def test_the_verdict_is_that_of_the_library(clips, extracted, trained, tmp_path)
     assert video["p_value"] == pytest.approx(model.pvalues([features])[0])
     assert video["threshold"] == pytest.approx(model.offset_)
     assert np.mean(video["frame_scores"]) == pytest.approx(video["score"])
-    assert sum(video["regions"].values()) == pytest.approx(sum(video["experts"].values()))
+    assert sum(video["regions"].values()) == pytest.approx(sum(video["learners"].values()))
     assert found["skipped"] == {}
     assert found["warnings"] == []
     verdict = model.verdict(features).verdict
@@ -467,7 +470,7 @@ EVALUATE = ["--frames", 2, "--learners", "gmm", "--jobs", 1]
 
 
 def test_kinds_are_left_out_one_after_the_other(clips, extracted, tmp_path, decoded):
-    out, page = tmp_path / "results.jsonl", tmp_path / "page.md"
+    out, page = tmp_path / "figures.csv", tmp_path / "page.md"
     line = [
         "evaluate",
         clips,
@@ -486,9 +489,12 @@ def test_kinds_are_left_out_one_after_the_other(clips, extracted, tmp_path, deco
     assert "Leaving out: 2 of 2 done" in answer.stderr
     assert answer.stdout.startswith(page.read_text().rstrip())
     assert answer.stdout.splitlines()[-2:] == [f"Written to {out}.", f"Written to {page}."]
-    head = next(line for line in answer.stdout.splitlines() if line.startswith("|  | "))
-    assert head == "|  | smoothed | up-convolved |"
+    head = next(line for line in answer.stdout.splitlines() if "smoothed" in line)
+    assert [cell.strip() for cell in head.split("|")] == ["", "", "smoothed", "up-convolved", ""]
     found = json.loads(faces(*line, "--json").stdout)
+    table = pl.read_csv(out)
+    assert table["value"].to_list() == [row["value"] for row in found["rows"]]
+    assert table.columns[:4] == ["quality", "kind", "setting", "method"]
     assert {row["kind"] for row in found["rows"]} == set(KINDS)
     assert {row["setting"] for row in found["rows"]} == {"pure", "non-pure"}
 
@@ -514,54 +520,51 @@ def test_what_cannot_be_evaluated(clips, extracted, tmp_path):
     line = ["evaluate", clips, "--cache", extracted[0], "--frames", 2]
     told = complaint(tmp_path, *line, "--setting", "impure")
     assert "'impure'" in told
-    assert "There is no folder" in complaint(tmp_path, *line, "-o", tmp_path / "no" / "r.jsonl")
+    assert "There is no folder" in complaint(tmp_path, *line, "-o", tmp_path / "no" / "r.csv")
 
 
 # ------------------------------------------------------------------------------------------- demo
 
 
-@pytest.fixture
-def small_demo(clips, monkeypatch):
-    """Few clips, made before, and what was measured once is not measured again."""
-
-    def copied(folder, **options):
-        assert options["seed"] == 3
-        shutil.copytree(clips, folder, dirs_exist_ok=True)
-        return read_clips(folder)
-
-    measure, rows = forgery.leave_one_manipulation_out, []
-
-    def measured(clips, features, **options):
-        if not rows:
-            rows.extend(measure(clips, features, learners=["gmm"], **options))
-        return rows
-
-    monkeypatch.setattr(forgery, "leave_one_manipulation_out", measured)
-    monkeypatch.setattr("lpfuse_faces.stand_in.make_stand_in", copied)
-    monkeypatch.setattr(demo_command, "FRAMES", 2)
+SMALL = Size(
+    clips_per_face=2,
+    false_alarm_rate=0.1,
+    frames=2,
+    stand_in={"kinds": KINDS, "frames": 3, "size": 160},
+    learners=("gmm",),
+)
+MADE = {"clips", "features", "faces.lpfuse", "genuine.html", "up-convolved.html", "page.md"}
 
 
-def test_the_demo_goes_all_the_way(small_demo, tmp_path):
+@pytest.mark.filterwarnings("ignore::UserWarning")  # few people, few videos
+def test_the_demo_goes_all_the_way(tmp_path):
     out = tmp_path / "demo"
-    answer = faces("demo", "-o", out, "--seed", 3, "--quick")
-    assert answer.exit_code == 0, answer.output
-    assert answer.stdout.startswith(demo_command.BEWARE)
-    assert "It is no evidence" in answer.stdout
-    table = [line for line in answer.stdout.splitlines() if line.startswith("|")]
+    rows, verdicts = demonstrate(out, SMALL, seed=3, jobs=1, silent=True)
+    assert {path.name for path in out.iterdir()} == MADE
+    assert BEWARE in (out / "page.md").read_text()
+    table = area_table(rows).splitlines()
     assert [line.split("|")[1].strip() for line in table] == [
         "AUC in %", "-" * len(table[1].split("|")[1]), "fusion, non-pure", "fusion, pure",
         "plain sum",
     ]  # fmt: skip
-    assert "genuine/hopper-00.mp4: " in answer.stdout
-    assert "up-convolved/hopper-00.mp4: " in answer.stdout
-    made = {path.name for path in out.iterdir()}
-    assert made == {
-        "clips", "features", "faces.lpfuse", "genuine.html", "up-convolved.html", "page.md",
-    }  # fmt: skip
-    assert "no evidence" in " ".join((out / "page.md").read_text().split())
     model = load_model(out / "faces.lpfuse")
     assert len(model.labels_) == 10  # not the scene that it is asked about, nor what is left out
-    found = json.loads(faces("demo", "-o", out, "--seed", 3, "--json").stdout)
+    assert set(verdicts) == {"genuine", "up-convolved"}
+    text = next_steps(verdicts, out)
+    assert "genuine/hopper-00.mp4: " in text
+    assert "up-convolved/hopper-00.mp4: " in text
+
+
+@pytest.mark.slow
+def test_the_demo_of_the_command_line(tmp_path):
+    out = tmp_path / "demo"
+    answer = faces("demo", "-o", out, "--quick", "-j", 2)
+    assert answer.exit_code == 0, answer.output
+    assert answer.stdout.startswith(BEWARE)
+    assert "It is no evidence" in answer.stdout
+    assert "up-convolved/hopper-00.mp4: forged" in answer.stdout
+    assert {path.name for path in out.iterdir()} == MADE
+    found = json.loads(faces("demo", "-o", out, "--quick", "--json").stdout)
     assert set(found["videos"]) == {"genuine", "up-convolved"}
     assert "no evidence" in found["beware"]
 

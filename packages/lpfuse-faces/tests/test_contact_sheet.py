@@ -7,17 +7,17 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from lpfuse_faces._detection.tracking import Face
+from lpfuse_faces._explanation import Explained
+from lpfuse_faces._features import Settings, VideoFeatures
+from lpfuse_faces._regions import REGIONS, crop
+from lpfuse_faces._spectrum import Stretch
+from lpfuse_faces._verdict import VideoVerdict
+from lpfuse_faces._video import Sampling, frames_of, write_video
 from lpfuse_faces.contact_sheet import contact_sheet, write_sheet
-from lpfuse_faces.contact_sheet.contents import bar_labels, chosen_frames
-from lpfuse_faces.contact_sheet.page import html
-from lpfuse_faces.contact_sheet.picture import figure
-from lpfuse_faces.explanation import Explained
-from lpfuse_faces.features import Settings, VideoFeatures
-from lpfuse_faces.regions import REGIONS, crop
-from lpfuse_faces.spectrum import Stretch
-from lpfuse_faces.tracking import Face
-from lpfuse_faces.verdict import VideoVerdict
-from lpfuse_faces.video import Sampling, frames_of, write_video
+from lpfuse_faces.contact_sheet._contents import bar_labels, chosen_frames
+from lpfuse_faces.contact_sheet._page import html
+from lpfuse_faces.contact_sheet._picture import figure
 
 NASTY = '<script>alert("x")</script>&日本語 $x_1$ ' + 40 * "long " + ".mp4"
 SETTINGS = Settings(sampling=Sampling(every=2))
@@ -42,11 +42,11 @@ def features_of(rows):
     )  # fmt: skip
 
 
-def explained(rows=10, experts=5, threshold=0.0, name="clip.mp4", warnings=(), additive=True):
+def explained(rows=10, learners=5, threshold=0.0, name="clip.mp4", warnings=(), additive=True):
     rng = np.random.default_rng(1)
-    names = [f"gp{j}: azimuthal/{REGIONS[j % 3]}" for j in range(experts)]
+    names = [f"gp{j}: azimuthal/{REGIONS[j % 3]}" for j in range(learners)]
     scores = rng.normal(size=rows)
-    parts = rng.normal(size=experts)
+    parts = rng.normal(size=learners)
     score = float(scores.mean()) if rows else np.nan
     verdict = VideoVerdict(
         name=name,
@@ -56,13 +56,13 @@ def explained(rows=10, experts=5, threshold=0.0, name="clip.mp4", warnings=(), a
         frame_scores=scores,
         time=2 * np.arange(rows) / 25,
         contributions=parts if additive and rows else None,
-        expert_names=names,
-        expert_sets=[text.partition(": ")[2] for text in names],
+        learner_names=names,
+        learner_sets=[text.partition(": ")[2] for text in names],
         n_frames=10,
         n_without_face=10 - rows,
         warnings=warnings,
     )
-    return Explained(verdict, np.full(experts, 0.25) if additive else None)
+    return Explained(verdict, np.full(learners, 0.25) if additive else None)
 
 
 def sheet_of(video, rows=10, settings=SETTINGS, **options):
@@ -155,7 +155,7 @@ def test_the_video_is_read_no_further_than_needed(video, monkeypatch):
             read.append(frame.index)
             yield frame
 
-    monkeypatch.setattr("lpfuse_faces.contact_sheet.contents.frames_of", counted)
+    monkeypatch.setattr("lpfuse_faces.contact_sheet._contents.frames_of", counted)
     sheet_of(video, rows=2)
     assert read == [0, 2]
     read.clear()
@@ -163,10 +163,10 @@ def test_the_video_is_read_no_further_than_needed(video, monkeypatch):
     assert read == []
 
 
-def test_the_heaviest_experts_and_the_sum_of_the_others(video):
-    sheet = sheet_of(video, rows=1, experts=36)
-    parts = sheet.explained.experts
-    told = sheet.experts
+def test_the_heaviest_learners_and_the_sum_of_the_others(video):
+    sheet = sheet_of(video, rows=1, learners=36)
+    parts = sheet.explained.learners
+    told = sheet.learners
     assert len(told) == 13
     assert list(told)[-1] == "24 others, summed"
     assert sum(told.values()) == pytest.approx(sum(parts.values()))
@@ -187,7 +187,7 @@ def texts(drawn):
 
 
 def test_the_picture_has_all_parts(video):
-    drawn = figure(sheet_of(video, experts=36))
+    drawn = figure(sheet_of(video, learners=36))
     said = texts(drawn)
     for name in ("face", "mouth", "nose", "seconds", "24 others, summed", "clip.mp4"):
         assert name in said
@@ -225,7 +225,7 @@ def test_every_kind_of_video_has_a_sheet(video, tmp_path, options, headline, suf
 
 def test_nothing_reaches_beyond_the_picture(video):
     """Texts of a sheet with long names stay inside."""
-    drawn = figure(sheet_of(video, name=NASTY.replace("日本語", ""), experts=36))
+    drawn = figure(sheet_of(video, name=NASTY.replace("日本語", ""), learners=36))
     drawn.canvas.draw()
     width = drawn.bbox.width
     from matplotlib.text import Text
@@ -271,7 +271,7 @@ class Elements(HTMLParser):
 
 
 def test_the_page_is_whole_and_needs_no_other_file(video):
-    page = Elements(html(sheet_of(video, experts=36)))
+    page = Elements(html(sheet_of(video, learners=36)))
     assert page.open == []
     images = [attributes for tag, attributes in page.found if tag in ("img", "image")]
     assert len(images) == 6 * 7
@@ -303,7 +303,7 @@ def test_in_a_browser(video, tmp_path):
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
         pytest.skip(f"no browser is installed: none of {', '.join(BROWSERS)}")
-    write_sheet(sheet_of(video, experts=36, name=NASTY), tmp_path / "sheet.html")
+    write_sheet(sheet_of(video, learners=36, name=NASTY), tmp_path / "sheet.html")
     place = (tmp_path / "sheet.html").as_uri()
     complaints, asked = [], []
     with playwright.sync_playwright() as driver:

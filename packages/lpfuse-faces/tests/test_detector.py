@@ -6,9 +6,9 @@ from sklearn.exceptions import NotFittedError
 
 from lpfuse import FixedRule, GMMDetector, KernelPCADetector, LpFusion, TwoSidedMinMax, load
 from lpfuse.fusion import LocalLpFusion
-from lpfuse_faces import detector as module
-from lpfuse_faces.detector import VideoDetector
-from lpfuse_faces.features import VideoFeatures
+from lpfuse_faces._detector import VideoDetector
+from lpfuse_faces._features import VideoFeatures
+from lpfuse_faces._scoring import FRAMES_AT_A_TIME
 
 RANDOM = "features of darknet come from random weights, seed 0"
 SETS = ("azimuthal/face", "azimuthal/mouth", "darknet/face")
@@ -68,8 +68,8 @@ def detector(**options):
 
 def test_forgeries_are_told_from_genuine_videos():
     fitted = VideoDetector(random_state=0).fit(*labelled())
-    assert len(fitted.expert_names_) == len(fitted.weights_) == 12
-    assert fitted.expert_names_[0] == "svdd: azimuthal/face"
+    assert len(fitted.learner_names_) == len(fitted.weights_) == 12
+    assert fitted.learner_names_[0] == "svdd: azimuthal/face"
     assert fitted.certificate_.relative_gap <= 1e-8
     new = [*genuine(8, seed=1), *forged(8, seed=1)]
     assert fitted.score_samples(new)[:8].min() > fitted.score_samples(new)[8:].max()
@@ -86,12 +86,13 @@ def test_the_score_is_pooled_over_frames():
     np.testing.assert_allclose(lower.score_samples(new), expected, rtol=1e-12)
 
 
-def test_videos_are_scored_some_at_a_time(monkeypatch):
-    fitted, new = detector().fit(genuine()), [*genuine(7, seed=1), video(frames=1)]
-    whole, said = fitted.score_samples(new), fitted.expert_scores(new)
-    monkeypatch.setattr(module, "FRAMES_AT_A_TIME", 8)
-    np.testing.assert_allclose(fitted.score_samples(new), whole, rtol=1e-12)
-    np.testing.assert_allclose(fitted.expert_scores(new).scores, said.scores, rtol=1e-12)
+def test_more_frames_than_are_held_at_a_time_change_nothing():
+    fitted = detector().fit(genuine())
+    new = [video(frames=n) for n in (FRAMES_AT_A_TIME // 2, 1, FRAMES_AT_A_TIME - 1, 7, 3)]
+    alone = [fitted.score_samples([one])[0] for one in new]
+    np.testing.assert_allclose(fitted.score_samples(new), alone, rtol=1e-12)
+    frames = np.concatenate([fitted.learner_scores([one]).scores for one in new])
+    np.testing.assert_allclose(fitted.learner_scores(new).scores, frames, rtol=1e-12)
 
 
 def test_decisions_follow_from_scores():
@@ -103,18 +104,18 @@ def test_decisions_follow_from_scores():
     np.testing.assert_array_equal(fitted.pvalues(new) <= 0.05, fitted.predict(new) < 0)
 
 
-def test_experts_see_their_own_set_and_no_other():
+def test_learners_see_their_own_set_and_no_other():
     fitted = detector().fit(genuine())
     one, other = video(seed=3), video(seed=3)
     other.sets["azimuthal/mouth"] = other.sets["azimuthal/mouth"] + 5
-    moved = fitted.expert_scores([one]).scores != fitted.expert_scores([other]).scores
+    moved = fitted.learner_scores([one]).scores != fitted.learner_scores([other]).scores
     np.testing.assert_array_equal(moved.all(axis=0), [False, True, False])
     np.testing.assert_array_equal(moved.any(axis=0), [False, True, False])
 
 
 def test_sets_can_be_chosen():
     fitted = VideoDetector(["darknet/face"], ["gmm"], random_state=0).fit(genuine())
-    assert fitted.expert_names_ == ["gmm: darknet/face"]
+    assert fitted.learner_names_ == ["gmm: darknet/face"]
     assert (fitted.sets_, fitted.widths_) == (["darknet/face"], {"darknet/face": 4})
     one, other = video(seed=3), video(seed=3)
     other.sets["azimuthal/face"] = other.sets["azimuthal/face"] + 9
@@ -126,27 +127,27 @@ def test_sets_can_be_chosen():
 
 def test_frames_of_a_video_and_videos_of_a_group_share_a_fold():
     videos, y = labelled()
-    lessons = detector().fit(videos, y).lessons_
+    taught = detector().fit(videos, y).out_of_fold_
     for k in range(len(videos)):
-        assert len(np.unique(lessons.fold[lessons.video == k])) == 1
-    assert len(np.unique(lessons.fold)) == 5
+        assert len(np.unique(taught.fold[taught.video == k])) == 1
+    assert len(np.unique(taught.fold)) == 5
     people = np.array([f"person {k % 8}" for k in range(len(videos))])
-    grouped = detector().fit(videos, y, groups=people).lessons_
+    grouped = detector().fit(videos, y, groups=people).out_of_fold_
     for person in np.unique(people):
         frames = people[grouped.video] == person
         assert len(np.unique(grouped.fold[frames])) == 1
 
 
-def test_lessons_are_scores_by_experts_that_have_not_seen_the_fold():
+def test_out_of_fold_scores_are_scores_by_learners_that_have_not_seen_the_fold():
     videos, y = labelled()
-    lessons = detector().fit(videos, y).lessons_
+    taught = detector().fit(videos, y).out_of_fold_
     X = np.concatenate([one.table(SETS) for one in videos])
-    np.testing.assert_array_equal(lessons.labels, np.repeat(y, 6))
+    np.testing.assert_array_equal(taught.labels, np.repeat(y, 6))
     for fold in range(5):
-        inside = lessons.fold == fold
-        learn = X[~inside & (lessons.labels > 0)][:, :3]
+        inside = taught.fold == fold
+        learn = X[~inside & (taught.labels > 0)][:, :3]
         expected = Distance().fit(learn).score_samples(X[inside][:, :3])
-        np.testing.assert_allclose(lessons.scores[inside, 0], expected, rtol=1e-6)
+        np.testing.assert_allclose(taught.scores[inside, 0], expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("pooling", ["mean", 0.3])
@@ -155,11 +156,11 @@ def test_the_threshold_rests_on_whole_videos(pooling):
     videos, y = labelled(normal=41)
     asked = {"fusion": FixedRule("sum"), "calibration": "plain", "pooling": pooling}
     fitted = detector(**asked, false_alarm_rate=0.1).fit(videos, y)
-    lessons, frames = fitted.lessons_, np.empty(47 * 6 + 2 * 6)
+    taught, frames = fitted.out_of_fold_, np.empty(47 * 6 + 2 * 6)
     for fold in range(5):
-        inside = lessons.fold == fold
-        rest = lessons.scores[~inside & (lessons.labels > 0)]
-        scaled = TwoSidedMinMax().fit(rest).transform(lessons.scores[inside])
+        inside = taught.fold == fold
+        rest = taught.scores[~inside & (taught.labels > 0)]
+        scaled = TwoSidedMinMax().fit(rest).transform(taught.scores[inside])
         frames[inside] = FixedRule("sum").fit(scaled).score_samples(scaled)
     by_video = frames.reshape(49, 6)[:41]
     pooled = by_video.mean(axis=1) if pooling == "mean" else np.quantile(by_video, pooling, axis=1)
@@ -231,14 +232,14 @@ def test_classifiers_have_not_seen_the_kind_that_they_score():
     pool = [POOL[0], ("classifier", KnowsKinds(), "darknet/face")]
     for kind, surprised in ((kinds, True), (None, False)):
         fitted = detector(detectors=pool).fit(videos, y, kind=kind)
-        lessons = fitted.lessons_
-        of_forged = lessons.scores[lessons.labels < 0, 1]
+        taught = fitted.out_of_fold_
+        of_forged = taught.scores[taught.labels < 0, 1]
         assert (of_forged > 0).all() if surprised else (of_forged < 0).all()
-        folds = [np.unique(lessons.fold[lessons.video == k]) for k in range(40)]
+        folds = [np.unique(taught.fold[taught.video == k]) for k in range(40)]
         assert all(len(found) == 1 for found in folds)
 
 
-def test_kinds_change_nothing_where_no_expert_learns_from_forgeries():
+def test_kinds_change_nothing_where_no_learner_learns_from_forgeries():
     videos, y = labelled()
     kinds = np.array(["a", "b"] * 16)
     one, other = detector().fit(videos, y), detector().fit(videos, y, kind=kinds)
@@ -257,20 +258,20 @@ def test_validation_videos_teach_the_weights_and_nothing_else():
     by_hand = [Distance().fit(np.concatenate([one.sets[each] for one in learn])) for each in SETS]
     new = genuine(3, seed=5)
     expected = [
-        expert.score_samples(np.concatenate([one.sets[each] for one in new]))
-        for expert, each in zip(by_hand, SETS, strict=True)
+        learner.score_samples(np.concatenate([one.sets[each] for one in new]))
+        for learner, each in zip(by_hand, SETS, strict=True)
     ]
-    np.testing.assert_allclose(fitted.expert_scores(new).scores.T, expected, rtol=1e-5)
-    lessons = fitted.lessons_
-    assert set(lessons.video) == set(np.flatnonzero(inside))
-    np.testing.assert_array_equal(lessons.labels, y[lessons.video])
+    np.testing.assert_allclose(fitted.learner_scores(new).scores.T, expected, rtol=1e-5)
+    taught = fitted.out_of_fold_
+    assert set(taught.video) == set(np.flatnonzero(inside))
+    np.testing.assert_array_equal(taught.labels, y[taught.video])
     assert len(fitted.calibration_) == 20
     assert (fitted.predict(forged(5, seed=3)) == -1).all()
 
 
 def test_validation_needs_genuine_videos_on_both_sides():
     videos, y = labelled()
-    with pytest.raises(ValueError, match="none is left to fit experts to"):
+    with pytest.raises(ValueError, match="none is left to fit learners to"):
         detector().fit(videos, y, validation=y > 0)
     with pytest.raises(ValueError, match="normal"):
         detector().fit(videos, y, validation=y < 0)
@@ -285,8 +286,8 @@ def test_another_fusion_is_as_if_fitted_with_it():
     videos, y = labelled()
     new = [*genuine(4, seed=1), video(frames=0), *forged(4, seed=1)]
     first = detector().fit(videos, y)
-    seen = first.expert_scores(new)
-    assert seen.names == first.expert_names_
+    seen = first.learner_scores(new)
+    assert seen.names == first.learner_names_
     for fusion, scaler in ((LpFusion(p=2.0), None), (FixedRule("max"), TwoSidedMinMax(rho=1.0))):
         fitted = detector(fusion=fusion, scaler=scaler).fit(videos, y)
         other = first.with_fusion(fusion, scaler)
@@ -318,12 +319,12 @@ def test_contributions_add_up_to_the_score(pooling):
     assert found.decision == pytest.approx(fitted.decision_function([new])[0])
     assert found.pvalue == fitted.pvalues([new])[0]
     assert found.contributions.shape == (3,)
-    for parts in (found.by_set, found.by_region, found.by_learner):
+    for parts in (found.by_set, found.by_region, found.by_algorithm):
         assert sum(parts.values()) == pytest.approx(found.score)
     assert list(found.by_set) == list(SETS)
     assert list(found.by_region) == ["face", "mouth"]
     assert found.by_region["mouth"] == pytest.approx(found.contributions[1])
-    assert list(found.by_learner) == ["far"]
+    assert list(found.by_algorithm) == ["far"]
     np.testing.assert_array_equal(found.time, new.time)
     np.testing.assert_allclose(found.frame_scores, fitted.fused_.score_samples(new.table(SETS)))
     if pooling == "mean":
@@ -331,11 +332,11 @@ def test_contributions_add_up_to_the_score(pooling):
         np.testing.assert_allclose(found.contributions, parts.mean(axis=0))
 
 
-def test_an_expert_of_several_sets_is_filed_so():
+def test_an_learner_of_several_sets_is_filed_so():
     pool = [("both", Distance(), ["azimuthal/face", "darknet/face"]), ("all", Distance())]
     found = detector(detectors=pool).fit(genuine()).verdict(video())
     assert list(found.by_set) == list(found.by_region) == ["several"]
-    assert list(found.by_learner) == ["both", "all"]
+    assert list(found.by_algorithm) == ["both", "all"]
 
 
 def test_a_rule_that_is_no_sum_has_no_contributions():
@@ -366,7 +367,7 @@ def test_videos_without_a_face_are_left_out_with_a_warning():
     expected = detector().fit(genuine())
     np.testing.assert_array_equal(fitted.weights_, expected.weights_)
     np.testing.assert_array_equal(fitted.calibration_, expected.calibration_)
-    assert set(fitted.lessons_.video) == set(range(1, 25))
+    assert set(fitted.out_of_fold_.video) == set(range(1, 25))
 
 
 def test_a_video_without_a_face_has_no_score():
@@ -376,7 +377,7 @@ def test_a_video_without_a_face_has_no_score():
     for numbers in (fitted.score_samples(new), fitted.decision_function(new), fitted.pvalues(new)):
         np.testing.assert_array_equal(np.isnan(numbers), [True, False, True])
     assert fitted.predict(new).tolist() == [0, 1, 0]
-    assert fitted.expert_scores([empty]).scores.shape == (0, 3)
+    assert fitted.learner_scores([empty]).scores.shape == (0, 3)
     assert np.isnan(fitted.score_samples([empty])).all()
     found = fitted.verdict(empty)
     assert (found.verdict, found.is_genuine, found.has_face) == ("no face found", None, False)

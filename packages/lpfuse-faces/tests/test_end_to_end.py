@@ -14,12 +14,12 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("skimage")
 pytest.importorskip("matplotlib")
 
-from lpfuse_faces.detector import VideoDetector
-from lpfuse_faces.extraction import extract_all
-from lpfuse_faces.extractor import Extractor
-from lpfuse_faces.features import Settings
+from lpfuse_faces._detector import VideoDetector
+from lpfuse_faces._extraction import extract_all
+from lpfuse_faces._extractor import Extractor
+from lpfuse_faces._features import Settings
+from lpfuse_faces._video import Sampling
 from lpfuse_faces.stand_in import CONTROL, PHOTOGRAPHS, make_stand_in
-from lpfuse_faces.video import Sampling
 
 SEED = 4711
 LEFT_OUT = ["resampled", "up-convolved"]

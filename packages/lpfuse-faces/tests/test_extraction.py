@@ -16,21 +16,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lpfuse_faces.cache import FeatureCache, sha256_of
-from lpfuse_faces.extraction import Extraction, extract_all, learn_stretch
-from lpfuse_faces.extractor import FORMAT, Extractor
-from lpfuse_faces.features import Settings
-from lpfuse_faces.mtcnn import MTCNN, Faces
-from lpfuse_faces.regions import REGIONS, crop
-from lpfuse_faces.spectrum import (
+from lpfuse_faces._cache import FeatureCache, sha256_of
+from lpfuse_faces._detection.mtcnn import MTCNN, Faces
+from lpfuse_faces._detection.tracking import FaceChooser
+from lpfuse_faces._extraction import Extraction, extract_all, learn_stretch
+from lpfuse_faces._extractor import FORMAT, Extractor
+from lpfuse_faces._features import Settings
+from lpfuse_faces._regions import REGIONS, crop
+from lpfuse_faces._spectrum import (
     Stretch,
     azimuthal_profiles,
     filtered_spectra,
     fit_stretch,
     spectrum_images,
 )
-from lpfuse_faces.tracking import FaceChooser
-from lpfuse_faces.video import Frame, Sampling, UnreadableVideo, frames_of, write_video
+from lpfuse_faces._video import Frame, Sampling, UnreadableVideo, frames_of, write_video
 
 ALL = Sampling()
 STRETCH = Stretch(dict.fromkeys(REGIONS, 0.0), dict.fromkeys(REGIONS, 4.0))
@@ -82,8 +82,8 @@ class MeanNetwork:
 @pytest.fixture
 def squares(monkeypatch):
     """Extractors see squares for faces, and their networks are tiny."""
-    monkeypatch.setattr("lpfuse_faces.extractor.MTCNN", SquareDetector)
-    monkeypatch.setattr("lpfuse_faces.extractor.load_network", MeanNetwork)
+    monkeypatch.setattr("lpfuse_faces._extractor.MTCNN", SquareDetector)
+    monkeypatch.setattr("lpfuse_faces._extractor.load_network", MeanNetwork)
 
 
 def pictures(n, seed=0, without=(), size=96):
@@ -230,7 +230,7 @@ class TestExtractor:
                 yield Frame(k, k / 25, image)
                 del image
 
-        monkeypatch.setattr("lpfuse_faces.extractor.frames_of", endless)
+        monkeypatch.setattr("lpfuse_faces._extractor.frames_of", endless)
         features = Extractor(Settings(sampling=ALL), batch_size=4).extract(clips / "b.mp4")
         assert features.n_faces == 40
         assert max(most) <= 4 + 1  # the next one is decoded
@@ -287,7 +287,7 @@ class TestKey:
         key = self.key()
         monkeypatch.setattr(SquareDetector, "digest", "other squares")
         other = self.key()
-        monkeypatch.setattr("lpfuse_faces.extractor.FORMAT", FORMAT + 1)
+        monkeypatch.setattr("lpfuse_faces._extractor.FORMAT", FORMAT + 1)
         assert len({key, other, self.key()}) == 3
 
     def test_does_not_know_how_the_work_is_cut(self, squares):
@@ -479,9 +479,9 @@ class TestStretch:
 
 DIES_AT_THE_THIRD = """
 import os, signal, sys
-from lpfuse_faces.cache import FeatureCache
-from lpfuse_faces.extraction import extract_all
-from lpfuse_faces.extractor import Extractor
+from lpfuse_faces._cache import FeatureCache
+from lpfuse_faces._extraction import extract_all
+from lpfuse_faces._extractor import Extractor
 
 store, stored = FeatureCache.store, []
 

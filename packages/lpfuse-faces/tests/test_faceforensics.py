@@ -6,7 +6,7 @@ import warnings
 import pytest
 
 from lpfuse_faces.clips import check_disjoint, identity_groups, qualities, read_clips
-from lpfuse_faces.faceforensics import KINDS, faceforensics
+from lpfuse_faces.clips._faceforensics import KINDS, faceforensics
 
 PAIRS = {
     "train": [["071", "054"], ["087", "081"], ["003", "000"]],

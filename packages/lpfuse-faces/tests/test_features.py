@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lpfuse_faces.features import FILE_FORMAT, Settings, VideoFeatures
-from lpfuse_faces.spectrum import Stretch
-from lpfuse_faces.video import Sampling
+from lpfuse_faces._features import FILE_FORMAT, Settings, VideoFeatures
+from lpfuse_faces._spectrum import Stretch
+from lpfuse_faces._video import Sampling
 
 LEVELS = {"face": 0.5, "mouth": 0.25, "nose": 0.125}
 STRETCH = Stretch(low=LEVELS, high={region: 2 + low for region, low in LEVELS.items()})
@@ -176,7 +176,7 @@ class TestFiles:
             VideoFeatures.load(tmp_path / "it.npz")
 
     def test_another_format_is_refused(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("lpfuse_faces.features.FILE_FORMAT", FILE_FORMAT + 1)
+        monkeypatch.setattr("lpfuse_faces._features.FILE_FORMAT", FILE_FORMAT + 1)
         make_video().save(tmp_path / "it.npz")
         monkeypatch.undo()
         with pytest.raises(ValueError, match=f"its format is {FILE_FORMAT + 1}, not {FILE_FORMAT}"):

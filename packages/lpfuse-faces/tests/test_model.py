@@ -10,15 +10,15 @@ from sklearn.metrics import roc_auc_score
 from lpfuse import FixedRule
 from lpfuse.ensemble.components import Combination
 from lpfuse.fusion import DecisionTemplates
-from lpfuse_faces import extractor as extractor_module
-from lpfuse_faces.detector import VideoDetector
-from lpfuse_faces.explanation import Explained, usual_contributions
-from lpfuse_faces.extractor import Extractor
-from lpfuse_faces.features import Settings, VideoFeatures
-from lpfuse_faces.model import extractor_of, load_model, luggage, outcome, settings_of
-from lpfuse_faces.mtcnn_networks import FILES, read_weights
-from lpfuse_faces.pooling import pooled
-from lpfuse_faces.spectrum import Stretch
+from lpfuse_faces import _extractor as extractor_module
+from lpfuse_faces._detection.networks import FILES, read_weights
+from lpfuse_faces._detector import VideoDetector
+from lpfuse_faces._explanation import Explained, usual_contributions
+from lpfuse_faces._extractor import Extractor
+from lpfuse_faces._features import Settings, VideoFeatures
+from lpfuse_faces._model_file import extractor_of, load_model, model_settings, settings_of, summary
+from lpfuse_faces._pooling import pooled
+from lpfuse_faces._spectrum import Stretch
 
 SETS = ("azimuthal/face", "azimuthal/mouth")
 
@@ -42,7 +42,9 @@ LABELS = np.repeat([1, -1], [24, 8])
 @pytest.fixture(scope="module", params=["mean", 0.2])
 def model(request):
     made = VideoDetector(learners=["gmm", "kpca"], pooling=request.param, random_state=0)
-    return made.set_params(settings=luggage(Extractor(), pure=False)).fit(GENUINE + FORGED, LABELS)
+    return made.set_params(settings=model_settings(Extractor(), pure=False)).fit(
+        GENUINE + FORGED, LABELS
+    )
 
 
 def test_saved_and_loaded_it_says_the_same(model, tmp_path):
@@ -52,7 +54,7 @@ def test_saved_and_loaded_it_says_the_same(model, tmp_path):
     assert copy.settings["about"] == {"pure": False}
     assert extractor_of(copy).meaning == Extractor().meaning
     assert np.array_equal(copy.score_samples(FORGED), model.score_samples(FORGED))
-    assert outcome(copy) == outcome(model)
+    assert summary(copy) == summary(model)
 
 
 class Network:
@@ -84,7 +86,7 @@ def test_weights_are_looked_for_where_they_lay_and_elsewhere(networks, tmp_path)
         dict.fromkeys(Settings().regions, 0.0), dict.fromkeys(Settings().regions, 1.0)
     )
     settings = Settings(features=["alexnet"], stretch=stretch, weights={"alexnet": place})
-    detector = VideoDetector(settings=luggage(Extractor(settings)))
+    detector = VideoDetector(settings=model_settings(Extractor(settings)))
     assert extractor_of(detector).settings == settings
     place.unlink()  # another machine: the folder of weights has it
     extractor_of(detector, device="cuda")
@@ -103,7 +105,7 @@ def test_the_face_detector_may_lie_elsewhere(tmp_path):
     default = Extractor()
     for name, content in zip(FILES, read_weights(), strict=True):
         (tmp_path / name).write_bytes(content)
-    carried = luggage(default)
+    carried = model_settings(default)
     detector = VideoDetector(settings=carried)
     assert extractor_of(detector, detector_weights=tmp_path).key == default.key
     gone = replace(default.settings, detector_weights=str(tmp_path / "gone"))
@@ -112,32 +114,32 @@ def test_the_face_detector_may_lie_elsewhere(tmp_path):
 
 
 def test_the_auc_is_that_of_videos_out_of_fold(model):
-    found = outcome(model)
+    found = summary(model)
     assert found["learnt_from"] == {"genuine": 24, "forged": 8, "frames": 32 * 5}
-    lessons = model.lessons_
-    fold = np.array([lessons.fold[lessons.video == k][0] for k in range(32)])
-    scores = pooled(lessons.scores[:, 0], lessons.video, 32, model.pooling)
+    taught = model.out_of_fold_
+    fold = np.array([taught.fold[taught.video == k][0] for k in range(32)])
+    scores = pooled(taught.scores[:, 0], taught.video, 32, model.pooling)
     areas, counts = [], []
     for number in np.unique(fold):
         rows = fold == number
         areas.append(roc_auc_score(LABELS[rows], scores[rows]))
         counts.append((LABELS[rows] < 0).sum())
-    name = lessons.names[0]
+    name = taught.names[0]
     assert found["auc"][name] == pytest.approx(np.average(areas, weights=counts))
     assert found["auc"]["fusion"] > 0.9
     assert found["threshold"] == model.offset_
-    assert list(found["weights"]) == model.expert_names_
+    assert list(found["weights"]) == model.learner_names_
 
 
 # ------------------------------------------------------------------------------------- explanation
 
 
 def test_what_is_usual_is_the_mean_over_genuine_videos(model):
-    lessons = model.lessons_
-    parts = Combination(model.fused_.scaler_, model.fused_.fusion_).contributions(lessons.scores)
+    taught = model.out_of_fold_
+    parts = Combination(model.fused_.scaler_, model.fused_.fusion_).contributions(taught.scores)
     by_video = []
     for k in range(24):
-        rows = parts[lessons.video == k]
+        rows = parts[taught.video == k]
         order = np.argsort(rows.sum(axis=1))
         if model.pooling == "mean":
             by_video.append(rows.mean(axis=0))
@@ -150,7 +152,7 @@ def test_differences_add_up(model):
     usual = usual_contributions(model)
     explained = Explained(model.verdict(FORGED[0]), usual)
     difference = explained.verdict.score - usual.sum()
-    for parts in (explained.experts, explained.sets, explained.regions):
+    for parts in (explained.learners, explained.sets, explained.regions):
         assert sum(parts.values()) == pytest.approx(difference)
     assert set(explained.regions) == {"face", "mouth"}
     assert explained.regions["mouth"] < explained.regions["face"]
@@ -172,7 +174,7 @@ def test_sentences_name_what_speaks_against_a_video(model):
 def test_without_a_face_there_is_little_to_say(model):
     explained = Explained(model.verdict(videos(1, frames=0)[0]), usual_contributions(model))
     assert explained.sentences() == ["A face was found in 0 of 1 frames that were looked at."]
-    assert explained.experts == {}
+    assert explained.learners == {}
     assert explained.values["verdict"] == "no face found"
 
 
@@ -188,6 +190,6 @@ def test_a_fusion_that_is_no_sum(model):
     other = model.with_fusion(DecisionTemplates())
     assert usual_contributions(other) is None
     explained = Explained(other.verdict(FORGED[0]), None)
-    assert explained.experts == {}
+    assert explained.learners == {}
     assert len(explained.sentences()) == 2
     assert usual_contributions(model.with_fusion(FixedRule("sum"))) is not None

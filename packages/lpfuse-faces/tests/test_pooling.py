@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from lpfuse_faces.pooling import check_pooling, frame_shares, pooled
+from lpfuse_faces._pooling import check_pooling, frame_shares, pooled
 
 FRAMES = arrays(float, st.integers(1, 9), elements=st.floats(-9, 9))
 QUANTILES = st.floats(0, 1)

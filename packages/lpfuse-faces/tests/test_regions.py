@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lpfuse_faces.regions import LUMA, REGIONS, crop, outline
-from lpfuse_faces.tracking import Face
+from lpfuse_faces._detection.tracking import Face
+from lpfuse_faces._regions import LUMA, REGIONS, crop, outline
 
 # Seen from the middle of the face, as it stands upright.
 LANDMARKS = np.array([[-15, -12], [15, -12], [1, 4], [-10, 17], [12, 19]], dtype=float)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lpfuse_faces import spectrum as module
-from lpfuse_faces.spectrum import (
+from lpfuse_faces import _spectrum as module
+from lpfuse_faces._spectrum import (
     Stretch,
     azimuthal_profiles,
     azimuthal_profiles_of,

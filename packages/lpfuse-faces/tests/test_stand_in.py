@@ -13,15 +13,15 @@ pytest.importorskip("cv2")
 pytest.importorskip("skimage")
 pytest.importorskip("matplotlib")
 
+from lpfuse_faces._detection.mtcnn import MTCNN
+from lpfuse_faces._video import frames_of
 from lpfuse_faces.clips import check_disjoint, read_clips
-from lpfuse_faces.mtcnn import MTCNN
 from lpfuse_faces.stand_in import CONTROL, FAMILIES, PHOTOGRAPHS, make_stand_in
-from lpfuse_faces.stand_in import photographs as photographs_module
-from lpfuse_faces.stand_in.collection import GENUINE, Scene
-from lpfuse_faces.stand_in.filming import Shot, Take
-from lpfuse_faces.stand_in.manipulations import _around, _transposed_convolution, forged
-from lpfuse_faces.stand_in.photographs import FACE, print_of
-from lpfuse_faces.video import frames_of
+from lpfuse_faces.stand_in import _photographs as photographs_module
+from lpfuse_faces.stand_in._collection import GENUINE, Scene
+from lpfuse_faces.stand_in._filming import Shot, Take
+from lpfuse_faces.stand_in._manipulations import _around, _transposed_convolution, forged
+from lpfuse_faces.stand_in._photographs import FACE, print_of
 
 SEED = 77
 FACES = list(PHOTOGRAPHS)
@@ -75,9 +75,9 @@ def test_prints_show_faces_of_one_size_and_exposure(face):
     assert (mask[y, x] > 0).all()
 
 
-def test_a_missing_package_is_named_with_the_extra(monkeypatch):
+def test_a_missing_package_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "skimage.data", None)
-    with pytest.raises(ImportError, match=r'pip install "lpfuse\[faces\]"'):
+    with pytest.raises(ImportError, match=r'pip install "lpfuse-faces"'):
         photographs_module._picture(PHOTOGRAPHS["astronaut"])
 
 

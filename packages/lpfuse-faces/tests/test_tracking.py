@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from lpfuse_faces.mtcnn import Faces
-from lpfuse_faces.tracking import PATIENCE, SAME_FACE, FaceChooser
+from lpfuse_faces._detection.mtcnn import Faces
+from lpfuse_faces._detection.tracking import PATIENCE, SAME_FACE, FaceChooser
 
 
 def faces(*boxes):

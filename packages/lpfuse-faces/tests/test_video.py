@@ -18,8 +18,8 @@ pytest.importorskip("av", reason="av is not installed")
 
 import av
 
-from lpfuse_faces import video
-from lpfuse_faces.video import Sampling, UnreadableVideo, frames_of, write_video
+from lpfuse_faces import _video as video
+from lpfuse_faces._video import Sampling, UnreadableVideo, frames_of, write_video
 
 N_FRAMES = 40
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from lpfuse_faces import weights
-from lpfuse_faces.weights import (
+from lpfuse_faces._networks import weights as weights
+from lpfuse_faces._networks.weights import (
     KNOWN,
     KnownFile,
     checked_digest,

@@ -1,5 +1,6 @@
 """Blocks of rows: how they are cut, what comes back, in which order, and how little is sent."""
 
+import threading
 from itertools import pairwise
 
 import dask.array as da
@@ -9,17 +10,8 @@ import pandas as pd
 import pytest
 
 import dask
-from lpfuse import _arrays
-from lpfuse._arrays.blocks import (
-    FAN_IN,
-    Blocks,
-    arrays_of,
-    dtype_of,
-    head_of,
-    is_blocked,
-    map_blocks,
-    map_rows,
-)
+from lpfuse._arrays import is_blocked, map_parallel
+from lpfuse._arrays.blocks import FAN_IN, Blocks, arrays_of, dtype_of, head_of, map_blocks, map_rows
 
 TABLE = np.arange(24.0).reshape(12, 2)
 CHUNKS = (5, 0, 3, 4)
@@ -161,10 +153,14 @@ def test_every_pass_reads_anew():
 
 
 def test_a_task_leaves_the_other_cores_to_other_tasks():
-    def is_alone(k, parts):
-        return [_arrays._this_thread.alone]
+    def in_this_thread(k, parts):
+        here = threading.current_thread().name
+        return [
+            here == worker
+            for worker in map_parallel(lambda _: threading.current_thread().name, range(4))
+        ]
 
-    assert all(Blocks.of(ARRAY).reduce(is_alone, joined))
+    assert all(Blocks.of(ARRAY).reduce(in_this_thread, joined))
 
 
 def test_a_block_of_ones_own_can_be_added():

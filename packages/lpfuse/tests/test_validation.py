@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from lpfuse._checks.data import (
+from lpfuse._checks.arguments import check_labels, check_row_names, check_sample_weight
+from lpfuse._checks.tables import (
     check_features,
-    check_labels,
-    check_row_names,
-    check_sample_weight,
     check_scores,
     check_table,
     remember_columns,

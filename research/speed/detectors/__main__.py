@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from research.common.machine import cores
+from research.rivals.detectors._tasks import PAPER_COMPONENTS
+from research.speed.records import number
 
 from .data import SHAPES
 from .scoring import LEARNERS
-from .tasks import PAPER_COMPONENTS
 
 RESULTS = Path("research/results/speed/detectors.jsonl")
 PARTS = ("svdd", "kpca", "grid", "score-rows", "past-memory")
@@ -87,11 +88,6 @@ def tables_command(arguments: list[str]) -> None:
     parser.add_argument("-o", "--out", type=Path, default=Path("docs/benchmarks/detectors.md"))
     options = parser.parse_args(arguments)
     write_tables(options.results, options.out)
-
-
-def number(text: str) -> int:
-    """Accepts 1e5 as well as 100000."""
-    return int(float(text))
 
 
 COMMANDS = {"run": run_command, "tables": tables_command}

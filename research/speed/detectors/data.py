@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-Matrix = NDArray[np.float64]
-Vector = NDArray[np.float64]
+from research.common.judge import Matrix, Vector
 
 SHAPES = ("clusters", "round")
 CLUSTERS = 3

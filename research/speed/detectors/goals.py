@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
+from research.common.judge import EQUAL
 from research.common.store import Record
-from research.common.tables import Goal
+from research.common.tables import Goal, mebibytes
 
-from .judge import EQUAL
 from .results import Ratio, Results
 
 FIT, SCORE = "fit_seconds", "score_seconds"
@@ -78,13 +78,13 @@ def many_rows(results: Results) -> Goal:
 
 
 def bounded_memory(results: Results) -> Goal:
-    name, target = "scoring, extra memory", f"≤ {mebi(BESIDE_SCORES)} beside the scores"
+    name, target = "scoring, extra memory", f"≤ {mebibytes(BESIDE_SCORES)} beside the scores"
     stored = [r for r in results.select("score-rows-memory") if r["extra_bytes"] is not None]
     records = [r for r in stored if _has_many(r)]
     if not records:
         return Goal(name, target)
     worst = max(records, key=beside_scores)
-    text = f"{mebi(beside_scores(worst))} worst ({worst['learner']}, {worst['rows']:,} rows)"
+    text = f"{mebibytes(beside_scores(worst))} worst ({worst['learner']}, {worst['rows']:,} rows)"
     return Goal(name, target, text, beside_scores(worst) <= BESIDE_SCORES)
 
 
@@ -119,10 +119,6 @@ def _fit_and_score(record: Record, name: str, other: str) -> float:
 
 def _has_many(record: Record) -> bool:
     return record["rows"] >= MANY_ROWS
-
-
-def mebi(number: float) -> str:
-    return f"{number / 2**20:.0f} MiB"
 
 
 def _at_most(name: str, found: Sequence[Ratio], limit: float) -> Goal:

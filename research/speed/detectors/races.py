@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from . import rivals
-from .clock import race
+from research.common.clock import race
+from research.common.judge import EQUAL, ball_facts, components_without_ties, difference, is_optimal
+from research.rivals import detectors as rivals
+from research.rivals.detectors._tasks import GridTask, KPCATask, SVDDTask
+
 from .data import Data
-from .judge import EQUAL, ball_facts, components_without_ties, difference, is_optimal
-from .tasks import GridTask, KPCATask, SVDDTask
 
 JUDGED_ROWS = 1000
 

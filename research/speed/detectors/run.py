@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
+from research.common.clock import ratio
 from research.common.isolation import Isolated, Stopped
 from research.common.machine import environment, quiet, set_threads
 from research.common.store import Record, RecordStore
+from research.rivals import detectors as rivals
+from research.rivals.detectors._tasks import GridTask, KPCATask, SVDDTask
 
-from . import rivals
-from .clock import ratio
 from .data import Data
 from .past_memory import PastMemoryBench
 from .races import FitRace
 from .scoring import RowsBench
-from .tasks import GridTask, KPCATask, SVDDTask
 
 PACKAGES = ("lpfuse", "numpy", "scipy", "scikit-learn", "pyod")
 

@@ -8,11 +8,11 @@ from typing import Any
 from sklearn.mixture import GaussianMixture
 
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
+from research.common.clock import race
+from research.common.judge import EQUAL, difference
 from research.common.memory import peak_of
 
-from .clock import race
 from .data import Data
-from .judge import EQUAL, difference
 from .reference import fastest_block, kernel_pass
 
 LEARNERS: dict[str, Any] = {

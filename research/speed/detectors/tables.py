@@ -6,12 +6,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from research.common.store import Record
-from research.common.tables import goal_table, measured_with, table
+from research.common.clock import ratio
+from research.common.store import Record, write_whole
+from research.common.tables import (
+    gibibytes,
+    goal_table,
+    measured_with,
+    mebibytes,
+    milliseconds,
+    page,
+    table,
+)
+from research.rivals import detectors as rivals
 
-from . import rivals
-from .clock import ratio
-from .goals import FIT, SCORE, beside_scores, goals, mebi
+from .goals import FIT, SCORE, beside_scores, goals
 from .results import Results
 
 HEAD = """# Detector benchmarks
@@ -50,12 +58,11 @@ sample of the rows beside it, and the *rank correlation* of the two scores."""
 
 def write_tables(paths: Sequence[Path], out: Path) -> None:
     """Read the results, write the page."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(page(Results.load(paths)))
+    write_whole(out, results_page(Results.load(paths)))
     print(f"wrote {out}")
 
 
-def page(results: Results) -> str:
+def results_page(results: Results) -> str:
     """The whole page as Markdown."""
     sections = [
         HEAD,
@@ -71,7 +78,7 @@ def page(results: Results) -> str:
     ]
     if results.failed:
         sections.insert(-1, "## Not finished\n\n" + failure_table(results))
-    return "\n".join(sections)
+    return page(*sections)
 
 
 def race_table(results: Results, kind: str) -> str:
@@ -128,7 +135,9 @@ def row_table(results: Results) -> str:
     for record in results.select("score-rows"):
         same = {name: record[name] for name in ("n", "d", "learner", "seed")}
         memory = sorted(results.select("score-rows-memory", **same), key=lambda r: r["rows"])
-        told = [f"{mebi(r['extra_bytes'])} ({r['rows']:,})" for r in memory if r["extra_bytes"]]
+        told = [
+            f"{mebibytes(r['extra_bytes'])} ({r['rows']:,})" for r in memory if r["extra_bytes"]
+        ]
         seconds = record["seconds"]
         passes = ratio(seconds, "learner", "unit")
         rows.append(
@@ -140,7 +149,7 @@ def row_table(results: Results) -> str:
                 f"{median(seconds['unit']):.2f}",
                 "" if passes is None else f"{passes:.2f}",
                 ", ".join(told) or "–",
-                mebi(max(map(beside_scores, memory))) if told else "–",
+                mebibytes(max(map(beside_scores, memory))) if told else "–",
             ]
         )
     head = ["learner", "rows", "anchors", "s", "one pass, s", "passes", "extra memory (rows)"]
@@ -155,8 +164,8 @@ def past_memory_table(results: Results) -> str:
             str(r["n_components"]) + ("" if r["approximated"] else " (**exact**)"),
             f"{r['fit_seconds']:.1f}" + ("" if r["converged"] else " (**not converged**)"),
             f"{r['score_seconds']:.2f}",
-            _gibi(r.get("peak_bytes")),
-            _gibi(r.get("extra_bytes")),
+            gibibytes(r.get("peak_bytes")),
+            gibibytes(r.get("extra_bytes")),
             "–" if r["missed"] is None else f"{r['missed']:.3f}",
             f"{r['auc']:.3f} / {r['exact_auc']:.3f} ({r['exact_rows']:,} rows)",
             f"{r['rank_correlation']:.3f}",
@@ -177,7 +186,7 @@ def _setting(record: Record) -> str:
 
 
 def _milliseconds(samples: Mapping[str, Sequence[float]], name: str) -> str:
-    return f"{1e3 * median(samples[name]):.3g}" if samples.get(name) else "not equal"
+    return milliseconds(median(samples[name])) if samples.get(name) else "not equal"
 
 
 def _ratio(record: Record, clock: str, name: str, ours: str) -> str:
@@ -185,7 +194,3 @@ def _ratio(record: Record, clock: str, name: str, ours: str) -> str:
         return ""
     found = ratio(record[clock], name, ours)
     return "not equal" if found is None else f"{found:.3g}×"
-
-
-def _gibi(number: float | None) -> str:
-    return "–" if number is None else f"{number / 2**30:.2f} GiB"

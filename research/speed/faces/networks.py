@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from lpfuse_faces.networks import NETWORKS, load_network
-from lpfuse_faces.networks.layers import NormalisedConvolution, fold_normalisations
-from lpfuse_faces.networks.running import MODULES, assembled, shapes_of
-from lpfuse_faces.weights import State, random_weights
+from lpfuse_faces._networks import NETWORKS, load_network
+from lpfuse_faces._networks.layers import NormalisedConvolution, fold_normalisations
+from lpfuse_faces._networks.torch_network import MODULES, assembled, shapes_of
+from lpfuse_faces._networks.weights import State, random_weights
 from research.common.machine import cpu_name, environment
 from research.common.tables import table
 from research.speed.faces import RESULTS

@@ -27,13 +27,13 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
+from lpfuse_faces._detector import VideoDetector
+from lpfuse_faces._extraction import extract_all
+from lpfuse_faces._extractor import Extractor
+from lpfuse_faces._features import Settings, VideoFeatures
+from lpfuse_faces._video import Sampling
 from lpfuse_faces.clips import Clip
-from lpfuse_faces.detector import VideoDetector
-from lpfuse_faces.extraction import extract_all
-from lpfuse_faces.extractor import Extractor
-from lpfuse_faces.features import Settings, VideoFeatures
 from lpfuse_faces.stand_in import CONTROL, FAMILIES, PHOTOGRAPHS, make_stand_in
-from lpfuse_faces.video import Sampling
 from research.common.machine import environment
 from research.common.tables import Goal, goal_table, table
 from research.speed.faces import RESULTS

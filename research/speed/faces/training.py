@@ -25,7 +25,7 @@ import torch
 
 from lpfuse import LpFusion, TwoSidedMinMax
 from lpfuse.detectors import fit_together, score_together
-from lpfuse_faces.experts import LEARNERS, learner
+from lpfuse_faces._learners import LEARNERS, learner
 from research.common.machine import cpu_name, environment
 from research.common.tables import table
 from research.speed.faces import RESULTS

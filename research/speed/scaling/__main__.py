@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from research.speed.records import number
 from research.speed.solver.problems import ALL_P, NEGATIVE_FRACTION
 
 RESULTS = Path("research/results/speed/scaling")
@@ -79,11 +80,6 @@ def command(name: str, told: str) -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     return parser
-
-
-def number(text: str) -> int:
-    """Accepts 1e5 as well as 100000."""
-    return int(float(text))
 
 
 COMMANDS = {

@@ -28,10 +28,11 @@ import dask
 from lpfuse import LpFusion
 from lpfuse.optim import Problem
 from research.common.clock import timed
+from research.common.judge import Matrix, Vector
 from research.common.machine import cpu_name, environment, set_threads, slug
 from research.common.memory import highest_since, restart_peak
 from research.common.store import Record, RecordStore
-from research.speed.solver.problems import NEGATIVE_FRACTION, Matrix, Vector, parse_p
+from research.speed.solver.problems import NEGATIVE_FRACTION, parse_p
 
 from .scores import Learners
 

@@ -21,13 +21,14 @@ import numpy as np
 
 from lpfuse import LpFusion, lp_path
 from lpfuse.optim import Certificate
-from research.common.clock import timed
+from research.common.clock import repeats_for, timed
 from research.common.isolation import Isolated, Stopped
+from research.common.judge import Matrix
 from research.common.machine import cores, cpu_name, environment, quiet, set_threads, slug
 from research.common.memory import sampled_peaks
 from research.common.store import Record, RecordStore
-from research.speed.solver.measure import repeats_for
-from research.speed.solver.problems import NEGATIVE_FRACTION, PAPER_P, Case, Matrix, parse_p
+from research.common.tables import milliseconds
+from research.speed.solver.problems import NEGATIVE_FRACTION, PAPER_P, Case, parse_p
 
 from .scores import Learners
 
@@ -205,7 +206,7 @@ def describe(record: Record) -> str:
     parts += [f"{record['threads']} threads", f"p={record.get('p', 'path')}", record["status"]]
     if record["status"] != "finished":
         return "  ".join([*parts, record["message"]])
-    parts.append(f"{1e3 * record['seconds']:.3g} ms, {record['passes']:.1f} passes")
+    parts.append(f"{milliseconds(record['seconds'])} ms, {record['passes']:.1f} passes")
     if "read_seconds" in record:
         parts.append(f"{record['seconds'] / record['read_seconds']:.1f} reads")
     if "peak_bytes" in record:

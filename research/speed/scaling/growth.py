@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
-from research.speed.solver.problems import Matrix, Vector
+from research.common.judge import Matrix, Vector
 
 LEVEL = 0.95
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from research.common.store import Record, matching, read_records
+from research.common.store import Record, matching, read_document, read_records
+from research.speed.records import Records
 
 from .growth import PowerLaw
 from .plan import Model
@@ -17,16 +17,14 @@ RIVAL, LEARNERS = "cvxpy_clarabel", "device_learners-*.json"
 LARGE = 100_000  # rows from which tables are solved by screening
 
 
-class Results:
+class Results(Records):
     """Finished and failed records of all devices, and the environments behind them."""
 
     def __init__(self, records: Iterable[Record], rivals: Iterable[Record] = ()) -> None:
-        records = list(records)
-        self.environments = {r["id"]: r for r in records if r["kind"] == "environment"}
-        measured = [r for r in records if r["kind"] != "environment"]
-        self.records = [r for r in measured if r["status"] == "finished"]
-        self.failed = [r for r in measured if r["status"] == "error"]
-        self.rivals = matching([*measured, *rivals], kind="solve", rival=RIVAL)
+        super().__init__(records)
+        self.rivals = matching([*self.records, *rivals], kind="solve", rival=RIVAL)
+        self.failed = [r for r in self.records if r["status"] == "error"]
+        self.records = [r for r in self.records if r["status"] == "finished"]
 
     @classmethod
     def load(cls, folder: Path) -> Results:
@@ -34,10 +32,6 @@ class Results:
         measured = read_records(sorted((folder / "scaling").glob("*.jsonl")))
         learners = [r for path in folder.glob(LEARNERS) for r in learner_records(path)]
         return cls([*measured, *learners], read_records(folder.glob("solver.jsonl")))
-
-    def select(self, kind: str, **fields: Any) -> list[Record]:
-        """Finished records of a kind whose fields agree with these."""
-        return matching(self.records, kind=kind, **fields)
 
     def devices(self, kind: str) -> list[str]:
         """Names of the devices that such records come from."""
@@ -86,7 +80,7 @@ class Results:
 
 def learner_records(path: Path) -> Iterator[Record]:
     """What `research.speed.device_learners` stored, in the words of the records here."""
-    stored = json.loads(path.read_text())
+    stored = read_document(path)
     environment = stored["environment"]
     yield {"kind": "environment", **environment}
     for r in stored["records"]:

@@ -12,7 +12,8 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from research.speed.solver.problems import OUTLIER_FRACTION, Matrix, Vector
+from research.common.judge import Matrix, Vector
+from research.speed.solver.problems import OUTLIER_FRACTION
 
 PILOT_ROWS = 20_000
 

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 from research.common.machine import cores
+from research.rivals import solvers as rivals
+from research.speed.records import number
 
-from . import rivals
 from .problems import ALL_P, LEARNERS, NEGATIVE_FRACTION, SIZES
 
 RESULTS = Path("research/results/speed")
@@ -75,11 +76,6 @@ def tables_command(arguments: list[str]) -> None:
     parser.add_argument("-o", "--out", type=Path, default=Path("docs/benchmarks/solver.md"))
     options = parser.parse_args(arguments)
     write_tables(options.results, options.out)
-
-
-def number(text: str) -> int:
-    """Accepts 1e5 as well as 100000."""
-    return int(float(text))
 
 
 COMMANDS = {"run": run_command, "stress": stress_command, "tables": tables_command}

@@ -13,10 +13,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from research.common.clock import timed
+from research.common.judge import FusionProblem
 from research.common.memory import peak_of
+from research.rivals import solvers as rivals
 
-from . import rivals
-from .problems import Case, FusionProblem, parse_p
+from .problems import Case, parse_p
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,11 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from research.common.clock import repeats_for
 from research.common.isolation import Isolated, Stopped
+from research.common.judge import Judge
 
 from .benches import Run
-from .objective import Judge
-
-FEWEST_REPEATS, SLOW_SECONDS, BUDGET_SECONDS = 3, 10.0, 2.0
 
 
 def measure(
@@ -60,15 +59,15 @@ def call_solve(bench: Isolated, p: str, tolerance: float, time_limit: float) -> 
 
 def judged(judge: Judge, run: Run, tolerance: float) -> dict[str, Any]:
     """What is stored of one run."""
-    verdict = judge.verdict(run.answer.weights, run.answer.alpha)
+    found = judge.judge(run.answer.weights, run.answer.alpha)
     return {
         "tolerance": tolerance,
         "seconds": run.seconds,
         "solver_seconds": run.answer.solver_seconds,
-        "relative_gap": verdict.relative_gap,
-        "own_gap": verdict.own_gap,
-        "objective": verdict.objective,
-        "norm": verdict.norm,
+        "relative_gap": found.relative_gap,
+        "own_gap": found.own_gap,
+        "objective": found.objective,
+        "norm": found.norm,
         **run.answer.facts,
     }
 
@@ -90,12 +89,6 @@ def repeated(
         "solver_seconds": statistics.median(inner) if inner else None,
         "samples": samples,
     }
-
-
-def repeats_for(seconds: float, most: int) -> int:
-    if seconds > SLOW_SECONDS:
-        return 1
-    return max(min(FEWEST_REPEATS, most), min(most, round(BUDGET_SECONDS / max(seconds, 1e-9))))
 
 
 def _best(attempts: list[dict[str, Any]]) -> dict[str, Any]:

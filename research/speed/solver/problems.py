@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
+
+from research.common.judge import Matrix, Vector
 
 from .banknotes import banknote_scores
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 PAPER_P = ("32/31", "16/15", "8/7", "4/3", "2", "4", "8", "10", "100")
 ALL_P = ("1", *PAPER_P, "inf")
@@ -33,33 +31,6 @@ BLOCK_ROWS = 1 << 14
 def parse_p(label: str) -> float:
     """The number behind a label such as ``"32/31"`` or ``"inf"``."""
     return math.inf if label == "inf" else float(Fraction(label))
-
-
-@dataclass(frozen=True)
-class FusionProblem:
-    """One problem as a rival sees it: plain arrays and a number."""
-
-    scores: Matrix
-    labels: Vector
-    p: float
-    costs: Vector | None = None
-
-    @property
-    def n(self) -> int:
-        return int(self.scores.shape[0])
-
-    @property
-    def is_pure(self) -> bool:
-        return bool(np.all(self.labels > 0))
-
-    @property
-    def cost_vector(self) -> Vector:
-        return np.ones(self.n) if self.costs is None else self.costs
-
-    @property
-    def signed_scores(self) -> Matrix:
-        """Rows a_i = y_i s_i (the scores themselves, not a copy, when all rows are normal)."""
-        return self.scores if self.is_pure else self.scores * self.labels[:, None]
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from research.common.store import Record, matching, read_records
-
-from .rivals import OURS
+from research.common.store import Record, read_document, read_records
+from research.rivals.solvers import OURS
+from research.speed.records import Records
 
 SAME_PROBLEM = ("source", "n", "R", "setting", "seed", "p", "threads", "gap")
 
@@ -24,16 +22,11 @@ class Ratio:
     is_bound: bool
 
 
-class Results:
+class Results(Records):
     """Records of one thread count, the stress summary and the environments behind them."""
 
     def __init__(self, records: Iterable[Record], stress: Record | None = None) -> None:
-        records = list(records)
-        self.environments = {r["id"]: r for r in records if r["kind"] == "environment"}
-        measured = [r for r in records if r["kind"] != "environment"]
-        counts = Counter(r["threads"] for r in measured)
-        self.threads = counts.most_common(1)[0][0] if counts else None
-        self.records = [r for r in measured if r["threads"] == self.threads]
+        super().__init__(records, same_threads=True)
         self.stress = stress
         self._ours = {_problem_key(r): r for r in self.select("solve", rival=OURS)}
 
@@ -41,13 +34,9 @@ class Results:
     def load(cls, paths: Sequence[Path]) -> Results:
         """From files or folders of them: ``.jsonl`` of runs, ``.json`` of the stress suite."""
         files = [f for path in paths for f in (sorted(path.iterdir()) if path.is_dir() else [path])]
-        stress = [json.loads(f.read_text()) for f in files if f.suffix == ".json"]
+        stress = [read_document(f) for f in files if f.suffix == ".json"]
         runs = read_records(f for f in files if f.suffix == ".jsonl")
         return cls(runs, stress[-1] if stress else None)
-
-    def select(self, kind: str, **fields: Any) -> list[Record]:
-        """Records of a kind whose fields agree with these."""
-        return matching(self.records, kind=kind, **fields)
 
     def ours(self, **fields: Any) -> list[Record]:
         """Our accepted solves on the grid."""

@@ -9,16 +9,24 @@ from functools import cached_property
 from typing import Any
 
 from research.common.isolation import Isolated, Stopped
+from research.common.judge import (
+    FusionProblem,
+    Judge,
+    dual_bound,
+    into_ball,
+    objective,
+    relative_gap,
+)
 from research.common.machine import cores, environment, physical_memory, set_threads
 from research.common.store import Record, RecordStore
+from research.common.tables import milliseconds
+from research.rivals import solvers as rivals
 
-from . import rivals
 from .banknotes import banknote_file, banknote_rows
 from .benches import ReadBench, SolveBench
 from .extras import PathBench
 from .measure import call_solve, judged, measure, repeated
-from .objective import Judge, dual_bound, into_ball, objective, relative_gap
-from .problems import PAPER_P, Case, FusionProblem, parse_p
+from .problems import PAPER_P, Case, parse_p
 
 REFERENCE_TOLERANCE = 1e-10
 MEMORY_P = ("32/31", "2", "100")
@@ -238,7 +246,7 @@ def describe(record: Record) -> str:
         parts.append(f"extra {record['extra_bytes'] / record['score_bytes']:.0%} of S")
     for clock in ("seconds", "path_seconds", "all_threads"):
         if record.get(clock) is not None:
-            parts.append(f"{1e3 * record[clock]:.3g} ms")
+            parts.append(f"{milliseconds(record[clock])} ms")
     if record.get("relative_gap") is not None:
         parts.append(f"gap {record['relative_gap']:.1e}")
     return "  ".join(parts)

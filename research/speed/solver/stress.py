@@ -19,12 +19,20 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from research.common.judge import (
+    FusionProblem,
+    Vector,
+    dual_bound,
+    into_ball,
+    lp_norm,
+    objective,
+    relative_gap,
+)
 from research.common.machine import environment
 from research.common.store import write_document
+from research.rivals.solvers import PACKAGES
 
-from .objective import dual_bound, into_ball, lp_norm, objective, relative_gap
-from .problems import ALL_P, FusionProblem, Vector, parse_p, synthetic_scores
-from .rivals import PACKAGES
+from .problems import ALL_P, parse_p, synthetic_scores
 
 FRACTIONS = (0.0, 0.01, 0.2, 0.5)
 ROWS = (5, 20, 60, 150, 400, 1_000, 2_500)
@@ -139,7 +147,7 @@ VARIANTS: dict[str, Variant] = {
 
 def check(stress: StressProblem, gap: float) -> dict[str, Any]:
     """Solve one problem with lpfuse and recompute all that its certificate claims."""
-    from .rivals.lpfuse_interior_point import solve
+    from research.rivals.solvers.lpfuse_interior_point import solve
 
     problem = stress.problem
     row = {"name": stress.name, "n": problem.n, "R": problem.scores.shape[1]}

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from research.common.store import Record
-from research.common.tables import goal_table, measured_with, table
+from research.common.store import Record, write_whole
+from research.common.tables import goal_table, measured_with, milliseconds, page, table
+from research.rivals import solvers as rivals
 
-from . import rivals
 from .goals import goals, median_ratio, show
 from .results import Results
 
@@ -42,12 +42,11 @@ says nothing about optimality: its true relative gap stands beside it. lpfuse so
 
 def write_tables(paths: Sequence[Path], out: Path) -> None:
     """Read the results, write the page."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(page(Results.load(paths)))
+    write_whole(out, results_page(Results.load(paths)))
     print(f"wrote {out}")
 
 
-def page(results: Results) -> str:
+def results_page(results: Results) -> str:
     """The whole page as Markdown."""
     sections = [
         HEAD,
@@ -58,7 +57,7 @@ def page(results: Results) -> str:
         "## Measured with\n\n"
         + measured_with(results.environments, results.records, results.threads),
     ]
-    return "\n".join(sections)
+    return page(*sections)
 
 
 def grid_table(results: Results) -> str:
@@ -124,7 +123,7 @@ def _reading_row(results: Results, read: Record) -> list[str] | None:
         return None
     memory = results.select("memory", rival=rivals.OURS, **where)
     extra = [r["extra_bytes"] / r["score_bytes"] for r in memory if r["extra_bytes"] is not None]
-    once = f"{1e3 * read['one_thread']:.3g} / {1e3 * read['all_threads']:.3g}"
+    once = " / ".join(milliseconds(read[f"{k}_thread{s}"]) for k, s in (("one", ""), ("all", "s")))
     worst_extra = f"{max(extra):.1%}" if extra else "–"
     named = [f"{read['n']:,}", str(read["R"]), read["setting"]]
     return [*named, once, _spread(reads, ".1f"), worst_extra]
@@ -162,7 +161,7 @@ def _paper_row(cvx: Record, ours: Record, theirs: Record) -> list[str]:
     for record in (theirs, ours):
         row.append(f"{cvx['seconds'] / record['seconds']:.3g}×")
         row.append(f"{record['relative_gap']:.1e}")
-    times = [f"{1e3 * record['seconds']:.3g}" for record in (cvx, theirs, ours)]
+    times = [milliseconds(record["seconds"]) for record in (cvx, theirs, ours)]
     return [*row, " / ".join(times)]
 
 

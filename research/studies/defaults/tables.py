@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata, wilcoxon
 
-from .study import CLIPS, GRID, LABELS, WEIGHTINGS, Record
+from research.common import ranks as ranking
+from research.common.store import read_rows
+from research.common.tables import markdown
+from research.studies.running import paired
+
+from .study import CLIPS, GRID, LABELS, WEIGHTINGS
 
 REFERENCES = ("sum", "picked", "hindsight")
 
@@ -29,7 +32,7 @@ Cells = dict[int, dict[Option, dict[str, float]]]  # labels → option → set �
 
 def read_cells(path: Path) -> Cells:
     values: Any = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
-    for record in _records(path):
+    for record in read_rows(path):
         at_labels = values[record["labels"]]
         for name in REFERENCES:
             if record[name] is not None:
@@ -44,11 +47,6 @@ def read_cells(path: Path) -> Cells:
         }
         for labels, options in values.items()
     }
-
-
-def _records(path: Path) -> Iterable[Record]:
-    lines = map(json.loads, path.read_text().splitlines())
-    return (line for line in lines if "set" in line)
 
 
 def means_table(cells: Cells) -> str:
@@ -70,15 +68,15 @@ def means_table(cells: Cells) -> str:
                 options += [Option(clip, name) for name in REFERENCES]
                 cells_shown = [shown.get(option, "–") for option in options]
                 rows.append([f"{labels} ({n_sets})", str(clip), weighting, *cells_shown])
-    return markdown(rows)
+    return markdown(rows, numbers=False)
 
 
 def mean_ranks(options: dict[Option, dict[str, float]]) -> dict[Option, float]:
     """1 = best; ties share their mean rank. The hindsight is no option: it is left unranked."""
     ranked = [option for option in options if option.weighting != "hindsight"]
     names = list(options[ranked[0]])
-    aucs = np.array([[options[option][name] for name in names] for option in ranked])
-    ranks = rankdata(-aucs, axis=0).mean(axis=1)
+    aucs = np.array([[options[option][name] for option in ranked] for name in names])
+    ranks = ranking.mean_ranks(aucs)
     return dict(zip(ranked, ranks.tolist(), strict=True))
 
 
@@ -89,23 +87,12 @@ def paired_table(cells: Cells, chosen: Option, rivals: Iterable[Option]) -> str:
         for rival in rivals:
             if rival not in cells[labels] or chosen not in cells[labels]:
                 continue
-            ours, theirs = cells[labels][chosen], cells[labels][rival]
-            pairs = np.array([(ours[name], theirs[name]) for name in ours])
-            difference = pairs[:, 0] - pairs[:, 1]
-            won, lost = int((difference > 0).sum()), int((difference < 0).sum())
-            extremes = f"{difference.min():+.1f}, {difference.max():+.1f}"
-            p_value = wilcoxon(difference).pvalue if won + lost else 1.0
-            means = [f"{mean:.1f}" for mean in pairs.mean(axis=0)]
-            outcome = [f"{won} : {lost}", extremes, f"{p_value:.2g}"]
+            found = paired(cells[labels][chosen], cells[labels][rival])
+            means, outcome = found[:2], (found.won_lost, found.extremes, found.p_value)
             rows.append([str(labels), describe(rival), *means, *outcome])
-    return markdown(rows)
+    return markdown(rows, numbers=False)
 
 
 def describe(option: Option) -> str:
     p = f", p = {option.p}" if option.p else ""
     return f"{option.weighting}{p}, clip={option.clip!r}"
-
-
-def markdown(rows: list[list[str]]) -> str:
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])

@@ -5,41 +5,31 @@ A run goes on where it stopped: cells (set, seed) that are stored are not measur
 
 from __future__ import annotations
 
-import argparse
-import platform
 import warnings
-from importlib.metadata import version
-from pathlib import Path
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from research.studies.cells import measure, read_records
+from research.common.store import Record, read_rows
+from research.studies.running import RESULTS, measure_study, study_parser
 
-from .study import Record, records_of
+from .study import records_of
 from .tables import report
-
-PACKAGES = ("lpfuse", "numpy", "scipy", "scikit-learn")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser("python -m research.studies.fusion", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3, help="random splits of each set")
-    parser.add_argument("--jobs", type=int, default=1, help="cells measured at a time")
-    parser.add_argument("--out", type=Path, default=Path("research/results/studies/fusion.jsonl"))
-    parser.add_argument("--show", action="store_true", help="tables from the stored results only")
-    options = parser.parse_args()
+    out = RESULTS / "fusion.jsonl"
+    options = study_parser("research.studies.fusion", __doc__, seeds=3, out=out).parse_args()
     if not options.show:
-        versions = {name: version(name) for name in PACKAGES}
-        header = {"versions": versions, "python": platform.python_version()}
-        measure(_cell, options.out, options.seeds, options.jobs, header)
-    print(report(read_records(options.out)))
+        measure_study(_records, options.out, seeds=options.seeds, jobs=options.jobs)
+    print(report(read_rows(options.out)))
 
 
-def _cell(*cell: object) -> list[Record]:
+def _records(X: np.ndarray, is_anomaly: np.ndarray, seed: int) -> list[Record]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # mixtures; records keep the gaps
         warnings.filterwarnings("ignore", "The best weights are zero")  # of some rules; AUC 50
-        return list(records_of(*cell))  # type: ignore[arg-type]
+        return list(records_of(X, is_anomaly, seed))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ from joblib import Parallel, delayed
 
 from lpfuse import FusedDetector
 from lpfuse.threshold import conformal_offset
-from research.studies.defaults.data import read_sets
+from research.common.tables import markdown
+from research.studies.running import load_set, set_names
 
 RATES = (0.05, 0.1)
 FRESH = 1000
@@ -42,16 +43,22 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=96)
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
-    data = {name: (X[~is_anomaly], X[is_anomaly]) for name, X, is_anomaly in read_sets()}
+    names = {case.rows for case in CASES} & set(set_names())
+    data = {
+        name: (X[~is_anomaly], X[is_anomaly])
+        for name in names
+        for X, is_anomaly in [load_set(name)]
+    }
     tasks = list(product(CASES, range(options.repetitions)))
     found = Parallel(n_jobs=options.jobs)(
         delayed(alarms)(draw(case, data, seed), seed) for case, seed in tasks
     )
-    print("| rows, columns | n | labels | continued | as they are |\n|---|---|---|---|---|")
+    rows = [["rows, columns", "n", "labels", "continued", "as they are"]]
     for case in CASES:
         some = [value for task, value in zip(tasks, found, strict=True) if task[0] == case]
         cells = [" / ".join(f"{value:.1f}" for value in pair) for pair in np.mean(some, axis=0)]
-        print(f"| {case.rows} | {case.n} | {case.labels} | {' | '.join(cells)} |")
+        rows.append([case.rows, str(case.n), str(case.labels), *cells])
+    print(markdown(rows, numbers=False))
 
 
 def draw(

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from sklearn.cluster import KMeans
-from sklearn.impute import SimpleImputer
 from sklearn.model_selection import KFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from research.studies.defaults.data import TRAIN_SHARE
+from research.common.splits import study_split
 
+# Chosen by hand, so that a cell takes minutes.
 MOST_TRAIN, MOST_TEST, MOST_ANOMALIES = 800, 600, 800  # rows
 FOLDS = 5
 
@@ -45,15 +43,16 @@ class Parts:
 
 def parts_of(X: np.ndarray, is_anomaly: np.ndarray, seed: int) -> Parts:
     """Normals 70/30 for training and test; which anomalies teach, the situation decides."""
-    rng = np.random.default_rng(seed)
-    normal = rng.permutation(np.flatnonzero(~is_anomaly))
-    anomalies = rng.permutation(np.flatnonzero(is_anomaly))[:MOST_ANOMALIES]
-    cut = int(TRAIN_SHARE * len(normal))
-    train, test = normal[:cut][:MOST_TRAIN], normal[cut:][:MOST_TEST]
-    prepare = make_pipeline(SimpleImputer(strategy="median"), StandardScaler()).fit(X[train])
-    fold_of_train = np.empty(len(train), dtype=int)
-    for number, (_, fold) in enumerate(KFold(FOLDS, shuffle=True, random_state=seed).split(train)):
+    rows = study_split(
+        X,
+        is_anomaly,
+        seed,
+        most_train=MOST_TRAIN,
+        most_test=MOST_TEST,
+        most_anomalies=MOST_ANOMALIES,
+    )
+    folds = KFold(FOLDS, shuffle=True, random_state=seed).split(rows.train)
+    fold_of_train = np.empty(len(rows.train), dtype=int)
+    for number, (_, fold) in enumerate(folds):
         fold_of_train[fold] = number
-    Z, test_rows, anomaly_rows = (prepare.transform(X[rows]) for rows in (train, test, anomalies))
-    fold_of_anomalies = np.arange(len(anomalies)) % FOLDS
-    return Parts(Z, test_rows, anomaly_rows, fold_of_train, fold_of_anomalies, seed)
+    return Parts(*rows, fold_of_train, np.arange(len(rows.anomalies)) % FOLDS, seed)

@@ -9,11 +9,11 @@ are; with fewer than `FEWEST` of them there is no record for `FEWEST` labels or 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from research.studies.defaults.study import auc
+from research.common.protocol import auc
+from research.common.store import Record
 
 from .parts import Parts, parts_of
 from .pool import (
@@ -33,10 +33,9 @@ FEWEST = 5  # labelled anomalies that a set must have for more to be asked for
 EXPERTS_FROM = 2  # labelled anomalies; with fewer, a fold would have none to learn from
 MAIN = "six"
 
-Record = dict[str, Any]
 
-
-def records_of(name: str, X: np.ndarray, is_anomaly: np.ndarray, seed: int) -> Iterator[Record]:
+def records_of(X: np.ndarray, is_anomaly: np.ndarray, seed: int) -> Iterator[Record]:
+    """A record for each situation and each number of labels that there are anomalies for."""
     parts = parts_of(X, is_anomaly, seed)
     scores = one_class_scores(parts)
     for situation, may_be_known, sought in parts.situations():
@@ -48,9 +47,11 @@ def records_of(name: str, X: np.ndarray, is_anomaly: np.ndarray, seed: int) -> I
             if len(known) not in done:  # else the same labels once more
                 done[len(known)] = _measured(parts, scores, known, sought)
             yield {
-                "set": name, "seed": seed, "situation": situation, "labels": labels,
-                "known": len(known), **done[len(known)],
-            }  # fmt: skip
+                "situation": situation,
+                "labels": labels,
+                "known": len(known),
+                **done[len(known)],
+            }
 
 
 def _measured(

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from scipy.stats import wilcoxon
 
-from research.studies.defaults.tables import markdown
+from research.common.store import Record
+from research.common.tables import markdown
+from research.studies.running import paired
 
-from .study import EXPERTS_FROM, LABELS, MAIN, Record
+from .study import EXPERTS_FROM, LABELS, MAIN
 
 SITUATIONS = ("seen", "unseen")
 REFERENCES = ("sum", "picked", "stacked", "hindsight")
@@ -86,7 +87,7 @@ def means_table(results: Results, situation: str, pool: str) -> str:
     for option in options:
         cells = [shown(results.aucs(situation, k, pool, option)) for k in counts]
         rows.append([option, *cells])
-    return markdown(rows)
+    return markdown(rows, numbers=False)
 
 
 def shown(aucs: Aucs | None) -> str:
@@ -113,18 +114,10 @@ def safety_table(results: Results) -> str:
                 ours = results.aucs(situation, labels, DEFAULT, "chosen")
                 theirs = results.aucs(situation, labels, DEFAULT, rival)
                 if ours is not None and theirs is not None:
-                    rows.append([situation, str(labels), rival, *_paired(ours, theirs)])
-    return markdown(rows)
-
-
-def _paired(ours: Aucs, theirs: Aucs) -> list[str]:
-    difference = {name: ours[name] - theirs[name] for name in ours}
-    values = np.array(list(difference.values()))
-    won, lost = int((values > 0).sum()), int((values < 0).sum())
-    worst = min(difference, key=lambda name: difference[name])
-    means = [f"{np.mean(list(aucs.values())):.1f}" for aucs in (ours, theirs)]
-    p_value = wilcoxon(values).pvalue if won + lost else 1.0
-    return [*means, f"{won} : {lost}", f"{worst} {difference[worst]:+.1f}", f"{p_value:.2g}"]
+                    found = paired(ours, theirs)
+                    outcome = (found.won_lost, found.worst, found.p_value)
+                    rows.append([situation, str(labels), rival, *found[:2], *outcome])
+    return markdown(rows, numbers=False)
 
 
 def halves_table(results: Results, repeats: int = 200) -> str:
@@ -152,7 +145,7 @@ def halves_table(results: Results, repeats: int = 200) -> str:
     summary = (
         f"Gain of the picked rule over the chosen one on the other halves: {np.mean(gains):+.2f}"
     )
-    return f"{markdown(rows)}\n\n{summary}"
+    return f"{markdown(rows, numbers=False)}\n\n{summary}"
 
 
 def _means(results: Results, rule: str) -> Iterator[tuple[str, float]]:

@@ -8,18 +8,17 @@ one-class ones (``picked``) and among all with experts (``picked_expert``). AUC 
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-from scipy.stats import wilcoxon
 
 from lpfuse import FusedDetector
-from research.studies.cells import measure, read_records
-from research.studies.defaults.study import auc
+from research.common.protocol import auc
+from research.common.statistics import compare
+from research.common.store import Record, read_rows
+from research.common.tables import markdown
+from research.studies.running import RESULTS, measure_study, study_parser
 
 from .parts import Parts, parts_of
 
@@ -27,30 +26,19 @@ LABELS = (0, 1, 2, 5, 20, 50, 100)
 SITUATIONS = ("seen", "unseen")
 RIVALS = ("average", "picked", "picked_expert")
 
-Record = dict[str, Any]
-
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        "python -m research.studies.fusion.verify", description=__doc__
-    )
-    parser.add_argument("--seeds", type=int, default=2, help="random splits of each set")
-    parser.add_argument("--jobs", type=int, default=1, help="cells measured at a time")
-    parser.add_argument("--out", type=Path, default=Path("research/results/studies/fused.jsonl"))
-    parser.add_argument(
-        "--show", action="store_true", help="the table from the stored results only"
-    )
-    options = parser.parse_args()
+    out = RESULTS / "fused.jsonl"
+    options = study_parser("research.studies.fusion.verify", __doc__, seeds=2, out=out).parse_args()
     if not options.show:
-        measure(_cell, options.out, options.seeds, options.jobs)
-    print(table(read_records(options.out)))
+        measure_study(_records, options.out, seeds=options.seeds, jobs=options.jobs)
+    print(table(read_rows(options.out)))
 
 
-def _cell(name: str, X: np.ndarray, is_anomaly: np.ndarray, seed: int) -> list[Record]:
+def _records(X: np.ndarray, is_anomaly: np.ndarray, seed: int) -> list[Record]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few rows: widths, neighbours, thresholds
-        parts = parts_of(X, is_anomaly, seed)
-        return [{"set": name, "seed": seed, **record} for record in records_of(parts)]
+        return list(records_of(parts_of(X, is_anomaly, seed)))
 
 
 def records_of(parts: Parts) -> Iterator[Record]:
@@ -94,10 +82,7 @@ def means_of(records: list[Record], situation: str, labels: int, key: str) -> np
 
 def table(records: list[Record]) -> str:
     """Ours against every rival: mean AUC, gain, sets won and lost, Wilcoxon's p-value."""
-    lines = [
-        "| situation | labels | sets | ours | " + " | ".join(RIVALS) + " |",
-        "|---|---|---|---|" + "---|" * len(RIVALS),
-    ]
+    rows = [["situation", "labels", "sets", "ours", *RIVALS]]
     for situation in SITUATIONS:
         for labels in LABELS:
             ours = means_of(records, situation, labels, "ours")
@@ -105,14 +90,13 @@ def table(records: list[Record]) -> str:
             for rival in RIVALS:
                 theirs = means_of(records, situation, labels, rival)
                 cells.append(_compared(ours, theirs) if len(theirs) else "–")
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+            rows.append(cells)
+    return markdown(rows, numbers=False)
 
 
 def _compared(ours: np.ndarray, theirs: np.ndarray) -> str:
-    gain = ours - theirs
-    score = f"{(gain > 0).sum()} : {(gain < 0).sum()}"
-    return f"{theirs.mean():.1f} ({score}, p = {wilcoxon(gain).pvalue:.2g})"
+    found = compare(ours, theirs)
+    return f"{theirs.mean():.1f} ({found.wins} : {found.losses}, p = {found.p_value:.2g})"
 
 
 if __name__ == "__main__":

@@ -7,9 +7,10 @@ with those of the exact learner.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
+from types import MappingProxyType
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -19,12 +20,12 @@ from lpfuse.detectors._base import KernelDetector
 from lpfuse.detectors._features import FeatureMap, nystroem
 from lpfuse.detectors._kernels import Kernel
 from lpfuse.detectors._training import TrainingRows
+from research.common.splits import STUDY_SHARE, StudySplit, study_split
+from research.common.store import Record
 
-from .options import width
-from .parts import Parts, parts_of
-from .study import Record
+from .options import MOST_TEST, width
 
-MOST_TRAIN = 3000  # rows
+MOST_TRAIN = 3000  # rows; chosen by hand, so that exact learners take seconds
 SIZES = (32, 64, 125, 250, 500, 1000)
 LEARNERS: dict[str, tuple[type[KernelDetector], Record]] = {
     "SVDD": (SVDD, {}),
@@ -39,21 +40,40 @@ GAMMAS = ("scale", "3 scale")
 WAYS = {"nystroem": 1000, "drawn": 1000, "fourier": 1000, "rows": 1000}
 
 
-def header() -> Record:
+def about() -> Record:
+    """What the figures of a record depend on."""
     return {"sizes": list(SIZES), "most_train": MOST_TRAIN}
 
 
-def records_of(name: str, X: np.ndarray, is_anomaly: np.ndarray, seed: int) -> Iterator[Record]:
+def has_enough_rows(is_anomaly: np.ndarray) -> bool:
+    """Whether there are more training rows than the fewest features."""
+    return int(STUDY_SHARE * (~is_anomaly).sum()) > min(SIZES)
+
+
+def records_of(
+    X: np.ndarray,
+    is_anomaly: np.ndarray,
+    seed: int,
+    sizes: Sequence[int] = SIZES,
+    ways: Mapping[str, int] = MappingProxyType(WAYS),
+) -> Iterator[Record]:
     """A record for each width, learner and way; none for a set with fewer rows than features."""
-    parts = parts_of(X, is_anomaly, seed, MOST_TRAIN)
-    sizes = [size for size in SIZES if size < len(parts.train)]
+    parts = study_split(
+        X,
+        is_anomaly,
+        seed,
+        most_train=MOST_TRAIN,
+        most_test=MOST_TEST,
+        most_anomalies=MOST_TEST,
+    )
+    sizes = [size for size in sizes if size < len(parts.train)]
     for gamma, learner in product(GAMMAS, LEARNERS) if sizes else ():
         make = partial(scores_of, parts, learner, width(gamma, parts.train))
         exact = make()
-        for way, most in WAYS.items():
+        for way, most in ways.items():
             scores = [make(way, size, seed) for size in sizes if size <= most]
             yield {
-                "set": name, "seed": seed, "n": len(parts.train), "d": parts.train.shape[1],
+                "n": len(parts.train), "d": parts.train.shape[1],
                 "gamma": gamma, "learner": learner, "way": way, "exact": round(parts.auc(exact), 2),
                 "auc": [round(parts.auc(each), 2) for each in scores],
                 "spearman": [round(float(spearmanr(each, exact)[0]), 4) for each in scores],
@@ -61,7 +81,7 @@ def records_of(name: str, X: np.ndarray, is_anomaly: np.ndarray, seed: int) -> I
 
 
 def scores_of(
-    parts: Parts, learner: str, gamma: float, way: str = "exact", size: int = 1, seed: int = 0
+    parts: StudySplit, learner: str, gamma: float, way: str = "exact", size: int = 1, seed: int = 0
 ) -> np.ndarray:
     """Test scores of a learner that has `size` features, or the kernel itself."""
     make, settings = LEARNERS[learner]
@@ -76,7 +96,7 @@ def scores_of(
     else:
         settings = settings | {"approximation": None}
     detector = make(gamma=gamma, random_state=seed, **settings)
-    return np.asarray(detector.fit(train).score_samples(parts.test))
+    return np.asarray(detector.fit(train).score_samples(parts.tested))
 
 
 def _with_drawn_rows(make: type[KernelDetector]) -> type[KernelDetector]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-from scipy.stats import wilcoxon
 
-from research.studies.defaults.tables import markdown
+from research.common.statistics import compare
+from research.common.store import Record
+from research.common.tables import markdown
 
 from .approximation import GAMMAS, LEARNERS, SIZES, WAYS
-from .study import Record
 
 FORMS = {"auc": "+.1f", "spearman": ".3f"}
 
@@ -41,10 +39,6 @@ class Closeness:
     @property
     def worst_set(self) -> tuple[str, float]:
         return min(self.means.items(), key=lambda item: item[1])
-
-
-def read_records(path: Path) -> list[Record]:
-    return [record for record in map(json.loads, path.read_text().splitlines()) if "way" in record]
 
 
 def report(records: list[Record]) -> str:
@@ -82,15 +76,14 @@ def summary(records: list[Record]) -> str:
             return "–"
         return ", ".join(f"{cells[name].mean:{form}}" for name, form in FORMS.items())
 
-    return markdown(
-        [["learner", "way", "exact AUC", *map(str, SIZES)]]
-        + [
-            [learner, way, f"{_exact(records, learner):.1f}"]
-            + [shown(learner, way, size) for size in SIZES]
-            for learner in LEARNERS
-            for way in WAYS
-        ]
-    )
+    rows = [["learner", "way", "exact AUC", *map(str, SIZES)]]
+    rows += [
+        [learner, way, f"{_exact(records, learner):.1f}"]
+        + [shown(learner, way, size) for size in SIZES]
+        for learner in LEARNERS
+        for way in WAYS
+    ]
+    return markdown(rows, numbers=False)
 
 
 def _exact(records: list[Record], learner: str) -> float:
@@ -109,7 +102,7 @@ def details(records: list[Record], learner: str, measure: str) -> str:
     for way in WAYS:
         cells = [closeness(records, learner, way, size, measure) for size in SIZES]
         rows.append([way, *map(shown, cells)])
-    return markdown(rows)
+    return markdown(rows, numbers=False)
 
 
 def closeness(records: list[Record], learner: str, way: str, size: int, measure: str) -> Closeness:
@@ -139,7 +132,7 @@ def landmarks(records: list[Record]) -> str:
             rows.append([learner, str(size)])
             rows[-1] += _compare(_absolute(drawn["auc"]), _absolute(centres["auc"]), -1, ".2f")
             rows[-1] += _compare(_means(drawn["spearman"]), _means(centres["spearman"]), 1, ".3f")
-    return markdown(rows)
+    return markdown(rows, numbers=False)
 
 
 def _absolute(by_set: dict[str, list[float]]) -> np.ndarray:
@@ -151,7 +144,7 @@ def _means(by_set: dict[str, list[float]]) -> np.ndarray:
 
 
 def _compare(drawn: np.ndarray, centres: np.ndarray, sign: int, form: str) -> list[str]:
-    gain = sign * (centres - drawn).round(6)
-    p_value = wilcoxon(gain).pvalue if gain.any() else 1.0
-    counts = f"{int((gain > 0).sum())} : {int((gain < 0).sum())}"
-    return [f"{drawn.mean():{form}}, {centres.mean():{form}}", counts, f"{p_value:.2g}"]
+    gains = sign * (centres - drawn).round(6)  # means of equal figures are equal
+    found = compare(gains, np.zeros(len(gains)))
+    counts = f"{found.wins} : {found.losses}"
+    return [f"{drawn.mean():{form}}, {centres.mean():{form}}", counts, f"{found.p_value:.2g}"]

@@ -13,8 +13,10 @@ import numpy as np
 
 from lpfuse import SVDD, KernelPCADetector, OneClassGP
 from lpfuse.detectors import KernelWidthWarning
-from research.studies.defaults.data import read_sets, split
-from research.studies.defaults.tables import markdown
+from research.common.splits import study_split
+from research.common.tables import markdown
+from research.studies.defaults.study import MOST_TEST, MOST_TRAIN
+from research.studies.running import load_set, set_names
 
 LEARNERS = {
     f'{name}, gamma="{gamma}"': make(gamma=gamma, **settings)
@@ -30,10 +32,10 @@ LEARNERS = {
 
 def rates(seed: int = 0) -> Iterator[list[float]]:
     """For each set, the share of unseen normal rows that each learner rejects."""
-    for _, X, is_anomaly in read_sets():
-        parts = split(X, is_anomaly, seed)
+    for name in set_names():
+        parts = study_split(*load_set(name), seed, most_train=MOST_TRAIN, most_test=MOST_TEST)
         yield [
-            float((detector.fit(parts.train).predict(parts.test_normal) == -1).mean())
+            float((detector.fit(parts.train).predict(parts.test) == -1).mean())
             for detector in LEARNERS.values()
         ]
 
@@ -46,7 +48,7 @@ def main() -> None:
         rows.append(
             [name, *(f"{value:.1f}" for value in (column.mean(), *np.sort(column)[[0, -1]]))]
         )
-    print(markdown(rows))
+    print(markdown(rows, numbers=False))
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ SETTINGS: dict[str, dict[str, tuple[Setting, ...]]] = {
 }
 LEARNERS = {make.__name__: make for make in (SVDD, OneClassGP, KernelPCADetector, GMMDetector)}
 YARDSTICKS = ("IsolationForest", "LocalOutlierFactor", "OneClassSVM")
+MOST_TEST = 750  # rows of each class; chosen by hand
 NEIGHBOURS = 20  # scikit-learn's default, said here because small sets have fewer
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import wilcoxon
 
-from research.studies.defaults.tables import markdown
+from research.common.store import CellFile, read_rows
+from research.common.tables import markdown
+from research.studies.running import paired as paired_cells
 
 from .options import GAMMAS, PAPER, SETTINGS, YARDSTICKS, Option, Setting
 
@@ -32,8 +32,9 @@ GRIDS = (  # learner, rows, columns; the other settings as in PAPER
 
 
 def read_aucs(path: Path) -> Aucs:
-    header, *records = map(json.loads, path.read_text().splitlines())
-    options = [Option(learner, tuple(settings.items())) for learner, settings in header["options"]]
+    stored = CellFile.read(path)
+    (about,), records = stored.opening, [row for rows in stored.cells.values() for row in rows]
+    options = [Option(learner, tuple(settings.items())) for learner, settings in about["options"]]
     values: dict[str, list[list[float]]] = defaultdict(list)
     for record in records:
         values[record["set"]].append(record["auc"])
@@ -45,9 +46,10 @@ def read_aucs(path: Path) -> Aucs:
 
 def warnings_table(path: Path) -> str:
     """In how many cells, each a set and a seed, a width comes with a warning."""
-    _, *records = map(json.loads, path.read_text().splitlines())
+    records = read_rows(path)
     counts = [sum(gamma in record["warned"] for record in records) for gamma in GAMMAS]
-    return markdown([["gamma", *GAMMAS], [f"of {len(records)} fits", *map(str, counts)]])
+    rows = [["gamma", *GAMMAS], [f"of {len(records)} fits", *map(str, counts)]]
+    return markdown(rows, numbers=False)
 
 
 def report(aucs: Aucs) -> str:
@@ -85,17 +87,12 @@ def paired(aucs: Aucs, ours: Option, rivals: Iterable[tuple[str, Option]]) -> st
     rows = [["against", "ours", "theirs", "won : lost", "worst, best set", "Wilcoxon"]]
     for name, rival in rivals:
         rows.append([name, *compare(aucs[ours], aucs[rival])])
-    return markdown(rows)
+    return markdown(rows, numbers=False)
 
 
 def compare(ours: dict[str, float], theirs: dict[str, float]) -> list[str]:
-    pairs = np.array([(ours[name], theirs[name]) for name in ours])
-    difference = (pairs[:, 0] - pairs[:, 1]).round(6)  # means of equal figures are equal
-    won, lost = int((difference > 0).sum()), int((difference < 0).sum())
-    p_value = wilcoxon(difference).pvalue if won + lost else 1.0
-    means = [f"{mean:.1f}" for mean in pairs.mean(axis=0)]
-    extremes = f"{difference.min():+.1f}, {difference.max():+.1f}"
-    return [*means, f"{won} : {lost}", extremes, f"{p_value:.2g}"]
+    found = paired_cells(ours, theirs, decimals=6)
+    return [*found[:2], found.won_lost, found.extremes, found.p_value]
 
 
 def grid(aucs: Aucs, learner: str, rows: str, columns: str) -> str:
@@ -104,7 +101,8 @@ def grid(aucs: Aucs, learner: str, rows: str, columns: str) -> str:
 
     values = SETTINGS[learner]
     body = [[str(row), *(cell(row, column) for column in values[columns])] for row in values[rows]]
-    return markdown([[f"{rows} \\ {columns}", *map(str, values[columns])], *body])
+    head = [f"{rows} \\ {columns}", *map(str, values[columns])]
+    return markdown([head, *body], numbers=False)
 
 
 def leaders(aucs: Aucs, learner: str, many: int = 5) -> str:
@@ -118,7 +116,7 @@ def chosen_elsewhere(aucs: Aucs) -> str:
     rows = [["learner", "paper", "chosen", "won : lost", "worst, best set", "Wilcoxon"]]
     for learner, paper in PAPER.items():
         rows.append([learner, *compare(aucs[paper], left_out(aucs, options_of(aucs, learner)))])
-    return markdown(rows)
+    return markdown(rows, numbers=False)
 
 
 def left_out(aucs: Aucs, options: Sequence[Option]) -> dict[str, float]:
@@ -137,7 +135,7 @@ def yardsticks(aucs: Aucs, options: Iterable[Option]) -> str:
             _, theirs, won_lost, _, p_value = compare(aucs[option], aucs[Option(name)])
             outcomes.append(f"{theirs}, {won_lost}, {p_value}")
         rows.append([str(option), f"{mean(aucs[option]):.1f}", *outcomes])
-    return markdown(rows)
+    return markdown(rows, numbers=False)
 
 
 def once(aucs: Aucs) -> Aucs:

@@ -12,7 +12,8 @@ from research.common import splits
 from research.common.comparison import Figures, measure_methods
 from research.common.datasets import UCI, Dataset
 from research.common.options import Options
-from research.common.protocol import PAPER, QUICK, SETTINGS, Verdict, split, threshold
+from research.common.protocol import PAPER, QUICK, SETTINGS, Verdict, threshold
+from research.common.splits import split
 from research.common.store import read_rows
 from research.paper.methods import fusion, lp, single
 from research.tests.small import rows_and_labels

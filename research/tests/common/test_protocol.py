@@ -15,16 +15,8 @@ from sklearn.metrics import roc_auc_score
 
 from lpfuse.detectors import PAPER_WIDTHS
 from lpfuse.metrics import best_g_mean, g_mean
-from research.common.protocol import (
-    PAPER,
-    QUICK,
-    SETTINGS,
-    Protocol,
-    Verdict,
-    area,
-    split,
-    threshold,
-)
+from research.common.protocol import PAPER, QUICK, SETTINGS, Protocol, Verdict, area, threshold
+from research.common.splits import split
 from research.paper.learners import LEARNERS
 from research.paper.uci import METHODS, TAUGHT
 from research.tests.small import (

@@ -10,7 +10,8 @@ import pytest
 from research.common.comparison import Figures
 from research.common.datasets import UCI
 from research.common.options import Options
-from research.common.protocol import PAPER, QUICK, SETTINGS, Verdict, split
+from research.common.protocol import PAPER, QUICK, SETTINGS, Verdict
+from research.common.splits import split
 from research.common.statistics import compare
 from research.common.store import read_rows
 from research.paper import ablation, loss, lp_effect, paper

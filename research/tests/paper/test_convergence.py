@@ -9,7 +9,8 @@ from oracles.optimum import optimum
 from research.common import splits
 from research.common.datasets import Dataset
 from research.common.options import Options
-from research.common.protocol import QUICK, split
+from research.common.protocol import QUICK
+from research.common.splits import split
 from research.common.store import read_rows
 from research.paper import convergence
 from research.paper.convergence import COUNTEREXAMPLE, OPTIMUM, figures, run, split_rows

@@ -11,12 +11,13 @@ from sklearn.naive_bayes import GaussianNB
 from lpfuse import FixedRule, FusedDetector, KernelPCADetector, LpFusion, OneClassGP
 from lpfuse.fusion import DynamicEnsemble
 from research.common.options import Options
-from research.common.protocol import area, split
+from research.common.protocol import area
+from research.common.splits import split
 from research.common.store import read_rows
 from research.paper import labels
 from research.paper.labels import Course, learnt, rows_of, run
 from research.paper.labels_page import HINDSIGHT
-from research.paper.rivals import RIVALS
+from research.rivals.fusion import RIVALS
 
 POOL = [("kpca", KernelPCADetector()), ("gp", OneClassGP(gamma=1.0))]
 COUNTS = (0, 1, 2, 5, 10)

@@ -3,14 +3,8 @@
 import numpy as np
 import pytest
 
-from research.common.statistics import (
-    compare,
-    critical_difference,
-    friedman,
-    holm,
-    mean_ranks,
-    skillings_mack,
-)
+from research.common.ranks import critical_difference, friedman, mean_ranks, skillings_mack
+from research.common.statistics import compare, holm
 from research.common.tables import gain
 from research.paper import labels_page
 from research.paper.labels_page import (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from lpfuse.metrics import best_g_mean, g_mean
-from lpfuse_faces.faceforensics import KINDS
+from lpfuse_faces.clips import KINDS
 from research.paper import paper
 from research.paper.paper import (
     DATASETS,

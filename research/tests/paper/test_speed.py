@@ -11,7 +11,8 @@ from oracles.optimum import optimum
 from research.common import splits
 from research.common.datasets import Dataset
 from research.common.options import Options
-from research.common.protocol import QUICK, split
+from research.common.protocol import QUICK
+from research.common.splits import split
 from research.paper import speed
 from research.paper.speed import algorithm_1, figures, run, split_rows, true_gap
 from research.paper.speed_page import speed_page

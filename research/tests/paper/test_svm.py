@@ -5,7 +5,8 @@ import pytest
 from sklearn.svm import SVC
 
 from lpfuse.optim import solve
-from research.common.protocol import Protocol, split
+from research.common.protocol import Protocol
+from research.common.splits import split
 from research.paper import svm
 from research.paper.weights import paper_problem
 

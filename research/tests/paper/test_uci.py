@@ -14,14 +14,15 @@ from research.common.comparison import Figures
 from research.common.datasets import UCI
 from research.common.options import Options
 from research.common.protocol import SETTINGS, Verdict, threshold
-from research.common.statistics import compare, critical_difference, friedman, holm
+from research.common.ranks import critical_difference, friedman
+from research.common.statistics import compare, holm
 from research.common.store import read_rows
 from research.paper import paper
 from research.paper.learners import LEARNERS
 from research.paper.methods import fusion, lp
-from research.paper.rivals import ENSEMBLES, NEEDS_LABELS, NOTES, RULES, at_hand
 from research.paper.uci import METHODS, TAUGHT, ensemble, run
 from research.paper.uci_page import OWN_NOTES, comparisons, draw, uci_page
+from research.rivals.fusion import ENSEMBLES, NEEDS_LABELS, NOTES, RULES, at_hand
 from research.tests.small import (
     made_up_rows,
     rows_and_labels,

@@ -12,7 +12,8 @@ from oracles.optimum import optimum
 from research.common import splits
 from research.common.datasets import Dataset
 from research.common.options import Options
-from research.common.protocol import QUICK, area, split
+from research.common.protocol import QUICK, area
+from research.common.splits import split
 from research.paper import weights
 from research.paper.learners import LEARNERS
 from research.paper.methods import lp

@@ -9,7 +9,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from research.common.memory import CLEAR_REFS, peak_of
 from research.common.store import read_records
-from research.speed.detectors import rivals
+from research.rivals import detectors as rivals
+from research.rivals.detectors._tasks import GridTask, KPCATask, SVDDTask
 from research.speed.detectors.__main__ import run_options
 from research.speed.detectors.data import Data
 from research.speed.detectors.races import FitRace
@@ -17,7 +18,6 @@ from research.speed.detectors.reference import kernel_pass
 from research.speed.detectors.run import installed, run
 from research.speed.detectors.scoring import RowsBench
 from research.speed.detectors.tables import write_tables
-from research.speed.detectors.tasks import GridTask, KPCATask, SVDDTask
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # narrow widths are part of the paper's grid
 
@@ -170,7 +170,7 @@ def test_scores_that_depend_on_the_other_rows_have_no_time():
 
 
 def test_a_missing_package_is_said(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "research.speed.detectors.rivals.kpca.pyod_auto", None)
+    monkeypatch.setitem(sys.modules, "research.rivals.detectors.kpca.pyod_auto", None)
     assert not installed("kpca", "pyod_auto")
     assert "pyod_auto is left out" in capsys.readouterr().out
     assert rivals.label("kpca", "pyod_auto") == "pyod_auto"

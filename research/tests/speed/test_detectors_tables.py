@@ -6,7 +6,7 @@ import pytest
 
 from research.speed.detectors.goals import goals
 from research.speed.detectors.results import Results
-from research.speed.detectors.tables import page, write_tables
+from research.speed.detectors.tables import results_page, write_tables
 
 ASKED = {"seed": 0, "threads": 2, "status": "finished", "environment": "e", "shape": "clusters"}
 ENVIRONMENT = {
@@ -135,7 +135,7 @@ def test_one_bad_cell_fails_its_goal(records, worse, goal):
 
 def test_nothing_measured_is_not_a_verdict():
     assert {goal.met for goal in goals(Results([]))} == {None}
-    assert "Nothing was measured yet." in page(Results([]))
+    assert "Nothing was measured yet." in results_page(Results([]))
 
 
 def test_page_shows_what_was_stored(records, tmp_path):

@@ -8,9 +8,9 @@ pytest.importorskip("cv2", reason="OpenCV is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 pytest.importorskip("skimage", reason="scikit-image is not installed")
 
-from lpfuse_faces import extractor
-from lpfuse_faces.mtcnn import MTCNN
-from lpfuse_faces.video import write_video
+from lpfuse_faces import _extractor as extractor
+from lpfuse_faces._detection.mtcnn import MTCNN
+from lpfuse_faces._video import write_video
 from research.speed.faces import detection
 
 

@@ -8,7 +8,7 @@ import pytest
 from research.speed.scaling.figure import draw
 from research.speed.scaling.goals import goals
 from research.speed.scaling.results import Results
-from research.speed.scaling.tables import filled, page, write_tables
+from research.speed.scaling.tables import filled, results_page, write_tables
 
 ROOT = Path(__file__).parents[3]
 ENVIRONMENT = {
@@ -178,13 +178,13 @@ def test_what_the_learners_benchmark_stored_is_understood(tmp_path):
 
 def test_a_stopped_rival_gives_a_lower_bound(records):
     results = Results(records, [clarabel(None, "time")])
-    assert "| ≥ 60.0 | ≥ 6,000× |" in page(results)
+    assert "| ≥ 60.0 | ≥ 6,000× |" in results_page(results)
     assert judged(records, [clarabel(None, "error")])[RIVAL].met is None
 
 
 def test_nothing_measured_is_not_a_verdict():
     assert {goal.met for goal in goals(Results([]))} == {None}
-    assert "Nothing was measured yet." in page(Results([]))
+    assert "Nothing was measured yet." in results_page(Results([]))
 
 
 def test_page_shows_what_was_stored(records, tmp_path):
@@ -239,7 +239,7 @@ def stored():
 
 
 def test_the_committed_page_is_that_of_the_stored_records(stored):
-    assert (ROOT / "docs" / "benchmarks" / "scaling.md").read_text() == page(stored)
+    assert (ROOT / "docs" / "benchmarks" / "scaling.md").read_text() == results_page(stored)
 
 
 def test_figures_of_the_guide_are_those_of_the_stored_records(stored):

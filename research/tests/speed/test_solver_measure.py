@@ -6,17 +6,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from research.common.clock import repeats_for
 from research.common.isolation import Stopped
+from research.common.judge import Judgement
 from research.common.store import read_records
-from research.speed.solver import rivals
+from research.rivals import solvers as rivals
+from research.rivals.solvers import Answer
 from research.speed.solver.benches import ReadBench, Run, SolveBench
-from research.speed.solver.measure import measure, repeats_for
-from research.speed.solver.objective import Verdict
+from research.speed.solver.measure import measure
 from research.speed.solver.problems import Case
-from research.speed.solver.rivals import Answer
 from research.speed.solver.run import cases, run
 
-JUDGE = SimpleNamespace(verdict=lambda w, alpha=None: Verdict(1.0, float(w[0]), 1.0))
+JUDGE = SimpleNamespace(judge=lambda w, alpha=None: Judgement(1.0, float(w[0]), 1.0))
 
 
 class FakeBench:

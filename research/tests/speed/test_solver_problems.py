@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from research.speed.solver.problems import ALL_P, Case, FusionProblem, parse_p, synthetic_scores
+from research.common.judge import FusionProblem
+from research.speed.solver.problems import ALL_P, Case, parse_p, synthetic_scores
 from research.speed.solver.stress import VARIANTS, check, recompute, stress_problems, summarise
 
 

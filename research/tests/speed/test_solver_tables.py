@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from research.rivals.solvers import OURS
 from research.speed.solver.goals import goals
 from research.speed.solver.results import Results
-from research.speed.solver.rivals import OURS
-from research.speed.solver.tables import page, write_tables
+from research.speed.solver.tables import results_page, write_tables
 
 PROBLEM = {"source": "synthetic", "setting": "pure", "seed": 0, "threads": 2, "gap": 1e-8}
 ENVIRONMENT = {
@@ -100,7 +100,7 @@ def test_page_shows_what_was_stored(records, tmp_path):
 
 
 def test_page_of_nothing_says_so():
-    assert "Nothing was measured yet." in page(Results([]))
+    assert "Nothing was measured yet." in results_page(Results([]))
 
 
 def test_last_record_of_a_cell_counts(records, tmp_path):

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from research.studies.cells import read_records
-from research.studies.defaults.data import read_sets
+from research.common.store import read_rows
 from research.studies.fusion.parts import parts_of
 from research.studies.fusion.verify import LABELS, SITUATIONS, means_of, measured, table
+from research.studies.running import load_set
 
-RECORDS = read_records(Path(__file__).parents[2] / "results" / "studies" / "fused.jsonl")
+RECORDS = read_rows(Path(__file__).parents[2] / "results" / "studies" / "fused.jsonl")
 NOISE = 2.0  # standard errors of a mean difference
 CELLS = [(situation, labels) for situation in SITUATIONS for labels in LABELS]
 
@@ -48,15 +48,14 @@ def test_the_table_shows_every_cell():
 
 @pytest.mark.skipif("LPFUSE_DATA" not in os.environ, reason="LPFUSE_DATA names no folder of sets")
 def test_a_stored_figure_is_measured_again():
-    name, X, is_anomaly = next(entry for entry in read_sets() if entry[0] == "d05_iris")
-    parts = parts_of(X, is_anomaly, seed=0)
+    parts = parts_of(*load_set("d05_iris"), seed=0)
     _, may_be_known, sought = next(iter(parts.situations()))
     found = measured(parts, may_be_known[:5], sought)
     (stored,) = [
         record
         for record in RECORDS
         if (record["set"], record["seed"], record["situation"], record["labels"])
-        == (name, 0, "seen", 5)
+        == ("d05_iris", 0, "seen", 5)
     ]
     assert found["ours"] == pytest.approx(stored["ours"], abs=0.5)
     assert found["average"] == pytest.approx(stored["average"], abs=0.5)

@@ -1,13 +1,10 @@
 """The study of the fused detector's defaults: its parts, its rules, and what its tables say."""
 
-import json
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
 from lpfuse import LpFusion
-from research.studies import cells
 from research.studies.fusion import pool, rules, study, tables
 from research.studies.fusion.parts import FOLDS, parts_of
 from research.studies.fusion.pool import Scores
@@ -136,7 +133,7 @@ def test_references():
 
 
 def test_records_of_a_set(rows, few):
-    records = list(study.records_of("a set", *rows, seed=0))
+    records = list(study.records_of(*rows, seed=0))
     seen = [record for record in records if record["situation"] == "seen"]
     assert [record["labels"] for record in seen] == [0, 2, 5, 20, 50]
     assert [record["known"] for record in seen] == [0, 2, 5, 15, 15]
@@ -160,25 +157,8 @@ def test_records_of_a_set(rows, few):
 
 def test_too_few_anomalies_make_no_record(rows, few):
     X, is_anomaly = rows
-    records = list(study.records_of("a set", X[:88], is_anomaly[:88], seed=0))
+    records = list(study.records_of(X[:88], is_anomaly[:88], seed=0))
     assert {record["labels"] for record in records if record["situation"] == "seen"} == {0, 2}
-
-
-def test_a_run_goes_on_where_it_stopped(tmp_path, monkeypatch, rows, few):
-    calls = []
-
-    def one_record(name, X, is_anomaly, seed):
-        calls.append((name, seed))
-        return [_record(name, 0, 80.0, 70.0, seed=seed)]
-
-    monkeypatch.setattr(cells, "read_sets", lambda: [("a", *rows), ("b", *rows)])
-    path = tmp_path / "fusion.jsonl"
-    header = {"versions": {}}
-    cells.measure(one_record, path, seeds=1, jobs=1, header=header)
-    cells.measure(one_record, path, seeds=2, jobs=1, header=header)
-    assert calls == [("a", 0), ("b", 0), ("a", 1), ("b", 1)]
-    assert len(cells.read_records(path)) == 4
-    assert "versions" in json.loads(path.read_text().splitlines()[0])
 
 
 def _record(name, labels, chosen, rival, seed=0, situation="seen"):

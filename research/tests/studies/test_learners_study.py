@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from lpfuse import SVDD, KernelPCADetector
-from research.studies.learners import __main__ as command
+from research.common.splits import study_split
 from research.studies.learners import approximation, approximation_tables, options, study, tables
 from research.studies.learners.options import OPTIONS, PAPER, SETTINGS, YARDSTICKS, Option, width
-from research.studies.learners.parts import parts_of
 
 NU_SMALL = PAPER["SVDD"].but(nu=0.05)
 NU_LARGE = PAPER["SVDD"].but(nu=0.5)
@@ -28,30 +27,31 @@ def rows():
 @pytest.fixture
 def parts(rows):
     X, is_anomaly = rows
-    return parts_of(X[:, 1:], is_anomaly, seed=0, most_train=60)
+    return study_split(X[:, 1:], is_anomaly, 0, most_train=60, most_test=750)
 
 
 def test_parts_share_no_row_and_training_rows_decide_the_scale(rows):
     X, is_anomaly = rows
-    parts = parts_of(X, is_anomaly, seed=1, most_train=50)
+    parts = study_split(X, is_anomaly, 1, most_train=50, most_test=750)
     assert parts.train.shape == (50, 3)
     assert parts.train.mean(axis=0) == pytest.approx(0, abs=1e-12)
     assert parts.train.std(axis=0) == pytest.approx(1)
-    assert parts.is_anomaly.sum() == 30
-    assert (~parts.is_anomaly).sum() == 30
+    assert len(parts.anomalies) == 30
+    assert len(parts.test) == 30
     # The first column, scaled back, numbers the rows: 1 … 100 are normal, the others anomalies.
-    step = np.diff(np.sort(np.r_[parts.train[:, 0], parts.test[:, 0]])).min()
-    numbers = np.r_[parts.train[:, 0], parts.test[:, 0]] / step
+    step = np.diff(np.sort(np.r_[parts.train[:, 0], parts.tested[:, 0]])).min()
+    numbers = np.r_[parts.train[:, 0], parts.tested[:, 0]] / step
     assert len(np.unique(numbers.round())) == 50 + 30 + 30
-    assert parts.train[:, 0].min() > parts.test[parts.is_anomaly, 0].max()
+    assert parts.train[:, 0].min() > parts.anomalies[:, 0].max()
 
 
 def test_auc_is_high_where_normal_rows_score_high(parts):
-    assert parts.auc(-parts.is_anomaly.astype(float)) == 100
+    assert parts.auc(np.repeat([0.0, -1.0], [len(parts.test), len(parts.anomalies)])) == 100
 
 
 def test_other_seeds_draw_other_rows(rows):
-    train = [parts_of(*rows, seed, most_train=50).train[:, 1] for seed in (0, 0, 1)]
+    limits = {"most_train": 50, "most_test": 750}
+    train = [study_split(*rows, seed, **limits).train[:, 1] for seed in (0, 0, 1)]
     assert (train[0] == train[1]).all()
     assert (train[0] != train[2]).any()
 
@@ -78,15 +78,14 @@ def test_every_option_is_a_detector_with_those_settings(parts):
             assert parameters[name] == expected
 
 
-def test_aucs_come_in_the_order_of_the_options(parts, monkeypatch):
+def test_aucs_come_in_the_order_of_the_options(parts):
     few = (
         NU_LARGE, PAPER["GMMDetector"], PAPER["KernelPCADetector"], NU_SMALL,
         PAPER["OneClassGP"].but(score_type="variance"), Option("LocalOutlierFactor"),
     )  # fmt: skip
-    monkeypatch.setattr(study, "OPTIONS", few)
     alone = [options.make_detector(option, parts.train, seed=0).fit(parts.train) for option in few]
-    expected = [parts.auc(detector.score_samples(parts.test)) for detector in alone]
-    assert study.aucs_of(parts, seed=0) == pytest.approx(expected)
+    expected = [parts.auc(detector.score_samples(parts.tested)) for detector in alone]
+    assert study.aucs_of(parts, 0, few) == pytest.approx(expected)
     assert len(set(expected)) > 3  # or the order could not be told
 
 
@@ -99,14 +98,17 @@ def test_widths_with_a_warning_are_named(parts):
 def test_the_header_lists_every_option_as_it_is_read_back(tmp_path):
     path = tmp_path / "learners.jsonl"
     record = {"set": "a", "seed": 0, "auc": list(range(len(OPTIONS)))}
-    path.write_text(f"{json.dumps(study.header())}\n{json.dumps(record)}\n")
+    about = {"versions": {}, **study.about()}
+    path.write_text(f"{json.dumps(about)}\n{json.dumps(record)}\n")
     assert tables.read_aucs(path) == {option: {"a": i} for i, option in enumerate(OPTIONS)}
 
 
 def test_records_are_read_back_as_means_over_seeds(tmp_path):
     stored = [
-        study.header()
-        | {"options": [["SVDD", {"gamma": "scale", "nu": 0.1}], ["OneClassSVM", {}]]},
+        {
+            "versions": {},
+            "options": [["SVDD", {"gamma": "scale", "nu": 0.1}], ["OneClassSVM", {}]],
+        },
         {"set": "a", "seed": 0, "warned": ["scale"], "auc": [80.0, 70.0]},
         {"set": "a", "seed": 1, "warned": [], "auc": [90.0, 70.0]},
         {"set": "b", "seed": 0, "warned": ["scale"], "auc": [60.0, 65.0]},
@@ -121,23 +123,9 @@ def test_records_are_read_back_as_means_over_seeds(tmp_path):
     assert "| of 3 fits | 0 | 0 | 0 | 0 | 2 |" in tables.warnings_table(path)
 
 
-def test_results_are_kept_until_a_run_is_complete(tmp_path, monkeypatch):
-    def sets():
-        yield "a", np.zeros((2, 1)), np.array([False, True])
-
-    def records_of(name, X, is_anomaly, seed):
-        if seed == 1:
-            raise KeyboardInterrupt
-        yield {"set": name, "seed": seed}
-
-    monkeypatch.setattr(command, "read_sets", sets)
-    path = tmp_path / "results" / "study.jsonl"
-    command.store(path, {"header": 1}, records_of, seeds=1)
-    with pytest.raises(KeyboardInterrupt):
-        command.store(path, {"header": 2}, records_of, seeds=2)
-    header, record = map(json.loads, path.read_text().splitlines())
-    assert header["header"] == 1
-    assert record == {"set": "a", "seed": 0}
+def test_sets_with_fewer_rows_than_features_are_left_out():
+    assert approximation.has_enough_rows(np.repeat([False, True], [48, 9]))  # 33 train
+    assert not approximation.has_enough_rows(np.repeat([False, True], [47, 9]))  # 32
 
 
 def test_comparison_counts_sets():
@@ -187,7 +175,7 @@ def test_fewer_rows_are_an_exact_learner_of_those(parts):
     scores = approximation.scores_of(parts, "KPCA", 0.5, "rows", 20, seed=3)
     chosen = np.random.default_rng(3).choice(len(parts.train), 20, replace=False)
     expected = KernelPCADetector(gamma=0.5, approximation=None).fit(parts.train[chosen])
-    assert scores == pytest.approx(expected.score_samples(parts.test))
+    assert scores == pytest.approx(expected.score_samples(parts.tested))
 
 
 def test_drawn_landmarks_are_rows(parts):
@@ -198,12 +186,11 @@ def test_drawn_landmarks_are_rows(parts):
     assert set(map(tuple, anchors)) <= set(map(tuple, parts.train))
 
 
-def test_no_more_features_than_rows(rows, monkeypatch):
-    monkeypatch.setattr(approximation, "SIZES", (16, 32, 64, 125))
-    monkeypatch.setattr(approximation, "WAYS", {"nystroem": 125, "drawn": 16})
+def test_no_more_features_than_rows(rows):
+    sizes, ways = (16, 32, 64, 125), {"nystroem": 125, "drawn": 16}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        records = list(approximation.records_of("a set", *rows, seed=0))
+        records = list(approximation.records_of(*rows, 0, sizes, ways))
     assert {record["n"] for record in records} == {70}
     lengths = {record["way"]: len(record["auc"]) for record in records}
     assert lengths == {"nystroem": 3, "drawn": 1}

@@ -1,6 +1,6 @@
 """Face forgery: from video to fused decision.
 
-Frames of a video → faces → regions of the face → spectra → features → experts → one score a video.
+Frames of a video → faces → regions of the face → spectra → features → learners → one score a video.
 Needs ``pip install lpfuse-faces``, and torch (``lpfuse-faces[networks]``) for deep features.
 """
 
@@ -8,16 +8,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lpfuse_faces.cache import FeatureCache
+    from lpfuse_faces._cache import FeatureCache
+    from lpfuse_faces._detection.mtcnn import MTCNN
+    from lpfuse_faces._detector import VideoDetector
+    from lpfuse_faces._extraction import extract_all, learn_stretch
+    from lpfuse_faces._extractor import Extractor
+    from lpfuse_faces._features import Settings, VideoFeatures
+    from lpfuse_faces._networks import load_network
+    from lpfuse_faces._verdict import VideoVerdict
+    from lpfuse_faces._video import Sampling, UnreadableVideo
     from lpfuse_faces.clips import Clip, read_clips
-    from lpfuse_faces.detector import VideoDetector
-    from lpfuse_faces.extraction import extract_all, learn_stretch
-    from lpfuse_faces.extractor import Extractor
-    from lpfuse_faces.features import Settings, VideoFeatures
-    from lpfuse_faces.mtcnn import MTCNN
-    from lpfuse_faces.networks import load_network
     from lpfuse_faces.stand_in import make_stand_in
-    from lpfuse_faces.video import Sampling
 
 __all__ = [
     "MTCNN",
@@ -26,8 +27,10 @@ __all__ = [
     "FeatureCache",
     "Sampling",
     "Settings",
+    "UnreadableVideo",
     "VideoDetector",
     "VideoFeatures",
+    "VideoVerdict",
     "extract_all",
     "learn_stretch",
     "load_network",
@@ -35,19 +38,22 @@ __all__ = [
     "read_clips",
 ]
 
-# Loaded when they are first asked for: reading a list of clips needs no detector of faces.
+# Modules are imported when one of their names is first asked for: reading a list of clips does not
+# load the detector of faces.
 _HOMES = {
-    "MTCNN": "mtcnn",
+    "MTCNN": "_detection.mtcnn",
     "Clip": "clips",
-    "Extractor": "extractor",
-    "FeatureCache": "cache",
-    "Sampling": "video",
-    "Settings": "features",
-    "VideoDetector": "detector",
-    "VideoFeatures": "features",
-    "extract_all": "extraction",
-    "learn_stretch": "extraction",
-    "load_network": "networks",
+    "Extractor": "_extractor",
+    "FeatureCache": "_cache",
+    "Sampling": "_video",
+    "Settings": "_features",
+    "UnreadableVideo": "_video",
+    "VideoDetector": "_detector",
+    "VideoFeatures": "_features",
+    "VideoVerdict": "_verdict",
+    "extract_all": "_extraction",
+    "learn_stretch": "_extraction",
+    "load_network": "_networks",
     "make_stand_in": "stand_in",
     "read_clips": "clips",
 }

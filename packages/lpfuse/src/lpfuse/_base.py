@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Array, namespace
-from lpfuse._arrays.blocks import head_of, is_blocked, map_rows
+from lpfuse._arrays import Array, is_blocked, namespace
+from lpfuse._arrays.blocks import head_of, map_rows
 from lpfuse._checks.data import check_columns
 
 Method = TypeVar("Method", bound=Callable[..., Array])

@@ -23,7 +23,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Host
-from lpfuse._checks.data import check_labels
+from lpfuse._checks.arguments import check_labels
 from lpfuse._checks.parameters import check_choice
 from lpfuse._saved import saved_as
 

@@ -11,8 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Host
 from lpfuse._base import Scorer
-from lpfuse._checks.data import check_labels, check_table, remember_columns
+from lpfuse._checks.arguments import check_labels
 from lpfuse._checks.parameters import check_count, check_number
+from lpfuse._checks.tables import check_table, remember_columns
 from lpfuse._saved import saved_as
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Table, scale_scores, seeded_copy

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse._arrays import Host
-from lpfuse._checks.data import check_labels, check_values
+from lpfuse._checks.arguments import check_labels, check_values
 
 
 def g_mean(y_true: Any, y_pred: Any) -> float:

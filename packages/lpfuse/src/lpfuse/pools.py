@@ -19,8 +19,8 @@ from sklearn.svm import OneClassSVM
 from sklearn.utils import _safe_indexing, check_random_state
 
 from lpfuse._arrays import Host
-from lpfuse._checks.data import check_table
 from lpfuse._checks.parameters import check_choice, check_count, check_number
+from lpfuse._checks.tables import check_table
 from lpfuse._saved import saved_as
 from lpfuse.adapters import Adapter, as_detector
 from lpfuse.ensemble.components import default_detectors, numeric_columns, seeded_copy

@@ -10,12 +10,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Array, Host, is_numpy, like, namespace, to_host
-from lpfuse._arrays.blocks import Summary, head_of, is_blocked
+from lpfuse._arrays import Array, Host, is_blocked, is_numpy, like, namespace, to_host
+from lpfuse._arrays.blocks import Summary, head_of
 from lpfuse._base import lazily
+from lpfuse._checks.arguments import check_labels
 from lpfuse._checks.blocks import check_score_blocks
-from lpfuse._checks.data import (
-    check_labels,
+from lpfuse._checks.tables import (
     check_scores,
     column_names,
     no_spread,

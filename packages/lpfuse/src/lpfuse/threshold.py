@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import false_discovery_control
 
-from lpfuse._arrays import Array, Host, namespace, to_host, total
-from lpfuse._arrays.blocks import Blocks, arrays_of, is_blocked, map_rows
-from lpfuse._checks.data import check_values
+from lpfuse._arrays import Array, Host, is_blocked, namespace, to_host, total
+from lpfuse._arrays.blocks import Blocks, arrays_of, map_rows
+from lpfuse._checks.arguments import check_number, check_values
 from lpfuse._checks.messages import listed
-from lpfuse._checks.parameters import check_number
 from lpfuse._quantiles import QuantileSketch, exact_order_statistics
 from lpfuse.metrics import best_g_mean, halfway
 

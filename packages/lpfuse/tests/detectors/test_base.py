@@ -180,9 +180,9 @@ def test_features_stand_in_where_a_matrix_would_not_fit(monkeypatch, make):
     X = rows()
     exact = make(gamma=0.3).fit(X)
     assert exact.features_ is None
-    monkeypatch.setattr("lpfuse._arrays.MATRIX_BYTES", 50 * 50 * 8)
+    monkeypatch.setattr("lpfuse._arrays.limits.matrix", 50 * 50 * 8)
     assert make(gamma=0.3).fit(X).features_ is None
-    monkeypatch.setattr("lpfuse._arrays.MATRIX_BYTES", 50 * 50 * 8 - 1)
+    monkeypatch.setattr("lpfuse._arrays.limits.matrix", 50 * 50 * 8 - 1)
     approximate = make(gamma=0.3, random_state=0).fit(X)
     assert approximate.features_ is not None
     assert make(gamma=0.3, approximation=None).fit(X).features_ is None
@@ -223,8 +223,8 @@ def test_rows_are_scored_in_blocks(monkeypatch, name):
     X, new = rows(), rows(1, n=2000)
     fitted = detector(name).fit(X)
     whole = fitted.score_samples(new)
-    monkeypatch.setattr("lpfuse._arrays.BLOCK_BYTES", 1)
-    monkeypatch.setattr("lpfuse._arrays.PARALLEL_BYTES", 1)
+    monkeypatch.setattr("lpfuse._arrays.limits.block", 1)
+    monkeypatch.setattr("lpfuse._arrays.limits.parallel", 1)
     np.testing.assert_allclose(fitted.score_samples(new), whole, rtol=1e-10, atol=1e-13)
 
 

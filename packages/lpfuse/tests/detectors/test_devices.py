@@ -114,7 +114,7 @@ def large_arrays(monkeypatch):
                     self.made.append(str(function))
             return result
 
-    monkeypatch.setattr(_arrays, "DEVICE_BLOCK_BYTES", 1)  # as few rows a block as there may be
+    monkeypatch.setattr(_arrays.limits, "device_block", 1)  # as few rows a block as there may be
     return Watch
 
 

@@ -289,8 +289,8 @@ def test_torch_finds_the_same_ball(anomalies):
 def test_blocks_change_nothing(monkeypatch):
     features, kappa, bounds, signs = problem(n=2000, r=5)
     whole = enclosing_ball(features.copy(), kappa, bounds, signs, TOL)
-    monkeypatch.setattr("lpfuse._arrays.BLOCK_BYTES", 256 * 8 * 5)
-    monkeypatch.setattr("lpfuse._arrays.PARALLEL_BYTES", 1)
+    monkeypatch.setattr("lpfuse._arrays.limits.block", 256 * 8 * 5)
+    monkeypatch.setattr("lpfuse._arrays.limits.parallel", 1)
     blocks = enclosing_ball(features.copy(), kappa, bounds, signs, TOL)
     np.testing.assert_allclose(blocks.centre, whole.centre, atol=1e-7)
     assert blocks.radius2 == pytest.approx(whole.radius2, rel=1e-7)

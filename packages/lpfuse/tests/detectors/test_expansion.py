@@ -101,8 +101,8 @@ def test_blocks_and_threads_change_nothing_and_stay_small(monkeypatch, basis):
     X = np.random.default_rng(2).normal(size=(700, 3))
     expansion = Expansion(basis, COLUMNS[: basis.width], 2)
     whole = expansion.map(X, error_and_value)
-    monkeypatch.setattr(_arrays, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(_arrays, "PARALLEL_BYTES", 1)
+    monkeypatch.setattr(_arrays.limits, "block", 1)
+    monkeypatch.setattr(_arrays.limits, "parallel", 1)
     sizes = []
 
     def finish(diagonal, values):
@@ -116,7 +116,7 @@ def test_blocks_and_threads_change_nothing_and_stay_small(monkeypatch, basis):
 
 @every_basis
 def test_the_width_of_the_basis_sets_the_size_of_blocks(monkeypatch, basis):
-    monkeypatch.setattr(_arrays, "BLOCK_BYTES", 8 * basis.width * 300)
+    monkeypatch.setattr(_arrays.limits, "block", 8 * basis.width * 300)
     sizes = []
 
     def finish(_, values):

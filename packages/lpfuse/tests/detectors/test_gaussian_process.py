@@ -161,9 +161,9 @@ def test_too_large_a_matrix_is_approximated(monkeypatch, rows, new):
     parameters = {"n_components": 12, "random_state": 0}
     exact = OneClassGP().fit(rows)
     approximate = OneClassGP(approximation="nystroem", **parameters).fit(rows)
-    monkeypatch.setattr(_arrays, "MATRIX_BYTES", 30 * 30 * 8)
+    monkeypatch.setattr(_arrays.limits, "matrix", 30 * 30 * 8)
     assert OneClassGP(**parameters).fit(rows).features_ is None  # it just fits
-    monkeypatch.setattr(_arrays, "MATRIX_BYTES", 30 * 30 * 8 - 1)
+    monkeypatch.setattr(_arrays.limits, "matrix", 30 * 30 * 8 - 1)
     switched = OneClassGP(**parameters).fit(rows)
     np.testing.assert_array_equal(switched.score_samples(new), approximate.score_samples(new))
     forced = OneClassGP(approximation=None, **parameters).fit(rows)
@@ -434,8 +434,8 @@ def test_rows_in_blocks_get_the_same_scores(monkeypatch, rows, way):
     new = np.random.default_rng(3).normal(size=(600, 3))
     detector = OneClassGP("density", gamma=0.5, **way).fit(rows)
     whole, held_out = detector.score_samples(new), detector.leave_one_out_scores(rows)
-    monkeypatch.setattr(_arrays, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(_arrays, "PARALLEL_BYTES", 1)
+    monkeypatch.setattr(_arrays.limits, "block", 1)
+    monkeypatch.setattr(_arrays.limits, "parallel", 1)
     np.testing.assert_allclose(detector.score_samples(new), whole, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(detector.leave_one_out_scores(rows), held_out, rtol=1e-12)
 
@@ -444,8 +444,8 @@ def test_rows_in_blocks_get_the_same_scores(monkeypatch, rows, way):
 def test_fits_in_blocks_are_the_same(monkeypatch, way):
     X = np.random.default_rng(3).normal(size=(600, 2))
     whole = OneClassGP("density", gamma=0.5, **way).fit(X)
-    monkeypatch.setattr(_arrays, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(_arrays, "PARALLEL_BYTES", 1)
+    monkeypatch.setattr(_arrays.limits, "block", 1)
+    monkeypatch.setattr(_arrays.limits, "parallel", 1)
     blocks = clone(whole).fit(X)
     expected = whole.score_samples(X)
     np.testing.assert_allclose(blocks.score_samples(X), expected, rtol=1e-6, atol=1e-7)

@@ -405,9 +405,9 @@ def test_the_error_falls_as_features_grow(way, sizes, last):
 def test_too_large_a_matrix_is_approximated(monkeypatch, rows, new):
     parameters = {"n_components": 4, "n_approximation": 12, "random_state": 0}
     approximate = KernelPCADetector(approximation="nystroem", **parameters).fit(rows)
-    monkeypatch.setattr(_arrays, "MATRIX_BYTES", 30 * 30 * 8)
+    monkeypatch.setattr(_arrays.limits, "matrix", 30 * 30 * 8)
     assert KernelPCADetector(**parameters).fit(rows).features_ is None  # it just fits
-    monkeypatch.setattr(_arrays, "MATRIX_BYTES", 30 * 30 * 8 - 1)
+    monkeypatch.setattr(_arrays.limits, "matrix", 30 * 30 * 8 - 1)
     switched = KernelPCADetector(**parameters).fit(rows)
     np.testing.assert_array_equal(switched.score_samples(new), approximate.score_samples(new))
     assert KernelPCADetector(approximation=None, **parameters).fit(rows).features_ is None
@@ -539,8 +539,8 @@ def test_rows_in_blocks_get_the_same_scores(monkeypatch, way):
     X = np.random.default_rng(3).normal(size=(600, 3))
     whole = KernelPCADetector(5, gamma=0.5, **way).fit(X)
     scores, path = whole.score_samples(X), whole.score_path(X, [1, 3])
-    monkeypatch.setattr(_arrays, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(_arrays, "PARALLEL_BYTES", 1)
+    monkeypatch.setattr(_arrays.limits, "block", 1)
+    monkeypatch.setattr(_arrays.limits, "parallel", 1)
     np.testing.assert_allclose(whole.score_samples(X), scores, rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(whole.score_path(X, [1, 3]), path, rtol=1e-9, atol=1e-11)
     blocks = clone(whole).fit(X)

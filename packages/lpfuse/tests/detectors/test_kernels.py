@@ -155,8 +155,8 @@ def test_equal_kernels_are_one_key():
 def test_blocks_and_threads_change_nothing(monkeypatch, name):
     kernel, X = Kernel(name, 0.2, 2.0), random_rows(600, 3)
     whole, distances = kernel.between(X, X), squared_distances(X)
-    monkeypatch.setattr(_arrays, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(_arrays, "PARALLEL_BYTES", 1)
+    monkeypatch.setattr(_arrays.limits, "block", 1)
+    monkeypatch.setattr(_arrays.limits, "parallel", 1)
     np.testing.assert_allclose(kernel.gram(X), whole, rtol=1e-11)
     np.testing.assert_allclose(squared_distances(X), distances, rtol=1e-11, atol=1e-12)
 
@@ -164,7 +164,7 @@ def test_blocks_and_threads_change_nothing(monkeypatch, name):
 def test_blocks_of_a_device_change_nothing(monkeypatch):
     X = naive.torch(random_rows(600, 3))
     whole = Kernel("rbf", 0.2).gram(X)
-    monkeypatch.setattr(_arrays, "DEVICE_BLOCK_BYTES", 1)
+    monkeypatch.setattr(_arrays.limits, "device_block", 1)
     np.testing.assert_allclose(Kernel("rbf", 0.2).gram(X), whole, rtol=1e-11)
 
 

@@ -49,7 +49,7 @@ def test_a_centre_without_rows_stays(rows, library):
 
 def test_blocks_of_rows_give_the_same_step(rows, monkeypatch):
     whole = lloyd_step(torch(rows), torch(rows[:9]))
-    monkeypatch.setattr(_arrays, "DEVICE_BLOCK_BYTES", 1)  # 256 rows at a time
+    monkeypatch.setattr(_arrays.limits, "device_block", 1)  # 256 rows at a time
     np.testing.assert_allclose(
         on_host(lloyd_step(torch(rows), torch(rows[:9]))), on_host(whole), atol=1e-12
     )

@@ -130,8 +130,8 @@ def test_blocks_and_threads_change_nothing(monkeypatch, rows):
     new = np.random.default_rng(3).normal(size=(600, 3))
     together = fit_together(mixed_grid(), rows)
     whole = score_together(together, new)
-    monkeypatch.setattr(_arrays, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(_arrays, "PARALLEL_BYTES", 1)
+    monkeypatch.setattr(_arrays.limits, "block", 1)
+    monkeypatch.setattr(_arrays.limits, "parallel", 1)
     np.testing.assert_allclose(score_together(together, new), whole, rtol=1e-8, atol=1e-9)
 
 

@@ -28,7 +28,7 @@ from lpfuse import (
     OneClassGP,
     TwoSidedMinMax,
 )
-from lpfuse._checks.data import check_table
+from lpfuse._checks.tables import check_table
 from lpfuse.ensemble._training import choose_rows_kept_back, prepare_training
 from lpfuse.metrics import best_g_mean
 from lpfuse.threshold import contamination_offset

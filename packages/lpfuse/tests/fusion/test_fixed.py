@@ -39,6 +39,15 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
+def test_the_documented_rules_are_those_there_are():
+    """So the table of the docstring and the choices of the parameter cannot be forgotten."""
+    table = FixedRule.__doc__.split("============\n")[2]
+    documented = [line.split()[0] for line in table.splitlines() if line.strip(" =")]
+    assert documented == list(RULES)
+    choices = FixedRule.__doc__.split("rule : {")[1].split("}")[0]
+    assert [choice.strip(' "') for choice in choices.split(",")] == list(RULES)
+
+
 @given(score_tables)
 def test_sum_adds_the_columns_and_contributions_explain_it(S):
     rule = FixedRule("sum").fit(S)

@@ -25,8 +25,8 @@ problems = st.builds(
 def several_blocks():
     """256 rows a block, spread over threads, so that positions have to be put together again."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lpfuse._arrays, "BLOCK_BYTES", 1)
-        patch.setattr(lpfuse._arrays, "PARALLEL_BYTES", 0)
+        patch.setattr(lpfuse._arrays.limits, "block", 1)
+        patch.setattr(lpfuse._arrays.limits, "parallel", 0)
         yield
 
 

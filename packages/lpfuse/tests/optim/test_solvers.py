@@ -302,8 +302,8 @@ def test_the_same_problem_gives_the_same_bits(loss, n):
 @both_losses
 @pytest.mark.parametrize("workers", [1, 3])
 def test_the_number_of_threads_does_not_change_a_bit(low_thresholds, monkeypatch, loss, workers):
-    monkeypatch.setattr(lpfuse._arrays, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(lpfuse._arrays, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(lpfuse._arrays.limits, "block", 1)
+    monkeypatch.setattr(lpfuse._arrays.limits, "parallel", 0)
     problem = random_problem(n=3000, loss=loss, costs=True, fit_intercept=True, p=4 / 3)
     alone = solve(problem)
     with ThreadPoolExecutor(workers) as pool:
@@ -316,8 +316,8 @@ def test_the_number_of_threads_does_not_change_a_bit(low_thresholds, monkeypatch
 
 @pytest.fixture
 def threads_for_small_problems(low_thresholds, monkeypatch):
-    monkeypatch.setattr(lpfuse._arrays, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(lpfuse._arrays, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(lpfuse._arrays.limits, "block", 1)
+    monkeypatch.setattr(lpfuse._arrays.limits, "parallel", 0)
 
 
 @pytest.mark.usefixtures("threads_for_small_problems")

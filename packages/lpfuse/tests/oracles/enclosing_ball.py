@@ -7,13 +7,14 @@ d_i the distances to the centre,
     dual:   max Σ β_i k_ii − βᵀKβ   subject to   Σ β = 1,   0 ≤ y_i β_i ≤ C_i.
 """
 
-import warnings
 from typing import NamedTuple
 
 import cvxpy as cp
 import numpy as np
 
-TIGHT = {"tol_gap_abs": 1e-12, "tol_gap_rel": 1e-12, "tol_feas": 1e-12, "max_iter": 500}
+from oracles.cvxpy_models import minimise
+
+TIGHT = 1e-12
 
 
 class Optimum(NamedTuple):
@@ -37,7 +38,7 @@ def by_dual(K, C, signs):
     beta = cp.Variable(n)
     constraints = [cp.sum(beta) == 1, cp.multiply(signs, beta) >= 0]
     constraints += [cp.multiply(signs, beta) <= C]
-    _minimise(cp.sum_squares(root @ beta) - (D.mean(axis=0) @ J) @ beta, constraints)
+    minimise(cp.sum_squares(root @ beta) - (D.mean(axis=0) @ J) @ beta, constraints, TIGHT)
     return Optimum(dual_value(K, beta.value), beta.value)
 
 
@@ -53,7 +54,7 @@ def by_primal(features, kappa, C, signs):
     rows, squares = rows / unit, ((rows**2).sum(axis=1) + above) / unit**2
     a, rho = cp.Variable(rows.shape[1]), cp.Variable()
     slack = cp.pos(cp.multiply(signs, squares - 2 * rows @ a - rho))
-    _minimise(cp.sum_squares(a) + rho + C @ slack, [])
+    minimise(cp.sum_squares(a) + rho + C @ slack, [], TIGHT)
     radius2 = float(rho.value) + a.value @ a.value
     distances2 = squares - 2 * rows @ a.value + a.value @ a.value
     return unit**2 * primal_value(distances2, radius2, C, signs), mean + unit * a.value
@@ -70,10 +71,3 @@ def primal_value(distances2, radius2, C, signs):
 def distances2(beta, K, to_rows, diagonal):
     """Squared distances to the centre Σ β_i φ_i of rows with similarities `to_rows` to the x_i."""
     return diagonal - 2 * to_rows @ beta + beta @ K @ beta
-
-
-def _minimise(objective, constraints):
-    """Run CLARABEL, whatever it says about its accuracy: the tests will see."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        cp.Problem(cp.Minimize(objective), constraints).solve(solver=cp.CLARABEL, **TIGHT)

@@ -5,16 +5,14 @@ CLARABEL. The answer is (w, b), with w scaled into the ball: its value is an upp
 optimum that owes nothing to the solver's own tolerances.
 """
 
-import warnings
 from math import inf
 
 import cvxpy as cp
 import numpy as np
 from scipy.optimize import linprog
 
-from oracles import naive
-
-TIGHT = {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11, "max_iter": 500}
+from oracles import cvxpy_models, naive
+from oracles.cvxpy_models import minimise
 
 
 def optimum(problem):
@@ -55,21 +53,16 @@ def _linear_program(problem):
 
 def _cone_program(problem):
     S, y, c = arrays(problem)
-    w, b = cp.Variable(S.shape[1], nonneg=problem.ball.nonnegative), cp.Variable()
-    r = 1 - cp.multiply(y, S @ w + b)
-    losses = cp.pos(r) if problem.loss.name == "hinge" else cp.square(r)
-    constraints = [cp.norm(w, problem.ball.p) <= 1]
-    if not problem.fit_intercept:
-        constraints.append(b == 0)
-    minimise(c @ losses, constraints)
-    return w.value, float(b.value)
-
-
-def minimise(objective, constraints):
-    """Run CLARABEL, whatever it says about its accuracy: the tests will see."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        cp.Problem(cp.Minimize(objective), constraints).solve(solver=cp.CLARABEL, **TIGHT)
+    model, w, b = cvxpy_models.primal(
+        y[:, None] * S,
+        problem.ball.p,
+        costs=c,
+        labels=y if problem.fit_intercept else None,
+        loss=problem.loss.name,
+        nonnegative=problem.ball.nonnegative,
+    )
+    cvxpy_models.run_tightly(model)
+    return w.value, 0.0 if b is None else float(b.value)
 
 
 def nearest_flawless_to_uniform(problem):

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from lpfuse._files import replacing
-from lpfuse_faces.contact_sheet.contents import ContactSheet, contact_sheet
+from lpfuse_faces.contact_sheet._contents import ContactSheet, contact_sheet
 
 SUFFIXES = (".png", ".html")
 
@@ -27,11 +27,11 @@ def write_sheet(sheet: ContactSheet, path: str | PathLike[str]) -> None:
         A ``.png`` file, or an ``.html`` file that needs nothing but a browser.
     """
     if check_suffix(path) == ".html":
-        from lpfuse_faces.contact_sheet.page import html
+        from lpfuse_faces.contact_sheet._page import html
 
         content = html(sheet).encode("utf-8", "backslashreplace")  # a name may be no valid text
     else:
-        from lpfuse_faces.contact_sheet.picture import png
+        from lpfuse_faces.contact_sheet._picture import png
 
         content = png(sheet)
     with replacing(path) as file:

@@ -8,8 +8,8 @@ It shows that everything from the video to the verdict works together. It is no 
 well forgeries of the real world are found: there are three faces, and the manipulations are simple.
 """
 
-from lpfuse_faces.stand_in.collection import make_stand_in
-from lpfuse_faces.stand_in.manipulations import CONTROL, FAMILIES
-from lpfuse_faces.stand_in.photographs import PHOTOGRAPHS
+from lpfuse_faces.stand_in._collection import make_stand_in
+from lpfuse_faces.stand_in._manipulations import CONTROL, FAMILIES
+from lpfuse_faces.stand_in._photographs import PHOTOGRAPHS
 
 __all__ = ["CONTROL", "FAMILIES", "PHOTOGRAPHS", "make_stand_in"]

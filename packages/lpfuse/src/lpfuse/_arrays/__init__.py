@@ -1,376 +1,87 @@
-"""The only code, with `_linalg`, that knows NumPy from torch, CuPy and other array libraries.
+"""Arrays of any library, threads and blocks: what all numeric code stands on.
 
-Arrays with one entry a sample stay in the library, and on the device, that the user chose.
-Arrays with one entry a learner (R of them, or R×R) are small and always NumPy on the host.
+`operations` knows array libraries, `threads` our own threads and memory limits, `linalg` linear
+algebra, `blocks` Dask. What the library needs of the first two is gathered here.
 """
 
-from __future__ import annotations
-
-import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
-from threading import Lock, current_thread, local
-from typing import Any, TypeVar
-
-import array_api_compat
-import numpy as np
-from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
-
-Array = Any  # an array of any library that follows the array API standard
-Host = NDArray[np.float64]
-T = TypeVar("T")
-X = TypeVar("X")
-
-BLOCK_BYTES = 2**22  # a block of rows stays in a core's cache between its two uses
-WORKER = "lpfuse-worker"  # how threads of our own are called
-PARALLEL_BYTES = 2**23  # below this, handing blocks to threads costs more than it saves
-THREADS_FROM = 2000  # rows of a matrix whose decomposition gains from several threads
-MATRIX_BYTES = 2**32  # an n×n matrix of the host may take this much: 23,170 rows in float64
-DEVICE_BLOCK_BYTES = 2**28  # on a device a block must be large enough to keep it busy
-
-
-def is_numpy(x: Array) -> bool:
-    """Whether x is a NumPy array (so that blocks and threads are ours to manage)."""
-    return isinstance(x, np.ndarray)
-
-
-def on_accelerator(x: Array) -> bool:
-    """Whether x lives on a device of its own, where products are cheap and answers dear."""
-    if array_api_compat.is_torch_array(x):
-        return bool(x.device.type != "cpu")
-    return bool(array_api_compat.is_cupy_array(x))
-
-
-def is_single(x: Array) -> bool:
-    """Whether x is of single precision."""
-    return "float32" in str(x.dtype)
-
-
-def namespace(x: Array) -> Any:
-    """The array-API namespace of x; NumPy itself for NumPy arrays, which spares the wrappers."""
-    return np if is_numpy(x) else array_api_compat.array_namespace(x)
-
-
-def to_host(x: Array) -> Host:
-    """A small array as float64 NumPy."""
-    if not is_numpy(x):
-        if array_api_compat.is_torch_array(x):
-            x = x.detach().cpu().numpy()
-        else:
-            x = x.get() if array_api_compat.is_cupy_array(x) else np.from_dlpack(x)
-    return np.asarray(x, dtype=np.float64)
-
-
-def to_host_together(*parts: Array) -> list[Host]:
-    """Several small arrays of one library as float64 NumPy, in one trip from their device."""
-    if is_numpy(parts[0]):
-        return [np.asarray(part, dtype=np.float64) for part in parts]
-    xp = namespace(parts[0])
-    flat = to_host(xp.concat([xp.reshape(xp.astype(part, xp.float64), (-1,)) for part in parts]))
-    ends = np.cumsum([int(np.prod(part.shape)) for part in parts])
-    pieces = np.split(flat, ends[:-1])
-    return [piece.reshape(part.shape) for piece, part in zip(pieces, parts, strict=True)]
-
-
-def like(values: Array, x: Array) -> Array:
-    """Numbers of the host, or of x's own library, as float64 beside x."""
-    if is_numpy(x):
-        return np.asarray(values, dtype=np.float64)
-    xp = namespace(x)
-    return xp.asarray(values, dtype=xp.float64, device=array_api_compat.device(x))
-
-
-def beside(values: Array, x: Array) -> Array:
-    """Numbers of any library in the library, precision and place of x; no copy if they are."""
-    if is_numpy(x):
-        host = values if is_numpy(values) else to_host(values)
-        return host.astype(x.dtype, copy=False)
-    xp = namespace(x)
-    if not is_numpy(values) and namespace(values) is not xp:
-        values = to_host(values)
-    if is_numpy(values):
-        values = np.ascontiguousarray(values)  # torch knows no negative strides
-    return xp.asarray(values, dtype=x.dtype, device=array_api_compat.device(x))
-
-
-def empty_beside(shape: tuple[int, ...], x: Array) -> Array:
-    """An array to be filled, in the library, precision and place of x."""
-    if is_numpy(x):
-        return np.empty(shape, dtype=x.dtype)
-    return namespace(x).empty(shape, dtype=x.dtype, device=array_api_compat.device(x))
-
-
-def filled(n: int, value: float, x: Array, dtype: str = "float64") -> Array:
-    """n equal entries, beside x."""
-    xp = namespace(x)
-    device = None if is_numpy(x) else array_api_compat.device(x)
-    return xp.full(n, value, dtype=getattr(xp, dtype), device=device)
-
-
-def as_float64(x: Array) -> Array:
-    """The array x in float64, where it lives; no copy when it is float64 already."""
-    xp = namespace(x)
-    return xp.astype(x, xp.float64, copy=False)
-
-
-def positive_part(x: Array) -> Array:
-    """``max(0, x)``, entry by entry."""
-    return np.maximum(x, 0.0) if is_numpy(x) else namespace(x).clip(x, min=0.0)
-
-
-def kth_smallest(x: Array, k: int) -> float:
-    """The k-th smallest entry (k from 0) of a one-dimensional array."""
-    if is_numpy(x):
-        return float(np.partition(x, k)[k])
-    return float(namespace(x).sort(x)[k])
-
-
-def nonzero(mask: Array) -> Array:
-    """Indices of the true entries of a one-dimensional mask."""
-    return namespace(mask).nonzero(mask)[0]
-
-
-def take(x: Array, index: Array, axis: int = 0) -> Array:
-    """Entries of x at integer positions along an axis; the positions may come from the host."""
-    if is_numpy(x):
-        return x.take(index, axis=axis)
-    xp = namespace(x)
-    return xp.take(x, xp.asarray(index, device=array_api_compat.device(x)), axis=axis)
-
-
-def concatenate(parts: list[Array]) -> Array:
-    """Arrays of one library joined along their first axis."""
-    return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
-
-
-def joined_columns(parts: list[Array]) -> Array:
-    """Arrays of shape (k_i, R) joined as one contiguous (R, Σ k_i), without a copy in between."""
-    flipped = [part.T for part in parts]
-    if is_numpy(parts[0]):
-        columns = np.empty((parts[0].shape[1], sum(len(part) for part in parts)))
-        return np.concatenate(flipped, axis=1, out=columns)
-    return namespace(parts[0]).concat(flipped, axis=1)
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-class _OneBlasThread:
-    """Hold BLAS to one thread: our products are small or memory-bound, and blocks run in ours.
-
-    The limit belongs to the process, so solves that overlap share it: the first one in sets it and
-    the last one out restores what was there.
-    """
-
-    def __init__(self) -> None:
-        self.lock = Lock()
-        self.users = 0
-
-    def __enter__(self) -> None:
-        with self.lock:
-            self.users += 1
-            if self.users == 1:
-                self.limit = _blas().limit(limits=1, user_api="blas")
-
-    def __exit__(self, *_: object) -> None:
-        with self.lock:
-            self.users -= 1
-            if self.users == 0:
-                self.limit.restore_original_limits()
-
-
-one_blas_thread = _OneBlasThread()
-
-
-def blas_threads_for(side: int) -> AbstractContextManager[None]:
-    """As many threads as BLAS likes for a large matrix of that side; one for a small one.
-
-    Threads that wait for each other lose far more on a busy machine than they gain on a small
-    matrix: a decomposition of 500 rows was seen to take seconds instead of milliseconds.
-    """
-    return one_blas_thread if side < THREADS_FROM else nullcontext()
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    allowed = getattr(os, "sched_getaffinity", None)  # Linux: the cores this process may use
-    cores = len(allowed(0)) if allowed else os.cpu_count()
-    return ThreadPoolExecutor(cores, thread_name_prefix=WORKER)
-
-
-if hasattr(os, "register_at_fork"):  # threads do not survive a fork: the child starts its own
-    os.register_at_fork(after_in_child=_pool.cache_clear)
-
-
-_this_thread = local()
-
-
-@contextmanager
-def serially() -> Iterator[None]:
-    """Have this thread do its work alone: others like it are busy beside it."""
-    before = getattr(_this_thread, "alone", False)
-    _this_thread.alone = True
-    try:
-        yield
-    finally:
-        _this_thread.alone = before
-
-
-def map_row_blocks(work: Callable[[slice], T], rows: Array, width: int | None = None) -> list[T]:
-    """``work`` on consecutive slices of the rows, in their order.
-
-    NumPy rows are cut into blocks that fit the cache, spread over the cores when there are enough
-    of them. The cut does not depend on the number of cores, so neither do the sums that are taken
-    over it. An array on a device is one block, for it has its own way to use its memory, unless
-    `width` says that the work makes so many numbers of each row: what it makes stays bounded.
-    """
-    blocks = _row_blocks(rows, width)
-    if not is_numpy(rows) or rows.shape[0] * _row_bytes(rows, width) < PARALLEL_BYTES:
-        return [work(block) for block in blocks]
-    return map_parallel(work, blocks)
-
-
-def sum_row_blocks(work: Callable[[slice], Array], rows: Array, width: int) -> Array:
-    """The sum of ``work`` over consecutive slices of the rows; few terms are held at a time.
-
-    It stays where the rows are.
-    """
-    blocks = _row_blocks(rows, width)
-
-    def part(blocks: list[slice]) -> Array:
-        result = work(blocks[0])
-        for block in blocks[1:]:
-            result += work(block)
-        return result
-
-    if not is_numpy(rows):
-        return part(blocks)
-    span = -(-len(blocks) // 8)  # eight partial sums, on however many cores: always the same sum
-    spans = [blocks[start : start + span] for start in range(0, len(blocks), span)]
-    return np.sum(map_parallel(part, spans), axis=0)
-
-
-def _row_blocks(rows: Array, width: int | None) -> list[slice]:
-    n, row_bytes = rows.shape[0], _row_bytes(rows, width)
-    if is_numpy(rows):
-        return _slices(n, max(256, BLOCK_BYTES // row_bytes))
-    return _slices(n, n if width is None else max(256, DEVICE_BLOCK_BYTES // row_bytes))
-
-
-def _row_bytes(rows: Array, width: int | None) -> int:
-    return 8 * max(1, width or int(np.prod(rows.shape[1:])))
-
-
-def _slices(n: int, size: int) -> list[slice]:
-    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
-
-
-def map_parallel(work: Callable[[X], T], items: Sequence[X]) -> list[T]:
-    """``work`` on each item, spread over the cores; for work that spends its time inside arrays."""
-    # A worker that waits for workers would wait for ever.
-    alone = getattr(_this_thread, "alone", False) or current_thread().name.startswith(WORKER)
-    if alone or len(items) == 1:
-        return [work(item) for item in items]
-    return list(_pool().map(work, items))
-
-
-def weigh_columns(w: Host, columns: Array) -> Array:
-    """``wᵀ · columns``: one number a column, for columns of shape (R, m)."""
-    v = like(w, columns)
-    parts = _column_blocks(columns)
-    if len(parts) == 1:
-        return v @ columns
-    return np.concatenate(map_parallel(lambda part: v @ columns[:, part], parts))
-
-
-def sum_columns(columns: Array, factors: Array) -> Host:
-    """``columns · factors``: R numbers on the host."""
-    parts = _column_blocks(columns)
-    if len(parts) == 1:
-        return to_host(columns @ factors)
-    sums = map_parallel(lambda part: columns[:, part] @ factors[part], parts)
-    return np.sum(sums, axis=0)
-
-
-def _column_blocks(columns: Array) -> list[slice]:
-    """Equal parts of the columns where threads pay; their number is fixed, and so are the sums."""
-    m = columns.shape[1]
-    if not is_numpy(columns) or columns.nbytes < PARALLEL_BYTES:
-        return [slice(0, m)]
-    return [slice(m * k // 4, m * (k + 1) // 4) for k in range(4)]
-
-
-def dot(x: Array, z: Array) -> float:
-    """``Σ x·z`` over all entries of two arrays of one shape."""
-    return float(np.vdot(x, z)) if is_numpy(x) else float(namespace(x).sum(x * z))
-
-
-def total(x: Array) -> float:
-    """The sum of all entries; of a mask, the number of true ones."""
-    return float(x.sum()) if is_numpy(x) else float(namespace(x).sum(_numbers(x)))
-
-
-def largest(x: Array) -> float:
-    """The largest entry."""
-    return float(x.max()) if is_numpy(x) else float(namespace(x).max(x))
-
-
-def smallest(x: Array) -> float:
-    """The smallest entry."""
-    return float(x.min()) if is_numpy(x) else float(namespace(x).min(x))
-
-
-def _numbers(x: Array) -> Array:
-    xp = namespace(x)
-    return xp.astype(x, xp.int64) if x.dtype == xp.bool else x
-
-
-def put(x: Array, index: Array, values: Array | float) -> Array:
-    """x with the entries at integer positions replaced, in place where the library can."""
-    if not is_numpy(x) and is_numpy(index):
-        index = namespace(x).asarray(index, device=array_api_compat.device(x))
-    if not isinstance(values, float):
-        values = beside(values, x)
-    if is_numpy(x) or array_api_compat.is_torch_array(x) or array_api_compat.is_cupy_array(x):
-        x[index] = values
-        return x
-    # The standard has no assignment at integer positions: libraries without it go through the host.
-    xp, host = namespace(x), np.array(np.from_dlpack(x))
-    host[np.from_dlpack(index)] = values if isinstance(values, float) else np.from_dlpack(values)
-    return xp.asarray(host, device=array_api_compat.device(x))
-
-
-def detached(x: Array) -> Array:
-    """The array without the record of operations that torch may keep for its gradients."""
-    return x.detach() if getattr(x, "requires_grad", False) else x
-
-
-def matrix_budget(x: Array) -> int:
-    """Bytes that one n×n matrix beside x may take: fixed on the host, a third of a GPU's memory.
-
-    On a GPU the factor of a matrix is a second one.
-    """
-    if array_api_compat.is_torch_array(x) and x.is_cuda:
-        import torch
-
-        return int(torch.cuda.get_device_properties(x.device).total_memory // 3)
-    if array_api_compat.is_cupy_array(x):
-        return int(x.device.mem_info[1] // 3)
-    return MATRIX_BYTES
-
-
-def array_range(n: int, x: Array) -> Array:
-    """The integers 0, …, n − 1, beside x."""
-    return namespace(x).arange(n, device=None if is_numpy(x) else array_api_compat.device(x))
-
-
-def exp_in_place(x: Array) -> Array:
-    """The exponentials of all entries, in their place where the library can."""
-    if is_numpy(x):
-        return np.exp(x, out=x)
-    return x.exp_() if array_api_compat.is_torch_array(x) else namespace(x).exp(x)
+from lpfuse._arrays.operations import (
+    THREADS_FROM,
+    Array,
+    Host,
+    array_range,
+    as_float64,
+    beside,
+    blas_threads_for,
+    concatenate,
+    detached,
+    dot,
+    empty_beside,
+    exp_in_place,
+    filled,
+    is_blocked,
+    is_numpy,
+    is_single,
+    joined_columns,
+    kth_smallest,
+    largest,
+    like,
+    map_row_blocks,
+    matrix_budget,
+    namespace,
+    nonzero,
+    on_accelerator,
+    one_blas_thread,
+    positive_part,
+    put,
+    smallest,
+    sum_columns,
+    sum_row_blocks,
+    take,
+    to_host,
+    to_host_together,
+    total,
+    weigh_columns,
+)
+from lpfuse._arrays.threads import limits, map_parallel, serially
+
+__all__ = [
+    "THREADS_FROM",
+    "Array",
+    "Host",
+    "array_range",
+    "as_float64",
+    "beside",
+    "blas_threads_for",
+    "concatenate",
+    "detached",
+    "dot",
+    "empty_beside",
+    "exp_in_place",
+    "filled",
+    "is_blocked",
+    "is_numpy",
+    "is_single",
+    "joined_columns",
+    "kth_smallest",
+    "largest",
+    "like",
+    "limits",
+    "map_parallel",
+    "map_row_blocks",
+    "matrix_budget",
+    "namespace",
+    "nonzero",
+    "on_accelerator",
+    "one_blas_thread",
+    "positive_part",
+    "put",
+    "serially",
+    "smallest",
+    "sum_columns",
+    "sum_row_blocks",
+    "take",
+    "to_host",
+    "to_host_together",
+    "total",
+    "weigh_columns",
+]

@@ -15,16 +15,12 @@ from uuid import uuid4
 import array_api_compat
 import numpy as np
 
-from lpfuse._arrays import Array, Host, is_numpy, one_blas_thread, serially, to_host
+from lpfuse._arrays.operations import Array, Host, is_numpy, one_blas_thread, to_host
+from lpfuse._arrays.threads import serially
 
 FAN_IN = 16  # results that are merged at a time, on a worker
 
 T = TypeVar("T")
-
-
-def is_blocked(x: Any) -> bool:
-    """Whether x is an array, data frame or series of Dask; Dask is not imported to find out."""
-    return type(x).__module__.startswith(("dask.array", "dask.dataframe"))
 
 
 def head_of(x: Any) -> Any:

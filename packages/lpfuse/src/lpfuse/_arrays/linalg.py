@@ -10,7 +10,7 @@ import array_api_compat
 import numpy as np
 import scipy.linalg
 
-from lpfuse._arrays import Array, Host, beside, is_numpy, namespace, to_host
+from lpfuse._arrays.operations import Array, Host, beside, is_numpy, namespace, to_host
 
 INVERTED_AT_ONCE = 1024  # rows of a triangle that is not halved any further
 SPARE = 22  # columns beyond those that are wanted: eigenvalues that lie close together part faster

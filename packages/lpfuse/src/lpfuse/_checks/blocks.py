@@ -1,4 +1,4 @@
-"""The entrance for rows in blocks: what `_validation` asks of arrays, asked of Dask collections.
+"""The entrance for rows in blocks: what is asked of tables in memory, asked of Dask collections.
 
 All questions are asked in one pass over the blocks, which may serve another purpose as well. Blocks
 only report; whether that is refused is decided here, so no task of a cluster ever fails over bad
@@ -16,25 +16,25 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from lpfuse._arrays import Host, namespace, to_host
-from lpfuse._arrays.blocks import Blocks, CheckedBlocks, Summary, arrays_of, head_of, is_blocked
-from lpfuse._checks.data import (
+from lpfuse._arrays import Host, is_blocked, namespace, to_host
+from lpfuse._arrays.blocks import Blocks, CheckedBlocks, Summary, arrays_of, head_of
+from lpfuse._checks.arguments import check_labels, check_sample_weight
+from lpfuse._checks.messages import (
     FEATURES,
+    NO_WEIGHT,
     ONLY_ANOMALIES,
     SCORES,
     Table,
-    check_labels,
-    check_sample_weight,
-    column_names,
+    bad_weights,
     how_to_label,
     labels_of_columns,
-    no_spread,
-    remember_columns,
-    warn_about_flat,
+    listed,
+    not_one_a_row,
+    with_rows,
 )
-from lpfuse._checks.messages import listed
+from lpfuse._checks.tables import column_names, no_spread, remember_columns, warn_about_flat
 
-SOME = 5  # flaws that are told
+REPORTED = 10  # flaws that blocks report at most: twice as many as a message tells
 
 Also = Summary | Callable[[Blocks], Summary] | None
 
@@ -98,10 +98,7 @@ def _check_blocks(
 def _check_head(S: Any, table: Table) -> Any:
     """What can be refused without a look at the rows."""
     if getattr(S, "ndim", 2) != 2:
-        raise ValueError(
-            f"Expected a 2D array of {table.noun.lower()} ({table.shape}), got {S.ndim}D. Reshape "
-            "with (-1, 1) if it is one column."
-        )
+        raise ValueError(table.not_two_dimensional(S.shape))
     head = head_of(S)
     if head.shape[1] == 0:
         raise ValueError(f"{table.noun} need at least one column, got none.")
@@ -110,10 +107,7 @@ def _check_head(S: Any, table: Table) -> Any:
     if strange:
         names = column_names(head)
         told = "they" if names is None else listed(labels_of_columns(strange, names))
-        raise ValueError(
-            f"{table.noun} must be numbers, but {told} hold {dtypes[strange[0]]} values. Leave "
-            f"such columns out, or {table.mend}."
-        )
+        raise ValueError(table.not_numbers(told, f"hold {dtypes[strange[0]]} values"))
     remember_columns(BaseEstimator(), head)  # names that cannot be remembered are refused
     return head
 
@@ -174,22 +168,16 @@ class _Facts:
             raise ValueError(f"block {block}: {what}")
         if self.not_finite:
             told = [
-                f"block {block}, {labels_of_columns([column], names)[0]} "
-                f"({rows} {'row' if rows == 1 else 'rows'})"
+                with_rows(f"block {block}, {labels_of_columns([column], names)[0]}", rows)
                 for block, column, rows in self.not_finite
             ]
-            raise ValueError(
-                f"{table.noun} must be finite, but there is NaN or infinity in "
-                f"{listed(told, SOME)}. Drop those rows, or fill them in first."
-            )
+            raise ValueError(table.not_finite(told))
         if sum(self.sizes) == (more is not None):
             raise ValueError(f"{table.noun} need at least one row, got none in any block.")
         if not self.rows[0]:
             raise ValueError(ONLY_ANOMALIES)
         if float(self.mass.sum()) <= (0.0 if more is None else more[2]):
-            raise ValueError(
-                "sample_weight is zero in every row; give some row a weight above zero."
-            )
+            raise ValueError(NO_WEIGHT)
 
 
 def _inspect(also: Summary | None, k: int, parts: tuple[Any, ...]) -> _Facts:
@@ -203,25 +191,13 @@ def _inspect(also: Summary | None, k: int, parts: tuple[Any, ...]) -> _Facts:
         return facts
     for name, vector, noun in (("y", y, "label"), ("sample_weight", c, "number")):
         if vector is not None and vector.shape != (n,):
-            facts.complaints.append(
-                (
-                    k,
-                    f"{name} must hold one {noun} for each row: expected shape ({n},), got "
-                    f"{vector.shape}.",
-                )
-            )
+            facts.complaints.append((k, not_one_a_row(name, noun, n, vector.shape)))
             return facts
     if y is not None and not np.isin(y, (-1, 1)).all():
         facts.complaints.append((k, how_to_label(y.tolist(), False)))
     if c is not None and not (np.isfinite(c) & (c >= 0)).all():
-        worst = c[~(np.isfinite(c) & (c >= 0))]
-        facts.complaints.append(
-            (
-                k,
-                f"sample_weight must be finite and not negative, got {worst[0]} ({worst.size} such "
-                "rows). Use 0 to leave a row out.",
-            )
-        )
+        refused = c[~(np.isfinite(c) & (c >= 0))]
+        facts.complaints.append((k, bad_weights(refused[0], refused.size)))
     if n == 0 or facts.complaints:
         return facts
     xp = namespace(S)
@@ -256,7 +232,7 @@ def _together(also: Summary | None, parts: list[_Facts]) -> _Facts:
         high=np.max([part.high for part in parts], axis=0),
         rows=np.sum([part.rows for part in parts], axis=0),
         mass=np.sum([part.mass for part in parts], axis=0),
-        not_finite=_join([part.not_finite for part in parts])[: 2 * SOME],
+        not_finite=_join([part.not_finite for part in parts])[:REPORTED],
         complaints=_join([part.complaints for part in parts])[:1],
         also=also.merge(learnt) if also is not None and learnt else None,
     )

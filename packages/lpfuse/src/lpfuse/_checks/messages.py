@@ -1,12 +1,81 @@
-"""Words of a refusal: names that are close, values in a list, texts that spell a value."""
+"""Words of a refusal: what was expected, what came, and what to do.
+
+Texts that several checks share are written once, here; a text that one check alone uses stands
+beside that check. They speak of arguments as Python calls them; the command line translates.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from typing import Any
+from math import prod
+from typing import Any, NamedTuple
+
+ONLY_ANOMALIES = (
+    "y holds only −1 (anomaly), but normal rows are needed too. Pass rows labelled +1 as well; if "
+    "-1 marks the normal rows in your data, pass -y."
+)
+NO_WEIGHT = "sample_weight is zero in every row; give some row a weight above zero."
+
+
+class Table(NamedTuple):
+    """How a table of the user's is called in messages."""
+
+    letter: str
+    noun: str
+    shape: str
+    mend: str  # what to do with columns that are not numbers
+
+    def not_two_dimensional(self, shape: Sequence[int]) -> str:
+        """Of an array with other than two dimensions."""
+        return (
+            f"Expected a 2D array of {self.noun.lower()} ({self.shape}), got {len(shape)}D of "
+            f"shape {tuple(shape)}. Reshape with (-1, 1) if it is one column, (1, -1) if one row."
+        )
+
+    def not_numbers(self, columns: str, what: str) -> str:
+        """Of columns, as they are called, that hold something else."""
+        return (
+            f"{self.noun} must be numbers, but {columns} {what}. Leave such columns out, or "
+            f"{self.mend}."
+        )
+
+    def not_finite(self, places: Sequence[str]) -> str:
+        """Of places, such as columns, that hold NaN or infinity."""
+        return (
+            f"{self.noun} must be finite, but there is NaN or infinity in {listed(places)}. Drop "
+            "those rows, or fill them in first (for instance with sklearn.impute.SimpleImputer)."
+        )
+
+
+SCORES = Table("S", "Scores", "n samples × R detectors", "turn them into scores first")
+FEATURES = Table("X", "Features", "n samples × d features", "encode them as numbers first")
+
+
+def not_one_a_row(argument: str, noun: str, n: int, shape: Sequence[int]) -> str:
+    """Of labels, weights or other values that do not go with n rows.
+
+    Examples
+    --------
+    >>> print(not_one_a_row("y", "label", 3, (3, 1)))
+    y must hold one label for each row: expected shape (3,), got (3, 1). Pass y.ravel().
+    """
+    remedy = f" Pass {argument}.ravel()." if len(shape) > 1 and prod(shape) == n else ""
+    return (
+        f"{argument} must hold one {noun} for each row: expected shape ({n},), got "
+        f"{tuple(shape)}.{remedy}"
+    )
+
+
+def bad_weights(first: float, count: int, row: int | None = None) -> str:
+    """Of weights that are negative, NaN or infinite: the first, its row, and how many there are."""
+    where = "" if row is None else f" in row {row}"
+    return (
+        f"sample_weight must be finite and not negative, got {first}{where} ({count} such rows). "
+        "Use 0 to leave a row out."
+    )
 
 
 def key(name: object) -> str:
@@ -67,3 +136,40 @@ def _spelled(value: Any) -> Any:
     with suppress(ValueError):
         return float(text)
     return {"true": True, "false": False}.get(text, text)
+
+
+def how_to_label(labels: list[Any], unlabelled: bool) -> str:
+    """What is wrong with labels, and the line that mends them."""
+    expected = "+1 (normal)" + (
+        ", -1 (anomaly) or 0 (unlabelled)" if unlabelled else " or -1 (anomaly)"
+    )
+    missing = sum(label is None or label != label for label in labels)
+    if missing:
+        mend = "Pass 0 for those rows" if unlabelled else "Drop those rows from both S and y"
+        return (
+            f"y must be {expected} in every row, but {missing} of {len(labels)} labels are missing "
+            f"(NaN or None). {mend}."
+        )
+    values = sorted(set(labels), key=lambda value: (str(type(value)), value))
+    chosen = f"y == {values[-1]!r}" if not isinstance(values[-1], bool) else "y"
+    return (
+        f"y must be {expected}, got {listed(map(repr, values))}.\n"
+        f"If {values[-1]!r} means anomaly (as 1 does in PyOD): y = np.where({chosen}, -1, 1)\n"
+        f"If {values[-1]!r} means normal: y = np.where({chosen}, 1, -1)"
+    )
+
+
+def labels_of_columns(columns: Iterable[int], names: Sequence[str] | None) -> list[str]:
+    """How columns are called in messages: by name, or by position."""
+    return [f"column {names[j]!r}" if names is not None else f"column {j}" for j in columns]
+
+
+def with_rows(place: str, rows: int) -> str:
+    """A place and the number of its rows that are meant.
+
+    Examples
+    --------
+    >>> with_rows("column 2", 1)
+    'column 2 (1 row)'
+    """
+    return f"{place} ({rows} {'row' if rows == 1 else 'rows'})"

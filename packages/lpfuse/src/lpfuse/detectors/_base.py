@@ -12,12 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from lpfuse._arrays import (
     Array,
     blas_threads_for,
+    is_blocked,
     is_single,
     matrix_budget,
     take,
     to_host,
 )
-from lpfuse._arrays.blocks import head_of, is_blocked
+from lpfuse._arrays.blocks import head_of
 from lpfuse._base import Scorer, lazily
 from lpfuse._checks.data import check_features, remember_columns
 from lpfuse._checks.parameters import check_choice, check_count, check_number

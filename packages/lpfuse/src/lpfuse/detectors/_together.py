@@ -8,8 +8,16 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from lpfuse._arrays import Array, beside, concatenate, map_row_blocks, namespace, one_blas_thread
-from lpfuse._arrays.blocks import head_of, is_blocked, map_rows
+from lpfuse._arrays import (
+    Array,
+    beside,
+    concatenate,
+    is_blocked,
+    map_row_blocks,
+    namespace,
+    one_blas_thread,
+)
+from lpfuse._arrays.blocks import head_of, map_rows
 from lpfuse._arrays.linalg import times_few_columns
 from lpfuse._checks.data import check_columns, check_features, remember_columns
 from lpfuse.detectors._base import Detector, KernelDetector

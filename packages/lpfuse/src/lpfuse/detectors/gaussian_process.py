@@ -13,13 +13,13 @@ from lpfuse._arrays import (
     Host,
     beside,
     blas_threads_for,
+    is_blocked,
     largest,
     namespace,
     positive_part,
     put,
     to_host,
 )
-from lpfuse._arrays.blocks import is_blocked
 from lpfuse._arrays.linalg import add_to_diagonal, cholesky, eigh, invert_lower, solve_lower
 from lpfuse._checks.data import check_features
 from lpfuse._checks.parameters import check_choice, check_number

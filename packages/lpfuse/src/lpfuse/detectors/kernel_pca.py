@@ -20,6 +20,7 @@ from lpfuse._arrays import (
     Array,
     Host,
     beside,
+    is_blocked,
     is_numpy,
     is_single,
     largest,
@@ -27,7 +28,7 @@ from lpfuse._arrays import (
     to_host,
     total,
 )
-from lpfuse._arrays.blocks import head_of, is_blocked, map_rows
+from lpfuse._arrays.blocks import head_of, map_rows
 from lpfuse._arrays.linalg import (
     block_width,
     diagonal_of,

@@ -15,13 +15,14 @@ from lpfuse._arrays import (
     beside,
     blas_threads_for,
     concatenate,
+    is_blocked,
     map_row_blocks,
     namespace,
     on_accelerator,
     one_blas_thread,
     to_host,
 )
-from lpfuse._arrays.blocks import head_of, is_blocked
+from lpfuse._arrays.blocks import head_of
 from lpfuse._checks.data import remember_columns
 from lpfuse._checks.parameters import check_choice, check_count, check_number
 from lpfuse._saved import saved_as

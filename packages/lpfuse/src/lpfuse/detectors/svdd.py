@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from lpfuse._arrays import Array, Host, take, to_host
-from lpfuse._arrays.blocks import head_of, is_blocked
+from lpfuse._arrays import Array, Host, is_blocked, take, to_host
+from lpfuse._arrays.blocks import head_of
 from lpfuse._checks.data import remember_columns
 from lpfuse._checks.parameters import check_number
 from lpfuse._saved import saved_as

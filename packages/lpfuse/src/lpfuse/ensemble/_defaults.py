@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lpfuse._arrays import Host
-from lpfuse._checks.data import check_labels
+from lpfuse._checks.arguments import check_labels
 from lpfuse._checks.parameters import check_choice, check_count, check_number, is_count
 from lpfuse.adapters import as_detector, frozen
 from lpfuse.detectors import SVDD, GMMDetector, KernelPCADetector, OneClassGP

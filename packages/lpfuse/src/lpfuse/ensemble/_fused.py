@@ -9,8 +9,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from lpfuse._arrays.blocks import is_blocked
-from lpfuse._checks.data import check_table, remember_columns
+from lpfuse._arrays import is_blocked
+from lpfuse._checks.tables import check_table, remember_columns
 from lpfuse._saved import saved_as
 from lpfuse.ensemble._calibration import HeldOutScores, OutOfFoldScores, fuse, report_gaps
 from lpfuse.ensemble._defaults import (

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Host
-from lpfuse._arrays.blocks import is_blocked
+from lpfuse._arrays import Host, is_blocked
 from lpfuse._base import Scorer, lazily
-from lpfuse._checks.data import check_table
+from lpfuse._checks.tables import check_table
 from lpfuse.ensemble._estimator import EnsembleEstimator
 from lpfuse.ensemble._tables import impute_features
 from lpfuse.threshold import conformal_pvalues

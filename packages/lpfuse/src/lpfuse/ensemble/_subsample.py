@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
-from lpfuse._arrays import Host
-from lpfuse._arrays.blocks import Blocks, head_of, is_blocked
-from lpfuse._checks.data import check_labels, check_table, how_to_label, remember_columns
+from lpfuse._arrays import Host, is_blocked
+from lpfuse._arrays.blocks import Blocks, head_of
+from lpfuse._checks.arguments import check_labels
+from lpfuse._checks.messages import how_to_label
+from lpfuse._checks.tables import check_table, remember_columns
 from lpfuse.ensemble._tables import Index, Table, joined_rows
 from lpfuse.ensemble._training import draw_seed
 

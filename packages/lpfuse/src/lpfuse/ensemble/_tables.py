@@ -12,7 +12,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays import Host
-from lpfuse._checks.data import column_names
+from lpfuse._checks.tables import column_names
 
 Table = Any  # an n×d array of floats, or a data frame
 Index = NDArray[np.intp]

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Array, Host, to_host
 from lpfuse._base import Scorer, signs
-from lpfuse._checks.data import check_features, check_scores, remember_columns
+from lpfuse._checks.tables import check_features, check_scores, remember_columns
 from lpfuse.fusion._scores import labels_and_weights
 
 

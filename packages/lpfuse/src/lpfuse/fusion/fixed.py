@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -9,22 +11,63 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Array, as_float64, beside, namespace, positive_part, take
-from lpfuse._arrays.blocks import head_of, is_blocked
+from lpfuse._arrays import Array, as_float64, beside, is_blocked, namespace, positive_part, take
+from lpfuse._arrays.blocks import head_of
 from lpfuse._base import lazily
+from lpfuse._checks.arguments import (
+    check_choice,
+    check_count,
+    check_labels,
+    check_number,
+    check_sample_weight,
+)
 from lpfuse._checks.blocks import check_score_blocks
-from lpfuse._checks.data import check_labels, check_sample_weight, check_scores, remember_columns
-from lpfuse._checks.parameters import check_choice, check_count, check_number
+from lpfuse._checks.tables import check_scores, remember_columns
 from lpfuse._saved import saved_as
 from lpfuse.fusion._base import WeightedSum
 
-GROUPED = ("aom", "moa")
-RULES = ("sum", "product", "min", "max", "median", "vote", "trimmed_mean", *GROUPED)
+Fuse = Callable[[Array, "FixedRule"], Array]
 
 
-def _adds_up(rule: FixedRule) -> bool:
+@dataclass(frozen=True)
+class Rule:
+    """One of the rules, as the table ``RULES`` holds it.
+
+    Attributes
+    ----------
+    fuse : callable, or None
+        ``fuse(S, settings) -> scores``: from an array of shape (n, R), of any library, and the
+        fitted `FixedRule`, to the n fused scores. None: the sum, with the weight 1 for every
+        detector, which alone has contributions.
+    offset : float
+        Fused scores from here on count as normal.
+    in_groups : bool
+        Whether detectors are dealt out to subgroups, ``settings.groups_``.
+    """
+
+    fuse: Fuse | None
+    offset: float = 0.0
+    in_groups: bool = False
+
+
+# The names that `FixedRule` takes, in the order of its table of rules. To add a rule, write a
+# function under `_rule` below and a line into that table: checks, tests and messages read RULES.
+RULES: dict[str, Rule] = {"sum": Rule(fuse=None)}
+
+
+def _rule(name: str, *, offset: float = 0.0, in_groups: bool = False) -> Callable[[Fuse], Fuse]:
+    """Enter a function into the table of rules."""
+
+    def enter(fuse: Fuse) -> Fuse:
+        RULES[name] = Rule(fuse, offset, in_groups)
+        return fuse
+
+    return enter
+
+
+def _is_sum(fixed: FixedRule) -> bool:
     """Whether the fused score is a sum over detectors, so that each has a contribution."""
-    return rule.rule == "sum"
+    return fixed.rule in RULES and RULES[fixed.rule].fuse is None
 
 
 @saved_as("FixedRule")
@@ -150,18 +193,19 @@ default="sum"
         FixedRule
             The rule, ready to score.
         """
-        check_choice("rule", self.rule, RULES)
+        check_choice("rule", self.rule, tuple(RULES))
         check_number("trim", self.trim, at_least=0, at_most=0.5)
         buckets = check_count("n_buckets", self.n_buckets)
         random = check_random_state(self.random_state)
         R = _number_of_detectors(S, y, sample_weight)
         for former in ("weights_", "groups_"):  # of another rule, from an earlier fit
             self.__dict__.pop(former, None)
-        if self.rule == "sum":
+        rule = RULES[self.rule]
+        if rule.fuse is None:
             self.weights_ = np.ones(R)
-        if self.rule in GROUPED:
+        if rule.in_groups:
             self.groups_ = np.array_split(random.permutation(R), min(buckets, R))
-        self.offset_ = 0.5 if self.rule == "vote" else 0.0
+        self.offset_ = rule.offset
         remember_columns(self, head_of(S) if is_blocked(S) else S)
         return self
 
@@ -179,13 +223,14 @@ default="sum"
         array of shape (n,)
             Fused scores.
         """
-        if self.rule == "sum":
+        fuse = RULES[self.rule].fuse if self.rule in RULES else None
+        if fuse is None:
             return super().score_samples(S)
         check_is_fitted(self)
         S = check_scores(S, estimator=self)
-        return beside(self._fused(as_float64(S)), S)
+        return beside(fuse(as_float64(S), self), S)
 
-    @available_if(_adds_up)  # type: ignore[untyped-decorator]
+    @available_if(_is_sum)  # type: ignore[untyped-decorator]
     def contributions(self, S: Any) -> Array:
         """What each detector adds to the fused score of the rule "sum": its own score.
 
@@ -201,35 +246,64 @@ default="sum"
         """
         return super().contributions(S)
 
-    def _fused(self, S: Array) -> Array:
-        xp = namespace(S)
-        match self.rule:
-            case "product":
-                # 2π = 1 + tanh s. Below zero that cancels: 1 + tanh(−s) = exp(−2s) (1 + tanh s).
-                return xp.sum(xp.log1p(xp.tanh(xp.abs(S))) - 2.0 * positive_part(-S), axis=1)
-            case "min":
-                return xp.min(S, axis=1)
-            case "max":
-                return xp.max(S, axis=1)
-            case "median":
-                return _trimmed_mean(S, 0.5)
-            case "vote":
-                return xp.mean(xp.astype(S >= 0, S.dtype), axis=1)
-            case "trimmed_mean":
-                return _trimmed_mean(S, self.trim)
-            case "aom":
-                lowest = [xp.min(take(S, group, axis=1), axis=1) for group in self.groups_]
-                return xp.mean(xp.stack(lowest), axis=0)
-            case _:
-                means = [xp.mean(take(S, group, axis=1), axis=1) for group in self.groups_]
-                return xp.min(xp.stack(means), axis=0)
+
+@_rule("product")
+def _product(S: Array, settings: FixedRule) -> Array:
+    xp = namespace(S)
+    # 2π = 1 + tanh s. Below zero that cancels: 1 + tanh(−s) = exp(−2s) (1 + tanh s).
+    return xp.sum(xp.log1p(xp.tanh(xp.abs(S))) - 2.0 * positive_part(-S), axis=1)
 
 
-def _trimmed_mean(S: Array, trim: float) -> Array:
+@_rule("min")
+def _min(S: Array, settings: FixedRule) -> Array:
+    return namespace(S).min(S, axis=1)
+
+
+@_rule("max")
+def _max(S: Array, settings: FixedRule) -> Array:
+    return namespace(S).max(S, axis=1)
+
+
+@_rule("median")
+def _median(S: Array, settings: FixedRule) -> Array:
+    return _trimmed(S, 0.5)
+
+
+@_rule("vote", offset=0.5)  # half of the votes are enough
+def _vote(S: Array, settings: FixedRule) -> Array:
+    xp = namespace(S)
+    return xp.mean(xp.astype(S >= 0, S.dtype), axis=1)
+
+
+@_rule("trimmed_mean")
+def _trimmed_mean(S: Array, settings: FixedRule) -> Array:
+    return _trimmed(S, settings.trim)
+
+
+@_rule("aom", in_groups=True)
+def _average_of_minima(S: Array, settings: FixedRule) -> Array:
+    xp = namespace(S)
+    lowest = [xp.min(part, axis=1) for part in _in_groups(S, settings.groups_)]
+    return xp.mean(xp.stack(lowest), axis=0)
+
+
+@_rule("moa", in_groups=True)
+def _minimum_of_averages(S: Array, settings: FixedRule) -> Array:
+    xp = namespace(S)
+    means = [xp.mean(part, axis=1) for part in _in_groups(S, settings.groups_)]
+    return xp.min(xp.stack(means), axis=0)
+
+
+def _trimmed(S: Array, trim: float) -> Array:
+    """The mean of each row without its ``⌊trim·R⌋`` lowest and highest scores."""
     R = S.shape[1]
     cut = min(int(trim * R), (R - 1) // 2)  # one or two detectors stay
     xp = namespace(S)
     return xp.mean(xp.sort(S, axis=1)[:, cut : R - cut], axis=1)
+
+
+def _in_groups(S: Array, groups: Sequence[Any]) -> list[Array]:
+    return [take(S, group, axis=1) for group in groups]
 
 
 def _number_of_detectors(S: Any, y: Any, sample_weight: Any) -> int:

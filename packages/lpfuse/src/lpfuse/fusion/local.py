@@ -16,8 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from lpfuse._arrays import Array, Host, beside, map_row_blocks
-from lpfuse._checks.data import remember_columns
-from lpfuse._checks.parameters import check_choice, check_count, check_number
+from lpfuse._checks.arguments import check_choice, check_count, check_number
+from lpfuse._checks.tables import remember_columns
 from lpfuse._saved import saved_as
 from lpfuse.fusion._positions import PositionedFusion, PositionedScores, positioned_scores
 from lpfuse.fusion.lp import LpFusion

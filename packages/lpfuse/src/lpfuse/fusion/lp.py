@@ -16,11 +16,12 @@ from lpfuse._arrays import (
     as_float64,
     concatenate,
     filled,
+    is_blocked,
     namespace,
     smallest,
     total,
 )
-from lpfuse._arrays.blocks import head_of, is_blocked
+from lpfuse._arrays.blocks import head_of
 from lpfuse._checks.blocks import check_score_blocks, warn_about_flat_blocks
 from lpfuse._checks.data import (
     check_scores,

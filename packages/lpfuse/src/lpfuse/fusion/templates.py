@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Array, Host, beside, to_host
 from lpfuse._base import Scorer
-from lpfuse._checks.data import check_scores, remember_columns
-from lpfuse._checks.parameters import check_number
+from lpfuse._checks.arguments import check_number
+from lpfuse._checks.tables import check_scores, remember_columns
 from lpfuse._saved import saved_as
 from lpfuse.fusion._scores import labelled_scores, lower_quantile
 

@@ -18,8 +18,7 @@ from array_api_compat import is_array_api_obj
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
-from lpfuse._arrays import to_host
-from lpfuse._arrays.blocks import is_blocked
+from lpfuse._arrays import is_blocked, to_host
 from lpfuse._saved import class_saved_as, saved_as, saved_name
 from lpfuse.io import _foreign as foreign
 from lpfuse.io._archive import PLAIN_KINDS, Archive, Refused

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse._arrays import Host
-from lpfuse._checks.data import no_spread
+from lpfuse._checks.tables import no_spread
 from lpfuse.fusion._scores import WeightedScores
 
 # The separation is at most 1, and one pair of rows that changes sides moves the AUC of m pairs by

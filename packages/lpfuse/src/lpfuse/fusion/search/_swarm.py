@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from lpfuse._arrays import Host
-from lpfuse._checks.parameters import check_count
+from lpfuse._checks.arguments import check_count
 from lpfuse._saved import saved_as
 from lpfuse.fusion.search._base import PopulationSearch, first_candidates, on_simplex, two_stages
 from lpfuse.fusion.search._fitness import Fitness

@@ -1,0 +1,1 @@
+"""Where the faces of a picture are: MTCNN, and which face of a video is followed."""

@@ -1,0 +1,227 @@
+"""A model for videos: a `VideoDetector` that carries how its features are measured.
+
+What a model has learnt from one kind of features says nothing of others. So its file holds the
+extractor's settings and the digests of all weight files, new videos are read as the settings say,
+and other weights are refused.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from lpfuse.io import load
+from lpfuse.metrics import mean_over_folds
+from lpfuse.tables._outcome import outcome as frame_summary
+from lpfuse_faces._detector import VideoDetector
+from lpfuse_faces._extractor import Extractor
+from lpfuse_faces._features import Settings, VideoFeatures
+from lpfuse_faces._pooling import pooled
+
+Place = str | PathLike[str]
+
+
+def model_settings(extractor: Extractor, **about: Any) -> dict[str, Any]:
+    """What a `VideoDetector` carries as ``settings``: how its features were measured.
+
+    Parameters
+    ----------
+    extractor : Extractor
+        What the features of the training were measured by.
+    **about
+        Plain values that say what it was learnt from.
+    """
+    return {
+        "settings": extractor.settings.to_dict(),
+        "meaning": extractor.meaning,
+        "about": about,
+    }
+
+
+def load_model(path: Place, trusted: Any = ()) -> VideoDetector:
+    """A model that was saved.
+
+    Parameters
+    ----------
+    path : path
+        A file of ``lpfuse faces train``.
+    trusted : iterable of str
+        See :func:`lpfuse.load`.
+
+    Returns
+    -------
+    VideoDetector
+        Fitted, with the settings of its features.
+    """
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no model {str(path)!r}. `lpfuse faces train` makes one.")
+    model = load(path, trusted)
+    if not isinstance(model, VideoDetector):
+        raise ValueError(
+            f"{path} holds {type(model).__name__}, which knows nothing of videos. Train a model "
+            "with `lpfuse faces train`."
+        )
+    try:
+        settings_of(model)
+        _try_out(model)
+    except Exception as error:  # whatever a forged file may lead to
+        raise ValueError(
+            f"{path} does not say how its features are measured, or is damaged "
+            f"({type(error).__name__}: {error}). Train the model again, or restore the file."
+        ) from error
+    return model
+
+
+def _try_out(model: VideoDetector) -> None:
+    """Judge a video of one frame, so that a damaged file is found before others are read."""
+
+    def row(*shape: int) -> NDArray[np.float32]:
+        return np.zeros((1, *shape), np.float32)
+
+    sets = {name: row(width) for name, width in model.widths_.items()}
+    when = np.zeros(1, np.int64), np.zeros(1)
+    example = VideoFeatures("example", "", *when, row(4), row(5, 2), sets, n_frames=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.verdict(example)
+    _check_same(model.settings["meaning"], model.settings["meaning"])
+
+
+def settings_of(model: VideoDetector) -> Settings:
+    """How the features of a model are measured.
+
+    Parameters
+    ----------
+    model : VideoDetector
+        With the settings of its features.
+    """
+    return Settings.from_dict(model.settings["settings"])
+
+
+def extractor_of(
+    model: VideoDetector,
+    *,
+    weights: Mapping[str, Place] | None = None,
+    detector_weights: Place | None = None,
+    device: str | None = None,
+) -> Extractor:
+    """What measures the features that a model needs, of any video.
+
+    Parameters
+    ----------
+    model : VideoDetector
+        With the settings of its features.
+    weights : mapping of network: path, optional
+        Where weight files lie here; by default where they lay at the training, or in the folder
+        where :func:`lpfuse_faces.load_network` looks.
+    detector_weights : path, optional
+        The same of the face detector's.
+    device : str, optional
+        Where networks run; by default as at the training.
+
+    Returns
+    -------
+    Extractor
+        Of the same meaning as at the training.
+
+    Raises
+    ------
+    FileNotFoundError
+        A weight file is missing.
+    ValueError
+        One is there, but another.
+    """
+    settings = settings_of(model)
+    places = {
+        name: place
+        for name, place in settings.weights.items()
+        if place == "random" or Path(place).is_file()
+    }
+    here = settings.detector_weights
+    extractor = Extractor(
+        replace(
+            settings,
+            weights=places | dict(weights or {}),
+            detector_weights=detector_weights or (here if here and Path(here).is_dir() else None),
+            device=device or settings.device,
+        )
+    )
+    _check_same(model.settings["meaning"], extractor.meaning)
+    return extractor
+
+
+def _check_same(trained: dict[str, Any], here: dict[str, Any]) -> None:
+    """Refuse features that would not be those of the training."""
+    for name, digest in trained["networks"].items():
+        found = here["networks"].get(name)
+        if found != digest:
+            raise ValueError(
+                f"The model was trained with other weights of {name}: {digest}, and these are "
+                f"{found}. Name the right file: --weights {name}=PATH"
+            )
+    if trained["detector"] != here["detector"]:
+        raise ValueError(
+            "The model was trained with other weights of the face detector: "
+            f"{trained['detector']}, and these are {here['detector']}. Name the right folder: "
+            "--detector-weights FOLDER"
+        )
+    if trained != here:
+        raise ValueError(
+            "This version of lpfuse measures other features than the one that trained the model. "
+            "Extract them again and train a new model."
+        )
+
+
+def summary(model: VideoDetector) -> dict[str, Any]:
+    """What was learnt, as plain values.
+
+    Parameters
+    ----------
+    model : VideoDetector
+        Fitted, with weights.
+
+    Returns
+    -------
+    dict
+        As :func:`lpfuse.tables._outcome.outcome` tells it of rows; here of videos.
+    """
+    found = frame_summary(model.fused_)
+    labels = model.labels_
+    found["learnt_from"] = {
+        "genuine": int((labels > 0).sum()),
+        "forged": int((labels < 0).sum()),
+        "frames": len(model.out_of_fold_.labels),
+    }
+    found |= {
+        "threshold": float(model.offset_),
+        "auc": _areas(model) if (labels < 0).any() else None,
+        "random_weights": list(model.warnings_),
+    }
+    return found
+
+
+def _areas(model: VideoDetector) -> dict[str, float | None]:
+    """The AUC of each learner, and of their fusion, over videos out of fold."""
+    frames_seen = model.out_of_fold_
+    n, video = frames_seen.n_videos, frames_seen.video
+    fold = np.full(n, -1)
+    fold[video] = frames_seen.fold
+    columns = {
+        name: pooled(scores, video, n, model.pooling)
+        for name, scores in zip(frames_seen.names, frames_seen.scores.T, strict=True)
+    }
+    columns["fusion"] = model.held_out_scores_
+    areas = {
+        name: mean_over_folds(roc_auc_score, model.labels_, scores, fold)
+        for name, scores in columns.items()
+    }
+    return {name: None if area is None else float(area) for name, area in areas.items()}

@@ -1,0 +1,338 @@
+"""The entrance for tables: scores, features, their columns, and warnings about idle columns.
+
+What passes here is trusted everywhere below. What does not pass is refused with a message that
+says what was expected, what came, and what to do.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import array_api_compat
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_array, validate_data
+
+from lpfuse._arrays import (
+    Array,
+    Host,
+    detached,
+    is_blocked,
+    is_numpy,
+    largest,
+    namespace,
+    smallest,
+    take,
+    to_host,
+)
+from lpfuse._checks.messages import (
+    FEATURES,
+    SCORES,
+    Table,
+    labels_of_columns,
+    listed,
+    with_rows,
+)
+
+# Rows that are looked at before whole columns are read: columns of real scores nearly always differ
+# in the first of them. Chosen by hand.
+PROBE_ROWS = 8
+# Times the largest absolute value: a column that varies by less is constant, but for the rounding
+# of the sums that scores are. Chosen by hand, well above 1e-16 and below any spread of use.
+ROUNDING = 1e-9
+
+
+def check_scores(S: Any, *, estimator: Any = None) -> Array:
+    """The n×R scores, finite and floating, in the array library that they came in.
+
+    Parameters
+    ----------
+    S : array-like of shape (n, R)
+        One column a detector, high = normal. NumPy arrays, lists and data frames of pandas or
+        polars become NumPy arrays; arrays of torch and other array-API libraries stay what they
+        are. float64 and float32 are kept, other numbers become float64.
+    estimator : estimator, optional
+        A fitted estimator whose columns, in number and names, `S` must have.
+
+    Returns
+    -------
+    array of shape (n, R)
+        `S` itself where nothing had to be converted.
+
+    Examples
+    --------
+    >>> check_scores([[1, 2], [3, 4]])
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    return _check_table(S, SCORES, estimator)
+
+
+def check_features(X: Any, *, estimator: Any = None) -> Array:
+    """The n×d features, finite and floating, in the array library that they came in.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        One row a sample. The same libraries and precisions are kept as in `check_scores`.
+    estimator : estimator, optional
+        A fitted estimator whose columns, in number and names, `X` must have.
+
+    Returns
+    -------
+    array of shape (n, d)
+        `X` itself where nothing had to be converted.
+
+    Examples
+    --------
+    >>> check_features([[1, 2], [3, 4]])
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    return _check_table(X, FEATURES, estimator)
+
+
+def check_table(X: Any, *, estimator: Any = None) -> Any:
+    """The rows as they will be handed to detectors: missing cells may stay, data frames too.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        A data frame of pandas or polars keeps its types, names and gaps: a detector may know what
+        to do with them. Anything else must be numbers, or NaN.
+    estimator : estimator, optional
+        A fitted estimator whose columns, in number and names, `X` must have.
+
+    Returns
+    -------
+    data frame, or ndarray of floats
+        Of shape (n, d), with at least one row and one column.
+
+    Examples
+    --------
+    >>> check_table([[1, 2], [3, float("nan")]])
+    array([[ 1.,  2.],
+           [ 3., nan]])
+    """
+    is_frame = hasattr(X, "columns") and hasattr(X, "shape")
+    if not is_frame:
+        foreign = array_api_compat.is_array_api_obj(X) and not is_numpy(X)
+        checked = _check_numpy(to_host(detached(X)) if foreign else X, FEATURES, None)
+        infinite = bool(np.isinf(checked).any())
+    else:
+        if 0 in X.shape:
+            raise ValueError(f"X needs at least one row and one column, got {tuple(X.shape)}.")
+        checked = X
+        columns = (np.asarray(_safe_indexing(X, j, axis=1)) for j in range(X.shape[1]))
+        infinite = any(column.dtype.kind == "f" and np.isinf(column).any() for column in columns)
+    if infinite:
+        raise ValueError(
+            "X holds infinity, which is no measurement. Replace it by a number, or by NaN where "
+            "the value is missing."
+        )
+    if estimator is None:
+        remember_columns(BaseEstimator(), X)  # names that cannot be remembered are refused
+    else:
+        check_columns(X, estimator)
+    return checked
+
+
+def _check_table(values: Any, table: Table, estimator: Any) -> Array:
+    if is_blocked(values):
+        raise TypeError(
+            f"{table.noun} of Dask are taken by LpFusion, FixedRule, TwoSidedMinMax, FusedDetector "
+            f"and lpfuse's detectors. Here bring them into memory first: {table.letter}.compute()."
+        )
+    names = _column_names(values, estimator)
+    foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
+    checked = _check_array_api(values, table) if foreign else _check_numpy(values, table, names)
+    if estimator is None:  # names that cannot be remembered are refused before anything is learnt
+        validate_data(BaseEstimator(), values, skip_check_array=True)
+    else:
+        check_columns(values, estimator)
+    _refuse_not_finite(checked, table, names)
+    return checked
+
+
+def check_columns(X: Any, estimator: Any) -> None:
+    """Refuse a table whose columns, in number or names, are not those that an estimator knows.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The table.
+    estimator : estimator
+        A fitted estimator.
+    """
+    validate_data(estimator, X, reset=False, skip_check_array=True)
+
+
+def remember_columns(estimator: Any, S: Any) -> None:
+    """Record the number and the names of the columns on an estimator.
+
+    The last act of a ``fit``: one that was refused must not leave a trace.
+    """
+    validate_data(estimator, S, skip_check_array=True)
+
+
+def column_names(S: Any) -> list[str] | None:
+    """The names of the columns of a data frame; None for what has no names."""
+    return _column_names(S, None)
+
+
+def _check_numpy(values: Any, table: Table, names: Sequence[str] | None) -> Array:
+    try:
+        return check_array(
+            values, input_name=table.letter, dtype=[np.float64, np.float32], ensure_all_finite=False
+        )
+    except (ValueError, TypeError) as error:
+        columns = [] if issparse(values) else _columns_that_are_not_numbers(values)
+        if not columns:
+            raise
+        told = listed(labels_of_columns(columns, names))
+        raise type(error)(
+            table.not_numbers(told, f"cannot be read as numbers ({error})")
+        ) from error
+
+
+def _check_array_api(values: Array, table: Table) -> Array:
+    """What scikit-learn checks for NumPy, with its words, for an array that stays where it is."""
+    xp = namespace(values)
+    if xp.isdtype(values.dtype, "complex floating"):
+        raise ValueError(f"Complex data not supported: {table.noun.lower()} must be real numbers.")
+    if values.ndim != 2:
+        raise ValueError(table.not_two_dimensional(values.shape))
+    if 0 in values.shape:
+        raise ValueError(
+            f"{table.noun} need at least one row and one column, got {tuple(values.shape)}."
+        )
+    values = detached(values)
+    kept = values.dtype in (xp.float64, xp.float32)
+    return values if kept else xp.astype(values, xp.float64)
+
+
+def _refuse_not_finite(values: Array, table: Table, names: Sequence[str] | None) -> None:
+    xp = namespace(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # One pass without a temporary; a sum that only overflowed is told apart below.
+        if bool(xp.isfinite(xp.sum(values))):
+            return
+    rows = to_host(xp.sum(xp.astype(~xp.isfinite(values), xp.int64), axis=0)).astype(int)
+    columns = np.flatnonzero(rows)
+    if columns.size == 0:
+        return
+    found = map(with_rows, labels_of_columns(columns, names), rows[columns])
+    raise ValueError(table.not_finite(list(found)))
+
+
+def warn_about_columns(S: Array, names: Sequence[str] | None = None) -> None:
+    """Warn of detectors that add nothing: no spread, or the same scores as another one.
+
+    Parameters
+    ----------
+    S : array of shape (n, R)
+        Checked scores.
+    names : sequence of str, optional
+        Names of the columns; their positions are told otherwise.
+    """
+    flat = _flat_columns(S)
+    warn_about_flat(flat, names, stacklevel=4)
+    warn_about_copies(S, flat, names, stacklevel=4)
+
+
+def warn_about_flat(
+    flat: NDArray[np.bool_], names: Sequence[str] | None, stacklevel: int = 3
+) -> None:
+    """Warn of columns that are the same for every row."""
+    if flat.any():
+        warnings.warn(
+            f"Scores have no spread in {listed(labels_of_columns(np.flatnonzero(flat), names))}: a "
+            "detector that says the same of every row carries no information. Leave it out.",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def warn_about_copies(
+    S: Array, flat: NDArray[np.bool_], names: Sequence[str] | None, stacklevel: int = 3
+) -> None:
+    """Warn of columns that repeat another one; those without spread are not looked at."""
+    pairs = _equal_columns(S, np.flatnonzero(~flat))
+    if pairs:
+        first, second = zip(*pairs, strict=True)
+        told = [
+            f"{copy} = {original}"
+            for original, copy in zip(
+                labels_of_columns(first, names), labels_of_columns(second, names), strict=True
+            )
+        ]
+        warnings.warn(
+            f"Some detectors give the same scores twice: {listed(told)}. The copies count "
+            "double; leave them out.",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def no_spread(low: Host, high: Host) -> NDArray[np.bool_]:
+    """Whether [low, high] is a point, but for rounding."""
+    result: NDArray[np.bool_] = high - low <= ROUNDING * np.maximum(np.abs(low), np.abs(high))
+    return result
+
+
+def _flat_columns(S: Array) -> NDArray[np.bool_]:
+    """Which columns have no spread; whole columns are read only where a few rows show none."""
+    probe = _probe(S)
+    flat = no_spread(probe.min(axis=0), probe.max(axis=0))
+    for column in np.flatnonzero(flat):
+        scores = S[:, int(column)]
+        flat[column] = no_spread(np.array(smallest(scores)), np.array(largest(scores)))
+    return flat
+
+
+def _probe(S: Array) -> Host:
+    """A few rows, spread evenly over all."""
+    rows = sorted({round(row) for row in np.linspace(0, S.shape[0] - 1, PROBE_ROWS)})
+    return to_host(take(S, np.array(rows)))
+
+
+def _equal_columns(S: Array, columns: Iterable[int]) -> list[tuple[int, int]]:
+    """Pairs (original, copy) of equal columns; whole columns are read only if a few rows agree."""
+    xp = namespace(S)
+    probe = _probe(S)
+    originals: dict[tuple[float, ...], list[int]] = {}
+    pairs = []
+    for column in columns:
+        alike = originals.setdefault(tuple(probe[:, column]), [])
+        same = (other for other in alike if bool(xp.all(S[:, other] == S[:, column])))
+        original = next(same, None)
+        if original is None:
+            alike.append(int(column))
+        else:
+            pairs.append((original, int(column)))
+    return pairs
+
+
+def _column_names(S: Any, estimator: Any) -> list[str] | None:
+    names = getattr(S, "columns", getattr(estimator, "feature_names_in_", None))
+    return None if names is None else [str(name) for name in names]
+
+
+def _columns_that_are_not_numbers(S: Any) -> list[int]:
+    cells = np.asarray(S, dtype=object)
+    if cells.ndim != 2:
+        return []
+    return [j for j in range(cells.shape[1]) if not _are_numbers(cells[:, j])]
+
+
+def _are_numbers(cells: NDArray[np.object_]) -> bool:
+    try:
+        cells.astype(np.complex128)  # complex scores are refused for being complex
+    except (ValueError, TypeError):
+        return False
+    return True

@@ -1,0 +1,15 @@
+"""q components by the solver that scikit-learn chooses: LAPACK from q = 10, ARPACK below."""
+
+from __future__ import annotations
+
+from research.common.judge import Matrix
+from research.rivals.detectors._tasks import KPCATask
+from research.rivals.detectors.kpca._sklearn_kernel_pca import Model, as_ours, fit_with, score
+
+__all__ = ["as_ours", "fit", "name", "score"]
+
+name = "scikit-learn KernelPCA, its own choice"
+
+
+def fit(X: Matrix, task: KPCATask) -> Model:
+    return fit_with(X, task, task.q, "auto")

@@ -1,0 +1,111 @@
+"""The registry of rivals: complete, at work with and without labels, and honest about both."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.stats import rankdata
+
+from lpfuse import TwoSidedMinMax, fusion
+from lpfuse.fusion.fixed import RULES
+from research.common.protocol import area
+from research.rivals import fusion as rivals
+from research.rivals.fusion import (
+    ENSEMBLES,
+    IGNORES_LABELS,
+    NEEDS_LABELS,
+    NOTES,
+    PACKAGES,
+    RIVALS,
+    at_hand,
+)
+
+NORMALS, ANOMALIES = 120, 20
+
+
+@pytest.fixture(scope="module")
+def lesson():
+    """Scaled scores of six detectors, good to useless, of rows that have places, too."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([1, -1], [NORMALS, ANOMALIES])
+    noise = -rng.gamma(1.0, 1.0, size=(len(y), 6)) - rng.gamma(1.0, 1.0, size=(len(y), 1))
+    S = y[:, None] * [2.0, 1.7, 1.5, 1.2, 1.0, 0.8] + noise
+    S = TwoSidedMinMax().fit(S[:NORMALS]).transform(S)
+    return S, y, y[:, None] + rng.normal(size=(len(y), 2))
+
+
+def fused(make, lesson, labels):
+    """Scores of all rows, by what was learnt from normal rows and, with labels, from anomalies."""
+    S, y, X = lesson
+    made = make(0)
+    looks = getattr(made, "uses_features", False)
+    learn = slice(None) if labels else slice(NORMALS)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "There is no anomaly")
+        made.fit(S[learn], y if labels else None, **({"X": X[learn]} if looks else {}))
+    return made.score_samples(S, **({"X": X} if looks else {}))
+
+
+@pytest.fixture(scope="module")
+def learnt(lesson):
+    return {
+        (name, labels): fused(make, lesson, labels)
+        for name, make in at_hand().items()
+        for labels in (False, True)
+    }
+
+
+def test_every_fusion_of_the_project_is_among_them():
+    made = [make(0) for make in RIVALS.values()]
+    classes = {getattr(fusion, name) for name in fusion.__all__ if name[0].isupper()}
+    assert {type(each) for each in made} == classes
+    assert {each.rule for each in made if isinstance(each, fusion.FixedRule)} == set(RULES)
+
+
+@pytest.mark.parametrize("name", at_hand())
+def test_with_labels_everyone_tells_anomalies_apart(name, lesson, learnt):
+    assert area(lesson[1], learnt[name, True]) > 0.7
+
+
+@pytest.mark.parametrize("name", at_hand())
+def test_a_seed_gives_one_result(name, lesson, learnt):
+    np.testing.assert_array_equal(fused(RIVALS[name], lesson, True), learnt[name, True])
+
+
+def test_those_marked_are_the_sum_rule_without_labels_and_no_one_else(learnt):
+    order = {name: rankdata(learnt[name, False]) for name in at_hand()}
+    alike = {name for name in order if np.array_equal(order[name], order["sum"])}
+    assert alike - {"sum"} == NEEDS_LABELS
+    assert all((learnt[name, True] != learnt[name, False]).any() for name in NEEDS_LABELS)
+
+
+def test_those_marked_ignore_labels_and_no_one_else(learnt):
+    same = {name for name in at_hand() if np.array_equal(learnt[name, True], learnt[name, False])}
+    assert same == IGNORES_LABELS
+
+
+@pytest.mark.parametrize("name", ENSEMBLES)
+@pytest.mark.parametrize("d", [1, 4])
+def test_whole_ensembles_learn_from_normal_rows_of_any_width(name, d):
+    """In one round, where there can be several."""
+    rng = np.random.default_rng(0)
+    made = ENSEMBLES[name](0, d)
+    if "max_rounds" in made.get_params():
+        made.set_params(max_rounds=1)
+    rows = np.concatenate([rng.normal(size=(30, d)), rng.normal(5.0, 1.0, size=(10, d))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # detectors on bootstraps of few rows may agree entirely
+        made.fit(rng.normal(size=(40, d)))
+    assert area(np.repeat([1, -1], [30, 10]), made.score_samples(rows)) > 0.8
+
+
+def test_names_are_told_apart_and_explained():
+    assert not RIVALS.keys() & ENSEMBLES.keys()
+    assert NOTES.keys() <= RIVALS.keys() | ENSEMBLES.keys()
+    assert all("in the style of" in NOTES[name] for name in ENSEMBLES)
+    assert NEEDS_LABELS | IGNORES_LABELS | PACKAGES.keys() <= RIVALS.keys()
+
+
+def test_what_is_not_installed_is_left_out(monkeypatch):
+    monkeypatch.setattr(rivals, "find_spec", lambda package: None)
+    assert set(RIVALS) - set(at_hand()) == {"genetic"}
