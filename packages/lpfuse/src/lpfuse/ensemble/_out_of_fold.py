@@ -363,12 +363,10 @@ def collect_scores(
     found = OutOfFoldScores(
         scores, labels, fold, truth, training.kinds, features, seed, two_folds_out
     )
-    silent = np.isnan(scores[labels > 0]).all(axis=0)
-    if silent.any():
-        told = ", ".join(
-            repr(name) for name, is_silent in zip(names, silent, strict=True) if is_silent
-        )
-        raise ValueError(f"{told} scored none of the normal rows.")
+    gaps = np.isnan(scores[labels > 0])
+    silent = [repr(name) for name, column in zip(names, gaps.T, strict=True) if column.all()]
+    if silent:
+        raise ValueError(f"{', '.join(silent)} scored none of the normal rows.")
     if not (labels[found.usable] > 0).any():
         raise ValueError(
             "No normal row has a score by every detector: all have missing cells in some "
