@@ -30,6 +30,7 @@ from lpfuse._checks.messages import (
     labels_of_columns,
     listed,
     not_one_a_row,
+    not_one_dimensional,
     with_rows,
 )
 from lpfuse._checks.tables import column_names, no_spread, remember_columns, warn_about_flat
@@ -67,6 +68,14 @@ def check_feature_blocks(
 ) -> CheckedBlocks:
     """Features in blocks: finite numbers, with labels and weights that belong to them."""
     return _check_blocks(X, y, sample_weight, also, FEATURES)
+
+
+def check_vector_blocks(values: Any, name: str) -> None:
+    """Refuse what can be refused of one number a row in blocks before any is read."""
+    if values.ndim != 1:
+        raise ValueError(not_one_dimensional(name, f"{values.ndim}"))
+    if getattr(values.dtype, "kind", "O") not in "biuf":
+        raise ValueError(f"{name} must be numbers, got {values.dtype} values.")
 
 
 def _check_blocks(

@@ -69,6 +69,11 @@ def not_one_a_row(argument: str, noun: str, n: int, shape: Sequence[int]) -> str
     )
 
 
+def not_one_dimensional(argument: str, got: str) -> str:
+    """Of values that should be one number a row, but have other dimensions."""
+    return f"{argument} must hold one number for each row: expected one dimension, got {got}."
+
+
 def bad_weights(first: float, count: int, row: int | None = None) -> str:
     """Of weights that are negative, NaN or infinite: the first, its row, and how many there are."""
     where = "" if row is None else f" in row {row}"
