@@ -233,13 +233,17 @@ def test_scores_are_no_pvalues(pvalues, told):
 
 def test_scores_that_cannot_be_used_are_refused():
     for of in (lambda c: conformal_offset(c, 0.1), lambda c: conformal_pvalues(c, [1.0])):
-        with pytest.raises(ValueError, match="calibration must hold the score of at least one row, but it is"):
+        with pytest.raises(
+            ValueError, match="calibration must hold the score of at least one row, but it is"
+        ):
             of([])
         with pytest.raises(ValueError, match="calibration must be numbers, but 1 of 2 are NaN"):
             of([1.0, nan])
         with pytest.raises(ValueError, match=r"calibration must hold one number .* \(1, 2\)"):
             of([[1.0, 2.0]])
-    with pytest.raises(ValueError, match="scores must hold the score of at least one row, but it is"):
+    with pytest.raises(
+        ValueError, match="scores must hold the score of at least one row, but it is"
+    ):
         contamination_offset([], 0.1)
     with pytest.raises(ValueError, match="scores must be numbers, but 1 of 1 are NaN"):
         contamination_offset([nan], 0.1)
