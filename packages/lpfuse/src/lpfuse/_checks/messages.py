@@ -28,11 +28,12 @@ class Table(NamedTuple):
     shape: str
     mend: str  # what to do with columns that are not numbers
 
-    def not_two_dimensional(self, shape: Sequence[int]) -> str:
-        """Of an array with other than two dimensions."""
+    def not_two_dimensional(self, ndim: int, shape: Sequence[int] | None = None) -> str:
+        """Of an array with other than two dimensions, and its shape where that is known."""
+        got = f"{ndim}D" + ("" if shape is None else f" of shape {tuple(shape)}")
         return (
-            f"Expected a 2D array of {self.noun.lower()} ({self.shape}), got {len(shape)}D of "
-            f"shape {tuple(shape)}. Reshape with (-1, 1) if it is one column, (1, -1) if one row."
+            f"Expected a 2D array of {self.noun.lower()} ({self.shape}), got {got}. Reshape with "
+            "(-1, 1) if it is one column, (1, -1) if one row."
         )
 
     def not_numbers(self, columns: str, what: str) -> str:
