@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("torch", reason="torch is not installed")
+
+import torch
 
 from lpfuse import SVDD, KernelPCADetector, OneClassGP
 from research.speed.device_learners import TINY, Task, main, measure
