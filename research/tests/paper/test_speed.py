@@ -208,11 +208,11 @@ def test_run_times_the_banknotes_once(loaded, monkeypatch, tmp_path):
     assert run(Options(tmp_path, quick=True, show=True)) == text
 
 
-def test_without_cvxpy_the_extra_is_named(loaded, monkeypatch, tmp_path):
+def test_without_cvxpy_the_remedy_is_named(loaded, monkeypatch, tmp_path):
     def absent(name):
         raise ModuleNotFoundError(f"No module named {name!r}")
 
     monkeypatch.setattr(speed, "import_module", absent)
-    with pytest.raises(ImportError, match=r'pip install "lpfuse\[bench\]"'):
+    with pytest.raises(ImportError, match=r"pip install -r research/requirements\.txt"):
         run(Options(tmp_path))
     assert not loaded
