@@ -74,7 +74,7 @@ class Figures:
 
 
 def measure_methods(
-    name: str, methods: Methods, options: Options, taught: Methods | None = None
+    name: str, methods: Methods, options: Options, non_pure: Methods | None = None
 ) -> list[Row]:
     """Rows of every method on every split; what is stored is not measured again.
 
@@ -86,26 +86,26 @@ def measure_methods(
         Measured in both settings.
     options : Options
         Data sets, splits, jobs and where to store.
-    taught : mapping, optional
+    non_pure : mapping, optional
         Methods that learn from anomalies alone; measured in the non-pure setting.
     """
-    taught = taught or {}
-    work = partial(_rows, methods=methods, taught=taught)
-    return measure_splits(name, work, options, quick_splits=1, methods=[*methods, *taught])
+    non_pure = non_pure or {}
+    work = partial(_rows, methods=methods, non_pure=non_pure)
+    return measure_splits(name, work, options, quick_splits=1, methods=[*methods, *non_pure])
 
 
-def _rows(parts: Split, methods: Methods, taught: Methods) -> list[Row]:
+def _rows(parts: Split, methods: Methods, non_pure: Methods) -> list[Row]:
     """All methods on one split."""
     rows: list[Row] = []
     for setting in SETTINGS:
-        lesson = parts.lesson(setting)
-        for method, learn in {**methods, **(taught if setting == "non-pure" else {})}.items():
-            verdict = learn(lesson)
+        training = parts.training(setting)
+        for method, learn in {**methods, **(non_pure if setting == "non-pure" else {})}.items():
+            fitted = learn(training)
             measured = [
                 {"setting": setting, "method": method, "metric": metric, "value": value}
-                for metric, value in parts.judge(verdict).items()
+                for metric, value in parts.judge(fitted).items()
             ]
-            if verdict.choices:
-                measured[0]["choices"] = verdict.choices
+            if fitted.choices:
+                measured[0]["choices"] = fitted.choices
             rows += measured
     return rows

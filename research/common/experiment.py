@@ -115,8 +115,9 @@ def _check_sizes(data: Dataset, protocol: Protocol) -> None:
     parts = split(data.X, data.y, protocol, seed=0)
     needed = [parts.train[1:], parts.test, parts.sought]
     if protocol.validation:
-        taught = parts.lesson("non-pure")
-        needed += [parts.held_out, taught.taught, taught.validation[taught.labels < 0]]
+        non_pure = parts.training("non-pure")
+        kept = non_pure.validation[non_pure.labels < 0]
+        needed += [parts.held_out, non_pure.labelled, kept]
     if not all(len(rows) for rows in needed):
         normals, anomalies = int((data.y > 0).sum()), int((data.y < 0).sum())
         raise ValueError(

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lpfuse._files import as_json
 from lpfuse._versions import versions
 from research.common.store import (
     Cell,
@@ -20,7 +21,6 @@ from research.common.store import (
     Row,
     json_line,
     locked_journal,
-    plain,
     size_of,
     sync,
 )
@@ -103,13 +103,13 @@ def measure(
     path = Path(path)
     if jobs == 0:
         raise ValueError("jobs must be a number of processes, or -1 for all cores; got 0.")
-    origin = Origin() if protocol is None else Origin(plain(protocol), versions())
+    origin = Origin() if protocol is None else Origin(as_json(protocol), versions())
     wanted = {(origin.hashes.get("protocol"), cell): cell for cell in cells}
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked_journal(path) as journal:
         stored = CellFile.read(path)
         if opening is not None and not path.exists():
-            stored.opening = [plain(opening)]
+            stored.opening = [as_json(opening)]
         missing = [cell for key, cell in wanted.items() if key not in stored.cells]
         done = len(wanted) - len(missing)
         report = progress or (lambda done, total: None)
@@ -137,7 +137,7 @@ def _rows_of(work: Callable[[Cell], list[Row]], cell: Cell) -> list[Row]:
             raise ValueError(f"Rows may not use the names that the file uses: {sorted(taken)}.")
         if (found := {name: row.get(name, place[name]) for name in place}) != place:
             raise ValueError(f"A row of the cell {place} says that it belongs to {found}.")
-    return [plain(place | row) for row in rows]
+    return [as_json(place | row) for row in rows]
 
 
 def finished(

@@ -66,14 +66,14 @@ QUICK = Protocol(component_step=40, rhos=(1.0, 5.0, 10.0), ps=(32 / 31, 8 / 7, 2
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
+class TrainingData:
     """All that a method may learn from, and choose by: there is no row of the test in it.
 
     Attributes
     ----------
     normals : ndarray of shape (n, d)
         Normal rows that train the learners.
-    taught : ndarray of shape (m, d)
+    labelled : ndarray of shape (m, d)
         Anomalies that teach the weights; none in the pure setting.
     validation : ndarray of shape (v, d)
         Rows that settings are chosen on.
@@ -83,26 +83,26 @@ class Lesson:
         The grids.
     seed : int
         For methods that draw at random.
-    bank : dict
+    cache : dict
         Work that methods share: whatever was computed from `normals` for one setting serves
         the other.
     """
 
     normals: Host
-    taught: Host
+    labelled: Host
     validation: Host
     labels: Host
     protocol: Protocol
     seed: int
-    bank: dict[str, Any] = field(default_factory=dict, repr=False)
+    cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def is_pure(self) -> bool:
         """Whether no anomaly teaches the weights."""
-        return len(self.taught) == 0
+        return len(self.labelled) == 0
 
 
-class Verdict(NamedTuple):
+class FittedMethod(NamedTuple):
     """What a method has learnt.
 
     Attributes
@@ -120,7 +120,7 @@ class Verdict(NamedTuple):
     choices: dict[str, Any] = {}
 
 
-Method = Callable[[Lesson], Verdict]
+Method = Callable[[TrainingData], FittedMethod]
 
 
 def area(y: Host, scores: Host) -> Host:
@@ -158,6 +158,6 @@ def auc(normals: Host, anomalies: Host) -> float:
     return 100 * float(area(labels, np.concatenate([normals, anomalies])))
 
 
-def threshold(lesson: Lesson, scores: Host) -> float:
+def threshold(training: TrainingData, scores: Host) -> float:
     """The offset with the best G-mean on the validation rows, given their scores."""
-    return best_g_mean(lesson.labels, scores)[1]
+    return best_g_mean(training.labels, scores)[1]

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from lpfuse._arrays import Host
 from lpfuse.metrics import g_mean
-from research.common.protocol import Lesson, Protocol, Setting, Verdict, auc
+from research.common.protocol import FittedMethod, Protocol, Setting, TrainingData, auc
 
 STUDY_SHARE = 0.7  # of the normal rows of a development set that train: the paper's share
 
@@ -105,22 +105,24 @@ class Split:
     sought: Host
     protocol: Protocol
     seed: int
-    bank: dict[str, Any] = field(default_factory=dict, repr=False)
+    cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
-    def lesson(self, setting: Setting) -> Lesson:
+    def training(self, setting: Setting) -> TrainingData:
         """What methods are given: everything but the test."""
         teachers = round(self.protocol.teaching * len(self.known)) if setting == "non-pure" else 0
-        taught, kept = self.known[:teachers], self.known[teachers:]
+        labelled, kept = self.known[:teachers], self.known[teachers:]
         labels = np.repeat([1.0, -1.0], [len(self.held_out), len(kept)])
         rows = np.concatenate([self.held_out, kept])
-        return Lesson(self.train, taught, rows, labels, self.protocol, self.seed, self.bank)
+        return TrainingData(
+            self.train, labelled, rows, labels, self.protocol, self.seed, self.cache
+        )
 
-    def judge(self, verdict: Verdict) -> dict[str, float]:
+    def judge(self, fitted: FittedMethod) -> dict[str, float]:
         """AUC and G-mean on the test, in per cent."""
         rows = np.concatenate([self.test, self.sought])
         labels = np.repeat([1.0, -1.0], [len(self.test), len(self.sought)])
-        scores = verdict.score(rows)
-        decisions = np.where(scores >= verdict.offset, 1.0, -1.0)
+        scores = fitted.score(rows)
+        decisions = np.where(scores >= fitted.offset, 1.0, -1.0)
         return {
             "auc": auc(*np.split(scores, [len(self.test)])),
             "g_mean": 100 * g_mean(labels, decisions),
@@ -155,8 +157,8 @@ def split(X: Host, y: NDArray[Any], protocol: Protocol, seed: int) -> Split:
     >>> parts = split(X, y, PAPER, seed=0)
     >>> [len(rows) for rows in (parts.train, parts.held_out, parts.test, parts.known, parts.sought)]
     [70, 20, 10, 25, 25]
-    >>> lesson = parts.lesson("non-pure")
-    >>> len(lesson.taught), (lesson.labels < 0).sum()
+    >>> training = parts.training("non-pure")
+    >>> len(training.labelled), (training.labels < 0).sum()
     (12, np.int64(13))
     """
     normals, anomalies = (rows[: protocol.most_rows] for rows in shuffled(y < 0, seed))

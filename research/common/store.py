@@ -10,49 +10,18 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
-from numbers import Integral, Real
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from lpfuse._files import replacing
+from lpfuse._files import as_json, replacing
 
 Row = dict[str, Any]
 Record = dict[str, Any]
-
-
-def plain(value: Any, *, infinite: bool = True) -> Any:
-    """A value in terms of JSON, which has neither NaN nor infinity.
-
-    NaN becomes None; infinity becomes ``"inf"``, which ``float`` reads, or with
-    ``infinite=False`` None as well. What comes from NumPy becomes plain Python.
-    """
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real):
-        number = float(value)
-        if math.isinf(number):
-            return str(number) if infinite else None
-        return None if math.isnan(number) else number
-    if hasattr(value, "tolist"):  # arrays, booleans and strings of NumPy and its relatives
-        return plain(value.tolist(), infinite=infinite)
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): plain(item, infinite=infinite) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item, infinite=infinite) for item in value]
-    raise TypeError(
-        "Results hold numbers, strings, booleans, None, and lists or dicts of those; got "
-        f"{value!r} of type {type(value).__name__}."
-    )
 
 
 # ------------------------------------------------------------------------------------------ cells
@@ -90,7 +59,7 @@ def protocol_hash(description: Mapping[str, Any]) -> str:
     >>> protocol_hash({"p": [1, 2]}) == protocol_hash({"p": (1, 2)}) != protocol_hash({"p": [2, 1]})
     True
     """
-    canonical = json.dumps(plain(description), sort_keys=True, separators=(",", ":"))
+    canonical = json.dumps(as_json(description), sort_keys=True, separators=(",", ":"))
     return sha256(canonical.encode()).hexdigest()[:12]
 
 
@@ -293,7 +262,7 @@ class RecordStore:
         with self.path.open("a+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # for this line; other processes wait
             _end_torn_line(file)
-            file.write(json_line(plain(record, infinite=False)))
+            file.write(json_line(as_json(record, infinite=False)))
             sync(file)
 
 
@@ -308,7 +277,7 @@ def read_document(path: Path) -> Record:
 
 def write_document(path: Path, content: Mapping[str, Any]) -> None:
     """One JSON object, indented, so that a change of it can be read."""
-    write_whole(path, json.dumps(plain(content, infinite=False), indent=1) + "\n")
+    write_whole(path, json.dumps(as_json(content, infinite=False), indent=1) + "\n")
 
 
 def write_whole(path: Path, text: str) -> None:

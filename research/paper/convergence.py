@@ -65,7 +65,7 @@ def split_rows(parts: Split, steps: Sequence[int] = STEPS) -> list[Row]:
     """True gaps for every p of the protocol, in both settings."""
     rows: list[Row] = []
     for setting in SETTINGS:
-        problem, _ = paper_problem(parts.lesson(setting))
+        problem, _ = paper_problem(parts.training(setting))
         for p in parts.protocol.ps:
             of_p = problem.with_ball(p)
             bound = solve(of_p, tol=1e-12).certificate.dual

@@ -151,7 +151,7 @@ class Course:
             scores = pool.score(X)
             return Rows(X, scores, scaler.transform(scores))
 
-        scaled = scaler.transform(np.concatenate([pool.normals, pool.taught]))
+        scaled = scaler.transform(np.concatenate([pool.normals, pool.labelled]))
         return cls(train, known, scaled, pool.names, seen, seed)
 
     def rows(self, k: int) -> Host:

@@ -20,7 +20,7 @@ from lpfuse.detectors import (
     gamma_from_sigma,
     score_together,
 )
-from research.common.protocol import Lesson, Protocol, area
+from research.common.protocol import Protocol, TrainingData, area
 
 LEARNERS = ("GMM", "SVDD", "GP", "KPCA")  # in the order of the paper's table
 
@@ -44,7 +44,7 @@ class Tables:
         The learners.
     normals : ndarray of shape (n, R)
         Scores of the training normals.
-    taught : ndarray of shape (m, R)
+    labelled : ndarray of shape (m, R)
         Scores of the anomalies that teach the weights.
     validation : ndarray of shape (v, R)
         Scores of the validation rows.
@@ -56,7 +56,7 @@ class Tables:
 
     names: Sequence[str]
     normals: Host
-    taught: Host
+    labelled: Host
     validation: Host
     score: Callable[[Host], Host]
     settings: dict[str, Any]
@@ -80,48 +80,50 @@ def candidates(protocol: Protocol, n: int, seed: int) -> list[Candidate]:
 
 
 @dataclass(frozen=True, eq=False)
-class Bank:
+class FittedGrid:
     """Every candidate fitted on the training normals, with its scores of the rows known so far."""
 
     grid: list[Candidate]
     normals: Host  # n × candidates, of the training rows themselves
 
     @classmethod
-    def of(cls, lesson: Lesson) -> Bank:
-        """The bank of a split, made once for all lessons that it gives."""
-        if "bank" not in lesson.bank:
-            grid = candidates(lesson.protocol, len(lesson.normals), lesson.seed)
+    def of(cls, training: TrainingData) -> FittedGrid:
+        """The grid of a split, fitted once for both settings."""
+        if "fitted grid" not in training.cache:
+            grid = candidates(training.protocol, len(training.normals), training.seed)
             detectors = [candidate.detector for candidate in grid]
             with warnings.catch_warnings():  # widths far from the data are part of the grid
                 warnings.simplefilter("ignore", UserWarning)
-                fit_together(detectors, lesson.normals)
-                lesson.bank["bank"] = cls(grid, score_together(detectors, lesson.normals))
-        bank: Bank = lesson.bank["bank"]
-        return bank
+                fit_together(detectors, training.normals)
+                training.cache["fitted grid"] = cls(
+                    grid, score_together(detectors, training.normals)
+                )
+        found: FittedGrid = training.cache["fitted grid"]
+        return found
 
 
-def in_sample_tables(lesson: Lesson) -> Tables:
+def in_sample_tables(training: TrainingData) -> Tables:
     """The best candidate of each learner by AUC on validation, and their scores.
 
     As in the paper, the training normals are scored by the learners that were fitted on them.
     """
-    bank = Bank.of(lesson)
-    detectors = [candidate.detector for candidate in bank.grid]
-    validation = score_together(detectors, lesson.validation)
-    areas = area(lesson.labels, validation)
-    chosen = [_best(bank.grid, areas, learner) for learner in LEARNERS]
+    fitted_grid = FittedGrid.of(training)
+    detectors = [candidate.detector for candidate in fitted_grid.grid]
+    validation = score_together(detectors, training.validation)
+    areas = area(training.labels, validation)
+    chosen = [_best(fitted_grid.grid, areas, learner) for learner in LEARNERS]
     fitted = [detectors[i] for i in chosen]
-    taught = lesson.taught
+    labelled = training.labelled
     return Tables(
         LEARNERS,
-        bank.normals[:, chosen],
-        np.empty((0, len(chosen))) if lesson.is_pure else score_together(fitted, taught),
+        fitted_grid.normals[:, chosen],
+        np.empty((0, len(chosen))) if training.is_pure else score_together(fitted, labelled),
         validation[:, chosen],
         partial(score_together, fitted),
         {
-            f"{bank.grid[i].learner} {name}": value
+            f"{fitted_grid.grid[i].learner} {name}": value
             for i in chosen
-            for name, value in bank.grid[i].settings.items()
+            for name, value in fitted_grid.grid[i].settings.items()
         },
     )
 

@@ -1,4 +1,4 @@
-"""Methods to compare: whatever turns a `Lesson` into a `Verdict`.
+"""Methods to compare: whatever turns a `TrainingData` into a `FittedMethod`.
 
 Those that fuse tables of scores choose ρ (and p) by the AUC on validation; every method's
 threshold has the best G-mean there.
@@ -16,7 +16,7 @@ from lpfuse._arrays import Host
 from lpfuse.fusion.lp import lp_path
 from lpfuse.optim import LpPath
 from lpfuse.scaling import TwoSidedMinMax
-from research.common.protocol import Lesson, Method, Verdict, area, threshold
+from research.common.protocol import FittedMethod, Method, TrainingData, area, threshold
 from research.paper.learners import Tables, in_sample_tables
 
 Scorer = Callable[[Host, Host], Host]  # scaled scores, features → fused scores, perhaps in columns
@@ -31,7 +31,7 @@ class Preset:
     name : str
         "paper" or "ours".
     tables : callable
-        Lesson → Tables.
+        TrainingData → Tables.
     scaler : dict
         Parameters of `TwoSidedMinMax`, but for ρ.
     fusion : dict
@@ -39,16 +39,16 @@ class Preset:
     """
 
     name: str
-    tables: Callable[[Lesson], Tables]
+    tables: Callable[[TrainingData], Tables]
     scaler: dict[str, Any] = field(default_factory=dict)
     fusion: dict[str, Any] = field(default_factory=dict)
 
-    def tables_of(self, lesson: Lesson) -> Tables:
+    def tables_of(self, training: TrainingData) -> Tables:
         """The tables, made once for all methods."""
-        key = f"tables, {self.name}, {'pure' if lesson.is_pure else 'non-pure'}"
-        if key not in lesson.bank:
-            lesson.bank[key] = self.tables(lesson)
-        found: Tables = lesson.bank[key]
+        key = f"tables, {self.name}, {'pure' if training.is_pure else 'non-pure'}"
+        if key not in training.cache:
+            training.cache[key] = self.tables(training)
+        found: Tables = training.cache[key]
         return found
 
 
@@ -60,12 +60,12 @@ PAPER_PRESET = Preset("paper", in_sample_tables, {"feature_range": (0, 1), "clip
 def single(learner: str, preset: Preset = PAPER_PRESET) -> Method:
     """One learner, with the best setting of its grid."""
 
-    def method(lesson: Lesson) -> Verdict:
-        tables = preset.tables_of(lesson)
+    def method(training: TrainingData) -> FittedMethod:
+        tables = preset.tables_of(training)
         j = list(tables.names).index(learner)
         chosen = {key: value for key, value in tables.settings.items() if key.startswith(learner)}
-        offset = threshold(lesson, tables.validation[:, j])
-        return Verdict(lambda X: tables.score(X)[:, j], offset, chosen)
+        offset = threshold(training, tables.validation[:, j])
+        return FittedMethod(lambda X: tables.score(X)[:, j], offset, chosen)
 
     return method
 
@@ -73,12 +73,12 @@ def single(learner: str, preset: Preset = PAPER_PRESET) -> Method:
 def best_single(preset: Preset = PAPER_PRESET) -> Method:
     """The learner with the highest AUC on validation."""
 
-    def method(lesson: Lesson) -> Verdict:
-        tables = preset.tables_of(lesson)
-        best = int(np.argmax(area(lesson.labels, tables.validation)))
+    def method(training: TrainingData) -> FittedMethod:
+        tables = preset.tables_of(training)
+        best = int(np.argmax(area(training.labels, tables.validation)))
         learner = tables.names[best]
-        verdict = single(learner, preset)(lesson)
-        return verdict._replace(choices={"learner": learner, **verdict.choices})
+        fitted = single(learner, preset)(training)
+        return fitted._replace(choices={"learner": learner, **fitted.choices})
 
     return method
 
@@ -96,14 +96,14 @@ def fusion(make: Callable[[int], Any], preset: Preset = PAPER_PRESET, *, every: 
     >>> method = fusion(lambda seed: FixedRule("median"))
     """
 
-    def learn(lesson: Lesson, S: Host, y: Host | None) -> Scorer:
-        fused = make(lesson.seed)
+    def learn(training: TrainingData, S: Host, y: Host | None) -> Scorer:
+        fused = make(training.seed)
         looks = getattr(fused, "uses_features", False)
-        rows = np.concatenate([lesson.normals, lesson.taught])
+        rows = np.concatenate([training.normals, training.labelled])
         fused.fit(S, y, **({"X": rows} if looks else {}))
         return lambda S, X: fused.score_samples(S, **({"X": X} if looks else {}))
 
-    def choices(lesson: Lesson) -> Sequence[dict[str, Any]]:
+    def choices(training: TrainingData) -> Sequence[dict[str, Any]]:
         return [{}]
 
     return _chosen_on_validation(preset, learn, choices, every)
@@ -120,38 +120,43 @@ def lp(
     >>> method = lp(ps=[2.0])
     """
 
-    def grid(lesson: Lesson) -> Sequence[float]:
-        return lesson.protocol.ps if ps is None else ps
+    def grid(training: TrainingData) -> Sequence[float]:
+        return training.protocol.ps if ps is None else ps
 
-    def learn(lesson: Lesson, S: Host, y: Host | None) -> Scorer:
-        wanted = grid(lesson)
-        path = _shared_path(lesson, S, y, loss, preset, wanted)
+    def learn(training: TrainingData, S: Host, y: Host | None) -> Scorer:
+        wanted = grid(training)
+        path = _shared_path(training, S, y, loss, preset, wanted)
         columns = np.searchsorted(path.ps, wanted)
         return lambda S, X: S @ path.weights[columns].T
 
-    def choices(lesson: Lesson) -> Sequence[dict[str, Any]]:
-        return [{"p": p} for p in grid(lesson)]
+    def choices(training: TrainingData) -> Sequence[dict[str, Any]]:
+        return [{"p": p} for p in grid(training)]
 
     return _chosen_on_validation(preset, learn, choices)
 
 
 def _shared_path(
-    lesson: Lesson, S: Host, y: Host | None, loss: str, preset: Preset, wanted: Sequence[float]
+    training: TrainingData,
+    S: Host,
+    y: Host | None,
+    loss: str,
+    preset: Preset,
+    wanted: Sequence[float],
 ) -> LpPath:
     """Weights for every p of the protocol, ℓ2 and ℓ∞, from one path; for others by themselves."""
-    usual = {*lesson.protocol.ps, 2.0, np.inf}
+    usual = {*training.protocol.ps, 2.0, np.inf}
     ps = sorted(usual if usual >= set(wanted) else set(wanted))
     key = f"path, {preset.name}, {loss}, {ps}, {hash((S.tobytes(), y is None))}"
-    if key not in lesson.bank:
-        lesson.bank[key] = lp_path(S, y, ps=ps, loss=loss, **preset.fusion)
-    path: LpPath = lesson.bank[key]
+    if key not in training.cache:
+        training.cache[key] = lp_path(S, y, ps=ps, loss=loss, **preset.fusion)
+    path: LpPath = training.cache[key]
     return path
 
 
 def _chosen_on_validation(
     preset: Preset,
-    learn: Callable[[Lesson, Host, Host | None], Scorer],
-    choices: Callable[[Lesson], Sequence[dict[str, Any]]],
+    learn: Callable[[TrainingData, Host, Host | None], Scorer],
+    choices: Callable[[TrainingData], Sequence[dict[str, Any]]],
     every: int = 1,
 ) -> Method:
     """A method that learns for every ρ, and keeps the ρ and the column that validation prefers.
@@ -159,14 +164,14 @@ def _chosen_on_validation(
     Of equals the first ρ and the last column, the largest p, is kept.
     """
 
-    def method(lesson: Lesson) -> Verdict:
-        tables = preset.tables_of(lesson)
+    def method(training: TrainingData) -> FittedMethod:
+        tables = preset.tables_of(training)
         best: tuple[float, Any] = (-1.0, None)
-        for rho in lesson.protocol.rhos[::every]:
+        for rho in training.protocol.rhos[::every]:
             scaler = TwoSidedMinMax(rho, **preset.scaler).fit(tables.normals)
-            scorer = learn(lesson, *taught_scores(scaler, tables))
-            scores = _columns(scorer(scaler.transform(tables.validation), lesson.validation))
-            areas = area(lesson.labels, scores)
+            scorer = learn(training, *learning_scores(scaler, tables))
+            scores = _columns(scorer(scaler.transform(tables.validation), training.validation))
+            areas = area(training.labels, scores)
             column = len(areas) - 1 - int(np.argmax(areas[::-1]))
             if areas[column] > best[0]:
                 best = areas[column], (rho, scaler, scorer, column, scores[:, column])
@@ -175,18 +180,18 @@ def _chosen_on_validation(
         def score(X: Host) -> Host:
             return _columns(scorer(scaler.transform(tables.score(X)), X))[:, column]
 
-        chosen = {"rho": rho, **choices(lesson)[column]}
-        return Verdict(score, threshold(lesson, scores), chosen)
+        chosen = {"rho": rho, **choices(training)[column]}
+        return FittedMethod(score, threshold(training, scores), chosen)
 
     return method
 
 
-def taught_scores(scaler: TwoSidedMinMax, tables: Tables) -> tuple[Host, Host | None]:
+def learning_scores(scaler: TwoSidedMinMax, tables: Tables) -> tuple[Host, Host | None]:
     """Scaled scores of the rows that teach, and their labels; None: all are normal."""
-    S = scaler.transform(np.concatenate([tables.normals, tables.taught]))
-    if len(tables.taught) == 0:
+    S = scaler.transform(np.concatenate([tables.normals, tables.labelled]))
+    if len(tables.labelled) == 0:
         return S, None
-    return S, np.repeat([1.0, -1.0], [len(tables.normals), len(tables.taught)])
+    return S, np.repeat([1.0, -1.0], [len(tables.normals), len(tables.labelled)])
 
 
 def _columns(scores: Host) -> Host:

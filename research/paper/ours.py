@@ -24,7 +24,7 @@ from lpfuse.detectors import (
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import default_detectors, default_fusion
 from lpfuse.scaling import TwoSidedMinMax
-from research.common.protocol import Lesson, Verdict, area, threshold
+from research.common.protocol import FittedMethod, TrainingData, area, threshold
 from research.paper.learners import Tables
 from research.paper.methods import Preset
 from research.paper.pooled import Pooled, pooled
@@ -36,69 +36,73 @@ COMPONENTS = (1, 3, 5)
 KERNELS = ("svdd", "gp", "kpca")  # these share their work
 
 
-def defaults(lesson: Lesson) -> Verdict:
+def defaults(training: TrainingData) -> FittedMethod:
     """`FusedDetector()` as it comes: nothing is chosen, but for the threshold."""
-    fused = _default_pool(lesson).fused
-    return Verdict(fused.score_samples, threshold(lesson, fused.score_samples(lesson.validation)))
+    fused = _default_pool(training).fused
+    return FittedMethod(
+        fused.score_samples, threshold(training, fused.score_samples(training.validation))
+    )
 
 
-def all_known(lesson: Lesson) -> Verdict:
+def all_known(training: TrainingData) -> FittedMethod:
     """`FusedDetector()` taught by every known anomaly: none is kept back, for it needs no choice.
 
     Its threshold has the best G-mean on scores out of fold.
     """
-    kept = lesson.validation[lesson.labels < 0]
-    fused = FusedDetector(threshold="g-mean", calibration="plain", random_state=lesson.seed)
-    fused = _fitted(fused, lesson.normals, np.concatenate([lesson.taught, kept]))
-    return Verdict(fused.score_samples, fused.offset_)
+    kept = training.validation[training.labels < 0]
+    fused = FusedDetector(threshold="g-mean", calibration="plain", random_state=training.seed)
+    fused = _fitted(fused, training.normals, np.concatenate([training.labelled, kept]))
+    return FittedMethod(fused.score_samples, fused.offset_)
 
 
-def validated(lesson: Lesson) -> Verdict:
+def validated(training: TrainingData) -> FittedMethod:
     """A `FusedDetector` of the default kinds, each with its best setting; the best m of them.
 
     Settings and m are chosen by the AUC on validation, m by that of the plain sum. The weights of
-    the m learn from the training normals alone or, in the non-pure setting, from the taught
+    the m learn from the training normals alone or, in the non-pure setting, from the labelled
     anomalies too, which experts then learn from as well.
     """
     with warnings.catch_warnings():  # widths far from the data are part of the grid
         warnings.simplefilter("ignore", UserWarning)
-        grid = _fitted_grid(lesson)
-        scores = _scores(grid, lesson.validation)
-    areas = area(lesson.labels, scores)
+        grid = _fitted_grid(training)
+        scores = _scores(grid, training.validation)
+    areas = area(training.labels, scores)
     best = {
         kind: max((i for i, (name, _) in enumerate(grid) if name == kind), key=lambda i: areas[i])
         for kind in dict.fromkeys(name for name, _ in grid)
     }
     ranked = sorted(best.values(), key=lambda i: -areas[i])
-    normal = lesson.labels > 0
+    normal = training.labels > 0
     scaled = TwoSidedMinMax().fit(scores[normal][:, ranked]).transform(scores[:, ranked])
-    sums = area(lesson.labels, np.cumsum(scaled, axis=1))
+    sums = area(training.labels, np.cumsum(scaled, axis=1))
     m = len(ranked) - int(np.argmax(sums[::-1]))  # of equals the most members
     chosen = [(grid[i][0], _standardised(grid[i][1])) for i in ranked[:m]]
     experts = [
         entry
-        for entry in default_detectors(len(lesson.normals), len(lesson.taught))
+        for entry in default_detectors(len(training.normals), len(training.labelled))
         if entry[0] not in best
     ]
-    fused = FusedDetector([*chosen, *experts], calibration="plain", random_state=lesson.seed)
-    return _verdict(fused, lesson)._replace(choices={"members": [name for name, _ in chosen]})
+    fused = FusedDetector([*chosen, *experts], calibration="plain", random_state=training.seed)
+    return _fitted_method(fused, training)._replace(
+        choices={"members": [name for name, _ in chosen]}
+    )
 
 
-def out_of_fold_tables(lesson: Lesson) -> Tables:
+def out_of_fold_tables(training: TrainingData) -> Tables:
     """Out-of-fold scores of the default pool, experts among them where anomalies teach."""
-    pool = _default_pool(lesson)
-    validation = pool.score(lesson.validation)
-    return Tables(pool.names, pool.normals, pool.taught, validation, pool.score, {})
+    pool = _default_pool(training)
+    validation = pool.score(training.validation)
+    return Tables(pool.names, pool.normals, pool.labelled, validation, pool.score, {})
 
 
-def _default_pool(lesson: Lesson) -> Pooled:
+def _default_pool(training: TrainingData) -> Pooled:
     """The default pool, fitted once for all who use it."""
-    key = f"default pool, {len(lesson.taught)} taught"
-    if key not in lesson.bank:
+    key = f"default pool, {len(training.labelled)} labelled"
+    if key not in training.cache:
         with warnings.catch_warnings():  # of small and easy sets: weights that are open, and such
             warnings.simplefilter("ignore", UserWarning)
-            lesson.bank[key] = pooled(lesson.normals, lesson.taught, seed=lesson.seed)
-    pool: Pooled = lesson.bank[key]
+            training.cache[key] = pooled(training.normals, training.labelled, seed=training.seed)
+    pool: Pooled = training.cache[key]
     return pool
 
 
@@ -113,10 +117,10 @@ OUR_PRESET = Preset(
 )
 
 
-def _grid(lesson: Lesson) -> list[tuple[str, Any]]:
+def _grid(training: TrainingData) -> list[tuple[str, Any]]:
     """Kinds of detectors, each in several settings; of equals the first is taken."""
-    n, d = lesson.normals.shape
-    scale = 1.0 / (d * (float(lesson.normals.var()) or 1.0))
+    n, d = training.normals.shape
+    scale = 1.0 / (d * (float(training.normals.var()) or 1.0))
     grid: list[tuple[str, Any]] = []
     for width in WIDTHS:
         kernel: dict[str, Any] = {"gamma": width * scale, "approximation": None}
@@ -124,12 +128,12 @@ def _grid(lesson: Lesson) -> list[tuple[str, Any]]:
         grid += [("gp", OneClassGP(score_type=kind, **kernel)) for kind in ("density", "mean")]
         grid += [("kpca", KernelPCADetector(share, **kernel)) for share in SHARES]
     grid += [
-        ("gmm", GMMDetector(k, score_type=kind, random_state=lesson.seed))
+        ("gmm", GMMDetector(k, score_type=kind, random_state=training.seed))
         for k in COMPONENTS
         for kind in ("log_likelihood", "mahalanobis")
         if k < n
     ]
-    grid.append(("forest", IsolationForest(random_state=lesson.seed)))
+    grid.append(("forest", IsolationForest(random_state=training.seed)))
     grid += [
         ("lof", LocalOutlierFactor(n_neighbors=k, novelty=True))
         for k in NEIGHBOURS
@@ -138,16 +142,16 @@ def _grid(lesson: Lesson) -> list[tuple[str, Any]]:
     return grid
 
 
-def _fitted_grid(lesson: Lesson) -> list[tuple[str, Any]]:
+def _fitted_grid(training: TrainingData) -> list[tuple[str, Any]]:
     """Every candidate, fitted on the training normals once for both settings."""
-    if "our grid" not in lesson.bank:
-        grid = _grid(lesson)
-        fit_together([detector for kind, detector in grid if kind in KERNELS], lesson.normals)
+    if "our grid" not in training.cache:
+        grid = _grid(training)
+        fit_together([detector for kind, detector in grid if kind in KERNELS], training.normals)
         for kind, detector in grid:
             if kind not in KERNELS:
-                detector.fit(lesson.normals)
-        lesson.bank["our grid"] = grid
-    found: list[tuple[str, Any]] = lesson.bank["our grid"]
+                detector.fit(training.normals)
+        training.cache["our grid"] = grid
+    found: list[tuple[str, Any]] = training.cache["our grid"]
     return found
 
 
@@ -164,10 +168,12 @@ def _standardised(detector: Any) -> Any:
     return make_pipeline(StandardScaler(), clone(detector))
 
 
-def _verdict(fused: FusedDetector, lesson: Lesson) -> Verdict:
+def _fitted_method(fused: FusedDetector, training: TrainingData) -> FittedMethod:
     """Fitted to the rows that teach, with the threshold that validation prefers."""
-    fused = _fitted(fused, lesson.normals, lesson.taught)
-    return Verdict(fused.score_samples, threshold(lesson, fused.score_samples(lesson.validation)))
+    fused = _fitted(fused, training.normals, training.labelled)
+    return FittedMethod(
+        fused.score_samples, threshold(training, fused.score_samples(training.validation))
+    )
 
 
 def _fitted(fused: FusedDetector, normals: Host, anomalies: Host) -> FusedDetector:

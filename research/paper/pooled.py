@@ -21,7 +21,7 @@ class Pooled:
         The R detectors: one-class detectors, then experts.
     normals : ndarray of shape (n, R)
         Out-of-fold scores of the normal rows.
-    taught : ndarray of shape (m, R)
+    labelled : ndarray of shape (m, R)
         Out-of-fold scores of the labelled anomalies.
     fused : FusedDetector
         Whose detectors these are, fitted on all rows, with its own weights.
@@ -29,7 +29,7 @@ class Pooled:
 
     names: tuple[str, ...]
     normals: Host
-    taught: Host
+    labelled: Host
     fused: FusedDetector
 
     def score(self, X: Host) -> Host:
@@ -38,19 +38,19 @@ class Pooled:
 
 
 def pooled(
-    normals: Host, taught: Host | None = None, *, detectors: Any = None, seed: int
+    normals: Host, labelled: Host | None = None, *, detectors: Any = None, seed: int
 ) -> Pooled:
     """Fit a pool once; score its rows by detectors that have not seen them.
 
     Folds, seeds and scores are those that ``FusedDetector(detectors, random_state=seed)`` itself
     would learn its weights from. One-class detectors learn from normal rows only: the first k rows
-    of `taught` have the scores that they would have if the others were not there.
+    of `labelled` have the scores that they would have if the others were not there.
 
     Parameters
     ----------
     normals : ndarray of shape (n, d)
         Normal rows.
-    taught : ndarray of shape (m, d), optional
+    labelled : ndarray of shape (m, d), optional
         Labelled anomalies.
     detectors : None, "paper" or list, default=None
         As in `FusedDetector`; None with labelled anomalies brings experts, too.
@@ -70,10 +70,10 @@ def pooled(
     >>> rng = np.random.default_rng(0)
     >>> detectors = [("kpca", KernelPCADetector()), ("gmm", GMMDetector())]
     >>> pool = pooled(rng.normal(size=(60, 2)), np.full((3, 2), 9.0), detectors=detectors, seed=0)
-    >>> pool.names, pool.normals.shape, pool.taught.shape, pool.score(np.zeros((5, 2))).shape
+    >>> pool.names, pool.normals.shape, pool.labelled.shape, pool.score(np.zeros((5, 2))).shape
     (('kpca', 'gmm'), (60, 2), (3, 2), (5, 2))
     """
-    rows = normals if taught is None else np.concatenate([normals, taught])
+    rows = normals if labelled is None else np.concatenate([normals, labelled])
     y = np.repeat([1.0, -1.0], [len(normals), len(rows) - len(normals)])
     fused = FusedDetector(detectors, calibration="plain", random_state=seed).fit(rows, y)
     scores = fused.out_of_fold_.scores

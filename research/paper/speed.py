@@ -74,7 +74,7 @@ def split_rows(parts: Split, repeats: int = REPEATS) -> list[Row]:
     return [
         {"setting": setting, **row, **known}
         for setting in SETTINGS
-        for problem in [paper_problem(parts.lesson(setting))[0]]
+        for problem in [paper_problem(parts.training(setting))[0]]
         for p in paper.SPEED_UP
         for row in _race(problem.with_ball(p), repeats)
     ]

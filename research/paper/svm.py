@@ -50,7 +50,7 @@ def figures(rows: list[Row]) -> dict[str, Any]:
 
 def split_rows(parts: Split) -> list[Row]:
     """How far the weights for p = 2 are from those of two support vector machines."""
-    problem, _ = paper_problem(parts.lesson("non-pure"))
+    problem, _ = paper_problem(parts.training("non-pure"))
     return [
         {"setting": "non-pure", "method": "p = 2", "metric": metric, "value": value}
         for metric, value in _compared(problem.with_ball(2.0))

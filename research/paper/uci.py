@@ -10,7 +10,7 @@ import numpy as np
 from research.common.comparison import Figures, Methods, measure_methods
 from research.common.drawing import figure_line
 from research.common.options import Options
-from research.common.protocol import Lesson, Method, Verdict, threshold
+from research.common.protocol import FittedMethod, Method, TrainingData, threshold
 from research.common.store import write_whole
 from research.paper.learners import LEARNERS
 from research.paper.methods import best_single, fusion, lp, single
@@ -24,13 +24,13 @@ SEARCHES = ("genetic", "swarm", "exhaustive", "templates", "cosine", "dynamic")
 def ensemble(name: str, make: Callable[[int, int], Any]) -> Method:
     """A whole ensemble, ``make(seed, d)``, that learns from the normal rows by itself."""
 
-    def method(lesson: Lesson) -> Verdict:
-        if name not in lesson.bank:  # one fit serves both settings
-            made = make(lesson.seed, lesson.normals.shape[1])
-            lesson.bank[name] = made.fit(lesson.normals)
-        fitted = lesson.bank[name]
-        offset = threshold(lesson, fitted.score_samples(lesson.validation))
-        return Verdict(fitted.score_samples, offset)
+    def method(training: TrainingData) -> FittedMethod:
+        if name not in training.cache:  # one fit serves both settings
+            made = make(training.seed, training.normals.shape[1])
+            training.cache[name] = made.fit(training.normals)
+        fitted = training.cache[name]
+        offset = threshold(training, fitted.score_samples(training.validation))
+        return FittedMethod(fitted.score_samples, offset)
 
     return method
 
@@ -49,24 +49,24 @@ METHODS: Methods = {
     "lpfuse, local": fusion(RIVALS["local lp"], OUR_PRESET, every=4),
     "lpfuse, validated": validated,
 }
-TAUGHT: Methods = {
+NON_PURE: Methods = {
     **{name: fusion(RIVALS[name]) for name in sorted(NEEDS_LABELS)},
     "lpfuse, all known": all_known,
 }
 
 
-def run(options: Options, methods: Methods = METHODS, taught: Methods = TAUGHT) -> str:
+def run(options: Options, methods: Methods = METHODS, non_pure: Methods = NON_PURE) -> str:
     """Measure what is missing, write results, page and figure, and return the page.
 
     Parameters
     ----------
     options : Options
         Data sets, splits, jobs and where to store.
-    methods, taught : mapping
-        Name → method; `taught` are those that need anomalies to learn from. Add your own with
+    methods, non_pure : mapping
+        Name → method; `non_pure` are those that need anomalies to learn from. Add your own with
         ``METHODS | {"mine": fusion(lambda seed: MyFusion())}``.
     """
-    figures = Figures(measure_methods("uci", methods, options, taught), options.quick)
+    figures = Figures(measure_methods("uci", methods, options, non_pure), options.quick)
     drawn = figure_line(options.page_folder / "uci.png", lambda path: draw(figures, path))
     text = uci_page(figures, drawn)
     write_whole(options.page_folder / "uci.md", text)

@@ -13,7 +13,7 @@ from research.common.comparison import Figures
 from research.common.drawing import figure_line
 from research.common.experiment import measure_splits
 from research.common.options import Options
-from research.common.protocol import SETTINGS, Lesson, area
+from research.common.protocol import SETTINGS, TrainingData, area
 from research.common.splits import Split
 from research.common.store import Row, write_whole
 from research.paper.methods import PAPER_PRESET, lp, single
@@ -25,17 +25,17 @@ STEPS = 40  # of the path, evenly spaced in 1/p
 PATH = (*(STEPS / k for k in range(STEPS, 0, -1)), np.inf)
 
 
-def paper_problem(lesson: Lesson) -> tuple[Problem, float]:
+def paper_problem(training: TrainingData) -> tuple[Problem, float]:
     """What the paper's weights minimise on a split, and the ρ that validation chose for it.
 
     In-sample scores of the four learners, free signs, rows of equal cost. The ball is that of
     p = 2; `Problem.with_ball` gives the others.
     """
-    rho = lp()(lesson).choices["rho"]
-    tables = PAPER_PRESET.tables_of(lesson)
+    rho = lp()(training).choices["rho"]
+    tables = PAPER_PRESET.tables_of(training)
     scaler = TwoSidedMinMax(rho, **PAPER_PRESET.scaler).fit(tables.normals)
-    S = scaler.transform(np.concatenate([tables.normals, tables.taught]))
-    y = np.repeat([1.0, -1.0], [len(tables.normals), len(tables.taught)])
+    S = scaler.transform(np.concatenate([tables.normals, tables.labelled]))
+    y = np.repeat([1.0, -1.0], [len(tables.normals), len(tables.labelled)])
     return Problem(S, y), rho
 
 
@@ -60,24 +60,27 @@ def split_rows(parts: Split) -> list[Row]:
     return [
         {"setting": setting, **row}
         for setting in SETTINGS
-        for row in (*_weights(parts, parts.lesson(setting)), *_areas(parts, parts.lesson(setting)))
+        for row in (
+            *_weights(parts, parts.training(setting)),
+            *_areas(parts, parts.training(setting)),
+        )
     ]
 
 
-def _weights(parts: Split, lesson: Lesson) -> Iterator[Row]:
-    problem, rho = paper_problem(lesson)
+def _weights(parts: Split, training: TrainingData) -> Iterator[Row]:
+    problem, rho = paper_problem(training)
     ps = sorted({*ENDS, *(PATH if parts.seed == 0 else ())})
     for p, solution in zip(ps, solve_path(problem, ps), strict=True):
-        for name, w in zip(PAPER_PRESET.tables_of(lesson).names, solution.weights, strict=True):
+        for name, w in zip(PAPER_PRESET.tables_of(training).names, solution.weights, strict=True):
             yield {"method": name, "metric": "weight", "value": w, "p": p}
         gap = solution.certificate.relative_gap
         yield {"method": "ℓp", "metric": "relative_gap", "value": gap, "p": p, "rho": rho}
 
 
-def _areas(parts: Split, lesson: Lesson) -> Iterator[Row]:
-    tables = PAPER_PRESET.tables_of(lesson)
-    validation = 100 * area(lesson.labels, tables.validation)
+def _areas(parts: Split, training: TrainingData) -> Iterator[Row]:
+    tables = PAPER_PRESET.tables_of(training)
+    validation = 100 * area(training.labels, tables.validation)
     for name, known in zip(tables.names, validation, strict=True):
         yield {"method": name, "metric": "validation_auc", "value": known}
-        unseen = parts.judge(single(name)(lesson))["auc"]
+        unseen = parts.judge(single(name)(training))["auc"]
         yield {"method": name, "metric": "auc", "value": unseen}

@@ -69,7 +69,7 @@ class Sizes(NamedTuple):
 
 GOAL = Sizes((100_000, 128), (366_000, 2_048), 5_000, 100_000)
 SMALL = Sizes((3_000, 128), (10_000, 256), 300, 2_000)
-TINY = Sizes((1_200, 16), (1_500, 32), 50, 200)
+TINY = Sizes((300, 16), (400, 32), 40, 100)
 
 
 class Task(NamedTuple):
@@ -100,12 +100,12 @@ def tasks(sizes: Sizes) -> list[Task]:
     ]
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=("cuda", "cpu"))
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does everything work?")
     parser.add_argument("--output", type=Path, default=Path("research/results/speed"))
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     name = torch.cuda.get_device_name() if device == "cuda" else cpu_name()
     if device == "cpu":

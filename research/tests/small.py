@@ -29,18 +29,18 @@ def small_split(protocol=THIN, seed=0, **shape):
     return split(*rows_and_labels(**shape), protocol, seed)
 
 
-def small_lesson(setting="pure", **wishes):
-    return small_split(**wishes).lesson(setting)
+def small_training(setting="pure", **options):
+    return small_split(**options).training(setting)
 
 
-def easy_lesson(setting="pure", protocol=THIN):
+def easy_training(setting="pure", protocol=THIN):
     """The anomalies are so far away that every setting is perfect on validation."""
-    return small_lesson(setting, protocol=protocol, shift=1000.0)
+    return small_training(setting, protocol=protocol, shift=1000.0)
 
 
-def without_bank(parts_or_lesson, **changes):
+def without_cache(parts_or_training, **changes):
     """A changed copy that shares no work with its original."""
-    return replace(parts_or_lesson, bank={}, **changes)
+    return replace(parts_or_training, cache={}, **changes)
 
 
 def plant_saplings(monkeypatch):
@@ -57,10 +57,10 @@ def exact_auc(labels, scores):
     return round(roc_auc_score(labels, scores), 12)
 
 
-def made_up_rows(sets, seeds, methods, taught=(), metrics=("auc", "g_mean")):
-    """Results that nobody measured: `methods` in both settings, `taught` in the non-pure one."""
+def made_up_rows(sets, seeds, methods, labelled=(), metrics=("auc", "g_mean")):
+    """Results that nobody measured: `methods` in both settings, `labelled` in the non-pure one."""
     rng = np.random.default_rng(0)
-    measured = [*product(["pure"], methods), *product(["non-pure"], [*methods, *taught])]
+    measured = [*product(["pure"], methods), *product(["non-pure"], [*methods, *labelled])]
     return [
         {"set": name, "seed": seed, "setting": setting, "method": method, "metric": metric,
          "value": float(rng.uniform(60, 100))}

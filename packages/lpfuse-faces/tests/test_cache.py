@@ -131,6 +131,7 @@ for n_frames in count(2):
 """
 
 
+@pytest.mark.slow
 def test_readers_never_see_half_of_what_another_process_writes(cache, tmp_path):
     make_video().save(tmp_path / "it.npz")
     cache.store(make_video(), "key")

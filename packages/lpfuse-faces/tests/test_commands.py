@@ -40,7 +40,7 @@ def clips(tmp_path_factory):
     """Two genuine clips of each of three faces, and each once in two kinds of forgery."""
     folder = tmp_path_factory.mktemp("stand-in")
     make_stand_in(
-        folder, qualities=[23], kinds=KINDS, clips_per_face=2, frames=3, size=160, n_jobs=2
+        folder, qualities=[23], kinds=KINDS, clips_per_face=2, frames=2, size=160, n_jobs=1
     )
     return folder
 
@@ -53,7 +53,7 @@ def faces(command, *arguments):
 def extracted(clips, tmp_path_factory):
     """The cache, and what the command said."""
     cache = tmp_path_factory.mktemp("features") / "cache"
-    return cache, faces("extract", clips, "--cache", cache, "--frames", 2, "--jobs", 2)
+    return cache, faces("extract", clips, "--cache", cache, "--frames", 2, "--jobs", 1)
 
 
 TRAIN = ["--frames", 2, "--jobs", 1, "--learners", "gmm,kpca", "--leave-out", "up-convolved"]
@@ -101,12 +101,17 @@ def complaint(folder, *arguments, code=2):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_an_example_and_loads_nothing_heavy(command):
-    line = [sys.executable, "-X", "importtime", "-m", "lpfuse.cli", "faces", command, "--help"]
-    answer = subprocess.run(line, capture_output=True, text=True, check=True)
+def test_help_has_an_example(command):
+    answer = faces(command, "--help")
+    assert answer.exit_code == 0
     assert f"Example: lpfuse faces {command} " in answer.stdout
+
+
+def test_help_loads_nothing_heavy():
+    line = [sys.executable, "-X", "importtime", "-m", "lpfuse.cli", "faces", "train", "--help"]
+    answer = subprocess.run(line, capture_output=True, text=True, check=True)
     loaded = {line.split("|")[-1].strip() for line in answer.stderr.splitlines()}
-    assert f"lpfuse_faces.cli._{command}" in loaded
+    assert {f"lpfuse_faces.cli._{command}" for command in COMMANDS} <= loaded
     heavy = {"numpy", "scipy", "sklearn", "av", "cv2", "torch", "onnxruntime", "matplotlib"}
     assert not loaded & heavy
 
@@ -480,6 +485,8 @@ def test_kinds_are_left_out_one_after_the_other(clips, extracted, tmp_path, deco
         2,
         "--learners",
         "gmm",
+        "--jobs",
+        1,
         "-o",
         out,
     ]
@@ -529,8 +536,8 @@ def test_what_cannot_be_evaluated(clips, extracted, tmp_path):
 SMALL = Size(
     clips_per_face=2,
     false_alarm_rate=0.1,
-    frames=2,
-    stand_in={"kinds": KINDS, "frames": 3, "size": 160},
+    frames=1,
+    stand_in={"kinds": KINDS, "frames": 2, "size": 160},
     learners=("gmm",),
 )
 MADE = {"clips", "features", "faces.lpfuse", "genuine.html", "up-convolved.html", "page.md"}

@@ -207,7 +207,7 @@ def test_the_picture_has_all_parts(video):
         ({"rows": 2, "name": NASTY, "warnings": ("darknet is random",)}, None),
     ],
 )
-@pytest.mark.parametrize("suffix", ["png", "html"])
+@pytest.mark.parametrize("suffix", [pytest.param("png", marks=pytest.mark.slow), "html"])
 def test_every_kind_of_video_has_a_sheet(video, tmp_path, options, headline, suffix):
     sheet = sheet_of(video, **options)
     path = tmp_path / f"sheet.{suffix}"
@@ -223,6 +223,14 @@ def test_every_kind_of_video_has_a_sheet(video, tmp_path, options, headline, suf
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
+def test_a_sheet_is_a_picture(video, tmp_path):
+    sheet = sheet_of(video, rows=1, threshold=99.0, warnings=("darknet is random",))
+    write_sheet(sheet, tmp_path / "sheet.png")
+    assert (tmp_path / "sheet.png").read_bytes().startswith(b"\x89PNG")
+    assert {"Forged", " Beware: darknet is random. "} <= set(texts(figure(sheet)))
+
+
+@pytest.mark.slow
 def test_nothing_reaches_beyond_the_picture(video):
     """Texts of a sheet with long names stay inside."""
     drawn = figure(sheet_of(video, name=NASTY.replace("日本語", ""), learners=36))
@@ -298,6 +306,7 @@ def test_names_are_text_and_nothing_else(video):
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
+@pytest.mark.slow
 def test_in_a_browser(video, tmp_path):
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     program = next(filter(None, map(shutil.which, BROWSERS)), None)

@@ -20,7 +20,7 @@ from lpfuse_faces._cache import FeatureCache, sha256_of
 from lpfuse_faces._detection.mtcnn import MTCNN, Faces
 from lpfuse_faces._detection.tracking import FaceChooser
 from lpfuse_faces._extraction import Extraction, extract_all, learn_stretch
-from lpfuse_faces._extractor import FORMAT, Extractor
+from lpfuse_faces._extractor import FORMAT, Extractor, key_of
 from lpfuse_faces._features import Settings
 from lpfuse_faces._regions import REGIONS, crop
 from lpfuse_faces._spectrum import (
@@ -286,9 +286,10 @@ class TestKey:
     def test_other_weights_and_other_code_change_it(self, squares, monkeypatch):
         key = self.key()
         monkeypatch.setattr(SquareDetector, "digest", "other squares")
-        other = self.key()
-        monkeypatch.setattr("lpfuse_faces._extractor.FORMAT", FORMAT + 1)
-        assert len({key, other, self.key()}) == 3
+        other = Extractor(self.SETTINGS)
+        newer = other.meaning | {"format": FORMAT + 1}
+        assert other.meaning["format"] == FORMAT
+        assert len({key, other.key, key_of(newer)}) == 3
 
     def test_does_not_know_how_the_work_is_cut(self, squares):
         assert Extractor(self.SETTINGS, batch_size=2, threads=2).key == self.key()

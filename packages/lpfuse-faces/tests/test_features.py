@@ -175,10 +175,12 @@ class TestFiles:
         with pytest.raises(FileNotFoundError):
             VideoFeatures.load(tmp_path / "it.npz")
 
-    def test_another_format_is_refused(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("lpfuse_faces._features.FILE_FORMAT", FILE_FORMAT + 1)
+    def test_another_format_is_refused(self, tmp_path):
         make_video().save(tmp_path / "it.npz")
-        monkeypatch.undo()
+        with np.load(tmp_path / "it.npz") as arrays:
+            about = json.loads(str(arrays["about"])) | {"format": FILE_FORMAT + 1}
+            others = {name: arrays[name] for name in arrays if name != "about"}
+        np.savez(tmp_path / "it.npz", about=json.dumps(about), **others)
         with pytest.raises(ValueError, match=f"its format is {FILE_FORMAT + 1}, not {FILE_FORMAT}"):
             VideoFeatures.load(tmp_path / "it.npz")
 

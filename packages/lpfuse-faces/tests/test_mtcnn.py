@@ -16,7 +16,6 @@ pytest.importorskip("skimage", reason="scikit-image is not installed")
 import cv2
 from skimage import data
 
-from lpfuse_faces._detection import boxes as geometry
 from lpfuse_faces._detection.boxes import corrected, overlaps, squares, survivors
 from lpfuse_faces._detection.mtcnn import MTCNN, _judged
 from lpfuse_faces._detection.networks import FILES, Network, read_weights
@@ -205,10 +204,9 @@ def test_survivors_are_those_of_a_loop(k, limit, of_smaller):
     assert found.tolist() == greedy(boxes, scores, limit, of_smaller)
 
 
-def test_too_many_boxes_are_cut_to_the_best(monkeypatch):
-    monkeypatch.setattr(geometry, "MOST", 3)
+def test_too_many_boxes_are_cut_to_the_best():
     boxes = np.float32([[10 * i, 0, 10 * i + 5, 5] for i in range(6)])
-    assert survivors(boxes, np.float32([1, 6, 2, 5, 3, 4]), 0.5).tolist() == [1, 3, 5]
+    assert survivors(boxes, np.float32([1, 6, 2, 5, 3, 4]), 0.5, most=3).tolist() == [1, 3, 5]
 
 
 def test_boxes_without_area_overlap_nothing():

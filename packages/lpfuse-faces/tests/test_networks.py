@@ -62,6 +62,7 @@ def test_layers_are_as_many_as_published(published):
     assert found == {"inception": [96, 2], "darknet": [19, 0], "alexnet": [5, 3]}[name]
 
 
+@pytest.mark.slow
 def test_products_are_as_many_as_published():
     # torchvision's tables, in 10⁹; DarkNet-19's paper counts both operations, at 224×224.
     for name, size, billions in (
@@ -189,7 +190,11 @@ def run(model, name, images):
     return session.run(None, {session.get_inputs()[0].name: x})[0]
 
 
-@pytest.fixture(scope="module", params=list(NETWORKS))
+SLOW = {"inception", "alexnet"}  # DarkNet-19 is the smallest of them
+EACH = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in NETWORKS]
+
+
+@pytest.fixture(scope="module", params=EACH)
 def loaded(request, tmp_path_factory):
     name = request.param
     state = trained_like(name)
@@ -267,6 +272,7 @@ def test_libraries_are_kept_and_batches_do_not_matter(alexnet):
     np.testing.assert_allclose(alexnet(images[::-1]), features[::-1], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_compiled_networks_see_batches_of_one_size(alexnet, monkeypatch):
     sizes = []
 
@@ -330,7 +336,7 @@ def test_random_weights_are_marked_and_leave_other_random_numbers_alone():
     assert np.abs(first(images) - other(images)).max() > 0.1 * first(images).max()
 
 
-@pytest.mark.parametrize("name", list(NETWORKS))
+@pytest.mark.parametrize("name", EACH)
 def test_random_features_neither_fade_nor_grow(name):
     features = load_network(name, "random")(pictures(name, n=1))
     assert 0.1 < np.sqrt((features**2).mean()) < 10

@@ -1,12 +1,11 @@
 """Frames in the right order and number, whatever the file; one error for all that is no video."""
 
 import copy
-import gc
 import os
 import struct
 import tracemalloc
 import weakref
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,8 +17,14 @@ pytest.importorskip("av", reason="av is not installed")
 
 import av
 
-from lpfuse_faces import _video as video
-from lpfuse_faces._video import Sampling, UnreadableVideo, frames_of, write_video
+from lpfuse_faces._video import (
+    Sampling,
+    UnreadableVideo,
+    _chosen,
+    _count_of_frames,
+    frames_of,
+    write_video,
+)
 
 N_FRAMES = 40
 
@@ -126,10 +131,21 @@ def test_threads_must_be_a_count(clip):
         next(frames_of(clip, threads=0))
 
 
-def test_only_sampled_frames_are_converted(clip, monkeypatch):
-    converted, real = [], video._upright
-    monkeypatch.setattr(video, "_upright", lambda frame: converted.append(0) or real(frame))
-    assert len(list(frames_of(clip, Sampling(count=4)))) == len(converted) == 4
+def test_only_sampled_frames_are_converted(clip):
+    converted = []
+
+    class Decoded:
+        time, rotation = 0.0, 0
+
+        def __init__(self, k):
+            self.k = k
+
+        def to_ndarray(self, format):
+            converted.append(self.k)
+            return np.zeros((2, 2, 3), np.uint8)
+
+    frames = list(_chosen(clip, map(Decoded, range(9)), Sampling(every=4).of(9)))
+    assert [frame.index for frame in frames] == converted == [0, 4, 8]
 
 
 def test_no_more_than_a_few_frames_are_held(tmp_path):
@@ -214,7 +230,10 @@ def test_frames_that_an_edit_list_trims_are_not_missed(noisy, tmp_path):
 # What is no video
 
 
-def reason_of(path, sampling=video.EVERY_FRAME):
+ALL = Sampling()
+
+
+def reason_of(path, sampling=ALL):
     with pytest.raises(UnreadableVideo) as caught:
         list(frames_of(path, sampling))
     assert caught.value.path == path
@@ -288,16 +307,12 @@ def test_damage_and_unknown_codecs(noisy, tmp_path):
     assert "FFmpeg does not know" in reason_of(unknown)
 
 
-@pytest.mark.parametrize(
-    ("packets", "reason"),
-    [(0, "the video stream has no frames"), (9, "none of the frames asked for can be decoded")],
-)
-def test_a_stream_without_frames(clip, monkeypatch, packets, reason):
-    packet = SimpleNamespace(size=1, is_discard=False, is_corrupt=False)
-    container = SimpleNamespace(demux=lambda _: [packet] * packets, decode=lambda _: [])
-    stream = SimpleNamespace(frames=0, codec_context=SimpleNamespace())
-    monkeypatch.setattr(video, "_opened", lambda _: nullcontext((container, stream)))
-    assert reason_of(clip) == reason
+def test_a_stream_without_frames(clip):
+    nothing = SimpleNamespace(demux=lambda _: [])
+    with pytest.raises(UnreadableVideo, match="the video stream has no frames"):
+        _count_of_frames(clip, nothing, SimpleNamespace(frames=0))
+    with pytest.raises(UnreadableVideo, match="none of the frames asked for can be decoded"):
+        list(_chosen(clip, [], Sampling().of(9)))
 
 
 def test_the_error_travels_between_processes():
@@ -342,11 +357,10 @@ def test_pictures_are_written_one_at_a_time(tmp_path):
     given = []
 
     def pictures():
-        for image in shades(30):
+        for image in shades(12):
             given.append(weakref.ref(image))
             yield image
             del image
-            gc.collect()
             assert sum(picture() is not None for picture in given) <= 2
 
     write_video(tmp_path / "lazy.mp4", pictures())

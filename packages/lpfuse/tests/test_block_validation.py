@@ -6,10 +6,11 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
+from dask.callbacks import Callback
 
 import dask
 from helpers.cuts import as_array, as_frame, untouchable, with_unknown_rows
-from lpfuse._arrays.blocks import Blocks, Summary
+from lpfuse._arrays.blocks import Summary
 from lpfuse._checks.blocks import (
     check_feature_blocks,
     check_score_blocks,
@@ -42,19 +43,12 @@ def changed(values, place, value):
     return values
 
 
-reduce_blocks = Blocks.reduce
-
-
 @pytest.fixture
-def passes(monkeypatch):
+def passes():
+    """A list that grows whenever Dask starts to compute something."""
     made = []
-
-    def count(self, *arguments):
-        made.append(1)
-        return reduce_blocks(self, *arguments)
-
-    monkeypatch.setattr(Blocks, "reduce", count)
-    return made
+    with Callback(start=made.append):
+        yield made
 
 
 # --------------------------------------------------------------------------------- what is seen
@@ -186,18 +180,14 @@ def test_the_first_complaint_is_told():
         lambda cut: (cut(S), as_frame(Y, "y", (21, 0, 0, 39))),
     ],
 )
-def test_bad_input_fails_no_task(bad, monkeypatch):
-    finished = []
-
-    def watch(self, *arguments):
-        result = reduce_blocks(self, *arguments)
-        finished.append(1)
-        return result
-
-    monkeypatch.setattr(Blocks, "reduce", watch)
-    with pytest.raises(ValueError, match="block 0"):
+def test_bad_input_fails_no_task(bad):
+    failed = []
+    with (
+        Callback(finish=lambda graph, state, errored: failed.append(errored)),
+        pytest.raises(ValueError, match="block 0"),
+    ):
         check_score_blocks(*bad(FORMS["frame"]))
-    assert finished == [1]
+    assert failed == [False]
 
 
 @pytest.mark.parametrize(

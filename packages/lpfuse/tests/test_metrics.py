@@ -9,7 +9,7 @@ from sklearn.metrics import make_scorer, recall_score, roc_auc_score, roc_curve
 
 from lpfuse import GMMDetector
 from lpfuse._checks.arguments import check_values
-from lpfuse.metrics import best_g_mean, g_mean, halfway, mean_over_folds
+from lpfuse.metrics import auc_over_folds, best_g_mean, g_mean, halfway, mean_over_folds
 
 # Few values, so that ties are common.
 few = st.integers(-4, 4).map(float)
@@ -165,6 +165,18 @@ def test_mean_over_folds_against_pairs(seed):
     one = mean_over_folds(roc_auc_score, y, scores[:, 0], fold)
     assert one.shape == ()
     assert one == found[0]
+
+
+def test_areas_over_folds_leave_out_the_rows_that_a_score_lacks():
+    rng = np.random.default_rng(0)
+    y, fold = rng.choice([1, 1, -1, 0], 60), rng.integers(-1, 4, 60)
+    columns = {name: rng.integers(0, 6, 60).astype(float) for name in "ab"}
+    columns["b"][rng.random(60) < 0.2] = np.nan
+    areas = auc_over_folds(y, columns, fold)
+    assert areas == pytest.approx(
+        {name: naive_mean_over_folds(y, column, fold) for name, column in columns.items()}
+    )
+    assert auc_over_folds(np.ones(60), columns, fold) == {"a": None, "b": None}
 
 
 def test_mean_over_folds_without_both_classes_in_a_fold():

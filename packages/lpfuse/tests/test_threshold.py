@@ -212,13 +212,13 @@ def test_false_discoveries_stay_within_the_rate(share_of_anomalies):
 def test_rates_that_are_no_share_are_refused(rate):
     with pytest.raises(ValueError, match=r"false_alarm_rate must be .*write 0\.05 for 5 %"):
         conformal_offset([1.0, 2.0], rate)
-    with pytest.raises(ValueError, match=r"contamination must be .*write 0\.1 for 10 %"):
+    with pytest.raises(ValueError, match=r"contamination must be .*write 0\.05 for 5 %"):
         contamination_offset([1.0, 2.0], rate)
 
 
 @pytest.mark.parametrize("rate", [0, 1.5, nan, None])
 def test_rates_of_false_discoveries_that_are_no_share_are_refused(rate):
-    with pytest.raises(ValueError, match=r"rate must be .*write 0\.1 for 10 %"):
+    with pytest.raises(ValueError, match=r"rate must be .*write 0\.05 for 5 %"):
         control_false_discoveries([0.5], rate)
 
 
@@ -233,13 +233,17 @@ def test_scores_are_no_pvalues(pvalues, told):
 
 def test_scores_that_cannot_be_used_are_refused():
     for of in (lambda c: conformal_offset(c, 0.1), lambda c: conformal_pvalues(c, [1.0])):
-        with pytest.raises(ValueError, match="calibration is empty: pass the scores of normal"):
+        with pytest.raises(
+            ValueError, match="calibration must hold the score of at least one row, but it is"
+        ):
             of([])
         with pytest.raises(ValueError, match="calibration must be numbers, but 1 of 2 are NaN"):
             of([1.0, nan])
         with pytest.raises(ValueError, match=r"calibration must hold one number .* \(1, 2\)"):
             of([[1.0, 2.0]])
-    with pytest.raises(ValueError, match="scores are empty"):
+    with pytest.raises(
+        ValueError, match="scores must hold the score of at least one row, but it is"
+    ):
         contamination_offset([], 0.1)
     with pytest.raises(ValueError, match="scores must be numbers, but 1 of 1 are NaN"):
         contamination_offset([nan], 0.1)

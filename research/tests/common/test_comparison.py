@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 
 from lpfuse import FixedRule
-from research.common import splits
+from research.common import experiment
 from research.common.comparison import Figures, measure_methods
 from research.common.datasets import UCI, Dataset
 from research.common.options import Options
-from research.common.protocol import PAPER, QUICK, SETTINGS, Verdict, threshold
+from research.common.protocol import PAPER, QUICK, SETTINGS, FittedMethod, threshold
 from research.common.splits import split
 from research.common.store import read_rows
 from research.paper.methods import fusion, lp, single
@@ -25,20 +25,22 @@ calls = []
 def distance(power):
     """A method that is quick, says what it does, and keeps count of itself."""
 
-    def method(lesson):
-        calls.append((lesson.seed, len(lesson.taught) > 0, lesson.protocol))
+    def method(training):
+        calls.append((training.seed, len(training.labelled) > 0, training.protocol))
 
         def score(X):
             return -(np.abs(X) ** power).sum(axis=1)
 
-        return Verdict(score, threshold(lesson, score(lesson.validation)), {"power": power})
+        return FittedMethod(
+            score, threshold(training, score(training.validation)), {"power": power}
+        )
 
     return method
 
 
 METHODS = {"city block": distance(1.0), "Euclid": distance(2.0)}
-TAUGHT = {"fourth": distance(4.0)}
-EACH_SPLIT = 2 * len(METHODS) + len(TAUGHT)
+NON_PURE = {"fourth": distance(4.0)}
+EACH_SPLIT = 2 * len(METHODS) + len(NON_PURE)
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +56,7 @@ def sets(monkeypatch):
     def load(name, **given):
         return Dataset(name, *rows_and_labels(seed=seeds[name]), ("a", "b"), "made up")
 
-    monkeypatch.setattr(splits, "load_dataset", load)
+    monkeypatch.setattr(experiment, "load_dataset", load)
     return load
 
 
@@ -135,10 +137,10 @@ def test_the_paper_s_sets_are_all_ten_and_no_other():
 
 
 def test_rows_are_complete(sets, tmp_path):
-    rows = measure_methods("some", METHODS, Options(tmp_path, seeds=2), TAUGHT)
+    rows = measure_methods("some", METHODS, Options(tmp_path, seeds=2), NON_PURE)
     expected = [
         *product(UCI, range(2), ["pure"], METHODS, ["auc", "g_mean"]),
-        *product(UCI, range(2), ["non-pure"], [*METHODS, *TAUGHT], ["auc", "g_mean"]),
+        *product(UCI, range(2), ["non-pure"], [*METHODS, *NON_PURE], ["auc", "g_mean"]),
     ]
     assert sorted(tuple(row[c] for c in COLUMNS) for row in rows) == sorted(expected)
     assert len(calls) == 10 * 2 * EACH_SPLIT
@@ -147,33 +149,33 @@ def test_rows_are_complete(sets, tmp_path):
 
 
 def test_values_and_choices_are_those_of_a_split_by_hand(sets, tmp_path):
-    rows = measure_methods("some", METHODS, Options(tmp_path, seeds=2, sets=("wine",)), TAUGHT)
+    rows = measure_methods("some", METHODS, Options(tmp_path, seeds=2, sets=("wine",)), NON_PURE)
     data = sets("wine")
     for seed, setting in product(range(2), SETTINGS):
         parts = split(data.X, data.y, PAPER, seed)
-        verdict = METHODS["Euclid"](parts.lesson(setting))
+        fitted = METHODS["Euclid"](parts.training(setting))
         found = {
             row["metric"]: row
             for row in rows
             if (row["seed"], row["setting"], row["method"]) == (seed, setting, "Euclid")
         }
-        assert {metric: row["value"] for metric, row in found.items()} == parts.judge(verdict)
+        assert {metric: row["value"] for metric, row in found.items()} == parts.judge(fitted)
         assert found["auc"]["choices"] == {"power": 2.0}
 
 
 def test_taught_methods_are_measured_where_anomalies_teach(sets, tmp_path):
-    rows = measure_methods("some", {}, Options(tmp_path, seeds=1, sets=("wine",)), TAUGHT)
+    rows = measure_methods("some", {}, Options(tmp_path, seeds=1, sets=("wine",)), NON_PURE)
     assert {row["setting"] for row in rows} == {"non-pure"}
-    assert all(taught for _, taught, _ in calls)
+    assert all(non_pure for _, non_pure, _ in calls)
 
 
 def test_nothing_is_measured_twice(sets, tmp_path):
     options = Options(tmp_path, seeds=2, sets=("wine", "iris"))
-    first = measure_methods("some", METHODS, options, TAUGHT)
+    first = measure_methods("some", METHODS, options, NON_PURE)
     assert len(calls) == 4 * EACH_SPLIT
-    assert measure_methods("some", METHODS, options, TAUGHT) == first
+    assert measure_methods("some", METHODS, options, NON_PURE) == first
     assert len(calls) == 4 * EACH_SPLIT
-    more = measure_methods("some", METHODS, replace(options, seeds=3), TAUGHT)
+    more = measure_methods("some", METHODS, replace(options, seeds=3), NON_PURE)
     assert len(calls) == 6 * EACH_SPLIT
     assert [row for row in more if row["seed"] < 2] == first
 
@@ -181,10 +183,10 @@ def test_nothing_is_measured_twice(sets, tmp_path):
 def test_an_interrupted_run_goes_on_where_it_stopped(sets, tmp_path):
     options = Options(tmp_path, seeds=3, sets=("wine",))
 
-    def interrupted(lesson):
-        if lesson.seed == 2 and not calls_went_on:
+    def interrupted(training):
+        if training.seed == 2 and not calls_went_on:
             raise KeyboardInterrupt
-        return METHODS["Euclid"](lesson)
+        return METHODS["Euclid"](training)
 
     calls_went_on = []
     with pytest.raises(KeyboardInterrupt):
@@ -200,9 +202,9 @@ def test_an_interrupted_run_goes_on_where_it_stopped(sets, tmp_path):
 def test_other_methods_are_other_figures(sets, tmp_path):
     options = Options(tmp_path, seeds=1, sets=("wine",))
     one = measure_methods("some", METHODS, options)
-    two = measure_methods("some", {**METHODS, **TAUGHT}, options)
+    two = measure_methods("some", {**METHODS, **NON_PURE}, options)
     assert {row["method"] for row in one} == set(METHODS)
-    assert {row["method"] for row in two} == {*METHODS, *TAUGHT}
+    assert {row["method"] for row in two} == {*METHODS, *NON_PURE}
 
 
 def test_show_only_reads(sets, tmp_path, monkeypatch):
@@ -213,10 +215,10 @@ def test_show_only_reads(sets, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
     rows = measure_methods("some", METHODS, options)
     calls.clear()
-    monkeypatch.setattr(splits, "load_dataset", None)
+    monkeypatch.setattr(experiment, "load_dataset", None)
     assert measure_methods("some", METHODS, shown) == rows
     with pytest.raises(FileNotFoundError, match=r"no results of .* Leave --show out to measure"):
-        measure_methods("some", TAUGHT, shown)
+        measure_methods("some", NON_PURE, shown)
     assert not calls
 
 
@@ -243,11 +245,11 @@ def options_for(table, **wishes):
 
 
 def test_a_table_of_one_s_own(table):
-    rows = measure_methods("some", METHODS, options_for(table), TAUGHT)
+    rows = measure_methods("some", METHODS, options_for(table), NON_PURE)
     assert {row["set"] for row in rows} == {"pumps.csv"}
     assert len(rows) == 2 * EACH_SPLIT
     assert min(row["value"] for row in rows if row["metric"] == "auc") > 50
-    assert measure_methods("some", METHODS, options_for(table, show=True), TAUGHT) == rows
+    assert measure_methods("some", METHODS, options_for(table, show=True), NON_PURE) == rows
 
 
 def test_a_table_that_is_read_in_another_way_is_measured_anew(table):

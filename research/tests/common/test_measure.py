@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from lpfuse._files import as_json
 from research.common import measure as measuring
 from research.common.measure import measure, versions
-from research.common.store import Cell, plain, protocol_hash, read_rows
+from research.common.store import Cell, protocol_hash, read_rows
 
 PROTOCOL = {"splits": "70/20/10", "ps": [1.0, 2.0, float("inf")]}
 CELLS = [Cell(name, seed) for name in ("vote", "iris") for seed in range(2)]  # not sorted by name
@@ -426,7 +427,7 @@ def test_one_thread_inside_a_cell(path, jobs):
     assert 2 in dict(outside).values()
     assert after == outside
     with threadpool_limits(1):
-        expected = [plain(work(cell)[0]["value"]) for cell in CELLS[:2]]
+        expected = [as_json(work(cell)[0]["value"]) for cell in CELLS[:2]]
     for row, values in zip(rows, expected, strict=True):
         assert {api for api, _ in row["threads"]} >= {"blas", "openmp"}
         assert {count for _, count in row["threads"]} == {1}

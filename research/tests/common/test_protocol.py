@@ -15,16 +15,16 @@ from sklearn.metrics import roc_auc_score
 
 from lpfuse.detectors import PAPER_WIDTHS
 from lpfuse.metrics import best_g_mean, g_mean
-from research.common.protocol import PAPER, QUICK, SETTINGS, Protocol, Verdict, area, threshold
+from research.common.protocol import PAPER, QUICK, SETTINGS, FittedMethod, Protocol, area, threshold
 from research.common.splits import split
 from research.paper.learners import LEARNERS
-from research.paper.uci import METHODS, TAUGHT
+from research.paper.uci import METHODS, NON_PURE
 from research.tests.small import (
     THIN,
     plant_saplings,
     rows_and_labels,
     small_split,
-    without_bank,
+    without_cache,
 )
 
 PARTS = ("train", "held_out", "test", "known", "sought")
@@ -160,36 +160,36 @@ def test_parts_may_be_empty():
     assert len(found.train) == 54
 
 
-# --------------------------------------------------------------------------------------- the lesson
+# ---------------------------------------------------------------------------------- training data
 
 
 def test_the_pure_lesson_teaches_no_anomaly_and_keeps_all_for_validation():
     parts = small_split()
-    lesson = parts.lesson("pure")
-    assert lesson.is_pure
-    assert lesson.taught.shape == (0, 2)
-    np.testing.assert_array_equal(lesson.normals, parts.train)
-    np.testing.assert_array_equal(lesson.validation[lesson.labels > 0], parts.held_out)
-    np.testing.assert_array_equal(lesson.validation[lesson.labels < 0], parts.known)
+    training = parts.training("pure")
+    assert training.is_pure
+    assert training.labelled.shape == (0, 2)
+    np.testing.assert_array_equal(training.normals, parts.train)
+    np.testing.assert_array_equal(training.validation[training.labels > 0], parts.held_out)
+    np.testing.assert_array_equal(training.validation[training.labels < 0], parts.known)
 
 
 @pytest.mark.parametrize("teaching", [0.25, 0.5])
 def test_in_the_non_pure_lesson_known_anomalies_teach_or_validate_but_not_both(teaching):
     parts = small_split(replace(THIN, teaching=teaching))
-    lesson = parts.lesson("non-pure")
-    kept = lesson.validation[lesson.labels < 0]
-    assert not lesson.is_pure
-    assert len(lesson.taught) == teaching * len(parts.known)
-    together = [tuple(row) for row in (*lesson.taught, *kept)]
+    training = parts.training("non-pure")
+    kept = training.validation[training.labels < 0]
+    assert not training.is_pure
+    assert len(training.labelled) == teaching * len(parts.known)
+    together = [tuple(row) for row in (*training.labelled, *kept)]
     assert len(set(together)) == len(together) == len(parts.known)
     assert set(together) == {tuple(row) for row in parts.known}
-    np.testing.assert_array_equal(lesson.validation[lesson.labels > 0], parts.held_out)
+    np.testing.assert_array_equal(training.validation[training.labels > 0], parts.held_out)
 
 
 def test_both_lessons_share_their_work():
     parts = small_split()
-    assert parts.lesson("pure").bank is parts.lesson("non-pure").bank is parts.bank
-    assert small_split().bank is not parts.bank
+    assert parts.training("pure").cache is parts.training("non-pure").cache is parts.cache
+    assert small_split().cache is not parts.cache
 
 
 # ------------------------------------------------------------------------------------------ figures
@@ -224,12 +224,12 @@ def test_areas_that_are_equal_are_equal_to_the_last_digit():
 @pytest.mark.parametrize("offset", [-0.5, 0.0, 0.7, 100.0])
 def test_judgement_on_the_test_rows(offset):
     parts = small_split(normals=100, anomalies=40)
-    verdict = Verdict(lambda X: np.round(-np.abs(X).sum(axis=1), 1), offset - 1.5)
+    fitted = FittedMethod(lambda X: np.round(-np.abs(X).sum(axis=1), 1), offset - 1.5)
     rows = np.concatenate([parts.test, parts.sought])
     labels = np.repeat([1, -1], [10, 20])
-    scores = verdict.score(rows)
-    called_normal = scores >= verdict.offset
-    judged = parts.judge(verdict)
+    scores = fitted.score(rows)
+    called_normal = scores >= fitted.offset
+    judged = parts.judge(fitted)
     assert judged["auc"] == pytest.approx(100 * roc_auc_score(labels, scores))
     tpr, tnr = called_normal[:10].mean(), (~called_normal[10:]).mean()
     assert judged["g_mean"] == pytest.approx(100 * sqrt(tpr * tnr))
@@ -238,20 +238,22 @@ def test_judgement_on_the_test_rows(offset):
 
 def test_a_score_on_the_threshold_is_normal():
     parts = small_split()
-    judged = parts.judge(Verdict(lambda X: np.where(np.isin(X, parts.test).all(axis=1), 1, 0), 1.0))
+    judged = parts.judge(
+        FittedMethod(lambda X: np.where(np.isin(X, parts.test).all(axis=1), 1, 0), 1.0)
+    )
     assert judged == {"auc": 100.0, "g_mean": 100.0}
 
 
 def test_the_threshold_has_the_best_g_mean_on_validation():
-    lesson = small_split().lesson("pure")
-    scores = -np.abs(lesson.validation).sum(axis=1)
-    offset = threshold(lesson, scores)
+    training = small_split().training("pure")
+    scores = -np.abs(training.validation).sum(axis=1)
+    offset = threshold(training, scores)
     tried = {
-        value: g_mean(lesson.labels, np.where(scores >= value, 1, -1))
+        value: g_mean(training.labels, np.where(scores >= value, 1, -1))
         for value in (offset, *scores, scores.max() + 1)
     }
     assert tried[offset] == max(tried.values())
-    assert offset == best_g_mean(lesson.labels, scores)[1]
+    assert offset == best_g_mean(training.labels, scores)[1]
 
 
 # --------------------------------------------------------------------- the test rows settle nothing
@@ -291,11 +293,11 @@ LIGHT = [*LEARNERS, "best single", "sum", "ℓp", "templates", "dynamic"]
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_no_lesson_holds_a_row_of_the_test_not_even_after_judgement(setting):
     parts = small_split(columns=3)
-    lesson = parts.lesson(setting)
-    assert not list(secrets_in(everything_within(lesson), parts))
+    training = parts.training(setting)
+    assert not list(secrets_in(everything_within(training), parts))
     for name in LIGHT:
-        parts.judge(METHODS[name](lesson))
-    found = everything_within(lesson)
+        parts.judge(METHODS[name](training))
+    found = everything_within(training)
     assert len(found) > 20, "nothing was looked through"
     assert any(np.shares_memory(array, parts.train) for array in found)
     assert not list(secrets_in(found, parts))
@@ -304,17 +306,17 @@ def test_no_lesson_holds_a_row_of_the_test_not_even_after_judgement(setting):
 def test_the_search_for_test_rows_can_find_them():
     parts = small_split()
     row = parts.test[1:2].copy()
-    parts.bank["method"] = [{"deep": lambda X: X - row}]
-    assert len(list(secrets_in(everything_within(parts.lesson("pure")), parts))) == 1
+    parts.cache["method"] = [{"deep": lambda X: X - row}]
+    assert len(list(secrets_in(everything_within(parts.training("pure")), parts))) == 1
 
 
 def test_a_lesson_is_the_same_whatever_the_test():
     parts = small_split()
     for changes in ({"test": parts.test + 9}, {"test": parts.sought, "sought": parts.test}):
         for setting in SETTINGS:
-            honest, other = parts.lesson(setting), replace(parts, **changes).lesson(setting)
+            honest, other = parts.training(setting), replace(parts, **changes).training(setting)
             for field in fields(honest):
-                one, two = (getattr(lesson, field.name) for lesson in (honest, other))
+                one, two = (getattr(training, field.name) for training in (honest, other))
                 assert one is two or np.array_equal(one, two), field.name
 
 
@@ -325,7 +327,7 @@ def splits():
     rng = np.random.default_rng(1)
     garbage = {name: rng.normal(3, 9, getattr(parts, name).shape) for name in ("test", "sought")}
     swapped = {"test": parts.sought, "sought": parts.test}
-    return [parts, without_bank(parts, **swapped), without_bank(parts, **garbage)]
+    return [parts, without_cache(parts, **swapped), without_cache(parts, **garbage)]
 
 
 @pytest.fixture
@@ -338,16 +340,16 @@ def learnt(method, parts, settings):
     probe = np.random.default_rng(2).normal(size=(12, parts.train.shape[1]))
     settled, judged = [], []
     for setting in settings:
-        verdict = method(parts.lesson(setting))
-        judged.append(parts.judge(verdict))
-        settled.append((verdict.offset, verdict.choices, verdict.score(probe).tolist()))
+        fitted = method(parts.training(setting))
+        judged.append(parts.judge(fitted))
+        settled.append((fitted.offset, fitted.choices, fitted.score(probe).tolist()))
     return settled, judged
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [*METHODS, *TAUGHT])
+@pytest.mark.parametrize("name", [*METHODS, *NON_PURE])
 def test_no_row_of_the_test_settles_anything(name, splits, saplings):
-    method = {**METHODS, **TAUGHT}[name]
+    method = {**METHODS, **NON_PURE}[name]
     chances = SETTINGS if name in METHODS else SETTINGS[1:]
     (settled, judged), *others = (learnt(method, parts, chances) for parts in splits)
     assert [found for found, _ in others] == [settled, settled]
@@ -361,14 +363,14 @@ def test_no_row_of_the_test_settles_anything(name, splits, saplings):
 @pytest.mark.parametrize("name", ["SVDD", "KPCA", "best single", "sum", "ℓp", "lpfuse, validated"])
 def test_labels_of_validation_do_settle_things(name, saplings):
     """So that the test above can fail: what validation says is heard."""
-    lesson = small_split(replace(THIN, rhos=(1.0, 40.0)), normals=80).lesson("pure")
-    flipped = without_bank(lesson, labels=-lesson.labels)
-    assert METHODS[name](lesson).choices != METHODS[name](flipped).choices
+    training = small_split(replace(THIN, rhos=(1.0, 40.0)), normals=80).training("pure")
+    flipped = without_cache(training, labels=-training.labels)
+    assert METHODS[name](training).choices != METHODS[name](flipped).choices
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["GMM", "sum", "ℓ2", "dynamic bootstraps", "lpfuse, defaults"])
 def test_thresholds_come_from_validation(name, splits, saplings):
-    lesson = without_bank(splits[0].lesson("pure"))
-    moved = without_bank(lesson, labels=-lesson.labels)
-    assert METHODS[name](lesson).offset != METHODS[name](moved).offset
+    training = without_cache(splits[0].training("pure"))
+    moved = without_cache(training, labels=-training.labels)
+    assert METHODS[name](training).offset != METHODS[name](moved).offset

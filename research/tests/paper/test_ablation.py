@@ -10,7 +10,7 @@ import pytest
 from research.common.comparison import Figures
 from research.common.datasets import UCI
 from research.common.options import Options
-from research.common.protocol import PAPER, QUICK, SETTINGS, Verdict
+from research.common.protocol import PAPER, QUICK, SETTINGS, FittedMethod
 from research.common.splits import split
 from research.common.statistics import compare
 from research.common.store import read_rows
@@ -84,18 +84,18 @@ def test_methods_do_what_their_names_say():
     measured = dict(ablation._methods(Options(quick=True)))
     protocol = replace(THIN, ps=QUICK.ps)
     probe = np.random.default_rng(1).normal(size=(9, 2))
-    lesson = split(*rows_and_labels(), protocol, 0).lesson("non-pure")
+    training = split(*rows_and_labels(), protocol, 0).training("non-pure")
     for kind, p in (("hinge", 8 / 7), ("least_squares", 100.0), ("hinge", None)):
-        verdict = measured[method_name("paper", kind, p)](lesson)
-        expected = lp(None if p is None else [p], kind, PAPER_PRESET)(lesson)
-        assert verdict.choices == expected.choices
-        np.testing.assert_array_equal(verdict.score(probe), expected.score(probe))
+        fitted = measured[method_name("paper", kind, p)](training)
+        expected = lp(None if p is None else [p], kind, PAPER_PRESET)(training)
+        assert fitted.choices == expected.choices
+        np.testing.assert_array_equal(fitted.score(probe), expected.score(probe))
 
 
 def test_both_pages_read_one_file(tmp_path, monkeypatch):
     seen = []
-    verdict = Verdict(lambda X: -np.abs(X).sum(axis=1), -1.0)
-    methods = {name: lambda lesson: seen.append(lesson) or verdict for name in names()}
+    fitted = FittedMethod(lambda X: -np.abs(X).sum(axis=1), -1.0)
+    methods = {name: lambda training: seen.append(training) or fitted for name in names()}
     monkeypatch.setattr(ablation, "_methods", lambda options: methods.items())
     options = Options(tmp_path, quick=True, sets=("iris",))
     first = lp_effect.run(options)

@@ -6,7 +6,7 @@ import pytest
 from lpfuse.optim import Problem, solve
 from lpfuse.optim._solvers.frank_wolfe import frank_wolfe
 from oracles.optimum import optimum
-from research.common import splits
+from research.common import experiment
 from research.common.datasets import Dataset
 from research.common.options import Options
 from research.common.protocol import QUICK
@@ -76,7 +76,7 @@ def test_gaps_are_those_after_so_many_steps():
     rows = split_rows(parts, steps=(10, 100))
     assert len(rows) == 2 * len(QUICK.ps) * 2 * 2
     for row in rows:
-        problem = paper_problem(parts.lesson(row["setting"]))[0].with_ball(row["p"])
+        problem = paper_problem(parts.training(row["setting"]))[0].with_ball(row["p"])
         best = problem.value(optimum(problem)[0])
         smoothing = {"Algorithm 1": 0.0, "smoothed": 1.0}[row["method"]]
         w = frank_wolfe(problem, max_iter=row["steps"], smoothing=smoothing).weights
@@ -158,7 +158,7 @@ def test_the_picture_has_every_run(monkeypatch, tmp_path):
 
 def test_run_stores_one_split_and_the_counterexample(monkeypatch, tmp_path):
     data = Dataset("iris", *rows_and_labels(), ("a", "b"), "made up")
-    monkeypatch.setattr(splits, "load_dataset", lambda *_, **__: data)
+    monkeypatch.setattr(experiment, "load_dataset", lambda *_, **__: data)
     monkeypatch.setattr(convergence, "STEPS", (10, 100, 1000))
     monkeypatch.setattr(convergence, "QUICK_STEPS", (10, 32, 100))
     options = Options(tmp_path, quick=True, sets=("iris",))

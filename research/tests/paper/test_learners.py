@@ -14,11 +14,11 @@ from research.paper import learners
 from research.paper.learners import LEARNERS, candidates, in_sample_tables
 from research.tests.small import (
     THIN,
-    easy_lesson,
+    easy_training,
     exact_auc,
-    small_lesson,
     small_split,
-    without_bank,
+    small_training,
+    without_cache,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of widths far from the data
@@ -58,14 +58,14 @@ def test_detectors_have_the_settings_that_they_are_listed_with():
             assert detector.n_components == candidate.settings["q"]
 
 
-def naive_choice(lesson, learner):
+def naive_choice(training, learner):
     """Each candidate fitted by itself; the first of the best."""
     best = None
     for candidate in of_learner(
-        candidates(lesson.protocol, len(lesson.normals), lesson.seed), learner
+        candidates(training.protocol, len(training.normals), training.seed), learner
     ):
-        detector = clone(candidate.detector).fit(lesson.normals)
-        auc = exact_auc(lesson.labels, detector.score_samples(lesson.validation))
+        detector = clone(candidate.detector).fit(training.normals)
+        auc = exact_auc(training.labels, detector.score_samples(training.validation))
         if best is None or auc > best[0]:
             best = auc, candidate.settings, detector
     return best
@@ -74,38 +74,38 @@ def naive_choice(lesson, learner):
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("seed", range(3))
 def test_tables_hold_what_a_loop_over_single_detectors_finds(setting, seed):
-    lesson = small_lesson(setting, seed=seed)
-    tables = in_sample_tables(lesson)
+    training = small_training(setting, seed=seed)
+    tables = in_sample_tables(training)
     probe = np.random.default_rng(1).normal(size=(20, 2))
     assert tuple(tables.names) == LEARNERS
     settings = {}
     for j, learner in enumerate(LEARNERS):
-        auc, chosen, alone = naive_choice(lesson, learner)
+        auc, chosen, alone = naive_choice(training, learner)
         settings |= {f"{learner} {name}": value for name, value in chosen.items()}
         for found, rows in (
-            (tables.normals, lesson.normals),
-            (tables.taught, lesson.taught),
-            (tables.validation, lesson.validation),
+            (tables.normals, training.normals),
+            (tables.labelled, training.labelled),
+            (tables.validation, training.validation),
             (tables.score(probe), probe),
         ):
             assert found.shape == (len(rows), len(LEARNERS))
             if len(rows):
                 np.testing.assert_allclose(found[:, j], alone.score_samples(rows), atol=1e-9)
-        assert roc_auc_score(lesson.labels, tables.validation[:, j]) == pytest.approx(auc)
+        assert roc_auc_score(training.labels, tables.validation[:, j]) == pytest.approx(auc)
     assert tables.settings == settings
 
 
 def test_seeds_choose_differently():
     """Or the loop above would compare constants."""
-    chosen = [in_sample_tables(small_lesson(seed=seed)).settings for seed in range(4)]
+    chosen = [in_sample_tables(small_training(seed=seed)).settings for seed in range(4)]
     assert len({tuple(settings.values()) for settings in chosen}) > 1
 
 
 @pytest.mark.parametrize("widths", [(0.5, 1.0, 2.0), (2.0, 0.5, 1.0)])
 def test_of_equals_the_widest_kernel_and_the_fewest_components(widths):
-    lesson = easy_lesson(protocol=replace(THIN, widths=widths, component_step=10))
-    assert roc_auc_score(lesson.labels, in_sample_tables(lesson).validation[:, 0]) == 1.0
-    settings = in_sample_tables(lesson).settings
+    training = easy_training(protocol=replace(THIN, widths=widths, component_step=10))
+    assert roc_auc_score(training.labels, in_sample_tables(training).validation[:, 0]) == 1.0
+    settings = in_sample_tables(training).settings
     assert settings == {"SVDD sigma": 2.0, "GP sigma": 2.0, "KPCA sigma": 2.0, "KPCA q": 2}
 
 
@@ -117,21 +117,21 @@ def test_learners_are_fitted_once_for_both_settings(monkeypatch):
     )
     parts = small_split()
     for setting in SETTINGS:
-        in_sample_tables(parts.lesson(setting))
+        in_sample_tables(parts.training(setting))
     assert fits == [len(parts.train)]
 
 
 def test_learners_know_nothing_of_anomalies():
-    lesson = small_lesson("non-pure")
-    other = without_bank(lesson, taught=lesson.taught + 5.0)
-    one, two = in_sample_tables(lesson), in_sample_tables(other)
+    training = small_training("non-pure")
+    other = without_cache(training, labelled=training.labelled + 5.0)
+    one, two = in_sample_tables(training), in_sample_tables(other)
     np.testing.assert_array_equal(one.normals, two.normals)
     np.testing.assert_array_equal(one.validation, two.validation)
     assert one.settings == two.settings
-    assert (one.taught != two.taught).any()
+    assert (one.labelled != two.labelled).any()
 
 
 def test_few_rows_make_a_small_grid():
-    lesson = small_lesson(normals=3, anomalies=4)
-    assert len(lesson.normals) == 2
-    assert in_sample_tables(lesson).normals.shape == (2, 4)
+    training = small_training(normals=3, anomalies=4)
+    assert len(training.normals) == 2
+    assert in_sample_tables(training).normals.shape == (2, 4)

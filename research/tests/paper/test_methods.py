@@ -18,12 +18,12 @@ from research.paper.ours import OUR_PRESET
 from research.paper.pooled import pooled
 from research.tests.small import (
     THIN,
-    easy_lesson,
+    easy_training,
     exact_auc,
     plant_saplings,
-    small_lesson,
     small_split,
-    without_bank,
+    small_training,
+    without_cache,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of widths far from the data
@@ -33,107 +33,107 @@ LESSONS = [(setting, seed) for setting in SETTINGS for seed in (0, 1)]
 
 
 @pytest.fixture(params=LESSONS, ids=str)
-def lesson(request):
+def training(request):
     setting, seed = request.param
-    return small_lesson(setting, protocol=replace(THIN, rhos=RHOS), seed=seed)
+    return small_training(setting, protocol=replace(THIN, rhos=RHOS), seed=seed)
 
 
-def teaching(lesson, rho, feature_range=(0, 1), clip=False):
+def teaching(training, rho, feature_range=(0, 1), clip=False):
     """What the paper's preset teaches: scaled in-sample scores, their labels, and the scaling."""
-    tables = in_sample_tables(lesson)
+    tables = in_sample_tables(training)
     scaler = TwoSidedMinMax(rho, feature_range, clip).fit(tables.normals)
-    S = scaler.transform(np.vstack([tables.normals, tables.taught]))
-    y = np.repeat([1, -1], [len(tables.normals), len(tables.taught)])
+    S = scaler.transform(np.vstack([tables.normals, tables.labelled]))
+    y = np.repeat([1, -1], [len(tables.normals), len(tables.labelled)])
     return S, y, lambda X: scaler.transform(tables.score(X))
 
 
-def naive(lesson, makes, rhos=RHOS):
+def naive(training, makes, rhos=RHOS):
     """Every ρ with every estimator; the first ρ and the last estimator of the best."""
     best = None
     for rho in rhos:
-        S, y, scaled = teaching(lesson, rho)
+        S, y, scaled = teaching(training, rho)
         tried = []
         for name, make in makes.items():
-            fused = make().fit(S, y if len(lesson.taught) else None)
-            scores = fused.score_samples(scaled(lesson.validation))
-            tried.append((exact_auc(lesson.labels, scores), name, fused, scores))
+            fused = make().fit(S, y if len(training.labelled) else None)
+            scores = fused.score_samples(scaled(training.validation))
+            tried.append((exact_auc(training.labels, scores), name, fused, scores))
         top = max(auc for auc, *_ in tried)
         auc, name, fused, scores = [each for each in tried if each[0] == top][-1]
         if best is None or auc > best[0]:
             best = auc, rho, name, fused, scores, scaled
     _, rho, name, fused, scores, scaled = best
-    return rho, name, fused.score_samples(scaled(PROBE)), best_g_mean(lesson.labels, scores)[1]
+    return rho, name, fused.score_samples(scaled(PROBE)), best_g_mean(training.labels, scores)[1]
 
 
 # -------------------------------------------------------------------------------------- single ones
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_a_single_learner(lesson, learner):
-    tables = in_sample_tables(lesson)
+def test_a_single_learner(training, learner):
+    tables = in_sample_tables(training)
     j = LEARNERS.index(learner)
-    verdict = single(learner)(lesson)
-    np.testing.assert_array_equal(verdict.score(PROBE), tables.score(PROBE)[:, j])
-    assert verdict.offset == best_g_mean(lesson.labels, tables.validation[:, j])[1]
+    fitted = single(learner)(training)
+    np.testing.assert_array_equal(fitted.score(PROBE), tables.score(PROBE)[:, j])
+    assert fitted.offset == best_g_mean(training.labels, tables.validation[:, j])[1]
     settings = {key for key in tables.settings if key.split()[0] == learner}
-    assert verdict.choices == {key: tables.settings[key] for key in settings}
+    assert fitted.choices == {key: tables.settings[key] for key in settings}
 
 
-def test_the_best_single_learner_is_best_on_validation(lesson):
-    tables = in_sample_tables(lesson)
-    aucs = [exact_auc(lesson.labels, column) for column in tables.validation.T]
+def test_the_best_single_learner_is_best_on_validation(training):
+    tables = in_sample_tables(training)
+    aucs = [exact_auc(training.labels, column) for column in tables.validation.T]
     learner = LEARNERS[aucs.index(max(aucs))]
-    verdict = best_single()(lesson)
-    alone = single(learner)(lesson)
-    assert verdict.choices == {"learner": learner, **alone.choices}
-    assert verdict.offset == alone.offset
-    np.testing.assert_array_equal(verdict.score(PROBE), alone.score(PROBE))
+    fitted = best_single()(training)
+    alone = single(learner)(training)
+    assert fitted.choices == {"learner": learner, **alone.choices}
+    assert fitted.offset == alone.offset
+    np.testing.assert_array_equal(fitted.score(PROBE), alone.score(PROBE))
 
 
 def test_lessons_differ_in_their_best_learner():
     """Or the test above would compare constants."""
-    found = {best_single()(small_lesson(seed=seed)).choices["learner"] for seed in range(5)}
+    found = {best_single()(small_training(seed=seed)).choices["learner"] for seed in range(5)}
     assert len(found) > 1
 
 
 def test_of_equal_learners_the_first():
-    assert best_single()(easy_lesson()).choices["learner"] == LEARNERS[0]
+    assert best_single()(easy_training()).choices["learner"] == LEARNERS[0]
 
 
 # ------------------------------------------------------------------------------------------- fusion
 
 
 @pytest.mark.parametrize("rule", ["sum", "max", "vote", "product"])
-def test_a_fusion_is_that_of_a_loop_over_rho(lesson, rule):
-    verdict = fusion(lambda seed: FixedRule(rule))(lesson)
-    rho, _, scores, offset = naive(lesson, {rule: lambda: FixedRule(rule)})
-    assert verdict.choices == {"rho": rho}
-    np.testing.assert_allclose(verdict.score(PROBE), scores, rtol=1e-9)
-    assert verdict.offset == pytest.approx(offset, rel=1e-9)
+def test_a_fusion_is_that_of_a_loop_over_rho(training, rule):
+    fitted = fusion(lambda seed: FixedRule(rule))(training)
+    rho, _, scores, offset = naive(training, {rule: lambda: FixedRule(rule)})
+    assert fitted.choices == {"rho": rho}
+    np.testing.assert_allclose(fitted.score(PROBE), scores, rtol=1e-9)
+    assert fitted.offset == pytest.approx(offset, rel=1e-9)
 
 
 def test_labels_teach_a_fusion_where_there_are_some():
     for setting in SETTINGS:
-        lesson = small_lesson(setting)
-        verdict = fusion(lambda seed: BestSingle())(lesson)
-        rho, _, scores, _ = naive(lesson, {"": BestSingle}, THIN.rhos)
-        assert verdict.choices == {"rho": rho}
-        np.testing.assert_allclose(verdict.score(PROBE), scores)
+        training = small_training(setting)
+        fitted = fusion(lambda seed: BestSingle())(training)
+        rho, _, scores, _ = naive(training, {"": BestSingle}, THIN.rhos)
+        assert fitted.choices == {"rho": rho}
+        np.testing.assert_allclose(fitted.score(PROBE), scores)
 
 
-def test_every_fourth_rho_for_those_who_are_slow(lesson):
-    protocol = replace(lesson.protocol, rhos=(40.0, 1.0, 20.0, 10.0, 5.0))
-    lesson = without_bank(lesson, protocol=protocol)
-    verdict = fusion(lambda seed: FixedRule("max"), every=4)(lesson)
-    rho, _, scores, _ = naive(lesson, {"": lambda: FixedRule("max")}, (40.0, 5.0))
-    assert verdict.choices == {"rho": rho}
-    np.testing.assert_allclose(verdict.score(PROBE), scores)
+def test_every_fourth_rho_for_those_who_are_slow(training):
+    protocol = replace(training.protocol, rhos=(40.0, 1.0, 20.0, 10.0, 5.0))
+    training = without_cache(training, protocol=protocol)
+    fitted = fusion(lambda seed: FixedRule("max"), every=4)(training)
+    rho, _, scores, _ = naive(training, {"": lambda: FixedRule("max")}, (40.0, 5.0))
+    assert fitted.choices == {"rho": rho}
+    np.testing.assert_allclose(fitted.score(PROBE), scores)
 
 
 def test_of_equals_the_first_rho():
     for rhos in ((1.0, 10.0), (10.0, 1.0)):
-        lesson = easy_lesson(protocol=replace(THIN, rhos=rhos))
-        assert fusion(lambda seed: FixedRule("sum"))(lesson).choices == {"rho": rhos[0]}
+        training = easy_training(protocol=replace(THIN, rhos=rhos))
+        assert fusion(lambda seed: FixedRule("sum"))(training).choices == {"rho": rhos[0]}
 
 
 class Watcher:
@@ -154,47 +154,47 @@ class Watcher:
         return S.sum(axis=1)
 
 
-def test_who_uses_features_is_given_them(lesson):
+def test_who_uses_features_is_given_them(training):
     made = []
-    verdict = fusion(lambda seed: made.append(Watcher(seed)) or made[-1])(lesson)
+    fitted = fusion(lambda seed: made.append(Watcher(seed)) or made[-1])(training)
     assert len(made) == len(RHOS)
     for watcher, rho in zip(made, RHOS, strict=True):
-        assert watcher.seed == lesson.seed
+        assert watcher.seed == training.seed
         S, y, X = watcher.learnt
-        np.testing.assert_array_equal(X, np.vstack([lesson.normals, lesson.taught]))
-        by_hand, labels, _ = teaching(lesson, rho)
+        np.testing.assert_array_equal(X, np.vstack([training.normals, training.labelled]))
+        by_hand, labels, _ = teaching(training, rho)
         np.testing.assert_allclose(S, by_hand, rtol=1e-9)
-        assert (y is None) if lesson.is_pure else (y == labels).all()
-        np.testing.assert_array_equal(watcher.seen[0], lesson.validation)
-    verdict.score(PROBE)
-    chosen = made[RHOS.index(verdict.choices["rho"])]
+        assert (y is None) if training.is_pure else (y == labels).all()
+        np.testing.assert_array_equal(watcher.seen[0], training.validation)
+    fitted.score(PROBE)
+    chosen = made[RHOS.index(fitted.choices["rho"])]
     np.testing.assert_array_equal(chosen.seen[-1], PROBE)
 
 
 def test_who_does_not_use_features_is_spared_them():
-    lesson = small_lesson()
-    verdict = fusion(lambda seed: DecisionTemplates())(lesson)
-    assert np.isfinite(verdict.score(PROBE)).all()
+    training = small_training()
+    fitted = fusion(lambda seed: DecisionTemplates())(training)
+    assert np.isfinite(fitted.score(PROBE)).all()
 
 
 # ----------------------------------------------------------------------------------------------- ℓp
 
 
 @pytest.mark.parametrize("loss", ["hinge", "least_squares"])
-def test_lp_is_that_of_a_loop_over_rho_and_p(lesson, loss):
-    verdict = lp(loss=loss)(lesson)
+def test_lp_is_that_of_a_loop_over_rho_and_p(training, loss):
+    fitted = lp(loss=loss)(training)
     makes = {p: lambda p=p: LpFusion(p, loss=loss) for p in THIN.ps}
-    rho, p, scores, offset = naive(lesson, makes)
-    assert verdict.choices == {"rho": rho, "p": p}
-    np.testing.assert_allclose(verdict.score(PROBE), scores, rtol=1e-4)
-    assert verdict.offset == pytest.approx(offset, rel=1e-4)
+    rho, p, scores, offset = naive(training, makes)
+    assert fitted.choices == {"rho": rho, "p": p}
+    np.testing.assert_allclose(fitted.score(PROBE), scores, rtol=1e-4)
+    assert fitted.offset == pytest.approx(offset, rel=1e-4)
 
 
 def test_lessons_differ_in_their_best_rho_and_p():
     """Or the loop above would compare constants."""
     protocol = replace(THIN, rhos=RHOS)
     chosen = [
-        lp()(small_lesson(setting, protocol=protocol, seed=seed)).choices
+        lp()(small_training(setting, protocol=protocol, seed=seed)).choices
         for setting in SETTINGS
         for seed in range(4)
     ]
@@ -203,17 +203,17 @@ def test_lessons_differ_in_their_best_rho_and_p():
 
 
 @pytest.mark.parametrize("p", [2.0, inf, 100.0, 3.0])
-def test_a_single_p_is_that_p(lesson, p):
+def test_a_single_p_is_that_p(training, p):
     """3 is neither in the grid nor ℓ2 nor ℓ∞."""
-    verdict = lp([p])(lesson)
-    rho, _, scores, _ = naive(lesson, {p: lambda: LpFusion(p)})
-    assert verdict.choices == {"rho": rho, "p": p}
-    np.testing.assert_allclose(verdict.score(PROBE), scores, rtol=1e-4)
+    fitted = lp([p])(training)
+    rho, _, scores, _ = naive(training, {p: lambda: LpFusion(p)})
+    assert fitted.choices == {"rho": rho, "p": p}
+    np.testing.assert_allclose(fitted.score(PROBE), scores, rtol=1e-4)
 
 
 def test_of_equals_the_largest_p_and_the_first_rho():
     for setting in SETTINGS:
-        assert lp()(easy_lesson(setting)).choices == {"rho": THIN.rhos[0], "p": 100.0}
+        assert lp()(easy_training(setting)).choices == {"rho": THIN.rhos[0], "p": 100.0}
 
 
 def test_all_p_come_from_one_path(monkeypatch):
@@ -225,11 +225,11 @@ def test_all_p_come_from_one_path(monkeypatch):
     parts = small_split()
     for setting in SETTINGS:
         for method in (lp(), lp([2.0]), lp([inf]), lp([32 / 31])):
-            method(parts.lesson(setting))
+            method(parts.training(setting))
         assert len(solved) == len(THIN.rhos)
         assert {tuple(given["ps"]) for given in solved} == {(32 / 31, 2.0, 100.0, inf)}
         solved.clear()
-    lp(loss="least_squares")(parts.lesson("pure"))
+    lp(loss="least_squares")(parts.training("pure"))
     assert [given["loss"] for given in solved] == ["least_squares"] * len(THIN.rhos)
 
 
@@ -237,10 +237,10 @@ def test_all_p_come_from_one_path(monkeypatch):
 
 
 def test_the_paper_s_scale_runs_from_0_to_1_and_is_not_clipped():
-    lesson = small_lesson()
+    training = small_training()
     seen = []
-    fusion(lambda seed: seen.append(Watcher(seed)) or seen[-1])(lesson)
-    tables = in_sample_tables(lesson)
+    fusion(lambda seed: seen.append(Watcher(seed)) or seen[-1])(training)
+    tables = in_sample_tables(training)
     for watcher, rho in zip(seen, THIN.rhos, strict=True):
         low, high = np.percentile(tables.normals, [rho / 2, 100 - rho / 2], axis=0)
         by_hand = (tables.normals - low) / (high - low)
@@ -258,14 +258,14 @@ def test_the_paper_s_weights_have_free_signs_no_intercept_and_no_balance():
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_our_scores_are_out_of_fold_and_those_of_the_pool(setting, monkeypatch):
     plant_saplings(monkeypatch)
-    lesson = small_lesson(setting)
-    tables = OUR_PRESET.tables_of(lesson)
-    pool = pooled(lesson.normals, lesson.taught, seed=lesson.seed)
+    training = small_training(setting)
+    tables = OUR_PRESET.tables_of(training)
+    pool = pooled(training.normals, training.labelled, seed=training.seed)
     assert tuple(tables.names) == pool.names
     assert ("trees" in tables.names) == (setting == "non-pure")
     np.testing.assert_array_equal(tables.normals, pool.normals)
-    np.testing.assert_array_equal(tables.taught, pool.taught)
-    np.testing.assert_array_equal(tables.validation, pool.score(lesson.validation))
+    np.testing.assert_array_equal(tables.labelled, pool.labelled)
+    np.testing.assert_array_equal(tables.validation, pool.score(training.validation))
     np.testing.assert_array_equal(tables.score(PROBE), pool.score(PROBE))
 
 
@@ -278,9 +278,9 @@ def test_our_weights_are_those_of_the_default_but_for_p_and_loss():
 
 def test_tables_are_made_once_a_setting():
     made = []
-    preset = Preset("mine", lambda lesson: made.append(lesson) or in_sample_tables(lesson))
+    preset = Preset("mine", lambda training: made.append(training) or in_sample_tables(training))
     parts = small_split()
     for _ in range(2):
         for setting in SETTINGS:
-            fusion(lambda seed: FixedRule("sum"), preset)(parts.lesson(setting))
-    assert [lesson.is_pure for lesson in made] == [True, False]
+            fusion(lambda seed: FixedRule("sum"), preset)(parts.training(setting))
+    assert [training.is_pure for training in made] == [True, False]

@@ -24,11 +24,11 @@ from research.common.protocol import SETTINGS
 from research.paper import ours
 from research.paper.ours import all_known, defaults, validated
 from research.tests.small import (
-    easy_lesson,
+    easy_training,
     exact_auc,
     plant_saplings,
-    small_lesson,
     small_split,
+    small_training,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of small and easy data
@@ -40,27 +40,27 @@ def saplings(monkeypatch):
     plant_saplings(monkeypatch)
 
 
-def fitted(lesson, detectors=None, **options):
-    rows = np.vstack([lesson.normals, lesson.taught])
-    y = np.repeat([1, -1], [len(lesson.normals), len(lesson.taught)])
-    return FusedDetector(detectors, random_state=lesson.seed, **options).fit(rows, y)
+def fitted_detector(training, detectors=None, **options):
+    rows = np.vstack([training.normals, training.labelled])
+    y = np.repeat([1, -1], [len(training.normals), len(training.labelled)])
+    return FusedDetector(detectors, random_state=training.seed, **options).fit(rows, y)
 
 
-def check_is(verdict, fused, lesson):
-    np.testing.assert_array_equal(verdict.score(PROBE), fused.score_samples(PROBE))
-    scores = fused.score_samples(lesson.validation)
-    assert verdict.offset == best_g_mean(lesson.labels, scores)[1]
+def check_is(fitted, fused, training):
+    np.testing.assert_array_equal(fitted.score(PROBE), fused.score_samples(PROBE))
+    scores = fused.score_samples(training.validation)
+    assert fitted.offset == best_g_mean(training.labels, scores)[1]
 
 
 def test_defaults_are_a_fused_detector_as_it_comes():
     parts = small_split(seed=3)
     for setting in SETTINGS:
-        lesson = parts.lesson(setting)
-        fused = fitted(lesson)
-        verdict = defaults(lesson)
-        check_is(verdict, fused, lesson)
+        training = parts.training(setting)
+        fused = fitted_detector(training)
+        fitted = defaults(training)
+        check_is(fitted, fused, training)
         assert ("trees" in fused.detector_names_) == (setting == "non-pure")
-        assert verdict.choices == {}
+        assert fitted.choices == {}
 
 
 def test_all_known_anomalies_teach_and_none_is_kept(monkeypatch):
@@ -73,22 +73,22 @@ def test_all_known_anomalies_teach_and_none_is_kept(monkeypatch):
 
     monkeypatch.setattr(ours, "FusedDetector", Watched)
     parts = small_split()
-    verdict = all_known(parts.lesson("non-pure"))
+    fitted = all_known(parts.training("non-pure"))
     ((X, y),) = learnt
     np.testing.assert_array_equal(X[y > 0], parts.train)
     assert {tuple(row) for row in X[y < 0]} == {tuple(row) for row in parts.known}
     assert (y < 0).sum() == len(parts.known)
     by_hand = FusedDetector(threshold="g-mean", random_state=parts.seed).fit(X, y)
-    np.testing.assert_array_equal(verdict.score(PROBE), by_hand.score_samples(PROBE))
-    assert verdict.offset == by_hand.offset_
+    np.testing.assert_array_equal(fitted.score(PROBE), by_hand.score_samples(PROBE))
+    assert fitted.offset == by_hand.offset_
 
 
 # ---------------------------------------------------------------------------------------- validated
 
 
-def grid_by_hand(lesson):
-    n, d = lesson.normals.shape
-    scale = 1 / (d * float(lesson.normals.var()))
+def grid_by_hand(training):
+    n, d = training.normals.shape
+    scale = 1 / (d * float(training.normals.var()))
     gammas = [width * scale for width in (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)]
     kernels = [{"gamma": gamma, "approximation": None} for gamma in gammas]
     return {
@@ -104,11 +104,11 @@ def grid_by_hand(lesson):
             for share in (0.7, 0.9, 0.95, 0.99)
         ],
         "gmm": [
-            GMMDetector(k, score_type=kind, random_state=lesson.seed)
+            GMMDetector(k, score_type=kind, random_state=training.seed)
             for k in (1, 3, 5)
             for kind in ("log_likelihood", "mahalanobis")
         ],
-        "forest": [IsolationForest(n_estimators=3, random_state=lesson.seed)],
+        "forest": [IsolationForest(n_estimators=3, random_state=training.seed)],
         "lof": [
             LocalOutlierFactor(n_neighbors=k, novelty=True)
             for k in (5, 10, 20, 50, 100)
@@ -119,29 +119,29 @@ def grid_by_hand(lesson):
 
 @pytest.mark.parametrize("normals", [10, 60, 300])
 def test_the_grid_of_validated_settings(normals):
-    lesson = small_lesson(normals=normals)
+    training = small_training(normals=normals)
     found = {}
-    for kind, detector in ours._grid(lesson):
+    for kind, detector in ours._grid(training):
         found.setdefault(kind, []).append(str(detector))
-    expected = grid_by_hand(lesson)
+    expected = grid_by_hand(training)
     assert found == {kind: list(map(str, detectors)) for kind, detectors in expected.items()}
 
 
 @cache
 def choice_by_hand(setting, seed):
     """The best setting of each kind, then the m that sum up best: fitted and tried one by one."""
-    lesson = small_lesson(setting, seed=seed)
-    auc = partial(exact_auc, lesson.labels)
+    training = small_training(setting, seed=seed)
+    auc = partial(exact_auc, training.labels)
     best = []
-    for kind, settings in grid_by_hand(lesson).items():
+    for kind, settings in grid_by_hand(training).items():
         tried = []
         for detector in settings:
-            scores = clone(detector).fit(lesson.normals).score_samples(lesson.validation)
+            scores = clone(detector).fit(training.normals).score_samples(training.validation)
             tried.append((auc(scores), scores, kind, detector))
         best.append(max(tried, key=lambda each: each[0]))
     best.sort(key=lambda each: -each[0])
     columns = np.column_stack([scores for _, scores, *_ in best])
-    scaled = TwoSidedMinMax().fit(columns[lesson.labels > 0]).transform(columns)
+    scaled = TwoSidedMinMax().fit(columns[training.labels > 0]).transform(columns)
     sums = [auc(scaled[:, :m].sum(axis=1)) for m in range(1, len(best) + 1)]
     m = max(m for m, value in enumerate(sums, start=1) if value == max(sums))
     return [(kind, detector) for *_, kind, detector in best[:m]]
@@ -152,25 +152,25 @@ LESSONS = [("pure", 2), ("pure", 4), ("non-pure", 5)]
 
 @pytest.mark.parametrize(("setting", "seed"), LESSONS)
 def test_validated_settings_and_members_are_those_of_a_loop(setting, seed):
-    lesson = small_lesson(setting, seed=seed)
+    training = small_training(setting, seed=seed)
     chosen = choice_by_hand(setting, seed)
-    experts = default_detectors(len(lesson.normals), len(lesson.taught))[6:]
+    experts = default_detectors(len(training.normals), len(training.labelled))[6:]
     assert bool(experts) == (setting == "non-pure")
     pool = [(name, make_pipeline(StandardScaler(), detector)) for name, detector in chosen]
-    verdict = validated(lesson)
-    assert verdict.choices["members"] == [name for name, _ in chosen]
-    check_is(verdict, fitted(lesson, [*pool, *experts]), lesson)
+    fitted = validated(training)
+    assert fitted.choices["members"] == [name for name, _ in chosen]
+    check_is(fitted, fitted_detector(training, [*pool, *experts]), training)
 
 
 def test_lessons_differ_in_their_members():
     """Or the loop above would compare constants."""
-    chosen = [[name for name, _ in choice_by_hand(*lesson)] for lesson in LESSONS]
+    chosen = [[name for name, _ in choice_by_hand(*training)] for training in LESSONS]
     assert len({tuple(names) for names in chosen}) > 1
     assert len({len(names) for names in chosen}) > 1
 
 
 def test_of_equals_the_most_members():
-    members = validated(easy_lesson()).choices["members"]
+    members = validated(easy_training()).choices["members"]
     assert members[:4] == ["svdd", "gp", "kpca", "gmm"], "and the first kinds of equals first"
     assert len(members) == 6
 
@@ -184,11 +184,11 @@ def test_experts_join_where_anomalies_teach(setting, monkeypatch):
         return FusedDetector(detectors, **options)
 
     monkeypatch.setattr(ours, "FusedDetector", record)
-    members = validated(small_lesson(setting)).choices["members"]
+    members = validated(small_training(setting)).choices["members"]
     experts = ["trees", "logistic"] if setting == "non-pure" else []
     assert given == [*members, *experts]
 
 
 def test_a_handful_of_rows_is_enough():
-    lesson = small_lesson("non-pure", normals=10, anomalies=8)
-    assert np.isfinite(validated(lesson).score(PROBE)).all()
+    training = small_training("non-pure", normals=10, anomalies=8)
+    assert np.isfinite(validated(training).score(PROBE)).all()

@@ -31,17 +31,17 @@ def normals():
 
 
 @pytest.fixture
-def taught():
+def labelled():
     return np.random.default_rng(1).normal(2.0, 1.0, size=(8, 3))
 
 
 @pytest.mark.filterwarnings("ignore:The best weights are zero")  # nor need they be anything
-def test_no_row_is_scored_by_a_detector_that_learnt_from_it(normals, taught):
-    pool = pooled(normals, taught, detectors=[("memory", Memory())], seed=0)
+def test_no_row_is_scored_by_a_detector_that_learnt_from_it(normals, labelled):
+    pool = pooled(normals, labelled, detectors=[("memory", Memory())], seed=0)
     assert (pool.normals < 0.5).all()
-    assert (pool.taught < 0.5).all()
+    assert (pool.labelled < 0.5).all()
     assert (pool.score(normals) > 0.5).all(), "detectors for other rows learn from all normals"
-    assert (pool.score(taught) < 0.5).all(), "and never from anomalies"
+    assert (pool.score(labelled) < 0.5).all(), "and never from anomalies"
 
 
 def test_scores_of_experts_are_out_of_fold(normals):
@@ -51,21 +51,23 @@ def test_scores_of_experts_are_out_of_fold(normals):
     pool = pooled(normals, noise, detectors=detectors, seed=0)
     assert pool.names == ("kpca", "gmm", "expert")
     truth = np.repeat([True, False], 60)
-    column = np.concatenate([pool.normals, pool.taught])[:, 2] > 0
+    column = np.concatenate([pool.normals, pool.labelled])[:, 2] > 0
     assert np.mean(column == truth) < 0.7
     in_sample = pool.score(np.concatenate([normals, noise]))[:, 2] > 0
     assert np.mean(in_sample == truth) > 0.9
 
 
 @pytest.mark.parametrize("anomalies", [0, 8])
-def test_weights_learnt_from_the_scores_are_those_of_the_fused_detector(normals, taught, anomalies):
-    taught = taught[:anomalies]
-    rows, y = np.concatenate([normals, taught]), np.repeat([1, -1], [60, anomalies])
+def test_weights_learnt_from_the_scores_are_those_of_the_fused_detector(
+    normals, labelled, anomalies
+):
+    labelled = labelled[:anomalies]
+    rows, y = np.concatenate([normals, labelled]), np.repeat([1, -1], [60, anomalies])
     fusion = LpFusion(p=2.0, class_weight="balanced" if anomalies else None)
     fused = FusedDetector(DETECTORS, fusion=fusion, random_state=3).fit(rows, y)
-    pool = pooled(normals, taught, detectors=DETECTORS, seed=3)
+    pool = pooled(normals, labelled, detectors=DETECTORS, seed=3)
     scaled = (
-        TwoSidedMinMax().fit(pool.normals).transform(np.concatenate([pool.normals, pool.taught]))
+        TwoSidedMinMax().fit(pool.normals).transform(np.concatenate([pool.normals, pool.labelled]))
     )
     np.testing.assert_allclose(fusion.fit(scaled, y).weights_, fused.weights_, rtol=1e-6)
     np.testing.assert_array_equal(pool.score(rows), fused.detector_scores(rows))
@@ -74,21 +76,22 @@ def test_weights_learnt_from_the_scores_are_those_of_the_fused_detector(normals,
 def test_without_anomalies_none_are_scored(normals):
     pool = pooled(normals, detectors=DETECTORS, seed=0)
     assert pool.normals.shape == (60, 2)
-    assert pool.taught.shape == (0, 2)
+    assert pool.labelled.shape == (0, 2)
 
 
-def test_later_anomalies_do_not_change_what_is_said_of_earlier_ones(normals, taught):
-    pool = pooled(normals, taught, detectors=DETECTORS, seed=0)
-    others = np.concatenate([taught[:3], 100 + taught[3:]])
+def test_later_anomalies_do_not_change_what_is_said_of_earlier_ones(normals, labelled):
+    pool = pooled(normals, labelled, detectors=DETECTORS, seed=0)
+    others = np.concatenate([labelled[:3], 100 + labelled[3:]])
     changed = pooled(normals, others, detectors=DETECTORS, seed=0)
     np.testing.assert_array_equal(changed.normals, pool.normals)
-    np.testing.assert_array_equal(changed.taught[:3], pool.taught[:3])
-    assert (changed.taught[3:] != pool.taught[3:]).all()
+    np.testing.assert_array_equal(changed.labelled[:3], pool.labelled[:3])
+    assert (changed.labelled[3:] != pool.labelled[3:]).all()
 
 
-def test_the_seed_decides(normals, taught):
+def test_the_seed_decides(normals, labelled):
     first, again, other = (
-        pooled(normals, taught, detectors=[("gmm", GMMDetector())], seed=seed) for seed in (0, 0, 1)
+        pooled(normals, labelled, detectors=[("gmm", GMMDetector())], seed=seed)
+        for seed in (0, 0, 1)
     )
     np.testing.assert_array_equal(first.normals, again.normals)
     assert (first.normals != other.normals).any()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lpfuse.optim import Problem
 from lpfuse.optim._solvers.frank_wolfe import frank_wolfe
 from oracles.optimum import optimum
-from research.common import splits
+from research.common import experiment
 from research.common.datasets import Dataset
 from research.common.options import Options
 from research.common.protocol import QUICK
@@ -101,7 +101,7 @@ def test_every_solver_has_its_times_and_its_gap():
         wanted |= {("cvxpy", p, None, m) for m in ("seconds", "solver_seconds", "relative_gap")}
     assert set(known) == {(s, *rest) for s in ("pure", "non-pure") for rest in wanted}
     assert len(rows) == len(known)
-    problems = {s: paper_problem(parts.lesson(s))[0] for s in ("pure", "non-pure")}
+    problems = {s: paper_problem(parts.training(s))[0] for s in ("pure", "non-pure")}
     bests = {(s, p): optimum(problems[s].with_ball(p))[0] for s in problems for p in SMALL}
     for (setting, method, p, precision, metric), row in known.items():
         assert row["machine"]["threads"] == 1
@@ -190,7 +190,7 @@ def loaded(monkeypatch):
         asked.append(source)
         return Dataset(source, *rows_and_labels(), ("a", "b"), "made up")
 
-    monkeypatch.setattr(splits, "load_dataset", load)
+    monkeypatch.setattr(experiment, "load_dataset", load)
     return asked
 
 
@@ -208,11 +208,11 @@ def test_run_times_the_banknotes_once(loaded, monkeypatch, tmp_path):
     assert run(Options(tmp_path, quick=True, show=True)) == text
 
 
-def test_without_cvxpy_the_extra_is_named(loaded, monkeypatch, tmp_path):
+def test_without_cvxpy_the_remedy_is_named(loaded, monkeypatch, tmp_path):
     def absent(name):
         raise ModuleNotFoundError(f"No module named {name!r}")
 
     monkeypatch.setattr(speed, "import_module", absent)
-    with pytest.raises(ImportError, match=r'pip install "lpfuse\[bench\]"'):
+    with pytest.raises(ImportError, match=r"pip install -r research/requirements\.txt"):
         run(Options(tmp_path))
     assert not loaded

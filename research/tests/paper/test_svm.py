@@ -26,7 +26,7 @@ def test_the_direction_is_that_of_the_machine_without_bias(parts):
 
 
 def test_the_cosine_is_to_a_conventional_machine(parts):
-    problem, _ = paper_problem(parts.lesson("non-pure"))
+    problem, _ = paper_problem(parts.training("non-pure"))
     S, y, _, _ = problem.block(slice(None))
     theirs = SVC(kernel="linear").fit(S, y).coef_[0]
     ours = solve(problem.with_ball(2.0)).weights

@@ -13,14 +13,14 @@ from lpfuse.metrics import best_g_mean
 from research.common.comparison import Figures
 from research.common.datasets import UCI
 from research.common.options import Options
-from research.common.protocol import SETTINGS, Verdict, threshold
+from research.common.protocol import SETTINGS, FittedMethod, threshold
 from research.common.ranks import critical_difference, friedman
 from research.common.statistics import compare, holm
 from research.common.store import read_rows
 from research.paper import paper
 from research.paper.learners import LEARNERS
 from research.paper.methods import fusion, lp
-from research.paper.uci import METHODS, TAUGHT, ensemble, run
+from research.paper.uci import METHODS, NON_PURE, ensemble, run
 from research.paper.uci_page import OWN_NOTES, comparisons, draw, uci_page
 from research.rivals.fusion import ENSEMBLES, NEEDS_LABELS, NOTES, RULES, at_hand
 from research.tests.small import (
@@ -47,17 +47,17 @@ def numbers(cell):
 def test_the_methods_of_the_paper_and_all_rivals_are_measured():
     assert list(METHODS)[:4] == ["GMM", "SVDD", "GP", "KPCA"]
     assert {"ℓ2", "ℓ∞", "ℓp", "ℓp, least squares", *RULES, *ENSEMBLES, *OURS} <= set(METHODS)
-    assert {*NEEDS_LABELS, "lpfuse, all known"} == set(TAUGHT)
+    assert {*NEEDS_LABELS, "lpfuse, all known"} == set(NON_PURE)
     under_another_name = {"least squares", "local lp"}
     rivals = {name for name in at_hand() if not name.startswith("lp, ")} - under_another_name
-    assert rivals <= {*METHODS, *TAUGHT}
-    assert not set(METHODS) & set(TAUGHT)
+    assert rivals <= {*METHODS, *NON_PURE}
+    assert not set(METHODS) & set(NON_PURE)
 
 
 def test_every_rival_has_a_note():
     explained = {*NOTES, *OWN_NOTES}
     by_themselves = {*LEARNERS, *RULES, "ℓ2", "ℓ∞", "ℓp", "ℓp, least squares"}
-    assert {*METHODS, *TAUGHT} - by_themselves <= explained
+    assert {*METHODS, *NON_PURE} - by_themselves <= explained
 
 
 class Mean:
@@ -80,15 +80,15 @@ class Mean:
 def test_one_fit_of_an_ensemble_serves_both_settings():
     parts = small_split(seed=4, columns=3)
     method = ensemble("mean", Mean)
-    verdicts = [method(parts.lesson(setting)) for setting in SETTINGS]
+    verdicts = [method(parts.training(setting)) for setting in SETTINGS]
     ((seed, d, X),) = Mean.fits
     assert (seed, d) == (4, 3)
     np.testing.assert_array_equal(X, parts.train)
-    for setting, verdict in zip(SETTINGS, verdicts, strict=True):
-        lesson = parts.lesson(setting)
-        scores = -np.abs(lesson.validation - X.mean(axis=0)).sum(axis=1)
-        np.testing.assert_array_equal(verdict.score(lesson.validation), scores)
-        assert verdict.offset == best_g_mean(lesson.labels, scores)[1]
+    for setting, fitted in zip(SETTINGS, verdicts, strict=True):
+        training = parts.training(setting)
+        scores = -np.abs(training.validation - X.mean(axis=0)).sum(axis=1)
+        np.testing.assert_array_equal(fitted.score(training.validation), scores)
+        assert fitted.offset == best_g_mean(training.labels, scores)[1]
 
 
 # ----------------------------------------------------------------------------------------- the page
@@ -232,7 +232,7 @@ def test_one_split_of_one_set_tells_no_more_than_it_knows():
 
 @pytest.mark.parametrize("sets", [["iris"], ["iris", "wine", "glass"]])
 @pytest.mark.parametrize(
-    ("methods", "taught"),
+    ("methods", "non_pure"),
     [
         (["sum"], []),
         (["sum", "mine"], []),
@@ -241,11 +241,11 @@ def test_one_split_of_one_set_tells_no_more_than_it_knows():
         ([], ["logistic", "mine"]),
     ],
 )
-def test_pages_of_any_methods(tmp_path, sets, methods, taught):
-    rows = made_up_rows(sets, 2, methods, taught)
+def test_pages_of_any_methods(tmp_path, sets, methods, non_pure):
+    rows = made_up_rows(sets, 2, methods, non_pure)
     figures = Figures(rows)
     everyone = tables_in(uci_page(figures, ""))[-1]
-    assert list(everyone) == [*methods, *taught]
+    assert list(everyone) == [*methods, *non_pure]
     for name in everyone:
         setting = "pure" if name in methods else "non-pure"
         auc = np.mean(mean_by_set(rows, setting, name))
@@ -272,11 +272,11 @@ def options(tmp_path):
     return Options(tmp_path / "out", quick=True, sets=(str(tmp_path / "pumps.csv"),))
 
 
-def far_from_the_middle(lesson):
+def far_from_the_middle(training):
     def score(X):
         return -np.abs(X).max(axis=1)
 
-    return Verdict(score, threshold(lesson, score(lesson.validation)))
+    return FittedMethod(score, threshold(training, score(training.validation)))
 
 
 def test_a_method_of_one_s_own_beside_the_others(options):
@@ -301,7 +301,7 @@ def test_what_is_stored_is_shown_without_work(options, tmp_path):
     methods = {"mine": far_from_the_middle}
     text = run(options, methods, methods)
 
-    def lazy(lesson):
+    def lazy(training):
         raise AssertionError("show measures nothing")
 
     shown = replace(options, show=True)

@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 from lpfuse._format import name_of_p
 from lpfuse.scaling import TwoSidedMinMax
 from oracles.optimum import optimum
-from research.common import splits
+from research.common import experiment
 from research.common.datasets import Dataset
 from research.common.options import Options
 from research.common.protocol import QUICK, area
@@ -59,12 +59,12 @@ def values(rows, setting, metric, method=None):
 
 @pytest.mark.parametrize("setting", ["pure", "non-pure"])
 def test_the_problem_is_the_papers(parts, setting):
-    lesson = parts.lesson(setting)
-    problem, rho = paper_problem(lesson)
-    assert rho == lp()(lesson).choices["rho"]
-    assert problem.S.shape == (len(lesson.normals) + len(lesson.taught), len(LEARNERS))
+    training = parts.training(setting)
+    problem, rho = paper_problem(training)
+    assert rho == lp()(training).choices["rho"]
+    assert problem.S.shape == (len(training.normals) + len(training.labelled), len(LEARNERS))
     assert (problem.fit_intercept, problem.ball.nonnegative, problem.costs) == (False, False, None)
-    y = np.repeat([1, -1], [len(lesson.normals), len(lesson.taught)])
+    y = np.repeat([1, -1], [len(training.normals), len(training.labelled)])
     np.testing.assert_array_equal(problem.y, y)
     # Scaled by the thresholds of the normal rows to [0, 1], and not clipped.
     normals = problem.S[y > 0]
@@ -75,7 +75,7 @@ def test_the_problem_is_the_papers(parts, setting):
 
 def test_weights_are_optimal_for_every_p(parts, rows):
     for setting in ("pure", "non-pure"):
-        problem, _ = paper_problem(parts.lesson(setting))
+        problem, _ = paper_problem(parts.training(setting))
         (fit,) = (fit for fit in fits(rows) if fit.setting == setting)
         for p in ENDS:
             of_p = problem.with_ball(p)
@@ -92,9 +92,9 @@ def test_gaps_are_certified(rows):
 
 
 def test_areas_are_those_of_the_learners(parts, rows):
-    lesson = parts.lesson("non-pure")
-    tables = weights.PAPER_PRESET.tables_of(lesson)
-    known = 100 * area(lesson.labels, tables.validation)
+    training = parts.training("non-pure")
+    tables = weights.PAPER_PRESET.tables_of(training)
+    known = 100 * area(training.labels, tables.validation)
     test = np.vstack([parts.test, parts.sought])
     labels = np.repeat([1, -1], [len(parts.test), len(parts.sought)])
     unseen = 100 * area(labels, tables.score(test))
@@ -225,7 +225,7 @@ def test_the_picture_has_a_bar_for_each_weight_and_the_path(rows, monkeypatch, t
 def test_run_stores_shows_and_measures_once(monkeypatch, tmp_path):
     X, y = rows_and_labels()
     data = Dataset("iris", X, y, ("a", "b"), "made up")
-    monkeypatch.setattr(splits, "load_dataset", lambda *_, **__: data)
+    monkeypatch.setattr(experiment, "load_dataset", lambda *_, **__: data)
     options = Options(tmp_path, quick=True, sets=("iris",))
     text = run(options)
     assert "## iris, seed 0\n" in text

@@ -24,7 +24,7 @@ NORMALS, ANOMALIES = 120, 20
 
 
 @pytest.fixture(scope="module")
-def lesson():
+def training():
     """Scaled scores of six detectors, good to useless, of rows that have places, too."""
     rng = np.random.default_rng(0)
     y = np.repeat([1, -1], [NORMALS, ANOMALIES])
@@ -34,9 +34,9 @@ def lesson():
     return S, y, y[:, None] + rng.normal(size=(len(y), 2))
 
 
-def fused(make, lesson, labels):
+def fused(make, training, labels):
     """Scores of all rows, by what was learnt from normal rows and, with labels, from anomalies."""
-    S, y, X = lesson
+    S, y, X = training
     made = make(0)
     looks = getattr(made, "uses_features", False)
     learn = slice(None) if labels else slice(NORMALS)
@@ -47,9 +47,9 @@ def fused(make, lesson, labels):
 
 
 @pytest.fixture(scope="module")
-def learnt(lesson):
+def learnt(training):
     return {
-        (name, labels): fused(make, lesson, labels)
+        (name, labels): fused(make, training, labels)
         for name, make in at_hand().items()
         for labels in (False, True)
     }
@@ -63,13 +63,13 @@ def test_every_fusion_of_the_project_is_among_them():
 
 
 @pytest.mark.parametrize("name", at_hand())
-def test_with_labels_everyone_tells_anomalies_apart(name, lesson, learnt):
-    assert area(lesson[1], learnt[name, True]) > 0.7
+def test_with_labels_everyone_tells_anomalies_apart(name, training, learnt):
+    assert area(training[1], learnt[name, True]) > 0.7
 
 
 @pytest.mark.parametrize("name", at_hand())
-def test_a_seed_gives_one_result(name, lesson, learnt):
-    np.testing.assert_array_equal(fused(RIVALS[name], lesson, True), learnt[name, True])
+def test_a_seed_gives_one_result(name, training, learnt):
+    np.testing.assert_array_equal(fused(RIVALS[name], training, True), learnt[name, True])
 
 
 def test_those_marked_are_the_sum_rule_without_labels_and_no_one_else(learnt):

@@ -16,6 +16,7 @@ def run(monkeypatch, path):
     return json.loads(path.read_text())
 
 
+@pytest.mark.slow
 def test_everything_is_measured_and_told(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(networks, "from_torchvision", lambda name, x: 0.0)
     ways = (Way("float32", folded=False), Way("bfloat16"), Way(how="graph"))

@@ -31,6 +31,7 @@ def test_the_worst_photograph_is_judged(monkeypatch, tmp_path, capsys):
     assert "| untouched | 0.90 (0.90) | 0.76 (0.75) | 0.90 (0.90) | 0.85 |" in page
 
 
+@pytest.mark.slow
 def test_every_kind_is_left_out_of_both_modes_on_every_photograph():
     found = list(measured(0, qualities=[30], clips_per_face=2, frames=2, sampled=2, n_jobs=2))
     places = {(record["face"], record["kind"], record["mode"]) for record in found}

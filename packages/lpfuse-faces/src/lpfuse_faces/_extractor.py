@@ -85,7 +85,7 @@ class Extractor:
         self.networks = {name: _network(name, self.settings) for name in self.settings.networks}
         self.widths = self._widths()
         self.meaning = self._meaning()
-        self.key = _hash_of(self.meaning)
+        self.key = key_of(self.meaning)
         self.warnings = tuple(
             f"features of {name} come from random weights, seed {self.settings.seed}: "
             "they mean nothing"
@@ -258,6 +258,7 @@ def _check_stretch(settings: Settings) -> None:
         )
 
 
-def _hash_of(meaning: dict[str, Any]) -> str:
+def key_of(meaning: dict[str, Any]) -> str:
+    """The key of features: a hash of all that they depend on besides the video."""
     canonical = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:KEY_LENGTH]

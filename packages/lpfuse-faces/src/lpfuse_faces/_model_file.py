@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 
 from lpfuse.io import load
-from lpfuse.metrics import mean_over_folds
+from lpfuse.metrics import auc_over_folds
 from lpfuse.tables._outcome import outcome as frame_summary
 from lpfuse_faces._detector import VideoDetector
 from lpfuse_faces._extractor import Extractor
@@ -220,8 +219,4 @@ def _areas(model: VideoDetector) -> dict[str, float | None]:
         for name, scores in zip(frames_seen.names, frames_seen.scores.T, strict=True)
     }
     columns["fusion"] = model.held_out_scores_
-    areas = {
-        name: mean_over_folds(roc_auc_score, model.labels_, scores, fold)
-        for name, scores in columns.items()
-    }
-    return {name: None if area is None else float(area) for name, area in areas.items()}
+    return auc_over_folds(model.labels_, columns, fold)

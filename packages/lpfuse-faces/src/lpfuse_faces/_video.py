@@ -144,17 +144,21 @@ def frames_of(path: Any, sampling: Sampling = EVERY_FRAME, *, threads: int = 1) 
     _refuse_what_is_no_file(path)
     with _opened(path) as (container, stream):
         n_frames = _count_of_frames(path, container, stream)
-    wanted = sampling.of(n_frames)
-    first = next_one = next(wanted)
     with _opened(path) as (container, stream):
         stream.codec_context.thread_count = threads
         stream.codec_context.thread_type = "AUTO"
-        for index, frame in enumerate(container.decode(stream)):
-            if index == next_one:
-                yield Frame(index, _seconds(frame), _upright(frame))
-                next_one = next(wanted, -1)
-                if next_one < 0:
-                    return
+        yield from _chosen(path, container.decode(stream), sampling.of(n_frames))
+
+
+def _chosen(path: Path, decoded: Iterable[Any], wanted: Iterator[int]) -> Iterator[Frame]:
+    """The wanted ones of the decoded frames; only these are converted to pictures."""
+    first = next_one = next(wanted)
+    for index, frame in enumerate(decoded):
+        if index == next_one:
+            yield Frame(index, _seconds(frame), _upright(frame))
+            next_one = next(wanted, -1)
+            if next_one < 0:
+                return
     if next_one == first:
         raise UnreadableVideo(path, "none of the frames asked for can be decoded")
 

@@ -1,16 +1,18 @@
-"""How well decisions tell normal rows from anomalies: the geometric mean of the two hit rates.
+"""How well scores and decisions tell normal rows from anomalies.
 
-The area under the ROC curve is :func:`sklearn.metrics.roc_auc_score`.
+The geometric mean of the two hit rates, and means over folds. The area under the ROC curve of rows
+that compare is :func:`sklearn.metrics.roc_auc_score`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
 
 from lpfuse._arrays import Host
 from lpfuse._checks.arguments import check_labels, check_values
@@ -22,7 +24,7 @@ def g_mean(y_true: Any, y_pred: Any) -> float:
     .. math:: G = \sqrt{\mathrm{TPR} \cdot \mathrm{TNR}}
 
     where TPR is the share of normal rows that are called normal, and TNR the share of anomalies
-    that are called anomalies. Unlike accuracy, it is zero for who calls everything normal.
+    that are called anomalies. Unlike accuracy, it is zero where everything is called normal.
 
     Parameters
     ----------
@@ -135,6 +137,37 @@ def mean_over_folds(
     if not found:
         return None
     return np.average(found, axis=0, weights=anomalies).reshape(scores.shape[1:])
+
+
+def auc_over_folds(
+    y: Host, columns: Mapping[str, Host], fold: NDArray[np.intp]
+) -> dict[str, float | None]:
+    """The area under the ROC curve of several scores, each as its `mean_over_folds`.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        +1 normal, −1 anomaly, 0 to leave a row out.
+    columns : mapping of str to ndarray of shape (n,)
+        Scores by name, high = normal; a row is left out of those that have NaN for it.
+    fold : ndarray of shape (n,)
+        The fold of each row; negative where it is in none.
+
+    Returns
+    -------
+    dict of str to float or None
+        None where no fold holds both classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpfuse.metrics import auc_over_folds
+    >>> y, fold = np.array([1, -1, 1, -1]), np.array([0, 0, 1, 1])
+    >>> auc_over_folds(y, {"gmm": np.array([2.0, 1.0, 20.0, 30.0])}, fold)
+    {'gmm': 0.5}
+    """
+    areas = {name: mean_over_folds(roc_auc_score, y, s, fold) for name, s in columns.items()}
+    return {name: None if area is None else float(area) for name, area in areas.items()}
 
 
 def halfway(low: float, high: float) -> float:

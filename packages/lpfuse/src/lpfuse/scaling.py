@@ -160,7 +160,8 @@ class TwoSidedMinMax(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         xp = namespace(S)
         width = self.upper_ - self.lower_
         slope = np.divide(1.0, width, out=np.zeros_like(width), where=width > 0)
-        # Measured from the middle, a column without width needs no case of its own: z = 1/2.
+        # z = (s − l) / (u − l), measured from the middle: a column without width has the slope 0,
+        # so that z = 1/2 without a case of its own.
         middle = self.lower_ + width / 2
         middle, slope = (xp.astype(like(values, S), S.dtype) for values in (middle, slope))
         z = 0.5 + (S - middle) * slope
@@ -192,12 +193,17 @@ class TwoSidedMinMax(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 class _Ranks:
-    """Which order statistics of n scores set the thresholds, and how."""
+    """Which order statistics of n scores set the thresholds, and how.
+
+    A quantile at the share q lies at position ``q (n − 1)`` among the sorted scores, between two of
+    them where that is no whole number: NumPy's default definition, "linear". Only these few are
+    needed, so that a sketch of blocks serves as well as an array.
+    """
 
     def __init__(self, n: int, rho: float) -> None:
         self.last = n - 1
         self.positions = rho / 200 * self.last, (1 - rho / 200) * self.last
-        ends = {0, self.last}
+        ends = {0, self.last}  # in place of quantiles that coincide
         self.needed = sorted(ends.union(map(floor, self.positions), map(ceil, self.positions)))
 
     def thresholds(self, smallest: dict[int, Host]) -> tuple[Host, Host]:
@@ -215,7 +221,8 @@ def _sketch_normal(k: int, S: Array, y: Array | None, c: Array | None) -> Quanti
 
 def _order_statistics(S: Array, ranks: list[int]) -> dict[int, Host]:
     """For each rank k, the k-th smallest score of each column."""
-    # NumPy can put a few ranks in their place, several times faster than it can sort.
+    # NumPy can put a few ranks in their place, several times faster than it can sort; the array API
+    # knows sorting alone.
     ordered = np.partition(S, ranks, axis=0) if is_numpy(S) else namespace(S).sort(S, axis=0)
     return {rank: to_host(ordered[rank, :]) for rank in ranks}
 

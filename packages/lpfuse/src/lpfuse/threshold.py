@@ -1,11 +1,11 @@
-"""From scores to decisions: thresholds, p-values, and false discoveries held to a rate.
+"""From scores to decisions: thresholds, p-values, and control of false discoveries.
 
-Everything here knows scores alone, one number a row, high = normal; a row is an anomaly where its
-score is below the threshold. The conformal functions compare a new row with *calibration* scores:
-those of normal rows that neither the detectors nor the weights have learnt from.
+All work on scores alone, one number a row, high = normal; a row is an anomaly where its score is
+below the threshold. *Calibration* scores are those of normal rows that neither the detectors nor
+the weights have learnt from.
 
-Scores may be Dask arrays or series. What asks for order statistics alone reads them twice and is as
-exact as in memory; what needs all scores in one place says so.
+Scores may be Dask arrays or series. Order statistics take two reads and are as exact as in memory;
+what needs all scores in one place says so.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import false_discovery_control
 
-from lpfuse._arrays import Array, Host, is_blocked, namespace, to_host, total
-from lpfuse._arrays.blocks import Blocks, arrays_of, map_rows
-from lpfuse._checks.arguments import check_number, check_values
-from lpfuse._checks.messages import listed
-from lpfuse._quantiles import QuantileSketch, exact_order_statistics
+from lpfuse._arrays import Array, Host, is_blocked, to_host
+from lpfuse._arrays.blocks import arrays_of, map_rows
+from lpfuse._checks.arguments import check_share, check_values
+from lpfuse._checks.blocks import check_vector_blocks
+from lpfuse._quantiles import QuantileSketch, VectorInBlocks
 from lpfuse.metrics import best_g_mean, halfway
 
 
@@ -67,16 +67,16 @@ def conformal_pvalues(calibration: Any, scores: Any) -> Array:
     >>> conformal_pvalues([3.0, 1.0, 2.0, 4.0], [0.0, 2.0, 9.0])
     array([0.2, 0.6, 1. ])
     """
-    known = _calibration_scores(calibration)
-    # A stable sort is linear where scores are sorted already.
-    reference = known.sketch if isinstance(known, _InBlocks) else np.sort(known, kind="stable")
+    known = _checked(calibration, "calibration")
+    # A stable sort is linear where scores are sorted already, as those of a fused detector are.
+    reference = known.sketch if isinstance(known, VectorInBlocks) else np.sort(known, kind="stable")
     if not is_blocked(scores):
         return _pvalues(check_values(scores, "scores", may_miss=True), reference)
-    _check_vector(scores, "scores")
-    return map_rows(_pvalues_of_block, scores, reference, dtype=np.float64)
+    check_vector_blocks(scores, "scores")
+    return map_rows(_block_pvalues, scores, reference, dtype=np.float64)
 
 
-def _pvalues_of_block(scores: Any, reference: Host | QuantileSketch) -> Host:
+def _block_pvalues(scores: Any, reference: Host | QuantileSketch) -> Host:
     return _pvalues(to_host(arrays_of((scores, None, None))[0]), reference)
 
 
@@ -143,14 +143,8 @@ def conformal_offset(calibration: Any, false_alarm_rate: float) -> float:
     >>> conformal_offset(np.arange(1, 100), false_alarm_rate=0.05)
     5.0
     """
-    alpha = check_number(
-        "false_alarm_rate",
-        false_alarm_rate,
-        above=0,
-        at_most=0.5,
-        hint="It is a share of the normal rows: write 0.05 for 5 %.",
-    )
-    reference = _calibration_scores(calibration)
+    alpha = check_share("false_alarm_rate", false_alarm_rate, of="the normal rows")
+    reference = _checked(calibration, "calibration")
     k = _parts_within(alpha, reference.size + 1)
     if k == 0:
         warnings.warn(
@@ -186,16 +180,8 @@ def contamination_offset(scores: Any, contamination: float) -> float:
     >>> contamination_offset([3.0, 1.0, 2.0, 4.0], contamination=0.25)
     1.5
     """
-    share = check_number(
-        "contamination",
-        contamination,
-        above=0,
-        at_most=0.5,
-        hint="It is the share of the rows below the threshold: write 0.1 for 10 %.",
-    )
+    share = check_share("contamination", contamination, of="the rows")
     values = _checked(scores, "scores")
-    if values.size == 0:
-        raise ValueError("scores are empty: a threshold needs the score of at least one row.")
     k = _parts_within(share, values.size)
     return halfway(*_smallest(values, [max(k - 1, 0), k]))
 
@@ -276,9 +262,7 @@ def control_false_discoveries(pvalues: Any, rate: float) -> NDArray[np.bool_]:
     array([ True,  True,  True, False])
     """
     known = check_values(_in_memory(pvalues), "pvalues", may_miss=True)
-    level = check_number(
-        "rate", rate, above=0, at_most=1, hint="It is a share: write 0.1 for 10 %."
-    )
+    level = check_share("rate", rate, of="the rows declared anomalies", at_most=1)
     if ((known < 0) | (known > 1)).any():
         raise ValueError(
             f"pvalues must lie in [0, 1], got values from {np.nanmin(known):g} to "
@@ -286,7 +270,8 @@ def control_false_discoveries(pvalues: Any, rate: float) -> NDArray[np.bool_]:
         )
     declared = ~np.isnan(known)
     adjusted = false_discovery_control(known[declared], method="bh")
-    # p-values are fractions, and often lie on the line exactly: rounding must not decide there.
+    # p-values are fractions, and often lie on the line exactly: rounding, some 1e-16, must not
+    # decide there.
     declared[declared] = adjusted <= level * (1 + 1e-12)
     return declared
 
@@ -329,78 +314,24 @@ THRESHOLD_RULES = {
 }
 
 
-class _InBlocks(NamedTuple):
-    """One number a row of a Dask collection, after a first look."""
-
-    blocks: Blocks
-    sketch: QuantileSketch
-
-    @property
-    def size(self) -> int:
-        return self.sketch.n
+def _checked(values: Any, name: str) -> Host | VectorInBlocks:
+    """One number a row, without NaN, of some rows; in memory, or in blocks where it came so."""
+    known = VectorInBlocks.of(values, name) if is_blocked(values) else check_values(values, name)
+    if known.size == 0:
+        raise ValueError(f"{name} must hold the score of at least one row, but it is empty.")
+    return known
 
 
-def _checked(values: Any, name: str) -> Host | _InBlocks:
-    """One number a row, without NaN; in memory, or in blocks where it came so."""
-    if not is_blocked(values):
-        return check_values(values, name)
-    _check_vector(values, name)
-    blocks = Blocks.of(values)
-    sketch, missing = blocks.reduce(_first_look, _together)
-    if missing:
-        told = listed(f"block {block} ({rows} of its rows)" for block, rows in missing)
-        raise ValueError(f"{name} must be numbers, but NaN is in {told}. Leave those rows out.")
-    return _InBlocks(blocks, sketch)
-
-
-def _first_look(k: int, parts: tuple[Any, ...]) -> tuple[QuantileSketch, list[tuple[int, int]]]:
-    """The sketch of a block, and its number with that of the NaN in it where there are some."""
-    values = arrays_of((parts[0], None, None))[0]
-    missing = namespace(values).isnan(values)
-    rows = int(total(missing))
-    return QuantileSketch.of(values[~missing]), [(k, rows)] if rows else []
-
-
-def _together(
-    seen: list[tuple[QuantileSketch, list[tuple[int, int]]]],
-) -> tuple[QuantileSketch, list[tuple[int, int]]]:
-    sketches = [sketch for sketch, _ in seen]
-    return QuantileSketch.merge(sketches), [place for _, missing in seen for place in missing]
-
-
-def _smallest(values: Host | _InBlocks, ranks: list[int]) -> list[float]:
+def _smallest(values: Host | VectorInBlocks, ranks: list[int]) -> list[float]:
     """The smallest numbers of given ranks, from 0, exactly."""
-    if isinstance(values, _InBlocks):
-        return exact_order_statistics(values.blocks, values.sketch, ranks)
+    if isinstance(values, VectorInBlocks):
+        return values.smallest(ranks)
     return [float(value) for value in np.partition(values, ranks)[ranks]]
 
 
 def _in_memory(values: Any) -> Any:
     """Numbers of Dask as one array, others as they are."""
-    if not is_blocked(values):
-        return values
-    return Blocks.of(values).reduce(_as_it_is, np.concatenate)
-
-
-def _as_it_is(k: int, parts: tuple[Any, ...]) -> NDArray[Any]:
-    return np.asarray(parts[0])
-
-
-def _check_vector(values: Any, name: str) -> None:
-    """Refuse what can be refused of a Dask collection before it is read."""
-    if values.ndim != 1:
-        raise ValueError(
-            f"{name} must hold one number for each row: expected one dimension, got {values.ndim}."
-        )
-    if getattr(values.dtype, "kind", "O") not in "biuf":
-        raise ValueError(f"{name} must be numbers, got {values.dtype} values.")
-
-
-def _calibration_scores(calibration: Any) -> Host | _InBlocks:
-    values = _checked(calibration, "calibration")
-    if values.size == 0:
-        raise ValueError("calibration is empty: pass the scores of normal rows not learnt from.")
-    return values
+    return values.compute() if is_blocked(values) else values
 
 
 def _parts_within(share: float, n: int) -> int:
@@ -412,5 +343,5 @@ def _parts_within(share: float, n: int) -> int:
     >>> _parts_within(0.29, 100), math.floor(0.29 * 100)
     (29, 28)
     """
-    k = round(share * n)
+    k = round(share * n)  # the floor, or one more: never less, for rounding is far below 1/2
     return k if k / n <= share else k - 1

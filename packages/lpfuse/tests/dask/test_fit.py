@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from collections import deque
 from functools import partial
 
 import array_api_strict
@@ -9,6 +10,7 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
+from dask.callbacks import Callback
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
@@ -16,7 +18,6 @@ from sklearn.exceptions import ConvergenceWarning
 import dask
 from helpers.cuts import as_array, as_frame, untouchable, with_unknown_rows
 from lpfuse import LpFusion, lp_path
-from lpfuse._arrays.blocks import Blocks
 from lpfuse.optim import Problem
 
 pytestmark = pytest.mark.usefixtures("in_this_thread")
@@ -272,32 +273,26 @@ def test_rows_are_read_once_a_pass_and_never_for_alpha(n):
 
 # -------------------------------------------------------------------- what comes back
 
-reduce_blocks = Blocks.reduce
-
 
 @pytest.fixture
-def returned(monkeypatch):
-    """Sizes in bytes of what reductions bring to the driver."""
-    sizes = []
+def returned():
+    """Sizes in bytes of what each computation of Dask brings to the driver: its last result."""
+    results, sizes = deque(maxlen=1), []
 
-    def weigh(self, *arguments):
-        result = reduce_blocks(self, *arguments)
-        sizes.append(len(pickle.dumps(result)))
-        return result
+    def weigh(graph, state, errored):
+        sizes.append(len(pickle.dumps(results.pop())))
 
-    monkeypatch.setattr(Blocks, "reduce", weigh)
-    return sizes
+    with Callback(posttask=lambda key, result, *rest: results.append(result), finish=weigh):
+        yield sizes
 
 
-def test_few_rows_come_back_of_many(returned, monkeypatch):
-    monkeypatch.setattr("lpfuse.optim._large_n.distributed.SAMPLE", 5_000)
-    monkeypatch.setattr("lpfuse.optim._large_n.search.MOST", 2_000)
-    n = 400_000
+def test_few_rows_come_back_of_many(returned):
+    n = 2_000_000
     S, y, _ = rows(n)
     fused = LpFusion().fit(FORMS["array"](S), FORMS["array"](y))
     assert fused.certificate_.status == "optimal"
     row = 8 * (4 + 4)  # R scores, and its cost, label, side and position
-    sample, kept = 2 * 5_000, 4 * round(n ** (2 / 3))
+    sample, kept = 2 * 40_000, 4 * round(n ** (2 / 3))
     assert returned[0] <= 1.2 * row * sample
     assert max(returned[1:]) <= 1.2 * row * kept
     assert len(returned) == fused.certificate_.passes

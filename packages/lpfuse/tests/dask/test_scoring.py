@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 import dask
 from lpfuse import FixedRule, LpFusion, TwoSidedMinMax
-from lpfuse._quantiles import QuantileSketch
+from lpfuse._quantiles import SIZE
 from lpfuse.fusion.fixed import RULES
 from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
 
@@ -228,12 +228,10 @@ def test_a_rule_that_is_refused_blocks_keeps_what_it_was():
 # ------------------------------------------------------------------------------------ scaler
 
 
-def sketched(monkeypatch, size):
-    """Sketches of a small size, so that a few hundred rows are already too many."""
-    whole = QuantileSketch.of.__func__
-    monkeypatch.setattr(
-        QuantileSketch, "of", classmethod(lambda cls, values: whole(cls, values, size))
-    )
+# More rows than the summary of a block keeps, and a block of few.
+MANY = (3 * SIZE, 100, 2 * SIZE, SIZE)
+MANY_Y = np.where(np.arange(sum(MANY)) % 5, 1.0, -1.0)
+MANY_S = MANY_Y[:, None] * [0.8, 0.5, 0.4] + rng.normal(scale=0.4, size=(sum(MANY), 3))
 
 
 @FORMS
@@ -252,13 +250,12 @@ def test_few_rows_have_the_thresholds_of_memory(form, labelled, rho):
 
 @pytest.mark.parametrize("labelled", [False, True])
 @pytest.mark.parametrize("rho", [0, 5, 30, 60])
-def test_thresholds_of_many_rows_are_within_the_error_that_they_state(monkeypatch, labelled, rho):
-    sketched(monkeypatch, 16)
-    y = as_array(Y) if labelled else None
-    scaler = TwoSidedMinMax(rho).fit(as_array(S), y)
-    reference = np.sort(S[Y > 0] if labelled else S, axis=0)
+def test_thresholds_of_many_rows_are_within_the_error_that_they_state(labelled, rho):
+    y = as_array(MANY_Y, MANY) if labelled else None
+    scaler = TwoSidedMinMax(rho).fit(as_array(MANY_S, MANY), y)
+    reference = np.sort(MANY_S[MANY_Y > 0] if labelled else MANY_S, axis=0)
     n = len(reference)
-    assert 0 < scaler.quantile_error_ < 0.2
+    assert 0 < scaler.quantile_error_ < 0.001
     for threshold, share in ((scaler.lower_, rho / 200), (scaler.upper_, 1 - rho / 200)):
         wrong = scaler.quantile_error_ * n + 1  # between two ranks
         low = reference[max(0, int(np.floor(share * (n - 1) - wrong)))]
@@ -269,13 +266,12 @@ def test_thresholds_of_many_rows_are_within_the_error_that_they_state(monkeypatc
         np.testing.assert_array_equal(scaler.lower_, reference[0])
         np.testing.assert_array_equal(scaler.upper_, reference[-1])
     else:
-        exact = TwoSidedMinMax(rho).fit(S, Y if labelled else None)
+        exact = TwoSidedMinMax(rho).fit(MANY_S, MANY_Y if labelled else None)
         assert (scaler.lower_ != exact.lower_).any()  # it is the sketch that was asked
 
 
-def test_the_same_blocks_have_the_same_thresholds(monkeypatch):
-    sketched(monkeypatch, 16)
-    one, other = (TwoSidedMinMax().fit(as_array(S)) for _ in range(2))
+def test_the_same_blocks_have_the_same_thresholds():
+    one, other = (TwoSidedMinMax().fit(as_array(MANY_S, MANY)) for _ in range(2))
     np.testing.assert_array_equal(one.lower_, other.lower_)
     np.testing.assert_array_equal(one.upper_, other.upper_)
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import dask
-from lpfuse._quantiles import SIZE, QuantileSketch
+from lpfuse._quantiles import SIZE, QuantileSketch, VectorInBlocks
 from lpfuse.threshold import (
     conformal_offset,
     conformal_pvalues,
@@ -23,9 +23,15 @@ LITTLE = 4  # values of a level: of a dozen rows a sketch is already inexact
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 few = st.integers(-4, 4).map(float)
-close = st.sampled_from([-np.inf, -1.0, 1 - 2**-53, 1.0, 1 + 2**-52, np.inf])
+CLOSE = [-np.inf, -1.0, 1 - 2**-53, 1.0, 1 + 2**-52, np.inf]
+close = st.sampled_from(CLOSE)
 many = st.floats(-100, 100)
 some_rows = [st.lists(value, max_size=30) for value in (few, close, many)]
+KINDS = {  # more rows than a sketch keeps: with many ties, nearly equal, and all different
+    "few": lambda rng, n: rng.integers(-4, 5, n).astype(float),
+    "close": lambda rng, n: rng.choice(CLOSE, n),
+    "many": lambda rng, n: rng.uniform(-100, 100, n),
+}
 blocks = st.one_of(*(st.lists(rows, min_size=1, max_size=6) for rows in some_rows)).filter(any)
 
 
@@ -33,14 +39,6 @@ blocks = st.one_of(*(st.lists(rows, min_size=1, max_size=6) for rows in some_row
 def in_this_thread():
     with dask.config.set(scheduler="synchronous"):
         yield
-
-
-@pytest.fixture
-def little(monkeypatch):
-    whole = QuantileSketch.of.__func__
-    monkeypatch.setattr(
-        QuantileSketch, "of", classmethod(lambda cls, values: whole(cls, values, LITTLE))
-    )
 
 
 def in_blocks(parts, dtype=float):
@@ -70,10 +68,32 @@ def looked_at(array):
 @QUICK
 @given(parts=blocks, rate=st.floats(0.0, 0.5, exclude_min=True))
 @example(parts=[[1.0] * 30, [1.0] * 30, [0.0]], rate=0.5)
-def test_offsets_are_exactly_those_of_memory(little, collect, parts, rate):
+def test_offsets_are_exactly_those_of_memory(collect, parts, rate):
     scores = np.concatenate(parts)
     assert conformal_offset(collect(parts), rate) == conformal_offset(scores, rate)
     assert contamination_offset(collect(parts), rate) == contamination_offset(scores, rate)
+
+
+@pytest.mark.parametrize("collect", [in_blocks, as_series])
+@QUICK
+@given(parts=blocks)
+@example(parts=[[1.0] * 30, [1.0] * 30, [0.0]])
+def test_every_rank_is_exact_though_the_sketch_is_not(collect, parts):
+    scores = np.sort(np.concatenate(parts))
+    found = VectorInBlocks.of(collect(parts), "scores", size=LITTLE)
+    assert found.size == len(scores)
+    assert found.smallest(range(len(scores))) == scores.tolist()
+    assert [found.smallest([rank])[0] for rank in range(len(scores))] == scores.tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("chunks", [7_000, 20_000])
+@pytest.mark.parametrize("rate", [0.0003, 0.05, 0.29, 0.5])
+def test_offsets_of_many_rows_are_exactly_those_of_memory(kind, chunks, rate):
+    scores = KINDS[kind](np.random.default_rng(0), 6 * SIZE)
+    lazy = da.from_array(scores, chunks=chunks)
+    assert conformal_offset(lazy, rate) == conformal_offset(scores, rate)
+    assert contamination_offset(lazy, rate) == contamination_offset(scores, rate)
 
 
 def test_offsets_of_many_rows_take_two_looks_and_few_rows_one():
@@ -86,13 +106,13 @@ def test_offsets_of_many_rows_take_two_looks_and_few_rows_one():
     assert len(looks) == 3
 
 
-def test_single_precision_and_integers_are_exact_too(little):
-    scores = np.random.default_rng(0).normal(size=500)
+def test_single_precision_and_integers_are_exact_too():
+    scores = np.random.default_rng(0).normal(size=6 * SIZE)
     single = scores.astype(np.float32)
-    lazy = da.from_array(single, chunks=90)
+    lazy = da.from_array(single, chunks=SIZE)
     assert conformal_offset(lazy, 0.1) == conformal_offset(single, 0.1)
     whole = (100 * scores).astype(int)
-    lazy = da.from_array(whole, chunks=90)
+    lazy = da.from_array(whole, chunks=SIZE)
     assert contamination_offset(lazy, 0.1) == contamination_offset(whole, 0.1)
 
 
@@ -109,12 +129,20 @@ def test_few_calibration_rows_in_blocks_give_the_pvalues_of_memory(calibration, 
     np.testing.assert_array_equal(conformal_pvalues(as_series(calibration), scores), expected)
 
 
-@QUICK
-@given(calibration=blocks, scores=st.lists(few | many | close, min_size=1, max_size=20))
-def test_pvalues_from_a_sketch_are_never_too_small(little, calibration, scores):
+@settings(QUICK, max_examples=25)
+@given(
+    kind=st.sampled_from(sorted(KINDS)),
+    rows=st.lists(st.integers(0, 2 * SIZE), min_size=2, max_size=5).filter(any),
+    seed=st.integers(0, 2**32 - 1),
+    scores=st.lists(few | many | close, min_size=1, max_size=20),
+)
+def test_pvalues_from_a_sketch_are_never_too_small(kind, rows, seed, scores):
+    rng = np.random.default_rng(seed)
+    calibration = [KINDS[kind](rng, n) for n in rows]
+    scores = [*scores, *rng.choice(np.concatenate(calibration), 50)]
     exact = conformal_pvalues(np.concatenate(calibration), scores)
     found = conformal_pvalues(in_blocks(calibration), scores)
-    sketch = QuantileSketch.merge([QuantileSketch.of(np.array(part)) for part in calibration])
+    sketch = QuantileSketch.merge([QuantileSketch.of(part) for part in calibration])
     assert (exact <= found).all()
     assert (found <= exact + (sketch.under + sketch.over) / (sketch.n + 1) + 1e-12).all()
     assert (found <= 1).all()

@@ -51,7 +51,12 @@ def areas(boxes: Boxes) -> NDArray[np.float32]:
 
 
 def survivors(
-    boxes: Boxes, scores: NDArray[np.float32], limit: float, *, of_smaller: bool = False
+    boxes: Boxes,
+    scores: NDArray[np.float32],
+    limit: float,
+    *,
+    of_smaller: bool = False,
+    most: int = MOST,
 ) -> NDArray[np.intp]:
     """Non-maximum suppression: the boxes that no better survivor overlaps by more than a limit.
 
@@ -65,13 +70,15 @@ def survivors(
         The overlap that is allowed.
     of_smaller : bool
         As in :func:`overlaps`.
+    most : int, default=2000
+        Of more boxes only the best so many are compared: the work grows with their square.
 
     Returns
     -------
     ndarray of int
         Their positions, the best first.
     """
-    order = np.argsort(-scores, kind="stable")[:MOST]
+    order = np.argsort(-scores, kind="stable")[:most]
     ranked = boxes[order]
     shared = overlaps(ranked, ranked, of_smaller=of_smaller)
     beats = np.triu(shared > limit + ROUNDING, 1)

@@ -9,7 +9,7 @@ import hashlib
 import os
 import pickle
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -88,13 +88,13 @@ def find_weights(network: str, folder: str | PathLike[str] | None = None) -> Pat
     )
 
 
-def checked_digest(path: Path) -> str:
-    """SHA-256 of the file, which must be the published one if the file's name is a known one."""
+def checked_digest(path: Path, published: Sequence[KnownFile] = KNOWN) -> str:
+    """SHA-256 of the file, which must be the published one if the file has a published name."""
     if not path.is_file():
         raise FileNotFoundError(f"There is no weight file {path}.")
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    for known in KNOWN:
+    for known in published:
         if known.name == path.name and not digest.startswith(known.sha256):
             raise ValueError(
                 f"{path} is damaged or not what its name says: its SHA-256 should start with "

@@ -24,6 +24,7 @@ from lpfuse._checks.messages import (
     bad_weights,
     how_to_label,
     not_one_a_row,
+    not_one_dimensional,
 )
 
 
@@ -163,10 +164,7 @@ def check_values(values: Any, name: str, *, may_miss: bool = False) -> Host:
         input_name=name,
     )
     if array.ndim != 1:
-        raise ValueError(
-            f"{name} must hold one number for each row: expected one dimension, got shape "
-            f"{array.shape}."
-        )
+        raise ValueError(not_one_dimensional(name, f"shape {array.shape}"))
     missing = np.isnan(array)
     if missing.any() and not may_miss:
         raise ValueError(

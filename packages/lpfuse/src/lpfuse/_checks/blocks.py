@@ -30,6 +30,7 @@ from lpfuse._checks.messages import (
     labels_of_columns,
     listed,
     not_one_a_row,
+    not_one_dimensional,
     with_rows,
 )
 from lpfuse._checks.tables import column_names, no_spread, remember_columns, warn_about_flat
@@ -57,7 +58,8 @@ def check_score_blocks(
     also : Summary, or function of the blocks that gives one, optional
         Something to learn from the blocks in the same pass.
     more : tuple of float, optional
-        A further row, which is not the user's: its score by every detector, label and weight.
+        A further row, which the user has not passed (the imaginary anomaly of `LpFusion`): its
+        score by every detector, label and weight.
     """
     return _check_blocks(S, y, sample_weight, also, SCORES, more)
 
@@ -67,6 +69,14 @@ def check_feature_blocks(
 ) -> CheckedBlocks:
     """Features in blocks: finite numbers, with labels and weights that belong to them."""
     return _check_blocks(X, y, sample_weight, also, FEATURES)
+
+
+def check_vector_blocks(values: Any, name: str) -> None:
+    """Refuse what can be refused of one number a row in blocks before any is read."""
+    if values.ndim != 1:
+        raise ValueError(not_one_dimensional(name, f"{values.ndim}"))
+    if getattr(values.dtype, "kind", "O") not in "biuf":
+        raise ValueError(f"{name} must be numbers, got {values.dtype} values.")
 
 
 def _check_blocks(
@@ -85,7 +95,7 @@ def _check_blocks(
         row = np.full((1, head.shape[1]), score)
         blocks.append((row, np.full(1, label), np.full(1, weight)))
     summary = also(blocks) if callable(also) else also
-    facts = blocks.reduce(partial(_inspect, summary), partial(_together, summary))
+    facts = blocks.reduce(partial(_inspect, summary), partial(_merged, summary))
     facts.refuse(table, names, more)
     blocks.sizes = facts.sizes
     normal, anomalies = (int(count) for count in facts.rows)
@@ -98,7 +108,7 @@ def _check_blocks(
 def _check_head(S: Any, table: Table) -> Any:
     """What can be refused without a look at the rows."""
     if getattr(S, "ndim", 2) != 2:
-        raise ValueError(table.not_two_dimensional(S.shape))
+        raise ValueError(table.not_two_dimensional(S.ndim))
     head = head_of(S)
     if head.shape[1] == 0:
         raise ValueError(f"{table.noun} need at least one column, got none.")
@@ -145,16 +155,17 @@ def _join(lists: list[list[Any]]) -> list[Any]:
 
 @dataclass
 class _Facts:
-    """What a few blocks report; `complaints` are (block, what is wrong) and stop the rest."""
+    """What one block, or several, report. A complaint is all that its block has to say."""
 
-    sizes: list[int]
-    low: Host
+    sizes: list[int]  # numbers of rows of the blocks
+    low: Host  # the extremes of each column
     high: Host
+    # Normal rows and anomalies: how many, and their weights.
     rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(2, dtype=np.int64))
     mass: Host = field(default_factory=lambda: np.zeros(2))
     not_finite: list[tuple[int, int, int]] = field(default_factory=list)  # block, column, rows
-    complaints: list[tuple[int, str]] = field(default_factory=list)
-    also: Any = None
+    complaints: list[tuple[int, str]] = field(default_factory=list)  # block, what is wrong
+    also: Any = None  # what the caller's own summary has learnt
 
     def refuse(
         self,
@@ -162,7 +173,7 @@ class _Facts:
         names: Sequence[str] | None,
         more: tuple[float, float, float] | None = None,
     ) -> None:
-        """Raise what is wrong, if anything is."""
+        """Raise what is wrong, if anything is: what makes other questions idle comes first."""
         if self.complaints:
             block, what = self.complaints[0]
             raise ValueError(f"block {block}: {what}")
@@ -202,7 +213,8 @@ def _inspect(also: Summary | None, k: int, parts: tuple[Any, ...]) -> _Facts:
         return facts
     xp = namespace(S)
     facts.low, facts.high = to_host(xp.min(S, axis=0)), to_host(xp.max(S, axis=0))
-    if not np.isfinite([facts.low, facts.high]).all():  # NaN and infinity both show there
+    # NaN and infinity both show in the extremes: where these are finite, nothing is read again.
+    if not np.isfinite([facts.low, facts.high]).all():
         flawed = to_host(xp.sum(xp.astype(~xp.isfinite(S), xp.int64), axis=0)).astype(int)
         facts.not_finite = [(k, int(j), int(flawed[j])) for j in np.flatnonzero(flawed)]
     if facts.not_finite:
@@ -223,7 +235,7 @@ def _why_no_numbers(labels: Any, error: Exception) -> str:
     return f"there is something that is no number ({error})."
 
 
-def _together(also: Summary | None, parts: list[_Facts]) -> _Facts:
+def _merged(also: Summary | None, parts: list[_Facts]) -> _Facts:
     """The facts of several blocks as one."""
     learnt = [part.also for part in parts if part.also is not None]
     return _Facts(

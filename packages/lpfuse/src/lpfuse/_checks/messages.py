@@ -28,11 +28,12 @@ class Table(NamedTuple):
     shape: str
     mend: str  # what to do with columns that are not numbers
 
-    def not_two_dimensional(self, shape: Sequence[int]) -> str:
-        """Of an array with other than two dimensions."""
+    def not_two_dimensional(self, ndim: int, shape: Sequence[int] | None = None) -> str:
+        """Of an array with other than two dimensions, and its shape where that is known."""
+        got = f"{ndim}D" + ("" if shape is None else f" of shape {tuple(shape)}")
         return (
-            f"Expected a 2D array of {self.noun.lower()} ({self.shape}), got {len(shape)}D of "
-            f"shape {tuple(shape)}. Reshape with (-1, 1) if it is one column, (1, -1) if one row."
+            f"Expected a 2D array of {self.noun.lower()} ({self.shape}), got {got}. Reshape with "
+            "(-1, 1) if it is one column, (1, -1) if one row."
         )
 
     def not_numbers(self, columns: str, what: str) -> str:
@@ -67,6 +68,11 @@ def not_one_a_row(argument: str, noun: str, n: int, shape: Sequence[int]) -> str
         f"{argument} must hold one {noun} for each row: expected shape ({n},), got "
         f"{tuple(shape)}.{remedy}"
     )
+
+
+def not_one_dimensional(argument: str, got: str) -> str:
+    """Of values that should be one number a row, but have other dimensions."""
+    return f"{argument} must hold one number for each row: expected one dimension, got {got}."
 
 
 def bad_weights(first: float, count: int, row: int | None = None) -> str:

@@ -206,7 +206,7 @@ def _check_array_api(values: Array, table: Table) -> Array:
     if xp.isdtype(values.dtype, "complex floating"):
         raise ValueError(f"Complex data not supported: {table.noun.lower()} must be real numbers.")
     if values.ndim != 2:
-        raise ValueError(table.not_two_dimensional(values.shape))
+        raise ValueError(table.not_two_dimensional(values.ndim, values.shape))
     if 0 in values.shape:
         raise ValueError(
             f"{table.noun} need at least one row and one column, got {tuple(values.shape)}."

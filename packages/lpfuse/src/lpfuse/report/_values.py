@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from lpfuse._arrays import Host
+from lpfuse._files import as_json
 
 DIGITS = 8
 
@@ -18,10 +19,8 @@ def plain(value: Any) -> float | str | None:
     >>> plain(1), plain(float("-inf")), plain(float("nan"))
     (1.0, '-inf', None)
     """
-    number = float(value)
-    if math.isnan(number):
-        return None
-    return str(number) if math.isinf(number) else number
+    number: float | str | None = as_json(float(value))
+    return number
 
 
 def rounded(values: Host) -> list[float | None]:

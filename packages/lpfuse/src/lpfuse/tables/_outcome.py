@@ -5,10 +5,8 @@ from __future__ import annotations
 from math import ceil, log10
 from typing import Any
 
-from sklearn.metrics import roc_auc_score
-
 from lpfuse.ensemble import FusedDetector
-from lpfuse.metrics import mean_over_folds
+from lpfuse.metrics import auc_over_folds
 
 
 def outcome(fused: FusedDetector) -> dict[str, Any]:
@@ -56,11 +54,7 @@ def _areas(fused: FusedDetector, names: list[str]) -> dict[str, float | None]:
     """The AUC of each detector and, last, of the fusion; None where no fold has both classes."""
     lessons, judged = fused.out_of_fold_, fused.held_out_
     columns = dict(zip(names, lessons.scores.T, strict=True)) | {"fusion": judged.fused}
-    areas = {
-        name: mean_over_folds(roc_auc_score, lessons.labels, scores, lessons.fold)
-        for name, scores in columns.items()
-    }
-    return {name: None if area is None else float(area) for name, area in areas.items()}
+    return auc_over_folds(lessons.labels, columns, lessons.fold)
 
 
 def proof(relative_gap: float) -> str:

@@ -1,11 +1,16 @@
-"""Quantiles of rows that are never all in one place: mergeable summaries with a proven error.
+"""A summary of rows that are never all in one place: mergeable, with a proven error.
 
 A sketch of a block keeps some of its values in levels: a value of level ``l`` stands for ``2^l``
 rows. A level that grows past a fixed size is halved: sorted, paired, and one value of each pair
-rises to the next level. With ``w`` the weight of the level, that changes the number of rows up to
-any point by ``w`` at most, upwards where the lower values of the pairs are kept and downwards where
-the upper ones are; the sum of these changes bounds the error of all that a sketch says. Values are
-chosen column by column, but how many there are, and what they weigh, all columns share.
+rises to the next level. Values are chosen column by column, but how many there are, and what they
+weigh, all columns share.
+
+What a halving changes. Let ``w`` be the weight of a value of the level, and let j of the paired
+values be at most x; together they counted for ``j w`` rows up to x. One of each pair goes on, with
+weight ``2 w``. If it is the lower one, ``⌈j/2⌉`` of those that rise are at most x, which count for
+``2 ⌈j/2⌉ w``: as many rows as before, or w more. If it is the upper one, it is ``⌊j/2⌋``: as many
+rows as before, or w fewer. So the sum of w over all halvings, kept apart for either side, bounds
+the error of all that a sketch says, whatever the values are.
 
 Munro and Paterson (1980). Selection and sorting with limited storage. Theoretical Computer Science
 12(3), 315–323. (halving)
@@ -19,20 +24,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse._arrays import Array, Host, concatenate, namespace, to_host, total
-from lpfuse._arrays.blocks import Blocks, arrays_of
+from lpfuse._arrays import Array, Host, concatenate, namespace, to_host
 
-SIZE = 9000  # values of a level; ≤ 0.1 % of up to 2.3e9 rows, whatever the blocks and the merges
+# Values of a level. Up to 9,000 · 2^18 = 2.36e9 rows 18 levels at most are halved, so that ranks
+# are wrong by 18 / (2 · 9,000) = 0.1 % of the rows at most (the bound of `QuantileSketch`).
+SIZE = 9000
 
 
 @dataclass(frozen=True)
 class QuantileSketch:
-    r"""What is known of the columns of a table after one look at each of its blocks.
+    r"""What is known of the columns of a table after each of its blocks was read once.
 
     With :math:`F(x)` the number of rows up to x and :math:`\hat F(x)` the weight of the kept
     values up to x, for every x of every column
@@ -54,9 +60,12 @@ class QuantileSketch:
 
     Notes
     -----
-    Halving a level of weight ``w`` moves at least ``size · w`` rows up and costs ``w``. So each
-    level costs ``n / size`` rows at most, however blocks were cut and merged; of n rows
-    ``log2(2 n / size)`` levels at most are ever halved, and
+    Halving a level of weight ``w = 2^l`` adds ``w`` to `under` or to `over`, and lifts values that
+    stand for at least ``size · w`` rows. No row is lifted from a level twice, so level l is halved
+    ``n / (size · w)`` times at most and costs ``n / size`` rows at most, however blocks were cut
+    and merged. Level l is halved only if it holds more than `size` values, ``size · 2^l < n``: that
+    are ``log2(2 n / size)`` levels at most. Half-way between its two bounds a rank is wrong by half
+    of their distance at most, so
 
     .. math:: \mathrm{rank\_error} \le \frac{n}{2\,\mathrm{size}} \log_2 \frac{2 n}{\mathrm{size}} .
 
@@ -160,7 +169,8 @@ class QuantileSketch:
         if k in (0, self.n - 1):
             return self.lowest if k == 0 else self.highest
         values, rows = self._in_order()
-        # Half-way between its bounds, F is known best.
+        # The rows up to a value are known best half-way between their bounds, F̂ − over and
+        # F̂ + under; doubled, so that all stays in whole numbers.
         below = 2 * rows + self.under - self.over < 2 * (k + 1)
         return _picked(values, below.sum(axis=0))
 
@@ -201,7 +211,8 @@ class QuantileSketch:
         counted = np.empty(x.shape, dtype=np.int64)
         for j, column in enumerate(values[1:-1].T):
             counted[:, j] = rows[np.searchsorted(column, x[:, j], side="right"), j]
-        # The extremes are known exactly.
+        # The extremes are known exactly: below the lowest row there is none, from the highest on
+        # there are all, and in between at least one and not all.
         fewest = np.where(x < self.highest, x >= self.lowest, self.n)
         most = np.where(x < self.lowest, 0, np.where(x < self.highest, self.n - 1, self.n))
         return (
@@ -221,71 +232,14 @@ class QuantileSketch:
         return values, rows
 
 
-def exact_order_statistics(
-    blocks: Blocks, sketch: QuantileSketch, ranks: Sequence[int]
-) -> list[float]:
-    """The smallest numbers of given ranks, exactly, by a second look at one number a row.
-
-    The sketch tells between which two values a number lies. What lies between them is fetched: no
-    more than ``4 · rank_error`` rows for each rank, however many rows are tied.
-
-    Parameters
-    ----------
-    blocks : Blocks
-        Blocks whose first part is a vector; without NaN.
-    sketch : QuantileSketch
-        Of those vectors.
-    ranks : sequence of int
-        From 0 for the smallest to n − 1 for the largest.
-
-    Returns
-    -------
-    list of float
-        One for each rank.
-    """
-    brackets = [(float(low[0]), float(high[0])) for low, high in map(sketch.bounds, ranks)]
-    if all(low == high for low, high in brackets):
-        return [low for low, _ in brackets]
-    found = blocks.reduce(_look_between, _join, brackets)
-    return [
-        _within(rank, *bracket, *seen)
-        for rank, bracket, seen in zip(ranks, brackets, found, strict=True)
-    ]
-
-
-def _look_between(
-    k: int, parts: tuple[Any, ...], brackets: list[tuple[float, float]]
-) -> list[tuple[int, Host]]:
-    """For each bracket the number of rows up to its lower end, and those strictly inside."""
-    values = arrays_of((parts[0], None, None))[0]
-    return [
-        (int(total(values <= low)), to_host(values[(values > low) & (values < high)]))
-        for low, high in brackets
-    ]
-
-
-def _join(found: list[list[tuple[int, Host]]]) -> list[tuple[int, Host]]:
-    return [
-        (sum(count for count, _ in block), np.concatenate([inside for _, inside in block]))
-        for block in zip(*found, strict=True)
-    ]
-
-
-def _within(rank: int, low: float, high: float, up_to_low: int, inside: Host) -> float:
-    """The number of that rank among those up to `low`, those inside, and `high`."""
-    if rank < up_to_low:
-        return low
-    place = rank - up_to_low
-    return float(np.partition(inside, place)[place]) if place < inside.size else high
-
-
 def _halved(
     runs: Sequence[list[Array]], under: int, over: int, size: int
 ) -> tuple[tuple[Host, ...], int, int]:
-    """Levels of at most `size` values from sorted runs of each level, and what is proven of them.
+    """Levels of at most `size` values from sorted runs of each level, with `under` and `over`.
 
     From the bottom up, what is too long is halved. An odd value stays where it is: weights always
-    add up to n. The side that has cost less so far is charged, so that errors tend to cancel.
+    add up to n. Which value of a pair goes on is decided for all pairs alike, so that the side with
+    the smaller error so far takes the new one.
     """
     levels: list[Array] = []
     rising: list[Array] = []

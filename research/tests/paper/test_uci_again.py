@@ -1,0 +1,48 @@
+"""A re-run of one UCI set gives the stored rows, bit for bit."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from research.common.comparison import measure_methods
+from research.common.options import Options
+from research.common.store import read_rows
+from research.paper.uci import METHODS, NON_PURE
+
+STORED = Path(__file__).parents[2] / "results" / "paper" / "uci.jsonl"
+QUICK_METHODS = ("GMM", "SVDD", "GP", "KPCA", "best single", "sum", "ℓ2", "ℓ∞", "ℓp")
+
+pytestmark = pytest.mark.skipif(
+    "LPFUSE_DATA" not in os.environ, reason="LPFUSE_DATA names no folder of sets"
+)
+
+
+def measured(methods, non_pure, folder, seeds):
+    options = Options(folder, sets=("iris",), seeds=seeds)
+    return [without_origin(row) for row in measure_methods("uci", methods, options, non_pure)]
+
+
+def stored(names, seeds):
+    return [
+        without_origin(row)
+        for row in read_rows(STORED)
+        if (row["set"], row["method"] in names) == ("iris", True) and row["seed"] < seeds
+    ]
+
+
+def without_origin(row):
+    """Versions and the list of methods may differ; figures and choices may not."""
+    return {name: value for name, value in row.items() if name not in ("protocol", "versions")}
+
+
+def test_one_split_by_the_paper_s_methods(tmp_path):
+    methods = {name: METHODS[name] for name in QUICK_METHODS}
+    assert measured(methods, {}, tmp_path, seeds=1) == stored(QUICK_METHODS, seeds=1)
+
+
+@pytest.mark.slow
+def test_two_splits_by_all_methods(tmp_path):
+    pytest.importorskip("pygad", reason="genetic weights are among the methods")
+    names = [*METHODS, *NON_PURE]
+    assert measured(METHODS, NON_PURE, tmp_path, seeds=2) == stored(names, seeds=2)
