@@ -95,19 +95,18 @@ def forgery(
 
 
 def _check_targets(*targets: Path | None) -> None:
-    from lpfuse.tables._writing import check_target
+    from lpfuse._files import check_target
 
     for target in filter(None, targets):
         check_target(target)
 
 
 def _written_page(rows: list[dict[str, object]], page: Path | None) -> str:
-    from lpfuse._files import replacing
-    from lpfuse.tables._writing import said
+    from lpfuse._files import replacing, write_errors
     from research.paper.forgery_page import forgery_page
 
     text = forgery_page(rows)
     if page is not None:
-        with said(page.name), replacing(page) as file:
+        with write_errors(page.name), replacing(page) as file:
             file.write(text.encode())
     return text

@@ -19,10 +19,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lpfuse.tables import TableModel
-from lpfuse.tables._model import load_model
-from lpfuse.tables._reading import read_table
-from lpfuse.tables._scoring import score_file
+from lpfuse.tables import TableModel, load_model, read_table, score_file
 from research.common.memory import peak_of
 
 COLUMNS, TRAINING, ANOMALIES, CHUNK = 10, 2_000, 40, 10_000

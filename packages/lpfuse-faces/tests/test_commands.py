@@ -281,7 +281,7 @@ def test_too_few_genuine_videos_are_said(clips, extracted, tmp_path):
         (["--learners", "gmm,knn"], "'knn'"),
         (["--p", "0.5"], "--p must be auto, or a number from 1 to inf; got '0.5'"),
         (["--pooling", "most"], "--pooling must be mean, or a quantile such as 0.1"),
-        (["--false-alarm-rate", "5"], "false_alarm_rate"),
+        (["--false-alarm-rate", "5"], "--false-alarm-rate must"),
         (["-o", "{where}/nowhere/m"], "There is no folder"),
         (["-o", "{where}"], "is no file"),
     ],

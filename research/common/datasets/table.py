@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from lpfuse._arrays import Host
 from lpfuse._checks.messages import did_you_mean, meaning, quoted
-from lpfuse.tables._files import MOST_CATEGORIES, kind_of, polars_module, read_frame, typed
+from lpfuse.tables import read_table
+from lpfuse.tables._columns import MOST_CATEGORIES, typed
+from lpfuse.tables._reading import kind_of, polars_module
 from research.common.datasets.base import Dataset, checked_dataset
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ def load_table(path: str | os.PathLike[str], *, label: str = "label", normal: An
            [9. , 1. , 0. ]])
     """
     path = Path(path).expanduser()
-    frame = read_frame(path)
+    frame = read_table(path)
     if kind_of(path) == "CSV":
         frame = frame.select(typed(column) for column in frame)
     if label not in frame.columns:

@@ -1,12 +1,14 @@
-"""Writing files: whole or not at all, and values in terms of JSON."""
+"""Writing files: whole or not at all, values in terms of JSON, sentences for what fails."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from numbers import Integral, Real
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any
 from uuid import uuid4
 
@@ -32,6 +34,64 @@ def replacing(path: Any) -> Iterator[IO[bytes]]:
         with suppress(OSError):
             os.remove(unfinished)
         raise
+
+
+def check_target(path: str | Path, sources: Iterable[str | Path] = ()) -> None:
+    """Refuse, before any work, a file that could not be written or should not be.
+
+    Parameters
+    ----------
+    path : str or path
+        The file to write.
+    sources : iterable of path
+        Files that are read, and must not be lost.
+    """
+    path = Path(path).expanduser()
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"There is no folder {str(folder)!r}. Make it, or name another.")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{str(path)!r} is there, and is no file. Name another.")
+    for source in map(Path, sources):
+        if path.exists() and source.exists() and path.samefile(source):
+            raise ValueError(f"{str(path)!r} is read, so it cannot be written. Name another.")
+    try:
+        # Rights alone do not tell: the folder may be on a disk that is full or read-only.
+        with TemporaryDirectory(dir=folder, prefix="."):
+            pass
+    except OSError as error:
+        reason = f"Nothing can be written to {str(folder)!r}: {error.strerror}."
+        raise type(error)(f"{reason} Name another folder, or ask for access to it.") from error
+
+
+class NotWritten(OSError):
+    """Why something could not be written, in a sentence."""
+
+
+@contextmanager
+def write_errors(name: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Say in one sentence why something could not be written.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    *kinds : type of exception
+        What a library raises in place of an OSError.
+    """
+    refused: tuple[type[Exception], ...] = (OSError, *kinds)
+    try:
+        yield
+    except (BrokenPipeError, NotWritten):  # `lpfuse … | head`; or it has its sentence already
+        raise
+    except refused as error:
+        # polars: "… error: File too large (os error 27)"
+        text = str(error).rpartition("error: ")[2].partition(" (os error")[0]
+        reason = getattr(error, "strerror", None) or text
+        raise NotWritten(
+            f"{name} could not be written: {reason}. Nothing of it is left; make room, or name "
+            "another folder, and try again."
+        ) from error
 
 
 def as_json(value: Any, *, infinite: bool = True) -> Any:

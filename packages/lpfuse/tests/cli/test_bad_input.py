@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 from helpers.pumps import DETECTORS, pumps, write
 from lpfuse.cli._app import app
 from lpfuse.tables import TableModel
-from lpfuse.tables import _writing as writing
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +204,7 @@ def test_an_unwritable_folder(folder, monkeypatch, command):
     def denied(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(writing, "TemporaryDirectory", denied)
+    monkeypatch.setattr("tempfile.mkdtemp", denied)
     first = ["m.lpfuse"] if command == "score" else []
     told = complaint(command, *first, "good.csv", "-o", "new.csv")
     assert re.search(r"Nothing can be written to '.*': Permission denied\. Name another", told)

@@ -97,7 +97,7 @@ def test_every_option_arrives(scores, monkeypatch):
         "--features", "svm,knn", "--drop", "junk", "--seed", "4", "-q",
     )  # fmt: skip
     assert answer.exit_code == 2
-    assert callable(asked.pop("tell"))
+    assert callable(asked.pop("show_notes"))
     assert asked == {
         "label": "fake",
         "normal": "no",

@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 
 from helpers.pumps import DETECTORS, pumps, read, write
 from lpfuse.cli._app import app
-from lpfuse.tables import TableModel
-from lpfuse.tables._model import load_model
+from lpfuse.tables import TableModel, load_model
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +139,7 @@ def test_ctrl_c_leaves_nothing_and_what_was_there(model, data, tmp_path, monkeyp
 REAL = """
 import os, signal, sys
 from lpfuse.cli._app import app
-from lpfuse.tables import _scoring as scoring
+import lpfuse.tables
 
 def run(*arguments):
     try:
@@ -160,8 +159,8 @@ run(model, data, "-o", "-", "-q")
 def progress(rows, share):
     os.kill(os.getpid(), signal.SIGINT)
 
-original = scoring.score_file
-scoring.score_file = lambda *a, **k: original(*a, **{**k, "progress": progress})
+original = lpfuse.tables.score_file
+lpfuse.tables.score_file = lambda *a, **k: original(*a, **{**k, "progress": progress})
 run(model, data, "-o", out, "-q", "--chunk-rows", "10")
 os._exit(0)
 """

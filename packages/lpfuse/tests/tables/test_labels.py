@@ -2,7 +2,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from lpfuse.tables._labels import check_names, labels_of, settle_normal, told_labels
+from lpfuse.tables._labels import labels_note, labels_of, settle_normal
+from lpfuse.tables._preparation import check_names
 
 nan = np.nan
 
@@ -52,7 +53,7 @@ def test_what_hardly_anybody_would_take_otherwise_need_not_be_said(values, norma
     "values", [[0, 1], ["0", "1"], [True, False], ["ok", "bad"], [1, 2], [1, None]]
 )
 def test_what_is_ambiguous_is_asked_for(values):
-    with pytest.raises(ValueError, match=rf"Which is normal\? Say --normal {values[0]}, or which"):
+    with pytest.raises(ValueError, match=rf"Which is normal\? Say normal='{values[0]}', or which"):
         settle_normal(column(values), None)
 
 
@@ -63,7 +64,7 @@ def test_what_is_ambiguous_is_asked_for(values):
         ([1, 1], None, "holds 1 in every row"),
         ([None, None], "ok", "holds nothing in every row"),
         (["ok", "bad"], "okay", "holds 'ok', 'bad', and nowhere 'okay'. Did you mean 'ok'?"),
-        ([0, 1], "2", "holds 0, 1, and nowhere '2'. Say --normal"),
+        ([0, 1], "2", "holds 0, 1, and nowhere '2'. Say normal="),
         (["ok", "OK"], "Ok", "holds 'ok', 'OK', all of which are normal"),
         (["yes", "no"], "", "has no empty cell"),
         ([[1], [2]], "1", "holds List(Int64); expected one value a row"),
@@ -82,13 +83,13 @@ def test_a_value_never_seen_is_an_anomaly_later():
 
 def test_labels_in_words():
     values = column(["ok"] * 3 + ["leak"] + ["worn"] * 2 + [None])
-    told = told_labels(values, "ok", labels_of(values, "ok"))
+    told = labels_note(values, "ok", labels_of(values, "ok"))
     assert told == (
         "Label: 'state'; normal is 'ok' (3 rows); anomalies are 'worn' (2), 'leak' (1); 1 row "
         "without a label."
     )
     values = column([None] * 1200 + [f"kind {i}" for i in range(10)])
-    told = told_labels(values, "", labels_of(values, ""))
+    told = labels_note(values, "", labels_of(values, ""))
     assert told.startswith("Label: 'state'; normal is an empty cell (1,200 rows); anomalies are 'k")
     assert told.endswith("'kind 7' (1) and 2 more.")
 

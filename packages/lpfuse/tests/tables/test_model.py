@@ -12,9 +12,7 @@ import pytest
 import lpfuse
 from helpers.pumps import DETECTORS, Stranger, pumps
 from lpfuse import FusedDetector
-from lpfuse.tables import TableModel
-from lpfuse.tables._model import load_model
-from lpfuse.tables._outcome import outcome, proof
+from lpfuse.tables import TableModel, load_model, outcome, proof
 
 
 def test_a_model_is_a_fused_detector_behind_a_preparation(model):
@@ -68,7 +66,7 @@ def test_labels_are_where_the_column_is(model):
 def test_without_a_label_all_rows_are_normal_and_it_is_said():
     told = []
     frame = pumps(60, worn=0).drop("state")
-    model = TableModel.fit(frame, detectors=["gmm"], tell=told.append)
+    model = TableModel.fit(frame, detectors=["gmm"], show_notes=told.append)
     assert told == [model.notes]
     assert model.notes[0] == "Label: none; all 60 rows are taken as normal."
     assert (model.fused.out_of_fold_.labels == 1).all()
@@ -142,7 +140,7 @@ def test_the_default_pool():
     ("options", "told"),
     [
         ({"label": "stat"}, "There is no column 'stat'. Did you mean 'state'?"),
-        ({"normal": "ok"}, "--normal ok says what normal rows hold, but not in which column"),
+        ({"normal": "ok"}, "normal='ok' says what normal rows hold, but not in which column"),
         ({"drop": ["bra"]}, "There is no column 'bra'. Did you mean 'bar'?"),
         ({"features": ["bra"]}, "There is no column 'bra'"),
         ({"categories": ["kinds"]}, "There is no column 'kinds'. Did you mean 'kind'?"),
@@ -291,7 +289,10 @@ def test_saved_and_loaded_it_scores_the_same(model, tmp_path):
         assert copy.score(new).equals(model.score(new))
         assert copy.labels(new).tolist() == model.labels(new).tolist()
         assert (copy.notes, copy.label, copy.normal) == (model.notes, model.label, model.normal)
-        assert vars(copy.preparation) == vars(model.preparation)
+        assert copy.feature_names == model.feature_names
+        np.testing.assert_array_equal(copy.numbers(new), model.numbers(new))
+        for name in ("medians", "categories", "others", "truths", "gaps", "dropped", "doubtful"):
+            assert getattr(copy.preparation, name) == getattr(model.preparation, name)
 
 
 def test_what_is_no_model_is_refused(model, tmp_path):
@@ -325,7 +326,8 @@ def forged(path, old, new):
         (b'"object": ["TableModel"', b'"object": ["Table"'),
         (b'"object": ["TablePreparation"', b'"object": ["Kernel"'),
         (b'"preparation": [', b'"preparation": 3, "x": ['),
-        (b'"medians"', b'"numbers"'),
+        (b'"number_columns"', b'"numbers"'),
+        (b'"encoder"', b'"transformer"'),
         (b'"object": ["LpFusion"', b'"object": ["TwoSidedMinMax"'),
     ],
 )
@@ -355,6 +357,6 @@ def test_types_of_others_must_be_trusted(model, tmp_path):
     replace(model, fused=stranger).save(path)
     with pytest.raises(ValueError, match=r"not trusted: .*\.Stranger") as refusal:
         load_model(path)
-    assert refusal.value.__notes__ == ["On the command line: --trust NAME, for each of them."]
+    assert f"pass trusted=['{Stranger.__module__}.Stranger']" in str(refusal.value)
     copy = load_model(path, [f"{Stranger.__module__}.Stranger"])
     assert copy.score(frame)["score"].null_count() == 0

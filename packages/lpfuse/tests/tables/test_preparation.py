@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.pumps import pumps
-from lpfuse.tables import TablePreparation
-from lpfuse.tables._files import read_csv
+from lpfuse.tables import learn_preparation
+from lpfuse.tables._reading import read_csv
 
 nan = np.nan
 numbers = st.one_of(st.none(), st.floats(-1e6, 1e6), st.integers(-1000, 1000).map(float))
@@ -21,12 +21,19 @@ def as_csv(frame):
 
 def learn(columns, **options):
     frame = pl.DataFrame(columns, strict=False)
-    return TablePreparation.learn(frame, **options)
+    return learn_preparation(frame, **options)
 
 
 def encoded(columns, **options):
     made = learn(columns, **options)
     return made.feature_names, made.numbers(pl.DataFrame(columns, strict=False))
+
+
+def learnt(made):
+    """All that a preparation keeps of the table, as plain values."""
+    kept = {name: value for name, value in vars(made).items() if name != "encoder"}
+    found = (made.medians, made.categories, made.others, made.feature_names)
+    return kept, found
 
 
 # --------------------------------------------------------------------------------- what becomes of
@@ -83,7 +90,7 @@ def test_a_number_missing_for_the_first_time_gets_the_median():
 
 def test_order_and_other_columns_do_not_matter():
     frame = pumps(60)
-    made = TablePreparation.learn(frame.drop("state"))
+    made = learn_preparation(frame.drop("state"))
     other = frame.select("state", *reversed(made.columns)).with_columns(extra=1)
     np.testing.assert_array_equal(made.numbers(other), made.numbers(frame))
     assert made.check(other.columns) == ["state", "extra"]
@@ -91,8 +98,8 @@ def test_order_and_other_columns_do_not_matter():
 
 def test_the_same_table_from_a_csv_file_gives_the_same_numbers():
     frame = pumps(80).drop("state")
-    typed, texts = TablePreparation.learn(frame), TablePreparation.learn(as_csv(frame))
-    assert vars(typed) == vars(texts)
+    typed, texts = learn_preparation(frame), learn_preparation(as_csv(frame))
+    assert learnt(typed) == learnt(texts)
     np.testing.assert_array_equal(typed.numbers(frame), texts.numbers(as_csv(frame)))
     np.testing.assert_array_equal(typed.numbers(as_csv(frame)), texts.numbers(frame))
 
@@ -107,7 +114,7 @@ def test_against_plain_loops(data):
 
     columns = {"x": column(numbers), "t": column(words), "f": column(flags), "z": [0.5] * n}
     frame = pl.DataFrame({**columns, "one": range(0, n * n, n)[::-1]}, strict=False)
-    made = TablePreparation.learn(frame, features=frame.columns)
+    made = learn_preparation(frame, features=frame.columns)
     expected = {}
     for name in made.columns:
         cells = frame[name].to_list()
@@ -167,7 +174,7 @@ def test_columns_that_teach_nothing_are_dropped_with_the_reason(column, why):
 def test_dates_and_times_are_dropped_also_as_texts(texts):
     made = learn({"when": texts * 6, "b": [1.0, 2.0, 4.0] * 4})
     assert "it holds dates or times" in made.dropped["when"]
-    made = TablePreparation.learn(as_csv(pl.DataFrame({"when": texts * 6, "b": [1, 2, 4] * 4})))
+    made = learn_preparation(as_csv(pl.DataFrame({"when": texts * 6, "b": [1, 2, 4] * 4})))
     assert "it holds dates or times" in made.dropped["when"]
 
 
@@ -184,7 +191,7 @@ def test_whole_numbers_that_all_differ_are_doubted_but_used():
     made = learn({"the customer": codes, "b": [1.5, 2.0] * 5})
     assert made.columns == made.feature_names == ["the customer", "b"]
     assert made.doubtful == ["the customer"]
-    assert made.notes[-1].endswith("leave it out: --drop 'the customer'")
+    assert made.notes[-1].endswith("leave it out: drop=['the customer']")
     assert learn({"customer": codes}, features=["customer"]).doubtful == []
     assert learn({"customer": [*codes, 0]}).doubtful == []
     assert learn({"customer": codes[:9]}).doubtful == []
@@ -193,10 +200,10 @@ def test_whole_numbers_that_all_differ_are_doubted_but_used():
 
 def test_what_users_ask_for():
     frame = pumps(40).drop("state")
-    made = TablePreparation.learn(frame, drop=["bar", "kind"])
+    made = learn_preparation(frame, drop=["bar", "kind"])
     assert made.columns == ["flow", "wet"]
     assert made.dropped["bar"] == "as asked"
-    made = TablePreparation.learn(frame, features=["kind", "flow", "site"])
+    made = learn_preparation(frame, features=["kind", "flow", "site"])
     assert made.columns == ["flow", "kind"]
     assert made.dropped["bar"] == "not among the features asked for"
     assert made.dropped["site"] == "it holds 'north' in every row"
@@ -220,14 +227,14 @@ def test_nothing_left_is_an_error_that_tells_why():
     with pytest.raises(ValueError, match=r"No column is left.*'a': it is empty; 'b': as asked\)"):
         learn({"a": [None] * 3, "b": [1, 2, 3]}, drop=["b"])
     with pytest.raises(ValueError, match=r"No column is left to learn from \(there was none\)"):
-        TablePreparation.learn(pl.DataFrame())
+        learn_preparation(pl.DataFrame())
 
 
 def test_scores_keep_their_gaps_and_are_no_texts():
     frame = pl.DataFrame(
         {"s": [0.5, None, 0.1], "name": ["x", "y", "y"], "ok": [True, False, True]}
     )
-    made = TablePreparation.learn(frame, scores=True)
+    made = learn_preparation(frame, scores=True)
     assert made.feature_names == ["s", "ok"]
     assert made.dropped == {"name": "it holds text, not scores"}
     np.testing.assert_array_equal(made.numbers(frame), [[0.5, 1], [nan, 0], [0.1, 1]])
@@ -247,7 +254,7 @@ def test_texts_among_numbers_are_asked_about():
     ) as e:
         learn(columns)
     assert "'error'. Correct those cells" in str(e.value)
-    assert "--categories bar, --drop bar" in str(e.value)
+    assert "categories=['bar'], drop=['bar']" in str(e.value)
     assert learn(columns, drop=["bar"]).columns == ["b"]
     assert learn({"bar": ["1", "A"] * 5 + ["A"]}, categories=["bar"]).categories == {
         "bar": ["1", "A"]
@@ -300,16 +307,16 @@ def test_surprises_are_counted():
     numbers = {"a": [1, None, 2, 4] * 3, "b": [1, 3, 2, 9] * 3}
     made = learn({**numbers, "k": ["x", "y"] * 6, "o": ["p"] * 9 + ["q"] * 3})
     new = pl.DataFrame({"a": [None, 1], "b": [None, None], "k": ["z", None], "o": ["new", "p"]})
-    assert made.surprises(new) == {
+    assert made.new_in(new) == {
         "Missing, as it never was in training: 'b'": 2,
         "Missing, as it never was in training: 'k'": 1,
         "New, a text that was not in training: 'k'": 1,
     }
-    assert made.surprises(made.example()) == {}
+    assert made.new_in(made.example()) == {}
 
 
 def test_notes_tell_what_was_taken_as_what():
-    made = TablePreparation.learn(pumps(60).drop("state"))
+    made = learn_preparation(pumps(60).drop("state"))
     gaps = made.gaps["bar"]
     assert made.notes == [
         "Numbers: 'bar', 'flow', 'wet'.",

@@ -6,14 +6,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from helpers.pumps import pumps, write
-from lpfuse.tables import _reading as reading
-from lpfuse.tables._files import read_csv
 from lpfuse.tables._reading import (
     CsvFile,
     first_record_end,
     last_record_end,
     open_table,
+    read_csv,
+    read_errors,
     read_table,
+    refuse_other_separators,
     regrouped,
 )
 
@@ -27,14 +28,15 @@ contents = st.one_of(st.binary(max_size=60), scraps.map("".join).map(str.encode)
 
 
 def whole(content):
-    with reading.plain_errors("mine.csv", "CSV"):
+    with read_errors("mine.csv", "CSV"):
         frame = read_csv(content)
-    reading.refuse_other_separators("mine.csv", frame.columns)
+    refuse_other_separators("mine.csv", frame.columns)
     return frame
 
 
-def in_chunks(content, rows):
-    chunks = list(CsvFile("mine.csv", io.BytesIO(content), len(content)).chunks(rows))
+def in_chunks(content, rows, block):
+    file = CsvFile("mine.csv", io.BytesIO(content), len(content), block_bytes=block)
+    chunks = list(file.chunks(rows))
     assert all(chunk.frame.height == rows for chunk in chunks[:-1])
     assert all(0 <= chunk.share <= 1 for chunk in chunks)
     assert [chunk.start for chunk in chunks] == [rows * k for k in range(len(chunks))]
@@ -60,9 +62,7 @@ def or_refusal(read, *arguments):
 @example(content=b'"', block=1, rows=1)
 @example(content=b',"', block=1, rows=1)
 def test_whatever_a_csv_file_holds_chunks_are_the_whole_or_both_are_refused(content, block, rows):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "BLOCK_BYTES", block)
-        parts = or_refusal(in_chunks, content, rows)
+    parts = or_refusal(in_chunks, content, rows, block)
     expected = or_refusal(whole, content)
     assert (parts is None) == (expected is None)
     assert expected is None or parts.equals(expected)
@@ -134,7 +134,7 @@ def test_standard_input_is_csv(monkeypatch):
     assert chunk.share is None  # nobody knows how much is to come
 
 
-def test_a_long_file_is_never_held_whole(monkeypatch):
+def test_a_long_file_is_never_in_memory_whole():
     class Endless(io.RawIOBase):
         """Rows for ever; what was read is counted."""
 
@@ -146,19 +146,17 @@ def test_a_long_file_is_never_held_whole(monkeypatch):
                 b"a,b\n" + b"1,2\n" * (size // 4) if self.taken == size else b"1,2\n" * (size // 4)
             )
 
-    monkeypatch.setattr(reading, "BLOCK_BYTES", 400)
     file = Endless()
-    chunks = CsvFile("endless.csv", file, None).chunks(250)
+    chunks = CsvFile("endless.csv", file, None, block_bytes=400).chunks(250)
     for _ in range(4):
         next(chunks)
     assert file.taken <= 11 * 400
 
 
-def test_a_row_without_end_is_refused(monkeypatch):
-    monkeypatch.setattr(reading, "LONGEST_RECORD", 2**20)
+def test_a_row_without_end_is_refused():
     file = io.BytesIO(b'a,b\n1,"2\n' + b"x" * 2**23)
     with pytest.raises(ValueError, match=r"a row is longer than 1 MiB\. Look for a quote"):
-        list(CsvFile("mine.csv", file, None).chunks(10))
+        list(CsvFile("mine.csv", file, None, longest_record=2**20).chunks(10))
 
 
 @pytest.mark.parametrize(("mark", "called"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])

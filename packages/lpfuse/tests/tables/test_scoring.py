@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 
 from helpers.pumps import pumps, read, write
-from lpfuse.tables._reading import read_table
-from lpfuse.tables._scoring import in_order, score_file
+from lpfuse.tables import read_table, score_file
+from lpfuse.tables._writing import in_order
 
 SUFFIXES = ["csv", "parquet", "arrow"]
 

@@ -2,14 +2,14 @@ import io
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
 
 import polars as pl
 import pytest
 
 from helpers.pumps import read
-from lpfuse.tables import _writing as writing
-from lpfuse.tables._writing import check_table_target, check_target, table_writer
+from lpfuse._files import check_target
+from lpfuse.tables import check_table_target, table_writer
+from lpfuse.tables._writing import csv_writer
 
 SUFFIXES = ["csv", "parquet", "arrow"]
 FRAMES = [pl.DataFrame({"a": [1, 2], "b": ["x", "é"]}), pl.DataFrame({"a": [3], "b": ["y,z"]})]
@@ -17,11 +17,10 @@ FRAMES = [pl.DataFrame({"a": [1, 2], "b": ["x", "é"]}), pl.DataFrame({"a": [3],
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("part_rows", [1, 2, 100])
-def test_what_is_added_is_there_in_its_order(tmp_path, monkeypatch, suffix, part_rows):
-    monkeypatch.setattr(writing, "PART_ROWS", part_rows)
+def test_what_is_added_is_there_in_its_order(tmp_path, suffix, part_rows):
     path = tmp_path / f"mine.{suffix}"
     path.write_text("old")
-    with table_writer(path) as add:
+    with table_writer(path, part_rows) as add:
         for frame in FRAMES:
             add(frame)
         assert path.read_text() == "old"  # until all is there
@@ -39,14 +38,13 @@ def test_no_rows_are_a_table_too(tmp_path, suffix):
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 @pytest.mark.parametrize("old", [True, False])
-def test_what_is_interrupted_leaves_no_trace(tmp_path, monkeypatch, suffix, error, old):
-    monkeypatch.setattr(writing, "PART_ROWS", 1)
+def test_what_is_interrupted_leaves_no_trace(tmp_path, suffix, error, old):
     path = tmp_path / f"mine.{suffix}"
     if old:
         path.write_text("old")
 
     def interrupted():
-        with table_writer(path) as add:
+        with table_writer(path, part_rows=1) as add:
             add(FRAMES[0])
             raise error
 
@@ -59,7 +57,7 @@ def test_what_is_interrupted_leaves_no_trace(tmp_path, monkeypatch, suffix, erro
 FULL = """
 import resource, sys
 import polars as pl
-from lpfuse.tables._writing import table_writer
+from lpfuse.tables import table_writer
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))  # as a disk with little room
 for name in sys.argv[1:]:
@@ -99,23 +97,16 @@ def test_a_file_that_takes_few_bytes_at_a_time_gets_all_of_them():
             return super().write(bytes(data[:3]))
 
     file = Narrow()
-    add = writing._csv(file, "narrow")
+    add = csv_writer(file, "narrow")
     add(FRAMES[0])
     add(FRAMES[1])
     assert file.getvalue().decode() == pl.concat(FRAMES).write_csv()
 
 
-def test_a_full_disk_is_told_by_the_name_of_the_table(tmp_path, monkeypatch):
-    @contextmanager
-    def device(_):
-        with open("/dev/full", "wb") as file:  # at the end it tries once more what was not written
-            yield file
-
-    monkeypatch.setattr(writing, "replacing", device)
-    writer = table_writer(tmp_path / "mine.csv")
+def test_a_full_disk_is_told_by_the_name_of_the_table():
     told = r"^mine\.csv could not be written: No space left on device\. Nothing"
-    with pytest.raises(OSError, match=told), writer as add:
-        add(FRAMES[0])
+    with open("/dev/full", "wb", buffering=0) as file, pytest.raises(OSError, match=told):
+        csv_writer(file, "mine.csv")(FRAMES[0])
 
 
 # ------------------------------------------------------------------------- refused before any work
@@ -140,7 +131,7 @@ def test_a_folder_without_permission_is_refused_at_once(tmp_path, monkeypatch):
     def denied(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(writing, "TemporaryDirectory", denied)
+    monkeypatch.setattr("tempfile.mkdtemp", denied)
     with pytest.raises(PermissionError, match=r"Nothing can be written to .*: Permission denied\."):
         check_target(tmp_path / "a.csv")
 

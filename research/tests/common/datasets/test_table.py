@@ -208,7 +208,7 @@ def test_a_missing_label_column_suggests_the_closest(tmp_path):
 
 
 def test_semicolons_show_in_the_message(tmp_path):
-    with pytest.raises(ValueError, match=r"one of its columns: 'a;b;label'"):
+    with pytest.raises(ValueError, match=r"semicolons between its columns, 'a;b;label'"):
         load_table(text(tmp_path, "a;b;label\n1;2;1\n3;4;-1\n"))
 
 

@@ -152,7 +152,8 @@ def figure_table(rows: Sequence[Row]) -> str:
 
 def _check_targets(out: Path | None, page: Path | None) -> None:
     """Refuse, before any work, what could not be written."""
-    from lpfuse.tables._writing import check_table_target, check_target
+    from lpfuse._files import check_target
+    from lpfuse.tables import check_table_target
 
     if out is not None:
         check_table_target(out)
@@ -161,14 +162,14 @@ def _check_targets(out: Path | None, page: Path | None) -> None:
 
 
 def _write(rows: Sequence[Row], out: Path | None, page: Path | None) -> None:
-    from lpfuse._files import replacing
-    from lpfuse.tables._files import polars_module
-    from lpfuse.tables._writing import said, table_writer
+    from lpfuse._files import replacing, write_errors
+    from lpfuse.tables import table_writer
+    from lpfuse.tables._reading import polars_module
 
     if out is not None:
         columns = [name for name in rows[0] if name not in ("choices", "warnings")]
         with table_writer(out) as add:
             add(polars_module().DataFrame([{name: row[name] for name in columns} for row in rows]))
     if page is not None:
-        with said(page.name), replacing(page) as file:
+        with write_errors(page.name), replacing(page) as file:
             file.write(evaluation_page(rows).encode())

@@ -121,7 +121,8 @@ def _check_targets(
     sources: Sequence[Path],
 ) -> None:
     """Refuse, before any work, what could not be written."""
-    from lpfuse.tables._writing import check_table_target, check_target
+    from lpfuse._files import check_target
+    from lpfuse.tables import check_table_target
     from lpfuse_faces.contact_sheet import check_suffix
 
     if out is not None:
@@ -147,7 +148,7 @@ def _draw(
     sheets: Path | None,
 ) -> list[Path]:
     """The contact sheets that are asked for, one after the other."""
-    from lpfuse.tables._writing import said
+    from lpfuse._files import write_errors
     from lpfuse_faces.contact_sheet import write_sheet
 
     targets: list[tuple[Path, Path]] = []
@@ -157,7 +158,7 @@ def _draw(
         sheets.mkdir(exist_ok=True)
         targets += zip(verdicts, (sheets / name for name in sheet_names(verdicts)), strict=True)
     for path, target in targets:
-        with said(target.name):
+        with write_errors(target.name):
             write_sheet(sheet_of(path, verdicts[path], done), target)
     return [*([] if sheet is None else [sheet]), *([] if sheets is None else [sheets])]
 
@@ -194,9 +195,9 @@ def write_scores(
     out: Path, verdicts: dict[Path, Explained], done: extraction.FeaturesReport
 ) -> None:
     """A table with a row for each video; those that could not be read have no score."""
-    from lpfuse.tables._files import polars_module
+    from lpfuse.tables import table_writer
     from lpfuse.tables._model import CONTRIBUTION
-    from lpfuse.tables._writing import table_writer
+    from lpfuse.tables._reading import polars_module
 
     pl = polars_module()
     rows: list[dict[str, Any]] = []

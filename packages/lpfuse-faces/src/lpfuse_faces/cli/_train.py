@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from lpfuse.cli import console
-from lpfuse.cli._fit import weights_table
 from lpfuse_faces.cli import _extraction as extraction
 from lpfuse_faces.cli import _options as options
 
@@ -55,7 +54,7 @@ def train(
     Clips of a test split are not touched. People are kept together: learners are
     judged on faces that they have not learnt from.
     """
-    from lpfuse.tables._writing import check_target, said
+    from lpfuse._files import check_target, write_errors
     from lpfuse_faces._model_file import summary
 
     silent = as_json or console.is_quiet(ctx, quiet)
@@ -89,7 +88,7 @@ def train(
         fitted = fit_model(
             clips, done, parameters, {"left_out": leave_out or [], "pure": pure}, silent
         )
-    with said(model.name):
+    with write_errors(model.name):
         fitted.save(model)
     found = summary(fitted)
     if as_json:
@@ -176,13 +175,13 @@ def fit_model(
 
 def tell_outcome(found: dict[str, Any]) -> None:
     """Weights, proof, AUC and threshold."""
-    console.show(f"\n{weights_table(found, 'learner', MOST_LEARNERS)}", False)
+    console.show(f"\n{console.weights_table(found, 'learner', MOST_LEARNERS)}", False)
     typer.echo(f"\n{conclusion(found)}")
 
 
 def conclusion(found: dict[str, Any]) -> str:
     """What was learnt, in sentences."""
-    from lpfuse.tables._outcome import proof
+    from lpfuse.tables import proof
 
     videos = found["learnt_from"]
     lines = [

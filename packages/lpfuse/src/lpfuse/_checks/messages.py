@@ -121,6 +121,17 @@ def quoted(values: Iterable[object], at_most: int = 8) -> str:
     return listed(map(repr, values), at_most, last=", ")
 
 
+def counted(number: int, noun: str) -> str:
+    """So many of something.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def meaning(wanted: Any, values: Iterable[Any]) -> set[Any]:
     """Those of the values that equal what was wanted; if none does, those that spell it.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
 
 import typer
 
@@ -13,7 +12,7 @@ from lpfuse.cli import _fuse as fuse
 from lpfuse.cli import _report as report
 from lpfuse.cli import _score as score
 from lpfuse.cli._plugins import plugins
-from lpfuse.cli.console import Json, PlainErrors, Quiet, is_quiet, show_json
+from lpfuse.cli.console import Json, PlainErrors, Quiet, is_quiet, root_options, show_json
 
 app = typer.Typer(
     cls=PlainErrors,
@@ -33,16 +32,7 @@ for _command, _example in EXAMPLES.items():
     app.command(epilog=f"Example: {_example}")(_command)
 for _name, _plugin in plugins():
     app.add_typer(_plugin, name=_name)
-
-
-@app.callback()
-def options(
-    quiet: Quiet = False,
-    traceback: Annotated[
-        bool, typer.Option("--traceback", help="Show where in the code an error comes from.")
-    ] = False,
-) -> None:
-    """Take the options that stand before a command; `console` reads them from the context."""
+app.callback()(root_options)
 
 
 @app.command(epilog="Example: lpfuse version --quiet")

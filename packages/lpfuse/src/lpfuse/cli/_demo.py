@@ -40,8 +40,8 @@ def demo(
     Benign tumours are the normal class. The detectors learn from benign ones and a few malignant
     ones, and are judged on others, in several random splits. Takes less than half a minute.
     """
+    from lpfuse._files import check_target, write_errors
     from lpfuse.report import write_report
-    from lpfuse.tables._writing import check_target, said
 
     silent = as_json or console.is_quiet(ctx, quiet)
     check_target(out)
@@ -53,7 +53,7 @@ def demo(
         )
     with console.remarks(silent), console.progress("Fitting", silent) as progress:
         aucs, summary = _compare(progress)
-    with said(out.name):
+    with write_errors(out.name):
         write_report(summary, out)
     if as_json:
         found = [{"kind": kind, "name": name, "auc": auc} for (kind, name), auc in aucs.items()]

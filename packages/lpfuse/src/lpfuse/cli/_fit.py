@@ -3,81 +3,28 @@
 from __future__ import annotations
 
 from math import isfinite
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
+from lpfuse.cli import _options as options
 from lpfuse.cli import console
-
-Label = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COL",
-        help="The column that tells normal rows from anomalies; empty cells: nobody knows. "
-        "Without it all rows are taken as normal.",
-    ),
-]
-Normal = Annotated[
-    str | None,
-    typer.Option(metavar="VALUE", help="What the label of normal rows is; '' where it is empty."),
-]
-Norm = Annotated[
-    str,
-    typer.Option(
-        "--p", metavar="auto|FLOAT", help="Norm of the weights: 1 trusts few detectors, inf all."
-    ),
-]
-FalseAlarms = Annotated[
-    float,
-    typer.Option(metavar="FLOAT", help="Share of normal rows that may be called anomalies."),
-]
-Features = Annotated[
-    list[str] | None,
-    typer.Option(metavar="COL", help="Use these columns only; may be repeated."),
-]
-Drop = Annotated[
-    list[str] | None, typer.Option(metavar="COL", help="Leave out a column; may be repeated.")
-]
-Keep = Annotated[
-    list[str] | None,
-    typer.Option(metavar="COL", help="Carry a column along to the scores; may be repeated."),
-]
-Seed = Annotated[int, typer.Option(min=0, metavar="INT", help="Seed of all that is random.")]
 
 
 def fit(
     ctx: typer.Context,
-    train: Annotated[
-        str, typer.Argument(metavar="TRAIN", help="A .csv, .parquet or .arrow file; - for CSV.")
-    ],
-    model: Annotated[
-        Path, typer.Option("--output", "-o", metavar="MODEL", help="The file for the model.")
-    ],
-    label: Label = None,
-    normal: Normal = None,
-    detectors: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="With commas: svdd, gp, kpca, gmm, iforest, lof, trees, logistic, random-forest, "
-            "pyod:ECOD and others of PyOD.",
-            show_default="six, and more with labelled anomalies",
-        ),
-    ] = None,
-    p: Norm = "auto",
-    false_alarm_rate: FalseAlarms = 0.05,
-    features: Features = None,
-    drop: Drop = None,
-    categories: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COL", help="A column whose numbers are names; may be repeated."),
-    ] = None,
-    seed: Seed = 0,
-    jobs: Annotated[
-        int,
-        typer.Option("--jobs", "-j", min=-1, metavar="INT", help="Processes; -1: all cores."),
-    ] = 1,
+    train: options.Train,
+    model: options.NewModel,
+    label: options.Label = None,
+    normal: options.Normal = None,
+    detectors: options.Detectors = None,
+    p: console.Norm = "auto",
+    false_alarm_rate: options.FalseAlarms = 0.05,
+    features: options.Features = None,
+    drop: options.Drop = None,
+    categories: options.Categories = None,
+    seed: console.Seed = 0,
+    jobs: options.Processes = 1,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -85,19 +32,12 @@ def fit(
 
     Says first what it takes as label, as normal and as features, what it drops, and why.
     """
-    from lpfuse.tables import TableModel
-    from lpfuse.tables._outcome import outcome
-    from lpfuse.tables._reading import read_table
-    from lpfuse.tables._writing import check_target, said
+    from lpfuse._files import check_target, write_errors
+    from lpfuse.tables import TableModel, outcome, read_table
 
     silent = as_json or console.is_quiet(ctx, quiet)
     check_target(model, [train])
     frame = read_table(train)
-
-    def tell(notes: list[str]) -> None:
-        if not silent:
-            introduce(train, frame.shape, notes)
-
     with console.remarks(silent) as remarks, console.progress("Fitting", silent) as progress:
         fitted = TableModel.fit(
             frame,
@@ -112,16 +52,16 @@ def fit(
             random_state=seed,
             n_jobs=jobs,
             progress=progress,
-            tell=tell,
+            show_notes=lambda notes: None if silent else introduce(ctx, train, frame.shape, notes),
         )
-    with said(model.name):
+    with write_errors(model.name):
         fitted.save(model)
     found = outcome(fitted.fused)
     if as_json:
         notes = {"notes": fitted.notes, "warnings": remarks}
         console.show_json({"model": str(model), "features": fitted.feature_names, **found, **notes})
     elif not silent:
-        console.show(f"\n{weights_table(found)}", False)
+        console.show(f"\n{console.weights_table(found)}", False)
         typer.echo(f"\n{conclusion(found)}")
         typer.echo(f"\nSaved {model}. Next: lpfuse score {model} DATA -o scores.csv")
 
@@ -130,41 +70,17 @@ def _names(detectors: str) -> list[str]:
     return [name.strip() for name in detectors.split(",") if name.strip()]
 
 
-def introduce(source: str, shape: tuple[int, int], notes: list[str]) -> None:
+def introduce(ctx: typer.Context, source: str, shape: tuple[int, int], notes: list[str]) -> None:
     """Say what a table was taken for."""
     typer.echo(f"{source}: {shape[0]:,} rows, {shape[1]:,} columns")
     for note in notes:
-        about, _, rest = note.partition(":")
+        about, _, rest = console.in_options(note, console.options_of(ctx.command)).partition(":")
         typer.echo(f"  {typer.style(about, bold=True)}:{rest}")
-
-
-def weights_table(found: dict[str, Any], noun: str = "detector", most: int | None = None) -> str:
-    """The detectors, those with the largest weights first, and their fusion."""
-    areas, weights = found["auc"] or {}, found["weights"]
-    total = sum(map(abs, weights.values())) or 1.0
-    order = sorted(weights, key=lambda name: -weights[name])
-    shown = order[:most]
-    header = [noun, "weight", "share", *(["AUC"] if areas else [])]
-    rows = [
-        [name, f"{weights[name]:.3f}", f"{abs(weights[name]) / total:.0%}", *_area(areas, name)]
-        for name in shown
-    ]
-    rest = order[len(shown) :]
-    if rest:
-        share = sum(abs(weights[name]) for name in rest) / total
-        rows.append([f"{len(rest)} others", "", f"{share:.0%}", *([""] if areas else [])])
-    last = [["fusion", "", "", *_area(areas, "fusion")]] if areas else []
-    return console.table(header, rows + last)
-
-
-def _area(areas: dict[str, float | None], name: str) -> list[str]:
-    area = areas.get(name)
-    return [] if not areas else ["" if area is None else f"{area:.3f}"]
 
 
 def conclusion(found: dict[str, Any]) -> str:
     """Certificate, p, rows and threshold in sentences."""
-    from lpfuse.tables._outcome import proof
+    from lpfuse.tables import proof
 
     rows = found["learnt_from"]
     learnt = f"{rows['normal']:,} normal rows and {rows['anomalies']:,} anomalies"

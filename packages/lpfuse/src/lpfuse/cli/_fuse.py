@@ -8,54 +8,30 @@ from typing import Annotated, Any
 
 import typer
 
+from lpfuse.cli import _options as options
 from lpfuse.cli import console
-from lpfuse.cli._fit import (
-    Drop,
-    FalseAlarms,
-    Features,
-    Keep,
-    Label,
-    Norm,
-    Normal,
-    Seed,
-    conclusion,
-    introduce,
-    weights_table,
-)
+from lpfuse.cli._fit import conclusion, introduce
 
 MEANINGS = ("normal", "anomaly")
 
 
 def fuse(
     ctx: typer.Context,
-    scores: Annotated[
-        str, typer.Argument(metavar="SCORES", help="A .csv, .parquet or .arrow file; - for CSV.")
-    ],
-    label: Label = None,
-    normal: Normal = None,
-    direction: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL=anomaly",
-            help="What high scores of a column mean, or of all: --direction anomaly. May be "
-            "repeated.",
-            show_default="normal",
-        ),
-    ] = None,
-    p: Norm = "auto",
+    scores: options.Scores,
+    label: options.Label = None,
+    normal: options.Normal = None,
+    direction: options.Direction = None,
+    p: console.Norm = "auto",
     out: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="OUT", help="A file for the scores; - for CSV."),
+        typer.Option(*options.OUTPUT, metavar="OUT", help="A file for the scores; - for CSV."),
     ] = None,
-    keep: Keep = None,
-    model: Annotated[
-        Path | None,
-        typer.Option(metavar="MODEL", help="A file for the weights, for `lpfuse score`."),
-    ] = None,
-    false_alarm_rate: FalseAlarms = 0.05,
-    features: Features = None,
-    drop: Drop = None,
-    seed: Seed = 0,
+    keep: options.Keep = None,
+    model: options.Weights = None,
+    false_alarm_rate: options.FalseAlarms = 0.05,
+    features: options.Features = None,
+    drop: options.Drop = None,
+    seed: console.Seed = 0,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -63,23 +39,16 @@ def fuse(
 
     SCORES has a column for each tool. Where a score is missing, the others decide.
     """
-    from lpfuse.tables import TableModel
-    from lpfuse.tables._outcome import outcome
-    from lpfuse.tables._reading import STANDARD, read_table
-    from lpfuse.tables._writing import check_table_target, check_target, said, table_writer
+    from lpfuse._files import write_errors
+    from lpfuse.tables import TableModel, outcome, read_table, table_writer
 
-    if as_json and out == STANDARD:
-        raise ValueError("--json and -o - both want standard output. Write the scores to a file.")
-    silent = as_json or out == STANDARD or console.is_quiet(ctx, quiet)
-    if out is not None:
-        check_table_target(out, [scores])
-    if model is not None:
-        check_target(model, [scores])
+    silent = as_json or out == options.STANDARD or console.is_quiet(ctx, quiet)
+    _check_targets(scores, out, model, as_json)
     frame = read_table(scores)
 
-    def tell(notes: list[str]) -> None:
+    def show_notes(notes: list[str]) -> None:
         if not silent:
-            introduce(scores, frame.shape, notes)
+            introduce(ctx, scores, frame.shape, notes)
             typer.echo()
 
     with console.remarks(silent) as remarks:
@@ -93,27 +62,45 @@ def fuse(
             features=features or (),
             drop=drop or (),
             random_state=seed,
-            tell=tell,
+            show_notes=show_notes,
         )
         if out is not None:
             fused = fitted.score(frame, keep=fitted.check_kept(keep or (), frame.columns))
             with table_writer(out) as add:
                 add(fused)
     if model is not None:
-        with said(model.name):
+        with write_errors(model.name):
             fitted.save(model)
     found = outcome(fitted.fused)
     if as_json:
         console.show_json({**found, "notes": fitted.notes, "warnings": remarks})
-    elif out != STANDARD:
-        console.show(weights_table(found), silent)
+    elif out != options.STANDARD:
+        console.show(console.weights_table(found), silent)
     if not silent:
-        typer.echo(f"\n{conclusion(found)}")
-        for name in upside_down(found, remarks):
-            hint = f"--direction {quote(f'{name}=anomaly')}"
-            typer.echo(f"If high scores of {name!r} mean anomaly, say so: {hint}")
-        for file in filter(None, (out, model)):
-            typer.echo(f"Written to {file}.")
+        _conclude(found, remarks, [out, model])
+
+
+def _check_targets(scores: str, out: str | None, model: Path | None, as_json: bool) -> None:
+    """Refuse, before any work, files that cannot be written."""
+    from lpfuse._files import check_target
+    from lpfuse.tables import check_table_target
+
+    if as_json and out == options.STANDARD:
+        raise ValueError("--json and -o - both want standard output. Write the scores to a file.")
+    if out is not None:
+        check_table_target(out, [scores])
+    if model is not None:
+        check_target(model, [scores])
+
+
+def _conclude(found: dict[str, Any], remarks: list[str], files: list[Any]) -> None:
+    """What came of it, what may be wrong, and where it is."""
+    typer.echo(f"\n{conclusion(found)}")
+    for name in upside_down(found, remarks):
+        hint = f"--direction {quote(f'{name}=anomaly')}"
+        typer.echo(f"If high scores of {name!r} mean anomaly, say so: {hint}")
+    for file in filter(None, files):
+        typer.echo(f"Written to {file}.")
 
 
 def upside_down(found: dict[str, Any], remarks: list[str]) -> list[str]:
@@ -130,7 +117,7 @@ def directions(given: list[str], columns: list[str]) -> dict[str, str]:
     >>> directions(["anomaly", "b=normal"], ["a", "b"])
     {'a': 'anomaly', 'b': 'normal'}
     """
-    from lpfuse.tables._labels import check_names
+    from lpfuse.tables._preparation import check_names
 
     high: dict[str, str] = {}
     for text in given:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lpfuse.cli import _options as options
 from lpfuse.cli import console
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def report(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The page.", show_default=str(DEFAULT)),
+        typer.Option(*options.OUTPUT, metavar="FILE", help="The page.", show_default=str(DEFAULT)),
     ] = None,
     label: Annotated[
         str | None,
@@ -43,10 +44,7 @@ def report(
     normal: Annotated[
         str | None, typer.Option(metavar="VALUE", help="What the label of normal rows is.")
     ] = None,
-    trust: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TYPE", help="A type of another maker that MODEL may hold."),
-    ] = None,
+    trust: options.Trust = None,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -55,8 +53,8 @@ def report(
     One file of HTML that needs no network. With --json the figures behind it go to standard
     output, and the page is written only if -o names it.
     """
+    from lpfuse._files import check_target, write_errors
     from lpfuse.report import write_report
-    from lpfuse.tables._writing import check_target, said
 
     silent = as_json or console.is_quiet(ctx, quiet)
     target = out if out is not None or as_json else DEFAULT
@@ -69,7 +67,7 @@ def report(
         rows = () if data is None else _rows(loaded, data, label, normal)
         summary = _summary(model, loaded, rows)
     if target is not None:
-        with said(target.name):
+        with write_errors(target.name):
             write_report(summary, target)
     if as_json:
         console.show_json(summary)
@@ -83,8 +81,7 @@ def report(
 def _loaded(path: Path, trusted: Any) -> Any:
     """A fused detector, bare or with what prepares its tables."""
     from lpfuse import FusedDetector, load
-    from lpfuse.tables import TableModel
-    from lpfuse.tables._model import load_model
+    from lpfuse.tables import TableModel, load_model
 
     path = path.expanduser()
     if path.is_file():
@@ -117,9 +114,9 @@ def _summary(path: Path, model: Any, rows: tuple[Any, ...]) -> dict[str, Any]:
 
 def _rows(model: Any, data: str, label: str | None, normal: str | None) -> tuple[Any, Any]:
     """Rows as `summarise` takes them, and their labels."""
-    from lpfuse.tables import TableModel
-    from lpfuse.tables._labels import check_names, labels_of, settle_normal
-    from lpfuse.tables._reading import read_table
+    from lpfuse.tables import TableModel, read_table
+    from lpfuse.tables._labels import labels_of, settle_normal
+    from lpfuse.tables._preparation import check_names
 
     frame, y = read_table(data), None
     if frame.height == 0:
@@ -137,12 +134,12 @@ def _columns(fused: Any, frame: polars.DataFrame) -> Any:
     """The columns that a fused detector was fitted to: by their names, where it knows names."""
     import numpy as np
 
-    from lpfuse.tables._columns import numbers_of, settled
-    from lpfuse.tables._labels import check_names
+    from lpfuse.tables._columns import typed
+    from lpfuse.tables._preparation import check_names, numbers_of
 
     names = getattr(fused, "feature_names_in_", None)
     if names is None:
-        return np.column_stack([numbers_of(settled(column)) for column in frame])
+        return np.column_stack([numbers_of(typed(column)) for column in frame])
     for name in names:
         check_names([name], frame.columns)
-    return frame.select(map(settled, frame.select(names.tolist())))
+    return frame.select(map(typed, frame.select(names.tolist())))

@@ -7,42 +7,26 @@ from typing import Annotated
 
 import typer
 
+from lpfuse.cli import _options as options
 from lpfuse.cli import console
-from lpfuse.cli._fit import Keep
 
 
 def score(
     ctx: typer.Context,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A file of `lpfuse fit`.")],
-    data: Annotated[
-        str, typer.Argument(metavar="DATA", help="A .csv, .parquet or .arrow file; - for CSV.")
-    ],
+    data: options.Data,
     out: Annotated[
         str,
         typer.Option(
-            "--output",
-            "-o",
+            *options.OUTPUT,
             metavar="OUT",
             help="A .csv, .parquet or .arrow file, which appears whole or not at all; - for CSV.",
         ),
     ],
-    keep: Keep = None,
-    chunk_rows: Annotated[int, typer.Option(min=1, metavar="INT", help="Rows at a time.")] = 10_000,
-    jobs: Annotated[
-        int,
-        typer.Option(
-            "--jobs",
-            "-j",
-            min=-1,
-            metavar="INT",
-            help="Chunks scored at a time.",
-            show_default="cores, up to 8",
-        ),
-    ] = -1,
-    trust: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TYPE", help="A type of another maker that MODEL may hold."),
-    ] = None,
+    keep: options.Keep = None,
+    chunk_rows: options.ChunkRows = 10_000,
+    jobs: options.Chunks = -1,
+    trust: options.Trust = None,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -51,20 +35,17 @@ def score(
     Columns of the result: score (high = normal), p_value, decision (1 normal, -1 anomaly), and
     contribution:NAME of each detector, which add up to the score.
     """
-    from lpfuse.tables._model import load_model
-    from lpfuse.tables._reading import STANDARD
-    from lpfuse.tables._scoring import score_file
-    from lpfuse.tables._writing import check_table_target
+    from lpfuse.tables import check_table_target, load_model, score_file
 
     silent = as_json or console.is_quiet(ctx, quiet)
-    if as_json and out == STANDARD:
+    if as_json and out == options.STANDARD:
         raise ValueError("--json and -o - both want standard output. Write the scores to a file.")
     check_table_target(out, [model, data])
     with console.remarks(silent) as remarks:
         loaded = load_model(model, trust or ())
         began = monotonic()
         with console.stream("Scoring", silent) as progress:
-            tally = score_file(
+            scored = score_file(
                 loaded,
                 data,
                 out,
@@ -75,14 +56,15 @@ def score(
             )
         seconds = monotonic() - began
     if as_json:
-        counts = {"rows": tally.rows, "anomalies": tally.anomalies, "seconds": round(seconds, 3)}
-        console.show_json({"output": out, **counts, "notes": tally.notes, "warnings": remarks})
+        counts = {"rows": scored.rows, "anomalies": scored.anomalies, "seconds": round(seconds, 3)}
+        console.show_json({"output": out, **counts, "notes": scored.notes, "warnings": remarks})
     elif not silent:
-        for note in tally.notes:
+        for note in scored.notes:
             typer.secho(f"Note: {note}", fg="yellow", err=True)
-        share = tally.anomalies / max(1, tally.rows)
+        share = scored.anomalies / max(1, scored.rows)
+        target = "standard output" if out == options.STANDARD else out
         typer.echo(
-            f"{tally.rows:,} rows scored in {seconds:.1f} s, {tally.anomalies:,} called anomalies "
-            f"({share:.1%}). Written to {'standard output' if out == STANDARD else out}.",
+            f"{scored.rows:,} rows scored in {seconds:.1f} s, {scored.anomalies:,} called "
+            f"anomalies ({share:.1%}). Written to {target}.",
             err=True,
         )

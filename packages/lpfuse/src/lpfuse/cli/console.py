@@ -1,4 +1,11 @@
-"""What commands share: errors as sentences, progress and time left, text for people and pipes."""
+"""What commands share, also those of other packages; the module that a plug-in may import.
+
+A plug-in is a `typer.Typer` under an entry point of the group ``lpfuse.commands``. Its commands
+take `Quiet` and `Json` as options, print with `show`, `show_json` and `table`, report progress with
+`progress` or `stream`, collect warnings with `remarks`, and raise errors as the library does: in
+the words of the API. Those end as one sentence, in which parameters have become options
+(`in_options`).
+"""
 
 from __future__ import annotations
 
@@ -9,12 +16,37 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from math import isfinite
 from time import monotonic
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+
+from lpfuse._files import as_json
+from lpfuse.cli._messages import complain, exit_code, in_options, options_of, sentence
+
+__all__ = [
+    "Json",
+    "Norm",
+    "PlainErrors",
+    "Progress",
+    "Quiet",
+    "Seed",
+    "Stream",
+    "complain",
+    "exit_code",
+    "in_options",
+    "is_quiet",
+    "options_of",
+    "progress",
+    "remarks",
+    "sentence",
+    "show",
+    "show_json",
+    "stream",
+    "table",
+    "weights_table",
+]
 
 Progress = Callable[[int, int], None]
 Stream = Callable[[int, "float | None"], None]
@@ -22,6 +54,22 @@ Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Nothing but the result, as plain text.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="The result as one JSON object, alone.")]
+Norm = Annotated[
+    str,
+    typer.Option(
+        "--p", metavar="auto|FLOAT", help="Norm of the weights: 1 trusts few detectors, inf all."
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, metavar="INT", help="Seed of all that is random.")]
+
+
+def root_options(
+    quiet: Quiet = False,
+    traceback: Annotated[
+        bool, typer.Option("--traceback", help="Show where in the code an error comes from.")
+    ] = False,
+) -> None:
+    """Take the options that stand before a command; they are read from the context."""
 
 
 def is_quiet(ctx: typer.Context, quiet: bool) -> bool:
@@ -32,12 +80,21 @@ def is_quiet(ctx: typer.Context, quiet: bool) -> bool:
 # ----------------------------------------------------------------------------------------- errors
 
 
+COMMAND = "lpfuse.command"  # the key of the command that runs, in the context's memory
+
+
 class PlainErrors(TyperGroup):
     """Commands whose errors end in a sentence and an exit code.
 
     2 for what the user can change (a value, a file, a missing extra), 1 for what went wrong on the
     way, 130 for Ctrl-C. Anything else is a mistake of ours and keeps its traceback.
     """
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a command, and remember it for messages."""
+        found = super().resolve_command(ctx, args)
+        ctx.meta[COMMAND] = found[1]
+        return found
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
@@ -47,70 +104,8 @@ class PlainErrors(TyperGroup):
             code = exit_code(error)
             if code is None or ctx.params.get("traceback"):
                 raise
-            complain(error)
+            complain(error, options_of(ctx.meta.get(COMMAND)))
             raise typer.Exit(code) from None
-
-
-def complain(error: BaseException) -> None:
-    """Say on stderr what went wrong."""
-    typer.secho(sentence(error), fg="red", err=True)
-
-
-def exit_code(error: BaseException) -> int | None:
-    """How a command ends that raised this; None where a sentence would not do.
-
-    Parameters
-    ----------
-    error : BaseException
-        What was raised.
-
-    Examples
-    --------
-    >>> exit_code(ValueError("p must be at least 1")), exit_code(OSError("no space left"))
-    (2, 1)
-    """
-    from concurrent.futures import BrokenExecutor
-
-    match error:
-        case KeyboardInterrupt():
-            return 130
-        case BrokenPipeError():  # `lpfuse … | head`: the command line knows what to do
-            return None
-        case ImportError():
-            return 2 if "pip install" in str(error) else None
-        case ValueError() | FileNotFoundError() | PermissionError():
-            return 2
-        case FileExistsError() | NotADirectoryError() | IsADirectoryError():
-            return 2
-        case OSError() | MemoryError() | BrokenExecutor():
-            return 1
-    return None
-
-
-def sentence(error: BaseException) -> str:
-    """An error in words, with the notes that it carries.
-
-    Parameters
-    ----------
-    error : BaseException
-        What was raised.
-
-    Examples
-    --------
-    >>> sentence(PermissionError(13, "Permission denied", "results"))
-    'Error: Permission denied: results.'
-    """
-    match error:
-        case KeyboardInterrupt():
-            said = "Interrupted"
-        case OSError(strerror=str(reason), filename=name) if name is not None:
-            said = f"Error: {reason}: {name}"
-        case MemoryError():
-            said = "Error: The memory is not enough"
-        case _:
-            said = f"Error: {error}".rstrip()
-    said = said if said.endswith((".", "!", "?", ")", '"')) else f"{said}."
-    return " ".join([said, *getattr(error, "__notes__", [])])
 
 
 # ----------------------------------------------------------------------------------------- output
@@ -129,15 +124,8 @@ def show(markdown: str, quiet: bool) -> None:
 
 def show_json(values: dict[str, Any]) -> None:
     """Print one JSON object; numbers that JSON does not know become null."""
-    typer.echo(json.dumps(_plain(values), ensure_ascii=False, allow_nan=False))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not isfinite(value) else value
+    text = json.dumps(as_json(values, infinite=False), ensure_ascii=False, allow_nan=False)
+    typer.echo(text)
 
 
 def table(header: list[str], rows: Iterable[list[str]]) -> str:
@@ -165,6 +153,40 @@ def _cell(text: str) -> str:
     return (text if text.isprintable() else repr(text)).replace("|", "\\|")
 
 
+def weights_table(found: dict[str, Any], noun: str = "detector", most: int | None = None) -> str:
+    """The detectors, those with the largest weights first, and their fusion, in Markdown.
+
+    Parameters
+    ----------
+    found : dict
+        As `lpfuse.tables.outcome` makes it.
+    noun : str, default="detector"
+        What they are.
+    most : int, optional
+        Rows at most; the others share one.
+    """
+    areas, weights = found["auc"] or {}, found["weights"]
+    total = sum(map(abs, weights.values())) or 1.0
+    order = sorted(weights, key=lambda name: -weights[name])
+    shown = order[:most]
+    header = [noun, "weight", "share", *(["AUC"] if areas else [])]
+    rows = [
+        [name, f"{weights[name]:.3f}", f"{abs(weights[name]) / total:.0%}", *_area(areas, name)]
+        for name in shown
+    ]
+    rest = order[len(shown) :]
+    if rest:
+        share = sum(abs(weights[name]) for name in rest) / total
+        rows.append([f"{len(rest)} others", "", f"{share:.0%}", *([""] if areas else [])])
+    last = [["fusion", "", "", *_area(areas, "fusion")]] if areas else []
+    return table(header, rows + last)
+
+
+def _area(areas: dict[str, float | None], name: str) -> list[str]:
+    area = areas.get(name)
+    return [] if not areas else ["" if area is None else f"{area:.3f}"]
+
+
 @contextmanager
 def remarks(quiet: bool) -> Iterator[list[str]]:
     """Warnings as sentences: on stderr, each once whatever its figures, and in a list.
@@ -174,19 +196,19 @@ def remarks(quiet: bool) -> Iterator[list[str]]:
     quiet : bool
         Only in the list.
     """
-    told: list[str] = []
+    found: list[str] = []
 
     def remark(message: Warning | str, *_: Any, **__: Any) -> None:
         text = " ".join(str(message).split())
-        if _without_figures(text) not in map(_without_figures, told):
-            told.append(text)
+        if _without_figures(text) not in map(_without_figures, found):
+            found.append(text)
             if not quiet:
                 typer.secho(f"Note: {text}", fg="yellow", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = remark
-        yield told
+        yield found
 
 
 def _without_figures(text: str) -> str:
@@ -280,13 +302,13 @@ def stream(title: str, quiet: bool) -> Iterator[Stream | None]:
     """
     began = monotonic()
 
-    def told(rows: int) -> str:
+    def rate(rows: int) -> str:
         return f"{rows:,} rows, {rows / max(1e-9, monotonic() - began):,.0f} a second"
 
     if quiet:
         yield None
     elif sys.stderr.isatty():
-        with _stream_bar(title, told) as report:
+        with _stream_bar(title, rate) as report:
             yield report
     else:
         last = 0.0
@@ -295,29 +317,29 @@ def stream(title: str, quiet: bool) -> Iterator[Stream | None]:
             nonlocal last
             if share is not None and int(10 * share) > int(10 * last):
                 last = share
-                print(f"{title}: {share:.0%}, {told(rows)}", file=sys.stderr, flush=True)
+                print(f"{title}: {share:.0%}, {rate(rows)}", file=sys.stderr, flush=True)
 
         yield report
 
 
 @contextmanager
-def _stream_bar(title: str, told: Callable[[int], str]) -> Iterator[Stream]:
+def _stream_bar(title: str, rate: Callable[[int], str]) -> Iterator[Stream]:
     from rich import progress as rich
     from rich.console import Console
 
     columns = (
         rich.TextColumn("{task.description}"),
         rich.BarColumn(),
-        rich.TextColumn("{task.fields[told]}", markup=False),
+        rich.TextColumn("{task.fields[rate]}", markup=False),
         rich.TextColumn("left"),
         rich.TimeRemainingColumn(),
     )
     with rich.Progress(*columns, console=Console(stderr=True), speed_estimate_period=60) as bar:
-        task = bar.add_task(title, total=None, told="")
+        task = bar.add_task(title, total=None, rate="")
 
         def report(rows: int, share: float | None) -> None:
             total = None if share is None else 1.0
-            bar.update(task, total=total, completed=share or 0.0, told=told(rows))
+            bar.update(task, total=total, completed=share or 0.0, rate=rate(rows))
 
         yield report
 

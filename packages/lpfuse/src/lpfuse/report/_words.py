@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lpfuse.tables._outcome import proof
+from lpfuse.tables import proof
 
 FEW = 20  # anomalies: below, an interval is a rough guide
 MOST = 0.9  # of the weight

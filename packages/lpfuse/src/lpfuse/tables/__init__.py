@@ -1,6 +1,27 @@
-"""Tables of people who have a file and no Python: from columns to a model, from files to scores."""
+"""Data frames and files: from the columns of a table to a fused detector, from a file to scores.
 
-from lpfuse.tables._model import TableModel
+`TableModel` fits a `FusedDetector` to a table of numbers, texts and gaps, and keeps how its columns
+became features; `score_file` scores files that are larger than the memory. The commands of
+``lpfuse`` are thin shells around these.
+"""
+
+from lpfuse.tables._columns import learn_preparation
+from lpfuse.tables._model import TableModel, load_model
+from lpfuse.tables._outcome import outcome, proof
 from lpfuse.tables._preparation import TablePreparation
+from lpfuse.tables._reading import read_table
+from lpfuse.tables._writing import ScoredFile, check_table_target, score_file, table_writer
 
-__all__ = ["TableModel", "TablePreparation"]
+__all__ = [
+    "ScoredFile",
+    "TableModel",
+    "TablePreparation",
+    "check_table_target",
+    "learn_preparation",
+    "load_model",
+    "outcome",
+    "proof",
+    "read_table",
+    "score_file",
+    "table_writer",
+]

@@ -1,54 +1,183 @@
-"""One column of a table: what it holds, and whether it can teach anything."""
+"""What each column of a table is taken as, or why it is left out: settled by fitting."""
 
 from __future__ import annotations
 
-from shlex import quote
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import MissingIndicator, SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
-from lpfuse._arrays import Host
-from lpfuse._checks.messages import quoted
-from lpfuse.tables._files import MOST_CATEGORIES, polars_module, typed
+from lpfuse._checks.messages import counted
+from lpfuse.tables._preparation import (
+    TablePreparation,
+    first_cell,
+    is_number,
+    is_text,
+    texts_of,
+)
+from lpfuse.tables._reading import polars_module
 
 if TYPE_CHECKING:
     import polars
 
+# All chosen by hand:
 FEWEST_ROWS = 5  # that share a text, for a feature of its own: one for each of five folds
+MOST_CATEGORIES = 100  # of a column that have a feature of their own, the commonest
 NEARLY_ALL = 0.9  # share of different texts from which a column names the rows
 MOSTLY = 0.5  # share of numbers from which the texts among them look like mistakes
 FEWEST_NUMBERS = 10  # rows from which 1, 2, 3, … is no coincidence
 
 
-def counted(number: int, noun: str) -> str:
-    """So many of something, for messages.
+def learn_preparation(
+    frame: polars.DataFrame,
+    *,
+    features: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    scores: bool = False,
+) -> TablePreparation:
+    """Settle what each column is, and fit the transformers that make features of it.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        The rows to learn from, without their label. Texts that all are numbers count as such.
+    features : sequence of str, default=()
+        The columns to use, even if they look like row numbers; none: all that are of use.
+    drop : sequence of str, default=()
+        Columns to leave out.
+    categories : sequence of str, default=()
+        Columns whose numbers are names of something.
+    scores : bool, default=False
+        Whether the columns are scores: no texts, and what is missing stays missing.
+
+    Returns
+    -------
+    TablePreparation
+        With at least one feature.
 
     Examples
     --------
-    >>> counted(1, "row"), counted(1200, "row")
-    ('1 row', '1,200 rows')
+    >>> import polars as pl
+    >>> from lpfuse.tables import learn_preparation
+    >>> frame = pl.DataFrame(
+    ...     {"site": ["north"] * 12, "kind": ["a", "b"] * 6, "bar": [2.5, None, 2.7] * 4}
+    ... )
+    >>> preparation = learn_preparation(frame)
+    >>> preparation.feature_names
+    ['bar', 'bar is missing', 'kind=a', 'kind=b']
+    >>> preparation.dropped
+    {'site': "it holds 'north' in every row"}
+    >>> preparation.numbers(pl.DataFrame({"kind": ["b", "z"], "bar": [None, 9.0]}))
+    array([[2.6, 1. , 0. , 1. ],
+           [9. , 0. , 0. , 0. ]])
     """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    made = TablePreparation(scores=scores)
+    for column in frame:
+        name, asked_for = column.name, column.name in features
+        if name in drop:
+            why = "as asked"
+        elif features and not asked_for:
+            why = "not among the features asked for"
+        elif name in categories:
+            column = texts_of(column)
+            why = _unused_texts(column)
+        else:
+            column = typed(column)
+            why = _unused(column, asked_for=asked_for, scores=scores)
+        if why:
+            made.dropped[name] = why
+            continue
+        if column.null_count():
+            made.gaps[name] = column.null_count()
+        if name in categories or not is_number(column):
+            made.text_columns.append(name)
+            continue
+        made.number_columns.append(name)
+        made.truths += [name] if column.dtype == polars_module().Boolean else []
+        doubtful = _all_differ(column) and not asked_for and not scores
+        made.doubtful += [name] if doubtful else []
+    if not made.columns:
+        reasons = "; ".join(f"{name!r}: {why}" for name, why in made.dropped.items())
+        raise ValueError(f"No column is left to learn from ({reasons or 'there was none'}).")
+    made.encoder = _encoder(made).fit(made.cells(frame))
+    return made
 
 
-def settled(column: polars.Series) -> polars.Series:
-    """A column of any file as what it holds: texts that all spell numbers are numbers."""
-    column = typed(column)
-    return column.fill_nan(None) if column.dtype.is_float() else column
+def _encoder(made: TablePreparation) -> ColumnTransformer:
+    """What makes features of columns, not yet fitted."""
+    impute = SimpleImputer(strategy="median", add_indicator=True)
+    one_hot = make_pipeline(
+        # `TablePreparation.numbers` undoes what this fills in: a missing text has no category.
+        SimpleImputer(missing_values=None, strategy="most_frequent"),
+        OneHotEncoder(
+            min_frequency=FEWEST_ROWS,
+            max_categories=MOST_CATEGORIES + 1,  # with the one that rarer texts share
+            handle_unknown="infrequent_if_exist",
+            sparse_output=False,
+        ),
+    )
+    gaps = MissingIndicator(missing_values=None, error_on_new=False)
+    groups = [("numbers", "passthrough" if made.scores else impute, made.number_columns)]
+    if made.text_columns:
+        groups += [("texts", one_hot, made.text_columns), ("gaps", gaps, made.text_columns)]
+    return ColumnTransformer(groups, sparse_threshold=0)
 
 
-def is_number(column: polars.Series) -> bool:
-    """Whether it holds numbers, or true and false."""
-    return column.dtype.is_numeric() or column.dtype == polars_module().Boolean
+def typed(column: polars.Series) -> polars.Series:
+    """A column as what all its texts spell: numbers, truth values, or dates and times.
 
-
-def is_text(column: polars.Series) -> bool:
-    """Whether it holds texts, under any name."""
+    Numbers that are NaN are missing.
+    """
     pl = polars_module()
-    return column.dtype in (pl.String, pl.Categorical, pl.Enum)
+    if column.dtype.is_float():
+        return column.fill_nan(None)
+    if column.dtype != pl.String:
+        return column
+    gaps = column.null_count()
+    for kind in (pl.Int64, pl.Float64):
+        numbers = column.cast(kind, strict=False)
+        if numbers.null_count() == gaps:
+            return numbers.fill_nan(None) if kind == pl.Float64 else numbers
+    lower = column.str.to_lowercase()
+    if lower.is_in(["true", "false"]).sum() == len(column) - gaps:
+        return lower == "true"
+    for parse in ("to_date", "to_datetime", "to_time"):
+        # Ten cells first: most columns of text are told by them.
+        if _moments(column.drop_nulls().head(10), parse) is not None:
+            moments = _moments(column, parse)
+            if moments is not None:
+                return moments
+    return column
 
 
-def useless(column: polars.Series) -> str:
+def _moments(texts: polars.Series, parse: str) -> polars.Series | None:
+    """Texts as dates or times, if all of them are."""
+    pl = polars_module()
+    try:
+        moments: polars.Series = getattr(texts.str, parse)(strict=False)
+    except pl.exceptions.PolarsError:  # no format fits
+        return None
+    return moments if moments.null_count() == texts.null_count() else None
+
+
+# -------------------------------------------------------------------- reasons to leave a column out
+
+
+def _unused(column: polars.Series, *, asked_for: bool, scores: bool) -> str:
+    """Why a column is not used; empty if it is."""
+    if is_number(column):
+        return _useless(column) or ("" if asked_for else _numbers_rows(column))
+    if scores:
+        return _useless(column) or "it holds text, not scores"
+    _refuse_numbers_among(column)
+    return _unused_texts(column)
+
+
+def _useless(column: polars.Series) -> str:
     """Why nothing can be learnt from it, whatever it means; empty if something can."""
     if column.dtype.is_temporal():
         return "it holds dates or times (put a number in their place, such as days since the first)"
@@ -61,38 +190,34 @@ def useless(column: polars.Series) -> str:
     return ""
 
 
-def all_differ(numbers: polars.Series) -> bool:
+def _all_differ(numbers: polars.Series) -> bool:
     """Whether every row, of more than a few, has a whole number of its own."""
     whole = numbers.dtype.is_integer() and len(numbers) >= FEWEST_NUMBERS
     return whole and numbers.n_unique() == len(numbers)
 
 
-def names_rows(numbers: polars.Series) -> str:
-    """Why a column of numbers that can teach something should not: it numbers the rows."""
-    if not all_differ(numbers) or numbers.null_count():
+def _numbers_rows(numbers: polars.Series) -> str:
+    """Why a column of numbers is not used though something could be learnt from it."""
+    if not _all_differ(numbers) or numbers.null_count():
         return ""
     steps = numbers.cast(polars_module().Float64).diff().drop_nulls()
     return "it numbers the rows" if steps.n_unique() == 1 else ""
 
 
-def common_texts(texts: polars.Series) -> tuple[list[str], bool, str]:
-    """Texts that deserve a feature each, whether there are others, and why not if there is none."""
-    pl = polars_module()
-    counts = texts.drop_nulls().rename("text").value_counts(name="rows")
-    different, rows = counts.height, len(texts) - texts.null_count()
+def _unused_texts(column: polars.Series) -> str:
+    """Why a column of texts is not used; empty if it is."""
+    why = _useless(column)
+    if why:
+        return why
+    counts = texts_of(column).drop_nulls().rename("text").value_counts(name="rows")
+    different, rows = counts.height, len(column) - column.null_count()
     if different >= NEARLY_ALL * rows and different > 1:
-        return (
-            [],
-            True,
-            f"it names the rows ({counted(different, 'text')} in {counted(rows, 'row')})",
-        )
-    frequent = counts.filter(pl.col("rows") >= FEWEST_ROWS)
-    kept = frequent.sort("rows", "text", descending=[True, False])["text"].head(MOST_CATEGORIES)
-    why = "" if len(kept) else f"no text in it occurs in {FEWEST_ROWS} rows"
-    return sorted(kept), different > len(kept), why
+        return f"it names the rows ({counted(different, 'text')} in {counted(rows, 'row')})"
+    enough = (counts["rows"] >= FEWEST_ROWS).any()
+    return "" if enough else f"no text in it occurs in {FEWEST_ROWS} rows"
 
 
-def refuse_numbers_among(column: polars.Series) -> None:
+def _refuse_numbers_among(column: polars.Series) -> None:
     """Refuse a column of text that seems to be numbers with mistakes."""
     pl = polars_module()
     if not is_text(column):
@@ -101,55 +226,8 @@ def refuse_numbers_among(column: polars.Series) -> None:
     wrong = texts.is_not_null() & texts.cast(pl.Float64, strict=False).is_null()
     rows = len(texts) - texts.null_count()
     if 0 < wrong.sum() <= (1 - MOSTLY) * rows:
-        quoted = quote(column.name)
         raise ValueError(
             f"Column {column.name!r} holds numbers, but for {wrong.sum():,} of {rows:,} rows: "
-            f"{_first(texts, wrong, 0)}. Correct those cells, leave them empty where the value is "
-            f"missing, or say what the column is: --categories {quoted}, --drop {quoted}"
+            f"{first_cell(texts, wrong)}. Correct those cells, leave them empty where the value is "
+            f"missing, or say what the column is: categories={[column.name]}, drop={[column.name]}"
         )
-
-
-def numbers_of(column: polars.Series, start: int = 0, truths: bool = False) -> Host:
-    """Numbers, also where they are written as texts; NaN where one is missing.
-
-    Parameters
-    ----------
-    column : polars.Series
-        Of numbers, or of texts that spell some.
-    start : int, default=0
-        Rows before these, for messages.
-    truths : bool, default=False
-        Whether texts may say true and false.
-    """
-    pl = polars_module()
-    if is_text(column):
-        texts = texts_of(column)
-        spelt = texts.str.to_lowercase().replace({"true": "1", "false": "0"}) if truths else texts
-        numbers = spelt.cast(pl.Float64, strict=False)
-    elif is_number(column) or column.dtype == pl.Null:
-        numbers = column.cast(pl.Float64)
-    else:
-        raise ValueError(f"Column {column.name!r} must hold numbers; it holds {column.dtype}.")
-    wrong = (column.is_not_null() & numbers.is_null()) | numbers.is_infinite().fill_null(False)
-    if wrong.any():
-        raise ValueError(
-            f"Column {column.name!r} must hold numbers; {_first(column, wrong, start)}. Correct "
-            "the cell, or leave it empty where the value is missing."
-        )
-    return np.array(numbers.fill_null(np.nan), dtype=np.float64)
-
-
-def texts_of(column: polars.Series) -> polars.Series:
-    """Texts, also where whole numbers or truth values are what they are made of."""
-    pl = polars_module()
-    if column.dtype.is_float():
-        column = column.fill_nan(None)
-        if (column == column.round()).all():
-            column = column.cast(pl.Int64, strict=False)
-    return column.cast(pl.String)
-
-
-def _first(column: polars.Series, where: polars.Series, start: int) -> str:
-    """The first of some cells, for messages; rows are counted from 1."""
-    row = int(where.arg_true()[0])
-    return f"row {start + row + 1:,} holds {quoted([column[row]])}"

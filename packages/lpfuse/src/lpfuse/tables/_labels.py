@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lpfuse._arrays import Host
-from lpfuse._checks.messages import did_you_mean, meaning, quoted
-from lpfuse.tables._columns import counted
+from lpfuse._checks.messages import counted, did_you_mean, meaning, quoted
+from lpfuse.tables._preparation import check_names
 
 if TYPE_CHECKING:
     import polars
@@ -18,35 +17,32 @@ if TYPE_CHECKING:
 EMPTY = ""  # as the normal value: rows without a label are the normal ones
 
 
-def check_names(wanted: Iterable[str], columns: list[str]) -> list[str]:
-    """Names of columns as users write them: one by one, or several with commas between them.
+def settle_labels(
+    frame: polars.DataFrame, label: str | None, normal: str | None
+) -> tuple[polars.DataFrame, Host, str | None, str]:
+    """The columns beside the label, labels of the rows, what is normal, and a sentence.
 
     Parameters
     ----------
-    wanted : iterable of str
-        What was written.
-    columns : list of str
-        The columns that there are.
-
-    Examples
-    --------
-    >>> check_names(["bar", "kind,wet"], ["bar", "kind", "wet"])
-    ['bar', 'kind', 'wet']
-    >>> check_names(["baar"], ["bar", "kind", "wet"])
-    Traceback (most recent call last):
-    ValueError: There is no column 'baar'. Did you mean 'bar'? There are 'bar', 'kind', 'wet'.
+    frame : polars.DataFrame
+        Rows to learn from.
+    label, normal
+        As in `TableModel.fit`.
     """
-    names = []
-    for text in wanted:
-        parts = [text] if text in columns else [part.strip() for part in text.split(",")]
-        for name in parts:
-            if name not in columns:
-                raise ValueError(
-                    f"There is no column {name!r}.{did_you_mean(name, columns)} There are "
-                    f"{quoted(columns, 20)}."
-                )
-            names.append(name)
-    return names
+    if frame.height == 0:
+        raise ValueError("The table has no rows. Bring some to learn from.")
+    if label is None:
+        if normal is not None:
+            raise ValueError(
+                f"normal={normal!r} says what normal rows hold, but not in which column. Name it: "
+                "label=COLUMN"
+            )
+        note = f"Label: none; all {frame.height:,} rows are taken as normal."
+        return frame, np.ones(frame.height), None, note
+    (label,) = check_names([label], frame.columns)
+    normal = settle_normal(frame[label], normal)
+    labels = labels_of(frame[label], normal)
+    return frame.drop(label), labels, normal, labels_note(frame[label], normal, labels)
 
 
 def labels_of(column: polars.Series, normal: str) -> Host:
@@ -66,7 +62,7 @@ def labels_of(column: polars.Series, normal: str) -> Host:
 
 
 def settle_normal(column: polars.Series, normal: str | None) -> str:
-    """What normal rows hold in the column of labels: as the user says, or beyond doubt.
+    """What normal rows hold in the column of labels: as the user says, or as is usual.
 
     Parameters
     ----------
@@ -80,54 +76,54 @@ def settle_normal(column: polars.Series, normal: str | None) -> str:
         raise ValueError(f"{where} holds {column.dtype}; expected one value a row.")
     values = _values(column)
     kinds = dict.fromkeys(value for value in values if value is not None)
-    told = quoted(kinds) if kinds else "nothing"
+    held = quoted(kinds) if kinds else "nothing"
     without = None in values
     if len(kinds) == 0 or (len(kinds) == 1 and not without):
         raise ValueError(
-            f"{where} holds {told} in every row, so it tells nothing. Name another column, or "
+            f"{where} holds {held} in every row, so it tells nothing. Name another column, or "
             "none: all rows are then taken as normal."
         )
     if normal is None:
-        normal = _beyond_doubt(kinds)
+        normal = _usual_normal(kinds)
         if normal is None:
-            say = f"--normal {quote(str(next(iter(kinds))))}"
             raise ValueError(
-                f"{where} holds {told}. Which is normal? Say {say}, or whichever it is."
+                f"{where} holds {held}. Which is normal? Say normal={str(next(iter(kinds)))!r}, or "
+                "whichever it is."
             )
     if normal == EMPTY:
         if not without:
-            raise ValueError(f"{where} has no empty cell, so none is normal; it holds {told}.")
+            raise ValueError(f"{where} has no empty cell, so none is normal; it holds {held}.")
         return EMPTY
     meant = meaning(normal, kinds)
     if not meant:
         raise ValueError(
-            f"{where} holds {told}, and nowhere {normal!r}.{did_you_mean(normal, map(str, kinds))} "
-            "Say --normal with the value that normal rows have."
+            f"{where} holds {held}, and nowhere {normal!r}.{did_you_mean(normal, map(str, kinds))} "
+            "Say normal= with the value that normal rows have."
         )
     if len(meant) == len(kinds) and not without:
-        raise ValueError(f"{where} holds {told}, all of which are normal. Leave it out.")
+        raise ValueError(f"{where} holds {held}, all of which are normal. Leave it out.")
     return normal
 
 
-def told_labels(column: polars.Series, normal: str, labels: Host) -> str:
+def labels_note(column: polars.Series, normal: str, labels: Host) -> str:
     """Which rows were taken as what, in a sentence."""
     kinds: dict[str, int] = {}
     for value, label in zip(_values(column), labels, strict=True):
         if label < 0:
             kinds[str(value)] = kinds.get(str(value), 0) + 1
     rows = counted(int((labels > 0).sum()), "row")
-    told = [f"normal is {normal!r} ({rows})" if normal else f"normal is an empty cell ({rows})"]
+    parts = [f"normal is {normal!r} ({rows})" if normal else f"normal is an empty cell ({rows})"]
     if kinds:
         most = sorted(kinds.items(), key=lambda kind: -kind[1])
         shown = ", ".join(f"{kind!r} ({number:,})" for kind, number in most[:8])
         more = f" and {len(most) - 8} more" if len(most) > 8 else ""
-        told.append(f"anomalies are {shown}{more}")
+        parts.append(f"anomalies are {shown}{more}")
     if (labels == 0).any():
-        told.append(f"{counted(int((labels == 0).sum()), 'row')} without a label")
-    return f"Label: {column.name!r}; {'; '.join(told)}."
+        parts.append(f"{counted(int((labels == 0).sum()), 'row')} without a label")
+    return f"Label: {column.name!r}; {'; '.join(parts)}."
 
 
-def _beyond_doubt(kinds: Iterable[Any]) -> str | None:
+def _usual_normal(kinds: Iterable[Any]) -> str | None:
     """The normal value, where hardly anybody would take another."""
     spelled = {str(kind).strip().casefold(): str(kind) for kind in kinds}
     if set(spelled) in ({"1", "-1"}, {"1.0", "-1.0"}):

@@ -21,10 +21,11 @@ from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import default_fusion
 from lpfuse.fusion.lp import LpFusion
 from lpfuse.io import load, save
-from lpfuse.tables._files import polars_module
-from lpfuse.tables._labels import check_names, labels_of, settle_normal, told_labels
-from lpfuse.tables._naming import named_detectors
-from lpfuse.tables._preparation import TablePreparation
+from lpfuse.tables._columns import learn_preparation
+from lpfuse.tables._detectors import named_detectors
+from lpfuse.tables._labels import labels_of, settle_labels
+from lpfuse.tables._preparation import TablePreparation, check_names
+from lpfuse.tables._reading import polars_module
 
 if TYPE_CHECKING:
     import polars
@@ -89,7 +90,7 @@ class TableModel:
         random_state: int = 0,
         n_jobs: int | None = None,
         progress: Callable[[int, int], None] | None = None,
-        tell: Callable[[list[str]], None] | None = None,
+        show_notes: Callable[[list[str]], None] | None = None,
     ) -> TableModel:
         """Settle what the columns are, and fit a fused detector.
 
@@ -104,29 +105,30 @@ class TableModel:
             unlabelled; if `normal` is empty, these are the normal ones. It may be left out where
             the labels are 1 and −1, or one of them is "normal".
         detectors : sequence of str, optional
-            See :func:`lpfuse.tables._naming.named_detectors`; None: the default pool.
+            Of "svdd", "gp", "kpca", "gmm", "iforest", "lof", "trees", "logistic", "random-forest",
+            and "pyod:ECOD" and others of PyOD; None: the default pool.
         p : float or "auto", default="auto"
             The norm of the weights; "auto": that of the default fusion.
         false_alarm_rate : float, default=0.05
             Share of normal rows that may be called anomalies.
         features, drop, categories : sequence of str
-            See :meth:`TablePreparation.learn`.
+            The only columns to use; columns to leave out; columns whose numbers are names.
         random_state : int, default=0
             Seed.
         n_jobs : int, optional
             Processes.
         progress : callable, optional
-            Is told how many fits are done, and of how many.
-        tell : callable, optional
-            Is told the notes before the fitting begins.
+            Called with the number of fits that are done, and of all.
+        show_notes : callable, optional
+            Called with the notes before the fitting begins.
 
         Returns
         -------
         TableModel
             Fitted.
         """
-        columns, labels, normal, note = _settle_labels(frame, label, normal)
-        preparation = TablePreparation.learn(
+        columns, labels, normal, note = settle_labels(frame, label, normal)
+        preparation = learn_preparation(
             columns,
             features=check_names(features, columns.columns),
             drop=check_names(drop, columns.columns),
@@ -140,7 +142,7 @@ class TableModel:
             n_jobs=n_jobs,
         )
         model = cls(preparation, fused, label, normal, [note, *preparation.notes])
-        return model._learn(columns, labels, progress, tell)
+        return model._learn(columns, labels, progress, show_notes)
 
     @classmethod
     def fuse(
@@ -155,7 +157,7 @@ class TableModel:
         features: Sequence[str] = (),
         drop: Sequence[str] = (),
         random_state: int = 0,
-        tell: Callable[[list[str]], None] | None = None,
+        show_notes: Callable[[list[str]], None] | None = None,
     ) -> TableModel:
         """The same where the columns are scores of other detectors: learn their weights.
 
@@ -165,7 +167,7 @@ class TableModel:
             Scores, a column for each detector. Where one is missing, the others decide.
         high : mapping of str: {"normal", "anomaly"}, optional
             What high scores of a column mean; where it says nothing, "normal".
-        label, normal, p, false_alarm_rate, features, drop, random_state, tell
+        label, normal, p, false_alarm_rate, features, drop, random_state, show_notes
             As in `fit`.
 
         Returns
@@ -173,8 +175,8 @@ class TableModel:
         TableModel
             Fitted.
         """
-        columns, labels, normal, note = _settle_labels(frame, label, normal)
-        preparation = TablePreparation.learn(
+        columns, labels, normal, note = settle_labels(frame, label, normal)
+        preparation = learn_preparation(
             columns,
             features=check_names(features, columns.columns),
             drop=check_names(drop, columns.columns),
@@ -191,20 +193,20 @@ class TableModel:
             false_alarm_rate=false_alarm_rate,
             random_state=random_state,
         )
-        told = f"High scores mean anomaly: {quoted(turned) if turned else 'in no column'}."
-        model = cls(preparation, fused, label, normal, [note, *preparation.notes, told])
-        return model._learn(columns, labels, None, tell)
+        note_on_high = f"High scores mean anomaly: {quoted(turned) if turned else 'in no column'}."
+        model = cls(preparation, fused, label, normal, [note, *preparation.notes, note_on_high])
+        return model._learn(columns, labels, None, show_notes)
 
     def _learn(
         self,
         frame: polars.DataFrame,
         labels: Host,
         progress: Callable[[int, int], None] | None,
-        tell: Callable[[list[str]], None] | None,
+        show_notes: Callable[[list[str]], None] | None,
     ) -> TableModel:
         X = self.preparation.numbers(frame)
-        if tell is not None:
-            tell(self.notes)
+        if show_notes is not None:
+            show_notes(self.notes)
         self.fused.progress = progress or False
         self.fused.fit(X, None if self.label is None else labels)
         self.fused.progress = False  # a function cannot be saved
@@ -304,7 +306,7 @@ class TableModel:
         found = self.fused.verdicts(X)
         parts = found.contributions
         assert parts is not None  # tables are fused by weighted sums
-        decisions = np.where(found.decision >= 0, 1, -1).astype(np.int8)  # nobody vouches: anomaly
+        decisions = np.where(found.decision >= 0, 1, -1).astype(np.int8)  # no score: anomaly
         columns = [found.scores, found.pvalues, decisions, *parts.T]
         table = pl.DataFrame(dict(zip(self.score_columns, columns, strict=True)))
         table = table.with_columns(pl.selectors.float().fill_nan(None))
@@ -322,7 +324,7 @@ class TableModel:
 
 
 def load_model(path: str | PathLike[str], trusted: Iterable[str] = ()) -> TableModel:
-    """A model of `TableModel.save`, tried out on a row before it is trusted with others.
+    """Read a model of `TableModel.save`, and try it out on a row.
 
     Parameters
     ----------
@@ -333,17 +335,12 @@ def load_model(path: str | PathLike[str], trusted: Iterable[str] = ()) -> TableM
     """
     path = Path(path).expanduser()
     if not path.is_file():
-        raise FileNotFoundError(f"There is no model {str(path)!r}. `lpfuse fit` makes one.")
-    try:
-        model = load(path, trusted)
-    except ValueError as error:
-        if "not trusted" in str(error):
-            error.add_note("On the command line: --trust NAME, for each of them.")
-        raise
+        raise FileNotFoundError(f"There is no model {str(path)!r}. TableModel.fit makes one.")
+    model = load(path, trusted)
     if not isinstance(model, TableModel):
         raise ValueError(
-            f"{path} holds {type(model).__name__}, which knows no columns of tables. Fit a model "
-            "with `lpfuse fit`, or score in Python."
+            f"{path} holds {type(model).__name__}, which knows no columns of tables. Fit a "
+            "model with TableModel.fit, or score in Python."
         )
     try:
         with warnings.catch_warnings():
@@ -355,26 +352,6 @@ def load_model(path: str | PathLike[str], trusted: Iterable[str] = ()) -> TableM
             "model again, or restore the file from a copy."
         ) from error
     return model
-
-
-def _settle_labels(
-    frame: polars.DataFrame, label: str | None, normal: str | None
-) -> tuple[polars.DataFrame, Host, str | None, str]:
-    """The columns beside the label, labels of the rows, what is normal, and a sentence."""
-    if frame.height == 0:
-        raise ValueError("The table has no rows. Bring some to learn from.")
-    if label is None:
-        if normal is not None:
-            raise ValueError(
-                f"--normal {normal} says what normal rows hold, but not in which column. Name it: "
-                "--label COLUMN"
-            )
-        told = f"Label: none; all {frame.height:,} rows are taken as normal."
-        return frame, np.ones(frame.height), None, told
-    (label,) = check_names([label], frame.columns)
-    normal = settle_normal(frame[label], normal)
-    labels = labels_of(frame[label], normal)
-    return frame.drop(label), labels, normal, told_labels(frame[label], normal, labels)
 
 
 def _fusion(p: float | str) -> LpFusion | None:

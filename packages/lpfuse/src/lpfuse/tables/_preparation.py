@@ -1,36 +1,25 @@
-"""Columns of a table as numbers: what is taken as what, learnt from one table, kept for others."""
+"""TablePreparation: the columns of any table as the features that a model was fitted to."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from shlex import quote
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lpfuse._arrays import Host
-from lpfuse._checks.messages import did_you_mean, quoted
+from lpfuse._checks.messages import counted, did_you_mean, quoted
 from lpfuse._saved import saved_as
-from lpfuse.tables._columns import (
-    all_differ,
-    common_texts,
-    counted,
-    is_number,
-    names_rows,
-    numbers_of,
-    refuse_numbers_among,
-    settled,
-    texts_of,
-    useless,
-)
-from lpfuse.tables._files import polars_module
+from lpfuse.tables._reading import polars_module
 
 if TYPE_CHECKING:
     import polars
 
-MOST_NAMES = 30  # that a message lists
+MOST_NAMES = 30  # that a message lists; chosen by hand
+VALUE, GAP = 0, 1  # kinds of features: what a cell holds, and whether it holds nothing
 
 
 @saved_as("TablePreparation")
@@ -38,148 +27,98 @@ MOST_NAMES = 30  # that a message lists
 class TablePreparation:
     """How the columns of a table become features: numbers first, then texts.
 
-    A number stays as it is, true and false become 1 and 0. A missing one becomes the median, and
-    where cells were missing in the table that was learnt from, a second feature says so. A text
-    becomes one feature of 0 and 1 for each text of its column; those of fewer than 5 rows, and
-    those beyond the 100 commonest, share one, ``column=(other)``. A text that is new goes there
-    too; where there is no such feature, it is 0 in all of them. So is a missing one, beside a
-    feature that says so.
+    `learn_preparation` makes one. A number stays as it is, true and false become 1 and 0. A missing
+    one becomes the median, and where cells were missing in the table that was learnt from, a second
+    feature says so. A text becomes one feature of 0 and 1 for each text of its column; those of
+    fewer than 5 rows, and those beyond the 100 commonest, share one, ``column=(other)``. A text
+    that is new goes there too; where there is no such feature, it is 0 in all of them. So is a
+    missing one, beside a feature that says so.
 
     Attributes
     ----------
-    medians : dict of str: float
-        Columns of numbers, and what a missing one becomes; NaN: it stays missing.
+    encoder : sklearn.compose.ColumnTransformer
+        The fitted transformers: `SimpleImputer` for numbers (none for scores), `OneHotEncoder` and
+        `MissingIndicator` for texts.
+    scores : bool
+        Whether the columns are scores, which stay missing where they are.
+    number_columns, text_columns : list of str
+        The columns that are used.
     truths : list of str
-        Those of them that hold true and false.
-    categories : dict of str: list of str
-        Columns of text, and the texts that have a feature of their own.
-    others : list of str
-        Columns of text whose rarer ones share a feature.
+        Columns of numbers that hold true and false.
     gaps : dict of str: int
         Columns with missing cells, and how many.
     dropped : dict of str: str
         Columns that are not used, and why.
     doubtful : list of str
         Columns of numbers that may be no more than names of the rows.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> from lpfuse.tables import TablePreparation
-    >>> frame = pl.DataFrame(
-    ...     {"site": ["north"] * 12, "kind": ["a", "b"] * 6, "bar": [2.5, None, 2.7] * 4}
-    ... )
-    >>> preparation = TablePreparation.learn(frame)
-    >>> preparation.feature_names
-    ['bar', 'bar is missing', 'kind=a', 'kind=b']
-    >>> preparation.dropped
-    {'site': "it holds 'north' in every row"}
-    >>> preparation.numbers(pl.DataFrame({"kind": ["b", "z"], "bar": [None, 9.0]}))
-    array([[2.6, 1. , 0. , 1. ],
-           [9. , 0. , 0. , 0. ]])
     """
 
-    medians: dict[str, float] = field(default_factory=dict)
+    encoder: Any = None
+    scores: bool = False
+    number_columns: list[str] = field(default_factory=list)
+    text_columns: list[str] = field(default_factory=list)
     truths: list[str] = field(default_factory=list)
-    categories: dict[str, list[str]] = field(default_factory=dict)
-    others: list[str] = field(default_factory=list)
     gaps: dict[str, int] = field(default_factory=dict)
     dropped: dict[str, str] = field(default_factory=dict)
     doubtful: list[str] = field(default_factory=list)
 
-    @classmethod
-    def learn(
-        cls,
-        frame: polars.DataFrame,
-        *,
-        features: Sequence[str] = (),
-        drop: Sequence[str] = (),
-        categories: Sequence[str] = (),
-        scores: bool = False,
-    ) -> TablePreparation:
-        """Settle what each column is.
-
-        Parameters
-        ----------
-        frame : polars.DataFrame
-            The rows to learn from, without their label. Texts that all are numbers count as such.
-        features : sequence of str, default=()
-            The columns to use, even if they look like row numbers; none: all that are of use.
-        drop : sequence of str, default=()
-            Columns to leave out.
-        categories : sequence of str, default=()
-            Columns whose numbers are names of something.
-        scores : bool, default=False
-            Whether the columns are scores: no texts, and what is missing stays missing.
-
-        Returns
-        -------
-        TablePreparation
-            With at least one feature.
-        """
-        made = cls()
-        for column in frame:
-            name = column.name
-            if name in drop:
-                why = "as asked"
-            elif features and name not in features:
-                why = "not among the features asked for"
-            elif name in categories:
-                column = texts_of(column)
-                why = made._take_texts(column)
-            else:
-                column = settled(column)
-                why = made._take(column, asked_for=name in features, scores=scores)
-            if why:
-                made.dropped[name] = why
-            elif column.null_count():
-                made.gaps[name] = column.null_count()
-        if not made.columns:
-            told = "; ".join(f"{name!r}: {why}" for name, why in made.dropped.items())
-            raise ValueError(f"No column is left to learn from ({told or 'there was none'}).")
-        return made
-
-    def _take(self, column: polars.Series, *, asked_for: bool, scores: bool) -> str:
-        """Use a column, or say why not."""
-        if not is_number(column):
-            if scores:
-                return useless(column) or "it holds text, not scores"
-            refuse_numbers_among(column)
-            return self._take_texts(column)
-        name = column.name
-        why = useless(column) or ("" if asked_for else names_rows(column))
-        if not why:
-            numbers = numbers_of(column)
-            self.medians[name] = np.nan if scores else float(np.nanmedian(numbers))
-            self.truths += [name] if column.dtype == polars_module().Boolean else []
-            doubtful = all_differ(column) and not asked_for and not scores
-            self.doubtful += [name] if doubtful else []
-        return why
-
-    def _take_texts(self, column: polars.Series) -> str:
-        why = useless(column)
-        if not why:
-            kept, rare, why = common_texts(texts_of(column))
-        if not why:
-            self.categories[column.name] = kept
-            self.others += [column.name] if rare else []
-        return why
-
     @property
     def columns(self) -> list[str]:
         """The columns that are used."""
-        return [*self.medians, *self.categories]
+        return [*self.number_columns, *self.text_columns]
+
+    @property
+    def medians(self) -> dict[str, float]:
+        """Columns of numbers, and what a missing one becomes; NaN: it stays missing."""
+        if self.scores:
+            return dict.fromkeys(self.number_columns, np.nan)
+        if not self.number_columns:
+            return {}
+        values = self.encoder.named_transformers_["numbers"].statistics_.tolist()
+        return dict(zip(self.number_columns, values, strict=True))
+
+    @property
+    def categories(self) -> dict[str, list[str]]:
+        """Columns of text, and the texts that have a feature of their own."""
+        return {
+            name: [text for text in texts if text not in rare]
+            for name, texts, rare in self._texts()
+        }
+
+    @property
+    def others(self) -> list[str]:
+        """Columns of text whose rarer ones share a feature."""
+        return [name for name, _, rare in self._texts() if rare]
+
+    def _texts(self) -> list[tuple[str, list[str], set[str]]]:
+        """Columns of text, all texts that were in them, and the rare ones."""
+        if not self.text_columns:
+            return []
+        one_hot = self.encoder.named_transformers_["texts"][-1]
+        rare = [set() if texts is None else set(texts) for texts in one_hot.infrequent_categories_]
+        return list(zip(self.text_columns, map(list, one_hot.categories_), rare, strict=True))
+
+    def _layout(self) -> list[tuple[int, int, str]]:
+        """The outputs of the encoder: column, value or gap, name of the feature.
+
+        The encoder puts numbers, their gaps, texts and their gaps one after the other; sorted, the
+        features of a column stand together.
+        """
+        numbers, texts = self.number_columns, self.text_columns
+        places = {name: place for place, name in enumerate(self.columns)}
+        found = [(places[name], VALUE, name) for name in numbers]
+        if not self.scores:
+            found += [(places[n], GAP, f"{n} is missing") for n in numbers if n in self.gaps]
+        others = self.others
+        for name, kept in self.categories.items():
+            found += [(places[name], VALUE, f"{name}={text}") for text in kept]
+            found += [(places[name], VALUE, f"{name}=(other)")] if name in others else []
+        return found + [(places[n], GAP, f"{n} is missing") for n in texts if n in self.gaps]
 
     @property
     def feature_names(self) -> list[str]:
         """What the features are called."""
-        names = []
-        for column in self.columns:
-            names += [column] if column in self.medians else []
-            names += [f"{column}={text}" for text in self.categories.get(column, ())]
-            names += [f"{column}=(other)"] if column in self.others else []
-            names += [f"{column} is missing"] if self._tells_gaps(column) else []
-        return names
+        return [name for *_, name in sorted(self._layout(), key=itemgetter(0, 1))]
 
     def check(self, columns: Iterable[str]) -> list[str]:
         """Refuse a table that lacks columns; return those that the model does not know.
@@ -215,8 +154,33 @@ class TablePreparation:
         ndarray of shape (n, d)
             One column for each of `feature_names`.
         """
-        made = [part for name in self.columns for part in self._encoded(frame[name], start)]
-        return np.column_stack(made).astype(np.float64, copy=False)
+        layout, cells = self._layout(), self.cells(frame, start)
+        if frame.height == 0:  # scikit-learn refuses to transform no rows
+            return np.empty((0, len(layout)))
+        encoded: Host = np.asarray(self.encoder.transform(cells), dtype=np.float64)
+        order = sorted(range(len(layout)), key=lambda k: layout[k][:2])  # stable
+        features = encoded[:, order]
+        # OneHotEncoder counts a missing text as rare, or as a category among the others; here it is
+        # 0 in all of them.
+        for place, name in enumerate(self.text_columns, start=len(self.number_columns)):
+            own = np.array([layout[k][:2] == (place, VALUE) for k in order])
+            features[np.ix_(cells[name].is_null().to_numpy(), own)] = 0.0
+        return features
+
+    def cells(self, frame: polars.DataFrame, start: int = 0) -> polars.DataFrame:
+        """The columns that are used: numbers, NaN where missing, and texts, null where missing.
+
+        Parameters
+        ----------
+        frame, start
+            As in `numbers`.
+        """
+        pl = polars_module()
+        found: dict[str, Any] = {
+            name: numbers_of(frame[name], start, truths=name in self.truths)
+            for name in self.number_columns
+        }
+        return pl.DataFrame(found | {name: texts_of(frame[name]) for name in self.text_columns})
 
     def example(self) -> polars.DataFrame:
         """A row such as could occur, to try things out."""
@@ -224,7 +188,7 @@ class TablePreparation:
         texts = {name: kinds[:1] for name, kinds in self.categories.items()}
         return polars_module().DataFrame({**numbers, **texts})
 
-    def surprises(self, frame: polars.DataFrame) -> Counter[str]:
+    def new_in(self, frame: polars.DataFrame) -> Counter[str]:
         """What rows hold that the table learnt from did not, in words, and in how many rows.
 
         Parameters
@@ -233,58 +197,134 @@ class TablePreparation:
             As in `numbers`.
         """
         found: Counter[str] = Counter()
+        categories, others = self.categories, self.others
         for name in self.columns:
             missing = 0 if name in self.gaps else frame[name].null_count()
             found[f"Missing, as it never was in training: {name!r}"] += missing
-            if name in self.categories and name not in self.others:
+            if name in categories and name not in others:
                 texts = texts_of(frame[name]).drop_nulls()
-                new = len(texts) - int(texts.is_in(self.categories[name]).sum())
+                new = len(texts) - int(texts.is_in(categories[name]).sum())
                 found[f"New, a text that was not in training: {name!r}"] += new
         return +found  # without those that did not occur
-
-    def _encoded(self, column: polars.Series, start: int) -> list[Host]:
-        name = column.name
-        if name in self.medians:
-            numbers = numbers_of(column, start, truths=name in self.truths)
-            missing = np.isnan(numbers)
-            made = [np.where(missing, self.medians[name], numbers)]
-        else:
-            texts = texts_of(column)
-            missing = texts.is_null().to_numpy()
-            made = [(texts == text).fill_null(False).to_numpy() for text in self.categories[name]]
-            made += [~missing & ~np.any(made, axis=0)] if name in self.others else []
-        return [*made, missing] if self._tells_gaps(name) else made
-
-    def _tells_gaps(self, column: str) -> bool:
-        return column in self.gaps and not np.isnan(self.medians.get(column, 0.0))
 
     @property
     def notes(self) -> list[str]:
         """What was taken as what, in sentences."""
-        told = []
-        if self.medians:
-            what = "Scores" if all(map(np.isnan, self.medians.values())) else "Numbers"
-            told.append(f"{what}: {quoted(self.medians, MOST_NAMES)}.")
-        if self.categories:
-            kinds = ", ".join(f"{name!r} ({self._kinds(name)})" for name in self.categories)
-            told.append(f"Categories, a feature for each: {kinds}.")
-        told += [self._told_gap(name) for name in self.gaps]
-        told += [f"Dropped: {name!r}, {why}." for name, why in self.dropped.items()]
-        told += [
+        found = []
+        if self.number_columns:
+            what = "Scores" if self.scores else "Numbers"
+            found.append(f"{what}: {quoted(self.number_columns, MOST_NAMES)}.")
+        if self.text_columns:
+            kinds = ", ".join(f"{name!r} ({self._kinds(name)})" for name in self.text_columns)
+            found.append(f"Categories, a feature for each: {kinds}.")
+        found += [self._gap_note(name) for name in self.gaps]
+        found += [f"Dropped: {name!r}, {why}." for name, why in self.dropped.items()]
+        found += [
             f"Doubtful: {name!r} holds another whole number in every row. If it only names "
-            f"the rows, leave it out: --drop {quote(name)}"
+            f"the rows, leave it out: drop={[name]}"
             for name in self.doubtful
         ]
-        return told
+        return found
 
     def _kinds(self, name: str) -> str:
         rest = " and rarer ones as one" if name in self.others else ""
         return counted(len(self.categories[name]), "text") + rest
 
-    def _told_gap(self, name: str) -> str:
-        told = f"Missing: {name!r} in {counted(self.gaps[name], 'row')}"
-        if not self._tells_gaps(name):
-            return f"{told}; the others decide on these."
-        if name in self.categories:
-            return f"{told}, which has a feature of its own."
-        return f"{told}; the median, {self.medians[name]:g}, stands in, and a feature says so."
+    def _gap_note(self, name: str) -> str:
+        note = f"Missing: {name!r} in {counted(self.gaps[name], 'row')}"
+        if self.scores:
+            return f"{note}; the others decide on these."
+        if name in self.text_columns:
+            return f"{note}, which has a feature of its own."
+        return f"{note}; the median, {self.medians[name]:g}, stands in, and a feature says so."
+
+
+# ------------------------------------------------------------------------------- names and cells
+
+
+def check_names(wanted: Iterable[str], columns: list[str]) -> list[str]:
+    """Names of columns as users write them: one by one, or several with commas between them.
+
+    Parameters
+    ----------
+    wanted : iterable of str
+        What was written.
+    columns : list of str
+        The columns that there are.
+
+    Examples
+    --------
+    >>> check_names(["bar", "kind,wet"], ["bar", "kind", "wet"])
+    ['bar', 'kind', 'wet']
+    >>> check_names(["baar"], ["bar", "kind", "wet"])
+    Traceback (most recent call last):
+    ValueError: There is no column 'baar'. Did you mean 'bar'? There are 'bar', 'kind', 'wet'.
+    """
+    names = []
+    for text in wanted:
+        parts = [text] if text in columns else [part.strip() for part in text.split(",")]
+        for name in parts:
+            if name not in columns:
+                raise ValueError(
+                    f"There is no column {name!r}.{did_you_mean(name, columns)} There are "
+                    f"{quoted(columns, 20)}."
+                )
+            names.append(name)
+    return names
+
+
+def is_number(column: polars.Series) -> bool:
+    """Whether it holds numbers, or true and false."""
+    return column.dtype.is_numeric() or column.dtype == polars_module().Boolean
+
+
+def is_text(column: polars.Series) -> bool:
+    """Whether it holds texts, under any name."""
+    pl = polars_module()
+    return column.dtype in (pl.String, pl.Categorical, pl.Enum)
+
+
+def numbers_of(column: polars.Series, start: int = 0, truths: bool = False) -> Host:
+    """Numbers, also where they are written as texts; NaN where one is missing.
+
+    Parameters
+    ----------
+    column : polars.Series
+        Of numbers, or of texts that spell some.
+    start : int, default=0
+        Rows before these, for messages.
+    truths : bool, default=False
+        Whether texts may say true and false.
+    """
+    pl = polars_module()
+    if is_text(column):
+        texts = texts_of(column)
+        spelt = texts.str.to_lowercase().replace({"true": "1", "false": "0"}) if truths else texts
+        numbers = spelt.cast(pl.Float64, strict=False)
+    elif is_number(column) or column.dtype == pl.Null:
+        numbers = column.cast(pl.Float64)
+    else:
+        raise ValueError(f"Column {column.name!r} must hold numbers; it holds {column.dtype}.")
+    wrong = (column.is_not_null() & numbers.is_null()) | numbers.is_infinite().fill_null(False)
+    if wrong.any():
+        raise ValueError(
+            f"Column {column.name!r} must hold numbers; {first_cell(column, wrong, start)}. "
+            "Correct the cell, or leave it empty where the value is missing."
+        )
+    return np.array(numbers.fill_null(np.nan), dtype=np.float64)
+
+
+def texts_of(column: polars.Series) -> polars.Series:
+    """Texts, also where whole numbers or truth values are what they are made of."""
+    pl = polars_module()
+    if column.dtype.is_float():
+        column = column.fill_nan(None)
+        if (column == column.round()).all():
+            column = column.cast(pl.Int64, strict=False)
+    return column.cast(pl.String)
+
+
+def first_cell(column: polars.Series, where: polars.Series, start: int = 0) -> str:
+    """The first of some cells, for messages; rows are counted from 1."""
+    row = int(where.arg_true()[0])
+    return f"row {start + row + 1:,} holds {column[row]!r}"

@@ -1,4 +1,4 @@
-"""Tables in files, whole or in chunks: however long the file, few rows are held at a time."""
+"""Tables in files, whole or in chunks: however long a file is, few rows are in memory at a time."""
 
 from __future__ import annotations
 
@@ -8,24 +8,101 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import IO, TYPE_CHECKING
-
-from lpfuse.tables._files import (
-    check_readable,
-    kind_of,
-    plain_errors,
-    polars_module,
-    read_csv,
-    read_frame,
-    trimmed,
-)
 
 if TYPE_CHECKING:
     import polars
 
 STANDARD = "-"  # the name of standard input and output
-BLOCK_BYTES = 2**22  # of a CSV file that are parsed at a time
+KINDS = {".arrow": "ARROW", ".feather": "ARROW", ".csv": "CSV", ".parquet": "PARQUET"}
+# Cells of a CSV file that hold no value, as spreadsheets, R, pandas and SQL write them.
+MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
+BLOCK_BYTES = 2**22  # of a CSV file that are parsed at a time; chosen by hand
 LONGEST_RECORD = 2**26  # bytes; beyond, a quote was forgotten or the file is no CSV
+
+
+def polars_module() -> ModuleType:
+    """polars, which is imported when a table is read, and not before."""
+    try:
+        import polars
+    except ImportError as error:
+        raise ImportError('Tables are read by polars: pip install "lpfuse[cli]"') from error
+    return polars
+
+
+def kind_of(path: Path) -> str:
+    """What a table is stored as, by the suffix of its name: CSV, PARQUET or ARROW."""
+    kind = KINDS.get(path.suffix.casefold())
+    if kind is None:
+        *others, last = KINDS
+        raise ValueError(
+            f"Tables are read from {', '.join(others)} and {last} files, not from {path.name!r}. "
+            "Save it as one."
+        )
+    return kind
+
+
+def check_readable(path: Path) -> None:
+    """Refuse what is no file."""
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {str(path)!r}. Check its path.")
+    if not path.is_file():
+        raise ValueError(f"{str(path)!r} is not a file. Name one table, .csv or .parquet.")
+
+
+@contextmanager
+def read_errors(name: str, kind: str) -> Iterator[None]:
+    """Say in one sentence why a file cannot be read."""
+    pl = polars_module()
+    try:
+        yield
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        if getattr(error, "errno", None) is not None:  # of the system, and no fault of the file
+            raise
+        reason = str(error).partition("\n")[0].rstrip(" .:")
+        raise ValueError(
+            f"{name} could not be read as {kind}: {reason}. Check that it is complete and in that "
+            f"format{', in UTF-8' if 'utf' in reason.casefold() else ''}."
+        ) from error
+
+
+def _read_file(path: Path) -> polars.DataFrame:
+    check_readable(path)
+    kind = kind_of(path)
+    pl = polars_module()
+    with read_errors(path.name, kind), path.open("rb") as file:
+        if kind == "CSV":
+            return read_csv(file.read())
+        read = pl.read_parquet if kind == "PARQUET" else pl.read_ipc
+        return read(file)  # a path would be searched for wildcards
+
+
+def read_csv(content: bytes) -> polars.DataFrame:
+    """Cells as texts, without blanks around them; null where a value is missing.
+
+    Lines without any value are left out.
+    """
+    pl = polars_module()
+    content = trimmed(content)
+    if not content:
+        raise pl.exceptions.NoDataError("empty CSV")
+    if content.count(b'"') % 2:
+        raise pl.exceptions.ComputeError("a quote is never closed")
+    frame = pl.read_csv(content, infer_schema_length=0)
+    for name in frame.columns:
+        if f"{name}_duplicated_0" in frame.columns:  # so polars calls the second of that name
+            raise pl.exceptions.DuplicateError(f"two columns are called {name!r}")
+    texts = pl.all().str.strip_chars()
+    cells = pl.when(texts.is_in(MISSING)).then(None).otherwise(texts)
+    frame = frame.with_columns(cells.name.keep())
+    frame = frame.rename({name: name.strip() for name in frame.columns})
+    return frame.filter(~pl.all_horizontal(pl.all().is_null()))
+
+
+def trimmed(content: bytes) -> bytes:
+    """A CSV file without what may stand before its header: a mark of UTF-8, empty lines."""
+    return content.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
 
 
 @dataclass(frozen=True)
@@ -48,18 +125,33 @@ class Chunk:
 
 
 def read_table(path: str | Path) -> polars.DataFrame:
-    """A whole table.
+    r"""A whole table of a file.
 
     Parameters
     ----------
     path : str or path
         A ``.csv``, ``.parquet``, ``.arrow`` or ``.feather`` file; ``-`` for CSV on standard input.
+
+    Returns
+    -------
+    polars.DataFrame
+        Its rows. The cells of a CSV file are texts, null where they are empty or hold one of
+        ``?``, ``NA``, ``N/A``, ``NaN`` and ``null``: what they mean is settled when a model is
+        fitted to them.
+
+    Examples
+    --------
+    >>> from lpfuse.tables import read_table
+    >>> path = getfixture("tmp_path") / "pumps.csv"
+    >>> _ = path.write_text("bar,kind\n2.5,a\n?,b\n")
+    >>> read_table(path).rows()
+    [('2.5', 'a'), (None, 'b')]
     """
     if str(path) == STANDARD:
-        with plain_errors("Standard input", "CSV"):
+        with read_errors("Standard input", "CSV"):
             frame = read_csv(sys.stdin.buffer.read())
     else:
-        frame = read_frame(Path(path).expanduser())
+        frame = _read_file(Path(path).expanduser())
     refuse_other_separators(str(path), frame.columns)
     return frame
 
@@ -93,7 +185,7 @@ class TableFile:
 
 @contextmanager
 def open_table(path: str | Path) -> Iterator[TableFile]:
-    """A table that may be larger than the memory.
+    """Open a table that may be larger than the memory.
 
     Parameters
     ----------
@@ -118,7 +210,7 @@ class ColumnarFile(TableFile):
     def __init__(self, path: Path) -> None:
         pl = polars_module()
         self.name, self.kind = path.name, kind_of(path)
-        with plain_errors(self.name, self.kind):
+        with read_errors(self.name, self.kind):
             scan = {"PARQUET": pl.scan_parquet, "ARROW": pl.scan_ipc}[self.kind]
             self.scan = scan(path, glob=False)
             self.columns = self.scan.collect_schema().names()
@@ -127,20 +219,40 @@ class ColumnarFile(TableFile):
     def chunks(self, rows: int) -> Iterator[Chunk]:
         """All rows, so many at a time."""
         for start in range(0, max(1, self.rows), rows):
-            with plain_errors(self.name, self.kind):
+            with read_errors(self.name, self.kind):
                 frame = self.scan.slice(start, rows).collect()
             yield Chunk(frame, start, min(1.0, (start + rows) / max(1, self.rows)))
 
 
 class CsvFile(TableFile):
-    """A CSV file or stream, read once from its beginning to its end."""
+    """A CSV file or stream, read once from its beginning to its end.
 
-    def __init__(self, name: str, file: IO[bytes], size: int | None) -> None:
+    Parameters
+    ----------
+    name : str
+        For messages.
+    file : binary file
+        Where it is read from.
+    size : int or None
+        Its bytes; None where nobody knows.
+    block_bytes, longest_record : int
+        Bytes that are parsed at a time, and that one row may have.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        file: IO[bytes],
+        size: int | None,
+        block_bytes: int = BLOCK_BYTES,
+        longest_record: int = LONGEST_RECORD,
+    ) -> None:
         self.name, self.size = name, size
+        self.block_bytes, self.longest_record = block_bytes, longest_record
         self.bytes_read = self.rows_read = 0
         self.records = self._records(file)
         self.header = next(self.records, b"")
-        with plain_errors(name, "CSV"):
+        with read_errors(name, "CSV"):
             self.columns = read_csv(self.header).columns
         refuse_other_separators(name, self.columns)
 
@@ -156,7 +268,7 @@ class CsvFile(TableFile):
 
     def _frames(self) -> Iterator[polars.DataFrame]:
         for block in itertools.chain([b""], self.records):
-            with plain_errors(self.name, "CSV"):
+            with read_errors(self.name, "CSV"):
                 frame = read_csv(self.header + block)
             self.rows_read += frame.height
             yield frame
@@ -164,7 +276,7 @@ class CsvFile(TableFile):
     def _records(self, file: IO[bytes]) -> Iterator[bytes]:
         """The header; then blocks of whole records."""
         header = rest = b""
-        while block := file.read(BLOCK_BYTES):
+        while block := file.read(self.block_bytes):
             self.bytes_read += len(block)
             rest += block
             if not header:
@@ -175,10 +287,10 @@ class CsvFile(TableFile):
             whole, rest = _cut(rest, last_record_end(rest)) if header else (b"", rest)
             if whole:
                 yield whole
-            if len(rest) > LONGEST_RECORD:
+            if len(rest) > self.longest_record:
                 raise ValueError(
                     f"{self.name} could not be read as CSV: a row is longer than "
-                    f"{LONGEST_RECORD >> 20} MiB. Look for a quote that is never closed."
+                    f"{self.longest_record >> 20} MiB. Look for a quote that is never closed."
                 )
         if rest:
             yield rest

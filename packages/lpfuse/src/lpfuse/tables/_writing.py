@@ -1,27 +1,42 @@
-"""Tables that appear whole or not at all, and the sentences for those that cannot."""
+"""Tables that are written row by row: whatever rows, or the scores of the rows of a file."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TypeVar
 
-from lpfuse._files import replacing
-from lpfuse.tables._files import KINDS, kind_of, polars_module
-from lpfuse.tables._reading import STANDARD
+from lpfuse._arrays import one_blas_thread
+from lpfuse._checks.messages import counted, quoted
+from lpfuse._files import check_target, replacing, write_errors
+from lpfuse.tables._model import TableModel
+from lpfuse.tables._reading import KINDS, STANDARD, Chunk, kind_of, open_table, polars_module
 
 if TYPE_CHECKING:
     import polars
 
 Add = Callable[["polars.DataFrame"], None]
-PART_ROWS = 2**17  # that are held before they become a group of a Parquet or Arrow file
+X = TypeVar("X")
+T = TypeVar("T")
+
+# Rows that wait in memory before they become a group of a Parquet or Arrow file: 1 MB a column of
+# numbers. Chosen by hand.
+PART_ROWS = 2**17
+# Chunks in memory at a time, however many cores there are; chosen by hand.
+MOST_WORKERS = 8
 
 
-def check_target(path: str | Path, sources: Iterable[str | Path] = ()) -> None:
-    """Refuse, before any work, a file that could not be written or should not be.
+def check_table_target(path: str | Path, sources: Iterable[str | Path] = ()) -> None:
+    """Refuse, before any work, a table that could not be written or should not be.
+
+    Its suffix must tell its format; ``-``, standard output, may always be written.
 
     Parameters
     ----------
@@ -29,31 +44,12 @@ def check_target(path: str | Path, sources: Iterable[str | Path] = ()) -> None:
         The file to write.
     sources : iterable of path
         Files that are read, and must not be lost.
-    """
-    path = Path(path).expanduser()
-    folder = path.resolve().parent
-    if not folder.is_dir():
-        raise FileNotFoundError(f"There is no folder {str(folder)!r}. Make it, or name another.")
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{str(path)!r} is there, and is no file. Name another.")
-    for source in map(Path, sources):
-        if path.exists() and source.exists() and path.samefile(source):
-            raise ValueError(f"{str(path)!r} is read, so it cannot be written. Name another.")
-    try:
-        with TemporaryDirectory(dir=folder, prefix="."):
-            pass
-    except OSError as error:
-        reason = f"Nothing can be written to {str(folder)!r}: {error.strerror}."
-        raise type(error)(f"{reason} Name another folder, or ask for access to it.") from error
 
-
-def check_table_target(path: str | Path, sources: Iterable[str | Path] = ()) -> None:
-    """The same for a table, which must have a suffix that tells its format; ``-`` may be written.
-
-    Parameters
-    ----------
-    path, sources
-        As in `check_target`.
+    Examples
+    --------
+    >>> check_table_target("scores.xlsx")
+    Traceback (most recent call last):
+    ValueError: Tables are written as .arrow, .feather, .csv or .parquet files, not as ...
     """
     if str(path) == STANDARD:
         return
@@ -66,29 +62,8 @@ def check_table_target(path: str | Path, sources: Iterable[str | Path] = ()) -> 
     check_target(path, sources)
 
 
-class NotWritten(OSError):
-    """Why something could not be written, in a sentence."""
-
-
 @contextmanager
-def said(name: str) -> Iterator[None]:
-    """Say in one sentence why something could not be written."""
-    pl = polars_module()
-    try:
-        yield
-    except (BrokenPipeError, NotWritten):  # `lpfuse … | head`; or it is said already
-        raise
-    except (OSError, pl.exceptions.PolarsError) as error:
-        of_polars = str(error).rpartition("error: ")[2].partition(" (os error")[0]
-        reason = getattr(error, "strerror", None) or of_polars
-        raise NotWritten(
-            f"{name} could not be written: {reason}. Nothing of it is left; make room, or name "
-            "another folder, and try again."
-        ) from error
-
-
-@contextmanager
-def table_writer(path: str | Path) -> Iterator[Add]:
+def table_writer(path: str | Path, part_rows: int = PART_ROWS) -> Iterator[Add]:
     """A function that adds rows to a table, which appears when all are added.
 
     Parameters
@@ -96,20 +71,34 @@ def table_writer(path: str | Path) -> Iterator[Add]:
     path : str or path
         A ``.csv``, ``.parquet``, ``.arrow`` or ``.feather`` file; ``-`` for CSV on standard output,
         where rows appear as they come.
+    part_rows : int, default=2**17
+        Rows that are held in memory before they are written, where the format is not CSV.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from lpfuse.tables import read_table, table_writer
+    >>> path = getfixture("tmp_path") / "rows.parquet"
+    >>> with table_writer(path) as add:
+    ...     add(pl.DataFrame({"a": [1, 2]}))
+    ...     add(pl.DataFrame({"a": [3]}))
+    >>> read_table(path)["a"].to_list()
+    [1, 2, 3]
     """
     if str(path) == STANDARD:
         sys.stdout.flush()
-        yield _csv(sys.stdout.buffer, "Standard output")
+        yield csv_writer(sys.stdout.buffer, "Standard output")
         return
     path = Path(path).expanduser()
-    with said(path.name), replacing(path) as file:
+    with write_errors(path.name, polars_module().exceptions.PolarsError), replacing(path) as file:
         if kind_of(path) == "CSV":
-            yield _csv(file, path.name)
+            yield csv_writer(file, path.name)
         else:
-            yield from _columnar(Path(file.name), path.name, kind_of(path))
+            yield from _columnar(Path(file.name), path.name, kind_of(path), part_rows)
 
 
-def _csv(file: IO[bytes], name: str) -> Add:
+def csv_writer(file: IO[bytes], name: str) -> Add:
+    """A function that adds rows to a stream as CSV, the header before the first."""
     has_header = False
     raw = getattr(file, "raw", file)  # what waits in a buffer would fail too late
 
@@ -117,14 +106,14 @@ def _csv(file: IO[bytes], name: str) -> Add:
         nonlocal has_header
         left = memoryview(frame.write_csv(include_header=not has_header).encode())
         has_header = True
-        with said(name):
-            while left:
+        with write_errors(name):
+            while left:  # a raw stream may take less than it is given
                 left = left[raw.write(left) :]
 
     return add
 
 
-def _columnar(path: Path, name: str, kind: str) -> Iterator[Add]:
+def _columnar(path: Path, name: str, kind: str, part_rows: int) -> Iterator[Add]:
     """Rows in parts, which one file takes in at the end: polars cannot add to a file."""
     pl = polars_module()
     waiting: list[polars.DataFrame] = []
@@ -132,19 +121,132 @@ def _columnar(path: Path, name: str, kind: str) -> Iterator[Add]:
 
     def add(frame: polars.DataFrame) -> None:
         waiting.append(frame)
-        if sum(part.height for part in waiting) >= PART_ROWS:
-            put_away()
+        if sum(part.height for part in waiting) >= part_rows:
+            write_part()
 
-    def put_away() -> None:
+    def write_part() -> None:
         parts.append(Path(folder) / str(len(parts)))
-        with said(name):
+        with write_errors(name, pl.exceptions.PolarsError):
             pl.concat(waiting).write_parquet(parts[-1])
         waiting.clear()
 
     with TemporaryDirectory(dir=path.parent, prefix=".", ignore_cleanup_errors=True) as folder:
         yield add
         if waiting:
-            put_away()
-        with said(name):
+            write_part()
+        with write_errors(name, pl.exceptions.PolarsError):
             table = pl.scan_parquet(parts, glob=False)
             (table.sink_parquet if kind == "PARQUET" else table.sink_ipc)(path)
+
+
+# --------------------------------------------------------------------------------- scores of files
+
+
+@dataclass(frozen=True)
+class ScoredFile:
+    """What came of scoring a file.
+
+    Attributes
+    ----------
+    rows, anomalies : int
+        How many rows there are, and how many of them were called anomalies.
+    notes : list of str
+        What to know of them: columns that were not used, values that were new.
+    """
+
+    rows: int
+    anomalies: int
+    notes: list[str]
+
+
+def score_file(
+    model: TableModel,
+    data: str | Path,
+    out: str | Path,
+    *,
+    keep: Sequence[str] = (),
+    chunk_rows: int = 10_000,
+    jobs: int | None = None,
+    progress: Callable[[int, float | None], None] | None = None,
+) -> ScoredFile:
+    """Score a file that may be larger than the memory: in chunks, on all cores, in order.
+
+    Parameters
+    ----------
+    model : TableModel
+        Fitted.
+    data : str or path
+        The rows: a ``.csv``, ``.parquet``, ``.arrow`` or ``.feather`` file; ``-`` for CSV on
+        standard input.
+    out : str or path
+        The scores, in the order of the rows, in any of these formats; ``-`` for CSV on standard
+        output. A file appears whole or not at all.
+    keep : sequence of str, default=()
+        Columns of the data to be put before the scores.
+    chunk_rows : int, default=10000
+        Rows that are scored at a time.
+    jobs : int, optional
+        Chunks that are scored at a time; None: one on each core, up to 8.
+    progress : callable, optional
+        Called with the number of rows that are scored, and the share of the file, if it is known.
+
+    Returns
+    -------
+    ScoredFile
+        How many rows, and what to know of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import polars as pl
+    >>> from lpfuse.tables import TableModel, score_file
+    >>> rows = pl.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), schema=["a", "b"])
+    >>> model = TableModel.fit(rows, detectors=["gmm"])
+    >>> folder = getfixture("tmp_path")
+    >>> rows.write_csv(folder / "rows.csv")
+    >>> score_file(model, folder / "rows.csv", folder / "scores.parquet").rows
+    60
+    """
+    with open_table(data) as table:
+        kept = model.check_kept(keep, table.columns)
+        known = {*kept, model.label}
+        unknown = [name for name in model.preparation.check(table.columns) if name not in known]
+
+        def score(chunk: Chunk) -> tuple[float | None, polars.DataFrame, Counter[str]]:
+            scored = model.score(chunk.frame, start=chunk.start, keep=kept)
+            return chunk.share, scored, model.preparation.new_in(chunk.frame)
+
+        rows = anomalies = 0
+        new: Counter[str] = Counter()
+        # One thread for BLAS: the chunks are spread over the cores.
+        with one_blas_thread, table_writer(out) as add:
+            for share, scored, found in in_order(score, table.chunks(chunk_rows), jobs or _cores()):
+                add(scored)
+                rows += scored.height
+                anomalies += int((scored["decision"] < 0).sum())
+                new += found
+                if progress is not None:
+                    progress(rows, share)
+    notes = [f"Ignored, for the model does not know it: {quoted(unknown, 20)}."] if unknown else []
+    notes += [f"{what} in {counted(number, 'row')}." for what, number in new.items()]
+    return ScoredFile(rows, anomalies, notes)
+
+
+def in_order(work: Callable[[X], T], items: Iterable[X], workers: int) -> Iterator[T]:
+    """``work`` on each item, on so many threads; results in their order, few of them waiting."""
+    pool = ThreadPoolExecutor(workers)
+    waiting: deque[Future[T]] = deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _cores() -> int:
+    allowed = getattr(os, "sched_getaffinity", None)  # Linux: the cores this process may use
+    return min(MOST_WORKERS, len(allowed(0)) if allowed else os.cpu_count() or 1)

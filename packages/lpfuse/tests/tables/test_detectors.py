@@ -7,7 +7,7 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.preprocessing import StandardScaler
 
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
-from lpfuse.tables._naming import named_detectors
+from lpfuse.tables._detectors import named_detectors
 
 
 @pytest.mark.parametrize(

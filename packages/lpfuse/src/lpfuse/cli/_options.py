@@ -1,0 +1,91 @@
+"""Arguments and options that several commands have, or that would fill a screen in their place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+COLUMN, FLOAT, INT, OUTPUT = "COL", "FLOAT", "INT", ("--output", "-o")
+STANDARD = "-"  # the name of standard output
+
+
+def table_argument(name: str) -> typer.models.ArgumentInfo:
+    """A table to read."""
+    return typer.Argument(metavar=name, help="A .csv, .parquet or .arrow file; - for CSV.")
+
+
+Train = Annotated[str, table_argument("TRAIN")]
+Scores = Annotated[str, table_argument("SCORES")]
+Data = Annotated[str, table_argument("DATA")]
+NewModel = Annotated[Path, typer.Option(*OUTPUT, metavar="MODEL", help="The file for the model.")]
+Weights = Annotated[
+    Path | None, typer.Option(metavar="MODEL", help="A file for the weights, for `lpfuse score`.")
+]
+Label = Annotated[
+    str | None,
+    typer.Option(
+        metavar=COLUMN,
+        help="The column that tells normal rows from anomalies; empty cells: nobody knows. "
+        "Without it all rows are taken as normal.",
+    ),
+]
+Normal = Annotated[
+    str | None,
+    typer.Option(metavar="VALUE", help="What the label of normal rows is; '' where it is empty."),
+]
+Detectors = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help="With commas: svdd, gp, kpca, gmm, iforest, lof, trees, logistic, random-forest, "
+        "pyod:ECOD and others of PyOD.",
+        show_default="six, and more with labelled anomalies",
+    ),
+]
+Direction = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COL=anomaly",
+        help="What high scores of a column mean, or of all: --direction anomaly. May be repeated.",
+        show_default="normal",
+    ),
+]
+FalseAlarms = Annotated[
+    float, typer.Option(metavar=FLOAT, help="Share of normal rows that may be called anomalies.")
+]
+Features = Annotated[
+    list[str] | None,
+    typer.Option(metavar=COLUMN, help="Use these columns only; may be repeated."),
+]
+Drop = Annotated[
+    list[str] | None, typer.Option(metavar=COLUMN, help="Leave out a column; may be repeated.")
+]
+Categories = Annotated[
+    list[str] | None,
+    typer.Option(metavar=COLUMN, help="A column whose numbers are names; may be repeated."),
+]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(metavar=COLUMN, help="Carry a column along to the scores; may be repeated."),
+]
+Processes = Annotated[
+    int, typer.Option("--jobs", "-j", min=-1, metavar=INT, help="Processes; -1: all cores.")
+]
+ChunkRows = Annotated[int, typer.Option(min=1, metavar=INT, help="Rows at a time.")]
+Chunks = Annotated[
+    int,
+    typer.Option(
+        "--jobs",
+        "-j",
+        min=-1,
+        metavar=INT,
+        help="Chunks scored at a time.",
+        show_default="cores, up to 8",
+    ),
+]
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TYPE", help="A type of another maker that MODEL may hold."),
+]
