@@ -245,6 +245,29 @@ def test_what_cannot_be_fused(folder, arguments, told):
     assert told in complaint("fuse", *arguments)
 
 
+IN_OPTIONS = [
+    (["fit", "zero_one.csv", "--label", "state", *FIT], "Say --normal 0, or whichever it is."),
+    (["fit", "good.csv", "--normal", "the one", *FIT], "--normal 'the one' says what normal rows"),
+    (["fit", "good.csv", "--normal", "ok", *FIT], "Name it: --label COLUMN"),
+    (["fit", "good.csv", "--label", "state", "--normal", "x", *FIT], "Say --normal with the value"),
+    (["fit", "text.csv", *FIT], "what the column is: --categories flow, --drop flow"),
+    (["fit", "good.csv", "--p", "0.5", *FIT], "Error: --p must be in [1, inf]"),
+    (["fit", "good.csv", "--false-alarm-rate", "5", *FIT], "Error: --false-alarm-rate must be"),
+    (["fuse", "good.csv", "--label", "state"], "Say --normal "),
+    (["fuse", "good.csv", "--p", "0"], "Error: --p must be"),
+    (["score", "nowhere.lpfuse", "good.csv", *SCORE], "`lpfuse fit` makes one."),
+    (["report", "nowhere.lpfuse"], "`lpfuse fit` makes one."),
+    (["report", "m.lpfuse", "good.csv", "--label", "kind"], "Say --normal "),
+]
+
+
+@pytest.mark.parametrize(("arguments", "told"), IN_OPTIONS)
+def test_what_the_library_calls_by_parameters_is_told_by_options(folder, arguments, told):
+    message = complaint(*arguments)
+    assert told in message
+    assert not re.search(r"\b[a-z_]+=", message)
+
+
 @settings(
     max_examples=40,
     deadline=None,

@@ -2,12 +2,14 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from helpers.pumps import DETECTORS, pumps, read, write
+from helpers.pumps import DETECTORS, Stranger, pumps, read, write
+from lpfuse import FusedDetector
 from lpfuse.cli._app import app
 from lpfuse.tables import TableModel, load_model
 
@@ -189,3 +191,16 @@ def test_help_has_an_example():
     assert "Example: lpfuse score pumps.lpfuse new.csv -o scores.csv --keep serial" in text
     for option in ("keep", "chunk-rows", "jobs", "trust", "json", "quiet"):
         assert f"--{option} " in text
+
+
+def test_a_type_of_another_maker_is_named_with_the_option_that_trusts_it(model, data, tmp_path):
+    loaded = load_model(model)
+    stranger = FusedDetector([("stranger", Stranger())], random_state=0)
+    stranger.fit(loaded.numbers(pumps(60)))
+    path = tmp_path / "strange.lpfuse"
+    replace(loaded, fused=stranger).save(path)
+    answer = score(path, data, "-o", tmp_path / "s.csv")
+    name = f"{Stranger.__module__}.Stranger"
+    assert answer.exit_code == 2
+    assert f"pass --trust {name};" in answer.stderr
+    assert score(path, data, "-o", tmp_path / "s.csv", "--trust", name).exit_code == 0

@@ -11,7 +11,7 @@ from lpfuse.cli import _fit as fit
 from lpfuse.cli import _fuse as fuse
 from lpfuse.cli import _report as report
 from lpfuse.cli import _score as score
-from lpfuse.cli._plugins import plugins
+from lpfuse.cli._plugins import add_plugins
 from lpfuse.cli.console import Json, PlainErrors, Quiet, is_quiet, root_options, show_json
 
 app = typer.Typer(
@@ -30,8 +30,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
 }
 for _command, _example in EXAMPLES.items():
     app.command(epilog=f"Example: {_example}")(_command)
-for _name, _plugin in plugins():
-    app.add_typer(_plugin, name=_name)
+add_plugins(app)
 app.callback()(root_options)
 
 

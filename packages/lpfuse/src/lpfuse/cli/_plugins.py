@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
 
 import typer
@@ -10,32 +9,30 @@ import typer
 GROUP = "lpfuse.commands"
 
 
-def plugins() -> Iterator[tuple[str, typer.Typer]]:
-    """Names and commands of what is installed, or on the path, beside lpfuse; in order of names.
+def add_plugins(app: typer.Typer) -> None:
+    """Add the commands of what is installed, or on the path, beside lpfuse; in order of names.
 
     One that cannot be imported stays in the list, and says why when it is called: a broken plug-in
     must not take the other commands with it.
     """
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         try:
-            yield entry.name, entry.load()
+            app.add_typer(entry.load(), name=entry.name)
         except Exception as error:
-            yield entry.name, _broken(entry, error)
+            _add_broken(app, entry, error)
 
 
-def _broken(entry: EntryPoint, error: Exception) -> typer.Typer:
+def _add_broken(app: typer.Typer, entry: EntryPoint, error: Exception) -> None:
     """A command that refuses, whatever it is given."""
-    told = f"{type(error).__name__}: {error}"
-    command = typer.Typer(help=f"Could not be loaded ({told}).")
+    reason = f"{type(error).__name__}: {error}"
 
-    @command.callback(
-        invoke_without_command=True,
+    @app.command(
+        entry.name,
+        help=f"Could not be loaded ({reason}).",
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )
     def refuse() -> None:
         raise ImportError(
             f"The command {entry.name!r} is a plug-in, {entry.value}, that could not be loaded "
-            f"({told}). Install its package anew: pip install --upgrade --force-reinstall"
+            f"({reason}). Install its package anew: pip install --upgrade --force-reinstall"
         ) from error
-
-    return command

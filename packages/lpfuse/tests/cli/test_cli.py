@@ -1,0 +1,266 @@
+import inspect
+import io
+import re
+import subprocess
+import sys
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from importlib.metadata import version
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from lpfuse._versions import versions
+from lpfuse.cli import console, main
+from lpfuse.cli._app import app
+
+COMMANDS = ["fit", "score", "fuse", "report", "demo", "version"]
+TABLE = "# Ours\n\n| method | AUC |\n|---|---|\n| sum [1] | 0.9 |\n"
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch):
+    for name in ("FORCE_COLOR", "NO_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+
+
+def lpfuse(*arguments):
+    return CliRunner().invoke(app, arguments)
+
+
+def raising(error, *before):
+    """The answer of a command line whose one command raises."""
+    made = typer.Typer(cls=console.PlainErrors)
+    made.callback()(console.root_options)
+
+    @made.command()
+    def work() -> None:
+        raise error
+
+    return CliRunner().invoke(made, [*before, "work"])
+
+
+# ------------------------------------------------------------------------------------------- help
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], []])
+def test_help_names_the_commands(arguments):
+    answer = lpfuse(*arguments)
+    assert all(name in answer.output.split() for name in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_loads_nothing_heavy(command):
+    call = [sys.executable, "-X", "importtime", "-m", "lpfuse.cli", command, "--help"]
+    answer = subprocess.run(call, capture_output=True, text=True, check=True)
+    assert f"Usage: lpfuse {command}" in answer.stdout
+    loaded = {line.split("|")[-1].strip() for line in answer.stderr.splitlines()}
+    assert "lpfuse.cli._app" in loaded
+    assert not loaded & {"numpy", "scipy", "sklearn", "joblib", "pandas", "polars", "matplotlib"}
+
+
+def test_no_such_command():
+    answer = lpfuse("nothing")
+    assert answer.exit_code == 2
+    assert "nothing" in answer.stderr
+
+
+# ---------------------------------------------------------------------------------------- version
+
+
+def test_version_in_a_process_of_its_own():
+    command = [sys.executable, "-m", "lpfuse.cli", "version"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert answer.stdout.splitlines() == [f"{name} {found}" for name, found in versions().items()]
+    assert answer.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--quiet", "version"], ["version", "--quiet"], ["version", "-q"]]
+)
+def test_quiet_version_is_the_number_alone(arguments):
+    assert lpfuse(*arguments).stdout == version("lpfuse") + "\n"
+
+
+def test_without_the_extra_the_command_names_it(monkeypatch, capsys):
+    for name in [name for name in sys.modules if name.startswith("lpfuse.cli.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "typer", None)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == 'The lpfuse command needs typer. Install it: pip install "lpfuse[cli]"\n'
+
+
+def test_a_mistake_of_ours_is_not_blamed_on_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lpfuse.cli._app", None)
+    with pytest.raises(ImportError, match=r"lpfuse\.cli\._app"):
+        main()
+
+
+def test_main_runs_the_command(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["anything", "version", "--quiet"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == version("lpfuse") + "\n"
+
+
+# ----------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (ValueError("p must be [1, inf]"), 2, "Error: p must be [1, inf].\n"),
+        (ValueError("Wrong. Do it right."), 2, "Error: Wrong. Do it right.\n"),
+        (FileNotFoundError("There are no results."), 2, "Error: There are no results.\n"),
+        (FileNotFoundError(2, "No such file", "a.csv"), 2, "Error: No such file: a.csv.\n"),
+        (PermissionError(13, "Permission denied", "a"), 2, "Error: Permission denied: a.\n"),
+        (NotADirectoryError(20, "Not a directory", "a"), 2, "Error: Not a directory: a.\n"),
+        (IsADirectoryError(21, "Is a directory", "a"), 2, "Error: Is a directory: a.\n"),
+        (FileExistsError(17, "File exists", "a"), 2, "Error: File exists: a.\n"),
+        (ImportError('pip install "lpfuse[x]"'), 2, 'Error: pip install "lpfuse[x]"\n'),
+        (OSError(28, "No space left on device", "a"), 1, "Error: No space left on device: a.\n"),
+        (OSError(28, "No space left on device"), 1, "Error: [Errno 28] No space left on device.\n"),
+        (BlockingIOError("Another process."), 1, "Error: Another process.\n"),
+        (MemoryError(), 1, "Error: The memory is not enough.\n"),
+    ],
+)
+def test_errors_are_sentences(error, code, message):
+    answer = raising(error)
+    assert (answer.exit_code, answer.stdout, answer.stderr) == (code, "", message)
+
+
+def test_a_worker_that_dies_is_a_sentence():
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    answer = raising(TerminatedWorkerError("A worker ended."))
+    assert (answer.exit_code, answer.stderr) == (1, "Error: A worker ended.\n")
+
+
+def test_notes_of_an_error_follow_it():
+    error = ValueError("Singular")
+    error.add_note("This happened while measuring iris, seed 3.")
+    assert raising(error).stderr == (
+        "Error: Singular. This happened while measuring iris, seed 3.\n"
+    )
+
+
+@pytest.mark.parametrize("error", [TypeError("ours"), ImportError("No module named 'x'")])
+def test_mistakes_of_ours_keep_their_traceback(error):
+    answer = raising(error)
+    assert answer.exit_code == 1
+    assert answer.exception is error
+    assert answer.stderr == ""
+
+
+def test_a_traceback_can_be_asked_for():
+    error = ValueError("yours")
+    assert raising(error, "--traceback").exception is error
+
+
+def test_a_closed_pipe_is_no_error_to_talk_about():
+    assert console.exit_code(BrokenPipeError()) is None
+
+
+# ------------------------------------------------------------------------- terminals and progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@contextmanager
+def terminal():
+    with redirect_stdout(Terminal()) as screen, redirect_stderr(screen):
+        yield screen
+
+
+def test_text_is_laid_out_on_a_terminal():
+    with terminal() as screen:
+        console.show(TABLE, quiet=False)
+    assert "|---|" not in screen.getvalue()
+    assert "sum [1]" in screen.getvalue()
+
+
+def test_quiet_text_is_plain_on_a_terminal_too():
+    with terminal() as screen:
+        console.show(TABLE, quiet=True)
+    assert screen.getvalue() == TABLE
+
+
+def test_a_bar_on_a_terminal():
+    with terminal() as screen, console.progress("uci", quiet=False) as report:
+        for done in range(5, 13):
+            report(done, 20)
+    shown = screen.getvalue()
+    assert all(part in shown for part in ("uci", "12/20", "0:00:00", "left"))
+    assert "done in" not in shown
+
+
+def test_what_was_stored_before_tells_nothing_of_the_speed():
+    now = 0.0
+    with terminal() as screen, console.progress("uci", quiet=False) as report:
+        bar = inspect.getclosurevars(report).nonlocals["bar"]
+        bar.get_time = lambda: now
+        report(50, 100)
+        (task,) = bar.tasks
+        assert task.completed == 50
+        for done in range(51, 61):
+            now += 60.0
+            report(done, 100)
+        assert task.time_remaining == pytest.approx(40 * 60)
+    assert "60/100" in screen.getvalue()
+
+
+def test_a_bar_for_each_part():
+    with terminal() as screen, console.progress("claims", quiet=False) as report:
+        for total in (4, 6, 6):
+            for done in range(total + 1):
+                report(done, total)
+    shown = re.findall(r"(\d)/(\d)", screen.getvalue())
+    assert shown[-3:] == [("4", "4"), ("6", "6"), ("6", "6")]
+
+
+def test_no_bar_when_all_is_stored():
+    with terminal() as screen, console.progress("uci", quiet=False) as report:
+        report(20, 20)
+    assert screen.getvalue() == ""
+
+
+def test_nothing_when_quiet():
+    with terminal() as screen, console.progress("uci", quiet=True) as report:
+        assert report is None
+    assert screen.getvalue() == ""
+
+
+def test_a_line_for_each_tenth_where_there_is_no_terminal(monkeypatch, capsys):
+    now = 0.0
+    monkeypatch.setattr(console, "monotonic", lambda: now)
+    with console.progress("uci", quiet=False) as report:
+        report(50, 200)  # stored before: they took no time
+        for done in range(51, 201):
+            now += 2.0
+            report(done, 200)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    lines = printed.err.splitlines()
+    assert [int(line.split()[1]) for line in lines] == list(range(60, 201, 20))
+    assert lines[0] == "uci: 60 of 200 done in 0:00:20, 0:04:40 left"
+    assert lines[-1] == "uci: 200 of 200 done in 0:05:00, 0:00:00 left"
+
+
+def test_lines_for_few_or_no_splits_and_for_several_parts(capsys):
+    with console.progress("claims", quiet=False) as report:
+        for total in (0, 0, 2, 3, 3):
+            for done in range(total + 1):
+                report(done, total)
+    found = [line.split(" done")[0] for line in capsys.readouterr().err.splitlines()]
+    assert found == [
+        f"claims: {done} of {total}" for total in (2, 3, 3) for done in range(1, total + 1)
+    ]
