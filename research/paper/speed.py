@@ -18,6 +18,7 @@ import numpy as np
 
 from lpfuse._arrays import Host
 from lpfuse.optim import Problem, solve
+from lpfuse.optim._solvers.frank_wolfe import frank_wolfe
 from research.common.comparison import Figures
 from research.common.experiment import measure_splits
 from research.common.judge import FusionProblem, Judge
@@ -119,28 +120,10 @@ def true_gap(problem: Problem, w: Host, bound: float) -> float:
     return Judge(FusionProblem(S, labels, problem.ball.p), bound).judge(w).relative_gap
 
 
-def algorithm_1(problem: Problem, precision: float) -> Answer:
-    """The paper's Algorithm 1, written out so that it pays for nothing but its own steps.
-
-    `lpfuse.optim._solvers.frank_wolfe` takes the same steps for arrays of any library and any size,
-    which takes two to three times as long. Here p is finite and greater than 1.
-    """
-    S, y, _, _ = problem.block(slice(None))
-    rows = np.reshape(y, (-1, 1)) * S
-    p = problem.ball.p
-    w = problem.ball.uniform(problem.R)
-    for t in range(1, PATIENCE + 1):
-        downhill = (1.0 * (rows @ w < 1.0)) @ rows  # minus a subgradient
-        size = np.abs(downhill)
-        if not size.any():
-            return Answer(w, {"steps": t - 1})
-        corner = (size / size.max()) ** (1.0 / (p - 1.0))
-        corner *= np.sign(downhill) / (corner**p).sum() ** (1.0 / p)
-        step = 2.0 / (2.0 + t) * (corner - w)
-        w = w + step
-        if np.abs(step).max() <= precision:
-            break
-    return Answer(w, {"steps": t})
+def algorithm_1(problem: Problem, precision: float, patience: int = PATIENCE) -> Answer:
+    """The paper's Algorithm 1, stopped by its own rule or after so many steps."""
+    found = frank_wolfe(problem, precision=precision, max_iter=patience)
+    return Answer(found.weights, {"steps": found.n_iter})
 
 
 def _certified(problem: Problem) -> Answer:
