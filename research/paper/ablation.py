@@ -34,10 +34,10 @@ def grid(options: Options) -> list[float]:
 
 def ablation(options: Options) -> Figures:
     """The figures, measured where they are missing."""
-    return Figures(measure_methods("ablation", dict(_methods(options)), options), options.quick)
+    return Figures(measure_methods("ablation", dict(every_method(options)), options), options.quick)
 
 
-def _methods(options: Options) -> Iterator[tuple[str, Method]]:
+def every_method(options: Options) -> Iterator[tuple[str, Method]]:
     for preset, loss in product(PRESETS.values(), LOSSES):
         for p in (None, *grid(options)):
             method = lp(None if p is None else [p], loss, preset)

@@ -117,7 +117,7 @@ OUR_PRESET = Preset(
 )
 
 
-def _grid(training: TrainingData) -> list[tuple[str, Any]]:
+def grid_of(training: TrainingData) -> list[tuple[str, Any]]:
     """Kinds of detectors, each in several settings; of equals the first is taken."""
     n, d = training.normals.shape
     scale = 1.0 / (d * (float(training.normals.var()) or 1.0))
@@ -145,7 +145,7 @@ def _grid(training: TrainingData) -> list[tuple[str, Any]]:
 def _fitted_grid(training: TrainingData) -> list[tuple[str, Any]]:
     """Every candidate, fitted on the training normals once for both settings."""
     if "our grid" not in training.cache:
-        grid = _grid(training)
+        grid = grid_of(training)
         fit_together([detector for kind, detector in grid if kind in KERNELS], training.normals)
         for kind, detector in grid:
             if kind not in KERNELS:

@@ -84,7 +84,7 @@ def split_rows(parts: Split, repeats: int = REPEATS) -> list[Row]:
 def _race(problem: Problem, repeats: int) -> Iterator[Row]:
     """All solvers take turns, so that a slow moment of the machine meets all of them."""
     contenders: dict[tuple[str, float | None], Callable[[], Answer]] = {
-        ("cvxpy", None): lambda: _cvxpy(problem),
+        ("cvxpy", None): lambda: solve_with_cvxpy(problem),
         ("lpfuse", None): lambda: _certified(problem),
         **{
             ("Algorithm 1", precision): partial(algorithm_1, problem, precision)
@@ -131,7 +131,7 @@ def _certified(problem: Problem) -> Answer:
     return Answer(found.weights, {"steps": found.n_iter})
 
 
-def _cvxpy(problem: Problem) -> Answer:
+def solve_with_cvxpy(problem: Problem) -> Answer:
     """The problem as one would state it, solved by CLARABEL at its own tolerance."""
     from research.common import cvxpy_models
 

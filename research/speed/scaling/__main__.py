@@ -47,7 +47,7 @@ def device_command(arguments: list[str]) -> None:
 
 
 def dask_command(arguments: list[str]) -> None:
-    from .cluster import BLOCK_ROWS, FIXED_ROWS, GOAL_ROWS, ROWS_EACH, WORKERS, run
+    from .cluster import BLOCK_ROWS, FIXED_ROWS, GOAL_ROWS, ROWS_EACH, TASKS, WORKERS, run
 
     parser = command("dask", "fits over processes: rows fixed, rows in proportion, and 1e7 rows")
     parser.add_argument("--workers", type=int, nargs="+", default=list(WORKERS))
@@ -55,6 +55,7 @@ def dask_command(arguments: list[str]) -> None:
     parser.add_argument("--rows-each", type=number, default=ROWS_EACH, help="rows a worker")
     parser.add_argument("--goal-rows", type=number, default=GOAL_ROWS, help="0: left out")
     parser.add_argument("--block-rows", type=number, default=BLOCK_ROWS)
+    parser.add_argument("--tasks", type=number, default=TASKS, help="that do nothing, to be timed")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--redo", action="store_true", help="measure again what is stored")
     parser.add_argument("--folder", type=Path, help="where files lie; else a temporary one")

@@ -106,10 +106,11 @@ class Campaign:
 
     def tasks(self, workers: int) -> None:
         """What the scheduler spends on a task that does nothing."""
-        work = [dask.delayed(abs, pure=False)(k) for k in range(TASKS)]
+        count = self.options.tasks
+        work = [dask.delayed(abs, pure=False)(k) for k in range(count)]
         dask.compute(work[:100])
-        samples = [timed(lambda: dask.compute(work))[0] / TASKS for _ in range(3)]
-        asked = {"kind": "dask-task", "n": TASKS, "workers": workers, "device": cpu_name()}
+        samples = [timed(lambda: dask.compute(work))[0] / count for _ in range(3)]
+        asked = {"kind": "dask-task", "n": count, "workers": workers, "device": cpu_name()}
         self.store.append({**asked, "status": "finished", "seconds": median(samples)})
 
     def fit(self, client: Counting, table: Table, cell: Cell) -> Record:

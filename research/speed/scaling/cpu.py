@@ -170,13 +170,15 @@ class MappedBench:
         return found | {"score_bytes": self.S.nbytes}
 
 
-def write_scores(path: Path, n: int, R: int, fraction: float, seed: int) -> Any:
+def write_scores(
+    path: Path, n: int, R: int, fraction: float, seed: int, block: int = MAPPED_BLOCK
+) -> Any:
     """A file of float32 scores, drawn block by block; the labels are returned."""
     learners, labels = Learners.drawn(R, seed), []
     with path.open("wb") as file:
-        for k, start in enumerate(range(0, n, MAPPED_BLOCK)):
+        for k, start in enumerate(range(0, n, block)):
             rng = np.random.default_rng([seed, k])
-            S, y = learners.block(min(MAPPED_BLOCK, n - start), fraction, rng)
+            S, y = learners.block(min(block, n - start), fraction, rng)
             file.write(S.astype(np.float32).tobytes())
             labels.append(y)
     return np.concatenate(labels)

@@ -89,7 +89,7 @@ def scores_of(
     if way == "rows":
         train = train[np.random.default_rng(seed).choice(len(train), size, replace=False)]
     if way == "drawn":
-        make = _with_drawn_rows(make)
+        make = with_drawn_rows(make)
     if way in ("nystroem", "drawn", "fourier"):
         approximation = "fourier" if way == "fourier" else "nystroem"
         settings = settings | {"approximation": approximation, make._size_name: size}
@@ -99,7 +99,7 @@ def scores_of(
     return np.asarray(detector.fit(train).score_samples(parts.tested))
 
 
-def _with_drawn_rows(make: type[KernelDetector]) -> type[KernelDetector]:
+def with_drawn_rows(make: type[KernelDetector]) -> type[KernelDetector]:
     """The learner with rows drawn at random as landmarks, which the library does not offer."""
 
     class WithDrawnRows(make):  # type: ignore[misc, valid-type]

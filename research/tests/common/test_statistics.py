@@ -10,6 +10,8 @@ from scipy import stats
 
 from research.common.statistics import compare, holm, interval
 
+pytest.importorskip("statsmodels", reason="corrections need statsmodels")
+
 NAN = np.nan
 
 # Quarters: differences are exact, and ties are common.

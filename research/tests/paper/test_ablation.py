@@ -64,7 +64,7 @@ def check_gain(cell, ours, theirs):
 
 
 def test_every_p_by_itself_and_chosen_for_both_losses_and_presets():
-    measured = dict(ablation._methods(Options(quick=True)))
+    measured = dict(ablation.every_method(Options(quick=True)))
     assert list(measured) == names()
     assert len(measured) == 2 * 2 * (1 + len(QUICK_PS))
     assert grid(Options()) == sorted({*PAPER.ps, inf})
@@ -81,7 +81,7 @@ def test_names_tell_methods_apart():
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_methods_do_what_their_names_say():
-    measured = dict(ablation._methods(Options(quick=True)))
+    measured = dict(ablation.every_method(Options(quick=True)))
     protocol = replace(THIN, ps=QUICK.ps)
     probe = np.random.default_rng(1).normal(size=(9, 2))
     training = split(*rows_and_labels(), protocol, 0).training("non-pure")
@@ -96,7 +96,7 @@ def test_both_pages_read_one_file(tmp_path, monkeypatch):
     seen = []
     fitted = FittedMethod(lambda X: -np.abs(X).sum(axis=1), -1.0)
     methods = {name: lambda training: seen.append(training) or fitted for name in names()}
-    monkeypatch.setattr(ablation, "_methods", lambda options: methods.items())
+    monkeypatch.setattr(ablation, "every_method", lambda options: methods.items())
     options = Options(tmp_path, quick=True, sets=("iris",))
     first = lp_effect.run(options)
     measured = len(seen)

@@ -10,6 +10,8 @@ from research.paper.claims import HOLDS, IN_PART, NOT, better, verdict
 from research.paper.learners import LEARNERS
 from research.paper.uci_page import OURS
 
+pytest.importorskip("statsmodels", reason="corrections need statsmodels")
+
 SETS = [f"set {k}" for k in range(10)]
 RNG = np.random.default_rng(0)
 NOISE = RNG.normal(0, 0.1, size=10)

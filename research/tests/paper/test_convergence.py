@@ -175,7 +175,7 @@ def test_run_stores_one_split_and_the_counterexample(monkeypatch, tmp_path):
     assert min(stuck) > 0.2
     assert smoothed[-1] < 0.01
 
-    monkeypatch.setattr(convergence, "_gaps", None)  # nothing is measured twice
+    monkeypatch.setattr(convergence, "frank_wolfe", None)  # nothing is measured twice
     monkeypatch.setattr(convergence, "draw", lambda rows, path: None)
     assert run(options) == text
     assert run(Options(tmp_path, quick=True, show=True, sets=("iris",))) == text

@@ -15,6 +15,8 @@ from research.paper.labels_page import (
     setting_of,
 )
 
+pytest.importorskip("statsmodels", reason="corrections need statsmodels")
+
 page = labels_page.labels_page
 COUNTS = (0, 1, 5, 20, 50, 100)
 LIMITS = {f"set {i}": limit for i, limit in enumerate((100, 100, 50, 50, 20, 5, 1))}

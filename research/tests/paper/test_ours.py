@@ -121,7 +121,7 @@ def grid_by_hand(training):
 def test_the_grid_of_validated_settings(normals):
     training = small_training(normals=normals)
     found = {}
-    for kind, detector in ours._grid(training):
+    for kind, detector in ours.grid_of(training):
         found.setdefault(kind, []).append(str(detector))
     expected = grid_by_hand(training)
     assert found == {kind: list(map(str, detectors)) for kind, detectors in expected.items()}

@@ -11,6 +11,8 @@ from research.common.options import Options
 from research.common.store import read_rows
 from research.paper.uci_page import LEARNERS, OURS
 
+pytest.importorskip("statsmodels", reason="corrections need statsmodels")
+
 ROOT = Path(__file__).parents[3]
 RESULTS = ROOT / "research" / "results" / "paper"
 PUBLISHED = ROOT / "docs" / "results"

@@ -13,7 +13,7 @@ from research.common.options import Options
 from research.common.protocol import QUICK
 from research.common.splits import split
 from research.paper import speed
-from research.paper.speed import algorithm_1, figures, run, split_rows, true_gap
+from research.paper.speed import algorithm_1, figures, run, solve_with_cvxpy, split_rows, true_gap
 from research.paper.speed_page import speed_page
 from research.paper.weights import paper_problem
 
@@ -94,7 +94,7 @@ def test_cvxpy_solves_the_same_problem(p):
     pytest.importorskip("cvxpy")
     pytest.importorskip("clarabel")
     problem = Problem(*scores(1, anomalies=7), p=p)
-    answer = speed._cvxpy(problem)
+    answer = solve_with_cvxpy(problem)
     best, _ = optimum(problem)
     assert problem.value(answer.weights) == pytest.approx(problem.value(best), rel=1e-5)
     assert answer.facts["solver_seconds"] > 0
@@ -220,7 +220,7 @@ def test_run_times_the_banknotes_once(loaded, monkeypatch, tmp_path):
     assert "## banknotes, pure" in text
     assert "## banknotes, non-pure" in text
     assert (tmp_path / "speed.md").read_text() == text
-    monkeypatch.setattr(speed, "_require_cvxpy", None)  # not needed to show what is stored
+    monkeypatch.setattr(speed, "import_module", None)  # cvxpy is not needed to show what is stored
     assert run(Options(tmp_path, quick=True, show=True)) == text
 
 

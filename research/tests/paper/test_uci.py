@@ -31,6 +31,8 @@ from research.tests.small import (
     values_of,
 )
 
+pytest.importorskip("statsmodels", reason="corrections need statsmodels")
+
 OURS = ("lpfuse, defaults", "lpfuse, validated")
 SHOWN = [*LEARNERS, "best single", "sum", "ℓp", *OURS]
 ALL_KNOWN = ["lpfuse, all known"]

@@ -54,10 +54,11 @@ def test_device_command_says_where_it_runs(tmp_path, capsys):
     assert records(tmp_path, "environment")[0]["commit"] == "abc"
 
 
-def test_dask_command(tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_dask_command(tmp_path):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("research.speed.scaling.cluster.TASKS", 20)
     sizes = ["--rows", "1200", "--rows-each", "400", "--block-rows", "300", "--goal-rows", "1500"]
+    sizes += ["--tasks", "20"]
     where = ["--out", str(tmp_path), "--folder", str(tmp_path), "--setting", "negatives"]
     main(["dask", *sizes, *where, "--workers", "2", "--repeats", "1"])
     fits = records(tmp_path, "dask-fit")
@@ -106,10 +107,9 @@ def test_the_mark_starts_again():
     assert highest_since() - now > 40 * MIB
 
 
-def test_scores_on_disk_are_drawn_block_by_block(tmp_path, monkeypatch):
-    monkeypatch.setattr("research.speed.scaling.cpu.MAPPED_BLOCK", 400)
-    y = write_scores(tmp_path / "long", 1000, 3, 0.2, seed=1)
-    write_scores(tmp_path / "short", 400, 3, 0.2, seed=1)
+def test_scores_on_disk_are_drawn_block_by_block(tmp_path):
+    y = write_scores(tmp_path / "long", 1000, 3, 0.2, seed=1, block=400)
+    write_scores(tmp_path / "short", 400, 3, 0.2, seed=1, block=400)
     long, short = (np.fromfile(tmp_path / name, np.float32) for name in ("long", "short"))
     assert long.shape == (3000,)
     assert y.shape == (1000,)

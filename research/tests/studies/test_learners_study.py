@@ -179,7 +179,7 @@ def test_fewer_rows_are_an_exact_learner_of_those(parts):
 
 
 def test_drawn_landmarks_are_rows(parts):
-    make = approximation._with_drawn_rows(SVDD)
+    make = approximation.with_drawn_rows(SVDD)
     detector = make(gamma=0.1, approximation="nystroem", n_components=5, random_state=0)
     anchors = detector.fit(parts.train).features_.basis.anchors
     assert len(anchors) == 5
