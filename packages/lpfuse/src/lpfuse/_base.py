@@ -1,4 +1,8 @@
-"""From a score and a threshold to decisions: what detectors and fusion objects share."""
+"""From a score and a threshold to decisions: what detectors and fusion objects share.
+
+`Scorer` decides by ``score_samples`` and ``offset_``. A `Detector` is a scorer that learns from
+rows of features and takes its threshold from the share of them, `contamination`, that lies below.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,20 @@ import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Array, is_blocked, namespace
+from lpfuse._arrays import (
+    Array,
+    Host,
+    as_float64,
+    is_blocked,
+    is_single,
+    like,
+    namespace,
+    take,
+    total,
+)
 from lpfuse._arrays.blocks import head_of, map_rows
-from lpfuse._checks.data import check_columns
+from lpfuse._checks.data import check_columns, check_features
+from lpfuse._checks.parameters import check_number
 
 Method = TypeVar("Method", bound=Callable[..., Array])
 
@@ -113,3 +128,73 @@ def signs(decision: Array) -> Array:
     """+1 where the signed distance to a threshold is not negative, −1 elsewhere."""
     xp = namespace(decision)
     return 2 * xp.astype(decision >= 0, xp.int64) - 1
+
+
+class Detector(Scorer):
+    """A learner with a threshold: `contamination` of the training rows lie below it."""
+
+    contamination: Any
+    _knows_auto = False  # whether there is a threshold of its own, contamination="auto"
+
+    @lazily()
+    def score_samples(self, X: Any) -> Array:
+        """Score of each row, high = normal.
+
+        Parameters
+        ----------
+        X : array-like, or Dask array or data frame, of shape (n, d)
+            Rows to score; however many there are, memory stays bounded.
+
+        Returns
+        -------
+        array of shape (n,)
+            Scores, in the library and precision of `X`; of rows of Dask, a lazy Dask array.
+        """
+        check_is_fitted(self)
+        return self._scores(check_features(X, estimator=self))
+
+    def _scores(self, X: Array) -> Array:
+        """Scores of checked rows."""
+        raise NotImplementedError
+
+    def _check_contamination(self) -> None:
+        named = isinstance(self.contamination, str) and self.contamination == "auto"
+        if self._knows_auto and named:
+            return
+        choice = ' Or pass "auto".' if self._knows_auto else ""
+        hint = f"It is the share of the training rows below the threshold.{choice}"
+        check_number("contamination", self.contamination, above=0, at_most=0.5, hint=hint)
+
+
+def below_rounding(threshold: float, size: float, scores: Array) -> float:
+    """The threshold, lowered by what rounding can do to scores whose terms are of that size.
+
+    A row that decided the threshold must not fall below it by rounding when it is scored again, in
+    blocks of another size or beside other rows.
+    """
+    # Chosen by hand: far above what is seen, far below what tells two rows apart.
+    of_score, of_terms = (1e-6, 1e-6) if is_single(scores) else (1e-9, 1e-12)
+    return threshold - of_score * abs(threshold) - of_terms * size
+
+
+def lower_quantile(scores: Array, weights: Host, share: float) -> float:
+    """The score that the given share of the rows, by weight, lies strictly below.
+
+    Halfway between two scores where the share falls between them.
+
+    Examples
+    --------
+    >>> lower_quantile(np.array([3.0, 1.0, 2.0, 4.0]), np.ones(4), 0.25)
+    1.5
+    """
+    xp, scores = namespace(scores), as_float64(scores)
+    order = xp.argsort(scores, stable=True)
+    ordered, reached = take(scores, order), xp.cumulative_sum(take(like(weights, scores), order))
+    everything = float(reached[-1])
+    # Sums of weights are rounded: 0.3 of ten rows must mean three of them.
+    target, exact = share * everything, 1e-9 * everything
+    above = int(total(reached <= target + exact))
+    value = float(ordered[above])
+    if above > 0 and abs(float(reached[above - 1]) - target) <= exact:
+        value = (value + float(ordered[above - 1])) / 2
+    return value

@@ -51,8 +51,8 @@ def in_this_thread():
 @pytest.fixture
 def small_sample(monkeypatch):
     """Samples of as few rows as there may be: eighty."""
-    monkeypatch.setattr(sampling, "SAMPLE_ROWS", 80)
-    monkeypatch.setattr("lpfuse.detectors._base.ROWS_A_CENTRE", 1)
+    monkeypatch.setattr(sampling.sample_size, "rows", 80)
+    monkeypatch.setattr(sampling.sample_size, "per_landmark", 1)
 
 
 def as_array(values, chunks=UNEVEN):
@@ -173,7 +173,7 @@ def test_the_sample_is_rows_of_the_whole(small_sample, form):
     rows = sampling.sampled_rows(form(X), form(labels), form(WEIGHTS), 50, check_random_state(0))
     drawn = sampling._spread(400, 80, check_random_state(0))
     counted = drawn[WEIGHTS[drawn] > 0]
-    np.testing.assert_array_equal(rows.kept_index, counted)
+    np.testing.assert_array_equal(rows.positions, counted)
     np.testing.assert_array_equal(rows.X, X[counted])
     np.testing.assert_array_equal(rows.weights, WEIGHTS[counted])
     np.testing.assert_array_equal(rows.labels, labels[counted])

@@ -1,7 +1,8 @@
 import pytest
 
 from lpfuse._arrays import beside, to_host
-from lpfuse.detectors import _landmarks as landmarks
+from lpfuse.detectors import _features as features
+from lpfuse.detectors._landmarks import centres
 
 
 @pytest.fixture
@@ -9,6 +10,6 @@ def same_landmarks(monkeypatch):
     """Every library starts from the landmarks that NumPy arrays have."""
 
     def on_the_host(X, size, rng):
-        return beside(landmarks._by_scikit_learn(to_host(X), size, rng), X)
+        return beside(centres(to_host(X), size, rng), X)
 
-    monkeypatch.setattr(landmarks, "_where_it_lives", on_the_host)
+    monkeypatch.setattr(features, "centres", on_the_host)

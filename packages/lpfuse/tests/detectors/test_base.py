@@ -8,8 +8,8 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
-from lpfuse.detectors._base import Detector
-from lpfuse.detectors._training import TrainingRows, lower_quantile
+from lpfuse._arrays import limits
+from lpfuse._base import Detector, below_rounding, lower_quantile
 
 DETECTORS = {
     "SVDD": SVDD(gamma=0.3, nu=0.1, contamination=0.1),
@@ -140,7 +140,9 @@ class Fixed(Detector):
 
     def fitted(self, scores):
         self.scores = np.asarray(scores)
-        self._set_offset(TrainingRows(self.scores[:, None], None), self.scores)
+        weights = np.ones(len(self.scores))
+        quantile = lower_quantile(self.scores, weights, self.contamination)
+        self.offset_ = below_rounding(quantile, 0.0, self.scores)
         return self
 
     def _scores(self, X):
@@ -180,9 +182,9 @@ def test_features_stand_in_where_a_matrix_would_not_fit(monkeypatch, make):
     X = rows()
     exact = make(gamma=0.3).fit(X)
     assert exact.features_ is None
-    monkeypatch.setattr("lpfuse._arrays.limits.matrix", 50 * 50 * 8)
+    monkeypatch.setattr(limits, "matrix", 50 * 50 * 8)
     assert make(gamma=0.3).fit(X).features_ is None
-    monkeypatch.setattr("lpfuse._arrays.limits.matrix", 50 * 50 * 8 - 1)
+    monkeypatch.setattr(limits, "matrix", 50 * 50 * 8 - 1)
     approximate = make(gamma=0.3, random_state=0).fit(X)
     assert approximate.features_ is not None
     assert make(gamma=0.3, approximation=None).fit(X).features_ is None
@@ -223,8 +225,8 @@ def test_rows_are_scored_in_blocks(monkeypatch, name):
     X, new = rows(), rows(1, n=2000)
     fitted = detector(name).fit(X)
     whole = fitted.score_samples(new)
-    monkeypatch.setattr("lpfuse._arrays.limits.block", 1)
-    monkeypatch.setattr("lpfuse._arrays.limits.parallel", 1)
+    monkeypatch.setattr(limits, "block", 1)
+    monkeypatch.setattr(limits, "parallel", 1)
     np.testing.assert_allclose(fitted.score_samples(new), whole, rtol=1e-10, atol=1e-13)
 
 

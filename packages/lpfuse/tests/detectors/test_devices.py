@@ -4,16 +4,20 @@ torch on the CPU and the strict array library stand for a GPU: the first can be 
 allocates, arrays of the second leave their device in one way only.
 """
 
+from weakref import WeakSet
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP, _arrays
-from lpfuse._arrays import linalg as _linalg
-from lpfuse.detectors import fit_together, gaussian_process, kernel_pca, score_together
-from lpfuse.detectors._kernels import squared_distances
-from lpfuse.detectors._training import lower_quantile
+from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
+from lpfuse._arrays import limits
+from lpfuse._arrays.linalg import squared_distances
+from lpfuse._base import lower_quantile
+from lpfuse.detectors import fit_together, score_together
+from lpfuse.detectors._eigenpairs import by_blocks
+from lpfuse.detectors._kernels import Kernel
 from oracles.kernel_learners import (
     assert_beside,
     every_library,
@@ -104,6 +108,7 @@ def large_arrays(monkeypatch):
         def __init__(self, n):
             super().__init__()
             self.entries, self.made = n * n // 2, []
+            self.alive, self.most_alive = WeakSet(), 0
 
         def __torch_dispatch__(self, function, types, arguments=(), options=None):
             known = {_storage(x) for x in tree_leaves((arguments, options or {}))}
@@ -112,9 +117,11 @@ def large_arrays(monkeypatch):
                 new = _storage(x) is not None and _storage(x) not in known
                 if new and x.numel() >= self.entries:
                     self.made.append(str(function))
+                    self.alive.add(x)
+                    self.most_alive = max(self.most_alive, len(self.alive))
             return result
 
-    monkeypatch.setattr(_arrays.limits, "device_block", 1)  # as few rows a block as there may be
+    monkeypatch.setattr(limits, "device_block", 1)  # as few rows a block as there may be
     return Watch
 
 
@@ -151,33 +158,34 @@ def test_the_watch_sees_what_it_should(large_arrays):
     assert len(watch.made) == 2
 
 
-def test_a_failed_factor_is_gone_before_the_next_matrix_comes(monkeypatch):
+NEGATIVE = {"kernel": "sigmoid", "gamma": 1e-3, "coef0": -3.0}  # no matrix of it is positive
+
+
+def test_a_failed_factor_is_gone_before_the_next_matrix_comes(large_arrays):
     """Nothing but the factorisation itself may hold on to the matrix."""
-    import weakref
-
-    alive, factor = [], gaussian_process.cholesky
-
-    def fails_once(matrix):
-        assert not [one for one in alive if one() is not None]
-        alive.append(weakref.ref(matrix))
-        return None if len(alive) == 1 else factor(matrix)
-
-    monkeypatch.setattr(gaussian_process, "cholesky", fails_once)
-    assert OneClassGP(gamma=0.3).fit(torch(rows(50))).jitter_ == 1e-12
-    assert len(alive) == 2
+    with large_arrays(1100) as watch, pytest.raises(ValueError, match="not positive definite"):
+        OneClassGP(**NEGATIVE).fit(torch(rows(1100)))
+    assert len(watch.made) >= 12  # one a trial, at least
+    assert watch.most_alive == 1
 
 
-@pytest.mark.parametrize("library", [np.asarray, torch])
-def test_jitter_that_single_precision_cannot_hold_is_not_tried(monkeypatch, library):
-    tried = []
-    monkeypatch.setattr(gaussian_process, "cholesky", lambda matrix: tried.append(matrix))
+def trials_of(X):
+    """How many matrices a fit makes before it gives up."""
+    n, pairs = len(X), []
+
+    def never_positive(x, z):
+        pairs.append(0)
+        return -1.0
+
     with pytest.raises(ValueError, match="not positive definite"):
-        OneClassGP(gamma=0.3).fit(library(rows(20, precision=np.float32)))
-    assert len(tried) == 7  # none, and 1e-7 to 1e-2
-    tried.clear()
-    with pytest.raises(ValueError, match="not positive definite"):
-        OneClassGP(gamma=0.3).fit(library(rows(20)))
-    assert len(tried) == 12
+        OneClassGP(kernel=never_positive).fit(X)
+    return round(len(pairs) / n**2 - 0.5)  # scikit-learn asks for half of the pairs, or for all
+
+
+def test_jitter_that_single_precision_cannot_hold_is_not_tried():
+    double, single = rows(20), rows(20, precision=np.float32)
+    assert trials_of(double) == 12
+    assert trials_of(single) == 7  # none, and 1e-7 to 1e-2
 
 
 # ------------------------------------------------------------------------- no way through the host
@@ -227,32 +235,20 @@ def test_sums_leave_the_device_as_few_numbers(transfers, detector):
 
 
 @pytest.fixture
-def restless(monkeypatch):
-    """An iteration that never settles, and is used for few rows."""
-    monkeypatch.setattr(kernel_pca, "ITERATE_FROM", 10)
-    monkeypatch.setattr(kernel_pca, "FEW", 0.5)
-    monkeypatch.setattr(_linalg, "RESTARTS", 1)
-    monkeypatch.setattr(_linalg, "EXACT", 0.0)
-    monkeypatch.setattr(
-        kernel_pca,
-        "eigh_leading",
-        lambda *arguments: _linalg.eigh_leading(*arguments)._replace(settled=False),
-    )
+def crowded():
+    """A matrix whose eigenvalues lie too close together for one start, and equal weights."""
+    X = np.random.default_rng(0).normal(size=(400, 5))
+    K = Kernel("rbf", 5.0).gram(X)
+    return K, np.full(400, 1 / 400)
 
 
-def test_few_rows_are_decomposed_where_an_iteration_does_not_settle(restless):
-    X = rows(80)
-    scores = KernelPCADetector(3).fit(torch(X)).score_samples(torch(X))
-    expected = KernelPCADetector(3).fit(X).score_samples(X)
-    np.testing.assert_allclose(on_host(scores), expected, atol=1e-9)
+def test_few_rows_are_decomposed_where_an_iteration_does_not_settle(crowded):
+    assert by_blocks(*map(torch, crowded), 3, restarts=1) is None
 
 
-def test_many_rows_get_what_there_is_with_a_warning(restless, monkeypatch):
-    monkeypatch.setattr(kernel_pca, "DECOMPOSE_UP_TO", 79)
-    X = rows(80)
+def test_many_rows_get_what_there_is_with_a_warning(crowded):
+    K, w = crowded
     with pytest.warns(ConvergenceWarning, match="the 3 main directions are only known to"):
-        detector = KernelPCADetector(3).fit(torch(X))
-    expected = KernelPCADetector(3).fit(X)
-    np.testing.assert_allclose(
-        detector.explained_variance_, expected.explained_variance_, rtol=1e-3
-    )
+        values, _ = by_blocks(torch(K), torch(w), 3, restarts=1, decompose_up_to=399)
+    H = np.eye(400) - 1 / 400
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(H @ K @ H)[::-1][:3] / 400, rtol=1e-3)

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from lpfuse import SVDD, KernelPCADetector, OneClassGP
 from lpfuse.detectors import KernelWidthWarning, fit_together
-from lpfuse.detectors import _diagnostics as diagnostics
-from lpfuse.detectors._diagnostics import warn_about_width
-from lpfuse.detectors._kernels import Kernel, settle_gamma
+from lpfuse.detectors._kernels import Kernel
+from lpfuse.detectors._training import settle_gamma, warn_about_width
 from oracles.kernel_learners import every_library
 
 DETECTORS = [SVDD, OneClassGP, KernelPCADetector]
@@ -30,11 +29,11 @@ def cluster_with_strays(strays, n=100):
     return X
 
 
-def message_of(kernel, X):
+def message_of(kernel, X, **sizes):
     """The warning's words; None where there is no warning."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_about_width(kernel, X)
+        warn_about_width(kernel, X, **sizes)
     assert len(caught) <= 1
     assert all(warning.category is KernelWidthWarning for warning in caught)
     return str(caught[0].message) if caught else None
@@ -186,18 +185,16 @@ def test_every_library_is_warned(rows, library):
     assert message_of(Kernel("rbf", 0.3), X) is None
 
 
-def test_of_many_rows_some_are_looked_at(monkeypatch, rows):
-    monkeypatch.setattr(diagnostics, "OTHERS", 30)
-    monkeypatch.setattr(diagnostics, "PROBES", 7)
+def test_of_many_rows_some_are_looked_at(rows):
     sizes = []
-    between = Kernel.between
 
-    def counted(kernel, X, Z):
-        sizes.append((len(X), len(Z)))
-        return between(kernel, X, Z)
+    class Counted(Kernel):
+        def between(self, X, Z):
+            sizes.append((len(X), len(Z)))
+            return super().between(X, Z)
 
-    monkeypatch.setattr(Kernel, "between", counted)
-    assert message_of(Kernel("rbf", 0.3), rows) is None
+    few = {"probes": 7, "others": 30}
+    assert message_of(Counted("rbf", 0.3), rows, **few) is None
     assert sizes == [(7, 30)]
-    assert "too narrow" in message_of(Kernel("rbf", 1e8), rows)
-    assert "too wide" in message_of(Kernel("rbf", 1e-9), rows)
+    assert "too narrow" in message_of(Kernel("rbf", 1e8), rows, **few)
+    assert "too wide" in message_of(Kernel("rbf", 1e-9), rows, **few)

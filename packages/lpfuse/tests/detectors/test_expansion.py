@@ -3,9 +3,9 @@ from math import cos, sin, sqrt
 import numpy as np
 import pytest
 
-from lpfuse import _arrays
-from lpfuse.detectors._expansion import Expansion, Similarities, Waves
-from lpfuse.detectors._kernels import Kernel
+from lpfuse._arrays import limits
+from lpfuse.detectors._features import Waves
+from lpfuse.detectors._kernels import Expansion, Kernel, Similarities
 from oracles import kernel_learners as naive
 from oracles.kernel_learners import assert_beside, every_library, on_host
 
@@ -101,8 +101,8 @@ def test_blocks_and_threads_change_nothing_and_stay_small(monkeypatch, basis):
     X = np.random.default_rng(2).normal(size=(700, 3))
     expansion = Expansion(basis, COLUMNS[: basis.width], 2)
     whole = expansion.map(X, error_and_value)
-    monkeypatch.setattr(_arrays.limits, "block", 1)
-    monkeypatch.setattr(_arrays.limits, "parallel", 1)
+    monkeypatch.setattr(limits, "block", 1)
+    monkeypatch.setattr(limits, "parallel", 1)
     sizes = []
 
     def finish(diagonal, values):
@@ -116,7 +116,7 @@ def test_blocks_and_threads_change_nothing_and_stay_small(monkeypatch, basis):
 
 @every_basis
 def test_the_width_of_the_basis_sets_the_size_of_blocks(monkeypatch, basis):
-    monkeypatch.setattr(_arrays.limits, "block", 8 * basis.width * 300)
+    monkeypatch.setattr(limits, "block", 8 * basis.width * 300)
     sizes = []
 
     def finish(_, values):

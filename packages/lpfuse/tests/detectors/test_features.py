@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from sklearn.utils import check_random_state
 
-from lpfuse import _arrays
-from lpfuse.detectors import _landmarks as landmarks
+from lpfuse._arrays import limits
 from lpfuse.detectors._features import fourier, nystroem
 from lpfuse.detectors._kernels import Kernel
 from oracles import kernel_learners as naive
@@ -51,12 +50,6 @@ def test_landmarks_are_the_centres_of_groups():
     X = np.vstack([corners - 0.5, corners + 0.5])
     found = nystroem(Kernel("rbf", 0.01), X, 3, rng()).basis.anchors
     assert sorted(map(tuple, found.round(6))) == sorted(map(tuple, corners))
-
-
-def test_landmarks_come_from_few_of_many_rows(rows, monkeypatch):
-    monkeypatch.setattr(landmarks, "ROWS_A_CENTRE", 1)
-    chosen = nystroem(RBF, rows, 20, rng()).basis.anchors  # as many as there are groups
-    assert {tuple(row) for row in chosen.round(12)} <= {tuple(row) for row in rows.round(12)}
 
 
 def test_features_are_those_of_the_formula(rows, new):
@@ -179,8 +172,8 @@ def test_blocks_and_threads_change_nothing(monkeypatch, make):
     X = np.random.default_rng(0).normal(size=(2600, 2))
     features, weights = make(RBF, X, 8, rng()), np.linspace(0, 1, 2600)
     whole, (first, second) = features.of(X), features.moments(X, weights)
-    monkeypatch.setattr(_arrays.limits, "block", 1)
-    monkeypatch.setattr(_arrays.limits, "parallel", 1)
+    monkeypatch.setattr(limits, "block", 1)
+    monkeypatch.setattr(limits, "parallel", 1)
     np.testing.assert_allclose(features.of(X), whole, rtol=1e-9, atol=1e-11)
     in_blocks = features.moments(X, weights)
     np.testing.assert_allclose(in_blocks[0], first, rtol=1e-9, atol=1e-9)

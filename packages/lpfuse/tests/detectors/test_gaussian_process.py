@@ -9,9 +9,9 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from lpfuse import OneClassGP, _arrays
-from lpfuse.detectors import _training as training
-from lpfuse.detectors._training import lower_quantile
+from lpfuse import OneClassGP
+from lpfuse._arrays import limits
+from lpfuse._base import lower_quantile
 from lpfuse.detectors.gaussian_process import SCORES
 from oracles import kernel_learners as naive
 from oracles.kernel_learners import assert_beside, every_library, on_host
@@ -161,9 +161,9 @@ def test_too_large_a_matrix_is_approximated(monkeypatch, rows, new):
     parameters = {"n_components": 12, "random_state": 0}
     exact = OneClassGP().fit(rows)
     approximate = OneClassGP(approximation="nystroem", **parameters).fit(rows)
-    monkeypatch.setattr(_arrays.limits, "matrix", 30 * 30 * 8)
+    monkeypatch.setattr(limits, "matrix", 30 * 30 * 8)
     assert OneClassGP(**parameters).fit(rows).features_ is None  # it just fits
-    monkeypatch.setattr(_arrays.limits, "matrix", 30 * 30 * 8 - 1)
+    monkeypatch.setattr(limits, "matrix", 30 * 30 * 8 - 1)
     switched = OneClassGP(**parameters).fit(rows)
     np.testing.assert_array_equal(switched.score_samples(new), approximate.score_samples(new))
     forced = OneClassGP(approximation=None, **parameters).fit(rows)
@@ -330,40 +330,34 @@ def test_leaving_one_out_needs_a_fit(rows):
 # ------------------------------------------------------------------------------------- threshold
 
 
-def scores_of_the_fit(monkeypatch, detector, *data):
-    """What the threshold was computed from."""
-    seen = []
-
-    def quantile(scores, *arguments):
-        seen.append(scores)
-        return lower_quantile(scores, *arguments)
-
-    monkeypatch.setattr(training, "lower_quantile", quantile)
-    detector.fit(*data)
-    return seen[0]
+def assert_the_fit_knew_the_scores(detector, X, weights, close):
+    """Each threshold that a fit sets lies where the scores, asked afterwards, put it."""
+    for share in np.arange(0.05, 0.5, 0.05):
+        detector.set_params(contamination=share).fit(X, sample_weight=weights)
+        scores = detector.score_samples(X)
+        expected = lower_quantile(scores, np.ones(len(X)) if weights is None else weights, share)
+        assert detector.offset_ == pytest.approx(expected, rel=close, abs=close)
 
 
 @every_score
 @every_way
 @pytest.mark.parametrize("noise", [0.0, 0.01])
-def test_the_fit_knows_the_scores_of_its_rows(monkeypatch, rows, score, way, noise):
+def test_the_fit_knows_the_scores_of_its_rows(rows, score, way, noise):
     X = np.vstack([rows, rows[:4]]) if not way else rows  # exact: jitter is needed without noise
     weights = np.arange(len(X)) % 3 + 0.5
     detector = OneClassGP(score, noise, gamma=2.0, **way)
-    known = scores_of_the_fit(monkeypatch, detector, X, None, weights)
     close = 1e-8 if noise or score == "mean" else 1e-4
-    np.testing.assert_allclose(known, detector.score_samples(X), rtol=close, atol=close)
+    assert_the_fit_knew_the_scores(detector, X, weights, close)
 
 
-def test_the_fit_knows_them_with_much_jitter_too(monkeypatch):
+def test_the_fit_knows_them_with_much_jitter_too():
     def not_quite_positive(x, z):
         return float(x @ z - 0.002 * (x @ x) * (z @ z))
 
     X = np.linspace(0.1, 1, 10)[:, None]
     detector = OneClassGP(noise=0, kernel=not_quite_positive)
-    known = scores_of_the_fit(monkeypatch, detector, X)
+    assert_the_fit_knew_the_scores(detector, X, None, 1e-8)
     assert detector.jitter_ > 1e-4
-    np.testing.assert_allclose(known, detector.score_samples(X), rtol=1e-8)
 
 
 @every_score
@@ -434,8 +428,8 @@ def test_rows_in_blocks_get_the_same_scores(monkeypatch, rows, way):
     new = np.random.default_rng(3).normal(size=(600, 3))
     detector = OneClassGP("density", gamma=0.5, **way).fit(rows)
     whole, held_out = detector.score_samples(new), detector.leave_one_out_scores(rows)
-    monkeypatch.setattr(_arrays.limits, "block", 1)
-    monkeypatch.setattr(_arrays.limits, "parallel", 1)
+    monkeypatch.setattr(limits, "block", 1)
+    monkeypatch.setattr(limits, "parallel", 1)
     np.testing.assert_allclose(detector.score_samples(new), whole, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(detector.leave_one_out_scores(rows), held_out, rtol=1e-12)
 
@@ -444,8 +438,8 @@ def test_rows_in_blocks_get_the_same_scores(monkeypatch, rows, way):
 def test_fits_in_blocks_are_the_same(monkeypatch, way):
     X = np.random.default_rng(3).normal(size=(600, 2))
     whole = OneClassGP("density", gamma=0.5, **way).fit(X)
-    monkeypatch.setattr(_arrays.limits, "block", 1)
-    monkeypatch.setattr(_arrays.limits, "parallel", 1)
+    monkeypatch.setattr(limits, "block", 1)
+    monkeypatch.setattr(limits, "parallel", 1)
     blocks = clone(whole).fit(X)
     expected = whole.score_samples(X)
     np.testing.assert_allclose(blocks.score_samples(X), expected, rtol=1e-6, atol=1e-7)

@@ -8,10 +8,12 @@ from sklearn.base import clone
 from sklearn.decomposition import KernelPCA
 from sklearn.exceptions import NotFittedError
 
-from lpfuse import KernelPCADetector, _arrays
-from lpfuse.detectors import _training as training
-from lpfuse.detectors import kernel_pca
-from lpfuse.detectors._training import lower_quantile
+from lpfuse import KernelPCADetector
+from lpfuse._arrays import limits
+from lpfuse._base import lower_quantile
+from lpfuse.detectors._eigenpairs import by_arpack, iterated
+from lpfuse.detectors._kernels import Kernel
+from lpfuse.detectors.kernel_pca import spectrum_of_gram
 from oracles import kernel_learners as naive
 from oracles.kernel_learners import assert_beside, every_library, on_host
 
@@ -166,9 +168,17 @@ def test_rows_have_one_component_less_than_they_are(rows, new):
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.9, 0.99, 0.9999999])
-@pytest.mark.parametrize("first", [1, 32])
-def test_a_share_of_the_variance_decides_the_number(monkeypatch, rows, new, share, first):
-    monkeypatch.setattr(kernel_pca, "FIRST_COMPONENTS", first)
+def test_so_many_components_are_computed_as_the_share_needs(rows, share):
+    """However few are computed first."""
+    K, weights = Kernel("rbf", 1.0).gram(rows), np.full(30, 1 / 30)
+    little, much = (spectrum_of_gram(K, weights, share, first=first) for first in (1, 32))
+    count = much.count(share)
+    assert little.count(share) == count <= len(little.values) <= 4 * count
+    np.testing.assert_allclose(little.values[:count], much.values[:count], rtol=1e-9)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.9, 0.99, 0.9999999])
+def test_a_share_of_the_variance_decides_the_number(rows, new, share):
     k = naive.kernel("rbf", 1.0)
     _, _, variances = naive.kernel_pca(k, rows, rows)
     expected = int((np.cumsum(variances) / variances.sum() < share).sum()) + 1
@@ -230,82 +240,86 @@ def test_a_path_needs_a_fit(rows):
 # ------------------------------------------------------------------------------------- iteration
 
 
-@pytest.fixture
-def iterations(monkeypatch):
-    """Let small problems be solved by iteration, and count how often that works."""
-    monkeypatch.setattr(kernel_pca, "ITERATE_FROM", 10)
-    monkeypatch.setattr(kernel_pca, "FEW", 0.5)
-    succeeded = []
-
-    def counted(iterate):
-        def count(*arguments):
-            result = iterate(*arguments)
-            if result is not None:
-                succeeded.append(len(result[0]))
-            return result
-
-        return count
-
-    monkeypatch.setattr(kernel_pca, "_by_arpack", counted(kernel_pca._by_arpack))
-    monkeypatch.setattr(kernel_pca, "_by_blocks", counted(kernel_pca._by_blocks))
-    return succeeded
+MANY, FEW = 1000, 25  # rows from which few components are found by iteration, and how few
 
 
-def dense(monkeypatch, detector, X, **fit):
-    """The same detector, fitted by the full decomposition."""
-    with monkeypatch.context() as patch:
-        patch.setattr(kernel_pca, "ITERATE_FROM", 10**9)
-        return clone(detector).fit(X, **fit)
+def dense(X, q, kernel="rbf", **fit):
+    """The scores and the variances of a full decomposition, which one more component asks for."""
+    parameters = {"gamma": 0.02, "degree": 2}
+    detector = KernelPCADetector(FEW + 1, kernel, **parameters).fit(X, **fit)
+    return lambda new: detector.score_path(new, [q])[:, 0], detector.explained_variance_[:q]
 
 
-@pytest.mark.parametrize("q", [1, 4, 12, 0.6])
+def wide_rows(n=MANY, d=30):
+    return 3.0 + np.random.default_rng(0).normal(size=(n, d)) * np.linspace(2, 0.5, d)
+
+
+def centred(K, w):
+    H, roots = np.eye(len(K)) - w[None, :], np.sqrt(w)
+    return roots[:, None] * (H @ K @ H.T) * roots[None, :]
+
+
+@pytest.mark.parametrize("q", [1, 4, 12])
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_iteration_finds_what_the_full_decomposition_finds(
-    monkeypatch, iterations, q, kernel, weighted
-):
-    X = 3.0 + np.random.default_rng(0).normal(size=(80, 15)) * np.linspace(2, 0.5, 15)
-    fit = {"sample_weight": np.random.default_rng(1).uniform(0.2, 3, 80)} if weighted else {}
+@pytest.mark.parametrize("library", [np.asarray, naive.strict, naive.torch])
+def test_iterated_pairs_are_those_of_the_centred_matrix(q, kernel, weighted, library):
+    X = wide_rows(80, 15)
+    w = np.random.default_rng(1).uniform(0.2, 3, 80) if weighted else np.ones(80)
+    w /= w.sum()
+    K = Kernel(kernel, 0.02, 2).gram(X)
+    values, vectors = iterated(library(K), library(w), q)
+    expected = np.linalg.eigh(centred(K, w))
+    np.testing.assert_allclose(values, expected[0][::-1][:q], rtol=1e-9)
+    along = np.abs(np.sum(on_host(vectors) * expected[1][:, ::-1][:, :q], axis=0))
+    np.testing.assert_allclose(along, 1.0, rtol=1e-9)
+
+
+@pytest.mark.parametrize("q", [1, 4, 12, FEW])
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_iteration_finds_what_the_full_decomposition_finds(q, kernel, weighted):
+    X = wide_rows()
+    fit = {"sample_weight": np.random.default_rng(1).uniform(0.2, 3, MANY)} if weighted else {}
     detector = KernelPCADetector(q, kernel, gamma=0.02, degree=2).fit(X, **fit)
-    assert iterations
-    expected = dense(monkeypatch, detector, X, **fit)
-    assert detector.n_components_ == expected.n_components_
-    np.testing.assert_allclose(
-        detector.explained_variance_, expected.explained_variance_, rtol=1e-10
-    )
-    new = np.random.default_rng(2).normal(size=(20, 15))
-    scores = expected.score_samples(new)
-    np.testing.assert_allclose(detector.score_samples(new), scores, rtol=1e-8, atol=1e-9)
+    scores, variances = dense(X, q, kernel, **fit)
+    assert detector.n_components_ == q
+    np.testing.assert_allclose(detector.explained_variance_, variances, rtol=1e-10)
+    new = np.random.default_rng(2).normal(size=(20, 30))
+    expected = scores(new)
+    np.testing.assert_allclose(detector.score_samples(new), expected, rtol=1e-8, atol=1e-9)
 
 
 @pytest.mark.parametrize("library", [naive.strict, naive.torch])
 @pytest.mark.parametrize("precision", [np.float64, np.float32])
-def test_iteration_works_in_every_library(monkeypatch, iterations, library, precision):
-    host = (np.random.default_rng(0).normal(size=(80, 5)) * [5, 3, 2, 1, 0.5]).astype(precision)
+def test_iteration_works_in_every_library(library, precision):
+    host = np.random.default_rng(0).normal(size=(MANY, 5)) * [5, 3, 2, 1, 0.5]
+    host = host.astype(precision)
     X = library(host)
-    detector = KernelPCADetector(3, gamma=0.02).fit(X)
-    assert iterations == [3]
-    scores = detector.score_samples(X)
+    scores = KernelPCADetector(3, gamma=0.02).fit(X).score_samples(X)
     assert_beside(scores, X)
-    expected = dense(monkeypatch, detector, host).score_samples(host)
     close = 1e-9 if precision == np.float64 else 1e-4
-    np.testing.assert_allclose(on_host(scores), expected, atol=close)
+    np.testing.assert_allclose(on_host(scores), dense(host, 3)[0](host), atol=close)
 
 
-def test_many_rows_are_iterated_by_default(monkeypatch):
-    X = np.random.default_rng(0).normal(size=(1000, 3))
-    detector = KernelPCADetector(10)
-    calls = []
-    full = kernel_pca.eigh_largest
-    monkeypatch.setattr(
-        kernel_pca, "eigh_largest", lambda A, count, **_: (calls.append(count), full(A, count))[1]
-    )
-    detector.fit(X)
-    assert calls == []
-    expected = dense(monkeypatch, detector, X)
-    assert calls == [10]
-    scores = expected.score_samples(X[:50])
-    np.testing.assert_allclose(detector.score_samples(X[:50]), scores, rtol=1e-8, atol=1e-9)
+@pytest.mark.parametrize(("rows", "q", "whole"), [(MANY, FEW, 0), (MANY, FEW + 1, 1), (900, 5, 1)])
+def test_few_of_many_components_need_no_full_decomposition(rows, q, whole):
+    """A device's decompositions can be watched."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Watch(TorchDispatchMode):
+        sides = ()
+
+        def __torch_dispatch__(self, function, types, arguments=(), options=None):
+            if "eigh" in str(function):
+                self.sides = (*self.sides, arguments[0].shape[0])
+            return function(*arguments, **(options or {}))
+
+    X = torch.from_numpy(wide_rows(rows))
+    with Watch() as watch:
+        KernelPCADetector(q, gamma=0.02).fit(X)
+    assert watch.sides.count(rows) == whole
 
 
 def assert_sound(detector, X):
@@ -322,35 +336,32 @@ def assert_sound(detector, X):
 @pytest.mark.parametrize(
     "X",
     [
-        np.random.default_rng(0).normal(size=(60, 3)) * 300,
-        np.repeat(np.random.default_rng(0).normal(size=(4, 3)), 15, axis=0),
-        np.vstack([np.eye(30), -np.eye(30)]),
-        np.full((60, 2), 0.1),
+        np.random.default_rng(0).normal(size=(MANY, 10)) * 30,
+        np.repeat(np.random.default_rng(0).normal(size=(4, 3)), MANY // 4, axis=0),
+        np.vstack([np.eye(MANY // 2), -np.eye(MANY // 2)]),
+        np.full((MANY, 2), 0.1),
     ],
     ids=["K = I", "repeated rows", "a sphere", "equal rows"],
 )
-def test_eigenvalues_that_coincide_are_no_obstacle(monkeypatch, iterations, X):
+def test_eigenvalues_that_coincide_are_no_obstacle(X):
     detector = KernelPCADetector(6, gamma=1.0).fit(X)
     assert_sound(detector, X)
-    expected = dense(monkeypatch, detector, X)
+    expected = KernelPCADetector(FEW + 1, gamma=1.0).fit(X)
     assert_sound(expected, X)
-    assert detector.n_components_ == expected.n_components_
+    q = detector.n_components_
+    assert q == min(6, expected.n_components_)
     np.testing.assert_allclose(
-        detector.explained_variance_, expected.explained_variance_, atol=1e-12
+        detector.explained_variance_, expected.explained_variance_[:q], atol=1e-12
     )
 
 
-def test_an_iteration_that_does_not_end_is_left(monkeypatch, iterations, rows, new):
-    """ARPACK gives up, and the full decomposition takes over."""
-
-    def gives_up(*_, **__):
-        raise kernel_pca.ArpackError(-9999)
-
-    monkeypatch.setattr(kernel_pca, "eigsh", gives_up)
-    scores = KernelPCADetector(3, gamma=0.3).fit(rows).score_samples(new)
-    assert iterations == []
-    expected = naive.kernel_pca_scores(naive.kernel("rbf", 0.3), rows, new, 3)
-    np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-10)
+def test_an_iteration_that_does_not_end_is_left():
+    """ARPACK may give up; then it is for the full decomposition to take over."""
+    X = np.random.default_rng(0).normal(size=(200, 10))
+    K, w = Kernel("rbf", 0.5).gram(X), np.full(200, 1 / 200)
+    assert by_arpack(K, w, 6, restarts=1) is None
+    values, _ = by_arpack(K, w, 6, restarts=10_000)
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(centred(K, w))[::-1][:6], rtol=1e-9)
 
 
 # --------------------------------------------------------------------------------- approximations
@@ -405,9 +416,9 @@ def test_the_error_falls_as_features_grow(way, sizes, last):
 def test_too_large_a_matrix_is_approximated(monkeypatch, rows, new):
     parameters = {"n_components": 4, "n_approximation": 12, "random_state": 0}
     approximate = KernelPCADetector(approximation="nystroem", **parameters).fit(rows)
-    monkeypatch.setattr(_arrays.limits, "matrix", 30 * 30 * 8)
+    monkeypatch.setattr(limits, "matrix", 30 * 30 * 8)
     assert KernelPCADetector(**parameters).fit(rows).features_ is None  # it just fits
-    monkeypatch.setattr(_arrays.limits, "matrix", 30 * 30 * 8 - 1)
+    monkeypatch.setattr(limits, "matrix", 30 * 30 * 8 - 1)
     switched = KernelPCADetector(**parameters).fit(rows)
     np.testing.assert_array_equal(switched.score_samples(new), approximate.score_samples(new))
     assert KernelPCADetector(approximation=None, **parameters).fit(rows).features_ is None
@@ -457,17 +468,14 @@ def test_only_the_proportions_of_weights_matter(rows, new):
 @every_way
 @pytest.mark.parametrize("q", [4, 0.8, 1000])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_fit_knows_the_scores_of_its_rows(monkeypatch, rows, way, q, weighted):
-    seen = []
-
-    def quantile(scores, *arguments):
-        seen.append(scores)
-        return lower_quantile(scores, *arguments)
-
-    monkeypatch.setattr(training, "lower_quantile", quantile)
-    weights = np.arange(30) % 3 + 0.5 if weighted else None
-    detector = KernelPCADetector(q, gamma=0.5, **way).fit(rows, sample_weight=weights)
-    np.testing.assert_allclose(seen[0], detector.score_samples(rows), rtol=1e-8, atol=1e-9)
+def test_the_fit_knows_the_scores_of_its_rows(rows, way, q, weighted):
+    """Each threshold that a fit sets lies where the scores, asked afterwards, put it."""
+    weights = np.arange(30) % 3 + 0.5 if weighted else np.ones(30)
+    for share in np.arange(0.05, 0.5, 0.05):
+        detector = KernelPCADetector(q, gamma=0.5, contamination=share, **way)
+        scores = detector.fit(rows, sample_weight=weights).score_samples(rows)
+        expected = lower_quantile(scores, weights, share)
+        assert detector.offset_ == pytest.approx(expected, rel=1e-8, abs=2e-9)
 
 
 @every_way
@@ -539,8 +547,8 @@ def test_rows_in_blocks_get_the_same_scores(monkeypatch, way):
     X = np.random.default_rng(3).normal(size=(600, 3))
     whole = KernelPCADetector(5, gamma=0.5, **way).fit(X)
     scores, path = whole.score_samples(X), whole.score_path(X, [1, 3])
-    monkeypatch.setattr(_arrays.limits, "block", 1)
-    monkeypatch.setattr(_arrays.limits, "parallel", 1)
+    monkeypatch.setattr(limits, "block", 1)
+    monkeypatch.setattr(limits, "parallel", 1)
     np.testing.assert_allclose(whole.score_samples(X), scores, rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(whole.score_path(X, [1, 3]), path, rtol=1e-9, atol=1e-11)
     blocks = clone(whole).fit(X)

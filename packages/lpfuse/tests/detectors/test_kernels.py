@@ -7,16 +7,11 @@ from hypothesis import strategies as st
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.svm import OneClassSVM
 
-from lpfuse import _arrays
+from lpfuse._arrays import limits
+from lpfuse._arrays.linalg import distances_to, squared_distances
 from lpfuse.detectors import PAPER_WIDTHS, OneClassGP, gamma_from_sigma, sigma_from_gamma
-from lpfuse.detectors._kernels import (
-    INNER_PRODUCTS,
-    Kernel,
-    distances_to,
-    settle_gamma,
-    settle_kernel,
-    squared_distances,
-)
+from lpfuse.detectors._kernels import INNER_PRODUCTS, Kernel
+from lpfuse.detectors._training import settle_gamma, settle_kernel
 from oracles import kernel_learners as naive
 from oracles.kernel_learners import assert_beside, every_library, on_host
 
@@ -155,8 +150,8 @@ def test_equal_kernels_are_one_key():
 def test_blocks_and_threads_change_nothing(monkeypatch, name):
     kernel, X = Kernel(name, 0.2, 2.0), random_rows(600, 3)
     whole, distances = kernel.between(X, X), squared_distances(X)
-    monkeypatch.setattr(_arrays.limits, "block", 1)
-    monkeypatch.setattr(_arrays.limits, "parallel", 1)
+    monkeypatch.setattr(limits, "block", 1)
+    monkeypatch.setattr(limits, "parallel", 1)
     np.testing.assert_allclose(kernel.gram(X), whole, rtol=1e-11)
     np.testing.assert_allclose(squared_distances(X), distances, rtol=1e-11, atol=1e-12)
 
@@ -164,7 +159,7 @@ def test_blocks_and_threads_change_nothing(monkeypatch, name):
 def test_blocks_of_a_device_change_nothing(monkeypatch):
     X = naive.torch(random_rows(600, 3))
     whole = Kernel("rbf", 0.2).gram(X)
-    monkeypatch.setattr(_arrays.limits, "device_block", 1)
+    monkeypatch.setattr(limits, "device_block", 1)
     np.testing.assert_allclose(Kernel("rbf", 0.2).gram(X), whole, rtol=1e-11)
 
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from sklearn.utils import check_random_state
 
-from lpfuse import _arrays
-from lpfuse.detectors import _landmarks as landmarks
-from lpfuse.detectors._landmarks import centres, far_apart, lloyd_step
+from lpfuse._arrays import limits
+from lpfuse.detectors._landmarks import centres, far_apart, lloyd, lloyd_step
 from oracles.kernel_learners import assert_beside, every_library, on_host, torch
 
 precisions = pytest.mark.parametrize("precision", [np.float64, np.float32])
@@ -49,7 +48,7 @@ def test_a_centre_without_rows_stays(rows, library):
 
 def test_blocks_of_rows_give_the_same_step(rows, monkeypatch):
     whole = lloyd_step(torch(rows), torch(rows[:9]))
-    monkeypatch.setattr(_arrays.limits, "device_block", 1)  # 256 rows at a time
+    monkeypatch.setattr(limits, "device_block", 1)  # 256 rows at a time
     np.testing.assert_allclose(
         on_host(lloyd_step(torch(rows), torch(rows[:9]))), on_host(whole), atol=1e-12
     )
@@ -57,17 +56,26 @@ def test_blocks_of_rows_give_the_same_step(rows, monkeypatch):
 
 @every_library
 @precisions
-def test_centres_are_those_of_lloyds_algorithm(rows, library, precision, monkeypatch):
-    monkeypatch.setattr(landmarks, "STILL", 0.0)  # so many steps, or until nothing moves
-    monkeypatch.setattr(landmarks, "STEPS", 3)
+def test_centres_are_those_of_lloyds_algorithm(rows, library, precision):
     rows = rows[:100].astype(precision)
     found = centres(library(rows), 6, check_random_state(0))
     assert_beside(found, library(rows))
     rng = check_random_state(0)
     drawn = rows[np.sort(rng.choice(100, 100, replace=False))]
-    expected = drawn[far_apart(drawn, 6, rng)]
+    start = drawn[far_apart(drawn, 6, rng)]
+    expected = lloyd(drawn, start)
+    close = 1e-12 if precision == np.float64 else 1e-4
+    np.testing.assert_allclose(on_host(found), expected, atol=close)
+
+
+@every_library
+@precisions
+def test_so_many_steps_are_taken(rows, library, precision):
+    rows = rows[:100].astype(precision)
+    start = expected = rows[:6]
+    found = lloyd(library(rows), library(start), steps=3, still=0.0)
     for _ in range(3):
-        expected = naive_step(drawn, expected)
+        expected = naive_step(rows, expected)
     close = 1e-12 if precision == np.float64 else 1e-4
     np.testing.assert_allclose(on_host(found), expected, atol=close)
 
@@ -106,14 +114,10 @@ def test_the_start_takes_equal_rows_where_there_are_no_others(rows, different):
     assert len(set(chosen)) == 10
 
 
-def test_it_stops_when_centres_stand_still(rows, monkeypatch):
-    calls, step = [], landmarks.lloyd_step
-    monkeypatch.setattr(
-        landmarks, "lloyd_step", lambda X, means: (calls.append(0), step(X, means))[1]
-    )
-    groups = np.repeat(100 * rows[:5], 12, axis=0)  # all of them are drawn
-    found = centres(torch(groups), 3, check_random_state(0))
-    assert len(calls) < landmarks.STEPS
+def test_it_stops_when_centres_stand_still(rows):
+    """However many steps it may take: else this would not end."""
+    groups = np.repeat(100 * rows[:5], 12, axis=0)
+    found = lloyd(torch(groups), torch(groups[[0, 20, 40]]), steps=10**9)
     np.testing.assert_allclose(naive_step(groups, on_host(found)), on_host(found), atol=1e-9)
 
 
@@ -122,9 +126,11 @@ def test_equal_rows_are_no_obstacle():
     np.testing.assert_array_equal(on_host(centres(same, 5, check_random_state(0))), np.ones((5, 2)))
 
 
-def test_landmarks_come_from_few_of_many_rows(rows, monkeypatch):
-    monkeypatch.setattr(landmarks, "ROWS_A_CENTRE", 1)  # as many rows as centres
-    found = on_host(centres(torch(rows), 20, check_random_state(0)))
+@pytest.mark.parametrize("library", [np.asarray, torch])
+def test_landmarks_come_from_few_of_many_rows(rows, library):
+    """From as many rows as centres: each is a cluster of its own."""
+    found = on_host(centres(library(rows), 20, check_random_state(0), rows_a_centre=1)).round(12)
+    rows = rows.round(12)
     assert {tuple(row) for row in found} <= {tuple(row) for row in rows}
 
 

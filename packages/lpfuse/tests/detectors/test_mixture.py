@@ -10,6 +10,7 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 from lpfuse import GMMDetector
+from lpfuse._arrays import limits
 from lpfuse.detectors._mixture_steps import _fill, _start, learn_beside
 from oracles.kernel_learners import every_library, strict_device, torch
 
@@ -196,8 +197,8 @@ def test_rows_are_scored_in_blocks(monkeypatch, score_type):
     X = np.random.default_rng(0).normal(size=(3000, 4))
     detector = GMMDetector(3, score_type, random_state=0).fit(X)
     whole = detector.score_samples(X)
-    monkeypatch.setattr("lpfuse._arrays.limits.block", 1)  # as small as blocks get
-    monkeypatch.setattr("lpfuse._arrays.limits.parallel", 1)
+    monkeypatch.setattr(limits, "block", 1)  # as small as blocks get
+    monkeypatch.setattr(limits, "parallel", 1)
     np.testing.assert_allclose(detector.score_samples(X), whole, rtol=1e-12)
 
 
@@ -296,7 +297,7 @@ def test_the_best_start_is_kept():
 def test_sums_do_not_depend_on_the_blocks(monkeypatch, covariance_type):
     X = torch(np.repeat(clusters(), 5, axis=0))
     whole = learn_beside(GaussianMixture(3, covariance_type=covariance_type, random_state=0), X)
-    monkeypatch.setattr("lpfuse._arrays.limits.device_block", 1)  # as few rows a block as can be
+    monkeypatch.setattr(limits, "device_block", 1)  # as few rows a block as can be
     parts = learn_beside(GaussianMixture(3, covariance_type=covariance_type, random_state=0), X)
     np.testing.assert_allclose(parts.covariances_, whole.covariances_, rtol=1e-9)
     np.testing.assert_allclose(parts.lower_bounds_, whole.lower_bounds_, rtol=1e-12)

@@ -6,8 +6,10 @@ from sklearn.svm import OneClassSVM
 
 from lpfuse import SVDD
 from lpfuse.detectors import KernelWidthWarning
-from lpfuse.detectors import _svdd_dual as svdd_dual
+from lpfuse.detectors._kernels import Kernel
 from lpfuse.detectors._training import training_rows
+from lpfuse.detectors._working_set import working_set
+from lpfuse.detectors.svdd import MANY, libsvm
 from oracles import enclosing_ball as oracle
 
 EXACT = {"approximation": None, "tol": 1e-7}
@@ -83,11 +85,10 @@ def test_a_gaussian_ball_is_the_one_class_svm(nu, gamma, weighted):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("nu", [0.01, 0.1, 0.6])
-def test_many_rows_are_the_one_class_svm_too(monkeypatch, nu, weighted):
-    monkeypatch.setattr(svdd_dual, "MANY", 1000)
+def test_many_rows_are_the_one_class_svm_too(nu, weighted):
     rng = np.random.default_rng(0)
-    X = np.vstack([rng.normal(0, 1, (1000, 2)), rng.normal(4, 0.3, (400, 2))])
-    weights = rng.uniform(0.1, 3.0, 1400) if weighted else None
+    X = np.vstack([rng.normal(0, 1, (MANY, 2)), rng.normal(4, 0.3, (400, 2))])
+    weights = rng.uniform(0.1, 3.0, len(X)) if weighted else None
     detector = SVDD(nu=nu, gamma=0.5, tol=1e-6).fit(X, sample_weight=weights)
     machine = OneClassSVM(nu=nu, gamma=0.5, tol=1e-6).fit(X, sample_weight=weights)
     new = rng.uniform(-5, 7, (2000, 2))
@@ -99,15 +100,27 @@ def test_many_rows_are_the_one_class_svm_too(monkeypatch, nu, weighted):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_no_row_that_matters_is_overlooked(monkeypatch, seed):
+def test_no_row_that_matters_is_overlooked(seed):
     """Rows that libsvm is not shown must be inside, however badly the first guess was made."""
-    monkeypatch.setattr(svdd_dual, "MANY", 20)
-    monkeypatch.setattr(svdd_dual, "FEW", 4)
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(60, 2)) * rng.choice([0.2, 1.0, 3.0], (60, 1))
-    weights = rng.uniform(0.05, 2.0, 60)
-    detector = SVDD(nu=0.2, gamma=0.7, **EXACT).fit(X, sample_weight=weights)
-    assert_optimal(detector, X, pairwise_kernels(X, metric="rbf", gamma=0.7), weights=weights)
+    bounds = costs(np.ones(60), 0.2, weights=rng.uniform(0.05, 2.0, 60))
+    shown = []
+
+    def solve(data, bounds, tol, **parameters):
+        shown.append(len(data))
+        return libsvm(data, bounds, tol, **parameters)
+
+    kernel = Kernel("rbf", 0.7)
+    beta, rho = working_set(kernel, X, bounds, EXACT["tol"], solve, few=4)
+    assert shown[0] == 6  # a tenth of the rows, which guess who is outside
+    K = kernel.gram(X)
+    best = oracle.by_dual(K, bounds, np.ones(60))
+    assert beta.sum() == pytest.approx(1.0, abs=1e-9)
+    assert ((beta >= 0) & (beta <= bounds * (1 + 1e-9))).all()
+    assert oracle.dual_value(K, beta) == pytest.approx(best.value, rel=1e-5)
+    assert (K @ beta)[beta == 0].min() >= rho - 1e-5
+    assert (K @ beta)[beta >= bounds * (1 - 1e-9)].max() <= rho + 1e-5
 
 
 # ------------------------------------------------------------------------------ cvxpy as a judge
@@ -370,7 +383,7 @@ def test_fits_that_share_their_rows_are_as_good_as_fits_alone(kernel, with_label
     shared = training_rows(X, None, y, share=True)
     for nu in (0.2, 0.6, 1.0, 0.2):  # the last one sees what the first ones left behind
         detector, alone = SVDD(nu=nu, **settings, **EXACT), SVDD(nu=nu, **settings, **EXACT)
-        detector._learn(shared)
+        detector._fit_rows(shared)
         alone.fit(X, y)
         atol = 1e-5 * np.ptp(alone._scores(X))
         np.testing.assert_allclose(detector._scores(X), alone._scores(X), rtol=0, atol=atol)

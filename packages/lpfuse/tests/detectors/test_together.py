@@ -4,17 +4,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP, _arrays
-from lpfuse.detectors import (
-    PAPER_WIDTHS,
-    fit_together,
-    gamma_from_sigma,
-    kernel_pca,
-    score_together,
-    training,
-)
-from lpfuse.detectors import _kernels as kernels
-from lpfuse.detectors import _together as sharing
+from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
+from lpfuse._arrays import limits
+from lpfuse.detectors import PAPER_WIDTHS, fit_together, gamma_from_sigma, score_together
+from lpfuse.detectors._training import training_rows
 from lpfuse.detectors.gaussian_process import SCORES
 from oracles import kernel_learners as naive
 from oracles.kernel_learners import assert_beside, every_library, on_host
@@ -130,8 +123,8 @@ def test_blocks_and_threads_change_nothing(monkeypatch, rows):
     new = np.random.default_rng(3).normal(size=(600, 3))
     together = fit_together(mixed_grid(), rows)
     whole = score_together(together, new)
-    monkeypatch.setattr(_arrays.limits, "block", 1)
-    monkeypatch.setattr(_arrays.limits, "parallel", 1)
+    monkeypatch.setattr(limits, "block", 1)
+    monkeypatch.setattr(limits, "parallel", 1)
     np.testing.assert_allclose(score_together(together, new), whole, rtol=1e-8, atol=1e-9)
 
 
@@ -161,40 +154,56 @@ def test_detectors_of_different_rows_are_scored_together(rows, new):
 # ------------------------------------------------------------------------------------- economy
 
 
-def counted(monkeypatch, module, name):
-    """How often a function of a module is called."""
-    calls = []
-    function = getattr(module, name)
+def test_learners_of_a_kernel_share_its_matrix():
+    rows, pairs = np.random.default_rng(0).normal(size=(250, 3)), []
 
-    def counting(*arguments, **options):
-        calls.append(arguments)
-        return function(*arguments, **options)
+    def similar(x, z):
+        pairs.append(0)
+        return float(np.exp(-0.1 * np.sum((x - z) ** 2)))
 
-    monkeypatch.setattr(module, name, counting)
-    return calls
+    def calls_of(fit):
+        pairs.clear()
+        fit()
+        return len(pairs)
+
+    grid = [KernelPCADetector(q, similar) for q in (2, 10, 6)] + [OneClassGP(kernel=similar)]
+    alone = calls_of(lambda: clone(grid[0]).fit(rows))
+    together = calls_of(lambda: fit_together(grid, rows))
+    # Three more learners ask for less than one more matrix, of which half the pairs are computed:
+    # for diagonals, and for how large the terms of a score are.
+    assert together - alone < len(rows) * (len(rows) + 1) / 2
 
 
-def test_the_work_of_kernels_is_shared(monkeypatch, rows):
-    distances = counted(monkeypatch, training, "squared_distances")
-    matrices = counted(monkeypatch, kernels.Kernel, "of_distances")
-    spectra = counted(monkeypatch, kernel_pca, "spectrum_of_gram")
+def test_one_decomposition_serves_all_numbers_of_components(rows):
     gammas = (0.1, 0.3, 1.0)
     grid = [KernelPCADetector(q, gamma=gamma) for q in (2, 10, 6) for gamma in gammas]
     grid += [make(gamma=gamma) for gamma in gammas for make in (SVDD, OneClassGP)]
     fit_together(grid, rows)
-    assert len(distances) == 1
-    assert len(matrices) == len(spectra) == 3
+    assert len({id(detector.expansion_.coefficients) for detector in grid[:9]}) == 3
 
 
-def test_the_distances_to_training_rows_are_shared_by_scores(monkeypatch, rows, new):
+def test_the_distances_to_training_rows_are_shared_by_scores(rows, new):
+    """Of torch all that is computed can be watched: a product and an exponential a block."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Watch(TorchDispatchMode):
+        def __init__(self, shape):
+            super().__init__()
+            self.shape, self.made = shape, []
+
+        def __torch_dispatch__(self, function, types, arguments=(), options=None):
+            result = function(*arguments, **(options or {}))
+            if getattr(result, "shape", None) == self.shape:
+                self.made.append(str(function).split(".")[1].rstrip("_"))
+            return result
+
     grid = [OneClassGP(gamma=gamma) for gamma in (0.1, 0.3)]
     grid += [KernelPCADetector(q, gamma=gamma) for q in (2, 6) for gamma in (0.1, 0.3)]
-    fit_together(grid, rows)
-    shared = counted(monkeypatch, sharing, "distances_to")
-    others = counted(monkeypatch, kernels, "distances_to")
-    matrices = counted(monkeypatch, kernels.Kernel, "of_distances")
-    score_together(grid, new)
-    assert (len(shared), len(others), len(matrices)) == (1, 0, 2)
+    fit_together(grid, naive.torch(rows))
+    with Watch((len(new), len(rows))) as watch:
+        score_together(grid, naive.torch(new))
+    assert watch.made.count("mm") == 1
+    assert watch.made.count("exp") == 2
 
 
 def test_more_components_than_were_kept_are_computed(rows, new):
@@ -208,10 +217,10 @@ def test_more_components_than_were_kept_are_computed(rows, new):
 
 def test_more_components_may_come_in_any_order(rows, new):
     """Whoever comes first, all find on shared rows what they would find alone."""
-    shared = training.training_rows(rows, share=True)
+    shared = training_rows(rows, share=True)
     for q in (2, 5, 0.9, 3, 0.95, 20):
         detector = KernelPCADetector(q, gamma=0.5)
-        detector._learn(shared)
+        detector._fit_rows(shared)
         alone = KernelPCADetector(q, gamma=0.5).fit(rows)
         assert detector.n_components_ == alone.n_components_
         expected = alone.score_samples(new)

@@ -2,7 +2,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lpfuse.detectors import _training as training
 from lpfuse.detectors._kernels import Kernel
 from lpfuse.detectors._training import TrainingRows, training_rows
 from oracles.kernel_learners import assert_beside, every_library, on_host
@@ -20,21 +19,21 @@ def test_without_weights_all_rows_count_once():
     assert rows.X is X
     np.testing.assert_array_equal(rows.weights, np.ones(20))
     assert not rows.is_weighted
-    assert rows.kept_index is None
+    assert rows.positions is None
 
 
 def test_equal_weights_are_kept_but_weigh_nothing_differently():
     rows = TrainingRows(X, np.full(20, 2.0))
     np.testing.assert_array_equal(rows.weights, np.full(20, 2.0))
     assert not rows.is_weighted
-    assert rows.kept_index is None
+    assert rows.positions is None
 
 
 def test_rows_of_weight_zero_are_left_out():
     weights, labels = np.arange(20.0) % 4, np.where(np.arange(20) % 5, 1.0, -1.0)
     rows = TrainingRows(X, weights, labels)
     kept = np.flatnonzero(weights)
-    np.testing.assert_array_equal(rows.kept_index, kept)
+    np.testing.assert_array_equal(rows.positions, kept)
     np.testing.assert_array_equal(rows.X, X[kept])
     np.testing.assert_array_equal(rows.weights, weights[kept])
     np.testing.assert_array_equal(rows.labels, labels[kept])
@@ -88,19 +87,13 @@ def test_a_shared_matrix_is_computed_once():
     assert alone.gram(RBF) is not alone.gram(RBF)
 
 
-def test_the_distances_serve_every_width(monkeypatch):
-    calls = []
-
-    def counted(X):
-        calls.append(len(X))
-        return distances(X)
-
-    distances = training.squared_distances
-    monkeypatch.setattr(training, "squared_distances", counted)
-    rows = TrainingRows(X, None, share=True)
+def test_the_distances_serve_every_width():
+    rows = TrainingRows(X.copy(), None, share=True)
     for kernel in (RBF, NARROW, LINEAR, RBF):
         np.testing.assert_allclose(rows.gram(kernel), kernel.between(X, X), rtol=1e-10, atol=1e-13)
-    assert calls == [20]
+    rows.X[:] = 0.0  # nobody looks at the rows again, but for another kind of kernel
+    np.testing.assert_allclose(rows.gram(NARROW), NARROW.between(X, X), rtol=1e-10, atol=1e-13)
+    np.testing.assert_array_equal(rows.gram(LINEAR), 0.0)
 
 
 @pytest.mark.parametrize("share", [False, True])
@@ -115,16 +108,16 @@ def test_a_matrix_to_overwrite_is_nobody_elses(share, library):
 
 def test_what_was_computed_is_kept_until_another_kernel_comes():
     rows = TrainingRows(X, None, share=True)
-    rows.kept(RBF)["spectrum"] = "of the wide one"
-    assert rows.kept(Kernel("rbf", 0.5)) == {"spectrum": "of the wide one"}
-    assert rows.kept(NARROW) == {}
-    assert rows.kept(RBF) == {}
+    rows.cache(RBF)["spectrum"] = "of the wide one"
+    assert rows.cache(Kernel("rbf", 0.5)) == {"spectrum": "of the wide one"}
+    assert rows.cache(NARROW) == {}
+    assert rows.cache(RBF) == {}
 
 
 def test_rows_that_are_not_shared_keep_nothing():
     rows = TrainingRows(X, None)
-    rows.kept(RBF)["spectrum"] = "unwanted"
-    assert rows.kept(RBF) == {}
+    rows.cache(RBF)["spectrum"] = "unwanted"
+    assert rows.cache(RBF) == {}
 
 
 # ---------------------------------------------------------------------------------------- checks

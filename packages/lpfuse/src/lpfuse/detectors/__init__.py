@@ -1,8 +1,13 @@
 """One-class learners: each scores rows by how normal they look, high = normal."""
 
-from lpfuse.detectors._diagnostics import KernelWidthWarning
-from lpfuse.detectors._kernels import PAPER_WIDTHS, gamma_from_sigma, sigma_from_gamma
-from lpfuse.detectors._together import fit_together, score_together
+from lpfuse.detectors._base import fit_together
+from lpfuse.detectors._kernels import score_together
+from lpfuse.detectors._training import (
+    PAPER_WIDTHS,
+    KernelWidthWarning,
+    gamma_from_sigma,
+    sigma_from_gamma,
+)
 from lpfuse.detectors.gaussian_process import OneClassGP
 from lpfuse.detectors.kernel_pca import KernelPCADetector
 from lpfuse.detectors.mixture import GMMDetector

@@ -1,94 +1,42 @@
-"""What every detector shares: contamination, and the steps from rows to a fitted learner."""
+"""The steps from rows to a fitted kernel learner, alone or with others on the same rows.
+
+`KernelDetector.fit` checks the rows (`TrainingRows`), settles the kernel and hands both to the
+learner: exactly, or through features that stand for the kernel. `fit_together` does so for several
+learners on the same rows, each of which keeps what the next one can use.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import has_fit_parameter
 
-from lpfuse._arrays import (
-    Array,
-    blas_threads_for,
-    is_blocked,
-    is_single,
-    matrix_budget,
-    take,
-    to_host,
-)
+from lpfuse._arrays import Array, blas_threads_for, is_blocked, matrix_budget, take, to_host
 from lpfuse._arrays.blocks import head_of
-from lpfuse._base import Scorer, lazily
-from lpfuse._checks.data import check_features, remember_columns
-from lpfuse._checks.parameters import check_choice, check_count, check_number
-from lpfuse.detectors._diagnostics import warn_about_width
-from lpfuse.detectors._expansion import Expansion
+from lpfuse._base import Detector, below_rounding
+from lpfuse._checks.data import remember_columns
+from lpfuse._checks.parameters import check_choice, check_count
 from lpfuse.detectors._features import FeatureMap, fourier, nystroem
-from lpfuse.detectors._kernels import Kernel, settle_kernel
-from lpfuse.detectors._landmarks import ROWS_A_CENTRE
-from lpfuse.detectors._sampling import sampled_rows
-from lpfuse.detectors._training import TrainingRows, training_rows
+from lpfuse.detectors._kernels import Kernel, KernelScorer
+from lpfuse.detectors._sampling import sample_size, sampled_rows
+from lpfuse.detectors._training import (
+    TrainingRows,
+    settle_kernel,
+    training_rows,
+    warn_about_width,
+)
 
 
-class Detector(Scorer):
-    """A learner with a threshold: `contamination` of the training rows lie below it."""
+class KernelDetector(KernelScorer):
+    """A kernel learner: `KernelScorer` says how it scores, this class how it is fitted.
 
-    contamination: Any
-    _knows_auto = False  # whether there is a threshold of its own, contamination="auto"
-
-    @lazily()
-    def score_samples(self, X: Any) -> Array:
-        """Score of each row, high = normal.
-
-        Parameters
-        ----------
-        X : array-like, or Dask array or data frame, of shape (n, d)
-            Rows to score; however many there are, memory stays bounded.
-
-        Returns
-        -------
-        array of shape (n,)
-            Scores, in the library and precision of `X`; of rows of Dask, a lazy Dask array.
-        """
-        check_is_fitted(self)
-        return self._scores(check_features(X, estimator=self))
-
-    def _scores(self, X: Array) -> Array:
-        """Scores of checked rows."""
-        raise NotImplementedError
-
-    def _set_offset(self, rows: TrainingRows, scores: Array, size: float = 0.0) -> None:
-        """The threshold that leaves the share `contamination` of the rows, by weight, below it.
-
-        A hair lower, for scores whose terms are of that size.
-        """
-        quantile = rows.lower_quantile(scores, float(self.contamination), self._scores)
-        self.offset_ = a_hair_below(quantile, size, scores)
-
-    def _check_contamination(self) -> None:
-        named = isinstance(self.contamination, str) and self.contamination == "auto"
-        if self._knows_auto and named:
-            return
-        choice = ' Or pass "auto".' if self._knows_auto else ""
-        hint = f"It is the share of the training rows below the threshold.{choice}"
-        check_number("contamination", self.contamination, above=0, at_most=0.5, hint=hint)
-
-
-def a_hair_below(threshold: float, size: float, scores: Array) -> float:
-    """The threshold, lowered so little that rounding alone can tell, for terms of that size.
-
-    A row that decided the threshold must not fall below it by rounding when it is scored again.
-    """
-    of_score, of_terms = (1e-6, 1e-6) if is_single(scores) else (1e-9, 1e-12)
-    return threshold - of_score * abs(threshold) - of_terms * size
-
-
-class KernelDetector(Detector):
-    """A learner whose score is a function of ``k(x, x)`` and of an expansion in a kernel.
-
-    A subclass says how it learns from a kernel matrix and how from explicit features, and how the
-    values of its expansion become a score. Both ways it leaves an `expansion_`.
+    A subclass says how it learns from a kernel matrix (`_fit_exactly`) and how from explicit
+    features (`_fit_features`), both of which set an `expansion_`, and how the values of its
+    expansion become a score (`_score_from`).
     """
 
     kernel: Any
@@ -101,7 +49,6 @@ class KernelDetector(Detector):
 
     _learns_from_sums = False  # whether sums over features are all that its fit needs of the rows
 
-    expansion_: Expansion
     features_: FeatureMap | None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -122,17 +69,9 @@ class KernelDetector(Detector):
         estimator
             The fitted detector.
         """
-        self._learn(self._rows(X, None, sample_weight))
+        self._fit_rows(self._rows(X, None, sample_weight))
         remember_columns(self, head_of(X) if is_blocked(X) else X)
         return self
-
-    @property
-    def kernel_(self) -> Kernel:
-        """The kernel, with its width as a number."""
-        return self.expansion_.basis.kernel
-
-    def _scores(self, X: Array) -> Array:
-        return self.expansion_.map(X, self._finish)
 
     def _rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
         """What a user passed to ``fit``, checked."""
@@ -146,22 +85,23 @@ class KernelDetector(Detector):
                 "part of the rows as an array, for instance X[:10_000].compute()."
             )
         rng = check_random_state(self.random_state)
-        return sampled_rows(X, y, sample_weight, ROWS_A_CENTRE * self._size(), rng)
+        at_least = sample_size.per_landmark * self._size()
+        return sampled_rows(X, y, sample_weight, at_least, rng)
 
-    def _learn(self, rows: TrainingRows) -> None:
+    def _fit_rows(self, rows: TrainingRows) -> None:
         """Fit to checked rows: exactly, or through features that stand for the kernel."""
         self._check_parameters()
         exact = not self._is_approximate(rows)
         with blas_threads_for(len(rows) if exact else self._size()):
             kernel = self._settled_kernel(rows)
-            if "width" not in rows.kept(kernel):
+            if "warned" not in rows.cache(kernel):  # once for all learners that share the rows
                 warn_about_width(kernel, rows.X)
-                rows.kept(kernel)["width"] = kernel.gamma
+                rows.cache(kernel)["warned"] = True
             features = None if exact else self._features(kernel, rows)
             if features is None:
-                scores = self._learn_exactly(kernel, rows)
+                scores = self._fit_exactly(kernel, rows)
             else:
-                scores = self._learn_from_features(features, rows)
+                scores = self._fit_features(features, rows)
             self.features_ = features
             self._settle_offset(rows, scores)
 
@@ -175,7 +115,7 @@ class KernelDetector(Detector):
         make = fourier if self.approximation == "fourier" else nystroem
         # With a seed the map is the same for all that ask, and need not be made again.
         key = f"{make.__name__} of size {self._size()}, seed {self.random_state}"
-        known = rows.kept(kernel)
+        known = rows.cache(kernel)
         if not isinstance(self.random_state, Integral):
             known = {}
         if key not in known:
@@ -202,7 +142,12 @@ class KernelDetector(Detector):
     def _settle_offset(self, rows: TrainingRows, scores: Array | None) -> None:
         if scores is None:
             scores = self._scores(rows.X)
-        self._set_offset(rows, scores, self._size_of_terms(rows))
+        quantile = rows.lower_quantile(scores, float(self.contamination), self._scores)
+        self.offset_ = below_rounding(quantile, self._size_of_terms(rows), scores)
+
+    def _turn(self, rows: TrainingRows) -> tuple[str, float]:
+        """What to sort detectors on the same rows by: those of a kernel follow each other."""
+        return str(self._settled_kernel(rows)), 0.0
 
     def _size_of_terms(self, rows: TrainingRows) -> float:
         """How large the terms are that a score is the difference of."""
@@ -212,14 +157,69 @@ class KernelDetector(Detector):
         similarities = np.abs(to_host(self.kernel_.between(some, some)))
         return float(similarities.diagonal().mean() + similarities.mean())
 
-    def _learn_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
+    def _fit_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
         """Set `expansion_` from the kernel; the scores of the rows where they come for free."""
         raise NotImplementedError
 
-    def _learn_from_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
+    def _fit_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
         """Set `expansion_` from features; the scores of the rows where they come for free."""
         raise NotImplementedError
 
-    def _finish(self, diagonal: Array, values: Array) -> Array:
-        """Scores from ``k(x, x)`` and the values of the expansion."""
-        raise NotImplementedError
+
+def fit_together(
+    detectors: Sequence[Detector], X: Any, sample_weight: Any = None
+) -> list[Detector]:
+    """Fit detectors on the same normal rows, faster than one by one, with the same result.
+
+    Squared distances are computed once for all widths, a kernel matrix once for all learners of a
+    width, and one eigendecomposition serves all numbers of components.
+
+    Parameters
+    ----------
+    detectors : sequence of detectors
+        They are fitted in place. Those without a kernel are fitted as they are.
+    X : array-like of shape (n, d)
+        Normal rows.
+    sample_weight : array-like of shape (n,), optional
+        How often each row counts.
+
+    Returns
+    -------
+    list of detectors
+        The same detectors, fitted, in the same order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpfuse import SVDD, KernelPCADetector, OneClassGP
+    >>> from lpfuse.detectors import fit_together, score_together
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
+    >>> gammas = [0.1, 0.5]
+    >>> grid = [make(gamma=gamma) for gamma in gammas for make in (SVDD, OneClassGP)]
+    >>> grid += [KernelPCADetector(q, gamma=gamma) for gamma in gammas for q in (2, 6, 10)]
+    >>> score_together(fit_together(grid, X), X).shape
+    (100, 10)
+    """
+    if is_blocked(X):  # nothing is kept of them that could be shared
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return [detector.fit(X, **weights) for detector in detectors]
+    rows = training_rows(X, sample_weight, share=True)
+    for detector in detectors:
+        if sample_weight is not None and not has_fit_parameter(detector, "sample_weight"):
+            raise ValueError(
+                f"{type(detector).__name__} cannot weigh its rows. Fit it apart, or leave "
+                "sample_weight out."
+            )
+    with_kernel = [detector for detector in detectors if isinstance(detector, KernelDetector)]
+    for detector in with_kernel:  # before any of them is fitted
+        detector._check_parameters()
+    # One kernel after the other, so that one matrix is held at a time; the most components first,
+    # so that their decomposition holds what the others need.
+    for detector in sorted(with_kernel, key=lambda detector: detector._turn(rows)):
+        detector._fit_rows(rows)
+        remember_columns(detector, X)
+    for detector in detectors:
+        if not isinstance(detector, KernelDetector):
+            weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+            detector.fit(X, **weights)
+    return list(detectors)

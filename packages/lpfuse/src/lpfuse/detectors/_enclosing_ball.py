@@ -47,8 +47,9 @@ from lpfuse._arrays import (
 )
 from lpfuse._arrays.linalg import add_to_diagonal, diagonal_of, solve_positive
 
+# Chosen by hand.
 NARROWER = 0.1  # the band's shrinkage, once the steps have no more to gain than it hides
-MOST_STEPS = 200
+MOST_STEPS = 200  # far more than were ever seen to be needed: a limit against a loop without end
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,14 @@ class Ball:
     gap: float
 
 
-def enclosing_ball(features: Array, kappa: Array, bounds: Host, signs: Host, tol: float) -> Ball:
+def enclosing_ball(
+    features: Array,
+    kappa: Array,
+    bounds: Host,
+    signs: Host,
+    tol: float,
+    max_steps: int = MOST_STEPS,
+) -> Ball:
     """The smallest ball around the rows of side +1, away from those of side −1.
 
     Parameters
@@ -76,9 +84,11 @@ def enclosing_ball(features: Array, kappa: Array, bounds: Host, signs: Host, tol
         +1 inside, −1 outside.
     tol : float
         Largest gap, as a share of F.
+    max_steps : int
+        Steps after which the ball is returned as it is, with a `ConvergenceWarning`.
     """
     with one_blas_thread:
-        return _Descent(features, kappa, bounds, signs).run(tol)
+        return _Descent(features, kappa, bounds, signs).run(tol, max_steps)
 
 
 class _Descent:
@@ -100,7 +110,8 @@ class _Descent:
         self.v = self.kappa
         self.all_outside = bool(inside.sum() <= 1 + 1e-12)
 
-    def run(self, tol: float) -> Ball:
+    def run(self, tol: float, max_steps: int) -> Ball:
+        """Newton steps, and narrower bands, until the gap is small enough."""
         size = largest(self.kappa)
         if self.all_outside or self.is_point:
             share = positive_part(self.y) * self.C
@@ -118,7 +129,7 @@ class _Descent:
             value = float(self.a @ self.a) + rho + cost
             gap = distance2 + hidden
             enough = max(tol * value, 1e-13 * size)
-            if gap <= enough or steps >= MOST_STEPS:
+            if gap <= enough or steps >= max_steps:
                 break
             steps += 1
             if distance2 <= NARROWER * hidden:

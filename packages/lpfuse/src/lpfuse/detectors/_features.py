@@ -22,11 +22,36 @@ from lpfuse._arrays import (
     one_blas_thread,
     sum_row_blocks,
 )
-from lpfuse._arrays.linalg import eigh
+from lpfuse._arrays.linalg import Rows, eigh
 from lpfuse._saved import saved_as
-from lpfuse.detectors._expansion import Basis, Expansion, Similarities, Waves
-from lpfuse.detectors._kernels import Kernel, Rows
+from lpfuse.detectors._kernels import Basis, Expansion, Kernel, Similarities
 from lpfuse.detectors._landmarks import centres
+
+
+@saved_as("Waves")
+@dataclass(frozen=True)
+class Waves:
+    """``B(x) = (cos xᵀω_j, sin xᵀω_j) / √m`` for m frequencies of a Gaussian kernel."""
+
+    kernel: Kernel
+    frequencies: Array  # (d, m)
+
+    @property
+    def width(self) -> int:
+        """Number of waves: a cosine and a sine for each frequency."""
+        return 2 * int(self.frequencies.shape[1])
+
+    def rows(self, X: Array) -> Rows:
+        """The function that maps rows, of the library of X, to the values of their waves."""
+        xp = namespace(X)
+        frequencies = beside(self.frequencies, X)
+        scale = frequencies.shape[1] ** -0.5
+
+        def waves(block: Array) -> Array:
+            phases = block @ frequencies
+            return scale * xp.concat([xp.cos(phases), xp.sin(phases)], axis=1)
+
+        return waves
 
 
 @saved_as("FeatureMap")

@@ -1,91 +1,48 @@
-"""Kernels k(x, x′): their widths, and their values block by block."""
+"""Kernels k(x, x′), and the functions of them that learners become: values, block by block.
+
+Whatever a kernel learner was fitted on, it ends as an *expansion* ``B(x) · coefficients``, where B
+is a row of basis functions: similarities to training rows (exact) or to landmarks (Nyström), or
+waves (random Fourier features, in `_features`). So all of them score in one way, and learners with
+the same anchors share the work (`score_together`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import (
     Array,
-    Host,
     beside,
-    empty_beside,
+    concatenate,
     exp_in_place,
     filled,
-    is_numpy,
-    is_single,
-    largest,
-    like,
+    is_blocked,
     map_row_blocks,
     namespace,
     one_blas_thread,
-    positive_part,
-    take,
-    to_host,
 )
-from lpfuse._arrays.linalg import add_to_diagonal, diagonal_of
-from lpfuse._checks.parameters import check_number
+from lpfuse._arrays.blocks import head_of, map_rows
+from lpfuse._arrays.linalg import (
+    Rows,
+    add_to_diagonal,
+    diagonal_of,
+    distances_to,
+    square_norms,
+    square_of,
+    times_few_columns,
+)
+from lpfuse._base import Detector
+from lpfuse._checks.data import check_columns, check_features
 from lpfuse._saved import saved_as
 
-PAPER_WIDTHS = (0.01, 0.1, 0.5, 1.0, 10.0)  # the widths σ of the paper's grid
-SCALES = {"scale": 1.0, "narrow": 3.0}  # multiples of 1 / (d · Var X)
-MEDIAN_ROWS = 1000  # rows that the median distance is taken over
-INNER_PRODUCTS = ("linear", "poly", "polynomial", "sigmoid", "cosine")
+INNER_PRODUCTS = ("linear", "poly", "polynomial", "sigmoid", "cosine")  # in any array library
 UNIT_DIAGONAL = ("rbf", "laplacian", "chi2")
-
-Rows = Callable[[Array], Array]  # X of shape (n, d) ↦ one number a row of X and a fixed row
-
-
-def gamma_from_sigma(sigma: float) -> float:
-    """The `gamma` of a Gaussian kernel of width `sigma`: ``γ = 1 / (2σ²)``.
-
-    scikit-learn writes ``k(x, x′) = exp(−γ ‖x − x′‖²)``, many papers ``exp(−‖x − x′‖² / (2σ²))``.
-
-    Parameters
-    ----------
-    sigma : float
-        The width, above zero.
-
-    Returns
-    -------
-    float
-        What to pass as `gamma`.
-
-    Examples
-    --------
-    >>> from lpfuse.detectors import PAPER_WIDTHS, gamma_from_sigma
-    >>> gamma_from_sigma(0.5)
-    2.0
-    >>> [round(gamma_from_sigma(sigma), 3) for sigma in PAPER_WIDTHS]
-    [5000.0, 50.0, 2.0, 0.5, 0.005]
-    """
-    return 1.0 / (2.0 * check_number("sigma", sigma, above=0) ** 2)
-
-
-def sigma_from_gamma(gamma: float) -> float:
-    """The width of a Gaussian kernel with that `gamma`: ``σ = 1 / √(2γ)``.
-
-    Parameters
-    ----------
-    gamma : float
-        As scikit-learn uses it, above zero.
-
-    Returns
-    -------
-    float
-        The width σ.
-
-    Examples
-    --------
-    >>> from lpfuse.detectors import sigma_from_gamma
-    >>> sigma_from_gamma(2.0)
-    0.5
-    """
-    return float((2.0 * check_number("gamma", gamma, above=0)) ** -0.5)
 
 
 @saved_as("Kernel")
@@ -121,9 +78,9 @@ class Kernel:
     def diagonal(self, X: Array) -> Array:
         """``k(x_i, x_i)``, of shape (n,)."""
         if self.name in UNIT_DIAGONAL:
-            return _constant(1.0, X)
+            return beside(filled(X.shape[0], 1.0, X), X)
         if self.name == "additive_chi2":
-            return _constant(0.0, X)
+            return beside(filled(X.shape[0], 0.0, X), X)
         if callable(self.name):
             values = [self.name(x, x, **self.params) for x in X]
             return np.asarray(values, dtype=X.dtype)
@@ -135,7 +92,7 @@ class Kernel:
 
     def gram(self, X: Array) -> Array:
         """``k(x_i, x_j)``, of shape (n, n)."""
-        values = _square(self.against(X), X)
+        values = square_of(self.against(X), X)
         if not self.has_unit_diagonal:
             return values
         return add_to_diagonal(values, 1.0 - diagonal_of(values))  # exact, whatever was rounded
@@ -163,127 +120,175 @@ class Kernel:
         return {"gamma": self.gamma} if takes_gamma else self.params
 
 
-def squared_distances(X: Array) -> Array:
-    """``‖x_i − x_j‖²``, of shape (n, n); exactly zero on the diagonal."""
-    distances = _square(distances_to(X, 1.0), X)
-    return add_to_diagonal(distances, -diagonal_of(distances))
-
-
-def settle_kernel(
-    X: Array,
-    kernel: Any,
-    gamma: Any,
-    degree: float,
-    coef0: float,
-    params: dict[str, Any] | None,
-    weights: Host | None,
-) -> Kernel:
-    """The kernel that an estimator's parameters mean for the rows X."""
-    known = isinstance(kernel, str) and kernel in PAIRWISE_KERNEL_FUNCTIONS
-    if not known and not callable(kernel):
-        raise ValueError(
-            f"kernel must be one of {', '.join(sorted(PAIRWISE_KERNEL_FUNCTIONS))}, or a function "
-            f"of two rows; got {kernel!r}."
-        )
-    if not is_numpy(X) and kernel not in ("rbf", *INNER_PRODUCTS):
-        raise ValueError(
-            f"kernel={kernel!r} is scikit-learn's and needs NumPy arrays, got {type(X).__name__}. "
-            f"Use one of rbf, {', '.join(INNER_PRODUCTS)}, or pass X as a NumPy array."
-        )
-    return Kernel(
-        kernel,
-        settle_gamma(gamma, X, weights),
-        check_number("degree", degree),
-        check_number("coef0", coef0),
-        params or {},
-        id(params) if params else 0,  # equal kernels without any, also when loaded
-    )
-
-
-def settle_gamma(gamma: Any, X: Array, weights: Host | None = None) -> float:
-    """The number that `gamma` stands for: a float, "narrow", "scale" or "median"."""
-    if isinstance(gamma, str) and gamma in SCALES:
-        variance, square = _variance(X, weights), float(namespace(X).mean(X * X))
-        constant = variance <= (1e-12 if is_single(X) else 1e-28) * square  # but for rounding
-        return SCALES[gamma] * (1.0 if constant else 1.0 / (variance * X.shape[1]))
-    if isinstance(gamma, str) and gamma == "median":
-        return gamma_of_median(X)
-    if isinstance(gamma, str) or gamma is None:
-        raise ValueError(
-            f'gamma must be a number above zero, "narrow", "scale" or "median", got {gamma!r}. '
-            "For a width sigma pass gamma=lpfuse.detectors.gamma_from_sigma(sigma)."
-        )
-    return check_number("gamma", gamma, above=0)
-
-
-def gamma_of_median(X: Array) -> float:
-    """``γ = 1 / (2 m)``, with m the median squared distance of two rows: σ² is that median."""
-    n = X.shape[0]
-    some = take(X, np.linspace(0, n - 1, min(n, MEDIAN_ROWS)).astype(int))
-    distances = squared_distances(to_host(some))
-    pairs = distances[np.triu_indices(len(distances), 1)]
-    # Repeated rows say nothing about the width; rounding may set them apart.
-    apart = pairs[pairs > 1e-12 * pairs.max(initial=0.0)]
-    return 0.5 / float(np.median(apart)) if apart.size else 1.0
-
-
-def _variance(X: Array, weights: Host | None) -> float:
-    """The variance of all entries; rows count as often as they weigh."""
-    if weights is None:
-        return float(namespace(X).var(X))
-    share = like(weights / weights.sum() / X.shape[1], X)[:, None]
-    xp = namespace(X)
-    mean = float(xp.sum(share * X))
-    return float(xp.sum(share * (X - mean) ** 2))
-
-
-def distances_to(Z: Array, factor: float) -> Rows:
-    """The function ``X ↦ factor · ‖x_i − z_j‖²``.
-
-    One product makes it: ``(x, ‖x‖², 1) · (−2z, 1, ‖z‖²)``. Both are measured from the mean of Z,
-    which changes no distance and keeps the digits that a common offset would cancel.
-    """
-    xp = namespace(Z)
-    centre = xp.mean(Z, axis=0)
-    Z = Z - centre
-    norms = _square_norms(Z)
-    right = factor * xp.concat([-2.0 * Z, xp.ones_like(norms), norms], axis=1).T
-    rounding = 10 * float(xp.finfo(Z.dtype).eps) * abs(factor)
-
-    def distances(X: Array) -> Array:
-        X = X - centre
-        own = _square_norms(X)
-        products = xp.concat([X, own, xp.ones_like(own)], axis=1) @ right
-        if factor > 0:
-            return positive_part(products)
-        if rounding * (largest(own) + largest(norms)) > 1e-13:
-            products = xp.clip(products, max=0.0)  # else no similarity is far above one
-        return products
-
-    return distances
-
-
-def _square(rows: Rows, X: Array) -> Array:
-    n = X.shape[0]
-    values = empty_beside((n, n), X)
-
-    def work(block: slice) -> None:
-        values[block, :] = rows(X[block, :])
-
-    with one_blas_thread:
-        map_row_blocks(work, X, width=n)
-    return values
-
-
-def _square_norms(X: Array) -> Array:
-    return namespace(X).sum(X * X, axis=1, keepdims=True)
-
-
 def _normalised(X: Array) -> Array:
     xp = namespace(X)
-    norms = xp.sqrt(_square_norms(X))
+    norms = xp.sqrt(square_norms(X))
     return X / xp.where(norms > 0, norms, xp.ones_like(norms))
 
 
-def _constant(value: float, X: Array) -> Array:
-    return beside(filled(X.shape[0], value, X), X)
+class Basis(Protocol):
+    """Basis functions, and the kernel that they stand for."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel."""
+
+    @property
+    def width(self) -> int:
+        """Number of basis functions."""
+
+    def rows(self, X: Array) -> Rows:
+        """The function that maps rows, of the library of X, to the values of the basis."""
+
+
+@saved_as("Similarities")
+@dataclass(frozen=True)
+class Similarities:
+    """``B_j(x) = k(x, z_j)`` for the anchors ``z_j``: training rows or landmarks."""
+
+    kernel: Kernel
+    anchors: Array
+
+    @property
+    def width(self) -> int:
+        """Number of anchors."""
+        return int(self.anchors.shape[0])
+
+    def rows(self, X: Array) -> Rows:
+        """The function that maps rows, of the library of X, to their similarities."""
+        return self.kernel.against(beside(self.anchors, X))
+
+
+@saved_as("Expansion")
+@dataclass(frozen=True)
+class Expansion:
+    """``B(x) · coefficients``: one column for each function of x that a learner needs.
+
+    It may need the first columns only, of coefficients that it shares with others.
+    """
+
+    basis: Basis
+    coefficients: Array  # (width, columns or more)
+    columns: int
+
+    def map(self, X: Array, finish: Callable[[Array, Array], Array]) -> Array:
+        """``finish(k(x, x), B(x) · coefficients)`` of all rows, in blocks of bounded size."""
+        rows, kernel = self.basis.rows(X), self.basis.kernel
+        coefficients = beside(self.coefficients[:, : self.columns], X)
+
+        def work(block: slice) -> Array:
+            some = X[block, :]
+            return finish(kernel.diagonal(some), times_few_columns(rows(some), coefficients))
+
+        with one_blas_thread:
+            return concatenate(map_row_blocks(work, X, width=self.basis.width))
+
+
+class KernelScorer(Detector):
+    """A detector whose score is a formula of ``k(x, x)`` and of the values of its expansion."""
+
+    expansion_: Expansion
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel, with its width as a number."""
+        return self.expansion_.basis.kernel
+
+    def _scores(self, X: Array) -> Array:
+        return self.expansion_.map(X, self._score_from)
+
+    def _score_from(self, diagonal: Array, values: Array) -> Array:
+        """Scores from ``k(x, x)``, of shape (n,), and the values of the expansion."""
+        raise NotImplementedError
+
+
+def score_together(detectors: Sequence[Detector], X: Any) -> Array:
+    """The scores of several fitted detectors, faster than one by one.
+
+    Learners with the same training rows share the distances to them, and those of the same width
+    the kernel's values. No more than a block of either is held at a time.
+
+    Parameters
+    ----------
+    detectors : sequence of detectors
+        Fitted, for instance by `fit_together`.
+    X : array-like of shape (n, d)
+        Rows to score.
+
+    Returns
+    -------
+    array of shape (n, R)
+        One column a detector, high = normal.
+    """
+    if not detectors:
+        raise ValueError("There are no detectors to score with; pass at least one.")
+    for detector in detectors:
+        check_is_fitted(detector)
+        check_columns(head_of(X) if is_blocked(X) else X, detector)
+    if is_blocked(X):
+        return map_rows(_scores_of_block, X, list(detectors), width=len(detectors))
+    checked = check_features(X)
+    columns: dict[int, Array] = {}
+    for group in _groups(detectors):
+        if len(group) == 1:
+            columns[group[0]] = detectors[group[0]]._scores(checked)
+        else:
+            scores = _share_distances([detectors[i] for i in group], checked)
+            columns.update((i, scores[:, j]) for j, i in enumerate(group))
+    return namespace(checked).stack([columns[i] for i in range(len(detectors))], axis=1)
+
+
+def _scores_of_block(block: Any, detectors: list[Detector]) -> Array:
+    if block.shape[0] == 0:
+        return np.empty((0, len(detectors)))
+    return score_together(detectors, block)
+
+
+def _groups(detectors: Sequence[Detector]) -> list[list[int]]:
+    """Positions of detectors whose Gaussian kernels have the same anchors."""
+    groups: dict[Any, list[int]] = {}
+    for i, detector in enumerate(detectors):
+        anchors = _anchors(detector)
+        groups.setdefault(("alone", i) if anchors is None else id(anchors), []).append(i)
+    return list(groups.values())
+
+
+def _anchors(detector: Detector) -> Array | None:
+    """The rows that a Gaussian kernel compares with; None for other detectors."""
+    basis = detector.expansion_.basis if isinstance(detector, KernelScorer) else None
+    if isinstance(basis, Similarities) and basis.kernel.name == "rbf":
+        return basis.anchors
+    return None
+
+
+def _share_distances(detectors: list[Any], X: Array) -> Array:
+    """Scores of detectors whose Gaussian kernels have the same anchors."""
+    xp = namespace(X)
+    expansions = [detector.expansion_ for detector in detectors]
+    distances = distances_to(beside(expansions[0].basis.anchors, X))
+    # What is to be computed: the most columns that anyone needs of some kernel and coefficients.
+    products: dict[tuple[Kernel, int], Array] = {}
+    for expansion in sorted(expansions, key=lambda expansion: expansion.columns):
+        columns = beside(expansion.coefficients[:, : expansion.columns], X)
+        products[expansion.basis.kernel, id(expansion.coefficients)] = columns
+
+    def work(block: slice) -> Array:
+        some = X[block, :]
+        apart = distances(some)
+        similarities: dict[Kernel, Array] = {}
+        values = {}
+        for (kernel, coefficients), columns in products.items():
+            if kernel not in similarities:
+                similarities[kernel] = kernel.of_distances(apart)
+            values[kernel, coefficients] = times_few_columns(similarities[kernel], columns)
+        scores = [
+            detector._score_from(
+                expansion.basis.kernel.diagonal(some),
+                values[expansion.basis.kernel, id(expansion.coefficients)],
+            )
+            for detector, expansion in zip(detectors, expansions, strict=True)
+        ]
+        return xp.stack(scores, axis=1)
+
+    with one_blas_thread:
+        return concatenate(map_row_blocks(work, X, width=expansions[0].basis.width))

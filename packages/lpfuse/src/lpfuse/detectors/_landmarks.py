@@ -26,21 +26,29 @@ from lpfuse._arrays import (
     to_host,
     total,
 )
-from lpfuse.detectors._kernels import distances_to
+from lpfuse._arrays.linalg import distances_to
 
 Positions = NDArray[np.int64]
 
-ROWS_A_CENTRE = 20  # rows drawn for each landmark
+# Rows drawn for each landmark: with so many, 125 centres lose less AUC than 500 drawn rows
+# (docs/adr/0004).
+ROWS_A_CENTRE = 20
+# Chosen by hand.
 ROUNDS = 8  # in which the rows to start from are drawn
 STEPS = 20  # of Lloyd's algorithm
-STILL = 1e-4  # it stops where the centres move, in all, by this share of the columns' variance
+STILL = 1e-4  # it stops where the centres move, in all, by this share of the columns' variance:
+# scikit-learn's default of `tol`
 
 
-def centres(X: Array, size: int, rng: np.random.RandomState) -> Array:
+def centres(
+    X: Array, size: int, rng: np.random.RandomState, rows_a_centre: int = ROWS_A_CENTRE
+) -> Array:
     """Means of so many clusters, of rows drawn at random: better landmarks than the rows alone."""
     n = X.shape[0]
-    drawn = take(X, np.sort(rng.choice(n, min(n, ROWS_A_CENTRE * size), replace=False)))
-    return _by_scikit_learn(drawn, size, rng) if is_numpy(X) else _where_it_lives(drawn, size, rng)
+    drawn = take(X, np.sort(rng.choice(n, min(n, rows_a_centre * size), replace=False)))
+    if is_numpy(X):
+        return _by_scikit_learn(drawn, size, rng)
+    return lloyd(drawn, take(drawn, far_apart(drawn, size, rng)))
 
 
 def _by_scikit_learn(X: Host, size: int, rng: np.random.RandomState) -> Host:
@@ -50,12 +58,15 @@ def _by_scikit_learn(X: Host, size: int, rng: np.random.RandomState) -> Host:
         return beside(means.fit(to_host(X)).cluster_centers_, X)
 
 
-def _where_it_lives(X: Array, size: int, rng: np.random.RandomState) -> Array:
-    """Lloyd's algorithm, in the library and on the device of X."""
+def lloyd(X: Array, means: Array, steps: int = STEPS, still: float = STILL) -> Array:
+    """Lloyd's algorithm from some means, in the library and on the device of X.
+
+    It ends after so many steps, or where the means move, in all, by the share `still` of the
+    columns' variance or less.
+    """
     xp = namespace(X)
-    means = take(X, far_apart(X, size, rng))
-    still = STILL * float(xp.mean(xp.var(X, axis=0)))
-    for _ in range(STEPS):
+    still *= float(xp.mean(xp.var(X, axis=0)))
+    for _ in range(steps):
         before, means = means, lloyd_step(X, means)
         if total((means - before) ** 2) <= still:
             break

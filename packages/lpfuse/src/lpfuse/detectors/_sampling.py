@@ -19,11 +19,28 @@ from lpfuse._checks.blocks import check_feature_blocks
 from lpfuse.detectors._features import FeatureMap
 from lpfuse.detectors._training import Scoring, TrainingRows
 
-# So many scores cut those of all rows into shares of 0.005 %: fine enough for a threshold. And an
-# exact kernel matrix of so many rows still fits.
-SAMPLE_ROWS = 20_000
-
 Positions = NDArray[np.int64]
+
+
+class SampleSize:
+    """How many rows are brought together of many more in blocks; `sample_size` may be changed.
+
+    Attributes
+    ----------
+    rows : int
+        So many scores cut those of all rows into shares of 0.005 %, fine enough for a threshold,
+        and an exact kernel matrix of so many rows still fits.
+    per_landmark : int
+        More rows where so many landmarks are asked for: as many as k-means draws for each
+        (docs/adr/0004).
+    """
+
+    def __init__(self) -> None:
+        self.rows = 20_000
+        self.per_landmark = 20
+
+
+sample_size = SampleSize()
 Sample = tuple[Array, Host | None, Host | None]  # rows, labels, weights
 Moments = tuple[Array, Array]
 
@@ -52,7 +69,7 @@ class SampledRows(TrainingRows):
                 "sample_weight above zero. Leave rows out of X that do not count."
             )
         super().__init__(X, weights, labels)
-        self.kept_index = positions if self.kept_index is None else positions[self.kept_index]
+        self.positions = positions if self.positions is None else positions[self.positions]
         self._checked, self._is_all = checked, len(positions) == checked.n
         self._summed: tuple[FeatureMap, Moments] | None = None  # the latest
 
@@ -82,7 +99,7 @@ def sampled_rows(
     checked = check_feature_blocks(X, y=y, sample_weight=sample_weight)
     blocks = checked.blocks
     assert blocks.sizes is not None
-    positions = _spread(checked.n, max(SAMPLE_ROWS, at_least), rng)
+    positions = _spread(checked.n, max(sample_size.rows, at_least), rng)
     starts = np.cumsum([0, *blocks.sizes])
     of_blocks = [
         positions[(positions >= start) & (positions < stop)] - start

@@ -21,19 +21,23 @@ from lpfuse._arrays import (
     to_host,
 )
 from lpfuse._arrays.linalg import add_to_diagonal, cholesky, eigh, invert_lower, solve_lower
+from lpfuse._base import lower_quantile
 from lpfuse._checks.data import check_features
 from lpfuse._checks.parameters import check_choice, check_number
 from lpfuse._saved import saved_as
 from lpfuse.detectors._base import KernelDetector
-from lpfuse.detectors._expansion import Expansion, Similarities
 from lpfuse.detectors._features import FeatureMap
-from lpfuse.detectors._kernels import Kernel
-from lpfuse.detectors._training import TrainingRows, lower_quantile, training_rows
+from lpfuse.detectors._kernels import Expansion, Kernel, Similarities
+from lpfuse.detectors._training import TrainingRows, training_rows
 
 SCORES = ("mean", "variance", "density", "ratio")
-SMALLEST_MEAN = 1e-12  # the logarithm of a mean needs it to be positive
+SMALLEST_MEAN = 1e-12  # the logarithm of a mean needs it to be positive; chosen by hand
+# Share of the leave-one-out scores below the threshold of contamination="auto": the default of
+# `contamination`, which these scores keep on unseen rows (9.9 %, docs/adr/0004).
 AUTO_CONTAMINATION = 0.1
-JITTERS = tuple(10.0**k for k in range(-12, -1))  # shares of the largest diagonal entry
+# What is added to the diagonal, as a share of its largest entry, until the Cholesky factor exists:
+# from below the rounding of float64 in steps of ten. Chosen by hand.
+JITTERS = tuple(10.0**k for k in range(-12, -1))
 
 
 @saved_as("OneClassGP")
@@ -196,10 +200,10 @@ class OneClassGP(KernelDetector):
                 f"on, got {len(rows)}. For other rows use score_samples."
             )
         held_out = self._leave_one_out(rows)
-        if rows.kept_index is None:
+        if rows.positions is None:
             return held_out
         scores = self.score_samples(X)  # rows of weight zero were unseen anyway
-        return put(scores, rows.kept_index, held_out)
+        return put(scores, rows.positions, held_out)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -213,7 +217,7 @@ class OneClassGP(KernelDetector):
         else:
             super()._settle_offset(rows, scores)
 
-    def _learn_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
+    def _fit_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
         L, self.jitter_ = self._factor(kernel, rows)
         ones = beside(np.ones((len(rows), 1)), L)
         if self.score_type == "mean":
@@ -229,7 +233,7 @@ class OneClassGP(KernelDetector):
         noise = beside(self.noise / rows.weights + self.jitter_, rows.X)
         return 1 - noise * coefficients[:, 0]
 
-    def _learn_from_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
+    def _fit_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
         precision, vectors, target = self._posterior(features, rows)
         directions = (vectors @ beside(precision * target, vectors))[:, None]
         if self.score_type != "mean":
@@ -241,7 +245,7 @@ class OneClassGP(KernelDetector):
         self.jitter_ = 0.0
         return None
 
-    def _finish(self, diagonal: Array, values: Array) -> Array:
+    def _score_from(self, diagonal: Array, values: Array) -> Array:
         mean = values[:, 0]
         if self.score_type == "mean":
             return mean

@@ -23,10 +23,10 @@ from lpfuse._arrays import (
     to_host,
 )
 from lpfuse._arrays.blocks import head_of
+from lpfuse._base import Detector, below_rounding
 from lpfuse._checks.data import remember_columns
 from lpfuse._checks.parameters import check_choice, check_count, check_number
 from lpfuse._saved import saved_as
-from lpfuse.detectors._base import Detector
 from lpfuse.detectors._mixture_steps import learn_beside
 from lpfuse.detectors._sampling import sampled_rows
 from lpfuse.detectors._training import TrainingRows, training_rows
@@ -139,7 +139,9 @@ class GMMDetector(Detector):
         else:
             rows = training_rows(X)
         self.mixture_ = self._mixture(rows.X)
-        self._set_offset(rows, self._scores(rows.X))
+        scores = self._scores(rows.X)
+        quantile = rows.lower_quantile(scores, float(self.contamination), self._scores)
+        self.offset_ = below_rounding(quantile, 0.0, scores)
         remember_columns(self, head_of(X) if is_blocked(X) else X)
         return self
 

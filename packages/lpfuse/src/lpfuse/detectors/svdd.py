@@ -1,23 +1,39 @@
-"""Support vector data description, after Tax & Duin (2004)."""
+r"""Support vector data description, after Tax & Duin (2004).
+
+libsvm solves the dual. Where ``k(x, x)`` is the same for all rows and all are normal, it is the
+one-class SVM's, up to constants. Any other case is brought to that form: since
+:math:`\sum \beta` is fixed, a linear term :math:`\sum_i \ell_i \beta_i` equals a quadratic one with
+the matrix :math:`(\ell_i + \ell_j) / (2 \sum \beta)`.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
 import numpy as np
+from sklearn import config_context
+from sklearn.svm import OneClassSVM
 
 from lpfuse._arrays import Array, Host, is_blocked, take, to_host
 from lpfuse._arrays.blocks import head_of
+from lpfuse._base import below_rounding
 from lpfuse._checks.data import remember_columns
 from lpfuse._checks.parameters import check_number
 from lpfuse._saved import saved_as
-from lpfuse.detectors._base import KernelDetector, a_hair_below
+from lpfuse.detectors._base import KernelDetector
 from lpfuse.detectors._enclosing_ball import enclosing_ball
-from lpfuse.detectors._expansion import Expansion, Similarities
 from lpfuse.detectors._features import FeatureMap
-from lpfuse.detectors._kernels import Kernel
-from lpfuse.detectors._svdd_dual import ON_BOUND, solve_dual
+from lpfuse.detectors._kernels import Expansion, Kernel, Similarities
 from lpfuse.detectors._training import TrainingRows
+from lpfuse.detectors._working_set import similarities, working_set
+
+# Rows from which a working set beats libsvm on all rows: 1.1 to 4.8 times as fast from 2,000 rows
+# on (docs/benchmarks/detectors.md).
+MANY = 2000
+# Multipliers from which libsvm is faster with the whole matrix than with rows of its own. With 300
+# of 1,000 rows it is, 1.2 to 1.4 times (the same page); the line below that is drawn by hand.
+MATRIX_FROM = 200
+ON_BOUND = 1e-9  # a multiplier this close to its bound, as a share, is on it; chosen by hand
 
 
 @saved_as("SVDD")
@@ -96,9 +112,9 @@ class SVDD(KernelDetector):
 
     Notes
     -----
-    libsvm solves the dual, also for kernels whose ``k(x, x)`` varies and with anomalies: see
-    ``detectors/svdd_dual.py``. The approximations are solved in their feature space by Newton's
-    method, with a proof of how close the ball is to the smallest: ``detectors/enclosing_ball.py``.
+    libsvm solves the dual, also for kernels whose ``k(x, x)`` varies and with anomalies. The
+    approximations are solved in their feature space by Newton's method, with a proof of how close
+    the ball is to the smallest.
 
     References
     ----------
@@ -166,7 +182,8 @@ class SVDD(KernelDetector):
         SVDD
             The fitted detector.
         """
-        self._learn(self._rows(X, y, sample_weight))
+        # Not by the base class's fit: warnings point to the caller of this one.
+        self._fit_rows(self._rows(X, y, sample_weight))
         remember_columns(self, head_of(X) if is_blocked(X) else X)
         return self
 
@@ -195,20 +212,19 @@ class SVDD(KernelDetector):
 
     def _settle_offset(self, rows: TrainingRows, scores: Array | None) -> None:
         if self.contamination == "auto":
-            self.offset_ = a_hair_below(-self._radius2, self._size_of_terms(rows), rows.X)
+            self.offset_ = below_rounding(-self._radius2, self._size_of_terms(rows), rows.X)
         else:
             super()._settle_offset(rows, scores)
 
-    def _learn_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
+    def _fit_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
         bounds, signs = self._bounds(rows)
-        dual = solve_dual(kernel, rows, bounds, signs, self.tol)
-        self._keep_support(rows, dual.beta, bounds)
-        self.center_norm2_, self._radius2 = dual.center_norm2, dual.radius2
+        beta, self.center_norm2_, self._radius2 = solve_dual(kernel, rows, bounds, signs, self.tol)
+        self._keep_support(rows, beta, bounds)
         basis = Similarities(kernel, self.support_vectors_)
         self.expansion_ = Expansion(basis, self.dual_coef_[:, None], 1)
         return None
 
-    def _learn_from_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
+    def _fit_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
         bounds, signs = self._bounds(rows)
         kappa = features.basis.kernel.diagonal(rows.X)
         ball = enclosing_ball(features.of(rows.X), kappa, bounds, signs, self.tol**2)
@@ -217,7 +233,7 @@ class SVDD(KernelDetector):
         self.expansion_ = features.expansion(ball.centre[:, None], rows.X)
         return None
 
-    def _finish(self, diagonal: Array, values: Array) -> Array:
+    def _score_from(self, diagonal: Array, values: Array) -> Array:
         return 2 * values[:, 0] - diagonal - self.center_norm2_
 
     def _bounds(self, rows: TrainingRows) -> tuple[Host, Host]:
@@ -239,7 +255,89 @@ class SVDD(KernelDetector):
     def _keep_support(self, rows: TrainingRows, beta: Host, bounds: Host) -> None:
         support = np.flatnonzero(beta)
         free = np.abs(beta[support]) < (1 - ON_BOUND) * bounds[support]
-        positions = support if rows.kept_index is None else rows.kept_index[support]
+        positions = support if rows.positions is None else rows.positions[support]
         self.support_, self.boundary_ = positions, positions[free]
         self.dual_coef_ = beta[support]
         self.support_vectors_ = take(rows.X, support)
+
+
+def solve_dual(
+    kernel: Kernel, rows: TrainingRows, bounds: Host, signs: Host, tol: float
+) -> tuple[Host, float, float]:
+    """The ball of rows with the costs `bounds`, +1 inside and −1 outside.
+
+    Returns the multipliers β = ±α, ‖a‖² of the centre, and the squared radius.
+    """
+    if bounds[signs > 0].sum() <= 1 + 1e-12:
+        beta, level = _all_outside(kernel, rows.X, bounds, signs)
+    elif kernel.has_unit_diagonal and rows.labels is None:
+        beta, rho = _one_class_svm(kernel, rows, bounds, tol)
+        level = 1 - 2 * rho
+    else:
+        beta, level = _shifted_one_class_svm(kernel, rows, bounds, signs, tol)
+    support = np.flatnonzero(beta)
+    coefficients, vectors = beta[support], take(rows.X, support)
+    similarities = to_host(kernel.between(vectors, vectors)) @ coefficients
+    center_norm2 = float(coefficients @ similarities)
+    surface = (coefficients > 0) & (coefficients < (1 - ON_BOUND) * bounds[support])
+    if surface.any():
+        # Equal but for the solver's tolerance; the largest leaves none of them outside.
+        level = (to_host(kernel.diagonal(vectors)) - 2 * similarities)[surface].max()
+    return beta, center_norm2, max(0.0, float(level) + center_norm2)
+
+
+def _all_outside(kernel: Kernel, X: Array, bounds: Host, signs: Host) -> tuple[Host, float]:
+    """The dual has one point, all normal rows at their bound: the centre is their mean."""
+    beta = np.where(signs > 0, bounds, 0.0)
+    return beta, (to_host(kernel.diagonal(X)) - 2 * similarities(kernel, X, beta, X)).min()
+
+
+def _one_class_svm(
+    kernel: Kernel, rows: TrainingRows, bounds: Host, tol: float
+) -> tuple[Host, float]:
+    few_take_part = 1 / bounds.max() < MATRIX_FROM  # at least so many have a multiplier
+    if kernel.name == "rbf" and not rows.share:
+        if len(rows) >= MANY:
+            return working_set(kernel, rows.X, bounds, tol, libsvm)
+        if few_take_part:
+            return libsvm(to_host(rows.X), bounds, tol, kernel="rbf", gamma=kernel.gamma)
+    return libsvm(to_host(rows.gram(kernel)), bounds, tol, kernel="precomputed")
+
+
+def _shifted_one_class_svm(
+    kernel: Kernel, rows: TrainingRows, bounds: Host, signs: Host, tol: float
+) -> tuple[Host, float]:
+    """For any kernel and for anomalies, whose β in [−C, 0] become γ = β + C in [0, C]."""
+    Q = to_host(rows.gram(kernel, to_overwrite=True))
+    lower = np.where(signs < 0, -bounds, 0.0)
+    reach = 1 - lower.sum()
+    linear = 2 * Q @ lower - Q.diagonal()
+    Q += linear[:, None] / (2 * reach)
+    Q += linear[None, :] / (2 * reach)
+    # libsvm keeps single precision: a constant, which changes nothing, must not use it up.
+    mean = float(Q.mean())
+    size = float(Q.diagonal().mean()) - mean or 1.0  # half the mean squared distance
+    Q -= mean
+    Q /= size
+    gamma, rho = libsvm(Q, bounds, tol, reach, kernel="precomputed")
+    beta = lower + gamma
+    beta[np.abs(beta) <= 1e-12 * bounds] = 0.0
+    return beta, float(linear @ gamma) / reach - 2 * (size * rho + mean * reach)
+
+
+def libsvm(
+    data: Host, bounds: Host, tol: float, reach: float = 1.0, **parameters: Any
+) -> tuple[Host, float]:
+    """The least ``αᵀQα`` with 0 ≤ α_i ≤ C_i and Σ α = `reach`, and the ρ that ``Qα`` has inside.
+
+    libsvm wants the bounds as shares of the largest, and the sum as a share of theirs.
+    """
+    machine = OneClassSVM(nu=min(1.0, reach / bounds.sum()), tol=tol, **parameters)
+    weighted = bounds.min() < bounds.max()
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        machine.fit(data, sample_weight=bounds / bounds.max() if weighted else None)
+    coefficients = machine.dual_coef_.ravel()
+    scale = reach / coefficients.sum()
+    solution = np.zeros(len(data))
+    solution[machine.support_] = coefficients * scale
+    return solution, float(-machine.intercept_[0]) * scale

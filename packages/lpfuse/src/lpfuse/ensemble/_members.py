@@ -18,9 +18,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays import Host
+from lpfuse._base import Detector
 from lpfuse._saved import saved_as
 from lpfuse.detectors import fit_together, score_together
-from lpfuse.detectors._base import Detector
 from lpfuse.ensemble._scoring import scale_scores
 from lpfuse.ensemble._tables import Index, Table, frame_with_scores, missing_in_frame
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from lpfuse._arrays import Host, to_host
 from lpfuse.detectors import SVDD, GMMDetector, KernelPCADetector, OneClassGP
-from lpfuse.detectors._expansion import Waves
+from lpfuse.detectors._features import Waves
 from lpfuse.detectors._kernels import Kernel
 from lpfuse.detectors.gaussian_process import SMALLEST_MEAN
 from lpfuse.detectors.mixture import log_heights, precision_roots
