@@ -7,7 +7,7 @@ stored as kinds are done, and the page shows the paper's own figures.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -24,10 +24,12 @@ Results = Annotated[
 Quick = Annotated[bool, typer.Option("--quick", help="Without the rivals that take long.")]
 
 
+@options.reads_videos
 def forgery(
     ctx: typer.Context,
     where: options.Where,
     cache: options.Cache,
+    settings: Any,
     quality: options.Qualities = None,
     out: Results = None,
     page: options.Page = None,
@@ -36,16 +38,7 @@ def forgery(
     pooling: options.Pooling = "mean",
     seed: options.Seed = 0,
     quick: Quick = False,
-    frames: options.Frames = None,
-    every: options.Every = None,
-    features: options.Features = "azimuthal",
-    weights: options.Weights = None,
-    min_face: options.MinFace = 40,
-    face: options.Which = "tracked",
     jobs: options.Jobs = -1,
-    device: options.Device = "cpu",
-    precision: options.Precision = "float32",
-    detector_weights: options.DetectorWeights = None,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -56,20 +49,9 @@ def forgery(
 
     silent = as_json or console.is_quiet(ctx, quiet)
     _check_targets(out, page)
-    reading = options.settings_of(
-        frames=frames,
-        every=every,
-        features=features,
-        weights=weights,
-        min_face=min_face,
-        face=face,
-        device=device,
-        precision=precision,
-        detector_weights=detector_weights,
-    )
     with console.remarks(silent) as remarks:
         clips = clips_with_splits(where, quality, seed)
-        found = features_of(clips, reading, cache, jobs, silent)
+        found = features_of(clips, settings, cache, jobs, silent)
         with console.progress("Leaving out", silent) as progress:
             rows = forgery_rows(
                 clips,

@@ -15,7 +15,7 @@ from lpfuse_faces._detector import VideoDetector
 from lpfuse_faces._pooling import frame_shares
 from lpfuse_faces._verdict import VideoVerdict
 
-NEGLIGIBLE = 1e-3  # of the largest
+NEGLIGIBLE = 1e-3  # parts below this share of the largest are not named, or shown as ≈ 0
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
 

@@ -27,7 +27,9 @@ from lpfuse_faces._video import Frame, UnreadableVideo, frames_of
 
 # Part of every key: to be raised when a change of the code changes what is measured.
 FORMAT = 1
-KEY_LENGTH = 16
+KEY_LENGTH = 16  # hexadecimal digits, 64 bits: no two settings of a cache will ever share them
+# Frames in work at once. By hand: 16 of 1280 × 720 are 44 MB, and the face detector cuts batches up
+# again as its networks need it.
 BATCH_SIZE = 16
 
 Place = str | os.PathLike[str]

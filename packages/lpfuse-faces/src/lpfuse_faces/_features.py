@@ -20,6 +20,7 @@ from lpfuse_faces._spectrum import Stretch
 from lpfuse_faces._video import Sampling
 
 FEATURES = ("azimuthal", *NETWORKS)
+# By hand: frames of a video are all but copies, and a video of FaceForensics++ has about 390.
 DEFAULT_SAMPLING = Sampling(count=32)
 
 # A file of features says which layout it has; one of another layout is not read.

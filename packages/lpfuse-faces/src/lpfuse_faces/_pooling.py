@@ -69,6 +69,8 @@ def frame_shares(scores: Host, pooling: str | float = "mean") -> Host:
     if pooling == "mean":
         shares[scored] = 1 / len(scored)
         return shares
+    # As numpy.quantile does it: the quantile q of n sorted scores is at position q (n − 1), and
+    # between two positions the shares are those of a straight line.
     order = scored[np.argsort(scores[scored], kind="stable")]
     place = float(pooling) * (len(order) - 1)
     below = int(place)

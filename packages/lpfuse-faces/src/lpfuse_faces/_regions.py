@@ -36,12 +36,12 @@ REGIONS = ("face", "mouth", "nose")
 """The regions of a face."""
 
 SMALLEST = 16
-"""The least side of a region in pixels."""
+"""The least side of a region in pixels. By hand."""
 
 LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 """Weights of red, green and blue in what the eye takes for brightness (ITU-R BT.601)."""
 
-_MARGIN = 8  # pixels around what is turned, over which the picture fades
+_MARGIN = 8  # pixels around what is turned, over which the picture fades; by hand
 
 
 def crop(
@@ -127,6 +127,7 @@ def _square(face: Face, region: str) -> _Square:
     check_choice("region", region, REGIONS)
     left_eye, right_eye, nose, *mouth = np.asarray(face.landmarks, dtype=np.float64)
     eyes = right_eye - left_eye
+    # The factors are by hand: the paper names the regions, and does not say how large they are.
     if region == "face":
         corners = np.asarray(face.box, dtype=np.float64).reshape(2, 2)
         centre, size = corners.mean(axis=0), 1.2 * (corners[1] - corners[0]).max()

@@ -23,9 +23,14 @@ from lpfuse_faces._extras import needed
 
 Picture = NDArray[np.uint8]  # x first
 
-# How much goes into one run: more leaves a core's cache, and takes longer.
+# How much goes into one run: more leaves a core's cache, and takes longer. By hand.
 CANVAS_PIXELS = 2**18
 CROPS = {24: 64, 48: 16}  # by the side that R-Net and O-Net look at
+
+
+# Overlaps beyond which the less certain of two boxes goes: within a level of the pyramid, and
+# between levels or later. The numbers of the authors' own program.
+WITHIN_LEVEL, BETWEEN = 0.5, 0.7
 
 
 class Faces(NamedTuple):
@@ -82,8 +87,8 @@ class MTCNN:
         weights: Any = None,
         *,
         min_face: float = 40,
-        thresholds: Sequence[float] = (0.6, 0.7, 0.7),
-        factor: float = 0.709,
+        thresholds: Sequence[float] = (0.6, 0.7, 0.7),  # as the factor, of the authors' program
+        factor: float = 0.709,  # √½: each level has half the pixels
         threads: int = 1,
     ) -> None:
         self.weights = weights
@@ -140,7 +145,7 @@ class MTCNN:
         refined = []
         for boxes, answer in zip(looked_at, _judged(r_net, 24, pictures, looked_at), strict=True):
             likely = np.flatnonzero(answer.scores >= self.thresholds[1])
-            kept = likely[survivors(boxes[likely], answer.scores[likely], 0.7)]
+            kept = likely[survivors(boxes[likely], answer.scores[likely], BETWEEN)]
             refined.append(corrected(boxes[kept], answer.moves[kept]))
         return refined
 
@@ -153,7 +158,7 @@ class MTCNN:
         for boxes, answer in zip(looked_at, _judged(o_net, 48, pictures, looked_at), strict=True):
             likely = np.flatnonzero(answer.scores >= self.thresholds[2])
             final = corrected(boxes[likely], answer.moves[likely])
-            kept = survivors(final, answer.scores[likely], 0.7, of_smaller=True)
+            kept = survivors(final, answer.scores[likely], BETWEEN, of_smaller=True)
             which = likely[kept]
             points = _landmarks(boxes[which], answer.points[which])
             faces.append(Faces(final[kept], answer.scores[which], points))
@@ -205,10 +210,10 @@ def _proposals(answer: Answer, canvas: Canvas, size: tuple[int, int], threshold:
         at = np.argwhere(inside.scores >= threshold)
         likely = inside.of(tuple(at.T))
         boxes = boxes_of_windows(at, level, *size)
-        best = survivors(boxes, likely.scores, 0.5)
+        best = survivors(boxes, likely.scores, WITHIN_LEVEL)
         found.append((boxes[best], likely.scores[best], likely.moves[best]))
     boxes, scores, moves = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    best = survivors(boxes, scores, 0.7)
+    best = survivors(boxes, scores, BETWEEN)
     return corrected(boxes[best], moves[best])
 
 

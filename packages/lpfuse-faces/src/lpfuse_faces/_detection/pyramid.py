@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from lpfuse_faces._extras import needed
 
+# Of P-Net itself: what it looks at, and how far its pooling moves it on.
 WINDOW = 12
 STEP = 2
 

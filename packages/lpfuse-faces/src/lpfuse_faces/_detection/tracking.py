@@ -23,10 +23,10 @@ class Face(NamedTuple):
 
 
 SAME_FACE = 0.3
-"""Boxes that overlap more (intersection over union) are one face in two frames."""
+"""Boxes that overlap more (intersection over union) are one face in two frames. By hand."""
 
 PATIENCE = 10
-"""So many frames in a row may miss the face before another one is taken."""
+"""So many frames in a row may miss the face before another one is taken. By hand."""
 
 
 class FaceChooser:

@@ -19,7 +19,7 @@ GROUPS = (
     ((512, 3), (256, 1), (512, 3), (256, 1), (512, 3)),
     ((1024, 3), (512, 1), (1024, 3), (512, 1), (1024, 3)),
 )
-SLOPE = 0.1
+SLOPE = 0.1  # of the leaky rectifier, as the author's program has it
 # What the author's program adds on a GPU, where it was trained: √(σ² + 1e-5).
 # Without a GPU the program divides by σ + 1e-6, which differs where σ is tiny.
 EPS = 1e-5

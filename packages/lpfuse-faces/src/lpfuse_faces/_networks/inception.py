@@ -15,7 +15,7 @@ from torch.nn import functional
 from lpfuse_faces._networks.layers import NormalisedConvolution, Side
 from lpfuse_faces._networks.specification import IMAGENET
 
-EPS = 1e-3
+EPS = 1e-3  # of the normalisations, as torchvision has it
 
 
 @dataclass(frozen=True)

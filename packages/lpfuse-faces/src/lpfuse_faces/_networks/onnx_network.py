@@ -12,7 +12,7 @@ from lpfuse._arrays import Array, beside, to_host
 from lpfuse_faces._extras import needed
 from lpfuse_faces._networks.specification import Network
 
-BATCH = 16
+BATCH = 16  # pictures at a time, as the networks of torch on a CPU
 Pictures = NDArray[np.float32]
 
 

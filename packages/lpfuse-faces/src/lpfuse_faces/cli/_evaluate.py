@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -21,10 +21,12 @@ METRICS = {"auc": "AUC of videos in %", "g_mean": "G-mean in %"}
 MISSING = "–"
 
 
+@options.reads_videos
 def evaluate(
     ctx: typer.Context,
     where: options.Where,
     cache: options.Cache,
+    settings: Any,
     quality: options.Qualities = None,
     out: options.Figures = None,
     page: options.Page = None,
@@ -32,16 +34,7 @@ def evaluate(
     learners: options.Learners = "svdd,gp,kpca,gmm",
     pooling: options.Pooling = "mean",
     seed: options.Seed = 0,
-    frames: options.Frames = None,
-    every: options.Every = None,
-    features: options.Features = "azimuthal",
-    weights: options.Weights = None,
-    min_face: options.MinFace = 40,
-    face: options.Which = "tracked",
     jobs: options.Jobs = -1,
-    device: options.Device = "cpu",
-    precision: options.Precision = "float32",
-    detector_weights: options.DetectorWeights = None,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -54,20 +47,9 @@ def evaluate(
 
     silent = as_json or console.is_quiet(ctx, quiet)
     _check_targets(out, page)
-    reading = options.settings_of(
-        frames=frames,
-        every=every,
-        features=features,
-        weights=weights,
-        min_face=min_face,
-        face=face,
-        device=device,
-        precision=precision,
-        detector_weights=detector_weights,
-    )
     with console.remarks(silent) as remarks:
         clips = clips_with_splits(where, quality, seed)
-        found = features_of(clips, reading, cache, jobs, silent)
+        found = features_of(clips, settings, cache, jobs, silent)
         with console.progress("Leaving out", silent) as progress:
             rows = leave_one_manipulation_out(
                 clips,
@@ -99,13 +81,13 @@ def clips_with_splits(where: Path, quality: str | None, seed: int) -> list[Clip]
 
 
 def features_of(
-    clips: list[Clip], reading: Settings, cache: Path, jobs: int, silent: bool
+    clips: list[Clip], settings: Settings, cache: Path, jobs: int, silent: bool
 ) -> dict[Path, VideoFeatures]:
     """Features of all clips; those of one quality set the range of spectra for themselves."""
     found: dict[Path, VideoFeatures] = {}
     for name in dict.fromkeys(clip.quality for clip in clips):
         some = [clip for clip in clips if clip.quality == name]
-        done = extraction.extract_clips(some, reading, cache, jobs, silent)
+        done = extraction.extract_clips(some, settings, cache, jobs, silent)
         extraction.tell_skipped(done, silent)
         found |= done.extraction.features
     return found

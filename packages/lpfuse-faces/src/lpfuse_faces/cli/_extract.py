@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -15,21 +15,14 @@ if TYPE_CHECKING:
     from lpfuse_faces.clips import Clip
 
 
+@options.reads_videos
 def extract(
     ctx: typer.Context,
     where: options.Places,
     cache: options.Cache,
+    settings: Any,
     quality: options.Quality = None,
-    frames: options.Frames = None,
-    every: options.Every = None,
-    features: options.Features = "azimuthal",
-    weights: options.Weights = None,
-    min_face: options.MinFace = 40,
-    face: options.Which = "tracked",
     jobs: options.Jobs = -1,
-    device: options.Device = "cpu",
-    precision: options.Precision = "float32",
-    detector_weights: options.DetectorWeights = None,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -39,17 +32,6 @@ def extract(
     does what is missing. Files that cannot be read are named and skipped.
     """
     silent = as_json or console.is_quiet(ctx, quiet)
-    settings = options.settings_of(
-        frames=frames,
-        every=every,
-        features=features,
-        weights=weights,
-        min_face=min_face,
-        face=face,
-        device=device,
-        precision=precision,
-        detector_weights=detector_weights,
-    )
     with console.remarks(silent) as remarks:
         clips = _clips(where, quality)
         done = extraction.extract_clips(clips, settings, cache, jobs, silent)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-
-if TYPE_CHECKING:
-    from lpfuse_faces import Settings
 
 # ------------------------------------------------------------------------- which videos, and where
 
@@ -228,26 +227,55 @@ def weight_files(given: Sequence[str] | None) -> dict[str, str]:
     return found
 
 
+def reads_videos(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of `settings_of` to a command, which is given what they stand for.
+
+    Several commands read videos in the same nine ways. Typer takes options from the signature of a
+    function, so the two signatures are made one: of the command, without its parameter `settings`,
+    and of `settings_of`.
+
+    Parameters
+    ----------
+    command : callable
+        With a parameter `settings`. Its options ``--json`` and ``--quiet`` stay the last ones.
+    """
+    own = dict(signature(command, eval_str=True).parameters)
+    shared = signature(settings_of, eval_str=True).parameters
+    del own["settings"]
+    last = {name: own.pop(name) for name in ("as_json", "quiet")}
+    whole = {**own, **shared, **last}
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        reading = {name: given.pop(name) for name in shared}
+        command(**given, settings=settings_of(**reading))
+
+    parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in whole.values()]
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {name: each.annotation for name, each in whole.items()}
+    return run
+
+
 def settings_of(
     *,
-    frames: int | None,
-    every: int | None,
-    features: str,
-    weights: list[str] | None,
-    min_face: int,
-    face: str,
-    device: str,
-    precision: str,
-    detector_weights: Path | None,
-) -> Settings:
-    """How videos are read, from the options of these names."""
+    frames: Frames = None,
+    every: Every = None,
+    features: Features = "azimuthal",
+    weights: Weights = None,
+    min_face: MinFace = 40,
+    face: Which = "tracked",
+    device: Device = "cpu",
+    precision: Precision = "float32",
+    detector_weights: DetectorWeights = None,
+) -> Any:
+    """How videos are read: `lpfuse_faces.Settings`, from the options of these names."""
     from lpfuse_faces import Sampling, Settings
 
     if frames is not None and every is not None:
         raise ValueError(
             "--frames and --every both say which frames are looked at. Name one of them."
         )
-    count = 32 if frames is None and every is None else frames
+    count = 32 if frames is None and every is None else frames  # the default of Settings
     return Settings(
         sampling=Sampling(every=every, count=count),
         face=face,

@@ -19,15 +19,17 @@ if TYPE_CHECKING:
     from lpfuse_faces._detector import VideoDetector
     from lpfuse_faces.clips import Clip
 
-MOST_LEARNERS = 12
-FEW_PEOPLE = 10
+MOST_LEARNERS = 12  # with a line of their own in the table of weights
+FEW_PEOPLE = 10  # fewer get a warning; by hand
 
 
+@options.reads_videos
 def train(
     ctx: typer.Context,
     where: options.Where,
     model: options.NewModel,
     cache: options.Cache,
+    settings: Any,
     quality: options.Quality = None,
     leave_out: options.LeaveOut = None,
     pure: options.Pure = False,
@@ -36,16 +38,7 @@ def train(
     false_alarm_rate: options.FalseAlarms = 0.05,
     pooling: options.Pooling = "mean",
     seed: options.Seed = 0,
-    frames: options.Frames = None,
-    every: options.Every = None,
-    features: options.Features = "azimuthal",
-    weights: options.Weights = None,
-    min_face: options.MinFace = 40,
-    face: options.Which = "tracked",
     jobs: options.Jobs = -1,
-    device: options.Device = "cpu",
-    precision: options.Precision = "float32",
-    detector_weights: options.DetectorWeights = None,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -59,17 +52,6 @@ def train(
 
     silent = as_json or console.is_quiet(ctx, quiet)
     check_target(model)
-    settings = options.settings_of(
-        frames=frames,
-        every=every,
-        features=features,
-        weights=weights,
-        min_face=min_face,
-        face=face,
-        device=device,
-        precision=precision,
-        detector_weights=detector_weights,
-    )
     parameters = {
         "learners": options.names(learners),
         "fusion": options.fusion_of(p),

@@ -22,6 +22,7 @@ from lpfuse_faces._video import Frame, frames_of
 
 Numbers = NDArray[Any]
 
+# By eye, as the sizes below.
 MOST_FRAMES = 6
 MOST_LEARNERS = 12
 AROUND = 2.2  # side of what is shown of a frame, in boxes of the face

@@ -43,7 +43,7 @@ class LearningData:
     validation: ScoredVideos | None = None
     pooling: str | float = "mean"
     seed: int = 0
-    most_frames: int = 10_000  # by hand: enough for 36 weights, and rivals stay affordable
+    most_frames: int = 10_000  # by hand
 
     @cached_property
     def frames(self) -> tuple[Host, Host | None]:
