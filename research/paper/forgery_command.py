@@ -36,7 +36,7 @@ def forgery(
     setting: options.Training = "pure,non-pure",
     learners: options.Learners = "svdd,gp,kpca,gmm",
     pooling: options.Pooling = "mean",
-    seed: options.Seed = 0,
+    seed: console.Seed = 0,
     quick: Quick = False,
     jobs: options.Jobs = -1,
     as_json: console.Json = False,

@@ -52,7 +52,7 @@ QUICK = Size(clips_per_face=4, false_alarm_rate=0.1)  # too few genuine clips fo
 def demo(
     ctx: typer.Context,
     out: options.DemoFolder = Path("faces-demo"),
-    seed: options.Seed = 0,
+    seed: console.Seed = 0,
     quick: options.Quick = False,
     jobs: options.Jobs = -1,
     as_json: console.Json = False,

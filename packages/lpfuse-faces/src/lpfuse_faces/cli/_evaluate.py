@@ -33,7 +33,7 @@ def evaluate(
     setting: options.Training = "pure,non-pure",
     learners: options.Learners = "svdd,gp,kpca,gmm",
     pooling: options.Pooling = "mean",
-    seed: options.Seed = 0,
+    seed: console.Seed = 0,
     jobs: options.Jobs = -1,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
@@ -146,12 +146,16 @@ def _check_targets(out: Path | None, page: Path | None) -> None:
 def _write(rows: Sequence[Row], out: Path | None, page: Path | None) -> None:
     from lpfuse._files import replacing, write_errors
     from lpfuse.tables import table_writer
-    from lpfuse.tables._reading import polars_module
+    from lpfuse_faces._extras import needed
 
     if out is not None:
         columns = [name for name in rows[0] if name not in ("choices", "warnings")]
         with table_writer(out) as add:
-            add(polars_module().DataFrame([{name: row[name] for name in columns} for row in rows]))
+            add(
+                needed("polars", "Writing tables", extra="cli").DataFrame(
+                    [{name: row[name] for name in columns} for row in rows]
+                )
+            )
     if page is not None:
         with write_errors(page.name), replacing(page) as file:
             file.write(evaluation_page(rows).encode())

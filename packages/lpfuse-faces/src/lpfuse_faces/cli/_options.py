@@ -147,12 +147,6 @@ Training = Annotated[
         help="pure: genuine clips alone teach; non-pure: other kinds do too.",
     ),
 ]
-Norm = Annotated[
-    str,
-    typer.Option(
-        "--p", metavar="auto|FLOAT", help="Norm of the weights: 1 trusts few learners, inf all."
-    ),
-]
 FalseAlarms = Annotated[
     float,
     typer.Option(metavar="FLOAT", help="Share of genuine videos that may be called forged."),
@@ -163,7 +157,6 @@ Pooling = Annotated[
         metavar="mean|FLOAT", help="A video's score: the mean of its frames', or a quantile."
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, metavar="INT", help="Seed of all that is random.")]
 
 # --------------------------------------------------------------------------------- what is written
 

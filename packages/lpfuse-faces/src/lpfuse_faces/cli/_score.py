@@ -195,11 +195,10 @@ def write_scores(
     out: Path, verdicts: dict[Path, Explained], done: extraction.FeaturesReport
 ) -> None:
     """A table with a row for each video; those that could not be read have no score."""
-    from lpfuse.tables import table_writer
-    from lpfuse.tables._model import CONTRIBUTION
-    from lpfuse.tables._reading import polars_module
+    from lpfuse.tables import CONTRIBUTION, table_writer
+    from lpfuse_faces._extras import needed
 
-    pl = polars_module()
+    pl = needed("polars", "Writing tables", extra="cli")
     rows: list[dict[str, Any]] = []
     for path, explained in verdicts.items():
         verdict = explained.verdict

@@ -6,13 +6,14 @@ became features; `score_file` scores files that are larger than the memory. The 
 """
 
 from lpfuse.tables._columns import learn_preparation
-from lpfuse.tables._model import TableModel, load_model
+from lpfuse.tables._model import CONTRIBUTION, TableModel, load_model
 from lpfuse.tables._outcome import outcome, proof
 from lpfuse.tables._preparation import TablePreparation
 from lpfuse.tables._reading import read_table
 from lpfuse.tables._writing import ScoredFile, check_table_target, score_file, table_writer
 
 __all__ = [
+    "CONTRIBUTION",
     "ScoredFile",
     "TableModel",
     "TablePreparation",
