@@ -206,7 +206,7 @@ def test_a_block_is_not_changed_and_a_sketch_can_be_sent():
 def test_a_sketch_does_not_keep_its_block_alive():
     block = np.random.default_rng(0).normal(size=(10_000, 2))
     sketch = QuantileSketch.of(block, 64)
-    held = sum(
+    kept = sum(
         level.base.nbytes if level.base is not None else level.nbytes for level in sketch.levels
     )
-    assert held < block.nbytes / 10
+    assert kept < block.nbytes / 10

@@ -196,7 +196,7 @@ def test_a_lone_low_score_is_heard_among_artificial_outliers():
     assert fusion.predict([[-1.4, 0.2], [0.2, -1.4], [0.1, 0.1]]).tolist() == [-1, -1, 1]
 
 
-def test_modes_differ_only_in_who_speaks(labelled):
+def test_modes_differ_only_in_the_detectors_used(labelled):
     S, y, _ = labelled
     fusions = {mode: DynamicEnsemble(mode, margin=0.05, random_state=0).fit(S, y) for mode in MODES}
     weights = {mode: fusion.local_weights(S) for mode, fusion in fusions.items()}
@@ -364,7 +364,7 @@ def test_names_of_detectors_and_features_are_remembered(labelled):
 # ------------------------------------------------------------------------------------- degenerate
 
 
-def test_one_detector_speaks_for_itself(labelled):
+def test_one_detector_alone_gives_its_own_probabilities(labelled):
     S, y, _ = labelled
     for mode in MODES:
         fusion = DynamicEnsemble(mode, random_state=0).fit(S[:, :1], y)
@@ -416,10 +416,10 @@ def test_rows_on_a_row_of_the_other_class_are_kept_at_arms_length():
     S = np.r_[np.zeros((5, 2)), np.zeros((5, 2)), np.random.default_rng(0).normal(size=(40, 2))]
     fusion = DynamicEnsemble(random_state=0).fit(S, [1] * 5 + [-1] * 5 + [1] * 40)
     assert (fusion.reach_ > 0).all()
-    members, judged = fusion.neighbors_._fit_X, fusion.competence(S[20:])
-    assert np.isfinite(judged).all()
+    members, competence = fusion.neighbors_._fit_X, fusion.competence(S[20:])
+    assert np.isfinite(competence).all()
     fusion.correctness_ = np.where((members == 0).all(axis=1)[:, None], 0.0, fusion.correctness_)
-    np.testing.assert_array_equal(fusion.competence(S[20:]), judged)  # others are nearer
+    np.testing.assert_array_equal(fusion.competence(S[20:]), competence)  # others are nearer
 
 
 # ------------------------------------------------------------------------------------------ refusal

@@ -45,7 +45,7 @@ def labelled():
     return y[:, None] * [0.9, 0.6, 0.1] + noise, y
 
 
-def lesson(labelled, pure):
+def training_rows(labelled, pure):
     S, y = labelled
     return (S[y > 0], None) if pure else (S, y)
 
@@ -120,7 +120,7 @@ def fitness_of(S, y=None, sample_weight=None):
 
 @PURE
 def test_the_fitness_is_what_it_says(labelled, pure):
-    S, y = lesson(labelled, pure)
+    S, y = training_rows(labelled, pure)
     candidates = np.random.default_rng(0).dirichlet([1.0] * 3, size=20)
     by_hand = [naive_fitness(S, y, w) for w in candidates]
     np.testing.assert_allclose(fitness_of(S, y)(candidates), by_hand, rtol=1e-10)
@@ -158,7 +158,7 @@ def test_a_constant_detector_wins_nothing_without_anomalies(constant):
 
 @PURE
 def test_the_fitness_has_no_scale(labelled, pure):
-    S, y = lesson(labelled, pure)
+    S, y = training_rows(labelled, pure)
     candidates = np.random.default_rng(0).dirichlet([1.0] * 3, size=5)
     expected = fitness_of(S, y)(candidates)
     for scale in (1e-250, 1e250):
@@ -190,7 +190,7 @@ def test_the_grid_holds_every_composition_once(R, steps, size):
 @PURE
 @pytest.mark.parametrize("steps", [1, 7])
 def test_the_exhaustive_search_is_a_naive_loop(labelled, pure, steps):
-    S, y = lesson(labelled, pure)
+    S, y = training_rows(labelled, pure)
     candidates = [
         np.array(parts) / steps
         for parts in itertools.product(range(steps + 1), repeat=3)
@@ -223,7 +223,7 @@ def test_a_grid_too_large_is_refused_with_its_count():
 @PURE
 @pytest.mark.parametrize("size", [2, 4096])
 def test_ties_go_to_the_most_even_weights(labelled, pure, size):
-    S, y = lesson(labelled, pure)
+    S, y = training_rows(labelled, pure)
     for column in S.T:
         for best in ([0.5, 0.5], [0.3, 0.3, 0.4], [0.2, 0.2, 0.3, 0.3]):
             twins = np.column_stack([column] * len(best))
@@ -241,7 +241,7 @@ def test_ties_go_to_the_most_even_weights(labelled, pure, size):
 @PURE
 def test_the_search_comes_near_the_best_of_all(labelled, fusion, pure):
     """Within 1e-5 of the fitness of the best of 1,326 candidates, or above it."""
-    S, y = lesson(labelled, pure)
+    S, y = training_rows(labelled, pure)
     best = ExhaustiveWeights(steps=50).fit(S, y)
     for seed in range(3):
         found = clone(fusion).set_params(
@@ -273,7 +273,7 @@ def test_the_only_detector_of_use_is_found(fusion):
 @EVOLVED
 @PURE
 def test_a_search_never_ends_below_the_even_weights_and_single_detectors(labelled, fusion, pure):
-    S, y = lesson(labelled, pure)
+    S, y = training_rows(labelled, pure)
     short = dict.fromkeys(long(fusion), 1)
     found = clone(fusion).set_params(population_size=4, prune=0, **short).fit(S, y)
     starts = np.vstack([np.eye(3), np.full((1, 3), 1 / 3)])
@@ -308,13 +308,13 @@ def test_what_weighs_little_in_the_first_search_is_dropped_from_the_second():
     np.testing.assert_allclose(starts[0], 0.25)
     np.testing.assert_allclose(starts[1], np.array([0.5, 0.26]) / 0.76)
     asked.clear()
-    kept = two_stages(explore, fitness, prune=0.4)  # 0.4 / 4 < 0.12: nobody leaves
+    kept = two_stages(explore, fitness, prune=0.4)  # 0.4 / 4 < 0.12: none is dropped
     np.testing.assert_allclose(kept, first)
     assert len(asked) == 1
 
 
 @pytest.mark.parametrize("R", [3, 7, 49])
-def test_rounding_does_not_prune_everybody(R):
+def test_rounding_does_not_prune_all_detectors(R):
     nearly = np.full(R, (1 - 1e-12) / R)
     fitness = fitness_of(np.random.default_rng(0).normal(size=(30, R)), None)
     np.testing.assert_allclose(two_stages(lambda *_: nearly, fitness, prune=1), 1 / R)
@@ -365,7 +365,7 @@ def test_candidates_are_put_on_the_simplex():
 @EVOLVED
 @PURE
 def test_seeds_decide(labelled, fusion, pure):
-    S, y = lesson(labelled, pure)
+    S, y = training_rows(labelled, pure)
     first = clone(fusion).fit(S, y).weights_
     np.testing.assert_array_equal(clone(fusion).fit(S, y).weights_, first)
     others = [clone(fusion).set_params(random_state=seed).fit(S, y).weights_ for seed in (1, 2, 3)]
@@ -407,7 +407,7 @@ def test_without_a_seed_every_search_is_another_one(labelled, fusion):
 @ALL
 @PURE
 def test_a_sample_weight_is_a_repetition(labelled, fusion, pure):
-    S, y = lesson(labelled, pure)
+    S, y = training_rows(labelled, pure)
     times = np.arange(len(S)) % 4
     weighted = clone(fusion).fit(S, y, sample_weight=times)
     repeated = clone(fusion).fit(np.repeat(S, times, axis=0), y if pure else np.repeat(y, times))
@@ -448,7 +448,7 @@ def test_one_anomaly_is_enough(labelled, fusion):
 @PURE
 @pytest.mark.parametrize("constant", [-3.0, 0.0, 1.0])
 def test_a_constant_column_is_warned_of_and_weighs_nothing(labelled, fusion, pure, constant):
-    S, y = lesson(labelled, pure)
+    S, y = training_rows(labelled, pure)
     wider = np.insert(S, 1, constant, axis=1)
     with pytest.warns(UserWarning, match="no spread in column 1"):
         found = clone(fusion).fit(wider, y)
@@ -478,7 +478,7 @@ def test_a_single_row(fusion):
 @ALL
 @PURE
 def test_weights_are_a_mean_and_contributions_explain_the_score(labelled, fusion, pure):
-    S, y = lesson(labelled, pure)
+    S, y = training_rows(labelled, pure)
     found = clone(fusion).fit(S, y)
     assert found.weights_.min() >= 0
     assert found.weights_.sum() == pytest.approx(1.0)
@@ -492,7 +492,7 @@ def test_weights_are_a_mean_and_contributions_explain_the_score(labelled, fusion
 
 @ALL
 def test_labels_that_are_all_normal_are_none(labelled, fusion):
-    S, _ = lesson(labelled, pure=True)
+    S, _ = training_rows(labelled, pure=True)
     ones = clone(fusion).fit(S, [1] * len(S)).weights_
     np.testing.assert_array_equal(ones, clone(fusion).fit(S).weights_)
 

@@ -73,7 +73,7 @@ class PopulationSearch(SearchedWeights):
         check_count("population_size", self.population_size)
         if self.population_size < 2:
             raise ValueError(
-                "population_size must be at least 2: one alone has nobody to learn from."
+                "population_size must be at least 2: a single candidate has no other to cross with."
             )
         check_number(
             "prune", self.prune, at_least=0, at_most=1, hint="Use 0 to keep all detectors."
