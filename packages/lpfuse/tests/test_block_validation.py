@@ -193,7 +193,7 @@ def test_bad_input_fails_no_task(bad):
 @pytest.mark.parametrize(
     ("bad", "told"),
     [
-        (lambda: untouchable((5, 2), 3)[:, :0], "at least one column"),
+        (lambda: untouchable((5, 2), 3)[:, :0], "at least one row and one column, got no column"),
         (lambda: untouchable((5, 2), 3)[:, 0], "2D"),
         (lambda: untouchable((5, 2), 3).astype(str), "must be numbers"),
         (lambda: untouchable((5, 2), 3).astype(object), "must be numbers"),

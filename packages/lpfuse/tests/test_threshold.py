@@ -1,3 +1,4 @@
+from dataclasses import replace
 from fractions import Fraction
 from math import floor, inf, nan
 
@@ -7,9 +8,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import beta, kstest
 
+from lpfuse import FusedDetector, GMMDetector, KernelPCADetector
 from lpfuse.metrics import best_g_mean
 from lpfuse.threshold import (
     THRESHOLD_RULES,
+    ThresholdRule,
     conformal_offset,
     conformal_pvalues,
     contamination_offset,
@@ -274,3 +277,16 @@ def test_the_rule_of_false_alarms_follows_its_rate():
     assert rule.offset(scores, ones, 0.05) == conformal_offset(scores, 0.05)
     assert rule.offset(scores, ones, 0.2) == conformal_offset(scores, 0.2)
     assert "0.2 of the normal rows" in rule.words.format(false_alarm_rate=0.2)
+
+
+def test_a_rule_that_is_entered_is_one_that_a_detector_takes(monkeypatch):
+    """Adding a line to the table is all that it takes: parameter, labels and report follow."""
+    X = np.random.default_rng(0).normal(size=(80, 2))
+    pool = [("gmm", GMMDetector()), ("kpca", KernelPCADetector())]
+    median = ThresholdRule(lambda scores, labels, rate: float(np.median(scores)), "the median")
+    monkeypatch.setitem(THRESHOLD_RULES, "median", median)
+    fused = FusedDetector(pool, threshold="median", random_state=0).fit(X)
+    assert fused.offset_ == np.median(fused.calibration_)
+    monkeypatch.setitem(THRESHOLD_RULES, "median", replace(median, needs_anomalies=True))
+    with pytest.raises(ValueError, match='threshold="median" needs labelled anomalies'):
+        FusedDetector(pool, threshold="median", random_state=0).fit(X)

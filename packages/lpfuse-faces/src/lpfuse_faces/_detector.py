@@ -13,8 +13,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Host
+from lpfuse._checks.arguments import check_share
 from lpfuse._checks.data import check_labels, check_row_names
-from lpfuse._checks.parameters import check_choice, check_number, is_count
+from lpfuse._checks.parameters import check_choice, is_count
 from lpfuse._saved import saved_as
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import HeldOutScores, labels_for_weights
@@ -271,8 +272,7 @@ class VideoDetector(VideoScores):
         check_choice("calibration", self.calibration, ("cross", "plain"))
         if isinstance(self.cv, str):
             check_choice("cv", self.cv, ("in-sample",))
-        hint = "It is a share of the genuine videos: write 0.05 for 5 %."
-        check_number("false_alarm_rate", self.false_alarm_rate, above=0, at_most=0.5, hint=hint)
+        check_share("false_alarm_rate", self.false_alarm_rate, of="the genuine videos")
 
     def _entries(self, widths: Mapping[str, int], n: int) -> list[Any]:
         """The learners, with the columns that they see."""

@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Host
 from lpfuse._base import Scorer
-from lpfuse._checks.arguments import check_labels
-from lpfuse._checks.parameters import check_count, check_number
+from lpfuse._checks.arguments import check_labels, check_share
+from lpfuse._checks.parameters import check_count
 from lpfuse._checks.tables import check_table, remember_columns
 from lpfuse._saved import saved_as
 from lpfuse.ensemble import FusedDetector
@@ -134,9 +134,8 @@ class IterativeEnsemble(Scorer):
             The fitted ensemble.
         """
         prototype = self._prototype()
-        hint = "It is a share of the rows: write 0.05 for 5 %."
-        check_number("share", self.share, above=0, at_most=0.5, hint=hint)
-        check_number("contamination", self.contamination, above=0, at_most=0.5, hint=hint)
+        check_share("share", self.share, of="the rows")
+        check_share("contamination", self.contamination, of="the rows")
         check_count("max_rounds", self.max_rounds)
         table = check_table(X)
         labels = check_labels(y, table.shape[0], unlabelled=True)

@@ -18,6 +18,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from lpfuse._arrays import Host
+from lpfuse._checks.arguments import check_share
+from lpfuse._checks.messages import not_one_a_row
 from lpfuse._checks.parameters import check_choice, check_number
 from lpfuse._checks.tables import check_table, remember_columns
 from lpfuse._saved import saved_as
@@ -295,8 +297,7 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         check_choice("others", self.others, ("anomalies", "ignore"))
         check_choice("coupling", self.coupling, ("argmax", "ecoc"))
         check_number("code_size", self.code_size, at_least=1)
-        hint = "It is a share of the rows: write 0.05 for 5 %."
-        check_number("false_alarm_rate", self.false_alarm_rate, above=0, at_most=0.5, hint=hint)
+        check_share("false_alarm_rate", self.false_alarm_rate, of="the rows")
 
     def _check_classes(self, y: Any, n: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """The classes, and the number of each row's class."""
@@ -309,9 +310,7 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         if len(labels) != n:
-            raise ValueError(
-                f"y must hold one label for each row: expected shape ({n},), got {labels.shape}."
-            )
+            raise ValueError(not_one_a_row("y", "label", n, labels.shape))
         classes, numbers, counts = np.unique(labels, return_inverse=True, return_counts=True)
         if (counts < 2).any():
             raise ValueError(

@@ -120,7 +120,7 @@ class FusedDetectorCV(FusedDetector):
         cv: Any = 5,
         experts_see_scores: bool = True,
         artificial_anomalies: bool = False,
-        threshold: Literal["false-alarms", "g-mean"] = "false-alarms",
+        threshold: str = "false-alarms",
         false_alarm_rate: float = 0.05,
         contamination: float | None = None,
         calibration: Literal["cross", "plain", "split"] = "cross",

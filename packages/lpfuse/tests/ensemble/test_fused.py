@@ -646,7 +646,7 @@ def refused(words, *arguments, error=ValueError, fit=None, pool=QUICK, **setting
         ({"cv": [([0, 1], [2, 3]), ([0], [3])]}, "cv scores some rows twice.*such as KFold"),
         ({"false_alarm_rate": 5}, "false_alarm_rate must be .* at most 0.5, got 5.*0.05 for 5 %"),
         ({"false_alarm_rate": 0}, "false_alarm_rate must be .*above 0"),
-        ({"contamination": 0.7}, "contamination must be .* at most 0.5, got 0.7.*0.1 for 10 %"),
+        ({"contamination": 0.7}, "contamination must be .* at most 0.5, got 0.7.*0.05 for 5 %"),
         ({"pool": "papers"}, "detectors must be one of 'paper'; got 'papers'"),
         ({"pool": None, "cv": "prefit"}, "needs a list of fitted detectors, got detectors=None"),
         ({"pool": "paper", "cv": "prefit"}, "got detectors='paper', which have yet to be fitted"),
@@ -691,7 +691,7 @@ def test_rows_that_cannot_be():
     refused("X holds infinity", pl.from_pandas(frame.replace(X[0, 0], np.inf)))
     refused("could not convert string to float|cannot be read as numbers", [["a"], ["b"]])
     refused("Found array with 0 sample", np.empty((0, 4)))
-    refused(r"X needs at least one row and one column, got \(0, 4\)", frame[:0])
+    refused(r"Features need at least one row and one column, got \(0, 4\)", frame[:0])
     refused("Expected 2D array", NORMAL[0])
     refused("at least 2 rows that are not anomalies, got cv=5 and n_samples=1", X[:1])
     refused("all input features have string names", frame.rename(columns={"width": 1}),

@@ -16,7 +16,7 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lpfuse import FixedRule, FusedDetector, GMMDetector, KernelPCADetector, load
-from lpfuse.fusion.fixed import RULES
+from lpfuse.fusion.fixed import RULES, Rule
 
 GROUPED = ["aom", "moa"]
 OTHERS = [rule for rule in RULES if rule != "sum"]
@@ -46,6 +46,16 @@ def test_the_documented_rules_are_those_there_are():
     assert documented == list(RULES)
     choices = FixedRule.__doc__.split("rule : {")[1].split("}")[0]
     assert [choice.strip(' "') for choice in choices.split(",")] == list(RULES)
+
+
+def test_a_rule_that_is_entered_is_one_that_can_be_used(monkeypatch):
+    """Adding a function to the table is all that it takes."""
+    monkeypatch.setitem(RULES, "first", Rule(lambda S, settings: S[:, 0], offset=0.25))
+    rule = FixedRule("first").fit(PLAIN)
+    np.testing.assert_array_equal(rule.score_samples(PLAIN), PLAIN[:, 0])
+    np.testing.assert_array_equal(rule.predict(PLAIN), np.where(PLAIN[:, 0] >= 0.25, 1, -1))
+    assert not hasattr(rule, "weights_")
+    assert not hasattr(rule, "contributions")
 
 
 @given(score_tables)

@@ -106,12 +106,12 @@ def _check_blocks(
 
 
 def _check_head(S: Any, table: Table) -> Any:
-    """What can be refused without a look at the rows."""
+    """The columns of a collection; what can be refused without a look at the rows is refused."""
     if getattr(S, "ndim", 2) != 2:
         raise ValueError(table.not_two_dimensional(S.ndim))
     head = head_of(S)
     if head.shape[1] == 0:
-        raise ValueError(f"{table.noun} need at least one column, got none.")
+        raise ValueError(table.too_small("no column"))
     dtypes = list(S.dtypes) if hasattr(S, "columns") else [S.dtype]
     strange = [j for j, dtype in enumerate(dtypes) if getattr(dtype, "kind", "O") not in "biuf"]
     if strange:
@@ -184,7 +184,7 @@ class _Facts:
             ]
             raise ValueError(table.not_finite(told))
         if sum(self.sizes) == (more is not None):
-            raise ValueError(f"{table.noun} need at least one row, got none in any block.")
+            raise ValueError(table.too_small("no row in any block"))
         if not self.rows[0]:
             raise ValueError(ONLY_ANOMALIES)
         if float(self.mass.sum()) <= (0.0 if more is None else more[2]):

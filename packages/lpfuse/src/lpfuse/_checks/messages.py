@@ -36,6 +36,10 @@ class Table(NamedTuple):
             "(-1, 1) if it is one column, (1, -1) if one row."
         )
 
+    def too_small(self, got: str) -> str:
+        """Of a table without rows or without columns."""
+        return f"{self.noun} need at least one row and one column, got {got}."
+
     def not_numbers(self, columns: str, what: str) -> str:
         """Of columns, as they are called, that hold something else."""
         return (

@@ -126,7 +126,7 @@ def check_table(X: Any, *, estimator: Any = None) -> Any:
         infinite = bool(np.isinf(checked).any())
     else:
         if 0 in X.shape:
-            raise ValueError(f"X needs at least one row and one column, got {tuple(X.shape)}.")
+            raise ValueError(FEATURES.too_small(f"{tuple(X.shape)}"))
         checked = X
         columns = (np.asarray(_safe_indexing(X, j, axis=1)) for j in range(X.shape[1]))
         infinite = any(column.dtype.kind == "f" and np.isinf(column).any() for column in columns)
@@ -208,9 +208,7 @@ def _check_array_api(values: Array, table: Table) -> Array:
     if values.ndim != 2:
         raise ValueError(table.not_two_dimensional(values.ndim, values.shape))
     if 0 in values.shape:
-        raise ValueError(
-            f"{table.noun} need at least one row and one column, got {tuple(values.shape)}."
-        )
+        raise ValueError(table.too_small(f"{tuple(values.shape)}"))
     values = detached(values)
     kept = values.dtype in (xp.float64, xp.float32)
     return values if kept else xp.astype(values, xp.float64)

@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lpfuse._arrays import Host
-from lpfuse._checks.arguments import check_labels
-from lpfuse._checks.parameters import check_choice, check_count, check_number, is_count
+from lpfuse._checks.arguments import check_labels, check_share
+from lpfuse._checks.parameters import check_choice, check_count, is_count
 from lpfuse.adapters import as_detector, frozen
 from lpfuse.detectors import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 from lpfuse.ensemble._members import Member
@@ -271,11 +271,9 @@ def check_parameters(fused: Any) -> None:
     check_choice("calibration", fused.calibration, ("cross", "plain", "split"))
     check_choice("on_missing", fused.on_missing, ("warn", "raise"))
     check_count("subsample", fused.subsample)
-    hint = "It is a share of the normal rows: write 0.05 for 5 %."
-    check_number("false_alarm_rate", fused.false_alarm_rate, above=0, at_most=0.5, hint=hint)
+    check_share("false_alarm_rate", fused.false_alarm_rate, of="the normal rows")
     if fused.contamination is not None:
-        hint = "It is a share of the training rows: write 0.1 for 10 %."
-        check_number("contamination", fused.contamination, above=0, at_most=0.5, hint=hint)
+        check_share("contamination", fused.contamination, of="the training rows")
     if isinstance(fused.cv, str):
         check_choice("cv", fused.cv, ("in-sample", "prefit"))
     if isinstance(fused.detectors, str):

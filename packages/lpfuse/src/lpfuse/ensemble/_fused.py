@@ -68,7 +68,8 @@ class FusedDetector(RefusableDetector):
         Whether, where no anomaly is labelled, jittered copies of normal rows teach the weights.
     threshold : {"false-alarms", "g-mean"}, default="false-alarms"
         What sets the threshold: conformal calibration to `false_alarm_rate`, or the best geometric
-        mean of the hit rates on labelled rows.
+        mean of the hit rates on labelled rows. Names are those of
+        :data:`lpfuse.threshold.THRESHOLD_RULES`.
     false_alarm_rate : float in (0, 0.5], default=0.05
         Share of normal rows that may be called anomalies.
     contamination : float in (0, 0.5], default=None
@@ -182,7 +183,7 @@ class FusedDetector(RefusableDetector):
         cv: Any = 5,
         experts_see_scores: bool = True,
         artificial_anomalies: bool = False,
-        threshold: Literal["false-alarms", "g-mean"] = "false-alarms",
+        threshold: str = "false-alarms",
         false_alarm_rate: float = 0.05,
         contamination: float | None = None,
         calibration: Literal["cross", "plain", "split"] = "cross",

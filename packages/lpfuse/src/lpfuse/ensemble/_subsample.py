@@ -20,7 +20,7 @@ from sklearn.utils import _safe_indexing
 from lpfuse._arrays import Host, is_blocked
 from lpfuse._arrays.blocks import Blocks, head_of
 from lpfuse._checks.arguments import check_labels
-from lpfuse._checks.messages import how_to_label
+from lpfuse._checks.messages import FEATURES, how_to_label, not_one_a_row
 from lpfuse._checks.tables import check_table, remember_columns
 from lpfuse.ensemble._tables import Index, Table, joined_rows
 from lpfuse.ensemble._training import draw_seed
@@ -146,10 +146,10 @@ def subsample_of(X: Any, y: Any, most: int, seed: int) -> tuple[Table, Host | No
 def _check_head(X: Any) -> None:
     """What can be refused without a look at the rows."""
     if getattr(X, "ndim", 2) != 2:
-        raise ValueError(f"Expected a 2D array of rows (n samples × d features), got {X.ndim}D.")
+        raise ValueError(FEATURES.not_two_dimensional(X.ndim))
     head = head_of(X)
     if head.shape[1] == 0:
-        raise ValueError("X needs at least one column, got none.")
+        raise ValueError(FEATURES.too_small("no column"))
     remember_columns(BaseEstimator(), head)  # names that cannot be remembered are refused
 
 
@@ -184,7 +184,7 @@ def _pass_over(blocks: Blocks, most: int, seed: int) -> Seen:
     if seen.complaint is not None:
         raise ValueError(seen.complaint)
     if not sum(seen.sizes):
-        raise ValueError("X needs at least one row, got none in any block.")
+        raise ValueError(FEATURES.too_small("no row in any block"))
     return seen
 
 
@@ -214,9 +214,7 @@ def _look(wanted: list[int], most: int, seed: int, k: int, parts: tuple[Any, ...
 def _labels(values: Any, n: int) -> Host:
     labels = np.asarray(values)
     if labels.shape != (n,):
-        raise ValueError(
-            f"y must hold one label for each row: expected shape ({n},), got {labels.shape}."
-        )
+        raise ValueError(not_one_a_row("y", "label", n, labels.shape))
     known = labels.dtype.kind in "iuf" and bool(np.isin(labels, (-1, 0, 1)).all())
     if n and not known:
         raise ValueError(how_to_label(labels.tolist(), True))

@@ -31,6 +31,7 @@ from lpfuse.report._measures import (
 from lpfuse.report._strangest import numeric_columns, strangest
 from lpfuse.report._values import plain, rounded
 from lpfuse.report._words import headline
+from lpfuse.threshold import THRESHOLD_RULES
 
 BINS = 40
 RATES = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
@@ -262,10 +263,9 @@ def _threshold(fused: FusedDetector, evidence: Evidence) -> dict[str, Any]:
     """Where it lies, what set it, and what it does to the rows."""
     if fused.contamination is not None:
         rule = f"{fused.contamination:.3g} of the training rows lie below it"
-    elif fused.threshold == "false-alarms":
-        rule = f"conformal, for false alarms on {fused.false_alarm_rate:.3g} of the normal rows"
     else:
-        rule = "best geometric mean of the hit rates on labelled rows"
+        words = THRESHOLD_RULES[fused.threshold].words
+        rule = words.format(false_alarm_rate=fused.false_alarm_rate)
     flagged = evidence.margin < 0
     sides = {"normal": 1, "anomalies": -1, "unlabelled": 0}
     return {
