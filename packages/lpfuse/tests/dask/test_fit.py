@@ -406,9 +406,18 @@ REFUSED = {
         r"block 6: sample_weight must be finite and not negative, got -1.0 \(1 such",
     ),
     "no weight": (lambda: (CUT["array"], None, FORMS["array"](0 * C0)), "zero in every row"),
-    "no rows": (lambda: (CUT["array"][:0],), "at least one row, got none in any block"),
-    "no rows of an unknown number": (lambda: (CUT["array"][CUT["array"][:, 0] > 99],), "got none"),
-    "no columns": (lambda: (CUT["array"][:, :0],), "at least one column"),
+    "no rows": (
+        lambda: (CUT["array"][:0],),
+        "at least one row and one column, got no row in any block",
+    ),
+    "no rows of an unknown number": (
+        lambda: (CUT["array"][CUT["array"][:, 0] > 99],),
+        "got no row in any block",
+    ),
+    "no columns": (
+        lambda: (CUT["array"][:, :0],),
+        "at least one row and one column, got no column",
+    ),
     "one dimension": (lambda: (CUT["array"][:, 0],), "2D"),
     "strings": (lambda: (CUT["array"].astype(str),), "must be numbers"),
     "strings in a column": (

@@ -311,9 +311,15 @@ REFUSED = {
         "y must be cut into blocks as X is",
     ),
     "only anomalies": (lambda: (ROWS["array"], FORMS["array"](-np.ones(180))), "only −1"),
-    "no rows": (lambda: (ROWS["array"][:0],), "got none in any block"),
-    "no rows of an unknown number": (lambda: (ROWS["array"][ROWS["array"][:, 0] > 99],), "none in"),
-    "no columns": (lambda: (ROWS["array"][:, :0],), "at least one column"),
+    "no rows": (lambda: (ROWS["array"][:0],), "got no row in any block"),
+    "no rows of an unknown number": (
+        lambda: (ROWS["array"][ROWS["array"][:, 0] > 99],),
+        "got no row in any block",
+    ),
+    "no columns": (
+        lambda: (ROWS["array"][:, :0],),
+        "at least one row and one column, got no column",
+    ),
     "one dimension": (lambda: (ROWS["array"][:, 0],), "2D"),
     "words": (lambda: (ROWS["array"].astype(str).astype("U9") + "a",), "block 0: "),
 }
