@@ -27,8 +27,8 @@ from lpfuse._arrays import (
     total,
 )
 from lpfuse._arrays.blocks import head_of, map_rows
-from lpfuse._checks.data import check_columns, check_features
 from lpfuse._checks.parameters import check_number
+from lpfuse._checks.tables import check_columns, check_features, check_scores
 
 Method = TypeVar("Method", bound=Callable[..., Array])
 
@@ -122,6 +122,51 @@ class Scorer(OutlierMixin, BaseEstimator):
             Integers +1 and −1.
         """
         return signs(self.decision_function(X))
+
+
+class WeightedSum(Scorer):
+    """A fused score ``Σ_j w_j s_ij`` from ``weights_``; a subclass learns or sets them."""
+
+    weights_: Host
+
+    @lazily()
+    def score_samples(self, S: Any) -> Array:
+        """Fused score ``Σ_j w_j s_ij`` of each row, high = normal.
+
+        Parameters
+        ----------
+        S : array-like, or Dask array or data frame, of shape (n, R)
+            Scores, high = normal.
+
+        Returns
+        -------
+        array of shape (n,)
+            Fused scores.
+        """
+        S, weights = self._checked(S)
+        return S @ weights
+
+    @lazily(width=lambda fusion: fusion.n_features_in_)
+    def contributions(self, S: Any) -> Array:
+        """What each detector adds to the fused score; rows sum to ``score_samples(S)``.
+
+        Parameters
+        ----------
+        S : array-like, or Dask array or data frame, of shape (n, R)
+            Scores, high = normal.
+
+        Returns
+        -------
+        array of shape (n, R)
+            ``w_j s_ij``.
+        """
+        S, weights = self._checked(S)
+        return S * weights
+
+    def _checked(self, S: Any) -> tuple[Array, Array]:
+        check_is_fitted(self)
+        S = check_scores(S, estimator=self)
+        return S, namespace(S).astype(like(self.weights_, S), S.dtype, copy=False)
 
 
 def signs(decision: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Many classes by one-class experts: a fused detector for each, and an answer for none of them."""
+"""Many classes by one-class detectors: one for each, and an answer for none of them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _has_probabilities(classifier: Any) -> bool:
 
 @saved_as("OneClassEnsembleClassifier")
 class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
-    r"""A classifier made of one-class experts: a `FusedDetector` for each class.
+    r"""A classifier made of one-class detectors: a `FusedDetector` for each class.
 
     Each detector learns to know its own class. Its fused score ``f_k`` is turned into a probability
     (Platt's calibration, on scores of rows that the detector has not seen), and the highest wins:
@@ -223,8 +223,8 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         table = check_table(X, estimator=self)
-        experts = self.detectors_[: len(self.classes_)]
-        return np.column_stack([fused.pvalues(table) for fused in experts])
+        own = self.detectors_[: len(self.classes_)]
+        return np.column_stack([fused.pvalues(table) for fused in own])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row, or `unknown_label`.

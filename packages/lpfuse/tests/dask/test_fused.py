@@ -442,7 +442,7 @@ def test_little_is_handed_in_by_a_block(monkeypatch):
     together = subsample._together
 
     def weigh(most, parts):
-        sizes.extend(len(part.drawn[0].lots) for part in parts if len(part.sizes) == 1)
+        sizes.extend(len(part.drawn[0].keys) for part in parts if len(part.sizes) == 1)
         return together(most, parts)
 
     monkeypatch.setattr(subsample, "_together", weigh)

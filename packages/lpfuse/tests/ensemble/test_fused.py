@@ -29,7 +29,8 @@ from lpfuse import (
     TwoSidedMinMax,
 )
 from lpfuse._checks.tables import check_table
-from lpfuse.ensemble._training import choose_rows_kept_back, prepare_training
+from lpfuse.ensemble._splits import choose_rows_kept_back
+from lpfuse.ensemble._training import prepare_training
 from lpfuse.metrics import best_g_mean
 from lpfuse.threshold import contamination_offset
 from oracles.fused import NaiveFused, silent_in

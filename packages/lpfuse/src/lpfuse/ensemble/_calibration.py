@@ -23,8 +23,7 @@ from lpfuse._saved import saved_as
 from lpfuse.ensemble._scoring import Combination, Gaps, without_gaps
 from lpfuse.threshold import THRESHOLD_RULES, contamination_offset
 
-# Bounds of the audit, all chosen by hand: too lax rather than too strict, for a warning that cries
-# wolf is not read.
+# Bounds of the audit, chosen by hand: rather too lax, for a warning that cries wolf is not read.
 ALIKE = 0.999  # rank correlation from which two detectors are as good as one
 TIED = 0.9  # share of rows with one and the same score from which a detector says too little
 CERTAIN = 4.0  # standard errors of the AUC from 1/2 beyond which chance explains nothing

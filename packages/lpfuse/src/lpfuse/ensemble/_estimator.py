@@ -5,6 +5,8 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.impute import SimpleImputer
 
@@ -82,6 +84,14 @@ class EnsembleEstimator(BaseEstimator):
         listed = self.detectors if isinstance(self.detectors, list | tuple) else []
         fits = all(isinstance(entry, tuple | list) and len(entry) in (2, 3) for entry in listed)
         return list(listed) if fits else []
+
+    # Where detectors are silent: what is said of it, and which threshold holds.
+
+    def _report_gaps(self, raw: Host, errors: dict[str, str]) -> None:
+        raise NotImplementedError
+
+    def _offset_without(self, silent: NDArray[np.bool_]) -> float:
+        raise NotImplementedError
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted detector to a file, without pickle; `lpfuse.load` reads it.

@@ -21,11 +21,11 @@ from lpfuse.ensemble._defaults import (
     seed_members,
 )
 from lpfuse.ensemble._members import Member
-from lpfuse.ensemble._out_of_fold import Choice, FitScheduler, collect_scores, fit_pool
+from lpfuse.ensemble._out_of_fold import Choice, FitScheduler, fit_pool
 from lpfuse.ensemble._refusion import RefusableDetector
 from lpfuse.ensemble._subsample import draw_from_blocks
 from lpfuse.ensemble._tables import fit_imputer
-from lpfuse.ensemble._training import Training, prepare_training
+from lpfuse.ensemble._training import Training, collect_scores, prepare_training
 
 
 @saved_as("FusedDetector")

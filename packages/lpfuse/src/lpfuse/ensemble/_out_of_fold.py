@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
-from sklearn.impute import SimpleImputer
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays import Host
-from lpfuse.ensemble._calibration import OutOfFoldScores
 from lpfuse.ensemble._members import (
     Member,
     Pool,
@@ -30,13 +28,11 @@ from lpfuse.ensemble._members import (
     leave_one_out_scores,
     score_members,
 )
-from lpfuse.ensemble._tables import Index, Table, impute_features
-from lpfuse.ensemble._training import Training, assign_folds, draw_seed
+from lpfuse.ensemble._tables import Index, Table
+from lpfuse.ensemble._training import Training
 
 Progress = Callable[[int, int], None]
 Choice = Callable[[list[Member], Host], list[int]]
-
-FOLDS_OF_WEIGHTS = 5  # where the detectors have no folds, the weights still need some; as cv=5
 
 
 @dataclass
@@ -328,50 +324,6 @@ def score_two_folds_out(
     for (score, group), result in zip(places, scheduler.run(tasks), strict=True):
         if result is not None:
             found[np.ix_(score, np.array(group))] = result.reshape(len(score), -1)
-    return found
-
-
-def collect_scores(
-    training: Training,
-    scores: Host,
-    two_folds_out: Host | None,
-    names: Sequence[str],
-    artificial_anomalies: bool,
-    imputer: SimpleImputer | None,
-    random: np.random.RandomState,
-) -> OutOfFoldScores:
-    """The scores with what is known of their rows: all that the weights are learnt from.
-
-    `names` are those of the detectors; `artificial_anomalies` says whether the weights are learnt
-    from these, too; with `imputer` features are kept for a fusion that looks at them.
-    """
-    n, fold, truth = len(training.labels), training.fold_of_truth, training.truth
-    if training.folds is None:
-        dealt = assign_folds(n, training.groups, FOLDS_OF_WEIGHTS, random)
-        fold = np.concatenate([dealt, dealt[training.source]])
-    labels = truth.copy()
-    if not artificial_anomalies:
-        labels[n:] = 0
-    if two_folds_out is not None:  # artificial anomalies have no such scores, and need none
-        others = np.full((len(training.source), two_folds_out.shape[1]), np.nan)
-        two_folds_out = np.concatenate([two_folds_out, others])
-    features = None
-    if imputer is not None:
-        tables = [training.X, *([] if training.jittered is None else [training.jittered])]
-        features = np.concatenate([impute_features(imputer, table) for table in tables])
-    seed = draw_seed(random)
-    found = OutOfFoldScores(
-        scores, labels, fold, truth, training.kinds, features, seed, two_folds_out
-    )
-    gaps = np.isnan(scores[labels > 0])
-    silent = [repr(name) for name, column in zip(names, gaps.T, strict=True) if column.all()]
-    if silent:
-        raise ValueError(f"{', '.join(silent)} scored none of the normal rows.")
-    if not (labels[found.usable] > 0).any():
-        raise ValueError(
-            "No normal row has a score by every detector: all have missing cells in some "
-            "detector's columns. Fill them in, or leave columns out."
-        )
     return found
 
 

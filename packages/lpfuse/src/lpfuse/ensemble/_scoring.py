@@ -190,12 +190,6 @@ def _n_detectors(fused: FusedScorer) -> int:
 class FusedScorer(EnsembleEstimator, Scorer):
     """The answers of a `FusedDetector`, from the attributes that its ``fit`` leaves."""
 
-    def _report_gaps(self, raw: Host, errors: dict[str, str]) -> None:
-        raise NotImplementedError
-
-    def _offset_without(self, silent: Gaps) -> float:
-        raise NotImplementedError
-
     @lazily(width=_n_detectors, dtype="float64")
     def detector_scores(self, X: Any) -> Host:
         """What each detector says of each row, before scaling.
@@ -307,7 +301,6 @@ class FusedScorer(EnsembleEstimator, Scorer):
         return self._compare(raw, self.combination_.score_samples(raw, features))
 
     def _compare(self, raw: Host, scores: Host) -> Host:
-        """P-values, against normal rows as the same detectors would have scored them."""
         found = np.empty(len(scores))
         for rows, silent in rows_by_gaps(np.isnan(raw)):
             normal = self.held_out_.normal_scores(silent)

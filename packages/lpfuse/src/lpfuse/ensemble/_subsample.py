@@ -1,6 +1,6 @@
 """Rows of a Dask collection that detectors are trained on: as many as one machine can learn from.
 
-Every row gets a number at random, and those with the lowest numbers are taken. Such draws can be
+Every row gets a number at random, and those with the lowest numbers are taken. Such samples can be
 put together without knowing how many rows there are: one pass is enough.
 """
 
@@ -25,13 +25,17 @@ from lpfuse._checks.tables import check_table, remember_columns
 from lpfuse.ensemble._tables import Index, Table, joined_rows
 from lpfuse.ensemble._training import draw_seed
 
-KNOWN = 2  # times its share of the sample: the most that a block of known size hands in
-UNKNOWN = 4  # the same where sizes are unknown, and blocks presumed alike
-SPARE = 50  # rows more, for small blocks
+# The most rows that a block hands in: so many times its share of the sample, and some rows more for
+# small blocks. Keys are drawn at random, so a block's part of the sample scatters around its share;
+# where sizes are unknown, blocks are presumed alike, and a second pass mends what that loses. All
+# chosen by hand.
+SHARES_OF_KNOWN = 2
+SHARES_OF_UNKNOWN = 4
+EXTRA_ROWS = 50
 
 
 @dataclass(frozen=True)
-class Draw:
+class Sample:
     """Rows drawn at random, from a few blocks.
 
     Attributes
@@ -42,60 +46,60 @@ class Draw:
         Their labels.
     places : ndarray of shape (m, 2)
         The block and the position in it of each row.
-    lots : ndarray of shape (m,)
-        The number in [0, 1) that each row drew.
+    keys : ndarray of shape (m,)
+        The number in [0, 1) that each row was given at random.
     limit : float
-        Every row that drew a lower number is here.
+        Every row with a lower key is here.
     """
 
     rows: Table
     labels: Host
     places: NDArray[np.int64]
-    lots: Host
+    keys: Host
     limit: float = 1.0
 
-    def lowest(self, most: int) -> Draw:
-        """The rows that drew the lowest numbers, at most so many."""
-        within = np.flatnonzero(self.lots < self.limit)
+    def lowest(self, most: int) -> Sample:
+        """The rows with the lowest keys, at most so many."""
+        within = np.flatnonzero(self.keys < self.limit)
         limit = self.limit
         if len(within) > most:
-            order = np.argsort(self.lots[within], kind="stable")
-            limit = float(self.lots[within[order[most]]])
+            order = np.argsort(self.keys[within], kind="stable")
+            limit = float(self.keys[within[order[most]]])
             within = np.sort(within[order[:most]])
-        return Draw(
+        return Sample(
             _safe_indexing(self.rows, within, axis=0),
             self.labels[within],
             self.places[within],
-            self.lots[within],
+            self.keys[within],
             limit,
         )
 
     @classmethod
-    def joined(cls, draws: Sequence[Draw], most: int) -> Draw:
-        """One draw from all their blocks."""
-        some = [draw for draw in draws if len(draw.lots)] or list(draws[:1])
+    def joined(cls, samples: Sequence[Sample], most: int) -> Sample:
+        """One sample from all their blocks."""
+        some = [sample for sample in samples if len(sample.keys)] or list(samples[:1])
         return cls(
-            joined_rows([draw.rows for draw in some]),
-            np.concatenate([draw.labels for draw in some]),
-            np.concatenate([draw.places for draw in some]),
-            np.concatenate([draw.lots for draw in some]),
-            min(draw.limit for draw in draws),
+            joined_rows([sample.rows for sample in some]),
+            np.concatenate([sample.labels for sample in some]),
+            np.concatenate([sample.places for sample in some]),
+            np.concatenate([sample.keys for sample in some]),
+            min(sample.limit for sample in samples),
         ).lowest(most)
 
 
 @dataclass(frozen=True)
-class Seen:
+class PassResult:
     """What a pass has seen of a few blocks."""
 
     sizes: list[int]
     n_anomalies: int = 0
-    drawn: tuple[Draw, Draw] | None = None  # of the others, of known anomalies; None: no rows
-    complaint: str | None = None
+    drawn: tuple[Sample, Sample] | None = None  # of the others, of known anomalies; None: no rows
+    refusal: str | None = None
 
     def falls_short(self, most: int) -> bool:
         """Whether fewer rows were drawn than could have been."""
         assert self.drawn is not None
-        others, anomalies = (len(draw.lots) for draw in self.drawn)
+        others, anomalies = (len(sample.keys) for sample in self.drawn)
         return others < min(most - anomalies, sum(self.sizes) - self.n_anomalies)
 
 
@@ -173,42 +177,42 @@ def _chained(lists: list[list[int]]) -> list[int]:
     return [item for items in lists for item in items]
 
 
-def _pass_over(blocks: Blocks, most: int, seed: int) -> Seen:
+def _pass_over(blocks: Blocks, most: int, seed: int) -> PassResult:
     """Check all rows and draw from them; bad input is refused here, so that no task ever fails."""
     if blocks.sizes is None:
-        shares = [UNKNOWN / len(blocks)] * len(blocks)
+        shares = [SHARES_OF_UNKNOWN / len(blocks)] * len(blocks)
     else:
-        shares = [KNOWN * size / max(sum(blocks.sizes), 1) for size in blocks.sizes]
-    wanted = [SPARE + int(np.ceil(most * share)) for share in shares]
+        shares = [SHARES_OF_KNOWN * size / max(sum(blocks.sizes), 1) for size in blocks.sizes]
+    wanted = [EXTRA_ROWS + int(np.ceil(most * share)) for share in shares]
     seen = blocks.reduce(partial(_look, wanted, most, seed), partial(_together, most))
-    if seen.complaint is not None:
-        raise ValueError(seen.complaint)
+    if seen.refusal is not None:
+        raise ValueError(seen.refusal)
     if not sum(seen.sizes):
         raise ValueError(FEATURES.too_small("no row in any block"))
     return seen
 
 
-def _look(wanted: list[int], most: int, seed: int, k: int, parts: tuple[Any, ...]) -> Seen:
+def _look(wanted: list[int], most: int, seed: int, k: int, parts: tuple[Any, ...]) -> PassResult:
     """Check a block, and draw from it."""
     n = len(parts[0])
     try:
         labels = np.ones(n) if parts[1] is None else _labels(parts[1], n)
         if n == 0:
-            return Seen([0])
+            return PassResult([0])
         table = check_table(parts[0])
     except (ValueError, TypeError) as error:
-        return Seen([n], complaint=f"block {k}: {error}")
-    lots = np.random.default_rng([seed, k]).random(n)
+        return PassResult([n], refusal=f"block {k}: {error}")
+    keys = np.random.default_rng([seed, k]).random(n)
     places = np.column_stack([np.full(n, k), np.arange(n)])
 
-    def draw(rows: Index, limit: int) -> Draw:
-        return Draw(
-            _safe_indexing(table, rows, axis=0), labels[rows], places[rows], lots[rows]
+    def sample(rows: Index, limit: int) -> Sample:
+        return Sample(
+            _safe_indexing(table, rows, axis=0), labels[rows], places[rows], keys[rows]
         ).lowest(limit)
 
     anomalies = np.flatnonzero(labels < 0)
-    others = draw(np.flatnonzero(labels >= 0), wanted[k])
-    return Seen([n], len(anomalies), (others, draw(anomalies, _half(most))))
+    others = sample(np.flatnonzero(labels >= 0), wanted[k])
+    return PassResult([n], len(anomalies), (others, sample(anomalies, _half(most))))
 
 
 def _labels(values: Any, n: int) -> Host:
@@ -225,26 +229,26 @@ def _half(most: int) -> int:
     return max(most // 2, 1)
 
 
-def _together(most: int, parts: list[Seen]) -> Seen:
-    complaints = [part.complaint for part in parts if part.complaint is not None]
+def _together(most: int, parts: list[PassResult]) -> PassResult:
+    refusals = [part.refusal for part in parts if part.refusal is not None]
     drawn = [part.drawn for part in parts if part.drawn is not None]
     joined = None
-    if drawn and not complaints:
+    if drawn and not refusals:
         others, anomalies = zip(*drawn, strict=True)
-        joined = Draw.joined(others, most), Draw.joined(anomalies, _half(most))
-    return Seen(
+        joined = Sample.joined(others, most), Sample.joined(anomalies, _half(most))
+    return PassResult(
         _chained([part.sizes for part in parts]),
         sum(part.n_anomalies for part in parts),
         joined,
-        complaints[0] if complaints else None,
+        refusals[0] if refusals else None,
     )
 
 
-def _in_order(seen: Seen, most: int, is_labelled: bool) -> tuple[Table, Host | None]:
+def _in_order(seen: PassResult, most: int, is_labelled: bool) -> tuple[Table, Host | None]:
     """The rows that were drawn, as they stood in the collection."""
     assert seen.drawn is not None
     others, anomalies = seen.drawn
-    others = others.lowest(max(most - len(anomalies.lots), 1))
-    whole = Draw.joined([replace(draw, limit=1.0) for draw in (others, anomalies)], 2 * most)
+    others = others.lowest(max(most - len(anomalies.keys), 1))
+    whole = Sample.joined([replace(sample, limit=1.0) for sample in (others, anomalies)], 2 * most)
     order = np.lexsort(whole.places.T[::-1])
     return _safe_indexing(whole.rows, order, axis=0), whole.labels[order] if is_labelled else None

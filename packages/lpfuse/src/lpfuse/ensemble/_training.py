@@ -1,26 +1,25 @@
-"""What is learnt from: rows, and the folds that they are dealt out to."""
+"""What is learnt from: rows, the folds that they are dealt out to, and their scores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+from sklearn.impute import SimpleImputer
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays import Host
 from lpfuse._checks.arguments import check_row_names
 from lpfuse._checks.parameters import is_count
 from lpfuse.ensemble._anomalies import jittered_rows, number_kinds
-from lpfuse.ensemble._tables import Index, Table
+from lpfuse.ensemble._calibration import OutOfFoldScores
+from lpfuse.ensemble._splits import choose_rows_kept_back, folds_of_groups, folds_of_splitter
+from lpfuse.ensemble._tables import Index, Table, impute_features
 
-NO_FOLD = -1  # the fold of a row that is never scored out of fold
-
-# Share of the normal rows that calibration="split" keeps from everything else; chosen by hand.
-KEPT_BACK = 0.2
+FOLDS_OF_WEIGHTS = 5  # where the detectors have no folds, the weights still need some; as cv=5
 
 
 def draw_seed(random: np.random.RandomState) -> int:
@@ -205,7 +204,7 @@ def make_folds(
                 "kind hides a kind of anomalies at a time, so the folds cannot come from "
                 f"cv={cv!r}. Pass a number of folds, such as cv=5."
             )
-        return _from_splitter(cv, labels, groups)
+        return Folds(*folds_of_splitter(cv, labels, groups), independent=False)
     most = int(min(cv, (labels >= 0).sum()))
     if most < 2:
         raise ValueError(
@@ -213,7 +212,7 @@ def make_folds(
             f"cv={cv} and n_samples={int((labels >= 0).sum())}. Bring more rows."
         )
     if groups is not None:
-        return _by_groups(most, labels, groups, random)
+        return Folds.by_number(folds_of_groups(most, labels, groups, random))
     dealt = np.empty(len(labels), dtype=np.intp)
     for label in np.unique(labels):
         rows = random.permutation(np.flatnonzero(labels == label))
@@ -234,70 +233,6 @@ def assign_folds(
     return dealt
 
 
-def _by_groups(
-    most: int, labels: Host, groups: NDArray[Any], random: np.random.RandomState
-) -> Folds:
-    found = len(np.unique(groups))
-    if found < 2:
-        raise ValueError(f"groups must name at least 2 groups to keep apart, got {found}.")
-    most = min(most, found)
-    counts = np.unique(labels, return_counts=True)[1]
-    splitter = (
-        StratifiedGroupKFold(most, shuffle=True, random_state=random)
-        if len(counts) > 1 and counts.min() >= most
-        else GroupKFold(most)
-    )
-    of_row = np.full(len(labels), NO_FOLD, dtype=np.intp)
-    for k, (_, score) in enumerate(splitter.split(labels, labels, groups)):
-        of_row[score] = k
-    return Folds.by_number(of_row)
-
-
-def _from_splitter(cv: Any, labels: Host, groups: NDArray[Any] | None) -> Folds:
-    if hasattr(cv, "split"):
-        splits = cv.split(np.empty((len(labels), 1)), labels, groups)
-    elif isinstance(cv, Iterable) and not isinstance(cv, str):
-        splits = iter(cv)
-    else:
-        raise ValueError(
-            "cv must be a number of folds (at least 2), a splitter, an iterable of splits, "
-            f'"prefit" or "in-sample"; got {cv!r}.'
-        )
-    of_row = np.full(len(labels), NO_FOLD, dtype=np.intp)
-    pairs = []
-    for k, (learn, score) in enumerate(splits):
-        learn, score = np.asarray(learn), np.asarray(score)
-        if (of_row[score] != NO_FOLD).any():
-            raise ValueError(
-                "cv scores some rows twice, but a row can have one out-of-fold score only. Use a "
-                "splitter whose test parts do not overlap, such as KFold."
-            )
-        of_row[score] = k
-        pairs.append((learn, score))
-    if not pairs:
-        raise ValueError("cv gave no splits: an iterator that was used before? Pass a list.")
-    return Folds(pairs, of_row, independent=False)
-
-
-def choose_rows_kept_back(
-    labels: Host, groups: NDArray[Any] | None, random: np.random.RandomState
-) -> NDArray[np.bool_]:
-    """Which rows nothing learns from: a share of the normal ones, for the threshold.
-
-    Where there are groups, whole groups are kept back, with all their rows.
-    """
-    normal = np.flatnonzero(labels_for_weights(labels) > 0)
-    names = normal if groups is None else np.unique(groups[normal])
-    if len(names) < 2:
-        what = "n_samples" if groups is None else "groups"
-        raise ValueError(
-            'calibration="split" needs normal rows to learn from and others for the '
-            f"threshold, got {what}={len(names)}. Bring more rows."
-        )
-    chosen = random.permutation(names)[: max(1, round(KEPT_BACK * len(names)))]
-    return np.isin(np.arange(len(labels)) if groups is None else groups, chosen)
-
-
 def prepare_training(
     table: Table,
     labels: Host,
@@ -316,7 +251,7 @@ def prepare_training(
     kind = kind if isinstance(kind, str) else check_row_names(kind, n, "kind")
     kept_back = np.zeros(n, dtype=bool)
     if keep_back:
-        kept_back = choose_rows_kept_back(labels, groups, random)
+        kept_back = choose_rows_kept_back(labels_for_weights(labels), groups, random)
     if kind is not None and groups is not None:
         raise ValueError(
             "Pass groups or kind, not both: to hide a kind, its anomalies must share a fold."
@@ -337,3 +272,47 @@ def prepare_training(
         normal = np.flatnonzero(kept_back & (labels_for_weights(labels) > 0))
         for_threshold = _safe_indexing(table, normal, axis=0)
     return Training(X, y, folds, groups, kinds, kept_back=for_threshold)
+
+
+def collect_scores(
+    training: Training,
+    scores: Host,
+    two_folds_out: Host | None,
+    names: Sequence[str],
+    artificial_anomalies: bool,
+    imputer: SimpleImputer | None,
+    random: np.random.RandomState,
+) -> OutOfFoldScores:
+    """The scores with what is known of their rows: all that the weights are learnt from.
+
+    `names` are those of the detectors; `artificial_anomalies` says whether the weights are learnt
+    from these, too; with `imputer` features are kept for a fusion that looks at them.
+    """
+    n, fold, truth = len(training.labels), training.fold_of_truth, training.truth
+    if training.folds is None:
+        dealt = assign_folds(n, training.groups, FOLDS_OF_WEIGHTS, random)
+        fold = np.concatenate([dealt, dealt[training.source]])
+    labels = truth.copy()
+    if not artificial_anomalies:
+        labels[n:] = 0
+    if two_folds_out is not None:  # artificial anomalies have no such scores, and need none
+        others = np.full((len(training.source), two_folds_out.shape[1]), np.nan)
+        two_folds_out = np.concatenate([two_folds_out, others])
+    features = None
+    if imputer is not None:
+        tables = [training.X, *([] if training.jittered is None else [training.jittered])]
+        features = np.concatenate([impute_features(imputer, table) for table in tables])
+    seed = draw_seed(random)
+    found = OutOfFoldScores(
+        scores, labels, fold, truth, training.kinds, features, seed, two_folds_out
+    )
+    gaps = np.isnan(scores[labels > 0])
+    silent = [repr(name) for name, column in zip(names, gaps.T, strict=True) if column.all()]
+    if silent:
+        raise ValueError(f"{', '.join(silent)} scored none of the normal rows.")
+    if not (labels[found.usable] > 0).any():
+        raise ValueError(
+            "No normal row has a score by every detector: all have missing cells in some "
+            "detector's columns. Fill them in, or leave columns out."
+        )
+    return found

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Array, as_float64, beside, is_blocked, namespace, positive_part, take
 from lpfuse._arrays.blocks import head_of
-from lpfuse._base import lazily
+from lpfuse._base import WeightedSum, lazily
 from lpfuse._checks.arguments import (
     check_choice,
     check_count,
@@ -24,7 +24,6 @@ from lpfuse._checks.arguments import (
 from lpfuse._checks.blocks import check_score_blocks
 from lpfuse._checks.tables import check_scores, remember_columns
 from lpfuse._saved import saved_as
-from lpfuse.fusion._base import WeightedSum
 
 Fuse = Callable[[Array, "FixedRule"], Array]
 

@@ -22,6 +22,7 @@ from lpfuse._arrays import (
     total,
 )
 from lpfuse._arrays.blocks import head_of
+from lpfuse._base import WeightedSum
 from lpfuse._checks.blocks import check_score_blocks, warn_about_flat_blocks
 from lpfuse._checks.data import (
     check_scores,
@@ -35,7 +36,6 @@ from lpfuse._checks.data import (
 )
 from lpfuse._checks.parameters import check_number, check_p
 from lpfuse._saved import saved_as
-from lpfuse.fusion._base import WeightedSum
 from lpfuse.optim import SOLVERS, Certificate, LpPath, Problem, solve, solve_path
 from lpfuse.optim._large_n.distributed import BlockedProblem, Costs, sample_of
 from lpfuse.optim.losses import LOSSES

@@ -11,10 +11,10 @@ from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 
 from lpfuse._arrays import Host
+from lpfuse._base import WeightedSum
 from lpfuse._checks.arguments import check_number
 from lpfuse._checks.tables import remember_columns
 from lpfuse._saved import saved_as
-from lpfuse.fusion._base import WeightedSum
 from lpfuse.fusion._scores import LabelledScores, labelled_scores
 
 # Areas and correlations nearer than this differ by rounding only: they are sums of n terms in

@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 
 from lpfuse._arrays import Host, one_blas_thread
+from lpfuse._base import WeightedSum
 from lpfuse._checks.arguments import check_count, check_number
 from lpfuse._checks.tables import remember_columns
-from lpfuse.fusion._base import WeightedSum
 from lpfuse.fusion._scores import labelled_scores
 from lpfuse.fusion.search._fitness import Fitness
 
