@@ -27,8 +27,8 @@ from lpfuse._arrays import (
     total,
 )
 from lpfuse._arrays.blocks import head_of, map_rows
-from lpfuse._checks.data import check_columns, check_features
-from lpfuse._checks.parameters import check_number
+from lpfuse._checks.arguments import check_number
+from lpfuse._checks.tables import check_columns, check_features
 
 Method = TypeVar("Method", bound=Callable[..., Array])
 

@@ -14,7 +14,7 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
 from lpfuse._arrays import Host
-from lpfuse._checks.parameters import check_choice, check_p
+from lpfuse._checks.arguments import check_choice, check_p
 from lpfuse._saved import saved_as
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Choice, Member, OutOfFoldScores, Training

@@ -12,8 +12,7 @@ from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays import Host
-from lpfuse._checks.arguments import check_row_names
-from lpfuse._checks.parameters import is_count
+from lpfuse._checks.arguments import check_row_names, is_count
 from lpfuse.ensemble._anomalies import jittered_rows, number_kinds
 from lpfuse.ensemble._tables import Index, Table
 

@@ -13,7 +13,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Host
-from lpfuse._checks.data import check_labels, check_table, column_names
+from lpfuse._checks.arguments import check_labels
+from lpfuse._checks.tables import check_table, column_names
 from lpfuse._format import name_of_p
 from lpfuse._versions import versions
 from lpfuse.ensemble import FusedDetector
