@@ -26,6 +26,11 @@ from lpfuse._checks.blocks import check_vector_blocks
 from lpfuse._quantiles import QuantileSketch, VectorInBlocks
 from lpfuse.metrics import best_g_mean, halfway
 
+__all__ = [
+    "THRESHOLD_RULES", "ThresholdRule", "conformal_offset", "conformal_pvalues",
+    "contamination_offset", "control_false_discoveries", "g_mean_offset",
+]  # fmt: skip
+
 
 def conformal_pvalues(calibration: Any, scores: Any) -> Array:
     r"""How unusual each score is among those of normal rows, as a p-value.
@@ -252,8 +257,7 @@ def control_false_discoveries(pvalues: Any, rate: float) -> NDArray[np.bool_]:
     Benjamini and Hochberg (1995). Controlling the false discovery rate. Journal of the Royal
     Statistical Society B 57(1), 289–300.
 
-    Bates, Candès, Lei, Romano and Sesia (2023). Testing for outliers with conformal p-values.
-    Annals of Statistics 51(1), 149–178.
+    Bates et al. (2023): see :func:`conformal_pvalues`.
 
     Examples
     --------
@@ -270,8 +274,7 @@ def control_false_discoveries(pvalues: Any, rate: float) -> NDArray[np.bool_]:
         )
     declared = ~np.isnan(known)
     adjusted = false_discovery_control(known[declared], method="bh")
-    # p-values are fractions, and often lie on the line exactly: rounding, some 1e-16, must not
-    # decide there.
+    # p-values are fractions and often lie on the line exactly: rounding (1e-16) must not decide.
     declared[declared] = adjusted <= level * (1 + 1e-12)
     return declared
 
@@ -280,8 +283,8 @@ def control_false_discoveries(pvalues: Any, rate: float) -> NDArray[np.bool_]:
 class ThresholdRule:
     """A way to set the threshold of a detector by rows that its weights were not learnt from.
 
-    To add one, add a line to ``THRESHOLD_RULES``: `FusedDetector` accepts its name as
-    ``threshold=...``, refuses labels that it cannot work with, and the report says its words.
+    A line of ``THRESHOLD_RULES`` is all that a new one takes: `FusedDetector` accepts its name,
+    refuses labels that it cannot work with, and the report says its words.
 
     Attributes
     ----------
