@@ -20,6 +20,8 @@ from lpfuse.fusion.fixed import FixedRule
 from lpfuse.scaling import TwoSidedMinMax
 from lpfuse.threshold import contamination_offset
 
+__all__ = ["IterativeEnsemble"]
+
 
 @saved_as("IterativeEnsemble")
 class IterativeEnsemble(Scorer):

@@ -25,6 +25,8 @@ from lpfuse._saved import saved_as
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Table, seeded_copy
 
+__all__ = ["OneClassEnsembleClassifier"]
+
 Code = NDArray[np.bool_]
 
 

@@ -25,6 +25,8 @@ from lpfuse._saved import saved_as
 from lpfuse.adapters import Adapter, as_detector
 from lpfuse.ensemble.components import default_detectors, numeric_columns, seeded_copy
 
+__all__ = ["BaggedDetector", "bagged_one_class_svms", "bootstraps", "random_subspaces"]
+
 Draw = Literal["uniform", "proximity"]
 LANDMARKS = 1_000  # rows that stand for all others when proximity is measured
 

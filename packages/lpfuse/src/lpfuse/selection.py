@@ -23,6 +23,8 @@ from lpfuse.metrics import best_g_mean, mean_over_folds
 from lpfuse.optim import LpPath
 from lpfuse.scaling import TwoSidedMinMax
 
+__all__ = ["FusedDetectorCV"]
+
 
 @saved_as("FusedDetectorCV")
 class FusedDetectorCV(FusedDetector):

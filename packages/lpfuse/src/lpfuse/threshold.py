@@ -1,8 +1,7 @@
 """From scores to decisions: thresholds, p-values, and control of false discoveries.
 
-All work on scores alone, one number a row, high = normal; a row is an anomaly where its score is
-below the threshold. *Calibration* scores are those of normal rows that neither the detectors nor
-the weights have learnt from.
+All work on scores alone, high = normal; a row is an anomaly where its score is below the threshold.
+*Calibration* scores are those of normal rows that neither detectors nor weights have learnt from.
 
 Scores may be Dask arrays or series. Order statistics take two reads and are as exact as in memory;
 what needs all scores in one place says so.
