@@ -25,7 +25,10 @@ from lpfuse._saved import saved_as
 from lpfuse.adapters import Adapter, as_detector
 from lpfuse.ensemble.components import default_detectors, numeric_columns, seeded_copy
 
-__all__ = ["BaggedDetector", "bagged_one_class_svms", "bootstraps", "random_subspaces"]
+__all__ = [
+    "BaggedDetector", "bagged_one_class_svms", "bootstraps", "heterogeneous", "proximity",
+    "random_subspaces",
+]  # fmt: skip
 
 Draw = Literal["uniform", "proximity"]
 LANDMARKS = 1_000  # rows that stand for all others when proximity is measured
@@ -247,7 +250,6 @@ def bootstraps(
     Returns
     -------
     list of (name, detector)
-        For ``FusedDetector(detectors=...)``.
 
     Examples
     --------
@@ -326,7 +328,6 @@ def heterogeneous(n: int) -> list[tuple[str, Any]]:
     Returns
     -------
     list of (name, detector)
-        For ``FusedDetector(detectors=...)``.
 
     References
     ----------
@@ -345,5 +346,4 @@ def heterogeneous(n: int) -> list[tuple[str, Any]]:
 def _seeds(n: int, random_state: Any) -> list[int | None]:
     if random_state is None:
         return [None] * n
-    seeds: list[int | None] = check_random_state(random_state).randint(2**31 - 1, size=n).tolist()
-    return seeds
+    return list(check_random_state(random_state).randint(2**31 - 1, size=n).tolist())
