@@ -57,8 +57,8 @@ from lpfuse.selection import FusedDetectorCV
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is an extra")
 pytest.importorskip("skl2onnx", reason="skl2onnx is an extra")
-from lpfuse.onnx_export import _graph as graph  # noqa: E402
 from lpfuse.onnx_export import to_onnx  # noqa: E402
+from lpfuse.onnx_export._graph import Graph  # noqa: E402
 
 rng = np.random.default_rng(0)
 UNITS, PLACE = np.array([1.0, 20.0, 0.1, 1.0]), np.array([0.0, 100.0, 0.0, -3.0])
@@ -454,10 +454,12 @@ def test_an_unfitted_estimator_and_a_strange_type_are_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_model_that_onnx_cannot_hold_is_refused(monkeypatch):
-    monkeypatch.setattr(graph, "LARGEST", 1000)
+def test_a_model_that_onnx_cannot_hold_is_refused():
+    graph = Graph(2, float)
+    outputs = {"y": (graph.X @ np.ones((2, 50)), float, [None, 50])}
+    assert graph.model(outputs, largest=800) is not None
     with pytest.raises(ValueError, match="larger than 2 GB"):
-        to_onnx(OneClassGP("density").fit(SCALED[0]))
+        graph.model(outputs, largest=799)
 
 
 def test_without_the_extra_it_is_named(monkeypatch):

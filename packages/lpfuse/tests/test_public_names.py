@@ -28,6 +28,17 @@ def test_rooms_need_no_import_of_their_own():
     assert told.split() == [f"lpfuse.{name}" for name in lpfuse._ROOMS]
 
 
+@pytest.mark.parametrize("room", lpfuse._ROOMS)
+def test_every_room_lists_its_public_names(room):
+    """Each name is there, begins without an underscore, and says what it is."""
+    module = import_module(f"lpfuse.{room}")
+    assert module.__all__
+    for name in module.__all__:
+        assert not name.startswith("_")
+        found = getattr(module, name)
+        assert not callable(found) or (found.__doc__ or "").strip()
+
+
 def test_names_and_homes_agree():
     assert set(lpfuse.__all__) == set(lpfuse._HOMES)
 

@@ -13,9 +13,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Host
-from lpfuse._checks.arguments import check_share
-from lpfuse._checks.data import check_labels, check_row_names
-from lpfuse._checks.parameters import check_choice, is_count
+from lpfuse._checks.arguments import (
+    check_choice,
+    check_labels,
+    check_row_names,
+    check_share,
+    is_count,
+)
 from lpfuse._saved import saved_as
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import HeldOutScores, labels_for_weights

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse._checks.parameters import check_choice, check_count
+from lpfuse._checks.arguments import check_choice, check_count
 from lpfuse._files import replacing
 from lpfuse_faces._networks import NETWORKS, PRECISIONS
 from lpfuse_faces._regions import REGIONS

@@ -12,7 +12,7 @@ import scipy.fft
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from lpfuse._checks.parameters import check_count, check_number
+from lpfuse._checks.arguments import check_count, check_number
 from lpfuse._quantiles import QuantileSketch
 from lpfuse_faces._extras import needed
 

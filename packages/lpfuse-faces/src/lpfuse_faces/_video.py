@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse._checks.parameters import check_count, check_number
+from lpfuse._checks.arguments import check_count, check_number
 from lpfuse._files import replacing
 from lpfuse_faces._extras import needed
 

@@ -27,7 +27,7 @@ from lpfuse._arrays import (
     total,
 )
 from lpfuse._arrays.blocks import head_of, map_rows
-from lpfuse._checks.parameters import check_number
+from lpfuse._checks.arguments import check_number
 from lpfuse._checks.tables import check_columns, check_features, check_scores
 
 Method = TypeVar("Method", bound=Callable[..., Array])

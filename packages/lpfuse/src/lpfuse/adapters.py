@@ -23,9 +23,17 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Host
-from lpfuse._checks.arguments import check_labels
-from lpfuse._checks.parameters import check_choice
+from lpfuse._checks.arguments import check_choice, check_labels
 from lpfuse._saved import saved_as
+
+__all__ = [
+    "ClassifierExpert",
+    "PyODDetector",
+    "ScoreColumn",
+    "ScoreFunction",
+    "as_detector",
+    "frozen",
+]
 
 SUREST = 1e-3  # no classifier is believed to be surer than this
 

@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Host
 from lpfuse._base import Scorer
-from lpfuse._checks.arguments import check_labels, check_share
-from lpfuse._checks.parameters import check_count
+from lpfuse._checks.arguments import check_count, check_labels, check_share
 from lpfuse._checks.tables import check_table, remember_columns
 from lpfuse._saved import saved_as
 from lpfuse.ensemble import FusedDetector
@@ -20,6 +19,8 @@ from lpfuse.ensemble.components import Table, scale_scores, seeded_copy
 from lpfuse.fusion.fixed import FixedRule
 from lpfuse.scaling import TwoSidedMinMax
 from lpfuse.threshold import contamination_offset
+
+__all__ = ["IterativeEnsemble"]
 
 
 @saved_as("IterativeEnsemble")

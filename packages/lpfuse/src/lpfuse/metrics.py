@@ -17,6 +17,8 @@ from sklearn.metrics import roc_auc_score
 from lpfuse._arrays import Host
 from lpfuse._checks.arguments import check_labels, check_values
 
+__all__ = ["auc_over_folds", "best_g_mean", "g_mean", "halfway", "mean_over_folds"]
+
 
 def g_mean(y_true: Any, y_pred: Any) -> float:
     r"""Geometric mean of the hit rates on normal rows and on anomalies.

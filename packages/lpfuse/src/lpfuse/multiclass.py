@@ -18,13 +18,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from lpfuse._arrays import Host
-from lpfuse._checks.arguments import check_share
+from lpfuse._checks.arguments import check_choice, check_number, check_share
 from lpfuse._checks.messages import not_one_a_row
-from lpfuse._checks.parameters import check_choice, check_number
 from lpfuse._checks.tables import check_table, remember_columns
 from lpfuse._saved import saved_as
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Table, seeded_copy
+
+__all__ = ["OneClassEnsembleClassifier"]
 
 Code = NDArray[np.bool_]
 

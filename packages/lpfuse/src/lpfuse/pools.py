@@ -19,11 +19,16 @@ from sklearn.svm import OneClassSVM
 from sklearn.utils import _safe_indexing, check_random_state
 
 from lpfuse._arrays import Host
-from lpfuse._checks.parameters import check_choice, check_count, check_number
+from lpfuse._checks.arguments import check_choice, check_count, check_number
 from lpfuse._checks.tables import check_table
 from lpfuse._saved import saved_as
 from lpfuse.adapters import Adapter, as_detector
 from lpfuse.ensemble.components import default_detectors, numeric_columns, seeded_copy
+
+__all__ = [
+    "BaggedDetector", "bagged_one_class_svms", "bootstraps", "heterogeneous", "proximity",
+    "random_subspaces",
+]  # fmt: skip
 
 Draw = Literal["uniform", "proximity"]
 LANDMARKS = 1_000  # rows that stand for all others when proximity is measured
@@ -245,7 +250,6 @@ def bootstraps(
     Returns
     -------
     list of (name, detector)
-        For ``FusedDetector(detectors=...)``.
 
     Examples
     --------
@@ -324,7 +328,6 @@ def heterogeneous(n: int) -> list[tuple[str, Any]]:
     Returns
     -------
     list of (name, detector)
-        For ``FusedDetector(detectors=...)``.
 
     References
     ----------
@@ -343,5 +346,4 @@ def heterogeneous(n: int) -> list[tuple[str, Any]]:
 def _seeds(n: int, random_state: Any) -> list[int | None]:
     if random_state is None:
         return [None] * n
-    seeds: list[int | None] = check_random_state(random_state).randint(2**31 - 1, size=n).tolist()
-    return seeds
+    return list(check_random_state(random_state).randint(2**31 - 1, size=n).tolist())

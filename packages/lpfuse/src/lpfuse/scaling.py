@@ -26,6 +26,8 @@ from lpfuse._checks.tables import (
 from lpfuse._quantiles import QuantileSketch
 from lpfuse._saved import saved_as
 
+__all__ = ["TwoSidedMinMax"]
+
 
 @saved_as("TwoSidedMinMax")
 class TwoSidedMinMax(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):

@@ -14,7 +14,7 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
 from lpfuse._arrays import Host
-from lpfuse._checks.parameters import check_choice, check_p
+from lpfuse._checks.arguments import check_choice, check_p
 from lpfuse._saved import saved_as
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Choice, Member, OutOfFoldScores, Training
@@ -22,6 +22,8 @@ from lpfuse.fusion.lp import PAPER_GRID, LpFusion, lp_path
 from lpfuse.metrics import best_g_mean, mean_over_folds
 from lpfuse.optim import LpPath
 from lpfuse.scaling import TwoSidedMinMax
+
+__all__ = ["FusedDetectorCV"]
 
 
 @saved_as("FusedDetectorCV")

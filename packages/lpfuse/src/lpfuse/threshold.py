@@ -1,8 +1,7 @@
 """From scores to decisions: thresholds, p-values, and control of false discoveries.
 
-All work on scores alone, one number a row, high = normal; a row is an anomaly where its score is
-below the threshold. *Calibration* scores are those of normal rows that neither the detectors nor
-the weights have learnt from.
+All work on scores alone, high = normal; a row is an anomaly where its score is below the threshold.
+*Calibration* scores are those of normal rows that neither detectors nor weights have learnt from.
 
 Scores may be Dask arrays or series. Order statistics take two reads and are as exact as in memory;
 what needs all scores in one place says so.
@@ -25,6 +24,11 @@ from lpfuse._checks.arguments import check_share, check_values
 from lpfuse._checks.blocks import check_vector_blocks
 from lpfuse._quantiles import QuantileSketch, VectorInBlocks
 from lpfuse.metrics import best_g_mean, halfway
+
+__all__ = [
+    "THRESHOLD_RULES", "ThresholdRule", "conformal_offset", "conformal_pvalues",
+    "contamination_offset", "control_false_discoveries", "g_mean_offset",
+]  # fmt: skip
 
 
 def conformal_pvalues(calibration: Any, scores: Any) -> Array:
@@ -252,8 +256,7 @@ def control_false_discoveries(pvalues: Any, rate: float) -> NDArray[np.bool_]:
     Benjamini and Hochberg (1995). Controlling the false discovery rate. Journal of the Royal
     Statistical Society B 57(1), 289–300.
 
-    Bates, Candès, Lei, Romano and Sesia (2023). Testing for outliers with conformal p-values.
-    Annals of Statistics 51(1), 149–178.
+    Bates et al. (2023): see :func:`conformal_pvalues`.
 
     Examples
     --------
@@ -270,8 +273,7 @@ def control_false_discoveries(pvalues: Any, rate: float) -> NDArray[np.bool_]:
         )
     declared = ~np.isnan(known)
     adjusted = false_discovery_control(known[declared], method="bh")
-    # p-values are fractions, and often lie on the line exactly: rounding, some 1e-16, must not
-    # decide there.
+    # p-values are fractions and often lie on the line exactly: rounding (1e-16) must not decide.
     declared[declared] = adjusted <= level * (1 + 1e-12)
     return declared
 
@@ -280,8 +282,8 @@ def control_false_discoveries(pvalues: Any, rate: float) -> NDArray[np.bool_]:
 class ThresholdRule:
     """A way to set the threshold of a detector by rows that its weights were not learnt from.
 
-    To add one, add a line to ``THRESHOLD_RULES``: `FusedDetector` accepts its name as
-    ``threshold=...``, refuses labels that it cannot work with, and the report says its words.
+    A line of ``THRESHOLD_RULES`` is all that a new one takes: `FusedDetector` accepts its name,
+    refuses labels that it cannot work with, and the report says its words.
 
     Attributes
     ----------

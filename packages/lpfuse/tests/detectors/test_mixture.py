@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from lpfuse import GMMDetector
 from lpfuse._arrays import limits
-from lpfuse.detectors._mixture_steps import _fill, _start, learn_beside
+from lpfuse.detectors._mixture_em import _fill, _start, fit_on_device
 from oracles.kernel_learners import every_library, strict_device, torch
 
 COVARIANCES = ["full", "tied", "diag", "spherical"]
@@ -239,7 +239,7 @@ def test_the_steps_are_scikit_learns(covariance_type, library):
         precisions_init=begun.precisions_,
         **asked,
     ).fit(X)
-    learn_beside(ours, rows)
+    fit_on_device(ours, rows)
     assert (ours.n_iter_, ours.converged_) == (theirs.n_iter_, True)
     assert ours.n_iter_ > 5
     close = {"rtol": 1e-7, "atol": 1e-9}
@@ -253,7 +253,7 @@ def test_the_steps_are_scikit_learns(covariance_type, library):
 def test_rows_far_from_the_origin_cost_no_digits(covariance_type):
     X = overlapping()
     here, there = (
-        learn_beside(GaussianMixture(3, covariance_type=covariance_type, random_state=0), torch(x))
+        fit_on_device(GaussianMixture(3, covariance_type=covariance_type, random_state=0), torch(x))
         for x in (X, X + 1e6)
     )
     np.testing.assert_allclose(there.means_ - 1e6, here.means_, atol=1e-6)
@@ -296,17 +296,17 @@ def test_the_best_start_is_kept():
 @every_covariance
 def test_sums_do_not_depend_on_the_blocks(monkeypatch, covariance_type):
     X = torch(np.repeat(clusters(), 5, axis=0))
-    whole = learn_beside(GaussianMixture(3, covariance_type=covariance_type, random_state=0), X)
+    whole = fit_on_device(GaussianMixture(3, covariance_type=covariance_type, random_state=0), X)
     monkeypatch.setattr(limits, "device_block", 1)  # as few rows a block as can be
-    parts = learn_beside(GaussianMixture(3, covariance_type=covariance_type, random_state=0), X)
+    parts = fit_on_device(GaussianMixture(3, covariance_type=covariance_type, random_state=0), X)
     np.testing.assert_allclose(parts.covariances_, whole.covariances_, rtol=1e-9)
     np.testing.assert_allclose(parts.lower_bounds_, whole.lower_bounds_, rtol=1e-12)
 
 
 def test_single_precision_is_summed_in_double():
     X = clusters(n=300).astype(np.float32)
-    single = learn_beside(GaussianMixture(3, random_state=0), torch(X))
-    double = learn_beside(GaussianMixture(3, random_state=0), torch(X.astype(np.float64)))
+    single = fit_on_device(GaussianMixture(3, random_state=0), torch(X))
+    double = fit_on_device(GaussianMixture(3, random_state=0), torch(X.astype(np.float64)))
     np.testing.assert_allclose(single.covariances_, double.covariances_, rtol=1e-9)
 
 

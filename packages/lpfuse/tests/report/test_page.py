@@ -181,6 +181,22 @@ def test_bands_of_weights_fill_the_strip(outline):
     assert tops == sorted(tops, reverse=True)
 
 
+def test_the_same_summary_gives_the_same_page(page, summary):
+    assert html(summary) == page
+
+
+def test_figures_that_stand_still_are_drawn_in_the_colours_of_the_page(page, outline, summary):
+    labels = {each["id"]: each["aria-label"] for each in outline.all("svg") if "id" in each}
+    assert "the threshold is at" in labels["histogram"]
+    assert "5.0 % asked" in labels["calibration"]
+    drawn = {name: page[page.index(f'<svg id="{name}"') :] for name in ("histogram", "calibration")}
+    drawn = {name: text[: text.index("</svg>")] for name, text in drawn.items()}
+    for property in ("--normal", "--odd", "--ink"):
+        assert f"var({property}, #" in drawn["histogram"]
+    assert drawn["calibration"].count("var(--accent, #") >= 1
+    assert drawn["calibration"].count("<use") >= len(summary["calibration"])
+
+
 # ----------------------------------------------------------------------------------- all situations
 
 
@@ -234,5 +250,12 @@ def test_a_summary_that_cannot_be_drawn_leaves_the_old_file(tmp_path):
 def test_without_jinja_the_extra_is_named(summary, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(ImportError, match=r'pip install "lpfuse\[cli\]"'):
+        write_report(summary, tmp_path / "report.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_matplotlib_the_extra_is_named(summary, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r'needs matplotlib.* pip install "lpfuse\[cli\]"'):
         write_report(summary, tmp_path / "report.html")
     assert list(tmp_path.iterdir()) == []

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
+from lpfuse._checks.arguments import check_choice
 from lpfuse._checks.messages import listed
-from lpfuse._checks.parameters import check_choice
 from lpfuse.metrics import g_mean
 from lpfuse_faces._features import VideoFeatures
 from lpfuse_faces._learners import LEARNERS

@@ -49,7 +49,10 @@ from lpfuse._arrays.linalg import add_to_diagonal, diagonal_of, solve_positive
 
 # Chosen by hand.
 NARROWER = 0.1  # the band's shrinkage, once the steps have no more to gain than it hides
-MOST_STEPS = 200  # far more than were ever seen to be needed: a limit against a loop without end
+MOST_STEPS = 200  # of both kinds together
+# What rounding can do, as shares of the sizes at hand: float64 resolves 2e-16, and sums over rows
+# and features lose a few more digits.
+ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
@@ -101,13 +104,14 @@ class _Descent:
         self.mean = self.backward(like(inside / inside.sum(), features))
         whole = as_float64(kappa)
         own = whole - self.squares()  # what the features do not show of a row
-        own = own * as_float64(own > 1e-13 * whole)  # less is rounding
+        own = own * as_float64(own > ROUNDING * whole)
         self.features -= beside(self.mean, features)
         self.kappa = self.squares() + own
-        # Rows that are equal but for rounding make a point of the ball.
+        # Rows that are equal but for rounding (1e-14 in distance) make a point of the ball.
         self.is_point = bool(largest(self.kappa) <= 1e-28 * largest(whole))
         self.a = np.zeros(len(self.mean))
         self.v = self.kappa
+        # Σ β = 1 then leaves no choice: every normal row is at its bound.
         self.all_outside = bool(inside.sum() <= 1 + 1e-12)
 
     def run(self, tol: float, max_steps: int) -> Ball:
@@ -128,10 +132,11 @@ class _Descent:
             hidden = cost - dot(self.C, alpha * t)
             value = float(self.a @ self.a) + rho + cost
             gap = distance2 + hidden
-            enough = max(tol * value, 1e-13 * size)
+            enough = max(tol * value, ROUNDING * size)
             if gap <= enough or steps >= max_steps:
                 break
             steps += 1
+            # The gap has two parts: a step brings down the first, a narrower band the second.
             if distance2 <= NARROWER * hidden:
                 self.narrow(t, alpha, NARROWER * band)
                 band *= NARROWER
@@ -158,9 +163,10 @@ class _Descent:
     def balance(self, v: Array, band: float, guess: float) -> float:
         """The ρ at which ``Σ β = 1``: Newton's method, bisection where it leaves the bracket."""
         low, high = smallest(v) - band, largest(v) + band
+        # Σ β changes by up to ΣC · Δρ / band: closer than the rounding of ρ it cannot come.
         enough = 1e-15 * total(self.C) * (1 + max(abs(low), abs(high)) / band)
         rho = min(max(guess, low), high)
-        for _ in range(100):
+        for _ in range(100):  # bisection alone needs 60 for all digits
             _, alpha = self.hinge(v, band, rho)
             excess = dot(self.C * self.y, alpha) - 1.0
             if abs(excess) <= enough:
@@ -272,7 +278,12 @@ def _between(alpha: Array) -> Array:
 
 
 def _first_flat(slope_at: Callable[[float], float], start: float) -> float:
-    """A length at which the slope is nearly gone: 1 where that will do."""
+    """A length at which the slope is nearly gone: 1 where that will do.
+
+    Regula falsi on the slope, which rises along the step, since the function is convex. A full
+    Newton step may leave half of the slope: exactness pays near the optimum only, and there the
+    full step is right. The shares 0.5, 0.05 and 0.95 are chosen by hand.
+    """
     slope = slope_at(1.0)
     if abs(slope) <= 0.5 * abs(start) or slope < 0:
         return 1.0

@@ -234,7 +234,9 @@ def settle_gamma(gamma: Any, X: Array, weights: Host | None = None) -> float:
     """The number that `gamma` stands for: a float, "narrow", "scale" or "median"."""
     if isinstance(gamma, str) and gamma in SCALES:
         variance, square = _variance(X, weights), float(namespace(X).mean(X * X))
-        constant = variance <= (1e-12 if is_single(X) else 1e-28) * square  # but for rounding
+        # Equal but for rounding: the squares of 1e-6 and 1e-14, some digits above what each
+        # precision resolves.
+        constant = variance <= (1e-12 if is_single(X) else 1e-28) * square
         return SCALES[gamma] * (1.0 if constant else 1.0 / (variance * X.shape[1]))
     if isinstance(gamma, str) and gamma == "median":
         return gamma_of_median(X)

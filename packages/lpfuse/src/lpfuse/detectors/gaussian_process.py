@@ -289,6 +289,7 @@ class OneClassGP(KernelDetector):
         first, second = rows.moments(features)
         values, vectors = eigh(second)
         values = positive_part(values) + self.noise
+        # Without noise, directions that the rows do not show have eigenvalues of rounding only.
         seen = values > 1e-14 * values[-1]
         precision = np.divide(1.0, values, out=np.zeros_like(values), where=seen)
         return precision, vectors, to_host(vectors.T @ first)

@@ -89,6 +89,10 @@ class KernelPCADetector(KernelDetector):
         Variance along each of them.
     explained_variance_ratio_ : ndarray of shape (n_components_,)
         The same as shares of the total.
+    mean_projections_ : ndarray of shape (n_components_,)
+        Projections of the mean of the rows' features, which centring subtracts.
+    mean_norm2_ : float
+        Squared distance of that mean from the origin of the feature space.
     offset_ : float
         Threshold of the scores.
     kernel_ : Kernel
@@ -120,8 +124,6 @@ class KernelPCADetector(KernelDetector):
 
     _size_name = "n_approximation"
     _learns_from_sums = True
-
-    n_components_: int
 
     def __init__(
         self,
@@ -182,9 +184,8 @@ class KernelPCADetector(KernelDetector):
             )
         if is_blocked(X):
             check_columns(head_of(X), self)
-            return map_rows(
-                partial(_path_of_block, wanted.tolist()), X, copy(self), width=len(wanted)
-            )
+            path = partial(_path_of_block, wanted.tolist())
+            return map_rows(path, X, copy(self), width=len(wanted))
         X = check_features(X, estimator=self)
 
         def finish(diagonal: Array, values: Array) -> Array:
@@ -233,15 +234,8 @@ class KernelPCADetector(KernelDetector):
         variance = float(values.sum())
         negligible = _negligible(variance, total(diagonal_of(second)), rows.X)
         directions = xp.concat([mean[:, None], vectors], axis=1)
-        spectrum = Spectrum(
-            values=values,
-            columns=directions,
-            mean_projections=to_host(mean @ vectors),
-            grand_mean=float(mean @ mean),
-            total=variance,
-            negligible=negligible,
-        )
-        self._keep(spectrum)
+        along = to_host(mean @ vectors)
+        self._keep(Spectrum(values, directions, along, float(mean @ mean), variance, negligible))
         self.expansion_ = features.expansion(directions[:, : 1 + self.n_components_], rows.X)
         return None
 
@@ -250,17 +244,17 @@ class KernelPCADetector(KernelDetector):
         self.explained_variance_ = spectrum.values[:q]
         total = spectrum.total if spectrum.total > 0 else 1.0
         self.explained_variance_ratio_ = self.explained_variance_ / total
-        self._mean_projections = spectrum.mean_projections[:q]
-        self._grand_mean = spectrum.grand_mean
+        self.mean_projections_ = spectrum.mean_projections[:q]
+        self.mean_norm2_ = spectrum.grand_mean
 
     def _score_from(self, diagonal: Array, values: Array) -> Array:
         return -self._error(diagonal, values, self.n_components_)
 
     def _error(self, diagonal: Array, values: Array, q: int) -> Array:
         """``‖φ(x) − φ̄‖² − Σ_{l ≤ q} f_l(x)²``."""
-        projections = values[:, 1 : 1 + q] - beside(self._mean_projections[:q], values)
+        projections = values[:, 1 : 1 + q] - beside(self.mean_projections_[:q], values)
         explained = namespace(values).sum(projections**2, axis=1)
-        return diagonal - 2 * values[:, 0] + self._grand_mean - explained
+        return diagonal - 2 * values[:, 0] + self.mean_norm2_ - explained
 
 
 def _path_of_block(wanted: Sequence[int], block: Any, detector: KernelPCADetector) -> Array:
@@ -326,16 +320,10 @@ def spectrum_of_gram(
         mean_projections = to_host(means @ coefficients)
         # Of a training row the projection is a multiple of its entry in the eigenvector.
         projections = vectors / roots * beside(np.sqrt(np.maximum(values, 0.0)), K)
-        spectrum = Spectrum(
-            values=values,
-            columns=xp.concat([w[:, None], coefficients], axis=1),
-            mean_projections=mean_projections,
-            grand_mean=grand_mean,
-            total=total,
-            negligible=negligible,
-            training=xp.concat([means[:, None], projections + beside(mean_projections, K)], axis=1),
-            complete=len(values) >= n,
-        )
+        columns = xp.concat([w[:, None], coefficients], axis=1)
+        training = xp.concat([means[:, None], projections + beside(mean_projections, K)], axis=1)
+        known = values, columns, mean_projections, grand_mean, total, negligible, training
+        spectrum = Spectrum(*known, complete=len(values) >= n)
         if spectrum.reaches(wanted):
             return spectrum
         count *= 4

@@ -27,7 +27,7 @@ from lpfuse._base import Detector, below_rounding
 from lpfuse._checks.data import remember_columns
 from lpfuse._checks.parameters import check_choice, check_count, check_number
 from lpfuse._saved import saved_as
-from lpfuse.detectors._mixture_steps import learn_beside
+from lpfuse.detectors._mixture_em import fit_on_device
 from lpfuse.detectors._sampling import sampled_rows
 from lpfuse.detectors._training import TrainingRows, training_rows
 
@@ -174,7 +174,7 @@ class GMMDetector(Detector):
             random_state=self.random_state,
         )
         if on_accelerator(rows):
-            return learn_beside(mixture, rows)
+            return fit_on_device(mixture, rows)
         with blas_threads_for(n), config_context(array_api_dispatch=False):
             return mixture.fit(to_host(rows))
 

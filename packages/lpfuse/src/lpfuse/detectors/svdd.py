@@ -245,7 +245,7 @@ class SVDD(KernelDetector):
             if weights.size:
                 bounds[side] = weights * (1 / (self.nu * weights.sum()) if cost is None else cost)
         reach = bounds[signs > 0].sum()
-        if reach < 1 - 1e-12:
+        if reach < 1 - 1e-12:  # but for the rounding of a sum
             raise ValueError(
                 f"C={self.C:g} is too small: the costs of the normal rows must sum to 1 or more, "
                 f"got {reach:.3g}. Use C of at least {self.C / reach:.3g}, or nu instead."
@@ -321,7 +321,7 @@ def _shifted_one_class_svm(
     Q /= size
     gamma, rho = libsvm(Q, bounds, tol, reach, kernel="precomputed")
     beta = lower + gamma
-    beta[np.abs(beta) <= 1e-12 * bounds] = 0.0
+    beta[np.abs(beta) <= 1e-12 * bounds] = 0.0  # what adding and subtracting C left of a zero
     return beta, float(linear @ gamma) / reach - 2 * (size * rho + mean * reach)
 
 

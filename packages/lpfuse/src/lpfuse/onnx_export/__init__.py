@@ -1,8 +1,12 @@
-"""Fitted estimators as models of ONNX: the whole fused scorer, wherever onnxruntime runs."""
+"""Fitted estimators as models of ONNX: the whole fused scorer, wherever onnxruntime runs.
+
+A converter is a function from an estimator and the tensor of its rows to the tensor of its scores.
+It stands, with its entry in a table at the end of the file, in `_learners` (estimators of lpfuse)
+or in `_scikit`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,7 +17,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse.adapters import ClassifierExpert, ScoreColumn, ScoreFunction
-from lpfuse.detectors import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 from lpfuse.ensemble import FusedDetector
 from lpfuse.fusion.fixed import FixedRule
 from lpfuse.fusion.lp import LpFusion
@@ -21,12 +24,11 @@ from lpfuse.fusion.search import ExhaustiveWeights, GeneticWeights, SwarmWeights
 from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
 from lpfuse.onnx_export import _learners as learners
 from lpfuse.onnx_export import _scikit as scikit
-from lpfuse.onnx_export._graph import Graph, Tensor, side_by_side
+from lpfuse.onnx_export._graph import Converters, Graph, Tensor, side_by_side
 from lpfuse.scaling import TwoSidedMinMax
 
 __all__ = ["to_onnx"]
 
-Converters = Mapping[type, Callable[[Any, Tensor], Tensor]]
 Outputs = dict[str, tuple[Tensor, Any, list[Any]]]
 
 
@@ -142,7 +144,7 @@ def _convert(estimator: Any, X: Tensor, converters: Converters) -> Tensor:
 
 
 def _kind(estimator: Any) -> type:
-    """The class that names the converter; who inherits from another may score otherwise."""
+    """The class that a converter is registered for; a subclass may score otherwise: it has none."""
     return FusedDetector if isinstance(estimator, FusedDetector) else type(estimator)
 
 
@@ -213,12 +215,9 @@ SUMS = (
     SwarmWeights, ExhaustiveWeights,
 )  # fmt: skip
 CONTRIBUTIONS: Converters = {FusedDetector: _fused_parts, **dict.fromkeys(SUMS, _weighted)}
-TRANSFORMERS: Converters = {TwoSidedMinMax: learners.two_sided_min_max, **scikit.TRANSFORMERS}
+TRANSFORMERS: Converters = {**learners.TRANSFORMERS, **scikit.TRANSFORMERS}
 SCORES: Converters = {
-    SVDD: learners.svdd,
-    OneClassGP: learners.gaussian_process,
-    KernelPCADetector: learners.kernel_pca,
-    GMMDetector: learners.mixture,
+    **learners.DETECTORS,
     ClassifierExpert: _expert,
     ScoreFunction: _method,
     ScoreColumn: _column,

@@ -6,6 +6,7 @@ lose digits that decide.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from importlib import import_module
 from typing import Any
@@ -13,7 +14,9 @@ from typing import Any
 import numpy as np
 
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8  # what onnxruntime has known since 2022
-LARGEST = 2**31 - 2**24  # bytes of a model, which Protocol Buffers limit, less some for its nodes
+# Bytes of the constants of a model: Protocol Buffers limit a model to 2 GiB, of which some are left
+# for its nodes. How many was chosen by hand.
+LARGEST = 2**31 - 2**24
 
 
 def extra(module: str) -> Any:
@@ -52,9 +55,11 @@ class Graph:
             self.constants[constant.name] = self.numpy.to_array(constant)
         return Tensor(self, prefix + output)
 
-    def model(self, outputs: dict[str, tuple[Tensor, Any, list[Any]]]) -> Any:
+    def model(
+        self, outputs: dict[str, tuple[Tensor, Any, list[Any]]], largest: int = LARGEST
+    ) -> Any:
         """The finished model, with its outputs by name: tensor, type and shape of each."""
-        if sum(constant.nbytes for constant in self.constants.values()) > LARGEST:
+        if sum(constant.nbytes for constant in self.constants.values()) > largest:
             raise ValueError(
                 "The model is larger than 2 GB, the most that ONNX can hold. Use "
                 'approximation="nystroem", or fit on fewer rows.'
@@ -164,3 +169,6 @@ def side_by_side(tensors: list[Tensor]) -> Tensor:
     """Tables joined to one."""
     first, *rest = tensors
     return first.apply("Concat", *rest, axis=1) if rest else first
+
+
+Converters = Mapping[type, Callable[[Any, Tensor], Tensor]]  # by the estimator's class

@@ -13,7 +13,7 @@ from lpfuse.detectors._features import Waves
 from lpfuse.detectors._kernels import Kernel
 from lpfuse.detectors.gaussian_process import SMALLEST_MEAN
 from lpfuse.detectors.mixture import log_heights, precision_roots
-from lpfuse.onnx_export._graph import Tensor, side_by_side
+from lpfuse.onnx_export._graph import Converters, Tensor, side_by_side
 from lpfuse.scaling import TwoSidedMinMax
 
 KERNELS = ("rbf", "laplacian", "linear", "poly", "polynomial", "sigmoid", "cosine")
@@ -43,9 +43,9 @@ def svdd(detector: SVDD, X: Tensor) -> Tensor:
 def kernel_pca(detector: KernelPCADetector, X: Tensor) -> Tensor:
     """Minus the squared distance to the principal components."""
     basis, coefficients = _expansion(detector, X)
-    projections = basis @ coefficients[:, 1:] - detector._mean_projections
+    projections = basis @ coefficients[:, 1:] - detector.mean_projections_
     length = diagonal(detector.kernel_, X) - 2.0 * (basis @ coefficients[:, 0])
-    return (projections**2).sum() - (length + detector._grand_mean)
+    return (projections**2).sum() - (length + detector.mean_norm2_)
 
 
 def gaussian_process(detector: OneClassGP, X: Tensor) -> Tensor:
@@ -135,3 +135,12 @@ def _expansion(detector: Any, X: Tensor) -> tuple[Tensor, Host]:
     phases = X @ frequencies
     waves = side_by_side([phases.apply("Cos"), phases.apply("Sin")])
     return waves, coefficients * frequencies.shape[1] ** -0.5
+
+
+TRANSFORMERS: Converters = {TwoSidedMinMax: two_sided_min_max}
+DETECTORS: Converters = {
+    SVDD: svdd,
+    OneClassGP: gaussian_process,
+    KernelPCADetector: kernel_pca,
+    GMMDetector: mixture,
+}

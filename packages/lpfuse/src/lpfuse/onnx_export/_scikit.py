@@ -44,7 +44,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from lpfuse.adapters import SUREST
 from lpfuse.detectors._kernels import Kernel
-from lpfuse.onnx_export._graph import ML_OPSET, OPSET, Tensor, extra
+from lpfuse.onnx_export._graph import ML_OPSET, OPSET, Converters, Tensor, extra
 from lpfuse.onnx_export._learners import mixture_likelihood, similarities
 from lpfuse.onnx_export._trees import Tree, sum_of_leaves
 
@@ -206,7 +206,7 @@ def _by_skl2onnx(estimator: Any, X: Tensor, output: str, **options: Any) -> Tens
     return X.graph.include(model, X, output)
 
 
-TRANSFORMERS = {
+TRANSFORMERS: Converters = {
     StandardScaler: standard_scaler,
     RobustScaler: robust_scaler,
     MinMaxScaler: min_max_scaler,
@@ -214,7 +214,7 @@ TRANSFORMERS = {
     PCA: other_transformer,
     QuantileTransformer: other_transformer,
 }
-DETECTORS = {
+DETECTORS: Converters = {
     IsolationForest: isolation_forest,
     LocalOutlierFactor: local_outlier_factor,
     OneClassSVM: one_class_svm,
@@ -222,7 +222,7 @@ DETECTORS = {
     EllipticEnvelope: elliptic_envelope,
     GaussianMixture: mixture_likelihood,
 }
-CLASSIFIERS = {
+CLASSIFIERS: Converters = {
     DecisionTreeClassifier: forest_classifier,
     ExtraTreesClassifier: forest_classifier,
     GaussianNB: probable_classifier,

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Host
-from lpfuse._checks.parameters import check_count
+from lpfuse._checks.arguments import check_count
 from lpfuse._format import shortened
 
 if TYPE_CHECKING:

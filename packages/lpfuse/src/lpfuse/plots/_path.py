@@ -9,8 +9,8 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from lpfuse._arrays import Host
-from lpfuse._checks.data import column_names
-from lpfuse._checks.parameters import check_p
+from lpfuse._checks.arguments import check_p
+from lpfuse._checks.tables import column_names
 from lpfuse._format import name_of_p
 from lpfuse.fusion.lp import PAPER_GRID, lp_path
 from lpfuse.optim import LpPath

@@ -1,12 +1,22 @@
-"""Where things go: the figures of a summary as points and bars of a drawing of 100 by 100."""
+"""The charts of the page.
+
+Curves, strips and bars that the slider moves are points of a drawing of 100 by 100, in the same
+terms as the script that redraws them (``page.js``), and the bars of single rows are alike. What
+stands still is drawn by matplotlib, as the displays of `lpfuse.plots` are.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lpfuse.report._numerals import fixed, number, percent
+from lpfuse._format import fixed, number, percent
+from lpfuse.plots._drawing import INK
+from lpfuse.plots._svg import PAGE_COLOURS, blank_axes, svg
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 Summary = dict[str, Any]
 Ticks = list[tuple[float, str]]
@@ -34,19 +44,6 @@ def shade(value: float | None) -> str:
 
 def _at(share: float) -> str:
     return f"{100 * share:.5g}"
-
-
-def _ticks(low: float, high: float, count: int = 6) -> Ticks:
-    """Round numbers between two others, at their places in per cent."""
-    if not high > low:
-        return [(50.0, number(low))]
-    rough = (high - low) / count
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [
-        (100 * (k * step - low) / (high - low), number(k * step, 6)) for k in range(first, last + 1)
-    ]
 
 
 def trust(summary: Summary) -> dict[str, Any]:
@@ -115,31 +112,47 @@ def _bands(path: list[Summary], order: list[int]) -> list[dict[str, Any]]:
     return bands
 
 
+# ------------------------------------------------------------------------------ drawn by matplotlib
+
+# Inches of figures that the page shows 832 pixels wide, or 432: letters are then 12 pixels high.
+HISTOGRAM_SIZE, CALIBRATION_SIZE = (8.0, 2.7), (4.2, 4.0)
+LETTERS = 8.5  # points
+# What rows of a kind look like; the page replaces these colours in the dark.
+COLOURS = {"normal": "#4f86b5", "anomalies": "#d55e00", "unlabelled": "#9aa3ad"}
+PROPERTIES = {
+    "#4f86b5": "--normal",
+    "#d55e00": "--odd",
+    "#9aa3ad": "--unknown",
+    "#0b62a4": "--accent",
+}
+
+
 def histogram(summary: Summary) -> dict[str, Any]:
     """Shares of each kind of rows: known anomalies hang down, the others stand up."""
     scores, judged = summary["scores"], summary["judged_on"]
     edges, kinds = scores["edges"], [kind for kind in KINDS if judged[kind]]
-    low, high = edges[0], edges[-1]
-    shares = {kind: [count / judged[kind] for count in scores[kind]] for kind in kinds}
-    up = max((max(shares[kind]) for kind in kinds if kind != "anomalies"), default=0.0)
-    down = max(shares.get("anomalies", [0.0]))
-    scale = 0.94 / (up + down)
-    zero = up * scale + (0.03 if down else 0.06)
     value = summary["threshold"]["value"]
-    at = -1.0 if isinstance(value, str) else (value - low) / (high - low)
+    words = (
+        f"Fused scores from {number(edges[0])} to {number(edges[-1])}, as shares of "
+        f"{' and of '.join(kinds)}; the threshold is at {number(value)}."
+    )
+    ax = _axes(*HISTOGRAM_SIZE)
+    for kind in reversed(kinds):  # normal rows in front
+        sign = -1 if kind == "anomalies" else 1
+        heights = [sign * count / judged[kind] for count in scores[kind]]
+        look = {"color": COLOURS[kind], "alpha": 0.7 if kind == "unlabelled" else 1.0}
+        # Without a clip path: the page refuses whatever refers to something by url().
+        ax.stairs(heights, edges, fill=True, clip_on=False, **look)
+    ax.axhline(0, color=INK, linewidth=0.8, clip_on=False)
+    if not isinstance(value, str) and edges[0] <= value <= edges[-1]:
+        ax.axvline(value, color=INK, linewidth=1.5, linestyle=(0, (4, 3)), clip_on=False)
+    ax.margins(x=0)
+    ax.yaxis.set_major_formatter(lambda share, _: f"{100 * abs(share):g} %")
+    ax.xaxis.set_major_formatter(lambda score, _: number(score, 6))
+    ax.set_xlabel("fused score: low is strange, high is normal", fontsize=LETTERS)
     return {
         "kinds": [{"key": KINDS[kind], "name": f"{kind}, {judged[kind]:,} rows"} for kind in kinds],
-        "bars": [
-            bar
-            for kind in reversed(kinds)
-            for bar in _bars(kind, [share * scale for share in shares[kind]], zero)
-        ],
-        "zero": _at(zero),
-        "threshold": _at(at) if 0 <= at <= 1 else None,
-        "x_ticks": _ticks(low, high),
-        "y_ticks": _share_ticks(zero, scale, max(up, down)),
-        "words": f"Fused scores from {number(low)} to {number(high)}, as shares of "
-        f"{' and of '.join(kinds)}; the threshold is at {number(value)}.",
+        "drawing": _drawn(ax, "histogram", words),
         "head": ["score from", "to", *kinds],
         "rows": [
             [number(edges[k], 4), number(edges[k + 1], 4), *(scores[kind][k] for kind in kinds)]
@@ -148,41 +161,11 @@ def histogram(summary: Summary) -> dict[str, Any]:
     }
 
 
-def _bars(kind: str, heights: list[float], zero: float) -> list[dict[str, str]]:
-    width = 1 / len(heights)
-    return [
-        {
-            "key": KINDS[kind],
-            "x": _at(k * width),
-            "y": _at(zero if kind == "anomalies" else zero - height),
-            "width": _at(width),
-            "height": _at(height),
-        }
-        for k, height in enumerate(heights)
-        if height > 0
-    ]
-
-
-def _share_ticks(zero: float, scale: float, largest: float) -> Ticks:
-    """Shares above and below zero."""
-    ticks: Ticks = [(100 * (1 - zero), "0")]
-    for place, text in _ticks(0, largest, 4)[1:]:
-        height = place / 100 * largest * scale
-        label = percent(float(text)).replace(".0 ", " ")
-        ticks += [(100 * (1 - zero + side), label) for side in (height, -height)]
-    return [(place, text) for place, text in ticks if -1e-9 <= place <= 100 + 1e-9]
-
-
 def calibration(summary: Summary) -> dict[str, Any] | None:
     """Measured rates of false alarms against those asked for; None without normal rows."""
     entries, rate = summary["calibration"], summary["threshold"]["false_alarm_rate"]
     if not entries:
         return None
-    top = max(0.5, *(entry["high"] for entry in entries))
-
-    def root(share: float) -> float:
-        return math.sqrt(share / top)
-
     given = summary["judged_on"]["origin"] == "given"
     how = (
         "How many of the normal rows the model flags, for several rates that could be asked for."
@@ -191,31 +174,62 @@ def calibration(summary: Summary) -> dict[str, Any] | None:
         "what new normal rows will see."
     )
     own = next(entry for entry in entries if entry["asked"] == rate)
+    label = (
+        f"Measured rates of false alarms against those asked for. {percent(rate)} asked, "
+        f"{percent(own['measured'])} measured."
+    )
     return {
         "words": f"{how} Points on the dotted line are as asked.",
-        "label": f"Measured rates of false alarms against those asked for. {percent(rate)} asked, "
-        f"{percent(own['measured'])} measured.",
-        "ticks": [
-            (100 * root(share), f"{100 * share:g}")
-            for share in (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
-            if share <= top
-        ],
-        "marks": [
-            {
-                "x": _at(root(entry["asked"])),
-                "y": _at(1 - root(entry["measured"])),
-                "low": _at(1 - root(entry["low"])),
-                "high": _at(1 - root(entry["high"])),
-                "own": entry is own,
-            }
-            for entry in entries
-        ],
+        "drawing": _drawn(_calibration_axes(entries, own), "calibration", label),
         "rows": [
             [percent(entry[key]) for key in ("asked", "measured", "low", "high")]
             for entry in entries
         ],
     }
 
+
+def _calibration_axes(entries: list[Summary], own: Summary) -> Any:
+    """Both scales by square roots, which give the small rates that matter room."""
+    ax = _axes(*CALIBRATION_SIZE)
+    top = max(0.5, *(entry["high"] for entry in entries))
+    shares = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
+    ticks = [math.sqrt(share) for share in shares if share <= top]
+    names = [f"{100 * share:g}" for share in shares if share <= top]
+    ax.set_xticks(ticks, names)
+    ax.set_yticks(ticks, names)
+    ax.grid(color="0.9", linewidth=0.8, clip_on=False)
+    ax.set_axisbelow(True)
+    ends = (0, math.sqrt(top))
+    ax.plot(ends, ends, color=INK, linewidth=1, linestyle=(0, (1, 3)), clip_on=False)
+    for entry in entries:
+        x, y, low, high = (math.sqrt(entry[key]) for key in ("asked", "measured", "low", "high"))
+        ax.plot([x, x], [low, high], color=INK, linewidth=1, clip_on=False)
+        look = {"color": "#0b62a4", "markersize": 8} if entry is own else {"color": INK}
+        ax.plot([x], [y], **({"marker": "o", "markersize": 5, "clip_on": False} | look))
+    ax.set(xlim=ends, ylim=ends)
+    ax.set_xlabel("asked for, % (square-root scales)", fontsize=LETTERS)
+    return ax
+
+
+def _axes(width: float, height: float) -> Any:
+    try:
+        ax = blank_axes(width, height)
+    except ImportError as error:
+        raise ImportError(
+            'A report needs matplotlib. Install it: pip install "lpfuse[cli]"'
+        ) from error
+    ax.tick_params(labelsize=LETTERS, length=3)
+    return ax
+
+
+def _drawn(ax: Any, name: str, label: str) -> Markup:
+    """The figure as an element of the page; `svg` escapes the texts in it."""
+    from markupsafe import Markup
+
+    return Markup(svg(ax.figure, name=name, label=label, colours=PAGE_COLOURS | PROPERTIES))
+
+
+# ---------------------------------------------------------------------------------- the lowest rows
 
 KNOWN = {1: ("normal", "normal"), -1: ("anomaly", "odd"), 0: ("unlabelled", "unknown")}
 

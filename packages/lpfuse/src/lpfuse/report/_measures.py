@@ -13,7 +13,8 @@ from lpfuse._arrays import Host
 POINTS = 200  # of a curve: more than a screen shows
 FALSE_ALARM_RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 RECALLS = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
-DIGITS = 5
+DIGITS = 5  # of points of curves: a hundredth of a pixel
+VALUE_DIGITS = 8  # of weights, shares and contributions: beyond what solvers prove by default
 
 
 def places(labels: Host, scores: Host, fold: Any) -> Host:
@@ -231,3 +232,8 @@ def calibration(pvalues: Host, rates: Host) -> list[dict[str, float]]:
         high = 1.0 if k == n else float(beta.ppf(0.975, k + 1, n - k))
         table.append({"asked": float(rate), "measured": k / n, "low": low, "high": high})
     return table
+
+
+def rounded(values: Host) -> list[float | None]:
+    """Numbers of eight decimals; None for NaN."""
+    return [None if np.isnan(value) else round(value, VALUE_DIGITS) for value in values.tolist()]

@@ -10,8 +10,8 @@ from os import PathLike
 from typing import Any
 
 from lpfuse._files import replacing
+from lpfuse._format import fixed, number, percent, rounded_up
 from lpfuse.report._charts import calibration, histogram, points, shade, strange, trust
-from lpfuse.report._numerals import fixed, number, percent, small
 
 Summary = dict[str, Any]
 
@@ -105,7 +105,7 @@ def _environment() -> Any:
         "points": points,
         "shade": shade,
         "signed": lambda value: number(value, 2, sign="+"),
-        "small": small,
+        "rounded_up": rounded_up,
     }
     return environment
 
@@ -141,7 +141,7 @@ def _tables(summary: Summary) -> dict[str, Any]:
             [
                 entry["label"],
                 fixed(entry["auc"]),
-                small(entry["certificate"]["relative_gap"]),
+                rounded_up(entry["certificate"]["relative_gap"]),
                 *(fixed(weight) for weight in entry["weights"]),
             ]
             for entry in path
@@ -179,7 +179,7 @@ def _tiles(summary: Summary) -> list[dict[str, str]]:
     certificate = summary["certificate"]
     if certificate is not None:
         beside = "relative gap, proven" if certificate["status"] == "optimal" else "not optimal"
-        gap = small(certificate["relative_gap"])
+        gap = rounded_up(certificate["relative_gap"])
         tiles.append({"what": "weights within", "value": gap, "beside": beside})
     return tiles
 

@@ -13,12 +13,15 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Host
-from lpfuse._checks.data import check_labels, check_table, column_names
+from lpfuse._checks.arguments import check_labels
+from lpfuse._checks.tables import check_table, column_names
+from lpfuse._files import as_json
 from lpfuse._format import name_of_p
 from lpfuse._versions import versions
 from lpfuse.ensemble import FusedDetector
 from lpfuse.optim import Certificate, LpPath
-from lpfuse.report._evidence import ORIGINS, Evidence, on_rows, out_of_fold, path_of
+from lpfuse.report._headline import headline
+from lpfuse.report._lowest_rows import lowest_rows, numeric_columns
 from lpfuse.report._measures import (
     FALSE_ALARM_RATES,
     RECALLS,
@@ -26,16 +29,16 @@ from lpfuse.report._measures import (
     calibration,
     places,
     rank_correlation,
+    rounded,
     separation,
 )
-from lpfuse.report._strangest import numeric_columns, strangest
-from lpfuse.report._values import plain, rounded
-from lpfuse.report._words import headline
+from lpfuse.report._scored_rows import ORIGINS, ScoredRows, on_rows, out_of_fold, path_of
 from lpfuse.threshold import THRESHOLD_RULES
 
+# Chosen by hand: bars wide enough to see on a phone, and rates that people ask for.
 BINS = 40
 RATES = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
-POINTS_OF_A_P = 120
+POINTS_OF_A_P = 120  # of a curve: fewer than of the fusion's, for the page carries one for every p
 
 
 def summarise(
@@ -89,25 +92,25 @@ def summarise(
     check_is_fitted(fused)
     path = path_of(fused)
     if X is None:
-        evidence, features = out_of_fold(fused, path), None
+        scored, features = out_of_fold(fused, path), None
     else:
         X, labels, names = _rows(model, X, y, names)
-        evidence, features = on_rows(fused, path, X, labels), numeric_columns(X, names)
-    if not len(evidence.rows):
+        scored, features = on_rows(fused, path, X, labels), numeric_columns(X, names)
+    if not len(scored.rows):
         raise ValueError(
             "There is no row that a detector with a weight could score, so nothing to report on. "
             "Fill in missing cells, or pass other rows."
         )
     found: dict[str, Any] = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "judged_on": _judged_on(fused, evidence),
-        **_separations(fused, evidence, path),
+        "judged_on": _judged_on(fused, scored),
+        **_separations(fused, scored, path),
         "certificate": _certificate(fused.certificate_),
-        "threshold": _threshold(fused, evidence),
-        "scores": _histograms(evidence),
-        "calibration": _calibration(fused, evidence),
-        "correlation": _correlation(evidence),
-        "strangest": strangest(evidence, features),
+        "threshold": _threshold(fused, scored),
+        "scores": _histograms(scored),
+        "calibration": _calibration(fused, scored),
+        "correlation": _correlation(scored),
+        "strangest": lowest_rows(scored, features),
         "data": _data(model),
         "settings": _settings(fused),
         "versions": versions(),
@@ -136,9 +139,9 @@ def _rows(model: Any, X: Any, y: Any, names: Sequence[Any] | None) -> tuple[Any,
 # ------------------------------------------------------------------------------------- separation
 
 
-def _separations(fused: FusedDetector, evidence: Evidence, path: LpPath | None) -> dict[str, Any]:
+def _separations(fused: FusedDetector, scored: ScoredRows, path: LpPath | None) -> dict[str, Any]:
     """The fusion, its detectors and its path: how well each parts anomalies from normal rows."""
-    known = evidence[(evidence.labels != 0) & ~np.isnan(evidence.raw).any(axis=1)]
+    known = scored[(scored.labels != 0) & ~np.isnan(scored.raw).any(axis=1)]
     known = known[np.isin(known.fold, known.fold[known.labels > 0])]  # rows that compare
     y, detectors = known.labels, []
     can_judge = bool((y > 0).any() and (y < 0).any())
@@ -169,7 +172,7 @@ def _separations(fused: FusedDetector, evidence: Evidence, path: LpPath | None) 
         if path is None
         else [
             {
-                "p": plain(p),
+                "p": as_json(p),
                 "label": name_of_p(p),
                 "chosen": p == fused.fusion_.p,
                 "weights": rounded(w),
@@ -190,7 +193,9 @@ NOTHING = ("auc", "average_precision", "roc", "pr", "found_at", "precision_at")
 
 def _fusion(fused: FusedDetector) -> dict[str, Any]:
     p = getattr(fused.fusion_, "p", None)
-    own = {"p": None, "label": None} if p is None else {"p": plain(p), "label": name_of_p(p)}
+    own = (
+        {"p": None, "label": None} if p is None else {"p": as_json(float(p)), "label": name_of_p(p)}
+    )
     return {"what": type(fused.fusion_).__name__, **own}
 
 
@@ -231,17 +236,17 @@ def _certificate(certificate: Certificate | None) -> dict[str, Any] | None:
     figures = ("primal", "dual", "gap", "relative_gap")
     return {
         "status": certificate.status,
-        **{figure: plain(getattr(certificate, figure)) for figure in figures},
+        **{figure: as_json(getattr(certificate, figure)) for figure in figures},
     }
 
 
 # ----------------------------------------------------------------------- scores, threshold, alarms
 
 
-def _judged_on(fused: FusedDetector, evidence: Evidence) -> dict[str, Any]:
-    y, gaps = evidence.labels, int(np.isnan(evidence.raw).any(axis=1).sum())
+def _judged_on(fused: FusedDetector, scored: ScoredRows) -> dict[str, Any]:
+    y, gaps = scored.labels, int(np.isnan(scored.raw).any(axis=1).sum())
     caveats = []
-    if evidence.origin != "given" and hasattr(fused, "best_params_"):
+    if scored.origin != "given" and hasattr(fused, "best_params_"):
         chosen = ", ".join(fused.best_params_)
         caveats.append(f"Chosen on the same rows, which flatters the figures a little: {chosen}.")
     if (fused.out_of_fold_.labels < 0).any() and not (fused.held_out_.labels < 0).any():
@@ -249,8 +254,8 @@ def _judged_on(fused: FusedDetector, evidence: Evidence) -> dict[str, Any]:
     if gaps:
         caveats.append(f"{gaps} rows lack a detector's score; curves and AUCs leave them out.")
     return {
-        "origin": evidence.origin,
-        "words": ORIGINS[evidence.origin],
+        "origin": scored.origin,
+        "words": ORIGINS[scored.origin],
         "caveats": caveats,
         "rows": len(y),
         "normal": int((y > 0).sum()),
@@ -259,27 +264,27 @@ def _judged_on(fused: FusedDetector, evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def _threshold(fused: FusedDetector, evidence: Evidence) -> dict[str, Any]:
+def _threshold(fused: FusedDetector, scored: ScoredRows) -> dict[str, Any]:
     """Where it lies, what set it, and what it does to the rows."""
     if fused.contamination is not None:
         rule = f"{fused.contamination:.3g} of the training rows lie below it"
     else:
         words = THRESHOLD_RULES[fused.threshold].words
         rule = words.format(false_alarm_rate=fused.false_alarm_rate)
-    flagged = evidence.margin < 0
+    flagged = scored.margin < 0
     sides = {"normal": 1, "anomalies": -1, "unlabelled": 0}
     return {
-        "value": plain(fused.offset_),
+        "value": as_json(fused.offset_),
         "rule": rule,
         "false_alarm_rate": fused.false_alarm_rate,
         "flagged": {
-            name: int(flagged[evidence.labels == side].sum()) for name, side in sides.items()
+            name: int(flagged[scored.labels == side].sum()) for name, side in sides.items()
         },
     }
 
 
-def _histograms(evidence: Evidence) -> dict[str, Any]:
-    scores, y = evidence.fused, evidence.labels
+def _histograms(scored: ScoredRows) -> dict[str, Any]:
+    scores, y = scored.fused, scored.labels
     edges = np.histogram_bin_edges(scores, BINS)
     sides = {"normal": 1, "anomalies": -1, "unlabelled": 0}
     return {
@@ -290,16 +295,16 @@ def _histograms(evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def _calibration(fused: FusedDetector, evidence: Evidence) -> list[dict[str, float]]:
-    pvalues = evidence.pvalues[evidence.labels > 0]
+def _calibration(fused: FusedDetector, scored: ScoredRows) -> list[dict[str, float]]:
+    pvalues = scored.pvalues[scored.labels > 0]
     pvalues = pvalues[~np.isnan(pvalues)]
     rates = np.array(sorted({*RATES, float(fused.false_alarm_rate)}))
     return calibration(pvalues, rates) if len(pvalues) else []
 
 
-def _correlation(evidence: Evidence) -> dict[str, Any]:
+def _correlation(scored: ScoredRows) -> dict[str, Any]:
     """Of normal rows: detectors that find anomalies agree on those anyway."""
-    whole = evidence[~np.isnan(evidence.raw).any(axis=1)]
+    whole = scored[~np.isnan(scored.raw).any(axis=1)]
     normal = whole[whole.labels > 0]
     rows, which = (normal, "normal") if len(normal.rows) > 2 else (whole, "all")
     all_alike = np.ones(len(rows.rows))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lpfuse._arrays import Host
+from lpfuse._checks.arguments import check_p
 from lpfuse._checks.messages import quoted
-from lpfuse._checks.parameters import check_p
 from lpfuse._saved import saved_as
 from lpfuse.adapters import ScoreColumn
 from lpfuse.ensemble import FusedDetector

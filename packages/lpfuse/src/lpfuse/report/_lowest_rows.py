@@ -1,4 +1,4 @@
-"""The strangest rows, and what is strange about them."""
+"""The rows with the lowest scores: what each detector adds to them, and their unusual values."""
 
 from __future__ import annotations
 
@@ -9,42 +9,45 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays import Host
-from lpfuse.report._evidence import Evidence
-from lpfuse.report._values import plain, rounded
+from lpfuse._files import as_json
+from lpfuse.report._measures import rounded
+from lpfuse.report._scored_rows import ScoredRows
 
+# Chosen by hand, for a page that is read in a few minutes:
 ROWS = 10  # that are shown one by one
 FEATURES = 5  # of such a row, those that are farthest from usual
-UNUSUAL = 2.0  # standard deviations from where a value is worth a word
+UNUSUAL = 2.0  # standard deviations from where a value is worth a word: 5 % of a normal column
 
 Columns = dict[str, Host]
 
 
-def strangest(evidence: Evidence, columns: Columns | None) -> list[dict[str, Any]]:
+def lowest_rows(scored: ScoredRows, columns: Columns | None) -> list[dict[str, Any]]:
     """The rows farthest below the threshold, with what each detector adds to their scores.
 
     Parameters
     ----------
-    evidence : Evidence
+    scored : ScoredRows
         Scored rows.
     columns : dict of ndarray, optional
         Their features, by name.
     """
-    # By margin, for the threshold depends on who could score a row; by score where it is infinite.
-    strange = evidence[np.lexsort((evidence.fused, evidence.margin))[:ROWS]]
-    is_sum = strange.parts.shape == strange.raw.shape
-    parts = np.where(np.isnan(strange.raw), np.nan, strange.parts)
-    unusual = {} if columns is None else _unusual(columns, evidence, strange.rows)
+    # By margin, for the threshold depends on which detectors could score a row; by score where it
+    # is infinite.
+    lowest = scored[np.lexsort((scored.fused, scored.margin))[:ROWS]]
+    is_sum = lowest.parts.shape == lowest.raw.shape
+    parts = np.where(np.isnan(lowest.raw), np.nan, lowest.parts)
+    unusual = {} if columns is None else _unusual(columns, scored, lowest.rows)
     return [
         {
             "row": int(row),
-            "label": int(strange.labels[i]),
-            "score": float(strange.fused[i]),
-            "margin": plain(strange.margin[i]),
-            "p_value": plain(strange.pvalues[i]),
+            "label": int(lowest.labels[i]),
+            "score": float(lowest.fused[i]),
+            "margin": as_json(lowest.margin[i]),
+            "p_value": as_json(lowest.pvalues[i]),
             "contributions": rounded(parts[i]) if is_sum else None,
             "features": unusual.get(int(row)),
         }
-        for i, row in enumerate(strange.rows)
+        for i, row in enumerate(lowest.rows)
     ]
 
 
@@ -65,14 +68,14 @@ def numeric_columns(X: Any, names: list[str]) -> Columns:
 
 
 def _unusual(
-    columns: Columns, evidence: Evidence, rows: NDArray[np.intp]
+    columns: Columns, scored: ScoredRows, rows: NDArray[np.intp]
 ) -> dict[int, list[dict[str, Any]]]:
     """Of each row the values that are farthest from the median, in robust standard deviations.
 
     The farthest in any case, others from two deviations on.
     """
-    usual = evidence.rows[evidence.labels >= 0]
-    usual = usual if len(usual) else evidence.rows
+    usual = scored.rows[scored.labels >= 0]
+    usual = usual if len(usual) else scored.rows
     names = list(columns)
     distances = np.column_stack([_deviations(columns[name], usual, rows) for name in names])
     found = {}
@@ -81,7 +84,7 @@ def _unusual(
         found[int(row)] = [
             {
                 "name": names[j],
-                "value": plain(columns[names[j]][row]),
+                "value": as_json(columns[names[j]][row]),
                 "deviations": round(float(distance[j]), 3),
             }
             for place, j in enumerate(farthest)

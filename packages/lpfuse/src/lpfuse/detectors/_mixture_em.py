@@ -31,8 +31,10 @@ from lpfuse._arrays.linalg import add_to_diagonal, cholesky, diagonal_of, invert
 from lpfuse.detectors._landmarks import STEPS, far_apart, lloyd_step
 
 Shares = Callable[[list[Array]], Array]  # from rows about each mean to their share in each, m×k
-START_ROWS = 20_000  # that k-means looks at
-NO_ROWS = 10 * float(np.finfo(np.float64).eps)  # a component that has lost all rows counts so much
+START_ROWS = 20_000  # that k-means looks at; chosen by hand
+# What a component that has lost all rows counts for, so that nothing is divided by zero; as in
+# scikit-learn's mixture.
+NO_ROWS = 10 * float(np.finfo(np.float64).eps)
 MATRICES = ("full", "tied")  # covariance types that are no mere variances
 
 
@@ -64,7 +66,7 @@ class Gaussians:
         return np.log(self.weights) + log_dets - 0.5 * d * np.log(2 * np.pi)
 
 
-def learn_beside(mixture: GaussianMixture, X: Array) -> GaussianMixture:
+def fit_on_device(mixture: GaussianMixture, X: Array) -> GaussianMixture:
     """Fit a mixture of scikit-learn to rows of any library, in that library and on their device.
 
     Parameters

@@ -17,6 +17,8 @@ from lpfuse.fusion.lp import LpFusion, lp_path
 from lpfuse.optim import LpPath
 from lpfuse.threshold import conformal_pvalues
 
+# The p of the slider, chosen by hand: those of the paper (n/(n−1) near 1, their duals, ∞), and the
+# few between 1.5 and 8 where weights change most. Another p is added here, and nowhere else.
 GRID = (1, 32 / 31, 16 / 15, 8 / 7, 4 / 3, 1.5, 2, 3, 4, 6, 8, 16, 32, 100, float("inf"))
 
 ORIGINS = {
@@ -31,8 +33,8 @@ ORIGINS = {
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """Scored rows.
+class ScoredRows:
+    """Rows with the scores of detectors and fusions, as a summary judges them.
 
     Attributes
     ----------
@@ -45,7 +47,7 @@ class Evidence:
     fold : ndarray of shape (n,)
         Scores of one fold come from the same detectors and weights, and only these compare.
     raw : ndarray of shape (n, R)
-        The detectors' scores, high = normal; NaN where one is silent.
+        The detectors' scores, high = normal; NaN where one could not score a row.
     equal : ndarray of shape (n,)
         Fused scores, had all detectors the same weight.
     parts : ndarray of shape (n, R) or (n, 1)
@@ -75,9 +77,9 @@ class Evidence:
         scores: Host = self.parts.sum(axis=1)
         return scores
 
-    def __getitem__(self, chosen: Any) -> Evidence:
+    def __getitem__(self, chosen: Any) -> ScoredRows:
         arrays = (getattr(self, field.name)[chosen] for field in fields(self)[1:])
-        return Evidence(self.origin, *arrays)
+        return ScoredRows(self.origin, *arrays)
 
 
 def path_of(fused: FusedDetector) -> LpPath | None:
@@ -93,7 +95,7 @@ def path_of(fused: FusedDetector) -> LpPath | None:
     return path
 
 
-def out_of_fold(fused: FusedDetector, path: LpPath | None) -> Evidence:
+def out_of_fold(fused: FusedDetector, path: LpPath | None) -> ScoredRows:
     """The rows that the model was trained on, each judged by what was learnt without its fold."""
     if fused.feature_imputer_ is not None:
         raise ValueError(
@@ -119,7 +121,7 @@ def out_of_fold(fused: FusedDetector, path: LpPath | None) -> Evidence:
                 path_here = _path(fused.fusion_, scale_scores(learnt.scaler, S), y, ps)
                 by_p[inside] = _fused_by(path_here.weights, scaled)
     scores: Host = parts.sum(axis=1)
-    evidence = Evidence(
+    scored = ScoredRows(
         origin=fused.cv if isinstance(fused.cv, str) else "out-of-fold",
         rows=np.arange(n),
         labels=lessons.labels,
@@ -131,17 +133,17 @@ def out_of_fold(fused: FusedDetector, path: LpPath | None) -> Evidence:
         pvalues=_pvalues_across_folds(lessons, scores),
         by_p=_with_own(by_p, path, fused, scores),
     )
-    return evidence[real & ~np.isnan(scores)]
+    return scored[real & ~np.isnan(scores)]
 
 
-def on_rows(fused: FusedDetector, path: LpPath | None, X: Any, labels: Host) -> Evidence:
+def on_rows(fused: FusedDetector, path: LpPath | None, X: Any, labels: Host) -> ScoredRows:
     """Rows that are new to the model, judged by the model as it is."""
     scores, margin, pvalues, parts, raw = fused.verdicts(X)
     parts = scores[:, None] if parts is None else parts
     n, R = raw.shape
     scaled = scale_scores(fused.scaler_, raw)
     weights = np.empty((0, R)) if path is None else path.weights
-    evidence = Evidence(
+    scored = ScoredRows(
         origin="given",
         rows=np.arange(n),
         labels=labels,
@@ -153,7 +155,7 @@ def on_rows(fused: FusedDetector, path: LpPath | None, X: Any, labels: Host) -> 
         pvalues=pvalues,
         by_p=_with_own(_fused_by(weights, scaled), path, fused, scores),
     )
-    return evidence[~np.isnan(scores)]
+    return scored[~np.isnan(scores)]
 
 
 def _folds(lessons: OutOfFoldScores) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:

@@ -9,7 +9,7 @@ from helpers.pools import Distance, Lowest, both, normal_rows
 from helpers.reports import fitted, pool
 from lpfuse import FixedRule, FusedDetectorCV, LpFusion, TwoSidedMinMax
 from lpfuse.report import summarise
-from lpfuse.report._evidence import GRID, on_rows, out_of_fold, path_of
+from lpfuse.report._scored_rows import GRID, on_rows, out_of_fold, path_of
 from lpfuse.threshold import conformal_pvalues
 
 
@@ -29,15 +29,15 @@ def learnt_elsewhere(fused, fold, p):
 @pytest.mark.parametrize("p", [1, 4 / 3, 4, float("inf")])
 def test_fused_scores_of_a_fold_come_from_weights_of_the_others(labelled, p):
     path = path_of(labelled)
-    evidence, lessons = out_of_fold(labelled, path), labelled.out_of_fold_
+    scored, lessons = out_of_fold(labelled, path), labelled.out_of_fold_
     for fold in np.unique(lessons.fold):
         scaler, fusion = learnt_elsewhere(labelled, fold, p)
         inside = lessons.fold == fold
         expected = fusion.score_samples(scaler.transform(lessons.scores[inside]))
-        column = evidence.by_p[inside, path.ps.tolist().index(p)]
+        column = scored.by_p[inside, path.ps.tolist().index(p)]
         assert column == pytest.approx(expected, abs=1e-4)
         if p == labelled.fusion_.p:
-            assert evidence.fused[inside] == pytest.approx(expected, abs=1e-9)
+            assert scored.fused[inside] == pytest.approx(expected, abs=1e-9)
 
 
 def test_rows_of_a_fold_do_not_teach_their_own_judges(labelled):
@@ -90,17 +90,17 @@ def test_weights_of_another_solver_stay_the_models(rows):
     assert chosen["weights"] == pytest.approx(fused.weights_, abs=1e-7)
     assert chosen["certificate"]["status"] != "optimal"
     path = path_of(fused)
-    evidence = out_of_fold(fused, path)
-    assert (evidence.by_p[:, path.ps.tolist().index(2.0)] == evidence.fused).all()
+    scored = out_of_fold(fused, path)
+    assert (scored.by_p[:, path.ps.tolist().index(2.0)] == scored.fused).all()
 
 
 def test_p_values_compare_with_the_other_folds(labelled):
-    evidence, lessons = out_of_fold(labelled, None), labelled.out_of_fold_
+    scored, lessons = out_of_fold(labelled, None), labelled.out_of_fold_
     for fold in np.unique(lessons.fold):
         inside = lessons.fold == fold
         normal = ~inside & (lessons.labels > 0)
-        expected = conformal_pvalues(evidence.fused[normal], evidence.fused[inside])
-        assert (evidence.pvalues[inside] == expected).all()
+        expected = conformal_pvalues(scored.fused[normal], scored.fused[inside])
+        assert (scored.pvalues[inside] == expected).all()
 
 
 @pytest.mark.parametrize("taught", [True, False])
@@ -171,14 +171,14 @@ def test_split_calibration_judges_the_rows_that_were_learnt_from(rows):
 def test_given_rows_are_scored_as_the_model_scores_them(labelled, fresh):
     X, y = fresh
     path = path_of(labelled)
-    evidence = on_rows(labelled, path, X, y)
-    assert (evidence.parts == labelled.contributions(X)).all()
-    assert (evidence.raw == labelled.detector_scores(X)).all()
-    assert (evidence.margin == labelled.decision_function(X)).all()
-    assert (evidence.pvalues == labelled.pvalues(X)).all()
-    scaled = labelled.scaler_.transform(evidence.raw)
-    assert evidence.by_p == pytest.approx(scaled @ path.weights.T, abs=1e-9)
-    assert evidence.equal == pytest.approx(scaled.sum(axis=1))
+    scored = on_rows(labelled, path, X, y)
+    assert (scored.parts == labelled.contributions(X)).all()
+    assert (scored.raw == labelled.detector_scores(X)).all()
+    assert (scored.margin == labelled.decision_function(X)).all()
+    assert (scored.pvalues == labelled.pvalues(X)).all()
+    scaled = labelled.scaler_.transform(scored.raw)
+    assert scored.by_p == pytest.approx(scaled @ path.weights.T, abs=1e-9)
+    assert scored.equal == pytest.approx(scaled.sum(axis=1))
 
 
 def test_silent_detectors_leave_the_others_to_decide(rows):
@@ -209,9 +209,9 @@ def test_gaps_do_not_hide_behind_other_values_of_p(rows, fresh):
     gappy[0, 1] = np.nan
     path = path_of(fused)
     with pytest.warns(UserWarning, match="could not score"):
-        evidence = on_rows(fused, path, gappy, fresh[1])
-    first = fused.scaler_.transform(np.nan_to_num(evidence.raw[:1]))[0, 0]
-    for fused_score, weights in zip(evidence.by_p[0], path.weights, strict=True):
+        scored = on_rows(fused, path, gappy, fresh[1])
+    first = fused.scaler_.transform(np.nan_to_num(scored.raw[:1]))[0, 0]
+    for fused_score, weights in zip(scored.by_p[0], path.weights, strict=True):
         if abs(weights[0]) > 1e-3:  # who speaks, speaks for both
             expected = np.sign(weights[0]) * np.abs(weights).sum() * first
             assert fused_score == pytest.approx(expected)

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+from lpfuse._format import fixed
 from lpfuse.tables import proof
 
-FEW = 20  # anomalies: below, an interval is a rough guide
-MOST = 0.9  # of the weight
+# Both chosen by hand.
+FEW = 20  # rows of a class: below, an interval that rests on normal theory is a rough guide
+MOST = 0.9  # of the weight: so many detectors are named as those that carry it
 
 
 def headline(summary: dict[str, Any]) -> list[str]:
-    """Sentences: what fusing gained, who carries the weight, what is proven, the false alarms.
+    """Sentences: what fusing gained, where the weight lies, what is proven, the false alarms.
 
     Parameters
     ----------
     summary : dict
         What `summarise` found.
     """
-    judged = [_verdict, _chance, _alone] if summary["comparisons"] else [_no_verdict]
-    told = [say(summary) for say in (*judged, _weights, _proof, _alarms)]
-    return [sentence for sentence in told if sentence]
+    judged = [_comparison, _chance, _alone] if summary["comparisons"] else [_no_comparison]
+    sentences = [sentence(summary) for sentence in (*judged, _weights, _proof, _alarms)]
+    return [sentence for sentence in sentences if sentence]
 
 
-def _no_verdict(summary: dict[str, Any]) -> str:
+def _no_comparison(summary: dict[str, Any]) -> str:
     lack = "normal rows" if summary["judged_on"]["anomalies"] else "anomalies"
     return (
         f"There are no labelled {lack} to judge by, so nothing here can tell whether fusing helps, "
@@ -31,8 +33,8 @@ def _no_verdict(summary: dict[str, Any]) -> str:
     )
 
 
-def _verdict(summary: dict[str, Any]) -> str:
-    """Who is ahead, as far as chance lets us see."""
+def _comparison(summary: dict[str, Any]) -> str:
+    """Whether the fusion or the best detector has the higher AUC, as far as chance allows."""
     best, auc = summary["comparisons"][0], summary["fusion"]["auc"]
     figures = f"AUC {auc:.3f} against {auc - best['gain']:.3f}"
     if best["interval"] is None:
@@ -60,16 +62,16 @@ def _chance(summary: dict[str, Any]) -> str:
         return ""
     low, high = best["interval"]
     may = "is more than chance gives" if low > 0 or high < 0 else "may be chance"
-    said = (
+    text = (
         f"The difference of {points(best['gain'])} {may} (95 % interval {_points(low)} to "
         f"{_points(high)})"
     )
     count = min(judged["anomalies"], judged["normal"])
     if count < FEW:
-        said += f", but with {count} rows of a class that is a rough guide"
+        text += f", but with {count} rows of a class that is a rough guide"
     if low <= 0:
-        said += "; which detector is the best is only known afterwards"
-    return said + "."
+        text += "; which detector is the best is only known afterwards"
+    return text + "."
 
 
 def _alone(summary: dict[str, Any]) -> str:
@@ -112,18 +114,18 @@ def _alarms(summary: dict[str, Any]) -> str:
     judged, threshold = summary["judged_on"], summary["threshold"]
     if threshold["value"] == "-inf":
         return "There were too few normal rows for a threshold: nothing is called an anomaly."
-    said = []
+    parts = []
     rate = threshold["false_alarm_rate"]
     measured = [each["measured"] for each in summary["calibration"] if each["asked"] == rate]
     if measured:
-        said.append(
+        parts.append(
             f"{_per_cent(rate)} false alarms were asked for, {_per_cent(measured[0])} measured on "
             f"{judged['normal']} normal rows"
         )
     if judged["anomalies"]:
         found = threshold["flagged"]["anomalies"]
-        said.append(f"the threshold finds {found} of {judged['anomalies']} anomalies")
-    text = "; ".join(said)
+        parts.append(f"the threshold finds {found} of {judged['anomalies']} anomalies")
+    text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
@@ -143,5 +145,4 @@ def _per_cent(share: float) -> str:
 
 
 def _points(difference: float) -> str:
-    rounded = round(100 * difference, 1) + 0.0  # no minus before a zero
-    return f"{rounded:.1f}".replace("-", "−")
+    return fixed(100 * difference, 1)
