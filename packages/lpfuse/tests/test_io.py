@@ -1130,5 +1130,5 @@ def test_a_file_of_the_format_before_is_refused_with_a_remedy(path):
     members = members_of(path.read_bytes())
     members["manifest.json"] = members["manifest.json"].replace(b'"version": 2', b'"version": 1')
     write_members(path, members)
-    with pytest.raises(ValueError, match=r"has format 1.*reads format 2\. Fit and save):
+    with pytest.raises(ValueError, match=r"has format 1.*reads format 2\. Fit and save"):
         load(path)

@@ -83,8 +83,9 @@ def _checked(manifest: Any) -> tuple[Any, Any]:
         )
     if number < FORMAT_VERSION:
         raise Refused(
-            f"The file has format {number}, of an lpfuse before its first release; this is lpfuse "
-            f"{lpfuse_version()}, which reads format {FORMAT_VERSION}. Fit and save the model again."
+            f"The file has format {number}, of an lpfuse before its first release; this is "
+            f"lpfuse {lpfuse_version()}, which reads format {FORMAT_VERSION}. Fit and save the "
+            "model again."
         )
     return manifest["root"], manifest["objects"]
 

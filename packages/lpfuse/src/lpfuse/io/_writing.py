@@ -1,8 +1,8 @@
 """From an estimator to a file.
 
-The manifest holds values: ``null``, a boolean, a number, a string, or ``[k]``, the k-th of a list of
-objects, each of which refers to earlier ones only. So what is shared is held once, nothing can refer
-to itself, and depth costs nothing. An object is ``{kind: content}``, of the kinds below.
+The manifest holds values: ``null``, a boolean, a number, a string, or ``[k]``, the k-th of a list
+of objects, each of which refers to earlier ones only. So what is shared is held once, nothing can
+refer to itself, and depth costs nothing. An object is ``{kind: content}``, of the kinds below.
 """
 
 from __future__ import annotations
