@@ -28,8 +28,8 @@ from lpfuse._arrays import (
 )
 from lpfuse._arrays.linalg import squared_distances
 from lpfuse._base import lower_quantile
-from lpfuse._checks.data import check_features, check_labels, check_sample_weight
-from lpfuse._checks.parameters import check_number
+from lpfuse._checks.arguments import check_labels, check_number, check_sample_weight
+from lpfuse._checks.tables import check_features
 from lpfuse.detectors._features import FeatureMap
 from lpfuse.detectors._kernels import INNER_PRODUCTS, Kernel
 

@@ -17,8 +17,8 @@ from sklearn.svm import OneClassSVM
 from lpfuse._arrays import Array, Host, is_blocked, take, to_host
 from lpfuse._arrays.blocks import head_of
 from lpfuse._base import below_rounding
-from lpfuse._checks.data import remember_columns
-from lpfuse._checks.parameters import check_number
+from lpfuse._checks.arguments import check_number
+from lpfuse._checks.tables import remember_columns
 from lpfuse._saved import saved_as
 from lpfuse.detectors._base import KernelDetector
 from lpfuse.detectors._enclosing_ball import enclosing_ball
