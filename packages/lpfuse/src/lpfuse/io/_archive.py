@@ -76,7 +76,7 @@ class Archive:
     def __init__(self, file: IO[bytes]) -> None:
         self.zip = ZipFile(file)
         size = os.fstat(file.fileno()).st_size
-        check_sizes(self.zip.infolist(), size, UNPACKED)
+        _check_sizes(self.zip.infolist(), size, UNPACKED)
         self.unread = set(self.zip.namelist())
 
     def manifest(self) -> Any:
@@ -110,7 +110,7 @@ class Archive:
         self.unread.remove(name)
 
 
-def check_sizes(members: list[ZipInfo], size: int, unpacked: int) -> None:
+def _check_sizes(members: list[ZipInfo], size: int, unpacked: int) -> None:
     """Refuse an archive of that size whose members would grow beyond it when they are read."""
     names = [member.filename for member in members]
     if len(set(names)) < len(names):
@@ -126,11 +126,11 @@ def check_sizes(members: list[ZipInfo], size: int, unpacked: int) -> None:
 def check_nested(content: bytes) -> None:
     """Refuse a skops member, an archive itself, that would grow when it is read."""
     with ZipFile(BytesIO(content)) as inner:
-        check_sizes(inner.infolist(), len(content), 0)
+        _check_sizes(inner.infolist(), len(content), 0)
         for name in inner.namelist():
             if name.endswith(".npz"):  # sparse matrices, which scipy compresses
                 with ZipFile(inner.open(name)) as innermost:
-                    check_sizes(innermost.infolist(), len(content), UNPACKED)
+                    _check_sizes(innermost.infolist(), len(content), UNPACKED)
 
 
 def _total(members: Iterable[ZipInfo]) -> int:
