@@ -300,9 +300,9 @@ BAD_PARAMETERS = {
         {"class_weight": {1: 2}},
         "class_weight must be one of None, 'balanced'",
     ),
-    "tol of zero": ({"tol": 0.0}, "tol must be a number between 0 and 1, got 0.0"),
+    "tol of zero": ({"tol": 0.0}, "tol must be a finite number above 0 and at most 1, got 0.0"),
     "tol is text": ({"tol": "tight"}, "got 'tight'"),
-    "no steps": ({"max_iter": 0}, "positive integer or None, got 0"),
+    "no steps": ({"max_iter": 0}, "max_iter must be a whole number from 1, got 0"),
     "half a step": ({"max_iter": 1.5}, "got 1.5"),
     "an intercept with Frank–Wolfe": (
         {"fit_intercept": True, "solver": "frank-wolfe"},

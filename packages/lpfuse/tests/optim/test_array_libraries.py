@@ -6,8 +6,8 @@ import pytest
 from array_api_compat import device
 
 from lpfuse.optim import Problem, solve, solve_path
-from lpfuse.optim._large_n.passes import Cut, Reader
-from oracles.problems import VARIANTS, assert_certified, random_problem
+from lpfuse.optim._large_n.passes import PartitionPlan, ScorePasses
+from oracles.problems import LOW_THRESHOLDS, VARIANTS, assert_certified, random_problem
 
 
 def strict(x):
@@ -40,8 +40,8 @@ def moved(problem, library):
     )
 
 
-def assert_same_solution(problem, library):
-    ours, theirs = solve(problem), solve(moved(problem, library))
+def assert_same_solution(problem, library, **options):
+    ours, theirs = solve(problem, **options), solve(moved(problem, library), **options)
     assert isinstance(theirs.weights, np.ndarray)
     np.testing.assert_allclose(theirs.weights, ours.weights, rtol=0, atol=1e-8)
     assert theirs.intercept == pytest.approx(ours.intercept, abs=1e-8)
@@ -63,10 +63,10 @@ def test_small_problems_get_the_same_weights(library, loss, variant, anomalies):
 
 @every_library
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.usefixtures("low_thresholds")
 @pytest.mark.parametrize("n", [400, 1200], ids=["screened", "sampled"])
 def test_screened_problems_get_the_same_weights(library, variant, n):
-    assert_same_solution(random_problem(n=n, R=4, p=4 / 3, **VARIANTS[variant]), library)
+    problem = random_problem(n=n, R=4, p=4 / 3, **VARIANTS[variant])
+    assert_same_solution(problem, library, tuning=LOW_THRESHOLDS)
 
 
 @every_library
@@ -125,10 +125,10 @@ def test_partitions_are_the_same(library):
     problem = random_problem(n=300, costs=True, fit_intercept=True)
     v = np.r_[problem.ball.uniform(problem.R), 0.1]
     ours, theirs = (
-        Reader(q).partition([Cut(v, 0.3, 1, 300)], [q.ball])[0]
+        ScorePasses(q).partition([PartitionPlan(v, 0.3, 1, 300)], [q.ball])[0]
         for q in (problem, moved(problem, library))
     )
-    np.testing.assert_array_equal(np.from_dlpack(theirs.fold.side), ours.fold.side)
+    np.testing.assert_array_equal(np.from_dlpack(theirs.pieces.side), ours.pieces.side)
     np.testing.assert_array_equal(theirs.positions, ours.positions)
     np.testing.assert_allclose(theirs.model.columns, ours.model.columns)
     np.testing.assert_allclose(theirs.model.linear, ours.model.linear, rtol=1e-12)

@@ -1,5 +1,7 @@
 """A problem over Dask blocks against the same problem in memory."""
 
+from functools import partial
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -7,13 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dask
-from lpfuse._arrays.blocks import Blocks
 from lpfuse._checks.blocks import check_score_blocks
 from lpfuse.optim import Problem, solve, solve_path
-from lpfuse.optim._large_n import distributed
 from lpfuse.optim._large_n.distributed import BlockedProblem, Costs, sample_of
-from lpfuse.optim._large_n.passes import Cut, Reader
-from oracles.problems import GRID, VARIANTS, assert_certified, random_problem
+from lpfuse.optim._large_n.passes import PartitionPlan, ScorePasses
+from oracles.problems import GRID, LOW_THRESHOLDS, VARIANTS, assert_certified, random_problem
 
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
 both_kinds = pytest.mark.parametrize("anomalies", [0.0, 0.2], ids=["pure", "labelled"])
@@ -25,10 +25,9 @@ def in_this_thread():
         yield
 
 
-@pytest.fixture
-def small_sample(monkeypatch, low_thresholds):
-    """Of some hundred rows a part is drawn, and the search must make up for the rest."""
-    monkeypatch.setattr(distributed, "SAMPLE", 300)
+# Of some hundred rows a part is drawn, and the search must make up for the rest.
+SMALL_SAMPLE = {"sample_rows": 300}
+LOW = {"tuning": LOW_THRESHOLDS}
 
 
 def chunks_of(n):
@@ -37,7 +36,7 @@ def chunks_of(n):
     return (*sizes, n - sum(sizes))
 
 
-def blocked(problem, chunks=None, costs=None):
+def blocked(problem, chunks=None, costs=None, sample_rows=40_000):
     """The problem over blocks."""
     chunks = chunks or chunks_of(problem.n)
     rows = da.from_array(problem.S, chunks=(chunks, -1))
@@ -46,7 +45,7 @@ def blocked(problem, chunks=None, costs=None):
         for vector in (problem.y, problem.costs)
     )
     return BlockedProblem(
-        check_score_blocks(rows, y, c, sample_of),
+        check_score_blocks(rows, y, c, partial(sample_of, n_rows=sample_rows)),
         costs or Costs(),
         p=problem.ball.p,
         loss=problem.loss.name,
@@ -124,21 +123,21 @@ def test_a_partition_keeps_the_same_rows(width):
     problem = random_problem(n=300, costs=True, fit_intercept=True)
     v = np.r_[problem.ball.uniform(problem.R), 0.1]
     ours, theirs = (
-        Reader(q).partition([Cut(v, width, 1, 300)], [q.ball])[0]
+        ScorePasses(q).partition([PartitionPlan(v, width, 1, 300)], [q.ball])[0]
         for q in (blocked(problem), problem)
     )
     np.testing.assert_array_equal(ours.positions, theirs.positions)
     np.testing.assert_allclose(ours.model.columns, theirs.model.columns, rtol=1e-14)
     np.testing.assert_allclose(ours.model.linear, theirs.model.linear, rtol=1e-11, atol=1e-12)
     assert ours.value == pytest.approx(theirs.value, rel=1e-13)
-    assert ours.fold.side is None  # nothing with one entry a row is kept
+    assert ours.pieces.side is None  # nothing with one entry a row is kept
 
 
 # ------------------------------------------------------------------------------ the sample
 
 
-def drawn_from(problem, chunks):
-    return blocked(problem, chunks).checked.also
+def drawn_from(problem, chunks, **options):
+    return blocked(problem, chunks, **options).checked.also
 
 
 def test_where_all_rows_fit_the_sample_is_all_of_them():
@@ -150,10 +149,9 @@ def test_where_all_rows_fit_the_sample_is_all_of_them():
     np.testing.assert_array_equal(drawn.weight, 1.0)
 
 
-def test_the_sample_stands_for_the_weight_of_all_rows(monkeypatch):
-    monkeypatch.setattr(distributed, "SAMPLE", 60)
+def test_the_sample_stands_for_the_weight_of_all_rows():
     problem = random_problem(n=5000, costs=True, anomalies=0.1)
-    drawn = drawn_from(problem, chunks_of(5000))
+    drawn = drawn_from(problem, chunks_of(5000), sample_rows=60)
     assert len(drawn.S) <= 2 * (60 + 6)
     for side in (1.0, -1.0):
         assert drawn.weight[drawn.y == side].sum() == pytest.approx(
@@ -170,9 +168,10 @@ def test_rows_without_weight_are_not_drawn():
 
 def test_drawing_is_no_further_pass():
     problem = blocked(random_problem(n=100))
-    assert problem.passes_so_far == 1.0
-    assert problem.passes_of_draw(50) == 0.0
+    assert problem.passes_at_entrance == 1.0
+    before = problem.passes
     assert problem.draw(50).S.shape == (50, problem.R)
+    assert problem.passes == before
 
 
 # --------------------------------------------------------------------------------- solving
@@ -192,46 +191,42 @@ def test_few_rows_are_solved_and_proven(variant, anomalies, loss, p):
 @every_variant
 @both_kinds
 @pytest.mark.parametrize("p", [1.0, 4 / 3, np.inf])
-@pytest.mark.usefixtures("small_sample")
 def test_many_rows_are_solved_and_proven(variant, anomalies, p):
     problem = random_problem(n=1500, R=4, anomalies=anomalies, p=p, **VARIANTS[variant])
-    assert_certified(problem, in_memory(solve(blocked(problem))))
+    assert_certified(problem, in_memory(solve(blocked(problem, **SMALL_SAMPLE), **LOW)))
 
 
-@pytest.mark.usefixtures("small_sample")
 @pytest.mark.parametrize("seed", range(5))
 def test_many_rows_take_few_passes(seed):
     problem = random_problem(seed, n=6000, R=4, p=4 / 3)
-    assert solve(blocked(problem)).certificate.passes <= 6
+    assert solve(blocked(problem, **SMALL_SAMPLE), **LOW).certificate.passes <= 6
 
 
 @every_variant
-@pytest.mark.usefixtures("small_sample")
 def test_a_path_over_many_rows_is_proven(variant):
     problem = random_problem(n=1500, R=4, **VARIANTS[variant])
-    for p, solution in zip(GRID, solve_path(blocked(problem), GRID), strict=True):
+    solutions = solve_path(blocked(problem, **SMALL_SAMPLE), GRID, **LOW)
+    for p, solution in zip(GRID, solutions, strict=True):
         assert_certified(problem.with_ball(p), in_memory(solution))
 
 
 @pytest.mark.parametrize("p", [1.0, 2.0, np.inf])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("n", [60, 1500])
-@pytest.mark.usefixtures("small_sample")
 def test_ties_are_broken_as_in_memory(p, fit_intercept, n):
     problem = random_problem(n=n, p=p, fit_intercept=fit_intercept)
     problem.S = problem.S + 4.0 * problem.y[:, None] * np.array([1.0, 0.2, 1.0, 0.5, 1.0])
-    ours, theirs = solve(blocked(problem)), solve(problem)
+    ours, theirs = solve(blocked(problem, **SMALL_SAMPLE), **LOW), solve(problem, **LOW)
     assert theirs.certificate.primal == pytest.approx(0.0, abs=1e-12)
     np.testing.assert_allclose(ours.weights, theirs.weights, rtol=0, atol=1e-6)
     assert_certified(problem, in_memory(ours))
 
 
-@pytest.mark.usefixtures("small_sample")
 def test_rows_sorted_by_class_are_sampled_as_well_as_shuffled_ones():
     problem = random_problem(n=3000, R=4)
     order = np.argsort(problem.y, kind="stable")
     ordered = Problem(problem.S[order], problem.y[order])
-    solution = solve(blocked(ordered))
+    solution = solve(blocked(ordered, **SMALL_SAMPLE), **LOW)
     assert solution.certificate.passes <= 6
     assert_certified(ordered, in_memory(solution))
 
@@ -247,27 +242,30 @@ def test_any_cut_is_solved_and_proven(cuts, costs):
 # ------------------------------------------------------------------------------ reductions
 
 
-@pytest.mark.usefixtures("small_sample")
-def test_a_pass_is_one_reduction(monkeypatch):
-    passes = []
-    reduce_blocks = Blocks.reduce
-    monkeypatch.setattr(
-        Blocks, "reduce", lambda self, *args: passes.append(1) or reduce_blocks(self, *args)
-    )
-    solution = solve(blocked(random_problem(n=1500, R=4)))
-    assert len(passes) == solution.certificate.passes
+def test_a_pass_reads_each_block_once():
+    problem, reads = random_problem(n=1500, R=4), []
+
+    def read(rows):
+        reads.append(1)
+        return rows
+
+    first = da.from_delayed(dask.delayed(read, pure=False)(problem.S[:700]), (700, 4), float)
+    rows = da.concatenate([first, da.from_array(problem.S[700:], chunks=(400, -1))])
+    labels = da.from_array(problem.y, chunks=(rows.chunks[0],))
+    checked = check_score_blocks(rows, labels, None, partial(sample_of, n_rows=300))
+    solution = solve(BlockedProblem(checked, Costs(), p=problem.ball.p), **LOW)
+    assert len(reads) == solution.certificate.passes
 
 
-@pytest.mark.usefixtures("small_sample")
 def test_workers_may_hold_arrays_of_another_library():
     strict = pytest.importorskip("array_api_strict", reason="array-api-strict is not installed")
     problem = random_problem(n=1200, R=4, costs=True, fit_intercept=True, p=4 / 3)
-    ours = blocked(problem)
+    ours = blocked(problem, **SMALL_SAMPLE)
     parts = [
         (dask.delayed(strict.asarray)(S), dask.delayed(strict.asarray)(y), c)
         for S, y, c in ours.blocks.parts
     ]
     ours.blocks.parts = parts
-    solution = solve(ours)
+    solution = solve(ours, **LOW)
     assert isinstance(solution.weights, np.ndarray)
     assert_certified(problem, in_memory(solution))

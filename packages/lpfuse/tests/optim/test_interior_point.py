@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lpfuse.optim._large_n.passes import Reader
 from lpfuse.optim._solvers.interior_point import interior_point
+from lpfuse.optim._solvers.newton import Model
 from oracles import naive
 from oracles.problems import GRID, random_problem
 
@@ -23,7 +23,7 @@ problems = st.builds(
 
 
 def model_of(problem):
-    return Reader(problem).whole()[0]
+    return Model.of_rows(problem, problem.everything()[0], problem.ball)
 
 
 @settings(max_examples=60)

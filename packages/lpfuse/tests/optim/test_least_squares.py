@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 import lpfuse._arrays
 from lpfuse.optim import solve
-from lpfuse.optim._solvers.least_squares import Moments
+from lpfuse.optim._moments import Moments
+from lpfuse.optim._solvers.least_squares import quadratic_model
 from oracles import naive
 from oracles.problems import assert_certified, random_problem
 
@@ -26,7 +27,9 @@ def test_moments_reproduce_the_value_of_any_weights(seed, **settings):
     quadratic = moments.constant - 2.0 * moments.cross @ w + w @ moments.gram @ w
     b = moments.intercept(w)
     assert quadratic == pytest.approx(naive.value(problem, w, b), rel=1e-10, abs=1e-10)
-    assert moments.model(problem.ball).primal(w) == pytest.approx(quadratic, rel=1e-12, abs=1e-12)
+    assert quadratic_model(moments, problem.ball).primal(w) == pytest.approx(
+        quadratic, rel=1e-12, abs=1e-12
+    )
 
 
 def test_the_intercept_is_the_best_one_for_the_weights():

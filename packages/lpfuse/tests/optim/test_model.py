@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lpfuse.optim import LpBall
-from lpfuse.optim._solvers.model import Model
+from lpfuse.optim._solvers.newton import Model, linearise_rows
+from lpfuse.optim._solvers.screening import subsample
 from oracles import naive
 from oracles.problems import GRID
 
@@ -97,21 +98,21 @@ def test_the_slope_is_the_gradient_away_from_the_kinks(model, seed):
 
 
 @given(model=models, seed=st.integers(0, 99))
-def test_folding_rows_never_raises_the_objective(model, seed):
+def test_linear_pieces_never_raise_the_objective(model, seed):
     side = np.random.default_rng(seed).integers(-1, 2, model.n_rows).astype(float)
-    folded, kept = model.fold(side)
+    reduced, kept = linearise_rows(model, side)
     assert kept.tolist() == [i for i in range(model.n_rows) if side[i] == 0]
-    assert folded.n_rows == len(kept)
+    assert reduced.n_rows == len(kept)
     for w in random_points(model, seed):
-        assert objective(folded, w) <= objective(model, w) + 1e-10
+        assert objective(reduced, w) <= objective(model, w) + 1e-10
 
 
 @given(model=models, seed=st.integers(0, 99))
-def test_folding_rows_on_their_own_side_changes_nothing_there(model, seed):
+def test_linear_pieces_on_their_own_side_change_nothing_there(model, seed):
     w = random_points(model, seed, 1)[0]
     r = model.residuals(w)
-    folded, _ = model.fold(np.sign(r) * (abs(r) > 0.3))
-    assert objective(folded, w) == pytest.approx(objective(model, w), rel=1e-12, abs=1e-12)
+    reduced, _ = linearise_rows(model, np.sign(r) * (abs(r) > 0.3))
+    assert objective(reduced, w) == pytest.approx(objective(model, w), rel=1e-12, abs=1e-12)
 
 
 def test_a_dual_point_is_balanced_when_a_coordinate_is_free():
@@ -130,7 +131,7 @@ def test_an_imbalance_that_rows_cannot_mend_proves_nothing():
 @given(m=st.integers(2, 40), seed=st.integers(0, 20))
 def test_a_subsample_has_rows_of_the_model_and_its_total_cost_on_average(m, seed):
     model = replace(random_model(seed, m=40), costs=np.ones(40))
-    few = model.subsample(m)
+    few = subsample(model, m)
     assert few.costs.sum() == pytest.approx(40.0)
     rows = {tuple(column) for column in model.columns.T}
     assert all(tuple(column) in rows for column in few.columns.T)

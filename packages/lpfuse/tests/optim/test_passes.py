@@ -4,9 +4,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lpfuse._arrays
-from lpfuse.optim import LpBall, Problem
-from lpfuse.optim._large_n.passes import Cut, Overflow, Reader, admit
-from lpfuse.optim.problem import Fold
+from lpfuse.optim import Candidate, Certifier, LpBall, Problem
+from lpfuse.optim._large_n.passes import (
+    PartitionPlan,
+    ScorePasses,
+    TooManyRows,
+    admit,
+    crossings,
+    unknown,
+    violating,
+)
+from lpfuse.optim._solvers.newton import Model
 from oracles import naive
 from oracles.problems import random_problem
 
@@ -30,12 +38,36 @@ def several_blocks():
         yield
 
 
-def partition_at(reader, v, width, most=10**9):
-    return reader.partition([Cut(v, width, 1, most)], [reader.problem.ball])[0]
+def partition_at(problem, v, width, most=10**9):
+    return ScorePasses(problem).partition([PartitionPlan(v, width, 1, most)], [problem.ball])[0]
 
 
-def verdict_at(reader, v, side, most=10**9):
-    return reader.verify([v], [Fold(v, 0.0, side)], [most])[0]
+def in_a_ball_of_any_size(problem):
+    """The problem with a ball that holds every point, so that any may be examined."""
+    problem.ball = AnyPoint(2.0)
+    return problem
+
+
+class AnyPoint(LpBall):
+    def norm(self, w):
+        return 0.0
+
+
+def crossed_at(problem, v, alpha, most=10**9):
+    """The value of v, and the rows on the wrong linear piece of α there."""
+    problem = in_a_ball_of_any_size(problem)
+    certifier = Certifier(problem, [problem.ball], 1e-8)
+    watch = {0: crossings(problem.terms, most)}
+    bounds = certifier.examine({0: Candidate(v, alpha)}, watch)[0]
+    return bounds.primal, bounds.watched
+
+
+def violations_at(problem, v, most):
+    problem = in_a_ball_of_any_size(problem)
+    certifier = Certifier(problem, [problem.ball], 1e-8)
+    watch = {0: violating(problem.terms, v, most)}
+    bounds = certifier.examine({0: Candidate(v)}, watch)[0]
+    return bounds.primal, *bounds.watched
 
 
 def random_v(problem, seed):
@@ -57,12 +89,12 @@ def value_at(problem, v):
 
 @settings(max_examples=50)
 @given(problem=problems, seed=st.integers(0, 99), width=st.sampled_from([0.0, 0.3, 2.0, 1e9]))
-def test_a_partition_folds_rows_by_their_side_of_the_kink(problem, seed, width):
+def test_a_partition_replaces_hinges_by_the_piece_on_which_rows_lie(problem, seed, width):
     v = random_v(problem, seed)
-    partition = partition_at(Reader(problem), v, width)
+    partition = partition_at(problem, v, width)
     sides = [0 if abs(r) <= width else int(np.sign(r)) for _, _, r in rows_of(problem, v)]
     held = [(a, c) for (a, c, r) in rows_of(problem, v) if r > width]
-    assert partition.fold.side.tolist() == sides
+    assert partition.pieces.side.tolist() == sides
     assert partition.positions.tolist() == [i for i, side in enumerate(sides) if side == 0]
     assert partition.value == pytest.approx(value_at(problem, v), rel=1e-12)
     assert partition.model.constant == pytest.approx(sum(c for _, c in held))
@@ -76,16 +108,17 @@ def test_a_partition_folds_rows_by_their_side_of_the_kink(problem, seed, width):
 
 @settings(max_examples=50)
 @given(problem=problems, seed=st.integers(0, 99))
-def test_a_verifying_pass_finds_the_value_and_the_rows_that_changed_side(problem, seed):
-    side = np.random.default_rng(seed).integers(-1, 2, problem.n).astype(np.int8)
+def test_an_examination_finds_the_value_and_the_rows_on_the_wrong_piece(problem, seed):
+    alpha = np.random.default_rng(seed).choice([0.0, 0.5, 1.0], problem.n)
     v = random_v(problem, seed)
-    value, n_wrong, crossed = verdict_at(Reader(problem), v, side)
-    wrong = [i for i, (_, _, r) in enumerate(rows_of(problem, v)) if r * side[i] < 0]
+    value, crossed = crossed_at(problem, v, alpha)
+    rows = list(rows_of(problem, v))
+    wrong = [
+        i for i, (_, _, r) in enumerate(rows) if (alpha[i] == 1 and r < 0) or (alpha[i] == 0 < r)
+    ]
     assert value == pytest.approx(value_at(problem, v), rel=1e-12)
     assert crossed.positions.tolist() == wrong
-    assert n_wrong == len(wrong)
-    assert crossed.side.tolist() == side[wrong].tolist()
-    rows = list(rows_of(problem, v))
+    assert crossed.slopes.tolist() == alpha[wrong].tolist()
     np.testing.assert_array_equal(crossed.costs, [rows[i][1] for i in wrong])
     expected = np.array([rows[i][0] for i in wrong]).reshape(-1, problem.size)
     np.testing.assert_array_equal(crossed.a, expected)
@@ -93,14 +126,17 @@ def test_a_verifying_pass_finds_the_value_and_the_rows_that_changed_side(problem
 
 @settings(max_examples=50)
 @given(problem=problems, seed=st.integers(0, 99))
-def test_admitted_rows_count_as_if_they_had_never_been_folded(problem, seed):
-    reader = Reader(problem)
+def test_admitted_rows_count_as_if_they_had_never_left_their_hinge(problem, seed):
     there, here = random_v(problem, seed), random_v(problem, seed + 1)
-    partition = partition_at(reader, there, 0.1)
-    crossed = verdict_at(reader, here, partition.fold.side).rows
+    partition = partition_at(problem, there, 0.1)
+    before = partition.pieces.side
+    alpha = problem.multipliers(
+        partition.pieces, partition.positions, np.full(len(partition.positions), 0.5)
+    )
+    crossed = unknown(partition, crossed_at(problem, here, alpha)[1])
     grown = admit(partition, crossed)
     assert grown.model.primal(here) == pytest.approx(value_at(problem, here), rel=1e-10, abs=1e-10)
-    side, before = grown.fold.side, partition.fold.side
+    side = grown.pieces.side
     assert (side[crossed.positions] == 0).all()
     assert sorted(grown.positions.tolist()) == np.flatnonzero(side == 0).tolist()
     np.testing.assert_array_equal(
@@ -108,61 +144,53 @@ def test_admitted_rows_count_as_if_they_had_never_been_folded(problem, seed):
     )
 
 
+def test_rows_of_the_model_are_no_news():
+    problem = random_problem(n=40)
+    partition = partition_at(problem, np.zeros(5), 9.0)
+    everything = crossed_at(problem, random_v(problem, 0), np.zeros(40))[1]
+    assert len(everything.costs) > 0
+    assert len(unknown(partition, everything).costs) == 0
+
+
 def test_rows_that_cost_nothing_are_never_kept():
     problem = Problem(np.ones((5, 1)), costs=[1.0, 0.0, 2.0, 0.0, 0.0])
-    reader = Reader(problem)
-    assert reader.whole()[1].tolist() == [0, 2]
-    assert partition_at(reader, np.array([1.0]), 0.5).positions.tolist() == [0, 2]
-    held_at_zero = -np.ones(5, dtype=np.int8)
-    assert verdict_at(reader, np.array([0.5]), held_at_zero).rows.positions.tolist() == [0, 2]
-    assert reader.violations(np.array([0.5]), 9).rows.positions.tolist() == [0, 2]
-    sides = partition_at(reader, np.array([0.0]), 0.5).fold.side  # short of the margin, all of them
-    assert sides.tolist() == [1, -1, 1, -1, -1]
+    assert problem.everything()[1].tolist() == [0, 2]
+    assert partition_at(problem, np.array([1.0]), 0.5).positions.tolist() == [0, 2]
+    assert crossed_at(problem, np.array([0.5]), np.zeros(5))[1].positions.tolist() == [0, 2]
+    assert violations_at(problem, np.array([0.5]), 9)[1] == 2
+    short = partition_at(problem, np.array([0.0]), 0.5)  # of the margin, all of them
+    assert short.pieces.side.tolist() == [1, -1, 1, -1, -1]
 
 
 @settings(max_examples=50)
 @given(problem=problems, seed=st.integers(0, 99), most=st.sampled_from([1, 3, 40]))
 def test_the_worst_violations_come_back_and_all_are_counted(problem, seed, most):
     v = random_v(problem, seed)
-    value, n_wrong, worst = Reader(problem).violations(v, most)
+    value, count, worst = violations_at(problem, v, most)
     wrong = [(-r, i) for i, (_, c, r) in enumerate(rows_of(problem, v)) if r > 0 and c > 0]
     assert value == pytest.approx(value_at(problem, v), rel=1e-12)
-    assert n_wrong == len(wrong)
-    np.testing.assert_allclose(worst.a @ v, [1.0 + m for m, _ in sorted(wrong)[:most]], atol=1e-12)
-
-
-@settings(max_examples=50)
-@given(problem=problems, seed=st.integers(0, 99))
-def test_sides_that_are_not_remembered_are_worked_out_again(problem, seed):
-    there, here = random_v(problem, seed), random_v(problem, seed + 1)
-    reader = Reader(problem)
-    fold = partition_at(reader, there, 0.3).fold
-    remembered, anew = (
-        reader.verify([here], [kept], [10**9])[0] for kept in (fold, fold._replace(side=None))
-    )
-    assert remembered.value == anew.value
-    for one, other in zip(remembered.rows, anew.rows, strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert count == len(wrong)
+    np.testing.assert_allclose(worst @ v, [1.0 + m for m, _ in sorted(wrong)[:most]], atol=1e-12)
 
 
 def test_more_rows_than_wanted_are_counted_but_stay_where_they_are():
     problem = random_problem(n=700, anomalies=0.3)
-    reader, v = Reader(problem), np.zeros(5)
-    near = partition_at(reader, v, 2.0)
-    assert near.positions.size == 700
-    assert partition_at(reader, v, 2.0, most=700).positions.size == 700
-    assert partition_at(reader, v, 2.0, most=699) == Overflow(700)
-    side = np.ones(700, dtype=np.int8)
-    all_wrong = verdict_at(reader, 9.0 * random_v(problem, 0), side)
-    none_back = verdict_at(reader, 9.0 * random_v(problem, 0), side, most=all_wrong.n_wrong - 1)
-    assert none_back.rows is None
-    assert none_back[:2] == all_wrong[:2]
+    v = np.zeros(5)
+    assert partition_at(problem, v, 2.0).positions.size == 700
+    assert partition_at(problem, v, 2.0, most=700).positions.size == 700
+    assert partition_at(problem, v, 2.0, most=699) == TooManyRows(700)
+    far = 9.0 * random_v(problem, 0)
+    value, crossed = crossed_at(problem, far, np.ones(700))
+    n_wrong = len(crossed.costs)
+    assert crossed_at(problem, far, np.ones(700), most=n_wrong)[1] is not None
+    assert crossed_at(problem, far, np.ones(700), most=n_wrong - 1) == (value, None)
 
 
 @settings(max_examples=30)
 @given(problem=problems, seed=st.integers(0, 99))
 def test_the_whole_problem_as_a_model_has_its_value(problem, seed):
-    model, index = Reader(problem).whole()
+    block, index = problem.everything()
+    model = Model.of_rows(problem, block, problem.ball)
     v = random_v(problem, seed)
     assert model.primal(v) == pytest.approx(value_at(problem, v), rel=1e-11, abs=1e-12)
     assert index.tolist() == list(range(problem.n))
@@ -173,52 +201,46 @@ def test_a_sample_is_drawn_evenly_over_the_costs_of_sorted_rows(costs):
     n, m = 10_000, 500
     S = np.c_[np.ones(n), np.arange(n) / n]  # the second column tells which rows were drawn
     c = {None: None, "one": np.ones(n), "growing": np.arange(n) / n}[costs]
-    sample = Reader(Problem(S, costs=c)).sample(m)
+    problem = Problem(S, costs=c)
+    sample = Model.of_rows(problem, problem.draw(m), problem.ball)
     assert sample.n_rows == m
     expected = 2 / 3 if costs == "growing" else 1 / 2
     assert sample.columns[1].mean() == pytest.approx(expected, abs=2.0 / m)
 
 
-def test_one_pass_serves_several_guesses_each_as_if_alone():
+def test_one_pass_serves_several_plans_each_as_if_alone():
     problem = random_problem(n=700, costs=True, fit_intercept=True)
-    reader = Reader(problem)
-    cuts = [Cut(random_v(problem, seed), 0.2 * (1 + seed), 1, 10**9) for seed in range(3)]
+    plans = [PartitionPlan(random_v(problem, k), 0.2 * (1 + k), 1, 10**9) for k in range(3)]
     balls = [LpBall(p) for p in (1.0, 2.0, np.inf)]
-    together = reader.partition(cuts, balls)
-    assert reader.passes == 1.0
-    folds = [each.fold for each in together]
-    verdicts = reader.verify([cut.w for cut in reversed(cuts)], folds, [10**9] * 3)
-    assert reader.passes == 2.0
-    for k, cut in enumerate(cuts):
-        alone = partition_at(reader, cut.w, cut.band)
+    together = ScorePasses(problem).partition(plans, balls)
+    assert problem.passes == 1.0
+    for k, plan in enumerate(plans):
+        alone = partition_at(problem, plan.w, plan.band)
         assert together[k].model.ball is balls[k]
-        np.testing.assert_array_equal(together[k].fold.side, alone.fold.side)
+        np.testing.assert_array_equal(together[k].pieces.side, alone.pieces.side)
         np.testing.assert_array_equal(together[k].model.linear, alone.model.linear)
-        value, _, crossed = verdict_at(reader, cuts[-1 - k].w, alone.fold.side)
-        assert verdicts[k][0] == value
-        np.testing.assert_array_equal(verdicts[k].rows.positions, crossed.positions)
 
 
 def test_passes_are_counted():
-    reader = Reader(random_problem(n=100))
-    reader.whole()
-    partition = partition_at(reader, np.zeros(5), 0.1)
-    verdict_at(reader, np.zeros(5), partition.fold.side)
-    reader.sample(25)
-    assert reader.passes == pytest.approx(3.25)
+    problem = random_problem(n=100)
+    problem.everything()
+    partition_at(problem, np.zeros(5), 0.1)
+    crossed_at(problem, np.zeros(5), np.zeros(100))
+    problem.draw(25)
+    assert problem.passes == pytest.approx(3.25)
 
 
 @settings(max_examples=30)
 @given(problem=problems, seed=st.integers(0, 99), stride=st.sampled_from([2, 3, 9]))
 def test_a_thinned_partition_stands_for_the_whole_one(problem, seed, stride):
     v = random_v(problem, seed)
-    reader = Reader(problem)
-    whole = partition_at(reader, v, 0.5)
-    [thin] = reader.partition([Cut(v, 0.5, stride, 10**9)], [problem.ball])
+    whole = partition_at(problem, v, 0.5)
+    plan = PartitionPlan(v, 0.5, stride, 10**9)
+    [thin] = ScorePasses(problem).partition([plan], [problem.ball])
     assert thin.n_near == whole.n_near == len(whole.positions)
     assert set(thin.positions) <= set(whole.positions)
     assert len(thin.positions) >= len(whole.positions) / stride
-    assert thin.fold.side is None
+    assert thin.pieces.side is None
     np.testing.assert_array_equal(thin.model.linear, whole.model.linear)
     if problem.costs is None:
         assert thin.model.costs.sum() == pytest.approx(whole.n_near)

@@ -1,18 +1,18 @@
-"""Models of many rows in memory. Thresholds are lowered (see conftest.py)."""
+"""Models of many rows in memory, by thresholds that are low enough for naive loops."""
 
 import numpy as np
 import pytest
 
 from lpfuse.optim import solve
-from lpfuse.optim._large_n import screening
-from lpfuse.optim._large_n.passes import Reader
 from lpfuse.optim._solvers.interior_point import interior_point
-from lpfuse.optim._solvers.model import Guess
+from lpfuse.optim._solvers.newton import Guess, Model
+from lpfuse.optim._solvers.screening import minimise
 from lpfuse.optim._solvers.smoothing import approach, cold_guess
 from oracles import naive
 from oracles.problems import (
     GRID,
     GUESSES,
+    LOW_THRESHOLDS,
     VARIANTS,
     assert_certified,
     random_problem,
@@ -36,80 +36,75 @@ def assert_proven(problem, found, tol=1e-8):
 @every_p
 @every_variant
 @pytest.mark.parametrize("anomalies", [0.0, 0.2], ids=["pure", "labelled"])
-@pytest.mark.usefixtures("low_thresholds")
 def test_screened_models_end_with_a_proof(p, variant, anomalies):
     problem = random_problem(n=390, R=4, anomalies=anomalies, p=p, **VARIANTS[variant])
-    assert_certified(problem, solve(problem))
+    assert_certified(problem, solve(problem, tuning=LOW_THRESHOLDS))
 
 
-def test_only_few_rows_reach_the_interior_point(low_thresholds, monkeypatch):
-    sizes = []
+class SizedInteriorPoint:
+    """The interior point, which remembers how many rows it was given."""
 
-    def sized(model, *args, **kwargs):
-        sizes.append(model.n_rows)
+    def __init__(self):
+        self.sizes = []
+
+    def __call__(self, model, *args, **kwargs):
+        self.sizes.append(model.n_rows)
         return interior_point(model, *args, **kwargs)
 
-    monkeypatch.setattr(screening, "interior_point", sized)
-    problem = random_problem(n=390, R=4)
-    assert_certified(problem, solve(problem))
-    assert 0 < max(sizes) < 100
+
+def model_of(problem):
+    return Model.of_rows(problem, problem.everything()[0], problem.ball)
+
+
+def minimised(problem, **options):
+    options = {"tuning": LOW_THRESHOLDS, **options}
+    return minimise(model_of(problem), 1e-8, problem.scale, **options)
+
+
+def test_only_few_rows_reach_the_interior_point():
+    problem, inner = random_problem(n=390, R=4), SizedInteriorPoint()
+    assert_proven(problem, minimised(problem, inner=inner))
+    assert 0 < max(inner.sizes) < 100
 
 
 @every_variant
 @pytest.mark.parametrize("p", [1.0, 4 / 3, np.inf])
 @pytest.mark.parametrize("kind", GUESSES)
-@pytest.mark.usefixtures("low_thresholds")
 def test_a_model_survives_a_wrong_guess(kind, p, variant):
     problem = random_problem(n=800, R=4, p=p, **VARIANTS[variant])
-    model, _ = Reader(problem).whole()
     right = np.append(solve(problem).weights, [0.0] * problem.fit_intercept)
-    guess = Guess(*GUESSES[kind](right))
-    assert_proven(problem, screening.minimise(model, 1e-8, problem.scale, guess=guess))
+    assert_proven(problem, minimised(problem, guess=Guess(*GUESSES[kind](right))))
 
 
-def test_rows_that_changed_side_are_taken_back(low_thresholds, monkeypatch):
-    problem = random_problem(n=390, R=4)
-    sizes = []
-
-    def sized(model, *args, **kwargs):
-        sizes.append(model.n_rows)
-        return interior_point(model, *args, **kwargs)
+def test_rows_that_changed_side_are_taken_back():
+    problem, inner = random_problem(n=390, R=4), SizedInteriorPoint()
 
     def askew(*args):
         start = approach(*args)
         return start._replace(w=0.9 * start.w)
 
-    monkeypatch.setattr(screening, "interior_point", sized)
-    monkeypatch.setattr(screening, "approach", askew)
-    assert_certified(problem, solve(problem))
-    assert sizes[0] < max(sizes) < problem.n
+    assert_proven(problem, minimised(problem, inner=inner, towards=askew))
+    assert inner.sizes[0] < max(inner.sizes) < problem.n
 
 
-def test_when_screening_fails_the_interior_point_takes_all_rows(low_thresholds, monkeypatch):
-    problem = random_problem(n=300, R=4)
-    model, _ = Reader(problem).whole()
-    sizes = []
-
-    def sized(model, *args, **kwargs):
-        sizes.append(model.n_rows)
-        return interior_point(model, *args, **kwargs)
+def test_when_screening_fails_the_interior_point_takes_all_rows():
+    problem, inner = random_problem(n=300, R=4), SizedInteriorPoint()
 
     def astray(*args):
         start = approach(*args)
         return start._replace(w=-start.w)
 
-    monkeypatch.setattr(screening, "interior_point", sized)
-    monkeypatch.setattr(screening, "approach", astray)
-    monkeypatch.setattr(screening, "ROUNDS", 1)  # nothing that crossed is mended
-    assert_proven(problem, screening.minimise(model, 1e-8, problem.scale))
-    assert sizes[-1] == model.n_rows
+    never_mended = LOW_THRESHOLDS.screening._replace(rounds=1)
+    tuning = LOW_THRESHOLDS._replace(screening=never_mended)
+    assert_proven(problem, minimised(problem, inner=inner, towards=astray, tuning=tuning))
+    assert inner.sizes[-1] == problem.n
 
 
 @every_p
 @pytest.mark.parametrize("variant", ["plain", "costs", "nonnegative", "intercept"])
 def test_the_smoothed_approach_comes_near_the_optimum(p, variant):
     problem = random_problem(n=800, R=4, p=p, **VARIANTS[variant])
-    model, _ = Reader(problem).whole()
+    model = model_of(problem)
     start = approach(model, cold_guess(model), 22)
     reached = model.primal(model.feasible(start.w))
     best = solve(problem).certificate.primal

@@ -1,17 +1,18 @@
-"""Problems of many rows. Thresholds are lowered (see conftest.py)."""
+"""Problems of many rows, by thresholds that are low enough for naive loops."""
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lpfuse.optim import solve
-from lpfuse.optim._large_n import search
-from lpfuse.optim._large_n.passes import Reader
-from lpfuse.optim._solvers.model import Guess
+from lpfuse.optim import Certifier, solve
+from lpfuse.optim._large_n.passes import ScorePasses
+from lpfuse.optim._large_n.search import PassBudget, search_rows
+from lpfuse.optim._solvers.newton import Guess
 from oracles.problems import (
     GRID,
     GUESSES,
+    LOW_THRESHOLDS,
     VARIANTS,
     assert_certified,
     changed,
@@ -22,60 +23,69 @@ every_p = pytest.mark.parametrize("p", GRID)
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
 
 
-@pytest.fixture
-def counts(monkeypatch):
-    """How often the steps of the scheme ran."""
-    counts = dict.fromkeys(("partition", "verify", "admit"), 0)
+class CountingPasses(ScorePasses):
+    """Partition passes that are counted, with the most rows that they brought and left out."""
 
-    def count(owner, name):
-        original = getattr(owner, name)
+    def __init__(self, problem):
+        super().__init__(problem)
+        self.partitions, self.strides = 0, []
 
-        def wrapper(*args, **kwargs):
-            counts[name] += 1
-            return original(*args, **kwargs)
-
-        monkeypatch.setattr(owner, name, wrapper)
-
-    count(Reader, "partition")
-    count(Reader, "verify")
-    count(search, "admit")
-    return counts
+    def partition(self, plans, balls):
+        self.partitions += 1
+        self.strides += [plan.stride for plan in plans]
+        return super().partition(plans, balls)
 
 
-@pytest.fixture
-def guessing(monkeypatch):
-    """Replaces the guess that a sample would give."""
+class CountingCertifier(Certifier):
+    """Examinations that are counted."""
 
-    def replace(w, band):
-        def settle(self, *_):
-            self.guess, self.stride = Guess(w, band), 1
+    examinations = 0
 
-        monkeypatch.setattr(search.Search, "_settle", settle)
+    def examine(self, candidates, watch=None):
+        self.examinations += 1
+        return super().examine(candidates, watch)
 
-    return replace
+
+class Searched:
+    """A search whose budget or first guess is given, and what it took."""
+
+    def __init__(self, problem, guess=None, budget=None):
+        problem = problem.counted_anew()
+        passes = CountingPasses(problem)
+        certifier = CountingCertifier(problem, [problem.ball], 1e-8)
+        guesses = None if guess is None else {0: Guess(*guess)}
+        steps = search_rows(
+            certifier, passes, [0], tuning=LOW_THRESHOLDS, guesses=guesses, budget=budget
+        )
+        self.partitions, self.strides = passes.partitions, passes.strides
+        self.examinations = certifier.examinations
+        self.passes = problem.passes
+        self.solution = certifier.solution(0, steps[0], problem.passes, "max_iter")
+
+
+def solve_sampled(problem):
+    """By a sample, however few the rows are."""
+    return solve(problem, tuning=LOW_THRESHOLDS)
 
 
 @every_p
 @every_variant
 @pytest.mark.parametrize("anomalies", [0.0, 0.2], ids=["pure", "labelled"])
-@pytest.mark.usefixtures("low_thresholds")
 def test_sampled_problems_end_with_a_proof(p, variant, anomalies):
     problem = random_problem(n=900, R=4, anomalies=anomalies, p=p, **VARIANTS[variant])
-    assert_certified(problem, solve(problem))
+    assert_certified(problem, solve_sampled(problem))
 
 
 @every_variant
-def test_screening_and_the_interior_point_alone_agree(low_thresholds, variant, monkeypatch):
+def test_screening_and_the_interior_point_alone_agree(variant):
     problem = random_problem(n=900, R=4, p=4 / 3, **VARIANTS[variant])
-    screened = solve(problem)
-    monkeypatch.undo()
+    screened = solve_sampled(problem)
     alone = solve(problem)
     assert screened.certificate.passes > alone.certificate.passes
     assert screened.certificate.primal == pytest.approx(alone.certificate.primal, rel=2e-8)
     np.testing.assert_allclose(screened.weights, alone.weights, atol=1e-4)
 
 
-@pytest.mark.usefixtures("low_thresholds")
 @pytest.mark.parametrize("variant", ["plain", "costs", "intercept"])
 @pytest.mark.parametrize("order", ["by class", "by score"])
 def test_sorted_rows_are_no_worse_than_shuffled_ones(order, variant):
@@ -84,10 +94,9 @@ def test_sorted_rows_are_no_worse_than_shuffled_ones(order, variant):
     rows = np.argsort(key, kind="stable")
     costs = None if problem.costs is None else problem.costs[rows]
     ordered = changed(problem, problem.S[rows], problem.y[rows], costs)
-    assert_certified(ordered, solve(ordered))
+    assert_certified(ordered, solve_sampled(ordered))
 
 
-@pytest.mark.usefixtures("low_thresholds")
 @pytest.mark.parametrize("p", [1.0, 4 / 3, 10.0, np.inf])
 @pytest.mark.parametrize("case", ["heavy tails", "ties", "one group of rows", "zero costs", "easy"])
 def test_awkward_data_are_screened_and_proven(case, p):
@@ -103,11 +112,10 @@ def test_awkward_data_are_screened_and_proven(case, p):
         problem = changed(problem, costs=problem.costs * (np.arange(1000) % 10 == 0))
     else:
         problem = changed(problem, 9.0 * problem.y[:, None] + problem.S)
-    assert_certified(problem, solve(problem))
+    assert_certified(problem, solve_sampled(problem))
 
 
-@pytest.mark.usefixtures("low_thresholds")
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 9999),
     n=st.integers(401, 800),
@@ -121,24 +129,19 @@ def test_awkward_data_are_screened_and_proven(case, p):
 )
 def test_any_problem_is_screened_to_a_proof(**settings):
     problem = random_problem(**settings)
-    assert_certified(problem, solve(problem))
+    assert_certified(problem, solve_sampled(problem))
 
 
 @every_p
 @every_variant
 @pytest.mark.parametrize("anomalies", [0.0, 0.2], ids=["pure", "labelled"])
-def test_the_small_steps_of_an_accelerator_end_with_a_proof(
-    low_thresholds, monkeypatch, p, variant, anomalies
-):
+def test_the_small_steps_of_an_accelerator_end_with_a_proof(p, variant, anomalies):
     problem = random_problem(n=3000, R=4, anomalies=anomalies, p=p, **VARIANTS[variant])
-    frugal = search.Budget(sample=200, kept=50, patience=1, risk=1.5, alone=True)
-    monkeypatch.setattr(search.Budget, "of", lambda problem: frugal)
-    thinned = []
-    refine = search.Search._refine
-    monkeypatch.setattr(search.Search, "_refine", lambda *a: thinned.append(1) or refine(*a))
-    assert_certified(problem, solve(problem))
+    frugal = PassBudget(sample=200, kept=50, overfull=1, risk=1.5, serial=True)
+    searched = Searched(problem, budget=frugal)
+    assert_certified(problem, searched.solution)
     if anomalies and variant == "plain":
-        assert thinned  # rows at risk were more than could be kept
+        assert max(searched.strides) > 1  # rows at risk were more than could be kept
 
 
 # -------------------------------------------------------------------------------- wrong guesses
@@ -147,42 +150,39 @@ def test_the_small_steps_of_an_accelerator_end_with_a_proof(
 @every_variant
 @pytest.mark.parametrize("p", [1.0, 4 / 3, np.inf])
 @pytest.mark.parametrize("kind", GUESSES)
-def test_a_wrong_guess_costs_passes_but_not_the_proof(low_thresholds, guessing, kind, p, variant):
+def test_a_wrong_guess_costs_passes_but_not_the_proof(kind, p, variant):
     problem = random_problem(n=1200, R=4, p=p, **VARIANTS[variant])
     right = np.append(solve(problem).weights, [0.0] * problem.fit_intercept)
-    guessing(*GUESSES[kind](right))
-    assert_certified(problem, solve(problem))
+    assert_certified(problem, Searched(problem, GUESSES[kind](right)).solution)
 
 
-def test_a_right_guess_needs_one_partition_and_one_verdict(low_thresholds, counts, guessing):
+def test_a_right_guess_needs_one_partition_and_one_examination():
     problem = random_problem(n=1500, R=4)
-    guessing(solve(problem).weights, 0.05)
-    counts.update(partition=0, verify=0, admit=0)
-    assert_certified(problem, solve(problem))
-    assert counts == {"partition": 1, "verify": 1, "admit": 0}
+    searched = Searched(problem, (solve(problem).weights, 0.05))
+    assert_certified(problem, searched.solution)
+    assert (searched.partitions, searched.examinations) == (1, 1)
 
 
-def test_rows_that_changed_side_are_admitted(low_thresholds, counts, guessing):
+def test_rows_that_changed_side_are_admitted():
     problem = random_problem(n=1500, R=4)
-    guessing(0.98 * solve(problem).weights, 0.01)
-    counts.update(partition=0, verify=0, admit=0)
-    assert_certified(problem, solve(problem))
-    assert counts["partition"] == 1
-    assert counts["admit"] >= 1
+    searched = Searched(problem, (0.98 * solve(problem).weights, 0.01))
+    assert_certified(problem, searched.solution)
+    assert searched.partitions == 1  # so the rows of the first one were not enough, and grew
+    assert searched.examinations >= 2
 
 
 @every_variant
-def test_too_many_crossings_lead_to_a_new_partition(low_thresholds, counts, guessing, variant):
+def test_too_many_crossings_lead_to_a_new_partition(variant):
     problem = random_problem(n=6000, R=4, **VARIANTS[variant])
     right = np.append(solve(problem).weights, [0.0] * problem.fit_intercept)
-    guessing(-right, 1e-3)
-    counts.update(partition=0, verify=0, admit=0)
-    assert_certified(problem, solve(problem))
-    assert counts["partition"] >= 2
+    searched = Searched(problem, (-right, 1e-3))
+    assert_certified(problem, searched.solution)
+    assert searched.partitions >= 2
 
 
-def test_passes_in_the_certificate_are_those_that_were_made(low_thresholds, counts):
+def test_passes_in_the_certificate_are_those_that_were_made():
     problem = random_problem(n=1600, R=4)
-    solution = solve(problem)
-    made = counts["partition"] + counts["verify"] + 400 / 1600
-    assert solution.certificate.passes == pytest.approx(made)
+    searched = Searched(problem)
+    made = searched.partitions + searched.examinations + 400 / 1600
+    assert searched.passes == pytest.approx(made)
+    assert solve_sampled(problem).certificate.passes == pytest.approx(made)

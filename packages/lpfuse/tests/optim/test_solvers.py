@@ -1,6 +1,7 @@
 import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,12 +10,12 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import lpfuse._arrays
-from lpfuse.optim import Problem, solve
-from lpfuse.optim._large_n import search
+from lpfuse.optim import Problem, Tuning, solve
 from oracles import naive
 from oracles.optimum import linear_regime, optimum
 from oracles.problems import (
     GRID,
+    LOW_THRESHOLDS,
     VARIANTS,
     assert_certified,
     assert_feasible,
@@ -266,7 +267,7 @@ def test_forty_thousand_rows_go_through_the_sample_and_are_proven(order):
     if order == "sorted by class":
         rows = np.argsort(problem.y, kind="stable")
         problem = changed(problem, problem.S[rows], problem.y[rows])
-    assert problem.n > search.MANY
+    assert problem.n > Tuning().search.in_memory
     solution = solve(problem)
     assert_certified(problem, solution)
     assert solution.certificate.passes < 20
@@ -299,34 +300,32 @@ def test_the_same_problem_gives_the_same_bits(loss, n):
     assert_identical(solve(random_problem(**settings)), solve(random_problem(**settings)))
 
 
-@both_losses
-@pytest.mark.parametrize("workers", [1, 3])
-def test_the_number_of_threads_does_not_change_a_bit(low_thresholds, monkeypatch, loss, workers):
+@pytest.fixture
+def threads_for_small_problems(monkeypatch):
     monkeypatch.setattr(lpfuse._arrays.limits, "block", 1)
     monkeypatch.setattr(lpfuse._arrays.limits, "parallel", 0)
+
+
+@both_losses
+@pytest.mark.usefixtures("threads_for_small_problems")
+def test_the_number_of_threads_does_not_change_a_bit(loss):
     problem = random_problem(n=3000, loss=loss, costs=True, fit_intercept=True, p=4 / 3)
-    alone = solve(problem)
-    with ThreadPoolExecutor(workers) as pool:
-        monkeypatch.setattr(lpfuse._arrays, "_pool", lambda: pool)
-        assert_identical(solve(problem), alone)
+    several = solve(problem, tuning=LOW_THRESHOLDS)
+    with lpfuse._arrays.serially():
+        assert_identical(solve(problem, tuning=LOW_THRESHOLDS), several)
 
 
 # -------------------------------------------------------------------------------- many at a time
 
 
-@pytest.fixture
-def threads_for_small_problems(low_thresholds, monkeypatch):
-    monkeypatch.setattr(lpfuse._arrays.limits, "block", 1)
-    monkeypatch.setattr(lpfuse._arrays.limits, "parallel", 0)
-
-
 @pytest.mark.usefixtures("threads_for_small_problems")
 def test_problems_can_be_solved_in_several_threads_at_once():
     problems = [random_problem(seed, n=1000, costs=True) for seed in range(6)]
+    sampled = partial(solve, tuning=LOW_THRESHOLDS)
     with ThreadPoolExecutor(3) as pool:
-        together = list(pool.map(solve, problems))
+        together = list(pool.map(sampled, problems))
     for problem, solution in zip(problems, together, strict=True):
-        assert_identical(solution, solve(problem))
+        assert_identical(solution, sampled(problem))
 
 
 def test_overlapping_solves_leave_the_threads_of_blas_as_they_were():
@@ -347,9 +346,9 @@ def test_overlapping_solves_leave_the_threads_of_blas_as_they_were():
 @pytest.mark.usefixtures("threads_for_small_problems")
 def test_a_forked_process_can_solve_too():
     """The threads of the parent do not exist in the child: waiting for them would never end."""
-    problem = random_problem(n=1000)
-    solve(problem)
-    child = multiprocessing.get_context("fork").Process(target=solve, args=(problem,))
+    problem, low = random_problem(n=1000), {"tuning": LOW_THRESHOLDS}
+    solve(problem, **low)
+    child = multiprocessing.get_context("fork").Process(target=solve, args=(problem,), kwargs=low)
     child.start()
     child.join(timeout=10)
     ended = not child.is_alive()

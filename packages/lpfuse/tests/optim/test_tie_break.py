@@ -8,7 +8,7 @@ from lpfuse.optim import Problem, solve
 from lpfuse.optim._solvers.frank_wolfe import frank_wolfe as raw_frank_wolfe
 from oracles import naive
 from oracles.optimum import nearest_flawless_to_uniform, nearest_least_squares_to_uniform
-from oracles.problems import GRID, assert_certified, changed
+from oracles.problems import GRID, LOW_THRESHOLDS, assert_certified, changed
 
 VARIANTS = {
     "plain": {},
@@ -123,12 +123,11 @@ def test_an_optimum_of_almost_zero_is_proven_too(p, short):
     assert_certified(crossing, solve(crossing))
 
 
-@pytest.mark.usefixtures("low_thresholds")
 @every_variant
 def test_many_rows_break_ties_as_few_do(monkeypatch, variant):
     problem = separable_problem(n=1500, p=4 / 3, **VARIANTS[variant])
     monkeypatch.setattr(lpfuse._arrays.limits, "block", 1)
-    many = solve(problem)
+    many = solve(problem, tuning=LOW_THRESHOLDS)
     monkeypatch.undo()
     np.testing.assert_allclose(many.weights, solve(problem).weights, rtol=0, atol=1e-6)
 

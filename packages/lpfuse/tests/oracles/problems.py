@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from lpfuse.optim import Problem
+from lpfuse.optim import Problem, Tuning
+from lpfuse.optim._tuning import ScreeningTuning, SearchTuning
 from oracles import naive
 
 GRID = (1.0, 32 / 31, 8 / 7, 4 / 3, 2.0, 4.0, 10.0, 100.0, np.inf)
@@ -14,6 +15,22 @@ VARIANTS = {
     "intercept": {"fit_intercept": True},
     "all": {"costs": True, "nonnegative": True, "fit_intercept": True},
 }
+
+# From 60 rows on a model is screened, from 400 on a problem is sampled: small problems, which naive
+# loops can check, then go the way of large ones.
+LOW_THRESHOLDS = Tuning(
+    screening=ScreeningTuning(
+        alone=60,
+        alone_per_weight=0,
+        pilot=60,
+        pilot_per_weight=0,
+        resolved=0,
+        resolved_per_weight=2,
+        kept=10,
+        kept_per_weight=2,
+    ),
+    search=SearchTuning(in_memory=400, kept=100),
+)
 
 # What a search may start from: (w, how far margins may still move), made from the right w.
 GUESSES = {

@@ -11,14 +11,14 @@ COLUMN, FLOAT, INT, OUTPUT = "COL", "FLOAT", "INT", ("--output", "-o")
 STANDARD = "-"  # the name of standard output
 
 
-def table_argument(name: str) -> typer.models.ArgumentInfo:
+def _table_argument(name: str) -> typer.models.ArgumentInfo:
     """A table to read."""
     return typer.Argument(metavar=name, help="A .csv, .parquet or .arrow file; - for CSV.")
 
 
-Train = Annotated[str, table_argument("TRAIN")]
-Scores = Annotated[str, table_argument("SCORES")]
-Data = Annotated[str, table_argument("DATA")]
+Train = Annotated[str, _table_argument("TRAIN")]
+Scores = Annotated[str, _table_argument("SCORES")]
+Data = Annotated[str, _table_argument("DATA")]
 NewModel = Annotated[Path, typer.Option(*OUTPUT, metavar="MODEL", help="The file for the model.")]
 Weights = Annotated[
     Path | None, typer.Option(metavar="MODEL", help="A file for the weights, for `lpfuse score`.")

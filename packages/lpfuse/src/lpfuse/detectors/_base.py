@@ -18,8 +18,8 @@ from sklearn.utils.validation import has_fit_parameter
 from lpfuse._arrays import Array, blas_threads_for, is_blocked, matrix_budget, take, to_host
 from lpfuse._arrays.blocks import head_of
 from lpfuse._base import Detector, below_rounding
-from lpfuse._checks.data import remember_columns
-from lpfuse._checks.parameters import check_choice, check_count
+from lpfuse._checks.arguments import check_choice, check_count
+from lpfuse._checks.tables import remember_columns
 from lpfuse.detectors._features import FeatureMap, fourier, nystroem
 from lpfuse.detectors._kernels import Kernel, KernelScorer
 from lpfuse.detectors._sampling import sample_size, sampled_rows

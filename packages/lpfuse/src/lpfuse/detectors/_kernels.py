@@ -38,7 +38,7 @@ from lpfuse._arrays.linalg import (
     times_few_columns,
 )
 from lpfuse._base import Detector
-from lpfuse._checks.data import check_columns, check_features
+from lpfuse._checks.tables import check_columns, check_features
 from lpfuse._saved import saved_as
 
 INNER_PRODUCTS = ("linear", "poly", "polynomial", "sigmoid", "cosine")  # in any array library

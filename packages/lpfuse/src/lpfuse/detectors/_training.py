@@ -28,8 +28,8 @@ from lpfuse._arrays import (
 )
 from lpfuse._arrays.linalg import squared_distances
 from lpfuse._base import lower_quantile
-from lpfuse._checks.data import check_features, check_labels, check_sample_weight
-from lpfuse._checks.parameters import check_number
+from lpfuse._checks.arguments import check_labels, check_number, check_sample_weight
+from lpfuse._checks.tables import check_features
 from lpfuse.detectors._features import FeatureMap
 from lpfuse.detectors._kernels import INNER_PRODUCTS, Kernel
 
@@ -239,7 +239,7 @@ def settle_gamma(gamma: Any, X: Array, weights: Host | None = None) -> float:
         constant = variance <= (1e-12 if is_single(X) else 1e-28) * square
         return SCALES[gamma] * (1.0 if constant else 1.0 / (variance * X.shape[1]))
     if isinstance(gamma, str) and gamma == "median":
-        return gamma_of_median(X)
+        return _gamma_of_median(X)
     if isinstance(gamma, str) or gamma is None:
         raise ValueError(
             f'gamma must be a number above zero, "narrow", "scale" or "median", got {gamma!r}. '
@@ -248,7 +248,7 @@ def settle_gamma(gamma: Any, X: Array, weights: Host | None = None) -> float:
     return check_number("gamma", gamma, above=0)
 
 
-def gamma_of_median(X: Array) -> float:
+def _gamma_of_median(X: Array) -> float:
     """``γ = 1 / (2 m)``, with m the median squared distance of two rows: σ² is that median."""
     n = X.shape[0]
     some = take(X, np.linspace(0, n - 1, min(n, MEDIAN_ROWS)).astype(int))

@@ -22,8 +22,8 @@ from lpfuse._arrays import (
 )
 from lpfuse._arrays.linalg import add_to_diagonal, cholesky, eigh, invert_lower, solve_lower
 from lpfuse._base import lower_quantile
-from lpfuse._checks.data import check_features
-from lpfuse._checks.parameters import check_choice, check_number
+from lpfuse._checks.arguments import check_choice, check_number
+from lpfuse._checks.tables import check_features
 from lpfuse._saved import saved_as
 from lpfuse.detectors._base import KernelDetector
 from lpfuse.detectors._features import FeatureMap

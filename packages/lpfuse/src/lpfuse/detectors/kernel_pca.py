@@ -25,8 +25,8 @@ from lpfuse._arrays import (
 )
 from lpfuse._arrays.blocks import head_of, map_rows
 from lpfuse._arrays.linalg import diagonal_of, eigh, eigh_largest
-from lpfuse._checks.data import check_columns, check_features
-from lpfuse._checks.parameters import is_count
+from lpfuse._checks.arguments import is_count
+from lpfuse._checks.tables import check_columns, check_features
 from lpfuse._saved import saved_as
 from lpfuse.detectors._base import KernelDetector
 from lpfuse.detectors._eigenpairs import iterated

@@ -24,8 +24,8 @@ from lpfuse._arrays import (
 )
 from lpfuse._arrays.blocks import head_of
 from lpfuse._base import Detector, below_rounding
-from lpfuse._checks.data import remember_columns
-from lpfuse._checks.parameters import check_choice, check_count, check_number
+from lpfuse._checks.arguments import check_choice, check_count, check_number
+from lpfuse._checks.tables import remember_columns
 from lpfuse._saved import saved_as
 from lpfuse.detectors._mixture_em import fit_on_device
 from lpfuse.detectors._sampling import sampled_rows

@@ -17,8 +17,8 @@ from sklearn.svm import OneClassSVM
 from lpfuse._arrays import Array, Host, is_blocked, take, to_host
 from lpfuse._arrays.blocks import head_of
 from lpfuse._base import below_rounding
-from lpfuse._checks.data import remember_columns
-from lpfuse._checks.parameters import check_number
+from lpfuse._checks.arguments import check_number
+from lpfuse._checks.tables import remember_columns
 from lpfuse._saved import saved_as
 from lpfuse.detectors._base import KernelDetector
 from lpfuse.detectors._enclosing_ball import enclosing_ball
@@ -218,7 +218,7 @@ class SVDD(KernelDetector):
 
     def _fit_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
         bounds, signs = self._bounds(rows)
-        beta, self.center_norm2_, self._radius2 = solve_dual(kernel, rows, bounds, signs, self.tol)
+        beta, self.center_norm2_, self._radius2 = _solve_dual(kernel, rows, bounds, signs, self.tol)
         self._keep_support(rows, beta, bounds)
         basis = Similarities(kernel, self.support_vectors_)
         self.expansion_ = Expansion(basis, self.dual_coef_[:, None], 1)
@@ -261,7 +261,7 @@ class SVDD(KernelDetector):
         self.support_vectors_ = take(rows.X, support)
 
 
-def solve_dual(
+def _solve_dual(
     kernel: Kernel, rows: TrainingRows, bounds: Host, signs: Host, tol: float
 ) -> tuple[Host, float, float]:
     """The ball of rows with the costs `bounds`, +1 inside and −1 outside.

@@ -40,12 +40,12 @@ MORE_EXPERTS_FROM = 50
 EXACT_ROWS = 1_500
 
 
-def paper_detectors() -> Entries:
+def _paper_detectors() -> Entries:
     """The four learners of the paper, on standardised features.
 
     Examples
     --------
-    >>> [name for name, _ in paper_detectors()]
+    >>> [name for name, _ in _paper_detectors()]
     ['svdd', 'gp', 'kpca', 'gmm']
     """
     return _standardised(
@@ -139,7 +139,7 @@ def choose_members(
         As in `make_members`.
     """
     can_learn = training.experts_can_learn
-    entries = paper_detectors() if isinstance(detectors, str) else detectors
+    entries = _paper_detectors() if isinstance(detectors, str) else detectors
     if entries is None:
         n_anomalies = int((training.labels < 0).sum())
         usable = n_anomalies if can_learn and training.folds is not None else 0
@@ -241,13 +241,13 @@ def seed_members(members: list[Member], random: np.random.RandomState) -> list[M
     shared = draw_seed(random)
     return [
         member.with_estimator(
-            seed_estimator(member.estimator, shared if member.is_own else draw_seed(random))
+            _seed_estimator(member.estimator, shared if member.is_own else draw_seed(random))
         )
         for member in members
     ]
 
 
-def seed_estimator(estimator: Any, seed: int) -> Any:
+def _seed_estimator(estimator: Any, seed: int) -> Any:
     """A copy whose unset ``random_state`` are set."""
     copy = clone(estimator)
     unset = {
@@ -261,7 +261,7 @@ def seed_estimator(estimator: Any, seed: int) -> Any:
 def choose_combination(fused: Any, seed: int = 0) -> tuple[Any, Any]:
     """The scaler and the fusion of a `FusedDetector`, to be copied and fitted."""
     scaler = TwoSidedMinMax() if fused.scaler is None else fused.scaler
-    return scaler, default_fusion() if fused.fusion is None else seed_estimator(fused.fusion, seed)
+    return scaler, default_fusion() if fused.fusion is None else _seed_estimator(fused.fusion, seed)
 
 
 def check_parameters(fused: Any) -> None:

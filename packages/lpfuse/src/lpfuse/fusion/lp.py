@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from numbers import Integral, Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -23,24 +22,30 @@ from lpfuse._arrays import (
 )
 from lpfuse._arrays.blocks import head_of
 from lpfuse._base import WeightedSum
+from lpfuse._checks.arguments import (
+    check_choice,
+    check_count,
+    check_number,
+    check_p,
+    labels_beside,
+    weights_beside,
+)
 from lpfuse._checks.blocks import check_score_blocks, warn_about_flat_blocks
-from lpfuse._checks.data import (
+from lpfuse._checks.tables import (
     check_scores,
     column_names,
-    labels_beside,
     no_spread,
     remember_columns,
     warn_about_columns,
     warn_about_copies,
-    weights_beside,
 )
-from lpfuse._checks.parameters import check_number, check_p
 from lpfuse._saved import saved_as
 from lpfuse.optim import SOLVERS, Certificate, LpPath, Problem, solve, solve_path
 from lpfuse.optim._large_n.distributed import BlockedProblem, Costs, sample_of
 from lpfuse.optim.losses import LOSSES
 
-IMAGINARY_SCORE = -2.0  # twice as far out as the lower threshold of a signed scale
+IMAGINARY_SCORE = -2.0  # twice as far out as the lower threshold of a signed scale (docs/adr/0006)
+# The values of p in the paper's experiments.
 PAPER_GRID = (32 / 31, 16 / 15, 8 / 7, 4 / 3, 2.0, 4.0, 8.0, 10.0, 100.0)
 
 
@@ -82,9 +87,10 @@ class LpFusion(WeightedSum):
     max_iter : int, default=None
         Limit of solver steps; None: 200 for the interior point, 1000 for Frank–Wolfe.
     imaginary_anomalies : float, default=0.0
-        So many labelled anomalies does an imaginary one count for, to which every detector gives
-        the score −2, well below its usual range [−1, 1]. Detectors are presumed to be of use until
-        labels tell otherwise: with few labels, or none, the weights stay near uniform. About 3 is
+        The cost of one further row, an anomaly to which every detector gives the score −2, well
+        below its usual range [−1, 1]; it counts for this many labelled anomalies. Detectors are
+        presumed to be of use until labels tell otherwise: with few labels, or none, the weights
+        stay near uniform. About 3 is
         advisable with an intercept, which it makes learnable from normal rows alone, and
         `class_weight="balanced"` (``docs/adr/0006``).
 
@@ -183,7 +189,7 @@ class LpFusion(WeightedSum):
         self.certificate_ = solution.certificate
         self.n_iter_ = solution.n_iter
         _warn_if_loose(solution.certificate, self.tol, self.solver)
-        _warn_if_silent(solution.weights)
+        _warn_if_zero(solution.weights)
         return self
 
     def _problem(self, S: Any, y: Any, sample_weight: Any, p: float) -> Problem:
@@ -258,16 +264,13 @@ class LpFusion(WeightedSum):
         return 0.5 * everything / normal, 0.5 * everything / anomalies
 
     def _check_parameters(self) -> None:
-        _check_choice("loss", self.loss, tuple(LOSSES))
-        _check_choice("solver", self.solver, SOLVERS)
-        _check_choice("class_weight", self.class_weight, (None, "balanced"))
-        if not isinstance(self.tol, Real) or not 0 < self.tol < 1:
-            raise ValueError(f"tol must be a number between 0 and 1, got {self.tol!r}.")
+        check_choice("loss", self.loss, list(LOSSES))
+        check_choice("solver", self.solver, ["auto", *SOLVERS])
+        check_choice("class_weight", self.class_weight, [None, "balanced"])
+        check_number("tol", self.tol, above=0, at_most=1)
         check_number("imaginary_anomalies", self.imaginary_anomalies, at_least=0)
-        if self.max_iter is not None and not (
-            isinstance(self.max_iter, Integral) and self.max_iter >= 1
-        ):
-            raise ValueError(f"max_iter must be a positive integer or None, got {self.max_iter!r}.")
+        if self.max_iter is not None:
+            check_count("max_iter", self.max_iter)
 
     @property
     def offset_(self) -> float:
@@ -332,7 +335,7 @@ def lp_path(
     )
 
 
-def _warn_if_silent(weights: Host) -> None:
+def _warn_if_zero(weights: Host) -> None:
     if float(np.abs(weights).max()) < 1e-6:
         warnings.warn(
             "The best weights are zero: under these costs no detector helps to tell the classes "
@@ -341,11 +344,6 @@ def _warn_if_silent(weights: Host) -> None:
             UserWarning,
             stacklevel=3,
         )
-
-
-def _check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
 
 
 def _warn_if_loose(certificate: Certificate, tol: float, solver: str) -> None:

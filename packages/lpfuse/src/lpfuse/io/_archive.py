@@ -1,4 +1,4 @@
-"""One zip file with a manifest and members, and the limits that keep a hostile one harmless.
+"""One zip file with a manifest and members, what it may hold, and limits for hostile ones.
 
 Members are stored as they are, so that a file cannot grow when it is read: what it claims to hold,
 it must hold. Only skops members, which shrink to a tenth, are compressed, up to `UNPACKED` bytes in
@@ -11,18 +11,34 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from inspect import getattr_static
 from io import BytesIO
 from typing import IO, Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 from numpy.lib import format as npy
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 
 from lpfuse._files import replacing
+from lpfuse._saved import saved_as
 
 MANIFEST = "manifest.json"
 UNPACKED = 2**26  # bytes that compressed members may unpack to, all together
 PLAIN_KINDS = "biufcmMSU"  # of numbers, dates and text: arrays whose bytes mean only themselves
+PLAIN_TYPES = (type(None), bool, int, str, float)  # what JSON holds as it is
+BIT_GENERATORS = {
+    make.__name__: make
+    for make in (np.random.MT19937, np.random.PCG64, np.random.PCG64DXSM, np.random.SFC64)
+}
+# 2: classes go by the names of `lpfuse._saved`. Format 1 was never released, and is refused.
+FORMAT, FORMAT_VERSION = "lpfuse", 2
+
+# Two of scikit-learn's that hold estimators of ours: they are made of their attributes too.
+for _cls in (FrozenEstimator, Pipeline):
+    saved_as(_cls.__name__)(_cls)
 
 
 class Refused(ValueError):
@@ -60,7 +76,7 @@ class Archive:
     def __init__(self, file: IO[bytes]) -> None:
         self.zip = ZipFile(file)
         size = os.fstat(file.fileno()).st_size
-        check_sizes(self.zip.infolist(), size, UNPACKED)
+        _check_sizes(self.zip.infolist(), size, UNPACKED)
         self.unread = set(self.zip.namelist())
 
     def manifest(self) -> Any:
@@ -94,7 +110,7 @@ class Archive:
         self.unread.remove(name)
 
 
-def check_sizes(members: list[ZipInfo], size: int, unpacked: int) -> None:
+def _check_sizes(members: list[ZipInfo], size: int, unpacked: int) -> None:
     """Refuse an archive of that size whose members would grow beyond it when they are read."""
     names = [member.filename for member in members]
     if len(set(names)) < len(names):
@@ -110,11 +126,11 @@ def check_sizes(members: list[ZipInfo], size: int, unpacked: int) -> None:
 def check_nested(content: bytes) -> None:
     """Refuse a skops member, an archive itself, that would grow when it is read."""
     with ZipFile(BytesIO(content)) as inner:
-        check_sizes(inner.infolist(), len(content), 0)
+        _check_sizes(inner.infolist(), len(content), 0)
         for name in inner.namelist():
             if name.endswith(".npz"):  # sparse matrices, which scipy compresses
                 with ZipFile(inner.open(name)) as innermost:
-                    check_sizes(innermost.infolist(), len(content), UNPACKED)
+                    _check_sizes(innermost.infolist(), len(content), UNPACKED)
 
 
 def _total(members: Iterable[ZipInfo]) -> int:
@@ -131,3 +147,27 @@ def _claimed_bytes(member: IO[bytes]) -> int:
 
 def _refuse_constant(name: str) -> None:
     raise Refused(f"The manifest holds {name}, which is no JSON.")
+
+
+def is_key(key: Any) -> bool:
+    """Whether something, or each part of a tuple, can be compared at once: keys get hashed."""
+    parts = key if type(key) is tuple else (key,)
+    return all(
+        type(part) in (*PLAIN_TYPES, bytes) or isinstance(part, np.generic) for part in parts
+    )
+
+
+def is_data(cls: type, attribute: str) -> bool:
+    """Whether an attribute of an instance holds data, and hides nothing that the class does."""
+    if not attribute.isidentifier() or attribute.startswith("__"):
+        return False
+    of_class = getattr_static(cls, attribute, None)
+    return not callable(of_class) and not hasattr(type(of_class), "__get__")
+
+
+def lpfuse_version() -> str:
+    """Of the lpfuse that writes or reads a file."""
+    try:
+        return version("lpfuse")
+    except PackageNotFoundError:
+        return "unknown"

@@ -66,7 +66,7 @@ def gaussian_process(detector: OneClassGP, X: Tensor) -> Tensor:
 
 def mixture(detector: GMMDetector, X: Tensor) -> Tensor:
     """The distance to the nearest component, or the likelihood."""
-    squares = mixture_distances(detector.mixture_, X)
+    squares = _mixture_distances(detector.mixture_, X)
     if detector.score_type == "mahalanobis":
         return -squares.apply("ReduceMin", axes=[1], keepdims=0).apply("Sqrt")
     return mixture_likelihood(detector.mixture_, X)
@@ -74,11 +74,11 @@ def mixture(detector: GMMDetector, X: Tensor) -> Tensor:
 
 def mixture_likelihood(model: Any, X: Tensor) -> Tensor:
     """The logarithm of the density of a Gaussian mixture."""
-    exponents = log_heights(model) - 0.5 * mixture_distances(model, X)
+    exponents = log_heights(model) - 0.5 * _mixture_distances(model, X)
     return exponents.apply("ReduceLogSumExp", axes=[1], keepdims=0)
 
 
-def mixture_distances(model: Any, X: Tensor) -> Tensor:
+def _mixture_distances(model: Any, X: Tensor) -> Tensor:
     """Squared Mahalanobis distances to the components of a Gaussian mixture."""
     columns = []
     for mean, root in zip(model.means_, precision_roots(model), strict=True):

@@ -51,22 +51,22 @@ from lpfuse.onnx_export._trees import Tree, sum_of_leaves
 SURE = float(np.log((1 - SUREST) / SUREST))
 
 
-def standard_scaler(scaler: Any, X: Tensor) -> Tensor:
+def _standard_scaler(scaler: Any, X: Tensor) -> Tensor:
     """``(x − mean) / scale``."""
     return _affine(X, scaler.mean_ if scaler.with_mean else None, scaler.scale_)
 
 
-def robust_scaler(scaler: Any, X: Tensor) -> Tensor:
+def _robust_scaler(scaler: Any, X: Tensor) -> Tensor:
     """``(x − median) / range``."""
     return _affine(X, scaler.center_, scaler.scale_)
 
 
-def max_abs_scaler(scaler: Any, X: Tensor) -> Tensor:
+def _max_abs_scaler(scaler: Any, X: Tensor) -> Tensor:
     """``x / max |x|``."""
     return _affine(X, None, scaler.scale_)
 
 
-def min_max_scaler(scaler: Any, X: Tensor) -> Tensor:
+def _min_max_scaler(scaler: Any, X: Tensor) -> Tensor:
     """``x · scale + min``."""
     scaled = X * scaler.scale_ + scaler.min_
     return scaled.clip(*map(float, scaler.feature_range)) if scaler.clip else scaled
@@ -100,28 +100,28 @@ def one_class_svm(detector: Any, X: Tensor) -> Tensor:
     return _support_vectors(detector, X)
 
 
-def linear_one_class_svm(detector: Any, X: Tensor) -> Tensor:
+def _linear_one_class_svm(detector: Any, X: Tensor) -> Tensor:
     """``xᵀw``."""
     return X @ detector.coef_.ravel()
 
 
-def elliptic_envelope(detector: Any, X: Tensor) -> Tensor:
+def _elliptic_envelope(detector: Any, X: Tensor) -> Tensor:
     """Minus the squared Mahalanobis distance."""
     centred = X - detector.location_
     return -((centred @ detector.get_precision()) * centred).sum()
 
 
-def linear_classifier(classifier: Any, X: Tensor) -> Tensor:
+def _linear_classifier(classifier: Any, X: Tensor) -> Tensor:
     """``xᵀw + b``."""
     return X @ classifier.coef_.ravel() + classifier.intercept_.ravel()
 
 
-def support_vector_classifier(classifier: Any, X: Tensor) -> Tensor:
+def _support_vector_classifier(classifier: Any, X: Tensor) -> Tensor:
     """``Σ α_j k(x, x_j) + b``."""
     return _support_vectors(classifier, X) + classifier.intercept_
 
 
-def gradient_boosting(classifier: Any, X: Tensor) -> Tensor:
+def _gradient_boosting(classifier: Any, X: Tensor) -> Tensor:
     """The sum of all trees on top of a constant."""
     if not (classifier.init_ == "zero" or isinstance(classifier.init_, DummyClassifier)):
         raise NotImplementedError("GradientBoostingClassifier has a converter for init=None only.")
@@ -131,7 +131,7 @@ def gradient_boosting(classifier: Any, X: Tensor) -> Tensor:
     return sum_of_leaves(_as_trees_see(X), trees).sum() + start.ravel()
 
 
-def histogram_boosting(classifier: Any, X: Tensor) -> Tensor:
+def _histogram_boosting(classifier: Any, X: Tensor) -> Tensor:
     """The sum of all trees on top of a constant."""
     if classifier.is_categorical_ is not None:
         raise NotImplementedError(
@@ -143,7 +143,7 @@ def histogram_boosting(classifier: Any, X: Tensor) -> Tensor:
     )
 
 
-def forest_classifier(classifier: Any, X: Tensor) -> Tensor:
+def _forest_classifier(classifier: Any, X: Tensor) -> Tensor:
     """The log-odds of the mean share of normal rows in the leaves."""
     members = getattr(classifier, "estimators_", [classifier])
     trees = []
@@ -156,24 +156,24 @@ def forest_classifier(classifier: Any, X: Tensor) -> Tensor:
     return (shares.take(normal) - shares.take(anomaly)).clip(-SURE, SURE)
 
 
-def probable_classifier(classifier: Any, X: Tensor) -> Tensor:
+def _probable_classifier(classifier: Any, X: Tensor) -> Tensor:
     """The log-odds of a classifier whose probabilities skl2onnx can compute."""
     probabilities = _by_skl2onnx(classifier, X, "probabilities", zipmap=False)
     share = probabilities.take(_position(classifier, 1)).clip(SUREST, 1 - SUREST)
     return (share / (1.0 - share)).apply("Log")
 
 
-def neighbours_classifier(classifier: Any, X: Tensor) -> Tensor:
+def _neighbours_classifier(classifier: Any, X: Tensor) -> Tensor:
     """The log-odds of the share of normal rows among the neighbours."""
     if classifier.weights != "uniform":  # skl2onnx weighs rows that were trained on otherwise
         raise NotImplementedError(
             'KNeighborsClassifier has a converter for weights="uniform" only, got '
             f"{classifier.weights!r}."
         )
-    return probable_classifier(classifier, X)
+    return _probable_classifier(classifier, X)
 
 
-def other_transformer(transformer: Any, X: Tensor) -> Tensor:
+def _other_transformer(transformer: Any, X: Tensor) -> Tensor:
     """Whatever skl2onnx makes of a transformer."""
     return _by_skl2onnx(transformer, X, "variable")
 
@@ -207,35 +207,35 @@ def _by_skl2onnx(estimator: Any, X: Tensor, output: str, **options: Any) -> Tens
 
 
 TRANSFORMERS: Converters = {
-    StandardScaler: standard_scaler,
-    RobustScaler: robust_scaler,
-    MinMaxScaler: min_max_scaler,
-    MaxAbsScaler: max_abs_scaler,
-    PCA: other_transformer,
-    QuantileTransformer: other_transformer,
+    StandardScaler: _standard_scaler,
+    RobustScaler: _robust_scaler,
+    MinMaxScaler: _min_max_scaler,
+    MaxAbsScaler: _max_abs_scaler,
+    PCA: _other_transformer,
+    QuantileTransformer: _other_transformer,
 }
 DETECTORS: Converters = {
     IsolationForest: isolation_forest,
     LocalOutlierFactor: local_outlier_factor,
     OneClassSVM: one_class_svm,
-    SGDOneClassSVM: linear_one_class_svm,
-    EllipticEnvelope: elliptic_envelope,
+    SGDOneClassSVM: _linear_one_class_svm,
+    EllipticEnvelope: _elliptic_envelope,
     GaussianMixture: mixture_likelihood,
 }
 CLASSIFIERS: Converters = {
-    DecisionTreeClassifier: forest_classifier,
-    ExtraTreesClassifier: forest_classifier,
-    GaussianNB: probable_classifier,
-    GradientBoostingClassifier: gradient_boosting,
-    HistGradientBoostingClassifier: histogram_boosting,
-    KNeighborsClassifier: neighbours_classifier,
-    LinearDiscriminantAnalysis: linear_classifier,
-    LinearSVC: linear_classifier,
-    LogisticRegression: linear_classifier,
-    LogisticRegressionCV: linear_classifier,
-    MLPClassifier: probable_classifier,
-    RandomForestClassifier: forest_classifier,
-    RidgeClassifier: linear_classifier,
-    SGDClassifier: linear_classifier,
-    SVC: support_vector_classifier,
+    DecisionTreeClassifier: _forest_classifier,
+    ExtraTreesClassifier: _forest_classifier,
+    GaussianNB: _probable_classifier,
+    GradientBoostingClassifier: _gradient_boosting,
+    HistGradientBoostingClassifier: _histogram_boosting,
+    KNeighborsClassifier: _neighbours_classifier,
+    LinearDiscriminantAnalysis: _linear_classifier,
+    LinearSVC: _linear_classifier,
+    LogisticRegression: _linear_classifier,
+    LogisticRegressionCV: _linear_classifier,
+    MLPClassifier: _probable_classifier,
+    RandomForestClassifier: _forest_classifier,
+    RidgeClassifier: _linear_classifier,
+    SGDClassifier: _linear_classifier,
+    SVC: _support_vector_classifier,
 }

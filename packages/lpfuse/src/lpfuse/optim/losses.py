@@ -2,10 +2,14 @@
 
 Each loss knows its value, its slope, and the gain of a multiplier in the dual: the dual value of a
 point α is ``Σ c_i gain(α_i) − max{(Σ c_i α_i y_i s_i)ᵀz : z in the ball}``.
+
+A new loss is one class here and an entry in `LOSSES`: the certificate is then right for it. A
+solver handles it once its declaration in `lpfuse.optim.solve` names it.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +23,10 @@ class Loss(Protocol):
     def name(self) -> str:
         """What users call it."""
 
+    @property
+    def multipliers(self) -> tuple[float, float]:
+        """The least and the largest α with a finite gain; beyond them α proves nothing."""
+
     def value(self, r: Array) -> Array:
         """Cost of each row."""
 
@@ -26,7 +34,7 @@ class Loss(Protocol):
         """Derivative of the cost in r."""
 
     def gain(self, alpha: Array) -> Array:
-        """Minus the convex conjugate, shifted by the 1 in r: what α adds to the dual value."""
+        """What α adds to the dual value: minus the convex conjugate, shifted by the 1 in r."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,7 @@ class Hinge:
     """``max(0, r)``: nothing beyond the margin, linear short of it. Multipliers are in [0, 1]."""
 
     name: str = "hinge"
+    multipliers: tuple[float, float] = (0.0, 1.0)
 
     def value(self, r: Array) -> Array:
         """``max(0, r)``."""
@@ -53,6 +62,7 @@ class LeastSquares:
     """``r²``: every row is pulled towards margin 1, from both sides. Any multiplier is allowed."""
 
     name: str = "least_squares"
+    multipliers: tuple[float, float] = (-math.inf, math.inf)
 
     def value(self, r: Array) -> Array:
         """``r²``."""

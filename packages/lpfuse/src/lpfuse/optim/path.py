@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lpfuse._arrays import Host, one_blas_thread
+from lpfuse._arrays import Host
 from lpfuse._saved import saved_as
-from lpfuse.optim._large_n.passes import Reader
-from lpfuse.optim._large_n.search import minimise_rows
-from lpfuse.optim._solvers.interior_point import MAX_ITER
-from lpfuse.optim._solvers.least_squares import Moments
-from lpfuse.optim.problem import Certificate, Problem, Solution
-from lpfuse.optim.solve import certified, flawless, solve_moments
+from lpfuse.optim._results import Certificate, Solution
+from lpfuse.optim._tuning import DEFAULT, Tuning
+from lpfuse.optim.problem import Problem
+from lpfuse.optim.solve import compatible, solve_balls
 
 
 @saved_as("LpPath")
@@ -23,9 +21,13 @@ class LpPath:
     Attributes
     ----------
     ps : array of shape (k,)
+        The grid.
     weights : array of shape (k, R)
+        One row a p.
     intercepts : array of shape (k,)
+        One b a p.
     certificates : list of k Certificate
+        One proof a p.
     """
 
     ps: Host
@@ -35,25 +37,25 @@ class LpPath:
 
 
 def solve_path(
-    problem: Problem, ps: Sequence[float], *, tol: float = 1e-8, max_iter: int | None = None
+    problem: Problem,
+    ps: Sequence[float],
+    *,
+    tol: float = 1e-8,
+    max_iter: int | None = None,
+    tuning: Tuning = DEFAULT,
 ) -> list[Solution]:
     """Solve the problem for every p of a grid; `passes` of each certificate counts shared passes.
 
     Least squares reads the scores once. The hinge copies few rows once, and each p starts from its
     neighbour; of many rows it takes one sample, and partitions and verifies for all p together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> problem = Problem(np.array([[0.0, 2.0], [0.5, 0.0]]))
+    >>> [solution.weights.round(2).tolist() for solution in solve_path(problem, [1, 2])]
+    [[0.5, 0.5], [0.87, 0.5]]
     """
-    limit = max_iter or MAX_ITER
-    problems = [problem.with_ball(p) for p in ps]
-    with one_blas_thread:
-        if problem.loss.name == "least_squares":
-            moments = Moments.of(problem)
-            return [solve_moments(each, moments, tol, limit) for each in problems]
-        readers = [Reader(each) for each in problems]
-        found = [flawless(reader) for reader in readers]
-        shared = Reader(problem)
-        open_ = [k for k, done in enumerate(found) if done is None]
-        balls = [problems[k].ball for k in open_]
-        for k, optimum in zip(open_, minimise_rows(shared, balls, tol, limit), strict=True):
-            found[k] = optimum
-            readers[k].passes += shared.passes
-        return [certified(r, f, tol) for r, f in zip(readers, found, strict=True) if f is not None]
+    solver = compatible(problem, "interior-point")
+    balls = [problem.with_ball(p).ball for p in ps]
+    return solve_balls(solver, problem, balls, tol, max_iter, tuning)

@@ -1,4 +1,4 @@
-"""The problem as the user states it, what a solution is, and the proof that comes with it.
+"""The problem as the user states it.
 
 minimise   f(w, b) = Σ_i c_i loss(1 − y_i (s_iᵀw + b))     subject to   w in the ℓp ball
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,75 +28,22 @@ from lpfuse._arrays import (
     is_single,
     like,
     map_row_blocks,
+    namespace,
     nonzero,
     put,
     take,
     to_host,
     total,
 )
-from lpfuse._saved import saved_as
 from lpfuse.optim.balls import LpBall
+from lpfuse.optim.certificate import bound_of, value_of
 from lpfuse.optim.losses import LOSSES, Loss
 
 T = TypeVar("T")
 
-FLOOR = 1e-3  # gaps are relative to f, but to no less than this share of Σ c: f = 0 occurs
-
-
-@saved_as("Certificate")
-@dataclass(frozen=True)
-class Certificate:
-    """Proof of how far weights can be from optimal: ``dual ≤ optimum ≤ primal``.
-
-    Attributes
-    ----------
-    primal : float
-        Value f(w, b) of the weights.
-    dual : float
-        A lower bound of the optimum, proven by `alpha`: recompute it with
-        ``Problem.dual_value(certificate.alpha)``.
-    gap : float
-        ``primal − dual``: the weights are at most this much worse than the best ones.
-    relative_gap : float
-        ``gap / max(primal, 1e-3 Σ c)``.
-    passes : float
-        How often the scores were read; a subsample counts by its share, and of scores of Dask the
-        pass that checks them too.
-    status : str
-        "optimal" when the relative gap is within the tolerance, "stopped" when the solver met its
-        own stopping rule first, "max_iter" when it ran out of steps.
-    alpha : array of shape (n,) or None
-        The dual point, in [0, 1], for the hinge: beside the scores, and lazy where these are of
-        Dask.
-    dual_weights : array of shape (R,) or None
-        For least squares a dual point needs only R numbers, weights w̃ that may lie outside the
-        ball: ``α = Problem.dual_point(dual_weights)``.
-    """
-
-    primal: float
-    dual: float
-    gap: float
-    relative_gap: float
-    passes: float
-    status: str
-    alpha: Array | None = field(default=None, repr=False, compare=False)
-    dual_weights: Host | None = field(default=None, repr=False, compare=False)
-
-    def __str__(self) -> str:
-        return (
-            f"{self.status}: value {self.primal:.6g}, at most {self.gap:.1e} above the optimum "
-            f"(relative gap {self.relative_gap:.1e}, {self.passes:.1f} passes over the scores)"
-        )
-
-
-@dataclass(frozen=True)
-class Solution:
-    """Weights, intercept and certificate; `n_iter` counts the steps of the solver."""
-
-    weights: Host
-    intercept: float
-    certificate: Certificate
-    n_iter: int
+# Gaps are relative to f, but to no less than this share of Σ c: f = 0 occurs. Chosen by hand: with
+# tol = 1e-8 a value of 0 must then be proven to 1e-11 of the value that w = 0 has.
+FLOOR = 1e-3
 
 
 class Block(NamedTuple):
@@ -112,6 +59,14 @@ class Block(NamedTuple):
         """Whether rows have costs of their own, which may be zero."""
         return not isinstance(self.c, float)
 
+    def times_costs(self, x: Array) -> Array:
+        """``c x``; x itself where all costs are 1."""
+        return x if isinstance(self.c, float) else self.c * x
+
+    def times_labels(self, x: Array) -> Array:
+        """``y x``; x itself where all rows are normal."""
+        return x if isinstance(self.y, float) else self.y * x
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -126,16 +81,13 @@ class Terms:
         fused = block.S @ like(v[: self.R], block.S)
         if self.fit_intercept:
             fused = fused + float(v[self.R])
-        return 1.0 - block.y * fused
+        return 1.0 - block.times_labels(fused)
 
-    def value(self, block: Block, v: Host) -> float:
-        """What the rows add to ``f(w, b)``."""
-        return total(block.c * self.loss.value(self.residuals(block, v)))
-
-    def dual_parts(self, block: Block, alpha: Array) -> tuple[float, Host, float]:
-        """What the rows add to the dual value of α, to ``Σ c α y s`` and to ``Σ c α y``."""
-        pull = block.c * alpha * block.y
-        return total(block.c * self.loss.gain(alpha)), to_host(pull @ block.S), total(pull)
+    def signed_rows(self, S: Array, y: Array | float) -> Array:
+        """Rows ``a_i = y_i s_i``, with y_i last when there is an intercept: r = 1 − aᵀ(w, b)."""
+        labels = filled(S.shape[0], 1.0, S) if isinstance(y, float) else y
+        a = S if isinstance(y, float) else S * y[:, None]
+        return namespace(S).concat([a, labels[:, None]], axis=1) if self.fit_intercept else a
 
     def imbalance(self, block: Block, v: Host) -> float:
         """``Σ c y r``: how much an intercept could still gain, for least squares."""
@@ -146,11 +98,12 @@ class Terms:
         return self.loss.slope(self.residuals(block, v) - shift * block.y)
 
 
-class Fold(NamedTuple):
-    """Where rows are held that a model leaves out: +1 on the slope of their loss, −1 at zero.
+class LinearPieces(NamedTuple):
+    """Rows whose hinge has been replaced by the linear piece on which they lie.
 
-    In memory that is an array with one entry a row, 0 for a row of the model. Elsewhere it is
-    worked out again where it is needed, from the point and the band that rows were told apart by.
+    +1: the rising piece ``c r``; −1: the piece at zero; 0: a row that keeps its hinge. In memory
+    `side` is an array with one entry a row. Elsewhere it is None and worked out again where it is
+    needed, from the point w and the band around the kink by which the rows were told apart.
     """
 
     w: Host
@@ -172,6 +125,7 @@ class Problem:
     costs : array of shape (n,) or None
         The c_i ≥ 0; None: all 1.
     loss : "hinge" or "least_squares"
+        A name in `lpfuse.optim.losses.LOSSES`.
     nonnegative : bool
         Whether w ≥ 0 is required.
     fit_intercept : bool
@@ -186,6 +140,9 @@ class Problem:
     >>> problem.dual_value(np.array([0.5, 1.0]))
     0.3819...
     """
+
+    in_memory = True  # whether rows are at hand, so that arrays with one entry a row can be kept
+    passes_at_entrance = 0.0  # that the checks of the input have made
 
     def __init__(
         self,
@@ -205,13 +162,7 @@ class Problem:
         self.loss: Loss = LOSSES[loss]
         self.fit_intercept = fit_intercept
         self.start = 0  # of another problem that these rows are a part of
-
-    remembers_sides = True  # whether an array with one entry a row is kept between passes
-    passes_so_far = 0.0  # that the entrance has made
-
-    def passes_of_draw(self, m: int) -> float:
-        """What part of a pass it takes to draw m rows."""
-        return m / self.n
+        self.passes = 0.0  # how often the scores have been read; a subsample counts by its share
 
     @property
     def n(self) -> int:
@@ -228,7 +179,7 @@ class Problem:
         """Coordinates of the solver: R weights, and the intercept where there is one."""
         return self.R + int(self.fit_intercept)
 
-    @property
+    @cached_property
     def terms(self) -> Terms:
         """What a row adds to the objective."""
         return Terms(self.R, self.loss, self.fit_intercept)
@@ -249,6 +200,12 @@ class Problem:
         other.ball = LpBall(float(p), self.ball.nonnegative)
         return other
 
+    def counted_anew(self) -> Problem:
+        """The same problem, whose passes are counted from those of the entrance."""
+        other = copy(self)
+        other.passes = self.passes_at_entrance
+        return other
+
     def reduce(
         self, work: Callable[..., T], merge: Callable[[list[T]], T], *along: Array | None
     ) -> T:
@@ -257,6 +214,7 @@ class Problem:
         `work` is also handed the entries of the arrays `along` that belong to the rows. Merging
         must be associative.
         """
+        self.passes += 1.0
 
         def on(part: slice) -> T:
             return work(self.block(part), *(a if a is None else a[part] for a in along))
@@ -279,6 +237,7 @@ class Problem:
 
     def everything(self) -> tuple[Block, Array]:
         """All rows that cost something, and their positions."""
+        self.passes += 1.0
         if self.costs is None:
             index = nonzero(filled(self.n, 1.0, self.S) > 0)
             return self.block(slice(0, self.n)), index
@@ -291,6 +250,7 @@ class Problem:
         Row i is drawn with probability ∝ c_i, one from each m-th part of the total cost, so that
         rows sorted by class are sampled as well as shuffled ones. Every run draws the same rows.
         """
+        self.passes += m / self.n
         rng = np.random.default_rng(0)
         if self.costs is None:
             ticks = (np.arange(m) + rng.random(m)) / m
@@ -306,19 +266,15 @@ class Problem:
 
     def value(self, w: Host, intercept: float = 0.0) -> float:
         """``f(w, b)``, in one pass over the scores; b counts only when an intercept is fitted."""
-        v = np.append(np.asarray(w, dtype=np.float64), intercept)
-        return self.reduce(partial(self.terms.value, v=v), math.fsum)
+        return value_of(self, np.append(np.asarray(w, dtype=np.float64), intercept))
 
     def dual_value(self, alpha: Array) -> float:
         """The lower bound that the dual point α proves, in one pass over the scores.
 
-        With an intercept the point must also satisfy ``Σ c_i α_i y_i = 0``: where it does not, to
-        rounding, it proves nothing and the bound is −∞.
+        −∞ where α proves nothing: outside the range of the loss ([0, 1] for the hinge), or with an
+        intercept where ``Σ c_i α_i y_i`` is not 0 to rounding.
         """
-        gain, pull, balance = self.reduce(self.terms.dual_parts, sums, alpha)
-        if self.fit_intercept and abs(balance) > 1e-9 * self.total_cost:
-            return -math.inf
-        return gain - self.ball.dual_norm(pull)
+        return bound_of(self, alpha)
 
     def dual_point(self, w: Host) -> Array:
         """``α_i = loss′(r_i)`` at weights w, with the least-squares intercept for them."""
@@ -332,26 +288,15 @@ class Problem:
         """One number a row, from ``work`` on each block."""
         return concatenate(self._map(lambda part: work(self.block(part))))
 
-    def multipliers(self, fold: Fold | None, index: Array, shares: Array) -> Array:
-        """The dual point of a model: its own multipliers in [0, 1], those of held rows 1 or 0."""
-        if fold is None or fold.side is None:
+    def multipliers(self, pieces: LinearPieces | None, index: Array, shares: Array) -> Array:
+        """α of all rows: `shares` in [0, 1] at `index`, elsewhere the slope of the linear piece."""
+        if pieces is None or pieces.side is None:
             return put(filled(self.n, 0.0, self.S), index, shares)
-        return put(as_float64(fold.side > 0), index, shares)
+        return put(as_float64(pieces.side > 0), index, shares)
 
     def no_multipliers(self) -> Array:
         """α = 0, which proves that no value is negative."""
         return filled(self.n, 0.0, self.S)
-
-    def certify(
-        self, primal: float, dual: float, passes: float, tol: float, otherwise: str, **witness: Any
-    ) -> Certificate:
-        """The certificate of a solve; `otherwise` is its status if the gap exceeds tol."""
-        if dual < 0.0:
-            dual, witness = 0.0, {"alpha": self.no_multipliers()}
-        gap = max(primal - dual, 0.0)  # the two sums round differently: a gap of −1e-17 is none
-        relative = gap / max(primal, self.scale)
-        status = "optimal" if relative <= tol else otherwise
-        return Certificate(primal, dual, gap, relative, passes, status, **witness)
 
 
 def spread_over(heap: Host, m: int, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -1,30 +1,91 @@
-"""One entrance to the solvers: a problem in, weights with their certificate out."""
+"""One entrance to the solvers: a problem in, weights with their certificate out.
+
+Solvers propose, the certificate decides: a `Solver` declares what it handles, `solve` refuses the
+rest by name, and what it proposes is judged by `certificate.Certifier` alone.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
 import numpy as np
 
-from lpfuse._arrays import Host, one_blas_thread, total
-from lpfuse.optim._large_n.passes import Reader
-from lpfuse.optim._large_n.search import MANY, minimise_rows
-from lpfuse.optim._solvers import frank_wolfe as fw
-from lpfuse.optim._solvers.interior_point import MAX_ITER, Optimum
-from lpfuse.optim._solvers.least_squares import Moments, minimise_quadratic
-from lpfuse.optim._solvers.tie_break import nearest_to_uniform
-from lpfuse.optim.problem import Problem, Solution
+from lpfuse._arrays import Host, dot, namespace, one_blas_thread, positive_part, total
+from lpfuse.optim._large_n.solve import search_many_rows
+from lpfuse.optim._results import Solution
+from lpfuse.optim._solvers.frank_wolfe import MAX_ITER, frank_wolfe
+from lpfuse.optim._solvers.interior_point import Optimum, WarmStart, interior_point
+from lpfuse.optim._solvers.least_squares import minimise_quadratic
+from lpfuse.optim._solvers.newton import Model
+from lpfuse.optim._solvers.screening import minimise, neighbour_guess
+from lpfuse.optim._solvers.tie_break import ModelRows, nearest_to_uniform
+from lpfuse.optim._tuning import DEFAULT, Tuning
+from lpfuse.optim.balls import LpBall
+from lpfuse.optim.certificate import Candidate, Certifier, Outcome
+from lpfuse.optim.problem import Problem
 
-SOLVERS = ("auto", "interior-point", "frank-wolfe", "smoothed-frank-wolfe")
+
+class Request(NamedTuple):
+    """What a solver is asked: to propose to the certifier, for each of its balls."""
+
+    certifier: Certifier
+    max_iter: int | None
+    tuning: Tuning
+
+
+@dataclass(frozen=True)
+class Solver:
+    """What a solver handles, and how it is run.
+
+    Attributes
+    ----------
+    name : str
+        What users call it.
+    losses : tuple of str
+        Names of the losses that it minimises.
+    run : callable
+        From a `Request` to one `Outcome` for each ball.
+    handles : frozenset of str
+        Of "intercept" (b is free), "nonnegative" (w ≥ 0), "dask" (scores in blocks elsewhere) and
+        "path" (several balls at once).
+    proves : bool
+        Whether it proposes dual points. Where it does not, the bound is that of the certified
+        solver, whose passes over the scores are not counted.
+    """
+
+    name: str
+    losses: tuple[str, ...]
+    run: Callable[[Request], Sequence[Outcome]]
+    handles: frozenset[str]
+    proves: bool = True
+
+
+# What a problem may ask of a solver, what one that cannot says, and how to do without.
+REQUIREMENTS: dict[str, tuple[Callable[[Problem], bool], str, str]] = {
+    "intercept": (lambda q: q.fit_intercept, "fit an intercept", "fit_intercept=False"),
+    "nonnegative": (lambda q: q.ball.nonnegative, "keep weights ≥ 0", "nonnegative=False"),
+    "dask": (lambda q: not q.in_memory, "read scores in blocks of Dask", "scores in memory"),
+}
 
 
 def solve(
-    problem: Problem, *, solver: str = "auto", tol: float = 1e-8, max_iter: int | None = None
+    problem: Problem,
+    *,
+    solver: str | Solver = "auto",
+    tol: float = 1e-8,
+    max_iter: int | None = None,
+    tuning: Tuning = DEFAULT,
 ) -> Solution:
     """Minimise the problem and prove how well.
 
     Parameters
     ----------
     problem : Problem
-    solver : {"auto", "interior-point", "frank-wolfe", "smoothed-frank-wolfe"}
+        What to minimise.
+    solver : {"auto", "interior-point", "frank-wolfe", "smoothed-frank-wolfe"} or Solver
         "auto" is the certified solver: the interior point, with screening when rows are many and
         on the Gram matrix for least squares.
     tol : float
@@ -32,6 +93,8 @@ def solve(
         when no weight changed by more than this.
     max_iter : int or None
         Limit of steps; None: 200 for the interior point, 1000 for Frank–Wolfe.
+    tuning : Tuning
+        The numbers that were chosen by measurement or by hand.
 
     Examples
     --------
@@ -42,80 +105,186 @@ def solve(
     >>> solution.certificate.status
     'optimal'
     """
-    with one_blas_thread:
-        if solver in ("auto", "interior-point"):
-            return _certified(problem, tol, max_iter or MAX_ITER)
-        if problem.fit_intercept:
+    chosen = compatible(problem, solver)
+    return solve_balls(chosen, problem, [problem.ball], tol, max_iter, tuning)[0]
+
+
+def compatible(problem: Problem, solver: str | Solver) -> Solver:
+    """The solver of that name; refuses one that does not handle the problem."""
+    name = "interior-point" if solver == "auto" else solver
+    chosen = SOLVERS[name] if isinstance(name, str) else name
+    loss = problem.loss.name
+    if loss not in chosen.losses:
+        handled = "; ".join(
+            f"{each.name!r} handles {', '.join(map(repr, each.losses))}"
+            for each in (SOLVERS | {chosen.name: chosen}).values()
+        )
+        able = [each.name for each in SOLVERS.values() if loss in each.losses]
+        what = f"not compatible with solver={chosen.name!r}" if able else "handled by no solver"
+        raise ValueError(f"loss={loss!r} is {what}; {handled}.")
+    for need, (asked, what, remedy) in REQUIREMENTS.items():
+        if asked(problem) and need not in chosen.handles:
             raise ValueError(
-                f"solver={solver!r} cannot fit an intercept: its steps stay inside the ball. "
-                'Use solver="interior-point" or fit_intercept=False.'
+                f'solver={chosen.name!r} cannot {what}. Use solver="interior-point" or {remedy}.'
             )
-        smoothing = 1.0 if solver == "smoothed-frank-wolfe" else 0.0
-        return _frank_wolfe(problem, tol, max_iter or fw.MAX_ITER, smoothing)
+    return chosen
 
 
-def _certified(problem: Problem, tol: float, max_iter: int) -> Solution:
-    if problem.loss.name == "least_squares":
-        return solve_moments(problem, Moments.of(problem), tol, max_iter)
-    reader = Reader(problem)
-    found = flawless(reader) or minimise_rows(reader, [problem.ball], tol, max_iter)[0]
-    return certified(reader, found, tol)
+def solve_balls(
+    solver: Solver,
+    problem: Problem,
+    balls: Sequence[LpBall],
+    tol: float,
+    max_iter: int | None,
+    tuning: Tuning,
+) -> list[Solution]:
+    """Solve over each ball: the solver proposes, the certifier decides."""
+    with one_blas_thread:
+        problem = problem.counted_anew()
+        certifier = Certifier(problem, balls, tol, solver.name)
+        outcomes = solver.run(Request(certifier, max_iter, tuning))
+        proposed = {k: o.candidate for k, o in enumerate(outcomes) if o.candidate is not None}
+        if solver.proves:
+            certifier.settle(proposed)
+        else:
+            _settle_with_borrowed_bounds(certifier, proposed, tuning)
+        # Passes that one ball alone has needed are not counted for the others.
+        shared = problem.passes - sum(outcome.own_passes for outcome in outcomes)
+        return [
+            certifier.solution(
+                k,
+                outcome.n_iter,
+                shared + outcome.own_passes,
+                "stopped" if outcome.stopped else "max_iter",
+            )
+            for k, outcome in enumerate(outcomes)
+        ]
 
 
-def flawless(reader: Reader) -> Optimum | None:
+def _settle_with_borrowed_bounds(
+    certifier: Certifier, proposed: dict[int, Candidate], tuning: Tuning
+) -> None:
+    """Judge points under a bound from the certified solver: their own would prove little."""
+    problem, tol = certifier.problem, certifier.tol
+    for k, candidate in proposed.items():
+        best = solve(problem.with_ball(certifier.balls[k].p), tol=min(tol, 1e-8), tuning=tuning)
+        proof = best.certificate
+        known = candidate._replace(alpha=proof.alpha, dual_weights=proof.dual_weights)
+        bounds = certifier.examine({k: known})
+        if bounds[k].primal <= tol * problem.scale:  # nothing to choose by but the tie-break
+            certifier.prefer(k, np.append(best.weights, [best.intercept] * problem.fit_intercept))
+
+
+# ---------------------------------------------------------------------------- the certified solver
+
+
+def _run_interior_point(request: Request) -> Sequence[Outcome]:
+    certifier, max_iter, tuning = request
+    if certifier.problem.loss.name == "least_squares":
+        return [_least_squares(certifier, ball, max_iter, tuning) for ball in certifier.balls]
+    if certifier.problem.n <= tuning.search.in_memory:
+        return _few_rows(certifier, max_iter, tuning)
+    return search_many_rows(certifier, max_iter, tuning)
+
+
+def _least_squares(
+    certifier: Certifier, ball: LpBall, max_iter: int | None, tuning: Tuning
+) -> Outcome:
+    problem, moments = certifier.problem, certifier.moments
+    found = minimise_quadratic(
+        moments, ball, certifier.tol, problem.scale, max_iter, tuning.interior_point
+    )
+    point = np.append(found.w, [moments.intercept(found.w)] * problem.fit_intercept)
+    return Outcome(found.n_iter, Candidate(point, dual_weights=found.dual_weights))
+
+
+def _few_rows(certifier: Certifier, max_iter: int | None, tuning: Tuning) -> list[Outcome]:
+    """Copy all rows once, and start each p of a path from its neighbour."""
+    problem, tol = certifier.problem, certifier.tol
+    block, index = problem.everything()
+    model = Model.of_rows(problem, block, certifier.balls[0])
+    outcomes: list[Outcome] = []
+    neighbour: tuple[Host, LpBall] | None = None
+    for ball in certifier.balls:
+        model = replace(model, ball=ball)
+        point = _error_free(model, tuning)
+        if point is not None:
+            outcomes.append(Outcome(1, Candidate(point)))
+            continue
+        found = _minimise(model, tol, problem.scale, max_iter, neighbour, tuning)
+        neighbour, point = (found.w, ball), None
+        if found.primal <= tol * problem.scale:  # f* = 0 is reached by many points
+            point = nearest_to_uniform(ModelRows(model), ball, thorough=True, tuning=tuning)
+        # The last step may have overstepped [0, 1] by a rounding error.
+        shares = namespace(found.alpha).clip(found.alpha / model.costs, 0.0, 1.0)
+        alpha = problem.multipliers(None, index, shares)
+        candidate = Candidate(found.w if point is None else point, alpha)
+        outcomes.append(Outcome(max(found.n_iter, 1), candidate))
+    return outcomes
+
+
+def _error_free(model: Model, tuning: Tuning) -> Host | None:
     """Weights without any error, nearest to uniform, where a quick look finds them."""
-    problem = reader.problem
-    if problem.n > MANY:  # a few rows are asked before a pass is spent
-        v = np.append(problem.ball.uniform(problem.R), np.zeros(problem.size - problem.R))
-        some = problem.some_rows()
-        if total(some.c * problem.terms.residuals(some, v) > 0):
-            return None
-    found = nearest_to_uniform(reader, thorough=False)
-    if found is None:
+    uniform = np.zeros(model.size)
+    uniform[: model.n_weights] = model.ball.uniform(model.n_weights)
+    r, rules = model.residuals(uniform), tuning.tie_break
+    many = total(r > 0) > rules.violated_per_weight * model.n_weights
+    if many and dot(model.costs, positive_part(r)) > rules.clean * total(model.costs):
         return None
-    return Optimum(found, problem.no_multipliers(), 0.0, 0.0, 0, found)
+    return nearest_to_uniform(ModelRows(model), model.ball, thorough=False, tuning=tuning)
 
 
-def certified(reader: Reader, found: Optimum, tol: float) -> Solution:
-    """The solution of a certified solve; ties at f* = 0 are broken here."""
-    problem, primal = reader.problem, found.primal
-    weights, intercept = _split(problem, found.w)
-    if found.n_iter > 0 and primal <= tol * problem.scale:
-        nearest = nearest_to_uniform(reader, thorough=True)
-        if nearest is not None:
-            weights, intercept = _split(problem, nearest)
-            primal = problem.value(weights, intercept)
-    proof = problem.certify(primal, found.dual, reader.passes, tol, "max_iter", alpha=found.alpha)
-    return Solution(weights, intercept, proof, max(found.n_iter, 1))
+def _minimise(
+    model: Model,
+    tol: float,
+    scale: float,
+    max_iter: int | None,
+    neighbour: tuple[Host, LpBall] | None,
+    tuning: Tuning,
+) -> Optimum:
+    guess = None if neighbour is None else neighbour_guess(model, *neighbour)
+    rules = tuning.screening
+    if model.n_rows > rules.alone + rules.alone_per_weight * model.size:
+        return minimise(model, tol, scale, max_iter, guess, tuning)
+    start = None if guess is None else WarmStart.near(model, guess.w)
+    return interior_point(model, tol, scale, max_iter, start, tuning.interior_point)
 
 
-def _split(problem: Problem, v: Host) -> tuple[Host, float]:
-    """Weights and intercept of a point of the solver."""
-    return v[: problem.R], float(v[problem.R]) if problem.fit_intercept else 0.0
+# ------------------------------------------------------------------------------------ Frank–Wolfe
 
 
-def solve_moments(problem: Problem, moments: Moments, tol: float, max_iter: int) -> Solution:
-    """Least squares from its moments; the scores are read again only where digits cancelled."""
-    found = minimise_quadratic(moments, problem.ball, tol, problem.scale, max_iter)
-    intercept, primal, passes = moments.intercept(found.w), found.primal, 1.0
-    passes += problem.passes_so_far
-    if moments.rounding(found.w) > 0.01 * tol * max(primal, problem.scale):
-        primal, passes = problem.value(found.w, intercept), passes + 1.0
-    witness = {"dual_weights": found.dual_weights}
-    proof = problem.certify(primal, found.dual, passes, tol, "max_iter", **witness)
-    return Solution(found.w, intercept, proof, found.n_iter)
+def _run_frank_wolfe(request: Request, smoothing: float) -> list[Outcome]:
+    certifier, max_iter, _ = request
+    problem = certifier.problem
+    reached = frank_wolfe(
+        problem, precision=certifier.tol, max_iter=max_iter or MAX_ITER, smoothing=smoothing
+    )
+    return [Outcome(reached.n_iter, Candidate(reached.weights), stopped=reached.stopped)]
 
 
-def _frank_wolfe(problem: Problem, tol: float, max_iter: int, smoothing: float) -> Solution:
-    """Frank–Wolfe's weights under a bound from the certified solver: its own would prove little."""
-    reached = fw.frank_wolfe(problem, precision=tol, max_iter=max_iter, smoothing=smoothing)
-    reference = _certified(problem, min(tol, 1e-8), MAX_ITER)
-    weights, primal = reached.weights, problem.value(reached.weights)
-    if primal <= tol * problem.scale:  # nothing to choose by but the tie-break
-        weights, primal = reference.weights, reference.certificate.primal
-    status = "stopped" if reached.stopped else "max_iter"
-    bound = reference.certificate
-    witness = {"alpha": bound.alpha, "dual_weights": bound.dual_weights}
-    passes = reached.n_iter + 1.0
-    proof = problem.certify(primal, bound.dual, passes, tol, status, **witness)
-    return Solution(weights, 0.0, proof, reached.n_iter)
+_BOTH = ("hinge", "least_squares")
+SOLVERS: dict[str, Solver] = {
+    solver.name: solver
+    for solver in (
+        Solver(
+            "interior-point",
+            _BOTH,
+            _run_interior_point,
+            frozenset({"intercept", "nonnegative", "dask", "path"}),
+        ),
+        Solver(
+            "frank-wolfe",
+            _BOTH,
+            partial(_run_frank_wolfe, smoothing=0.0),
+            frozenset({"nonnegative", "dask"}),
+            proves=False,
+        ),
+        Solver(
+            "smoothed-frank-wolfe",
+            _BOTH,
+            partial(_run_frank_wolfe, smoothing=1.0),
+            frozenset({"nonnegative", "dask"}),
+            proves=False,
+        ),
+    )
+}

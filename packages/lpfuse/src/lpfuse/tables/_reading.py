@@ -43,7 +43,7 @@ def kind_of(path: Path) -> str:
     return kind
 
 
-def check_readable(path: Path) -> None:
+def _check_readable(path: Path) -> None:
     """Refuse what is no file."""
     if not path.exists():
         raise FileNotFoundError(f"There is no file {str(path)!r}. Check its path.")
@@ -68,7 +68,7 @@ def read_errors(name: str, kind: str) -> Iterator[None]:
 
 
 def _read_file(path: Path) -> polars.DataFrame:
-    check_readable(path)
+    _check_readable(path)
     kind = kind_of(path)
     pl = polars_module()
     with read_errors(path.name, kind), path.open("rb") as file:
@@ -196,7 +196,7 @@ def open_table(path: str | Path) -> Iterator[TableFile]:
         yield CsvFile("Standard input", sys.stdin.buffer, None)
         return
     path = Path(path).expanduser()
-    check_readable(path)
+    _check_readable(path)
     if kind_of(path) != "CSV":
         yield ColumnarFile(path)
         return

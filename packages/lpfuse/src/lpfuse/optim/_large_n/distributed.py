@@ -16,14 +16,16 @@ import numpy as np
 
 from lpfuse._arrays import Array, Host, is_blocked, take, to_host
 from lpfuse._arrays.blocks import Blocks, CheckedBlocks, Summary, arrays_of, map_blocks
-from lpfuse.optim.problem import Block, Fold, Problem, Terms, spread_over
+from lpfuse.optim.problem import Block, LinearPieces, Problem, Terms, spread_over
 
 T = TypeVar("T")
 
-SAMPLE = 40_000  # rows that are drawn while the blocks are checked
+# Rows that are drawn while the blocks are checked. Chosen by hand: some more than a search takes as
+# its sample (`SearchTuning.in_memory`), for classes and blocks get whole numbers of rows.
+SAMPLE_ROWS = 40_000
 
 
-class Drawn(NamedTuple):
+class DrawnRows(NamedTuple):
     """Rows drawn from some blocks, each with the weight of all rows that it stands for."""
 
     S: Host
@@ -31,21 +33,21 @@ class Drawn(NamedTuple):
     weight: Host
 
 
-def sample_of(blocks: Blocks) -> Summary:
+def sample_of(blocks: Blocks, n_rows: int = SAMPLE_ROWS) -> Summary:
     """Draw rows on the way, from each class and each block as many as its share of the rows."""
     if blocks.sizes is None:
         shares = [1.5 / len(blocks)] * len(blocks)  # of unknown size: some more from each
     else:
         shares = [size / max(sum(blocks.sizes), 1) for size in blocks.sizes]
-    return Summary(partial(_draw, [int(np.ceil(SAMPLE * share)) for share in shares]), _joined)
+    return Summary(partial(_draw, [int(np.ceil(n_rows * share)) for share in shares]), _joined)
 
 
-def _draw(wanted: list[int], k: int, S: Array, y: Array | None, c: Array | None) -> Drawn:
+def _draw(wanted: list[int], k: int, S: Array, y: Array | None, c: Array | None) -> DrawnRows:
     n, R = (int(side) for side in S.shape)
     labels = np.ones(n) if y is None else y
     weights = np.ones(n) if c is None else c
     rng = np.random.default_rng(k)
-    parts = [Drawn(np.empty((0, R)), np.empty(0), np.empty(0))]
+    parts = [DrawnRows(np.empty((0, R)), np.empty(0), np.empty(0))]
     for side in (1.0, -1.0):
         rows = np.flatnonzero((labels == side) & (weights > 0))
         m = min(wanted[k], rows.size)
@@ -53,13 +55,13 @@ def _draw(wanted: list[int], k: int, S: Array, y: Array | None, c: Array | None)
             heap = np.cumsum(weights[rows])
             chosen = rows[spread_over(heap, m, rng)]
             parts.append(
-                Drawn(to_host(take(S, chosen)), np.full(m, side), np.full(m, heap[-1] / m))
+                DrawnRows(to_host(take(S, chosen)), np.full(m, side), np.full(m, heap[-1] / m))
             )
     return _joined(parts)
 
 
-def _joined(parts: list[Drawn]) -> Drawn:
-    return Drawn(*(np.concatenate(group) for group in zip(*parts, strict=True)))
+def _joined(parts: list[DrawnRows]) -> DrawnRows:
+    return DrawnRows(*(np.concatenate(group) for group in zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,8 @@ class BlockedProblem(Problem):
         As for a `Problem` in memory.
     """
 
-    remembers_sides = False
-    passes_so_far = 1.0  # that checked the blocks and drew from them
+    in_memory = False
+    passes_at_entrance = 1.0  # that checked the blocks and drew from them
 
     def __init__(
         self,
@@ -103,7 +105,7 @@ class BlockedProblem(Problem):
         nonnegative: bool = False,
         fit_intercept: bool = False,
     ) -> None:
-        drawn: Drawn = checked.also
+        drawn: DrawnRows = checked.also
         labels = None if not checked.rows[1] else drawn.y
         super().__init__(
             drawn.S,
@@ -126,12 +128,11 @@ class BlockedProblem(Problem):
         """Number of rows in all blocks."""
         return int(self.starts[-1])
 
-    def passes_of_draw(self, m: int) -> float:
-        """None: rows were drawn while the blocks were checked."""
-        return 0.0
-
     def draw(self, m: int) -> Block:
-        """Of the rows that were drawn, at most m with equal costs that stand for all."""
+        """Of the rows that were drawn, at most m with equal costs that stand for all.
+
+        No pass: they were drawn while the blocks were checked.
+        """
         assert self.costs is not None
         index = spread_over(np.cumsum(self.costs), min(m, len(self.S)), np.random.default_rng(0))
         return self._gather(index)._replace(c=1.0)
@@ -140,6 +141,7 @@ class BlockedProblem(Problem):
         self, work: Callable[..., T], merge: Callable[[list[T]], T], *along: Array | None
     ) -> T:
         """``merge`` of ``work(block, …)`` over all blocks: one reduction on the scheduler."""
+        self.passes += 1.0
         parts = [
             (*parts, *more) for parts, more in zip(self.blocks.parts, self._cut(along), strict=True)
         ]
@@ -171,15 +173,15 @@ class BlockedProblem(Problem):
         task = partial(_per_row, work, self.factors, self.starts.tolist())
         return map_blocks(task, self.blocks)
 
-    def multipliers(self, fold: Fold | None, index: Array, shares: Array) -> Array:
-        """The dual point of a model, lazily: a Dask array."""
+    def multipliers(self, pieces: LinearPieces | None, index: Array, shares: Array) -> Array:
+        """α of all rows, lazily: a Dask array."""
         order = np.argsort(index, kind="stable")
         ends = np.searchsorted(index[order], self.starts)
         known = [
             (index[order[a:b]] - start, shares[order[a:b]])
             for a, b, start in zip(ends[:-1], ends[1:], self.starts[:-1], strict=True)
         ]
-        task = partial(_multipliers, self.terms, self.factors, fold)
+        task = partial(_multipliers, self.terms, self.factors, pieces)
         return map_blocks(task, self.blocks, along=known)
 
     def no_multipliers(self) -> Array:
@@ -233,25 +235,25 @@ def _per_row(
 def _multipliers(
     terms: Terms,
     costs: Costs,
-    fold: Fold | None,
+    pieces: LinearPieces | None,
     k: int,
     parts: tuple[Any, ...],
     known: tuple[Any, Host],
 ) -> Host:
     S, y, c = arrays_of(parts)
     alpha = np.zeros(int(S.shape[0]))
-    if fold is not None and alpha.size:
+    if pieces is not None and alpha.size:
         problem = Problem(S, y, costs=costs.of(y, c))
-        alpha = to_host(problem.per_row(partial(_held, terms, fold.w)))
+        alpha = to_host(problem.per_row(partial(_rising, terms, pieces.w)))
     alpha[known[0]] = known[1]
     return alpha
 
 
-def _held(terms: Terms, w: Host, block: Block) -> Host:
-    """1 for a row on the slope of its loss at w, where it costs something."""
-    sloping = to_host(terms.residuals(block, w)) > 0
+def _rising(terms: Terms, w: Host, block: Block) -> Host:
+    """1 for a row on the rising piece of its hinge at w, where it costs something."""
+    rising = to_host(terms.residuals(block, w)) > 0
     idle = to_host(block.c) == 0 if block.is_weighted else False
-    return (sloping & ~np.asarray(idle)).astype(np.float64)
+    return (rising & ~np.asarray(idle)).astype(np.float64)
 
 
 def _zeros(k: int, parts: tuple[Any, ...]) -> Host:

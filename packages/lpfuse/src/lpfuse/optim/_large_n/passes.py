@@ -1,8 +1,9 @@
-"""Reading the scores: each method of `Reader` is one pass over S, or less, and is counted.
+"""Reading the scores: each method of `ScorePasses` is one pass over S, or less.
 
-A pass brings home R numbers and the few rows that matter, never the data: whatever device reads,
-the host thinks. What a pass does to a block of rows is a function of that block alone, so that a
-block is used twice while it is in the cache, and so that blocks may live elsewhere.
+A pass brings R numbers and the few rows that matter to the host, never the data: the scores may lie
+on a GPU or on other machines, the decisions are taken in NumPy. What a pass does to a block of rows
+is a function of that block alone, so that a block is used twice while it is in the cache, and so
+that blocks may live elsewhere.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from lpfuse._arrays import (
     Host,
     as_float64,
     concatenate,
-    filled,
     joined_columns,
     namespace,
     nonzero,
@@ -28,32 +28,33 @@ from lpfuse._arrays import (
     take,
     to_host,
     to_host_together,
-    total,
 )
-from lpfuse.optim._solvers.model import Guess, Model
+from lpfuse.optim._solvers.newton import Model
 from lpfuse.optim.balls import LpBall
-from lpfuse.optim.problem import Block, Fold, Problem, Terms
+from lpfuse.optim.certificate import Watch
+from lpfuse.optim.problem import Block, LinearPieces, Problem, Terms
 
 Positions = NDArray[np.int64]
 
 
-class Rows(NamedTuple):
-    """Some rows, brought home: a_i = y_i s_i (with y_i last when there is an intercept)."""
+class GatheredRows(NamedTuple):
+    """Some rows, brought to the host: a_i = y_i s_i (with y_i last when there is an intercept)."""
 
     a: Host  # (k, coordinates)
     costs: Host  # (k,)
-    side: Host  # (k,) where they were held before
+    slopes: Host  # (k,) 1 for rows on the rising piece of their hinge, 0 for rows at zero
     positions: Positions  # (k,) in S
 
-    def at(self, chosen: NDArray[np.intp]) -> Rows:
+    def at(self, chosen: NDArray[np.intp]) -> GatheredRows:
         """Some of them."""
-        return Rows(self.a[chosen], self.costs[chosen], self.side[chosen], self.positions[chosen])
+        a, costs, slopes, positions = self
+        return GatheredRows(a[chosen], costs[chosen], slopes[chosen], positions[chosen])
 
 
-class Cut(NamedTuple):
-    """Where to part rows: by their distance from their kink at w, and how many to bring home.
+class PartitionPlan(NamedTuple):
+    """Where to part rows: by the distance of r from its kink at w, and how many to bring.
 
-    With a stride, only every so manieth of the rows in the band is brought, to stand for the
+    With a stride k, only every k-th of the rows within the band is brought, to stand for the
     others; without one they are all wanted, but not more than `most`.
     """
 
@@ -68,277 +69,230 @@ class Partition(NamedTuple):
 
     value: float
     n_near: int
-    model: Model  # rows near the kink, the others folded
-    fold: Fold
+    model: Model  # rows near the kink, the others on linear pieces
+    pieces: LinearPieces
     positions: Positions  # in S, of the model's rows
 
 
-class Overflow(NamedTuple):
+class TooManyRows(NamedTuple):
     """The outcome of a partition pass that found more rows near the kink than were wanted."""
 
     n_rows: int
 
 
-class Verdict(NamedTuple):
-    """The value of a point, and the held rows on the other side of their kink there."""
-
-    value: float
-    n_wrong: int
-    rows: Rows | None  # None where they are too many to gather
-
-
-class Reader:
-    """Passes over the scores of one problem; `passes` counts them."""
+class ScorePasses:
+    """Passes over the scores of one problem, which counts them."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.passes = problem.passes_so_far
 
-    def whole(self) -> tuple[Model, Array]:
-        """All rows with a positive cost as one model, and their positions."""
-        self.passes += 1.0
-        block, index = self.problem.everything()
-        return self._model(block), index
-
-    def sample(self, m: int) -> Model:
-        """About m rows as a model of the whole."""
-        block = self.problem.draw(m)
-        self.passes += self.problem.passes_of_draw(m)
-        return self._model(block)
-
-    def _model(self, block: Block) -> Model:
-        problem, a = self.problem, to_host(signed(self.problem.terms, block.S, block.y))
-        return Model(
-            columns=joined_columns([a]),
-            costs=to_host(block.c + np.zeros(len(a)) if isinstance(block.c, float) else block.c),
-            ball=problem.ball,
-            linear=np.zeros(problem.size),
-            free=int(problem.fit_intercept),
-        )
-
-    def partition(self, cuts: Sequence[Cut], balls: Sequence[LpBall]) -> list[Partition | Overflow]:
-        """For each cut, fold the rows farther than its band from their kink; keep the others."""
-        self.passes += 1.0
+    def partition(
+        self, plans: Sequence[PartitionPlan], balls: Sequence[LpBall]
+    ) -> list[Partition | TooManyRows]:
+        """For each plan, keep the rows within its band; the others become linear pieces."""
         problem = self.problem
-        work = partial(_fold, problem.terms, cuts, problem.remembers_sides)
-        folded = problem.reduce(work, partial(_merge_each, _join_folded, [c.most for c in cuts]))
-        free = int(problem.fit_intercept)
-        return [_partition(*each, free) for each in zip(folded, cuts, balls, strict=True)]
-
-    def verify(
-        self, points: Sequence[Host], folds: Sequence[Fold], most: Sequence[int]
-    ) -> list[Verdict]:
-        """For each point, its value and the rows that it has on the wrong side of a fold.
-
-        Where these are more than `most`, they are counted only.
-        """
-        self.passes += 1.0
-        problem = self.problem
-        work = partial(_look, problem.terms, points, [Guess(f.w, f.band) for f in folds], most)
-        sides = [fold.side for fold in folds]
-        return problem.reduce(work, partial(_merge_each, _join_verdicts, most), *sides)
-
-    def violations(self, point: Host, most: int) -> Verdict:
-        """The value of a point, and the rows that violate their margin most there."""
-        self.passes += 1.0
-        problem = self.problem
-        work = partial(_violations, problem.terms, point, most)
-        return problem.reduce(work, partial(_join_violations, point, most))
+        work = partial(_linearise_each, problem.terms, plans, problem.in_memory)
+        parts = problem.reduce(work, partial(_join_each, [plan.most for plan in plans]))
+        each = zip(parts, plans, balls, strict=True)
+        return [_partition(*one, int(problem.fit_intercept)) for one in each]
 
 
-def signed(terms: Terms, S: Array, y: Array | float) -> Array:
-    """The rows a_i of scores and labels."""
-    xp = namespace(S)
-    labels = filled(S.shape[0], 1.0, S) if isinstance(y, float) else y
-    a = S if isinstance(y, float) else S * y[:, None]
-    return xp.concat([a, labels[:, None]], axis=1) if terms.fit_intercept else a
+def class_range(problem: Problem, point: Host) -> tuple[float, float]:
+    """The lowest fused score of a normal row and the highest of an anomaly, without b: one pass."""
+    return problem.reduce(partial(_class_range, problem.terms, point), _extremes)
 
 
-def _rows(terms: Terms, block: Block, chosen: Array, side: Array | None) -> Rows:
+def crossings(terms: Terms, most: int) -> Watch:
+    """What tells the rows on the wrong side of their linear piece, while a point is certified.
+
+    Those are the rows with α = 1 though r < 0, or with α = 0 though r > 0. Where they are more than
+    `most`, None comes back.
+    """
+    return Watch(partial(_crossed, terms, most), partial(_join_rows, most))
+
+
+def violating(terms: Terms, point: Host, most: int) -> Watch:
+    """What counts the rows short of their margin, while a point is certified, and brings the worst.
+
+    The answer is (count, rows a_i).
+    """
+    return Watch(partial(_violating, terms, most), partial(_join_violating, point, most))
+
+
+def _crossed(
+    terms: Terms, most: int, block: Block, r: Array, alpha: Array | None
+) -> GatheredRows | None:
+    wrong = ((alpha == 1.0) & (r < 0)) | ((alpha == 0.0) & (r > 0))
+    if block.is_weighted:
+        wrong &= block.c > 0
+    crossed = nonzero(wrong)
+    return _gathered(terms, block, crossed, alpha) if crossed.shape[0] <= most else None
+
+
+def _gathered(terms: Terms, block: Block, chosen: Array, slopes: Array | None) -> GatheredRows:
     S, y, c, start = block
     a = take(S, chosen)
     k = int(a.shape[0])
     labels = y if isinstance(y, float) else take(y, chosen)
     costs = np.ones(k) if isinstance(c, float) else to_host(take(c, chosen))
-    held = np.full(k, -1.0) if side is None else to_host(take(side, chosen))
+    on = np.zeros(k) if slopes is None else to_host(take(slopes, chosen))
     index = to_host(chosen).astype(np.int64) + start
-    return Rows(to_host(signed(terms, a, labels)), costs, held, index)
+    return GatheredRows(to_host(terms.signed_rows(a, labels)), costs, on, index)
 
 
-class _Folded(NamedTuple):
+class _BlockPartition(NamedTuple):
     """What a block adds to a partition."""
 
     value: float
     linear: Host
     constant: float
     n_near: int
-    rows: Rows | None
+    rows: GatheredRows | None
     side: Array | None
 
 
-def _sides(block: Block, r: Array, band: float) -> Array:
-    """Where rows are to be held, by their residuals: farther than the band, or at no cost."""
-    xp = namespace(r)
-    sloping, flat = r > band, r < -band
+def _sides(block: Block, r: Array, band: float) -> tuple[Array, Array]:
+    """Masks of rows on the rising piece and at zero: beyond the band, or of no cost."""
+    rising, flat = r > band, r < -band
     if block.is_weighted:
         idle = block.c == 0
-        sloping, flat = sloping & ~idle, flat | idle
-    return xp.astype(sloping, xp.int8) - xp.astype(flat, xp.int8)
+        rising, flat = rising & ~idle, flat | idle
+    return rising, flat
 
 
-def _fold(terms: Terms, cuts: Sequence[Cut], remember: bool, block: Block) -> list[_Folded]:
-    return [_fold_at(terms, cut, remember, block) for cut in cuts]
+def _linearise_each(
+    terms: Terms, plans: Sequence[PartitionPlan], remember: bool, block: Block
+) -> list[_BlockPartition]:
+    return [_linearise(terms, plan, remember, block) for plan in plans]
 
 
-def _fold_at(terms: Terms, cut: Cut, remember: bool, block: Block) -> _Folded:
-    r = terms.residuals(block, cut.w)
-    side = _sides(block, r, cut.band)
-    held = as_float64(side > 0) * block.c
-    pull = held * block.y
+def _linearise(terms: Terms, plan: PartitionPlan, remember: bool, block: Block) -> _BlockPartition:
+    r = terms.residuals(block, plan.w)
     xp = namespace(r)
-    sums = pull @ block.S, xp.sum(pull), xp.sum(held), xp.sum(block.c * terms.loss.value(r))
+    rising, flat = _sides(block, r, plan.band)
+    slopes = block.times_costs(as_float64(rising))
+    pull = block.times_labels(slopes)
+    value = xp.sum(block.times_costs(terms.loss.value(r)))
+    sums = pull @ block.S, xp.sum(pull), xp.sum(slopes), value
     linear, intercept, constant, value = to_host_together(*sums)
-    near = nonzero(side == 0)
+    near = nonzero(~(rising | flat))
     n_near = int(near.shape[0])
-    near = near[:: cut.stride]
-    rows = _rows(terms, block, near, side) if near.shape[0] <= cut.most else None
-    if rows is not None and cut.stride > 1:
+    near = near[:: plan.stride]
+    rows = _gathered(terms, block, near, None) if near.shape[0] <= plan.most else None
+    if rows is not None and plan.stride > 1:
         rows = rows._replace(costs=rows.costs * (n_near / max(len(rows.costs), 1)))
-    return _Folded(
+    side = None
+    if remember and plan.stride == 1:
+        side = xp.astype(rising, xp.int8) - xp.astype(flat, xp.int8)
+    return _BlockPartition(
         value=float(value),
         linear=np.append(linear, intercept) if terms.fit_intercept else linear,
         constant=float(constant),
         n_near=n_near,
         rows=rows,
-        side=side if remember and cut.stride == 1 else None,
+        side=side,
     )
 
 
-def _join_folded(parts: list[_Folded], most: int) -> _Folded:
-    return _Folded(
+def _join_each(most: Sequence[int], parts: list[list[_BlockPartition]]) -> list[_BlockPartition]:
+    """The results of blocks, joined for each of several plans."""
+    groups = zip(zip(*parts, strict=True), most, strict=True)
+    return [_join_partitions(list(group), limit) for group, limit in groups]
+
+
+def _join_partitions(parts: list[_BlockPartition], most: int) -> _BlockPartition:
+    return _BlockPartition(
         value=math.fsum(part.value for part in parts),
         linear=np.sum([part.linear for part in parts], axis=0),
         constant=math.fsum(part.constant for part in parts),
         n_near=sum(part.n_near for part in parts),
-        rows=_join_rows([part.rows for part in parts], most),
+        rows=_join_rows(most, [part.rows for part in parts]),
         side=None if parts[0].side is None else concatenate([part.side for part in parts]),
     )
 
 
-def _partition(folded: _Folded, cut: Cut, ball: LpBall, free: int) -> Partition | Overflow:
-    rows = folded.rows
+def _partition(
+    joined: _BlockPartition, plan: PartitionPlan, ball: LpBall, free: int
+) -> Partition | TooManyRows:
+    rows = joined.rows
     if rows is None:
-        return Overflow(folded.n_near)
+        return TooManyRows(joined.n_near)
     model = Model(
         columns=joined_columns([rows.a]),
         costs=rows.costs,
         ball=ball,
-        linear=-folded.linear,
-        constant=folded.constant,
+        linear=-joined.linear,
+        constant=joined.constant,
         free=free,
     )
-    fold = Fold(cut.w, cut.band, folded.side)
-    return Partition(folded.value, folded.n_near, model, fold, rows.positions)
+    pieces = LinearPieces(plan.w, plan.band, joined.side)
+    return Partition(joined.value, joined.n_near, model, pieces, rows.positions)
 
 
-def _look(
-    terms: Terms,
-    points: Sequence[Host],
-    guesses: Sequence[Guess],
-    most: Sequence[int],
-    block: Block,
-    *sides: Array | None,
-) -> list[Verdict]:
-    each = zip(points, guesses, sides, most, strict=True)
-    return [_look_at(terms, block, *one) for one in each]
-
-
-def _look_at(
-    terms: Terms, block: Block, v: Host, guess: Guess, side: Array | None, limit: int
-) -> Verdict:
-    r = terms.residuals(block, v)
-    if side is None:
-        side = _sides(block, terms.residuals(block, guess.w), guess.band)
-    wrong = r * as_float64(side) < 0
-    if block.is_weighted:
-        wrong &= block.c > 0
-    crossed = nonzero(wrong)
-    n_wrong = int(crossed.shape[0])
-    rows = _rows(terms, block, crossed, side) if n_wrong <= limit else None
-    return Verdict(total(block.c * terms.loss.value(r)), n_wrong, rows)
-
-
-def _join_verdicts(parts: list[Verdict], most: int) -> Verdict:
-    n_wrong = sum(part.n_wrong for part in parts)
-    rows = _join_rows([part.rows for part in parts], most)
-    return Verdict(math.fsum(part.value for part in parts), n_wrong, rows)
-
-
-def _violations(terms: Terms, v: Host, most: int, block: Block) -> Verdict:
-    r = terms.residuals(block, v)
-    wrong = r > 0
-    if block.is_weighted:
-        wrong &= block.c > 0
-    chosen = nonzero(wrong)
-    n_wrong = int(chosen.shape[0])
-    if n_wrong > most:
-        worst = namespace(r).argsort(-take(r, chosen), stable=True)[:most]
-        chosen = take(chosen, worst)
-    rows = _rows(terms, block, chosen, None)
-    return Verdict(total(block.c * terms.loss.value(r)), n_wrong, rows)
-
-
-def _join_violations(v: Host, most: int, parts: list[Verdict]) -> Verdict:
-    value, n_wrong = math.fsum(part.value for part in parts), sum(part.n_wrong for part in parts)
-    rows = _join_rows([part.rows for part in parts], n_wrong)
-    assert rows is not None
-    return Verdict(value, n_wrong, _worst(rows, v, most))
-
-
-def _worst(rows: Rows, v: Host, most: int) -> Rows:
-    """The rows of the lowest margins."""
-    order = np.argsort(rows.a @ v[: rows.a.shape[1]], kind="stable")[:most]
-    return rows.at(order)
-
-
-def _merge_each(join: Any, most: Sequence[int], parts: list[list[Any]]) -> list[Any]:
-    """The results of blocks, joined for each of several guesses."""
-    return [
-        join(list(group), limit)
-        for group, limit in zip(zip(*parts, strict=True), most, strict=True)
-    ]
-
-
-def _join_rows(parts: Sequence[Rows | None], most: int) -> Rows | None:
+def _join_rows(most: int, parts: Sequence[GatheredRows | None]) -> GatheredRows | None:
     """All rows as one; None where they are too many, or some were."""
     present = [part for part in parts if part is not None]
     if len(present) < len(parts) or sum(len(part.costs) for part in present) > most:
         return None
-    a, costs, side, index = (np.concatenate(group) for group in zip(*present, strict=True))
-    return Rows(a, costs, side, index)
+    fields: Any = zip(*present, strict=True)
+    return GatheredRows(*(np.concatenate(group) for group in fields))
 
 
-def unknown(partition: Partition, rows: Rows) -> Rows:
-    """The rows that are not in the model yet: where sides are worked out anew, some may be."""
-    if partition.fold.side is not None:
-        return rows
+def _violating(
+    terms: Terms, most: int, block: Block, r: Array, alpha: Array | None
+) -> tuple[int, Host]:
+    wrong = r > 0
+    if block.is_weighted:
+        wrong &= block.c > 0
+    chosen = nonzero(wrong)
+    count = int(chosen.shape[0])
+    if count > most:
+        worst = namespace(r).argsort(-take(r, chosen), stable=True)[:most]
+        chosen = take(chosen, worst)
+    return count, _gathered(terms, block, chosen, None).a
+
+
+def _join_violating(point: Host, most: int, parts: list[tuple[int, Host]]) -> tuple[int, Host]:
+    counts, rows = zip(*parts, strict=True)
+    a = np.concatenate(rows)
+    worst = np.argsort(a @ point, kind="stable")[:most]
+    return sum(counts), a[worst]
+
+
+def _class_range(terms: Terms, point: Host, block: Block) -> tuple[float, float]:
+    fused = 1.0 - terms.residuals(block._replace(y=1.0), np.append(point[:-1], 0.0))
+    xp = namespace(block.S)
+    y = xp.sign(block.c * block.y + 0.0 * fused)  # a row without cost has no say
+    return (
+        float(xp.min(xp.where(y > 0, fused, fused + np.inf))),
+        float(xp.max(xp.where(y < 0, fused, fused - np.inf))),
+    )
+
+
+def _extremes(parts: list[tuple[float, float]]) -> tuple[float, float]:
+    lows, highs = zip(*parts, strict=True)
+    return min(lows), max(highs)
+
+
+def unknown(partition: Partition, rows: GatheredRows) -> GatheredRows:
+    """The rows that are not in the model yet."""
     return rows.at(np.flatnonzero(~np.isin(rows.positions, partition.positions)))
 
 
-def admit(partition: Partition, rows: Rows) -> Partition:
-    """The partition with rows taken out of the fold and into the model."""
-    model, fold = partition.model, partition.fold
-    sloping = np.where(rows.side > 0, rows.costs, 0.0)
+def admit(partition: Partition, rows: GatheredRows) -> Partition:
+    """The partition with rows taken off their linear piece and into the model."""
+    model, pieces = partition.model, partition.pieces
+    rising = rows.slopes * rows.costs
     grown = Model(
         columns=joined_columns([model.columns.T, rows.a]),
         costs=np.concatenate([model.costs, rows.costs]),
         ball=model.ball,
-        linear=model.linear + sloping @ rows.a,
-        constant=model.constant - float(sloping.sum()),
+        linear=model.linear + rising @ rows.a,
+        constant=model.constant - float(rising.sum()),
         free=model.free,
     )
-    if fold.side is not None:
-        copied = namespace(fold.side).asarray(fold.side, copy=True)
-        fold = fold._replace(side=put(copied, rows.positions, 0.0))
+    if pieces.side is not None:
+        copied = namespace(pieces.side).asarray(pieces.side, copy=True)
+        pieces = pieces._replace(side=put(copied, rows.positions, 0.0))
     index = np.concatenate([partition.positions, rows.positions])
-    return Partition(partition.value, partition.n_near, grown, fold, index)
+    return Partition(partition.value, partition.n_near, grown, pieces, index)

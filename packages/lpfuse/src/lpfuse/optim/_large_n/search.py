@@ -1,13 +1,14 @@
 """Sample → partition → solve → verify: the certified solver for more rows than one would copy.
 
-A sample gives a guess. One pass over the scores at the guess folds every row that is clear of its
-kink and gathers the others; their model is solved in memory; one more pass verifies. Several
-searches, one for each p of a grid, share their passes.
+A sample gives a guess. One pass over the scores at the guess replaces the hinge of every row that
+is clear of its kink by a linear piece and gathers the other rows; their model is solved in memory;
+the certifier reads all rows once more and decides. Several searches, one for each p of a grid,
+share their passes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
@@ -22,78 +23,28 @@ from lpfuse._arrays import (
     on_accelerator,
     total,
 )
-from lpfuse.optim._large_n.passes import Cut, Overflow, Partition, Reader, Verdict, admit, unknown
-from lpfuse.optim._large_n.screening import enough, minimise, neighbour_guess, pilot, pilot_rows
-from lpfuse.optim._solvers.interior_point import Optimum, better
-from lpfuse.optim._solvers.model import Guess, Model
+from lpfuse.optim._large_n.passes import (
+    GatheredRows,
+    Partition,
+    PartitionPlan,
+    ScorePasses,
+    TooManyRows,
+    admit,
+    crossings,
+    unknown,
+)
+from lpfuse.optim._solvers.newton import Guess, Model
+from lpfuse.optim._solvers.screening import minimise, pilot, pilot_rows, resolved, subsample
 from lpfuse.optim._solvers.smoothing import approach
-from lpfuse.optim.balls import LpBall
-from lpfuse.optim.problem import Fold, Problem
+from lpfuse.optim._tuning import DEFAULT, SearchTuning, Tuning
+from lpfuse.optim.certificate import Bounds, Candidate, Certifier
+from lpfuse.optim.problem import Problem
 
 T = TypeVar("T")
 X = TypeVar("X")
 
-MANY = 32768  # up to this many rows are copied as a whole
-MOST = 60_000  # rows kept by a first partition at least; each further one may keep twice as many
-FEW = 4096  # rows that tell how margins are spread
-LEAST = 16  # rows of those that a band holds at least
-THINNED = 4  # partitions that bring a part of their rows only, to part them better next time
-ROUNDS = 40
 
-
-def minimise_rows(
-    reader: Reader, balls: Sequence[LpBall], tol: float, max_iter: int
-) -> list[Optimum]:
-    """Solve the reader's problem over each ball; α has one entry a row of S, in [0, 1]."""
-    problem = reader.problem
-    if not balls:
-        return []
-    if problem.n <= MANY:
-        model, index = reader.whole()
-        found: list[Optimum] = []
-        for k, ball in enumerate(balls):
-            model = replace(model, ball=ball)
-            guess = neighbour_guess(model, found[-1].w, balls[k - 1]) if found else None
-            found.append(minimise(model, tol, problem.scale, max_iter, guess))
-        return [
-            replace(f, alpha=_spread(problem, Held(None, index, f.alpha / model.costs)))
-            for f in found
-        ]
-    searches = _begin(reader, balls, tol, max_iter)
-    _run(reader, searches)
-    bests = [search.best for search in searches if search.best is not None]
-    return [replace(best, alpha=_spread(problem, best.alpha)) for best in bests]
-
-
-def _begin(reader: Reader, balls: Sequence[LpBall], tol: float, max_iter: int) -> list[Search]:
-    """A search for each ball, with a guess from one sample, which is let go again."""
-    problem = reader.problem
-    budget = Budget.of(problem)
-    sample = reader.sample(budget.sample)
-    return budget.each(
-        lambda ball: Search(problem, replace(sample, ball=ball), budget, tol, max_iter), balls
-    )
-
-
-def _run(reader: Reader, searches: Sequence[Search]) -> None:
-    """Passes until every search is done; each pass serves all that need one."""
-    each = searches[0].budget.each
-    for _ in range(ROUNDS):
-        fresh = [search for search in searches if not search.done and search.partition is None]
-        if fresh:
-            parts = reader.partition([s.cut for s in fresh], [s.sample.ball for s in fresh])
-            each(lambda pair: pair[0].enter(pair[1]), list(zip(fresh, parts, strict=True)))
-        active = [search for search in searches if search.partition is not None]
-        if active:
-            points, folds, most = zip(*each(Search.solve, active), strict=True)
-            verdicts = reader.verify(points, folds, most)
-            for search, verdict in zip(active, verdicts, strict=True):
-                search.judge(verdict)
-        if all(search.done for search in searches):
-            return
-
-
-class Budget(NamedTuple):
+class PassBudget(NamedTuple):
     """What to spend: passes are dear where rows must be read from far, rows where all is near.
 
     An accelerator reads all rows in the time that the host needs for a few thousand of them: there
@@ -103,79 +54,158 @@ class Budget(NamedTuple):
 
     sample: int  # rows that give the first guess
     kept: int  # rows of a first partition
-    patience: int  # how many times as many may be at risk before they are thinned
+    overfull: int  # how many times as many may be at risk before they are thinned
     risk: float  # how many times its expected error a margin may move
-    alone: bool  # whether searches run one after another: with few rows, threads only queue
+    serial: bool  # whether searches run one after another: with few rows, threads only queue
 
     @classmethod
-    def of(cls, problem: Problem) -> Budget:
+    def of(cls, problem: Problem, tuning: SearchTuning) -> PassBudget:
         """For the rows of a problem, by where they are and how many."""
         if on_accelerator(problem.S):
-            few = 500 + 100 * problem.size
-            return cls(few, 4 * few, 1, 1.5, True)
-        many = many_of(problem.n)
-        sample = max(MANY, 40 * problem.size, many)
-        return cls(sample, max(MOST, 4 * many), 8, 2.5, False)
+            few = tuning.device_sample + tuning.device_sample_per_weight * problem.size
+            kept = tuning.device_kept * few
+            return cls(few, kept, tuning.device_overfull, tuning.device_risk, serial=True)
+        # From m of n rows margins are off by about m^(-1/2), which leaves n·m^(-1/2) rows open: of
+        # n^(2/3) rows as many are drawn as are then left to decide.
+        balanced = round(problem.n ** (2 / 3))
+        sample = max(tuning.in_memory, tuning.sample_per_weight * problem.size, balanced)
+        kept = max(tuning.kept, 4 * balanced)
+        return cls(sample, kept, tuning.overfull, tuning.risk, serial=False)
 
     def each(self, work: Callable[[X], T], items: Sequence[X]) -> list[T]:
         """``work`` on each item."""
-        return [work(item) for item in items] if self.alone else map_parallel(work, items)
+        return [work(item) for item in items] if self.serial else map_parallel(work, items)
 
 
-def many_of(n: int) -> int:
-    """So many of n rows that a sample's error and the rows it leaves open grow at one pace."""
-    return round(n ** (2 / 3))
+def search_rows(
+    certifier: Certifier,
+    passes: ScorePasses,
+    balls: Sequence[int],
+    max_iter: int | None = None,
+    tuning: Tuning = DEFAULT,
+    *,
+    budget: PassBudget | None = None,
+    guesses: Mapping[int, Guess] | None = None,
+) -> dict[int, int]:
+    """Propose to the certifier, for these of its balls, until it is satisfied; returns the steps.
+
+    `budget` and `guesses`, by ball, replace what would be chosen by where the rows are and what a
+    sample would tell.
+    """
+    problem = certifier.problem
+    budget = budget or PassBudget.of(problem, tuning.search)
+    settings = SearchSettings(problem, budget, certifier.tol, max_iter, tuning)
+    searches = _begin(certifier, balls, settings, guesses or {})
+    for _ in range(tuning.search.rounds):
+        _round(certifier, passes, searches, budget)
+        if all(search.done for search in searches):
+            break
+    unexamined = {
+        search.k: Candidate(search.sample.feasible(search.guess.w))
+        for search in searches
+        if certifier.value(search.k) == np.inf
+    }
+    certifier.settle(unexamined)
+    return {search.k: search.steps for search in searches}
 
 
-class Held(NamedTuple):
-    """Multipliers of all rows, in short: the model's own, and where the other rows are held."""
+def _begin(
+    certifier: Certifier,
+    balls: Sequence[int],
+    settings: SearchSettings,
+    guesses: Mapping[int, Guess],
+) -> list[Search]:
+    """A search for each ball.
 
-    fold: Fold | None
-    index: Array
-    shares: Array  # in [0, 1]
+    The sample they share is let go before rows are gathered: so a quarter of S is enough extra
+    memory.
+    """
+    problem, budget = settings.problem, settings.budget
+    sample = Model.of_rows(problem, problem.draw(budget.sample), problem.ball)
+    return budget.each(
+        lambda k: Search(k, replace(sample, ball=certifier.balls[k]), settings, guesses.get(k)),
+        list(balls),
+    )
+
+
+def _round(
+    certifier: Certifier, passes: ScorePasses, searches: Sequence[Search], budget: PassBudget
+) -> None:
+    """Each pass serves all searches that need one."""
+    fresh = [search for search in searches if not search.done and search.partition is None]
+    if fresh:
+        parts = passes.partition([s.plan for s in fresh], [s.sample.ball for s in fresh])
+        budget.each(lambda pair: pair[0].enter(pair[1]), list(zip(fresh, parts, strict=True)))
+    active = [search for search in searches if search.partition is not None]
+    if active:
+        proposed = budget.each(Search.propose, active)
+        # The pass that certifies also tells which rows lie on the wrong linear piece.
+        terms = certifier.problem.terms
+        watch = {search.k: crossings(terms, search.most_crossed) for search in active}
+        candidates = {search.k: each for search, each in zip(active, proposed, strict=True)}
+        bounds = certifier.examine(candidates, watch)
+        for search in active:
+            search.learn(bounds[search.k], certifier.within(search.k))
+
+
+class SearchSettings(NamedTuple):
+    """What all searches of a solve have in common."""
+
+    problem: Problem
+    budget: PassBudget
+    tol: float
+    max_iter: int | None
+    tuning: Tuning
 
 
 class Search:
-    """One search: where to partition next, or the partition it is working on."""
+    """The search over one ball: where to partition next, or the partition it is working on."""
 
     def __init__(
-        self, problem: Problem, sample: Model, budget: Budget, tol: float, max_iter: int
+        self, k: int, sample: Model, settings: SearchSettings, guess: Guess | None = None
     ) -> None:
-        self.problem, self.budget, self.tol, self.max_iter = problem, budget, tol, max_iter
-        self.kept, self.thinned = budget.kept, 0
+        self.k, self.settings = k, settings
+        self.kept, self.thinned, self.steps = settings.budget.kept, 0, 0
         self.partition: Partition | None = None
-        self.best: Optimum | None = None
         self.done = False
-        # The pilot sees a part of the sample: how far its margins are off says how far the
-        # sample's will be.
-        first = pilot(sample)
-        w = sample.feasible(approach(sample, first, enough(sample.size)).w)
-        self.noise = sample.n_rows**-0.5  # of the guess, in units that only ratios matter of
-        self._settle(sample, w, first.w, (pilot_rows(sample.size) / sample.n_rows) ** 0.5)
-        self.sample = sample.subsample(min(sample.n_rows, FEW))  # to judge later moves by
+        tuning = settings.tuning
+        if guess is None:
+            # The pilot sees a part of the sample: how far its margins are off says how far the
+            # sample's will be.
+            first, enough = pilot(sample, tuning), resolved(sample.size, tuning)
+            w = sample.feasible(approach(sample, first, enough, tuning.smoothing).w)
+            self.noise = sample.n_rows**-0.5  # of the guess, in units that only ratios matter of
+            share = (pilot_rows(sample.size, tuning) / sample.n_rows) ** 0.5
+            self._guess_at(sample, w, first.w, share)
+        else:
+            self.guess, self.stride = guess, 1
+        # To estimate later moves by.
+        self.sample = subsample(sample, min(sample.n_rows, tuning.search.remembered))
 
-    def _settle(self, sample: Model, w: Host, before: Host, share: float) -> None:
+    def _guess_at(self, sample: Model, w: Host, before: Host, share: float) -> None:
         """Guess w, whose margins are off by that share of their way from the guess before."""
-        r, n = abs(sample.residuals(w)), self.problem.n
-        off = self.budget.risk * share * abs(sample.margins(w - before))
-        # A few rows near the kink tell nothing of their risk; fewer will do once some are known.
-        least = 4 * sample.size if not self.thinned else LEAST
+        n, budget, tuning = self.settings.problem.n, self.settings.budget, self.settings.tuning
+        r = abs(sample.residuals(w))
+        off = budget.risk * share * abs(sample.margins(w - before))
+        least = tuning.search.band_rows
+        if not self.thinned:
+            least = tuning.search.first_band_rows_per_weight * sample.size
         band = max(_band_at_risk(r, off), kth_smallest(r, min(least, sample.n_rows - 1)))
         expected = n * total(r <= band) / sample.n_rows
         self.guess, self.stride = Guess(w, band), 1
-        if expected > self.budget.patience * self.kept and self.thinned < THINNED:
-            self.stride = int(np.ceil(expected / self.budget.sample))
+        if expected > budget.overfull * self.kept and self.thinned < tuning.search.thinned:
+            self.stride = int(np.ceil(expected / budget.sample))
         elif expected > self.kept:
             self.guess = Guess(w, min(band, _band_of(r, n, self.kept)))
 
     @property
-    def cut(self) -> Cut:
+    def plan(self) -> PartitionPlan:
         """The partition to be made: it may bring some more rows than are hoped for."""
-        return Cut(*self.guess, self.stride, 8 * self.kept)
+        return PartitionPlan(*self.guess, self.stride, 8 * self.kept)
 
-    def enter(self, partition: Partition | Overflow) -> None:
+    def enter(self, partition: Partition | TooManyRows) -> None:
         """Begin with a fresh partition at the guess, or guess anew from what it brought."""
-        if isinstance(partition, Overflow):
+        if isinstance(partition, TooManyRows):
             self.guess = Guess(self.guess.w, self.guess.band * self.kept / partition.n_rows)
         elif self.stride > 1:
             self._refine(partition)
@@ -190,65 +220,74 @@ class Search:
         of them is smaller than that of the sample by the share of rows in the band.
         """
         self.thinned += 1
-        before, model = self.guess.w, partition.model
-        resolved = max(enough(model.size), model.n_rows // 20)
-        w = model.feasible(approach(model, Guess(before, 0.5 * self.guess.band), resolved).w)
-        former, share = self.noise, partition.n_near / self.problem.n
+        before, model, tuning = self.guess.w, partition.model, self.settings.tuning
+        enough = max(resolved(model.size, tuning), model.n_rows // 20)
+        near = Guess(before, 0.5 * self.guess.band)
+        w = model.feasible(approach(model, near, enough, tuning.smoothing).w)
+        former, share = self.noise, partition.n_near / self.settings.problem.n
         self.noise = share * max(model.n_rows, 1) ** -0.5
-        self._settle(self.sample, w, before, min(self.noise / former, 0.5))
+        self._guess_at(self.sample, w, before, min(self.noise / former, 0.5))
 
-    def solve(self) -> tuple[Host, Fold, int]:
-        """Solve the partition's model; returns what to verify: point, fold, and most rows."""
+    @property
+    def most_crossed(self) -> int:
+        """So many rows on a wrong linear piece are worth bringing."""
         assert self.partition is not None
-        model, scale = self.partition.model, self.problem.scale
-        self.found = minimise(model, 0.3 * self.tol, scale, self.max_iter, self.inner)
-        return self.found.w, self.partition.fold, max(2 * model.n_rows, 2000)
+        return max(2 * self.partition.model.n_rows, self.settings.tuning.search.crossed)
 
-    def judge(self, verdict: Verdict) -> None:
-        """Take the verdict of a pass: done, or mend the partition, or leave it for a wider one."""
+    def propose(self) -> Candidate:
+        """Solve the partition's model: a point, and multipliers for all rows."""
         assert self.partition is not None
-        model = self.partition.model
-        held = Held(self.partition.fold, self.partition.positions, self.found.alpha / model.costs)
-        self.best = better(self.best, replace(self.found, primal=verdict.value, alpha=held))
-        if self.best.within(self.tol, self.problem.scale):
+        model, pieces, positions = self.partition.model, self.partition.pieces, self.partition[-1]
+        problem, _, tol, max_iter, tuning = self.settings
+        inner_tol = tuning.screening.margin * tol
+        found = minimise(model, inner_tol, problem.scale, max_iter, self.inner, tuning)
+        self.point, self.steps = found.w, max(self.steps, found.n_iter)
+        # The last step may have overstepped [0, 1] by a rounding error.
+        shares = namespace(found.alpha).clip(found.alpha / model.costs, 0.0, 1.0)
+        return Candidate(found.w, problem.multipliers(pieces, positions, shares))
+
+    def learn(self, bounds: Bounds, done: bool) -> None:
+        """From what was certified: done, or mend the partition, or leave it for a wider one."""
+        assert self.partition is not None
+        if done:
             self.done, self.partition = True, None  # its rows are not needed any more
             return
-        crossed = None if verdict.rows is None else unknown(self.partition, verdict.rows)
-        if crossed is not None and len(crossed.costs) <= max(model.n_rows, 2000):
+        model, rows = self.partition.model, self.settings.tuning.search.crossed
+        crossed: GatheredRows | None = bounds.watched
+        crossed = None if crossed is None else unknown(self.partition, crossed)
+        if crossed is not None and len(crossed.costs) <= max(model.n_rows, rows):
             self.partition = admit(self.partition, crossed)
             narrow = 0.0 if len(crossed.costs) < 0.05 * model.n_rows else 0.5
-            self.inner = Guess(self.found.w, narrow * self.guess.band)
+            self.inner = Guess(self.point, narrow * self.guess.band)
         else:
-            self._recentre(verdict.value < self.partition.value)
+            self._recentre(bounds.primal < self.partition.value)
 
     def _recentre(self, improved: bool) -> None:
         """Partition next at the better point, as wide as the last move, within twice the rows.
 
-        Thrift did not pay: a budget of few rows is forgotten.
+        A budget of few rows has not been enough: it grows to the usual one.
         """
-        self.kept = max(2 * self.kept, min(8 * self.kept, MOST))
-        sample, w = self.sample, self.found.w if improved else self.guess.w
-        moved = abs(sample.margins(self.found.w - self.guess.w))
+        least = self.settings.tuning.search.kept
+        self.kept = max(2 * self.kept, min(8 * self.kept, least))
+        sample, w = self.sample, self.point if improved else self.guess.w
+        moved = abs(sample.margins(self.point - self.guess.w))
         wide = kth_smallest(moved, int(0.9 * sample.n_rows))
-        widest = _band_of(sample.residuals(w), self.problem.n, self.kept)
+        widest = _band_of(sample.residuals(w), self.settings.problem.n, self.kept)
         self.guess = Guess(w, max(2.0 * self.guess.band, min(wide, widest)))
         self.partition, self.stride = None, 1
 
 
 def _band_at_risk(r: Array, off: Array) -> float:
-    """The band of the rows that may change side: those with a margin that may be off by more."""
+    """The band of the rows that may change side: those with a margin that may be off by more.
+
+    The outermost hundredth of them does not count.
+    """
     at_risk = r * namespace(r).astype(r <= off, r.dtype)
-    spare = int(0.01 * total(at_risk > 0))
-    return kth_smallest(at_risk, int(r.shape[0]) - 1 - spare)
+    outermost = int(0.01 * total(at_risk > 0))
+    return kth_smallest(at_risk, int(r.shape[0]) - 1 - outermost)
 
 
 def _band_of(r: Array, n: int, rows: int) -> float:
     """The band that holds about `rows` of n rows, by the residuals of a sample."""
     m = int(r.shape[0])
     return kth_smallest(abs(r), min(m - 1, m * rows // n))
-
-
-def _spread(problem: Problem, held: Held) -> Array:
-    """One multiplier a row of S; the last step may have overstepped by a rounding error."""
-    xp = namespace(held.shares)
-    return problem.multipliers(held.fold, held.index, xp.clip(held.shares, 0.0, 1.0))

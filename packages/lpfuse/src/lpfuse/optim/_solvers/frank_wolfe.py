@@ -15,10 +15,10 @@ from functools import partial
 
 import numpy as np
 
-from lpfuse._arrays import Array, Host, namespace, to_host
+from lpfuse._arrays import Array, Host, is_numpy, limits, namespace, to_host
 from lpfuse.optim.problem import Block, Problem, Terms
 
-MAX_ITER = 1000
+MAX_ITER = 1000  # chosen by hand
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def frank_wolfe(
     precision: float = 0.0,
     max_iter: int = MAX_ITER,
     smoothing: float = 0.0,
-    watch: Callable[[int, Host], None] | None = None,
+    watch: Callable[[int, Host], bool | None] | None = None,
 ) -> FrankWolfe:
     """Algorithm 1 of the paper: start at ``R^{-1/p}·1``, step ``γ = 2 / (2 + t)``.
 
@@ -52,7 +52,7 @@ def frank_wolfe(
         0 is the paper's subgradient. A positive value is the first half-width of the smoothed
         hinge, which shrinks like 1/√t.
     watch : callable, optional
-        Is told the number of each step and the weights after it.
+        Is told the number of each step and the weights after it; ends the run by returning True.
 
     Examples
     --------
@@ -67,18 +67,40 @@ def frank_wolfe(
     0.57
     """
     w = problem.ball.uniform(problem.R)
+    written_out = _written_out(problem) if smoothing == 0.0 else None
     for t in range(1, max_iter + 1):
-        gradient = _gradient(problem, w, smoothing / t**0.5)
+        gradient = written_out(w) if written_out else _gradient(problem, w, smoothing / t**0.5)
         corner = problem.ball.linear_oracle(gradient)
         if not corner.any():  # no direction descends: w is optimal
             return FrankWolfe(w, t - 1, stopped=True)
         step = 2.0 / (2.0 + t) * (corner - w)
         w = w + step
-        if watch is not None:
-            watch(t, w)
+        if watch is not None and watch(t, w):
+            return FrankWolfe(w, t, stopped=False)
         if float(np.abs(step).max()) <= precision:
             return FrankWolfe(w, t, stopped=True)
     return FrankWolfe(w, max_iter, stopped=False)
+
+
+def _written_out(problem: Problem) -> Callable[[Host], Host] | None:
+    """The gradient of the hinge for NumPy rows that fit one block, with labels and costs put in.
+
+    Two products a step and nothing else: on some hundred rows going block by block takes two to
+    three times as long.
+    """
+    at_hand = problem.in_memory and is_numpy(problem.S) and problem.loss.name == "hinge"
+    if not at_hand or 8 * problem.S.size > limits.block:
+        return None
+    block = problem.block(slice(0, problem.n))
+    rows = problem.terms.signed_rows(block.S, block.y)
+    weighted = rows if isinstance(block.c, float) else rows * block.c[:, None]
+    negated = np.ascontiguousarray(-weighted.T)
+
+    def gradient(w: Host) -> Host:
+        problem.passes += 1.0
+        return negated @ (rows @ w < 1.0).astype(np.float64)
+
+    return gradient
 
 
 def _gradient(problem: Problem, w: Host, width: float) -> Host:

@@ -1,8 +1,9 @@
 """Primal–dual interior point: the certified solver for a model of moderately many rows.
 
-A step costs one product A D Aᵀ and one Cholesky factor of R×R. Two groups of complementary pairs
-are driven to zero together: those of the ball (`newton.BallPairs`) and, for every row, the slacks
-s = ξ − r ≥ 0 and ξ ≥ 0 of its hinge (r = 1 − Aᵀw) with multipliers α and c − α.
+The pairs slack × multiplier of the rows (`newton.RowPairs`) and of the ball (`balls.BallPairs`) are
+complementary: at the optimum every product is 0, and near it the sum of the products is the gap. A
+step drives them all towards a common target μ that shrinks (Mehrotra's predictor–corrector). It
+costs one product A D Aᵀ and one Cholesky factor of R×R.
 """
 
 from __future__ import annotations
@@ -13,13 +14,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays import Array, Host, dot, like, namespace, to_host, total
-from lpfuse.optim._solvers.model import Model
-from lpfuse.optim._solvers.newton import BallPairs, BallStep, Breakdown, NewtonSystem, longest_step
+from lpfuse._arrays import Array, Host, dot, namespace, to_host, total
+from lpfuse.optim._solvers.newton import (
+    Breakdown,
+    Model,
+    NewtonSystem,
+    NoRowPairs,
+    RowPairs,
+    RowStep,
+    longest_step,
+)
+from lpfuse.optim._tuning import FAST, InteriorPointTuning, StepRule
+from lpfuse.optim.balls import BallPairs, BallStep
 
-MAX_ITER = 200
-EXHAUSTED = 1e-17  # products below this share of the value are rounding errors
-STALLED = 1e-7  # a step this short, several times in a row, moves nothing any more
+DEFAULT = InteriorPointTuning()
 
 
 @dataclass(frozen=True)
@@ -41,99 +49,22 @@ class Optimum:
         return self.primal - self.dual <= tol * max(self.primal, scale)
 
 
-class Pace(NamedTuple):
-    """How fast products may fall, how near the boundary a step may go, how often it is refined."""
-
-    centring: float
-    reach: float
-    refinements: int
-
-
-BOLD = Pace(1e-6, 0.9995, 0)
-CAREFUL = Pace(0.1, 0.9, 2)  # for models so badly scaled that a bold run loses its way
-
-
 class WarmStart(NamedTuple):
     """Where another method left off: w and the pairs of the ball that belong to it."""
 
     w: Host
     pairs: BallPairs
 
+    @classmethod
+    def near(cls, model: Model, w: Host) -> WarmStart:
+        """At w, drawn back from the surface of the ball so that it can still turn.
 
-class RowStep(NamedTuple):
-    """A direction of the pairs of the rows; `slide` is how fast margins grow along it."""
-
-    dx: Array
-    dz: Array
-    slide: Array
-
-
-class _RowPairs:
-    """Pairs (s, α) and (ξ, c − α) of every row, stacked as arrays of shape (2, m).
-
-    c − α is kept on its own: computed from α it would lose all its digits near α = c.
-    """
-
-    def __init__(self, model: Model, residual: Array, mu: float) -> None:
-        self.columns = model.columns
-        self.residual = r = residual
-        # On the central path α s = (c − α) ξ = μ: a quadratic equation in each row.
-        m = mu / model.costs
-        root = (r * r + 4.0 * m * m) ** 0.5
-        where = namespace(r).where
-        self.x = x = namespace(r).stack([r, r])
-        x[0, :] = where(r < 0, 0.5 * (root - r), 2.0 * m * m / (root + r)) + m
-        x[1, :] = where(r > 0, 0.5 * (root + r), 2.0 * m * m / (root - r)) + m
-        self.z = mu / x
-
-    def curvature(self) -> Host:
-        """Prepare a step; returns A D Aᵀ."""
-        self.ratio = self.x / self.z
-        self.D = 1.0 / (self.ratio[0, :] + self.ratio[1, :])
-        scaled = self.columns * self.D**0.5
-        return to_host(scaled @ scaled.T)
-
-    def pull(self, target: Array | None) -> Host:
-        """Right-hand side of the step to products `target`·z (None: to zero)."""
-        self.target = target
-        push = self.residual if target is None else self.residual + (target[0, :] - target[1, :])
-        self.force = self.D * push
-        return to_host(self.columns @ self.force)
-
-    def direction(self, dw: Host) -> RowStep:
-        """The direction of the pairs that belongs to dw."""
-        slide = like(dw, self.columns) @ self.columns
-        d_alpha = self.force - self.D * slide
-        dz = namespace(d_alpha).empty_like(self.x)
-        dz[0, :] = d_alpha
-        dz[1, :] = -d_alpha
-        rest = -self.x if self.target is None else self.target - self.x
-        return RowStep(rest - self.ratio * dz, dz, slide)
-
-    def move(self, step: RowStep, primal: float, dual: float) -> None:
-        self.x = self.x + primal * step.dx
-        self.z = self.z + dual * step.dz
-        self.residual = self.residual - primal * step.slide
-
-
-class _NoRows:
-    """The rows of a model that has none (least squares): all about them is zero."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.x = self.z = np.empty((2, 0))
-
-    def curvature(self) -> Host:
-        return np.zeros((self.size, self.size))
-
-    def pull(self, target: Array | None) -> Host:
-        return np.zeros(self.size)
-
-    def direction(self, dw: Host) -> RowStep:
-        return RowStep(self.x, self.z, self.x[0])
-
-    def move(self, step: RowStep, primal: float, dual: float) -> None:
-        pass
+        The three factors were chosen by hand.
+        """
+        R = model.n_weights
+        w = np.concatenate([0.9 * w[:R], w[R:]])
+        product = 0.03 * total(model.costs) / R
+        return cls(w, BallPairs(model.ball, w[:R], product, evenness=0.3))
 
 
 class _Step(NamedTuple):
@@ -146,28 +77,37 @@ class _Step(NamedTuple):
     dual: float
 
 
-class _Run:
+class _Iterate:
     """The iterate of one run: w, the pairs of rows and ball, and the best bounds so far."""
 
-    def __init__(self, model: Model, scale: float, start: WarmStart | None, pace: Pace) -> None:
-        self.model, self.scale, self.pace = model, scale, pace
+    def __init__(
+        self,
+        model: Model,
+        scale: float,
+        start: WarmStart | None,
+        rule: StepRule,
+        tuning: InteriorPointTuning,
+    ) -> None:
+        self.model, self.scale, self.rule = model, scale, rule
         R = model.n_weights
-        self.w = inside(model) if start is None else start.w
-        mu = 0.3
-        self.rows: _RowPairs | _NoRows = _NoRows(model.size)
+        self.w = inside(model, tuning.start_radius) if start is None else start.w
+        mu = tuning.start_product
+        self.rows: RowPairs | NoRowPairs = NoRowPairs(model.size)
         if model.n_rows:
             residual = model.residuals(self.w)
+            # The floor keeps a start at which all residuals vanish off the boundary.
             mu *= max(total(abs(residual)) / model.n_rows, 1e-3 if start is None else 1e-12)
             mu *= total(model.costs) / model.n_rows
-            self.rows = _RowPairs(model, residual, mu)
+            self.rows = RowPairs(model, residual, mu)
         if start is None:
+            # The multipliers of the ball must balance the slope in the end: products that could.
             steepest = float(np.abs(model.slope(self.w, self.alpha)).max())
             product = max(mu, 0.1 * steepest / R)
-            self.ball = BallPairs(model.ball, self.w[:R], product, evenness=0.5)
+            self.ball = BallPairs(model.ball, self.w[:R], product, tuning.start_evenness)
         else:
             self.ball = start.pairs
         self.count = 2 * model.n_rows + self.ball.x.size
-        self.least_centring = pace.centring
+        self.least_centring = rule.centring
         self.best = Optimum(model.feasible(self.w), self.alpha, np.inf, -np.inf, 0, self.w)
         self.weigh()
 
@@ -207,7 +147,7 @@ class _Run:
         if not isfinite(float(step.dw.sum()) + step.primal + step.dual):
             raise Breakdown("the step is not finite")
         # Near the optimum go almost to the boundary; far from it keep a tenth of the way in hand.
-        caution = min(self.pace.reach, max(0.9, 1.0 - 10.0 * self.mu / self.value))
+        caution = min(self.rule.reach, max(0.9, 1.0 - 10.0 * self.mu / self.value))
         primal, dual = min(1.0, caution * step.primal), min(1.0, caution * step.dual)
         self.rows.move(step.rows, primal, dual)
         self.ball.move(step.ball, primal, dual)
@@ -216,7 +156,7 @@ class _Run:
         self.weigh()
         # Where t^{1/p} bends, a long step can miss its target by far: go on more carefully then.
         hoped = before * (1.0 - min(primal, dual)) + self.target * self.count
-        self.least_centring = 0.2 if self.products > 10.0 * hoped else self.pace.centring
+        self.least_centring = 0.2 if self.products > 10.0 * hoped else self.rule.centring
         return max(primal, dual)
 
     @property
@@ -229,7 +169,7 @@ class _Run:
         pull, change = rows.pull(divided) - self.slope, ball_target - ball.x * ball.z
         dw, b = self.system.solve(pull.copy(), change)
         r = rows.direction(dw)
-        for _ in range(self.pace.refinements):
+        for _ in range(self.rule.refinements):
             pull -= self._slope_after(dw, r, b)
             dw, b = self.system.solve(pull.copy(), change)
             r = rows.direction(dw)
@@ -244,7 +184,12 @@ class _Run:
         return slope if self.model.quadratic is None else slope + self.model.quadratic @ dw
 
     def _predict_and_correct(self) -> _Step:
-        """Mehrotra: how far a step to zero gets decides how much centring the real step needs."""
+        """Mehrotra: how far a step to zero gets decides how much centring the real step needs.
+
+        The predictor aims at products 0. If it could be taken in full little centring is needed:
+        σ = (products left / products)³, Mehrotra's choice. The corrector aims at σμ less the
+        second-order term dx·dz that a linear step misses, with the same factorisation.
+        """
         rows, ball = self.rows, self.ball
         step = self._solve(None, 0.0 * ball.x)
         primal, dual = min(1.0, step.primal), min(1.0, step.dual)
@@ -258,11 +203,11 @@ class _Run:
         return self._solve(self.target - r.dx * r.dz, self.target - b.dx * b.dz)
 
 
-def inside(model: Model) -> Host:
+def inside(model: Model, radius: float = DEFAULT.start_radius) -> Host:
     """A point well inside the ball, towards the steepest descent from zero."""
     w = np.zeros(model.size)
     R = model.n_weights
-    w[:R] = 0.7 * model.ball.linear_oracle(model.slope(w, model.costs)[:R])
+    w[:R] = radius * model.ball.linear_oracle(model.slope(w, model.costs)[:R])
     return w
 
 
@@ -271,24 +216,42 @@ def interior_point(
     model: Model,
     tol: float,
     scale: float,
-    max_iter: int = MAX_ITER,
+    max_iter: int | None = None,
     start: WarmStart | None = None,
-    paces: tuple[Pace, ...] = (BOLD, CAREFUL),
+    tuning: InteriorPointTuning = DEFAULT,
 ) -> Optimum:
     """Solve the model until ``primal − dual ≤ tol · max(primal, scale)``.
 
-    Each pace is tried until one succeeds. Returns the best bounds found, also when the tolerance is
-    not reached within `max_iter` steps or float64 allows no further progress: the two values tell
-    the truth either way.
+    A warm start is given a few fast steps; if they fail the run begins anew from a cold start. Each
+    step rule is tried until one succeeds. Returns the best bounds found, also when the tolerance is
+    not reached within `max_iter` steps or float64 allows no further progress.
     """
+    limit = max_iter or tuning.max_iter
+    if start is not None:
+        steps = min(limit, tuning.warm_steps)
+        warm = _run(model, tol, scale, steps, start, tuning._replace(rules=(FAST,)))
+        if warm.within(tol, scale):
+            return warm
+    return _run(model, tol, scale, limit, None, tuning)
+
+
+def _run(
+    model: Model,
+    tol: float,
+    scale: float,
+    max_iter: int,
+    start: WarmStart | None,
+    tuning: InteriorPointTuning,
+) -> Optimum:
     found: Optimum | None = None
-    for pace in paces:
-        found = better(found, _iterate(model, tol, scale, max_iter, start, pace))
+    for rule in tuning.rules:
+        found = better(found, _iterate(model, tol, scale, max_iter, start, rule, tuning))
         if not found.within(tol, scale):
             found = _rounded(model, found)
         if found.within(tol, scale):
             break
-    return found  # type: ignore[return-value]
+    assert found is not None
+    return found
 
 
 def _rounded(model: Model, found: Optimum) -> Optimum:
@@ -318,21 +281,26 @@ def better(best: Optimum | None, new: Optimum) -> Optimum:
 
 
 def _iterate(
-    model: Model, tol: float, scale: float, max_iter: int, start: WarmStart | None, pace: Pace
+    model: Model,
+    tol: float,
+    scale: float,
+    max_iter: int,
+    start: WarmStart | None,
+    rule: StepRule,
+    tuning: InteriorPointTuning,
 ) -> Optimum:
-    run = _Run(model, scale, start, pace)
+    run = _Iterate(model, scale, start, rule, tuning)
     short = n_iter = 0
     for n_iter in range(max_iter):
-        # The bounds cost as much as a small step: look only when they can be tight enough.
-        if run.products <= 4.0 * tol * run.value:
+        if run.products <= tuning.look_below * tol * run.value:
             run.bound(n_iter)
             if run.best.within(tol, scale):
                 return run.best
         try:
-            short = short + 1 if run.step() < STALLED else 0
+            short = short + 1 if run.step() < tuning.stalled else 0
         except Breakdown:
             break
-        if short == 3 or run.products < EXHAUSTED * run.value:
+        if short == 3 or run.products < tuning.exhausted * run.value:
             break
     run.bound(n_iter)
     return run.best

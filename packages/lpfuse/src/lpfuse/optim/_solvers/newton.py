@@ -1,19 +1,163 @@
-"""Newton steps for problems over the ℓp ball, shared by the interior point and the smoothed hinge.
+"""The reduced problem that the solvers work on, and a Newton step for it.
 
-The ball is lifted: |w_j| ≤ τ_j = t_j^{1/p}, Σ t = 1, t ≥ 0 (no t at p = ∞). Its constraints enter
-as complementary pairs slack × multiplier, which a step drives towards given targets.
+    minimise   k + gᵀw + ½ wᵀQw + Σ_i c_i max(0, 1 − a_iᵀw)   subject to   (w_1, …, w_R) in the ball
+
+Rows that are clear of the kink of their hinge may have been replaced by its linear piece, in k and
+g: so a model of few rows can stand for a problem of many, and its lower bound holds for the whole.
+
+The hinge of a row is c ξ with ξ ≥ r = 1 − aᵀw and ξ ≥ 0: two slacks, s = ξ − r and ξ, with the
+multipliers α and c − α (`RowPairs`). The constraints of the ball are pairs slack × multiplier as
+well (`balls.BallPairs`). A Newton step drives the products of all pairs towards given targets, by
+one Cholesky factor of R×R (`NewtonSystem`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from math import isfinite
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack
 
-from lpfuse._arrays import Array, Host, smallest
-from lpfuse.optim.balls import LpBall
+from lpfuse._arrays import (
+    Array,
+    Host,
+    dot,
+    joined_columns,
+    like,
+    namespace,
+    nonzero,
+    positive_part,
+    smallest,
+    sum_columns,
+    take,
+    to_host,
+    total,
+    weigh_columns,
+)
+from lpfuse.optim.balls import BallPairs, BallStep, LpBall
+
+if TYPE_CHECKING:
+    from lpfuse.optim.problem import Block, Problem
+
+
+class Guess(NamedTuple):
+    """A point inside the ball, and how far margins may still move from there."""
+
+    w: Host
+    band: float
+
+
+@dataclass(frozen=True)
+class Model:
+    """Data of the model above.
+
+    Attributes
+    ----------
+    columns : array of shape (coordinates, m)
+        The rows a_i, one a column: products along samples then run over contiguous memory.
+    costs : array of shape (m,)
+        The c_i, all positive.
+    ball : LpBall
+        Constrains all coordinates but the last `free` ones.
+    linear, constant, quadratic
+        g, k and Q, on the host. Q may be None.
+    free : int
+        1 when the last coordinate is an intercept (its coefficients are the labels), else 0.
+    """
+
+    columns: Array
+    costs: Array
+    ball: LpBall
+    linear: Host
+    constant: float = 0.0
+    quadratic: Host | None = None
+    free: int = 0
+
+    @classmethod
+    def of_rows(cls, problem: Problem, block: Block, ball: LpBall) -> Model:
+        """Rows of a problem as a model, on the host whatever device they come from."""
+        a = to_host(problem.terms.signed_rows(block.S, block.y))
+        costs = np.ones(len(a)) if isinstance(block.c, float) else to_host(block.c)
+        linear = np.zeros(problem.size)
+        return cls(joined_columns([a]), costs, ball, linear, free=int(problem.fit_intercept))
+
+    @property
+    def n_rows(self) -> int:
+        """m."""
+        return int(self.columns.shape[1])
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates, the free one included."""
+        return int(self.columns.shape[0])
+
+    @property
+    def n_weights(self) -> int:
+        """R: the coordinates inside the ball."""
+        return self.size - self.free
+
+    def margins(self, w: Host) -> Array:
+        """``Aᵀw``, one number a row."""
+        return weigh_columns(w, self.columns)
+
+    def residuals(self, w: Host) -> Array:
+        """``r = 1 − Aᵀw``: a row costs something where r > 0."""
+        return 1.0 - self.margins(w)
+
+    def smooth_value(self, w: Host) -> float:
+        """``k + gᵀw + ½ wᵀQw``."""
+        value = self.constant + float(self.linear @ w)
+        return value if self.quadratic is None else value + 0.5 * float(w @ self.quadratic @ w)
+
+    def primal(self, w: Host) -> float:
+        """The objective at w."""
+        return self.smooth_value(w) + dot(self.costs, positive_part(self.residuals(w)))
+
+    def feasible(self, w: Host) -> Host:
+        """The point w brought into the ball; a free coordinate stays as it is."""
+        R = self.n_weights
+        return np.concatenate([self.ball.scale_into(w[:R]), w[R:]])
+
+    def slope(self, w: Host, alpha: Array) -> Host:
+        """``g + Qw − Aα``: the gradient in w with the hinges replaced by their multipliers."""
+        return self.slope_of(w, sum_columns(self.columns, alpha))
+
+    def slope_of(self, w: Host, pull: Host) -> Host:
+        """``g + Qw − pull``, for the pull ``Aα`` of the rows."""
+        slope = self.linear - pull
+        return slope if self.quadratic is None else slope + self.quadratic @ w
+
+    def dual(self, w: Host, alpha: Array) -> tuple[float, Array]:
+        """A lower bound of the optimum, and the multipliers that prove it.
+
+        ``D = k + Σα − ½wᵀQw − max{−slopeᵀz : z in the ball}`` holds for every w and 0 ≤ α ≤ c whose
+        slope vanishes in the free coordinate; there α is balanced first.
+        """
+        if self.free:
+            alpha, balanced = self._balanced(alpha)
+            if not balanced:
+                return -np.inf, alpha
+        slope = self.slope(w, alpha)
+        bound = self.constant + total(alpha) - self.ball.dual_norm(-slope[: self.n_weights])
+        if self.quadratic is not None:
+            bound -= 0.5 * float(w @ self.quadratic @ w)
+        return bound, alpha
+
+    def _balanced(self, alpha: Array) -> tuple[Array, bool]:
+        """α with one class scaled down until ``Σ α_i y_i`` is the free part of g, if it can be."""
+        labels = self.columns[-1, :]
+        xp = namespace(alpha)
+        normal = xp.where(labels > 0, alpha, 0.0 * alpha)
+        heavy = [total(normal), total(alpha) - total(normal)]
+        excess = heavy[0] - heavy[1] - float(self.linear[-1])
+        side = 0 if excess > 0 else 1
+        if abs(excess) > heavy[side]:
+            return alpha, False
+        factor = [1.0, 1.0]
+        factor[side] = 1.0 - abs(excess) / heavy[side] if heavy[side] > 0 else 1.0
+        return xp.where(labels > 0, alpha * factor[0], alpha * factor[1]), True
 
 
 def longest_step(x: Array, dx: Array) -> float:
@@ -22,119 +166,110 @@ def longest_step(x: Array, dx: Array) -> float:
     return -1.0 / worst if worst < 0.0 else 1e30
 
 
-class BallStep(NamedTuple):
-    """A direction of the pairs of the ball."""
+def linearise_rows(model: Model, side: Array) -> tuple[Model, Array]:
+    """The model with rows replaced by a linear piece of their hinge, and the rows that stay.
 
-    dx: Host
-    dz: Host
-    dw: Host
-    d_eta: float
+    `side` is +1 for the rising piece ``c (1 − aᵀw)``, −1 for the piece at zero and 0 for rows that
+    keep their hinge. Both pieces lie below the hinge, which is their maximum: the objective can
+    only fall, and lower bounds of the smaller model hold for the larger one.
+    """
+    kept = nonzero(side == 0)
+    rising = namespace(side).where(side > 0, model.costs, 0.0 * model.costs)
+    reduced = replace(
+        model,
+        columns=take(model.columns, kept, axis=1),
+        costs=take(model.costs, kept),
+        linear=model.linear - sum_columns(model.columns, rising),
+        constant=model.constant + total(rising),
+    )
+    return reduced, kept
 
 
-def _shares(ball: LpBall, w: Host, evenness: float) -> Host:
-    size = np.abs(w) ** ball.p
-    total = float(size.sum())
-    even = np.full_like(w, 1.0 / w.size)
-    return evenness * even + (1.0 - evenness) * (size / total if total > 0.0 else even)
+class RowStep(NamedTuple):
+    """A direction of the pairs of the rows; `slide` is how fast margins grow along it."""
+
+    dx: Array
+    dz: Array
+    slide: Array
 
 
-class BallPairs:
-    """Pairs (u⁺, λ⁺), (u⁻, λ⁻), (t, θ) of every coordinate, stacked as (3, R); (2, R) at p = ∞.
+class RowPairs:
+    """Pairs (s, α) and (ξ, c − α) of every row, stacked as arrays of shape (2, m).
 
-    u⁺ = τ − w and u⁻ = στ + w, where σ = 0 turns the lower bound into w ≥ 0. The slacks are
-    variables of their own: deriving them from w and t jams near p = 1, where t^{1/p} bends sharply.
+    c − α is kept on its own: computed from α it would lose all its digits near α = c.
 
-    Parameters
-    ----------
-    w : array of shape (R,)
-        Where to start, inside the ball.
-    product : float
-        Start of every product slack × multiplier.
-    evenness : float in (0, 1]
-        How much of Σ t = 1 is spread evenly at the start; the rest follows |w_j|^p.
+    A step to products `target`: from s α = τ₁ and ξ (c − α) = τ₂, with d(c − α) = −dα,
+    ds = τ₁/α − s − (s/α) dα and dξ = τ₂/(c − α) − ξ + (ξ/(c − α)) dα. Slacks must keep
+    ξ − s = r: dξ − ds = −aᵀdw + (r − ξ + s). Hence, with D = 1/(s/α + ξ/(c − α)),
+
+        dα = D (r + τ₁/α − τ₂/(c − α) − aᵀdw)
+
+    so that the rows add A D Aᵀ to the Newton matrix and A D (r + τ₁/α − τ₂/(c − α)) to its
+    right-hand side. No row is ever left out for a small D: it may be the one that binds next.
     """
 
-    def __init__(self, ball: LpBall, w: Host, product: float, evenness: float) -> None:
-        self.lifted = ball.p < np.inf
-        self.exponent = 1.0 / ball.p if self.lifted else 0.0
-        self.sigma = 0.0 if ball.nonnegative else 1.0
-        self.w = w
-        # u = signs·w + reach·τ for the two slacks of a coordinate
-        self.signs, self.reach = np.array([[-1.0], [1.0]]), np.array([[1.0], [self.sigma]])
-        share = _shares(ball, w, evenness) if self.lifted else np.ones_like(w)
-        tau = share**self.exponent
-        slacks = [np.maximum(tau - w, 0.05 * tau), np.maximum(self.sigma * tau + w, 0.05 * tau)]
-        self.x = np.stack([*slacks, share] if self.lifted else slacks)
-        self.z = product / self.x
-        self.eta = 0.0
-        if self.lifted:
-            bend = self.exponent * tau / share
-            self.eta = float(np.mean((self.z[0] + self.sigma * self.z[1]) * bend + self.z[2]))
+    def __init__(self, model: Model, residual: Array, mu: float) -> None:
+        self.columns = model.columns
+        self.residual = r = residual
+        # A centred start, α s = (c − α) ξ = μ with s = ξ − r, is a quadratic equation in each row:
+        # ξ = m + (r + √(r² + 4m²))/2 with m = μ/c. Of the two forms of each root the one in which
+        # nothing cancels is taken.
+        m = mu / model.costs
+        root = (r * r + 4.0 * m * m) ** 0.5
+        where = namespace(r).where
+        self.x = x = namespace(r).stack([r, r])
+        x[0, :] = where(r < 0, 0.5 * (root - r), 2.0 * m * m / (root + r)) + m
+        x[1, :] = where(r > 0, 0.5 * (root + r), 2.0 * m * m / (root - r)) + m
+        self.z = mu / x
 
-    @property
-    def force(self) -> Host:
-        """What the multipliers of the ball add to the slope in w."""
-        return self.z[0] - self.z[1]
+    def curvature(self) -> Host:
+        """Prepare a step; returns A D Aᵀ."""
+        self.ratio = self.x / self.z
+        self.D = 1.0 / (self.ratio[0, :] + self.ratio[1, :])
+        scaled = self.columns * self.D**0.5
+        return to_host(scaled @ scaled.T)
 
-    def linearise(self) -> Host:
-        """Prepare a step; returns the diagonal that the ball adds to the Newton matrix."""
-        x, z, sigma = self.x, self.z, self.sigma
-        self.d = d = z / x
-        up, down = d[0], d[1]
-        t, e = x[-1], self.exponent
-        tau = t**e
-        self.error = x[:2] - self.signs * self.w - self.reach * tau
-        if not self.lifted:
-            return up + down
-        self.bend = bend = e * tau / t
-        press = z[0] + sigma * z[1]
-        curve = press * bend * ((1.0 - e) / t) + d[2]
-        bend_down, bend_squared = sigma * down, bend * bend
-        self.Ktt = bend_squared * (up + bend_down) + curve
-        self.Kwt = bend * (bend_down - up)
-        self.border = self.Kwt / self.Ktt
-        self.t_slope = self.eta - press * bend - z[2]
-        self.t_missing = 1.0 - float(t.sum())
-        # (up + down) − Kwt²/Ktt, written so that nothing cancels
-        return ((up + down) * curve + (1.0 + sigma) ** 2 * bend_squared * up * down) / self.Ktt
+    def pull(self, target: Array | None) -> Host:
+        """Right-hand side of the step to products `target`·z (None: to zero)."""
+        self.target = target
+        push = self.residual if target is None else self.residual + (target[0, :] - target[1, :])
+        self.force = self.D * push
+        return to_host(self.columns @ self.force)
 
-    def pull(self, change: Host) -> Host:
-        """Right-hand side in w of the step that changes the products x·z by `change`."""
-        self.h = h = change / self.x
-        up, down = h[:2] + self.d[:2] * self.error
-        if not self.lifted:
-            return down - up
-        self.gt = self.bend * (up + self.sigma * down) + h[2] - self.t_slope
-        return down - up - self.border * self.gt
-
-    def multiplier_step(self, z0: Host, z1: Host) -> float:
-        """dη such that Σ t returns to 1 when dw = z0 + z1 dη."""
-        top = float(((self.gt - self.Kwt * z0) / self.Ktt).sum()) - self.t_missing
-        return top / float(((1.0 + self.Kwt * z1) / self.Ktt).sum())
-
-    def direction(self, dw: Host, d_eta: float) -> BallStep:
+    def direction(self, dw: Host) -> RowStep:
         """The direction of the pairs that belongs to dw."""
-        dx = np.empty_like(self.x)
-        dx[:2] = self.signs * dw - self.error
-        if self.lifted:
-            dx[2] = (self.gt - self.Kwt * dw - d_eta) / self.Ktt
-            dx[:2] += self.reach * (self.bend * dx[2])
-        return BallStep(dx, self.h - self.d * dx, dw, d_eta)
+        slide = like(dw, self.columns) @ self.columns
+        d_alpha = self.force - self.D * slide
+        dz = namespace(d_alpha).empty_like(self.x)
+        dz[0, :] = d_alpha
+        dz[1, :] = -d_alpha
+        rest = -self.x if self.target is None else self.target - self.x
+        return RowStep(rest - self.ratio * dz, dz, slide)
 
-    def move(self, step: BallStep, primal: float, dual: float) -> None:
-        """Take the step, with lengths of their own for slacks and multipliers."""
+    def move(self, step: RowStep, primal: float, dual: float) -> None:
         self.x = self.x + primal * step.dx
         self.z = self.z + dual * step.dz
-        self.w = self.w + primal * step.dw
-        self.eta += dual * step.d_eta
-        self._follow_the_bend()
+        self.residual = self.residual - primal * step.slide
 
-    def _follow_the_bend(self) -> None:
-        """Return slacks to τ ∓ w where that changes them little: t^{1/p} is not the line it was."""
-        if self.lifted:
-            slacks = self.x[:2]
-            exact = self.signs * self.w + self.reach * self.x[2] ** self.exponent
-            self.x[:2] = np.where(np.abs(exact - slacks) < 0.5 * slacks, exact, slacks)
+
+class NoRowPairs:
+    """The rows of a model that has none (least squares): all about them is zero."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.x = self.z = np.empty((2, 0))
+
+    def curvature(self) -> Host:
+        return np.zeros((self.size, self.size))
+
+    def pull(self, target: Array | None) -> Host:
+        return np.zeros(self.size)
+
+    def direction(self, dw: Host) -> RowStep:
+        return RowStep(self.x, self.z, self.x[0])
+
+    def move(self, step: RowStep, primal: float, dual: float) -> None:
+        pass
 
 
 class Breakdown(ArithmeticError):
@@ -142,7 +277,12 @@ class Breakdown(ArithmeticError):
 
 
 class NewtonSystem:
-    """Curvature of the rows plus that of the ball, factored once and solved for several targets."""
+    """Curvature of the rows plus that of the ball, factored once and solved for several targets.
+
+    H dw = pull + border·dη, with one Cholesky factor of H (R×R). z1 = H⁻¹·border is the same for
+    all targets; each costs one back-substitution z0 = H⁻¹·pull, dη follows from Σ t = 1, and
+    dw = z0 + z1 dη.
+    """
 
     def __init__(self, curvature: Host, pairs: BallPairs) -> None:
         self.pairs = pairs
@@ -157,7 +297,8 @@ class NewtonSystem:
 
     @staticmethod
     def _cholesky(matrix: Host, diagonal: Host) -> Host:
-        # Relative to each entry: the diagonal spans twenty orders of magnitude near the optimum.
+        # Relative to each entry: the diagonal spans twenty orders of magnitude near the optimum. It
+        # begins at a few eps and grows a hundredfold for each factorisation that fails.
         ridge = 1e-15
         for _ in range(5):
             diagonal *= 1.0 + ridge

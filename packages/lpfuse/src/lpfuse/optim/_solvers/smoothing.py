@@ -26,14 +26,18 @@ from lpfuse._arrays import (
     total,
 )
 from lpfuse.optim._solvers.interior_point import WarmStart, inside
-from lpfuse.optim._solvers.model import Guess, Model
-from lpfuse.optim._solvers.newton import BallPairs, Breakdown, NewtonSystem, longest_step
+from lpfuse.optim._solvers.newton import (
+    Breakdown,
+    Guess,
+    Model,
+    NewtonSystem,
+    linearise_rows,
+    longest_step,
+)
+from lpfuse.optim._tuning import SmoothingTuning
+from lpfuse.optim.balls import BallPairs
 
-MAX_STEPS = 40
-SETTLED = 0.3  # how near to stationary, in units of what smoothing costs, the band may shrink
-SHRINK = 0.25  # by how much it shrinks
-HALVINGS = 6  # of a step that overshoots
-REACH = 8.0  # rows farther than this many bands from the kink take no part until the end
+DEFAULT = SmoothingTuning()
 
 
 def cold_guess(model: Model) -> Guess:
@@ -43,20 +47,22 @@ def cold_guess(model: Model) -> Guess:
 
 
 @np.errstate(all="ignore")
-def approach(model: Model, guess: Guess, enough: int) -> WarmStart:
+def approach(
+    model: Model, guess: Guess, enough: int, tuning: SmoothingTuning = DEFAULT
+) -> WarmStart:
     """Move towards the optimum until about `enough` rows are left in the band around the kink."""
     R = model.n_weights
     w, band = guess
-    view = _View(model, model.residuals(w), band)
+    view = _SmoothedRows(model, model.residuals(w), band)
     slope = model.slope_of(w, view.pull)
     steepest = float(np.abs(slope).max()) + 1e-300
     looseness = min(0.1, 3.0 * band)  # a narrow band comes with a good place in the ball
     product = looseness * steepest / R
     pairs = BallPairs(model.ball, w[:R], product, evenness=looseness)
     cost = total(model.costs) / max(model.n_rows, 1)
-    for _ in range(MAX_STEPS):
+    for _ in range(tuning.max_steps):
         slope[:R] += pairs.force
-        curvature = view.curvature
+        curvature = view.curvature(tuning)
         try:
             system = NewtonSystem(curvature.copy(), pairs)
         except Breakdown:
@@ -65,29 +71,31 @@ def approach(model: Model, guess: Guess, enough: int) -> WarmStart:
         if not np.isfinite(dw).all():
             break
         slide = model.margins(dw)
-        longest = min(1.0, 0.95 * longest_step(pairs.x, step.dx))
-        primal, view = _damped(view, dw, slide, longest, curvature, -float(slope @ dw))
-        pairs.move(step, primal, min(1.0, 0.95 * longest_step(pairs.z, step.dz)))
+        longest = min(1.0, tuning.boundary * longest_step(pairs.x, step.dx))
+        gain = -float(slope @ dw)
+        primal, view = _damped(view, dw, slide, longest, curvature, gain, tuning.halvings)
+        pairs.move(step, primal, min(1.0, tuning.boundary * longest_step(pairs.z, step.dz)))
         w = w + primal * dw
         slope = model.slope_of(w, view.pull)
         blur = band * cost * max(view.n_inside, R)  # value lost to the smoothing
         slack = 3.0 * R * product  # and to the barrier of the ball
-        if primal > 0.5 and _stationarity(slope, pairs) < SETTLED * (blur + slack):
+        if primal > 0.5 and _stationarity(slope, pairs) < tuning.settled * (blur + slack):
             if view.n_inside <= enough and slack <= blur:
                 break
-            shrink = max(SHRINK, 0.7 * enough / max(view.n_inside, 1))
+            shrink = max(tuning.shrink, 0.7 * enough / max(view.n_inside, 1))
             if view.n_inside > enough:
                 band *= shrink
             product *= min(shrink, 0.5) ** 2
             r = view.r
-            if slack <= blur and primal * largest(abs(slide)) < REACH * band:
-                model, r = _without_far_rows(model, r, REACH * band)
-            view = _View(model, r, band)
+            far = tuning.reach * band
+            if slack <= blur and primal * largest(abs(slide)) < far:
+                model, r = _without_far_rows(model, r, far)
+            view = _SmoothedRows(model, r, band)
             slope = model.slope_of(w, view.pull)
     return WarmStart(w, pairs)
 
 
-class _View:
+class _SmoothedRows:
     """The smoothed hinges at the residuals r: the pull of their slopes, and who has curvature."""
 
     def __init__(self, model: Model, r: Array, band: float) -> None:
@@ -96,11 +104,11 @@ class _View:
         self.pull = sum_columns(model.columns, alpha)
         self.n_inside = int(total(abs(r) < band))
 
-    @property
-    def curvature(self) -> Host:
+    def curvature(self, tuning: SmoothingTuning) -> Host:
         """``A D Aᵀ`` over the rows in the band, and the curvature that the model has without."""
         model, rows = self.model, nonzero(abs(self.r) < self.band)
-        stride = max(1, rows.shape[0] // (2000 + 30 * model.size))  # a sample tells the curvature
+        wanted = tuning.curvature_rows + tuning.curvature_rows_per_weight * model.size
+        stride = max(1, rows.shape[0] // wanted)  # a sample tells the curvature
         rows = rows[::stride]
         columns = take(model.columns, rows, axis=1)
         weight = take(model.costs, rows) * (0.5 * stride / self.band)
@@ -111,18 +119,24 @@ class _View:
 
 
 def _damped(
-    view: _View, dw: Host, slide: Array, step: float, curvature: Host, gain: float
-) -> tuple[float, _View]:
+    view: _SmoothedRows,
+    dw: Host,
+    slide: Array,
+    step: float,
+    curvature: Host,
+    gain: float,
+    halvings: int,
+) -> tuple[float, _SmoothedRows]:
     """The step, halved while the slope along it overshoots what the curvature promised.
 
     Rows that enter the band on the way bend the objective more than the Newton model knows.
     """
     bend = float(dw @ curvature @ dw)
     allowed = 0.5 * (abs(gain) + bend)  # a step back to the middle of the ball gains nothing
-    for attempt in range(HALVINGS + 1):
-        ahead = _View(view.model, view.r - step * slide, view.band)
+    for attempt in range(halvings + 1):
+        ahead = _SmoothedRows(view.model, view.r - step * slide, view.band)
         overshoot = float((view.pull - ahead.pull) @ dw) - step * bend
-        if attempt == HALVINGS or overshoot <= allowed:
+        if attempt == halvings or overshoot <= allowed:
             break
         step *= 0.5
     return step, ahead
@@ -134,7 +148,7 @@ def _without_far_rows(model: Model, r: Array, far: float) -> tuple[Model, Array]
     beyond = abs(r) > far
     if 2 * total(beyond) < model.n_rows:
         return model, r
-    model, kept = model.fold(xp.sign(r) * xp.astype(beyond, r.dtype))
+    model, kept = linearise_rows(model, xp.sign(r) * xp.astype(beyond, r.dtype))
     return model, take(r, kept)
 
 

@@ -11,94 +11,165 @@ free intercept goes to the middle of its interval.
 
 from __future__ import annotations
 
-from functools import partial
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from lpfuse._arrays import Host, namespace, to_host
-from lpfuse.optim._large_n.passes import Reader, signed
-from lpfuse.optim._large_n.search import MANY
-from lpfuse.optim._solvers.interior_point import BOLD, CAREFUL, Optimum, interior_point
-from lpfuse.optim._solvers.model import Model
-from lpfuse.optim.problem import Block, Problem, Terms
-
-ROUNDS = 30
-CLEAN = 1e-13  # a value below this share of Σ c is no error but rounding
-PENALTIES = (1e2, 1e5, 1e8)  # of a violated row, tried in turn
-HAIR = 1e-9  # margins aim at 1 + this, so that rounding does not leave them short of 1
+from lpfuse._arrays import Host, dot, nonzero, positive_part, take, to_host, total
+from lpfuse.optim._solvers.interior_point import Optimum, interior_point
+from lpfuse.optim._solvers.newton import Model
+from lpfuse.optim._tuning import DEFAULT, FAST, ROBUST, Tuning
+from lpfuse.optim.balls import LpBall
 
 
-def nearest_to_uniform(reader: Reader, thorough: bool) -> Host | None:
+class Violations(NamedTuple):
+    """The value of a point, how many rows are short of their margin there, and the worst ones."""
+
+    value: float
+    n_short: int
+    rows: Host  # (k, coordinates): a_i = y_i s_i, with y_i last when there is an intercept
+
+
+class RowSource(Protocol):
+    """Whatever can tell which rows a point violates."""
+
+    R: int
+    free: int  # 1 when the last coordinate is an intercept, else 0
+    total_cost: float
+
+    def violations(self, point: Host, most: int) -> Violations:
+        """The value of a point, and the rows that violate their margin most there."""
+
+    def class_range(self, point: Host) -> tuple[float, float]:
+        """The lowest fused score of a normal row and the highest of an anomaly, without b."""
+
+    def sample(self) -> Host | None:
+        """Some rows that tell much without a pass over all; None where a pass costs nothing."""
+
+
+class ModelRows:
+    """The rows of a model in memory."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.R, self.free = model.n_weights, model.free
+        self.total_cost = total(model.costs)
+
+    def violations(self, point: Host, most: int) -> Violations:
+        """The value of a point, and the rows that violate their margin most there."""
+        r = self.model.residuals(point)
+        chosen = nonzero(r > 0)
+        value, n_short = dot(self.model.costs, positive_part(r)), int(chosen.shape[0])
+        worst = np.argsort(-r[chosen], kind="stable")[:most]
+        rows = to_host(take(self.model.columns, chosen[worst], axis=1)).T
+        return Violations(value, n_short, rows)
+
+    def class_range(self, point: Host) -> tuple[float, float]:
+        """The lowest fused score of a normal row and the highest of an anomaly, without b."""
+        labels = self.model.columns[-1]
+        fused = labels * self.model.margins(np.append(point[:-1], 0.0))
+        normal, anomalous = fused[labels > 0], fused[labels < 0]
+        return float(normal.min(initial=np.inf)), float(anomalous.max(initial=-np.inf))
+
+    def sample(self) -> Host | None:
+        """All rows are at hand."""
+        return None
+
+
+def nearest_to_uniform(
+    source: RowSource, ball: LpBall, *, thorough: bool, tuning: Tuning = DEFAULT
+) -> Host | None:
     """The point (w, b) above, found by adding violated rows until none is left; None if it fails.
 
     Parameters
     ----------
+    source : RowSource
+        Tells which rows a point violates.
+    ball : LpBall
+        The constraint set.
     thorough : bool
         False gives up early, where the uniform weights violate many rows for the number of weights
         that could mend them or a few rounds do not suffice: a cheap look before the real solve.
     """
-    problem = reader.problem
-    uniform = np.zeros(problem.size)
-    uniform[: problem.R] = problem.ball.uniform(problem.R)
-    chosen, rows = uniform, np.empty((0, problem.size))
-    few = 100 + 5 * problem.size
-    if thorough and problem.n > MANY:  # what a sample can tell needs no pass
-        block = problem.draw(MANY)
-        sample = to_host(signed(problem.terms, block.S, block.y))
-        for _ in range(ROUNDS):
-            margins = sample @ chosen
-            worst = np.argsort(margins, kind="stable")[:few]
-            worst = worst[margins[worst] < 1.0]
-            nearest = _nearest(
-                problem, rows := np.vstack([rows, sample[worst]]), uniform, PENALTIES
-            )
-            if nearest is None or worst.size == 0:
-                break
-            chosen = nearest
-    for _ in range(ROUNDS if thorough else 4):
-        value, n_wrong, wrong = reader.violations(chosen, few)
-        if value <= CLEAN * problem.total_cost:
-            return _with_middle_intercept(problem, chosen) if problem.fit_intercept else chosen
-        if not thorough and 4 * n_wrong > problem.R:
+    rules, size = tuning.tie_break, source.R + source.free
+    uniform = np.zeros(size)
+    uniform[: source.R] = ball.uniform(source.R)
+    most = rules.rows + rules.rows_per_weight * size
+    penalties = rules.penalties if thorough else rules.penalties[:1]
+    search = _Projection(source.R, ball, uniform, penalties, tuning)
+    if thorough and (sample := source.sample()) is not None:
+        search.satisfy(sample, most)
+    for _ in range(rules.rounds if thorough else rules.quick_rounds):
+        value, n_short, rows = source.violations(search.point, most)
+        if value <= rules.clean * source.total_cost:
+            return _with_middle_intercept(source, search.point)
+        if not thorough and n_short > rules.violated_per_weight * source.R:
             return None
-        assert wrong is not None
-        rows = np.vstack([rows, wrong.a])
-        nearest = _nearest(problem, rows, uniform, PENALTIES if thorough else PENALTIES[:1])
-        if nearest is None:
-            break
-        chosen = nearest
+        if not search.add(rows):
+            return None
     return None
 
 
-def _nearest(
-    problem: Problem, rows: Host, uniform: Host, penalties: tuple[float, ...]
-) -> Host | None:
-    """The nearest point with margin 1 on a few rows, by an exact penalty that grows as needed."""
-    quadratic = np.eye(problem.size)
-    quadratic[problem.R :, problem.R :] = 0.0
-    columns = np.ascontiguousarray(rows.T) / (1.0 + HAIR)
-    for penalty in penalties:
-        model = Model(
-            columns=columns,
-            costs=np.full(len(rows), penalty),
-            ball=problem.ball,
-            linear=-uniform,
-            constant=0.5 * float(uniform @ uniform),
-            quadratic=quadratic,
-            free=problem.size - problem.R,
-        )
-        nearest = None
-        if 2.0 <= problem.ball.p < np.inf and not problem.fit_intercept:
-            found = interior_point(model, 1e-8, 1.0, paces=(BOLD,))
-            nearest = _polished(model, uniform, found)
-        if nearest is None:
-            found = interior_point(model, 1e-13, 1.0, paces=(BOLD,))
-            if not found.within(1e-11, 1.0):
-                found = interior_point(model, 1e-11, 1.0, paces=(CAREFUL,))
-            nearest = found.w
-        if float((rows @ nearest).min()) >= 1.0:
-            return nearest
-    return None
+class _Projection:
+    """The point nearest to uniform with margin 1 on the rows that have been added so far."""
+
+    def __init__(
+        self, R: int, ball: LpBall, uniform: Host, penalties: tuple[float, ...], tuning: Tuning
+    ) -> None:
+        self.R, self.ball, self.uniform = R, ball, uniform
+        self.penalties, self.tuning = penalties, tuning
+        self.point, self.rows = uniform, np.empty((0, uniform.size))
+
+    def add(self, rows: Host) -> bool:
+        """Move to the nearest point that has margin 1 on these rows too; whether there is one."""
+        self.rows = np.vstack([self.rows, rows])
+        nearest = self._nearest()
+        self.point = self.point if nearest is None else nearest
+        return nearest is not None
+
+    def satisfy(self, sample: Host, most: int) -> None:
+        """Add rows of a sample until none is violated: what it can tell needs no pass."""
+        for _ in range(self.tuning.tie_break.rounds):
+            margins = sample @ self.point
+            worst = np.argsort(margins, kind="stable")[:most]
+            worst = worst[margins[worst] < 1.0]
+            if worst.size == 0 or not self.add(sample[worst]):
+                break
+
+    def _nearest(self) -> Host | None:
+        """By an exact penalty on short margins, which grows as needed."""
+        R, uniform, rows = self.R, self.uniform, self.rows
+        quadratic = np.eye(uniform.size)
+        quadratic[R:, R:] = 0.0
+        columns = np.ascontiguousarray(rows.T) / (1.0 + self.tuning.tie_break.slack)
+        for penalty in self.penalties:
+            model = Model(
+                columns=columns,
+                costs=np.full(len(rows), penalty),
+                ball=self.ball,
+                linear=-uniform,
+                constant=0.5 * float(uniform @ uniform),
+                quadratic=quadratic,
+                free=uniform.size - R,
+            )
+            nearest = self._solved(model)
+            if float((rows @ nearest).min()) >= 1.0:
+                return nearest
+        return None
+
+    def _solved(self, model: Model) -> Host:
+        fast = self.tuning.interior_point._replace(rules=(FAST,))
+        if 2.0 <= self.ball.p < np.inf and not model.free:
+            found = interior_point(model, 1e-8, 1.0, tuning=fast)
+            nearest = _polished(model, self.uniform, found)
+            if nearest is not None:
+                return nearest
+        # Nearly all digits: the point itself is wanted here, not its value.
+        found = interior_point(model, 1e-13, 1.0, tuning=fast)
+        if not found.within(1e-11, 1.0):
+            robust = self.tuning.interior_point._replace(rules=(ROBUST,))
+            found = interior_point(model, 1e-11, 1.0, tuning=robust)
+        return found.w
 
 
 @np.errstate(all="ignore")  # a wrong guess may run away: the checks at the end refuse it
@@ -139,25 +210,11 @@ def _polished(model: Model, uniform: Host, found: Optimum) -> Host | None:
     return model.ball.scale_into(w) if signs and settled and allowed else None
 
 
-def _with_middle_intercept(problem: Problem, v: Host) -> Host:
-    """The same weights with the intercept halfway between the two classes."""
-    normal, anomaly = problem.reduce(partial(_reach, problem.terms, v), _extremes)
+def _with_middle_intercept(source: RowSource, point: Host) -> Host:
+    """The same weights with the intercept, where there is one, halfway between the two classes."""
+    if not source.free:
+        return point
+    normal, anomaly = source.class_range(point)
     if not np.isfinite(normal + anomaly):
-        return v
-    return np.append(v[:-1], -0.5 * (normal + anomaly))
-
-
-def _reach(terms: Terms, v: Host, block: Block) -> tuple[float, float]:
-    """The lowest fused score of a normal row and the highest of an anomaly."""
-    fused = 1.0 - terms.residuals(block._replace(y=1.0), np.append(v[:-1], 0.0))
-    xp = namespace(block.S)
-    y = xp.sign(block.c * block.y + 0.0 * fused)  # a row without cost has no say
-    return (
-        float(xp.min(xp.where(y > 0, fused, fused + np.inf))),
-        float(xp.max(xp.where(y < 0, fused, fused - np.inf))),
-    )
-
-
-def _extremes(parts: list[tuple[float, float]]) -> tuple[float, float]:
-    lows, highs = zip(*parts, strict=True)
-    return min(lows), max(highs)
+        return point
+    return np.append(point[:-1], -0.5 * (normal + anomaly))

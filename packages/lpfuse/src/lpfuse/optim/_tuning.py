@@ -1,0 +1,151 @@
+"""Every number that was chosen: one record a stage of the solver, each with where it comes from.
+
+Where a page or a decision has figures for a number, it is named. "By hand" says plainly that there
+are none on record: the number was chosen while the stage was built.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class StepRule(NamedTuple):
+    """How an interior-point run takes its steps.
+
+    Attributes
+    ----------
+    centring : float
+        The least share of the mean product slack × multiplier that a step aims at (σ of Mehrotra).
+    reach : float
+        The largest share of the way to the boundary that a step may go.
+    refinements : int
+        How often the solution of the Newton system is refined.
+    """
+
+    centring: float
+    reach: float
+    refinements: int
+
+
+# By hand. The fast rule lets products fall up to a millionfold a step. The robust one is for models
+# so badly scaled that a fast run loses its way.
+FAST = StepRule(centring=1e-6, reach=0.9995, refinements=0)
+ROBUST = StepRule(centring=0.1, reach=0.9, refinements=2)
+
+
+class InteriorPointTuning(NamedTuple):
+    """Stage 1, `interior_point`: models of up to some thousand rows."""
+
+    max_iter: int = 200  # by hand
+    rules: tuple[StepRule, ...] = (FAST, ROBUST)  # tried in turn until one reaches the tolerance
+    start_radius: float = 0.7  # by hand: how far from the centre of the ball a cold run starts
+    start_product: float = 0.3  # by hand: mean product at the start, in units of the mean |r|
+    start_evenness: float = 0.5  # by hand: the share of Σ t = 1 that is spread evenly at the start
+    # Bounds cost as much as a small step: they are evaluated once the sum of products, which is the
+    # gap near the optimum, is below this many tolerances. By hand.
+    look_below: float = 4.0
+    exhausted: float = 1e-17  # products below this share of the value are rounding errors: eps / 10
+    stalled: float = 1e-7  # by hand: three steps in a row this short move nothing any more
+    # A warm start that helps needs 4 to 8 steps instead of 9 to 13 (docs/adr/0002); one that has
+    # not succeeded after this many is dropped for a cold start.
+    warm_steps: int = 25
+
+
+class SmoothingTuning(NamedTuple):
+    """Stage 2, `smoothing`: Newton's method on a rounded hinge, near the optimum. All by hand."""
+
+    max_steps: int = 40
+    # How near to stationary, in units of what the smoothing costs, an iterate must be before the
+    # band shrinks, and by how much it shrinks then.
+    settled: float = 0.3
+    shrink: float = 0.25
+    halvings: int = 6  # of a step that overshoots
+    reach: float = 8.0  # rows farther than this many bands from the kink take no part until the end
+    boundary: float = 0.95  # share of the way to the boundary of the ball that a step may go
+    curvature_rows: int = 2000  # rows, and rows a weight, that are enough to tell the curvature
+    curvature_rows_per_weight: int = 30
+
+
+class ScreeningTuning(NamedTuple):
+    """Stage 3, `screening`: which rows of a model in memory reach the interior point.
+
+    Row counts are ``base + per_weight · (number of coordinates)``. On 20,000 × 36 scores without
+    anomalies the interior point alone took 84 steps at p = 10 and more than 100 at p = 100; after
+    the approach of stage 2 it needed 11 and 19, on 632 rows (docs/adr/0002). The counts themselves
+    were set by hand.
+    """
+
+    alone: int = 1000  # up to this many rows the interior point is faster without a detour
+    alone_per_weight: int = 20
+    pilot: int = 200  # rows of a sample that gives the first guess
+    pilot_per_weight: int = 8
+    resolved: int = 10  # rows left in the band at which stage 2 has done its part
+    resolved_per_weight: int = 3
+    kept: int = 100  # rows kept around the kink for the interior point
+    kept_per_weight: int = 6
+    rounds: int = 8  # of taking rows back that changed side
+    approaches: int = 3  # tries of stage 2, each with a band four times as wide …
+    wider: int = 4  # … and this many times as many rows kept
+    margin: float = 0.3  # the reduced model is solved to this share of the tolerance
+
+
+class SearchTuning(NamedTuple):
+    """Stage 4, `_large_n.search`: sample, partition, solve, verify."""
+
+    # Up to this many rows are copied as a whole: 9 MB with 36 weights. By hand.
+    in_memory: int = 32768
+    # Rows kept by a first partition at least; each further one may keep twice as many. 60,000 × 36
+    # in float64 are 17 MB, 6 % of a million rows: with the sample let go before the rows are
+    # gathered, extra memory stayed at 24 % of S (docs/benchmarks/solver.md).
+    kept: int = 60_000
+    sample_per_weight: int = 40  # by hand
+    overfull: int = 8  # by hand: a band may hold this many times `kept` before it is thinned
+    risk: float = 2.5  # by hand: how many times its expected error a margin may move
+    # On an accelerator a pass takes 2 ms and the host's work dominates. Measured over twelve
+    # problems of 1,200,000 × 36 (the table of docs/adr/0011): sample 4,100, kept 16,000, risk 1.5
+    # took 37 ms in the mean and 50 ms at worst; risk 1.0 took 55 and 242, a sample of 8,000 44, one
+    # of 3,000 47. 500 + 100 · 36 = 4,100, and four times that are kept.
+    device_sample: int = 500
+    device_sample_per_weight: int = 100
+    device_kept: int = 4
+    device_overfull: int = 1
+    device_risk: float = 1.5
+    remembered: int = 4096  # by hand: rows of the sample kept to judge later moves by
+    # A band holds at least this many of those rows, once some rows at risk are known; before that
+    # four a coordinate, for a few rows near the kink tell nothing of their risk. With it the worst
+    # of the twelve problems took 49 ms and the mean 29 (docs/adr/0011).
+    band_rows: int = 16
+    first_band_rows_per_weight: int = 4
+    thinned: int = 4  # by hand: partitions that may bring only a part of their rows
+    rounds: int = 40  # by hand
+    crossed: int = 2000  # by hand: so many rows that changed side are taken in whatever the model
+
+
+class TieBreakTuning(NamedTuple):
+    """Stage 5, `tie_break`: weights nearest to uniform where no row is short of its margin."""
+
+    rounds: int = 30  # by hand: of adding violated rows
+    quick_rounds: int = 4  # by hand: the same in the look before the real solve
+    rows: int = 100  # rows, and rows a coordinate, that a round adds at most. By hand
+    rows_per_weight: int = 5
+    # The look gives up where more than R / 4 rows are violated by the uniform weights: mending each
+    # takes a weight or so. By hand.
+    violated_per_weight: float = 0.25
+    clean: float = 1e-13  # a value below this share of Σ c is rounding: some hundred eps
+    penalties: tuple[float, ...] = (1e2, 1e5, 1e8)  # of a violated row, tried in turn. By hand
+    # Margins aim at 1 + this, so that rounding does not leave them short of 1: far above eps, far
+    # below what is seen in a weight.
+    slack: float = 1e-9
+
+
+class Tuning(NamedTuple):
+    """All records; a solve takes another one as ``solve(…, tuning=…)``."""
+
+    interior_point: InteriorPointTuning = InteriorPointTuning()
+    smoothing: SmoothingTuning = SmoothingTuning()
+    screening: ScreeningTuning = ScreeningTuning()
+    search: SearchTuning = SearchTuning()
+    tie_break: TieBreakTuning = TieBreakTuning()
+
+
+DEFAULT = Tuning()
