@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays import Array, Host, like, namespace
 from lpfuse._base import Scorer, lazily
-from lpfuse._checks.data import check_scores
+from lpfuse._checks.tables import check_scores
 
 
 class WeightedSum(Scorer):
