@@ -113,7 +113,7 @@ def test_every_option_arrives(asked, tmp_path):
     answer = lpfuse(
         "reproduce", "lp-effect", "--out", "there", "--data", str(tmp_path), "--jobs", "2",
         "--seeds", "3", "--quick", "--sets", "iris", "--sets", "my.csv", "--label", "status",
-        "--normal", "ok", "--show", "--quiet",
+        "--normal", "ok", "--show", "--quiet", "--pages", "pages",
     )  # fmt: skip
     assert answer.exit_code == 0
     expected = Options(
@@ -126,6 +126,7 @@ def test_every_option_arrives(asked, tmp_path):
         label="status",
         normal="ok",
         show=True,
+        pages=Path("pages"),
         progress=None,
     )
     assert asked == [("lp-effect", expected)]

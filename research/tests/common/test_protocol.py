@@ -346,8 +346,18 @@ def learnt(method, parts, settings):
     return settled, judged
 
 
+# They fit many learners for each of three splits; the others are there to fail at once.
+SLOW = {"iterative", "bagged SVMs", "dynamic bootstraps", "genetic"}
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [*METHODS, *NON_PURE])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name
+        for name in (*METHODS, *NON_PURE)
+    ],
+)
 def test_no_row_of_the_test_settles_anything(name, splits, saplings):
     method = {**METHODS, **NON_PURE}[name]
     chances = SETTINGS if name in METHODS else SETTINGS[1:]

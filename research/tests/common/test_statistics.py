@@ -130,6 +130,7 @@ def test_holm_by_hand():
     assert holm([0.2]) == [0.2]
 
 
+@settings(max_examples=30)  # a call takes statsmodels a twentieth of a second
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.floats(0.001, 0.5))
 def test_holm_rejects_what_stepping_down_rejects(p_values, level):
     rejected = set()

@@ -7,7 +7,8 @@ import pytest
 
 from research.common.memory import CLEAR_REFS, highest_since, restart_peak, sampled_peaks
 from research.speed.scaling.__main__ import main
-from research.speed.scaling.cpu import write_scores
+from research.speed.scaling.cpu import GridBench, MappedBench, write_scores
+from research.speed.solver.problems import Case
 
 MIB = 2**20
 
@@ -18,6 +19,44 @@ def records(folder, kind):
     return [record for record in found if record["kind"] == kind]
 
 
+@pytest.fixture
+def at_once(monkeypatch):
+    """Clocks do not tidy up: that takes longer than all that they time here."""
+    monkeypatch.setattr("gc.collect", lambda: 0)
+
+
+def test_a_fit_is_timed_beside_reads_of_the_scores(at_once):
+    bench = GridBench(Case(600, 4, "negatives"), threads=1)
+    for found in (bench.solve("4/3", 2), bench.path(2)):
+        assert found["relative_gap"] <= 1e-8
+        assert len(found["samples"]) == 2
+        assert found["seconds"] > 0
+        assert found["read_seconds"] > 0
+
+
+def test_a_fit_from_a_file(tmp_path, at_once):
+    y = write_scores(tmp_path / "scores.bin", 3000, 4, 0.2, seed=0)
+    found = MappedBench(tmp_path / "scores.bin", (3000, 4), y).fit("4/3")
+    assert found["relative_gap"] <= 1e-8
+    assert found["score_bytes"] == 3000 * 4 * 4
+    assert found.get("peak_bytes", np.inf) > 30 * MIB
+
+
+def test_the_gap_is_judged_by_plain_torch():
+    torch = pytest.importorskip("torch")
+    from lpfuse import LpFusion
+    from research.speed.scaling.device import judged_gap
+
+    scores, labels = Case(300, 4, "negatives").data()
+    for S, y in ((scores, labels), (scores, None)):
+        fusion = LpFusion(2.0, tol=1e-8).fit(S, y)
+        rows, marks = torch.as_tensor(S), None if y is None else torch.as_tensor(y)
+        assert judged_gap(rows, marks, fusion) <= 1.1e-8
+        fusion.weights_ = 0.9 * fusion.weights_
+        assert judged_gap(rows, marks, fusion) > 1e-4
+
+
+@pytest.mark.slow  # starts processes
 def test_cpu_command(tmp_path, capsys):
     sizes = ["--n", "600", "--R", "4", "--mapped", "3000", "--repeats", "2", "--threads", "1"]
     sizes += ["--setting", "negatives"]
@@ -38,6 +77,7 @@ def test_cpu_command(tmp_path, capsys):
     assert "stored in" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_device_command_says_where_it_runs(tmp_path, capsys):
     torch = pytest.importorskip("torch")
     parts = ["--parts", "units", "solve", "path", "float32", "scoring"]
@@ -54,7 +94,7 @@ def test_device_command_says_where_it_runs(tmp_path, capsys):
     assert records(tmp_path, "environment")[0]["commit"] == "abc"
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # starts a cluster
 def test_dask_command(tmp_path):
     pytest.importorskip("distributed")
     sizes = ["--rows", "1200", "--rows-each", "400", "--block-rows", "300", "--goal-rows", "1500"]

@@ -88,6 +88,7 @@ def tiny_options(path, **changes):
     return Namespace(**options | changes)
 
 
+@pytest.mark.slow  # starts a process for each solver
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("research.speed.solver.run.set_threads", lambda threads: None)
     path = tmp_path / "results.jsonl"

@@ -46,6 +46,7 @@ def test_the_table_shows_every_cell():
     assert lines[2].startswith("| seen | 0 | 30 | 84.0 | 83.9 (13 : 11")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("LPFUSE_DATA" not in os.environ, reason="LPFUSE_DATA names no folder of sets")
 def test_a_stored_figure_is_measured_again():
     parts = parts_of(*load_set("d05_iris"), seed=0)
