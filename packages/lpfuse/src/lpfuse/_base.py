@@ -202,6 +202,15 @@ class Detector(Scorer):
         """Scores of checked rows."""
         raise NotImplementedError
 
+    def _set_offset(self, rows: Any, scores: Array, size: float = 0.0) -> None:
+        """Set the threshold that leaves the share `contamination` of the training rows below it.
+
+        `rows` are the `TrainingRows` of the fit, which know their weights and, of rows in blocks,
+        all the others; `scores` are theirs, differences of terms of that size.
+        """
+        quantile = rows.lower_quantile(scores, float(self.contamination), self._scores)
+        self.offset_ = below_rounding(quantile, size, scores)
+
     def _check_contamination(self) -> None:
         named = isinstance(self.contamination, str) and self.contamination == "auto"
         if self._knows_auto and named:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from lpfuse._arrays import Array, blas_threads_for, is_blocked, matrix_budget, take, to_host
 from lpfuse._arrays.blocks import head_of
-from lpfuse._base import Detector, below_rounding
+from lpfuse._base import Detector
 from lpfuse._checks.arguments import check_choice, check_count
 from lpfuse._checks.tables import remember_columns
 from lpfuse.detectors._features import FeatureMap, fourier, nystroem
@@ -37,6 +37,11 @@ class KernelDetector(KernelScorer):
     A subclass says how it learns from a kernel matrix (`_fit_exactly`) and how from explicit
     features (`_fit_features`), both of which set an `expansion_`, and how the values of its
     expansion become a score (`_score_from`).
+
+    Attributes
+    ----------
+    features_ : FeatureMap or None
+        The features that stand for the kernel; None where the fit is exact.
     """
 
     kernel: Any
@@ -142,8 +147,7 @@ class KernelDetector(KernelScorer):
     def _settle_offset(self, rows: TrainingRows, scores: Array | None) -> None:
         if scores is None:
             scores = self._scores(rows.X)
-        quantile = rows.lower_quantile(scores, float(self.contamination), self._scores)
-        self.offset_ = below_rounding(quantile, self._size_of_terms(rows), scores)
+        self._set_offset(rows, scores, self._size_of_terms(rows))
 
     def _turn(self, rows: TrainingRows) -> tuple[str, float]:
         """What to sort detectors on the same rows by: those of a kernel follow each other."""

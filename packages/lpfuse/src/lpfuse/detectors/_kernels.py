@@ -185,7 +185,15 @@ class Expansion:
 
 
 class KernelScorer(Detector):
-    """A detector whose score is a formula of ``k(x, x)`` and of the values of its expansion."""
+    """A detector whose score is a formula of ``k(x, x)`` and of the values of its expansion.
+
+    Attributes
+    ----------
+    expansion_ : Expansion
+        The basis, with its kernel and its anchors, and the coefficients.
+    kernel_ : Kernel
+        The kernel, with its width as a number.
+    """
 
     expansion_: Expansion
 

@@ -23,7 +23,7 @@ from lpfuse._arrays import (
     to_host,
 )
 from lpfuse._arrays.blocks import head_of
-from lpfuse._base import Detector, below_rounding
+from lpfuse._base import Detector
 from lpfuse._checks.arguments import check_choice, check_count, check_number
 from lpfuse._checks.tables import remember_columns
 from lpfuse._saved import saved_as
@@ -139,9 +139,7 @@ class GMMDetector(Detector):
         else:
             rows = training_rows(X)
         self.mixture_ = self._mixture(rows.X)
-        scores = self._scores(rows.X)
-        quantile = rows.lower_quantile(scores, float(self.contamination), self._scores)
-        self.offset_ = below_rounding(quantile, 0.0, scores)
+        self._set_offset(rows, self._scores(rows.X))
         remember_columns(self, head_of(X) if is_blocked(X) else X)
         return self
 

@@ -254,14 +254,14 @@ def _strangest(scores: Host, max_rows: Any) -> list[int]:
 
 
 def _stack(
-    ax: Axes, parts: list[tuple[Host, dict[str, Any]]], wishes: dict[str, Any]
+    ax: Axes, parts: list[tuple[Host, dict[str, Any]]], given: dict[str, Any]
 ) -> list[BarContainer]:
     """Bars that grow away from zero, to either side."""
     bars = []
     left = right = np.zeros(len(parts[0][0]))
     for values, look in parts:
         start = np.where(values < 0, left, right)
-        style = bar_style({"height": 0.6} | look, wishes)
+        style = bar_style({"height": 0.6} | look, given)
         bars.append(ax.barh(range(len(values)), values, left=start, **style))
         left = left + np.fmin(values, 0.0)  # fmin and fmax take NaN for zero
         right = right + np.fmax(values, 0.0)

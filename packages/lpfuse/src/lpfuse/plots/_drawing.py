@@ -23,7 +23,7 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#0
 HATCHES = (None, "//", "..", "\\\\", "xx")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", ":", "-.")
-INK = "0.2"
+INK = "0.2"  # a dark grey for lines and small texts of ours
 PLAIN: dict[str, Any] = {"parse_math": False, "usetex": False}  # "$x_1$" is a name, not a formula
 
 
@@ -106,20 +106,20 @@ def line_look(j: int) -> dict[str, Any]:
     }
 
 
-def bar_style(look: dict[str, Any], wishes: dict[str, Any]) -> dict[str, Any]:
-    """Our look of bars, overruled by a user's wishes under whichever alias they come."""
+def bar_style(look: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Our look of bars, overruled by the user's arguments, under whichever alias they come."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.patches import Rectangle
 
-    return look | normalize_kwargs(wishes, Rectangle)
+    return look | normalize_kwargs(given, Rectangle)
 
 
-def line_style(look: dict[str, Any], wishes: dict[str, Any]) -> dict[str, Any]:
+def line_style(look: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """Our look of lines, overruled likewise."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
 
-    return look | normalize_kwargs(wishes, Line2D)
+    return look | normalize_kwargs(given, Line2D)
 
 
 def axes(ax: Axes | None, height: float) -> Axes:
@@ -128,7 +128,7 @@ def axes(ax: Axes | None, height: float) -> Axes:
         import matplotlib.pyplot as plt
         from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-        # The layout overlooks that a number at the end of the x axis sticks out to the side.
+        # The layout engine overlooks that a number at the end of the x axis sticks out to the side.
         figure = plt.figure(layout=ConstrainedLayoutEngine(w_pad=0.18))
         figure.set_figheight(height)
         ax = figure.add_subplot()

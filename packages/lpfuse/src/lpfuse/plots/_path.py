@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
+# Chosen by eye.
 END = 0.01  # keeps p = 1 and p = ∞ at a finite distance
 LABELLED = 10  # lines that can be named at their ends; more get a legend
 UNNAMED = {"color": "0.6", "linewidth": 0.7, "zorder": 1.5}

@@ -38,7 +38,7 @@ PAGE_COLOURS: dict[str, str] = {
 _SVG, _XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
-_IN_THE_PAGES_HANDS = ("font-family",)
+_LEFT_TO_THE_PAGE = ("font-family",)  # properties that its style sheet sets
 
 
 def blank_axes(width: float, height: float) -> Axes:
@@ -141,7 +141,7 @@ def _rewrite(
     element.attrib.clear()
     for declaration in filter(None, attributes.pop("style", "").split("; ")):
         key, value = declaration.split(": ", 1)
-        if key not in _IN_THE_PAGES_HANDS:
+        if key not in _LEFT_TO_THE_PAGE:
             attributes[key] = value
     if attributes.get("transform", "").startswith("rotate(-0 "):
         del attributes["transform"]

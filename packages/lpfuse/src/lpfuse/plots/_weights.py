@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.container import BarContainer
 
-NEGLIGIBLE = 1e-3  # of the largest weight: what a solver leaves of a zero
+NEGLIGIBLE = 1e-3  # of the largest weight: what a solver leaves of a zero; chosen by hand
 
 
 class WeightsDisplay:
