@@ -11,7 +11,7 @@ from lpfuse import FixedRule
 from lpfuse.ensemble.components import Combination
 from lpfuse.fusion import DecisionTemplates
 from lpfuse_faces import _extractor as extractor_module
-from lpfuse_faces._detection.networks import FILES, read_weights
+from lpfuse_faces._detection.networks import FILES, read_cascade
 from lpfuse_faces._detector import VideoDetector
 from lpfuse_faces._explanation import Explained, usual_contributions
 from lpfuse_faces._extractor import Extractor
@@ -103,7 +103,7 @@ def test_weights_are_looked_for_where_they_lay_and_elsewhere(networks, tmp_path)
 
 def test_the_face_detector_may_lie_elsewhere(tmp_path):
     default = Extractor()
-    for name, content in zip(FILES, read_weights(), strict=True):
+    for name, content in zip(FILES, read_cascade(), strict=True):
         (tmp_path / name).write_bytes(content)
     carried = model_settings(default)
     detector = VideoDetector(settings=carried)

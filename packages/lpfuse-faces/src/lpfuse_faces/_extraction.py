@@ -121,7 +121,7 @@ def extract_all(
     videos = list(dict.fromkeys(map(Path, paths)))
     if cache is not None:
         cache.prepare(extractor.key, extractor.meaning)
-    once = _Once(extractor, _Memory() if cache is None else cache)
+    once = _ExtractOnce(extractor, _Memory() if cache is None else cache)
     contents: dict[Path, str] = {}
     result = Extraction(StoredFeatures(once.find, contents), {}, {})
     with closing(_each(once, videos, n_jobs)) as outcomes:
@@ -173,7 +173,7 @@ class _Memory:
         self.kept[features.sha256] = features
 
 
-class _Once:
+class _ExtractOnce:
     """Sees that the features of a video are stored; safe to call from several threads."""
 
     def __init__(self, extractor: Extractor, store: FeatureCache | _Memory) -> None:
