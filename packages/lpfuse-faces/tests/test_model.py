@@ -15,9 +15,10 @@ from lpfuse_faces._detection.networks import FILES, read_cascade
 from lpfuse_faces._detector import VideoDetector
 from lpfuse_faces._explanation import Explained, usual_contributions
 from lpfuse_faces._extractor import Extractor
-from lpfuse_faces._features import Settings, VideoFeatures
+from lpfuse_faces._features import VideoFeatures
 from lpfuse_faces._model_file import extractor_of, load_model, model_settings, settings_of, summary
 from lpfuse_faces._pooling import pooled
+from lpfuse_faces._settings import Settings
 from lpfuse_faces._spectrum import Stretch
 
 SETS = ("azimuthal/face", "azimuthal/mouth")

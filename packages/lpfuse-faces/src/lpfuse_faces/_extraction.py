@@ -18,13 +18,14 @@ from lpfuse_faces._cache import FeatureCache, StoredFeatures
 from lpfuse_faces._detection.mtcnn import MTCNN
 from lpfuse_faces._extractor import (
     Extractor,
+    Floats,
     Place,
-    Rows,
     batches_of,
     content_of,
     detector_of,
 )
-from lpfuse_faces._features import Settings, VideoFeatures
+from lpfuse_faces._features import VideoFeatures
+from lpfuse_faces._settings import Settings
 from lpfuse_faces._spectrum import Stretch, filtered_spectra, fit_stretch
 from lpfuse_faces._video import Sampling, UnreadableVideo
 
@@ -231,7 +232,7 @@ def learn_stretch(
     >>> from pathlib import Path
     >>> from skimage.data import astronaut
     >>> from lpfuse_faces._extraction import learn_stretch
-    >>> from lpfuse_faces._features import Settings
+    >>> from lpfuse_faces._settings import Settings
     >>> from lpfuse_faces._video import write_video
     >>> settings = Settings(min_face=60, features=["inception"])
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -254,7 +255,7 @@ def learn_stretch(
     return stretch
 
 
-def _spectra(settings: Settings, detector: MTCNN, path: Place) -> list[tuple[str, list[Rows]]]:
+def _spectra(settings: Settings, detector: MTCNN, path: Place) -> list[tuple[str, list[Floats]]]:
     """Spectra of one video by region; none of one that cannot be read."""
     try:
         batches = list(batches_of(path, settings, detector))
