@@ -9,8 +9,9 @@ import pytest
 
 from lpfuse_faces._detection.tracking import Face
 from lpfuse_faces._explanation import Explained
-from lpfuse_faces._features import Settings, VideoFeatures
+from lpfuse_faces._features import VideoFeatures
 from lpfuse_faces._regions import REGIONS, crop
+from lpfuse_faces._settings import Settings
 from lpfuse_faces._spectrum import Stretch
 from lpfuse_faces._verdict import VideoVerdict
 from lpfuse_faces._video import Sampling, frames_of, write_video

@@ -17,7 +17,7 @@ pytest.importorskip("matplotlib")
 from lpfuse_faces._detector import VideoDetector
 from lpfuse_faces._extraction import extract_all
 from lpfuse_faces._extractor import Extractor
-from lpfuse_faces._features import Settings
+from lpfuse_faces._settings import Settings
 from lpfuse_faces._video import Sampling
 from lpfuse_faces.stand_in import CONTROL, PHOTOGRAPHS, make_stand_in
 

@@ -21,8 +21,8 @@ from lpfuse_faces._detection.mtcnn import MTCNN, Faces
 from lpfuse_faces._detection.tracking import FaceChooser
 from lpfuse_faces._extraction import Extraction, extract_all, learn_stretch
 from lpfuse_faces._extractor import FORMAT, Extractor, key_of
-from lpfuse_faces._features import Settings
 from lpfuse_faces._regions import REGIONS, crop
+from lpfuse_faces._settings import Settings
 from lpfuse_faces._spectrum import (
     Stretch,
     azimuthal_profiles,

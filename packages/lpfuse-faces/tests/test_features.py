@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lpfuse_faces._features import FILE_FORMAT, Settings, VideoFeatures
+from lpfuse_faces._features import FILE_FORMAT, VideoFeatures
+from lpfuse_faces._settings import Settings
 from lpfuse_faces._spectrum import Stretch
 from lpfuse_faces._video import Sampling
 

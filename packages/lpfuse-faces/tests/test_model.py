@@ -11,13 +11,14 @@ from lpfuse import FixedRule
 from lpfuse.ensemble.components import Combination
 from lpfuse.fusion import DecisionTemplates
 from lpfuse_faces import _extractor as extractor_module
-from lpfuse_faces._detection.networks import FILES, read_weights
+from lpfuse_faces._detection.networks import FILES, read_cascade
 from lpfuse_faces._detector import VideoDetector
 from lpfuse_faces._explanation import Explained, usual_contributions
 from lpfuse_faces._extractor import Extractor
-from lpfuse_faces._features import Settings, VideoFeatures
+from lpfuse_faces._features import VideoFeatures
 from lpfuse_faces._model_file import extractor_of, load_model, model_settings, settings_of, summary
 from lpfuse_faces._pooling import pooled
+from lpfuse_faces._settings import Settings
 from lpfuse_faces._spectrum import Stretch
 
 SETS = ("azimuthal/face", "azimuthal/mouth")
@@ -103,7 +104,7 @@ def test_weights_are_looked_for_where_they_lay_and_elsewhere(networks, tmp_path)
 
 def test_the_face_detector_may_lie_elsewhere(tmp_path):
     default = Extractor()
-    for name, content in zip(FILES, read_weights(), strict=True):
+    for name, content in zip(FILES, read_cascade(), strict=True):
         (tmp_path / name).write_bytes(content)
     carried = model_settings(default)
     detector = VideoDetector(settings=carried)

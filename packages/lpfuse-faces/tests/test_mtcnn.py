@@ -17,8 +17,8 @@ import cv2
 from skimage import data
 
 from lpfuse_faces._detection.boxes import corrected, overlaps, squares, survivors
-from lpfuse_faces._detection.mtcnn import MTCNN, _judged
-from lpfuse_faces._detection.networks import FILES, Network, read_weights
+from lpfuse_faces._detection.mtcnn import MTCNN, _answers
+from lpfuse_faces._detection.networks import FILES, CascadeNetwork, read_cascade
 from lpfuse_faces._detection.pyramid import STEP, WINDOW, canvas_of, painted
 
 pytestmark = pytest.mark.skipif(
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def weights_into(folder):
-    for name, content in zip(FILES, read_weights(), strict=True):
+    for name, content in zip(FILES, read_cascade(), strict=True):
         (folder / name).write_bytes(content)
 
 
@@ -120,7 +120,10 @@ def naive(networks, image, min_face, thresholds, factor):
 
 @pytest.fixture(scope="module")
 def networks():
-    return [Network(name, content, 1) for name, content in zip(FILES, read_weights(), strict=True)]
+    return [
+        CascadeNetwork(name, content, 1)
+        for name, content in zip(FILES, read_cascade(), strict=True)
+    ]
 
 
 def test_the_cascade_is_that_of_loops(networks, astronaut):
@@ -219,7 +222,7 @@ def test_crops_are_split_by_picture(networks, astronaut):
     pictures = [astronaut, astronaut[:100], astronaut[:, :90]]
     many = np.float32([[k, -9, k + 50, 41] for k in range(70)])
     boxes = [many, many[:0], many[-2:]]
-    answers = _judged(networks[1], 24, pictures, boxes)
+    answers = _answers(networks[1], 24, pictures, boxes)
     assert [answer.scores.shape for answer in answers] == [(70,), (0,), (2,)]
     last = np.stack([one_crop(pictures[2].transpose(1, 0, 2), box, 24) for box in boxes[2]])
     np.testing.assert_allclose(answers[2].scores, networks[1](last).scores, atol=1e-5)

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from importlib import import_module
+from pkgutil import iter_modules
 
 import pytest
 
@@ -34,3 +35,22 @@ def test_names_load_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def public_modules():
+    """All but those with an underscore; the command line is no API."""
+    found = iter_modules(faces.__path__)
+    return [each.name for each in found if not each.name.startswith("_") and each.name != "cli"]
+
+
+def test_public_modules_are_these():
+    assert public_modules() == ["clips", "contact_sheet", "evaluation", "stand_in"]
+
+
+@pytest.mark.parametrize("name", public_modules())
+def test_what_is_public_says_so(name):
+    module = import_module(f"lpfuse_faces.{name}")
+    assert module.__all__
+    assert all(hasattr(module, each) for each in module.__all__)
+    inside = [each.name for each in iter_modules(module.__path__)]
+    assert all(each.startswith("_") for each in inside)

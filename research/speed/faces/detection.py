@@ -30,7 +30,7 @@ from skimage.data import astronaut
 from lpfuse_faces import _extractor as extractor
 from lpfuse_faces._detection.mtcnn import MTCNN
 from lpfuse_faces._extractor import BATCH_SIZE, Extractor
-from lpfuse_faces._features import Settings
+from lpfuse_faces._settings import Settings
 from lpfuse_faces._video import Sampling, frames_of, write_video
 from research.common.isolation import Isolated
 from research.common.machine import cpu_name, environment, set_threads

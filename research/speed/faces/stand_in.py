@@ -30,7 +30,8 @@ from sklearn.metrics import roc_auc_score
 from lpfuse_faces._detector import VideoDetector
 from lpfuse_faces._extraction import extract_all
 from lpfuse_faces._extractor import Extractor
-from lpfuse_faces._features import Settings, VideoFeatures
+from lpfuse_faces._features import VideoFeatures
+from lpfuse_faces._settings import Settings
 from lpfuse_faces._video import Sampling
 from lpfuse_faces.clips import Clip
 from lpfuse_faces.stand_in import CONTROL, FAMILIES, PHOTOGRAPHS, make_stand_in

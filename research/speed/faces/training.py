@@ -34,11 +34,11 @@ PACKAGES = ("lpfuse", "torch", "numpy", "scipy", "scikit-learn", "array-api-comp
 PS = (32 / 31, 4 / 3, 2.0, 4.0, 100.0)
 GOAL_SECONDS = 15 * 60
 Record = dict[str, Any]
-Rows = torch.Tensor
+Tensor = torch.Tensor
 
 
 class Sizes(NamedTuple):
-    """Rows, columns and landmarks of each set, and how many videos the rows come from."""
+    """Tensor, columns and landmarks of each set, and how many videos the rows come from."""
 
     n: int
     d: int
@@ -103,7 +103,7 @@ def known_or_trained(k: int, sizes: Sizes, device: str, folder: Path) -> Record:
     return record
 
 
-def train_set(k: int, sizes: Sizes, device: str) -> tuple[Record, Rows]:
+def train_set(k: int, sizes: Sizes, device: str) -> tuple[Record, Tensor]:
     """Fit the four learners to a set; seconds by stage, and the scores of genuine and forged."""
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
@@ -127,7 +127,9 @@ def train_set(k: int, sizes: Sizes, device: str) -> tuple[Record, Rows]:
     return record, scores
 
 
-def fit_and_score(k: int, sizes: Sizes, device: str, seconds: dict[str, float]) -> tuple[Rows, int]:
+def fit_and_score(
+    k: int, sizes: Sizes, device: str, seconds: dict[str, float]
+) -> tuple[Tensor, int]:
     X, forged = timed(seconds, "rows", lambda: rows_of(k, sizes, device))
     four = [sized(name, sizes) for name in LEARNERS]
     *kernels, mixture = four
@@ -144,21 +146,21 @@ def sized(name: str, sizes: Sizes) -> Any:
     return made.set_params(covariance_type="full", reg_covar=0.01) if name == "gmm" else made
 
 
-def rows_of(k: int, sizes: Sizes, device: str) -> tuple[Rows, Rows]:
+def rows_of(k: int, sizes: Sizes, device: str) -> tuple[Tensor, Tensor]:
     """Genuine frames and forged ones: factors of their video, of the frame, and noise.
 
     Forgeries lack some of what frames share, and have a little noise of their own.
     """
     generator = torch.Generator(device).manual_seed(k)
 
-    def normal(*shape: int) -> Rows:
+    def normal(*shape: int) -> Tensor:
         return torch.randn(shape, generator=generator, device=device)
 
     factors = max(4, sizes.d // 32)
     directions = normal(factors, sizes.d) / factors**0.5
     faces = normal(sizes.videos, factors)
 
-    def frames(n: int, *, share: float, noise: float) -> Rows:
+    def frames(n: int, *, share: float, noise: float) -> Tensor:
         video = torch.arange(n, device=device) * sizes.videos // n
         X = normal(n, sizes.d)
         X *= noise
@@ -168,7 +170,7 @@ def rows_of(k: int, sizes: Sizes, device: str) -> tuple[Rows, Rows]:
     return frames(sizes.n, share=1.0, noise=0.5), frames(sizes.forged, share=0.9, noise=0.55)
 
 
-def standardise(X: Rows, forged: Rows) -> None:
+def standardise(X: Tensor, forged: Tensor) -> None:
     """In place, by the genuine rows."""
     mean, spread = X.mean(dim=0), X.std(dim=0)
     for rows in (X, forged):
@@ -176,7 +178,7 @@ def standardise(X: Rows, forged: Rows) -> None:
         rows /= spread
 
 
-def fuse(scores: Rows, sizes: Sizes, negatives: bool, p: float) -> Record:
+def fuse(scores: Tensor, sizes: Sizes, negatives: bool, p: float) -> Record:
     """Scale the scores and learn the weights."""
     S = (scores if negatives else scores[: sizes.n]).double()
     labels = torch.ones(len(S), dtype=torch.float64, device=S.device)
@@ -203,7 +205,7 @@ def fuse(scores: Rows, sizes: Sizes, negatives: bool, p: float) -> Record:
     return record
 
 
-def auc(genuine: Rows, forged: Rows) -> float:
+def auc(genuine: Tensor, forged: Tensor) -> float:
     """The chance that a genuine row scores higher than a forged one."""
     ordered, _ = torch.sort(forged)
     below = torch.searchsorted(ordered, genuine.contiguous())

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from lpfuse_faces._detector import VideoDetector
     from lpfuse_faces._extraction import extract_all, learn_stretch
     from lpfuse_faces._extractor import Extractor
-    from lpfuse_faces._features import Settings, VideoFeatures
+    from lpfuse_faces._features import VideoFeatures
     from lpfuse_faces._networks import load_network
+    from lpfuse_faces._settings import Settings
     from lpfuse_faces._verdict import VideoVerdict
     from lpfuse_faces._video import Sampling, UnreadableVideo
     from lpfuse_faces.clips import Clip, read_clips
@@ -46,7 +47,7 @@ _HOMES = {
     "Extractor": "_extractor",
     "FeatureCache": "_cache",
     "Sampling": "_video",
-    "Settings": "_features",
+    "Settings": "_settings",
     "UnreadableVideo": "_video",
     "VideoDetector": "_detector",
     "VideoFeatures": "_features",

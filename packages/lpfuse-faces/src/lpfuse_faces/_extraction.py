@@ -18,13 +18,14 @@ from lpfuse_faces._cache import FeatureCache, StoredFeatures
 from lpfuse_faces._detection.mtcnn import MTCNN
 from lpfuse_faces._extractor import (
     Extractor,
+    Floats,
     Place,
-    Rows,
     batches_of,
     content_of,
     detector_of,
 )
-from lpfuse_faces._features import Settings, VideoFeatures
+from lpfuse_faces._features import VideoFeatures
+from lpfuse_faces._settings import Settings
 from lpfuse_faces._spectrum import Stretch, filtered_spectra, fit_stretch
 from lpfuse_faces._video import Sampling, UnreadableVideo
 
@@ -121,7 +122,7 @@ def extract_all(
     videos = list(dict.fromkeys(map(Path, paths)))
     if cache is not None:
         cache.prepare(extractor.key, extractor.meaning)
-    once = _Once(extractor, _Memory() if cache is None else cache)
+    once = _ExtractOnce(extractor, _Memory() if cache is None else cache)
     contents: dict[Path, str] = {}
     result = Extraction(StoredFeatures(once.find, contents), {}, {})
     with closing(_each(once, videos, n_jobs)) as outcomes:
@@ -173,7 +174,7 @@ class _Memory:
         self.kept[features.sha256] = features
 
 
-class _Once:
+class _ExtractOnce:
     """Sees that the features of a video are stored; safe to call from several threads."""
 
     def __init__(self, extractor: Extractor, store: FeatureCache | _Memory) -> None:
@@ -231,7 +232,7 @@ def learn_stretch(
     >>> from pathlib import Path
     >>> from skimage.data import astronaut
     >>> from lpfuse_faces._extraction import learn_stretch
-    >>> from lpfuse_faces._features import Settings
+    >>> from lpfuse_faces._settings import Settings
     >>> from lpfuse_faces._video import write_video
     >>> settings = Settings(min_face=60, features=["inception"])
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -254,7 +255,7 @@ def learn_stretch(
     return stretch
 
 
-def _spectra(settings: Settings, detector: MTCNN, path: Place) -> list[tuple[str, list[Rows]]]:
+def _spectra(settings: Settings, detector: MTCNN, path: Place) -> list[tuple[str, list[Floats]]]:
     """Spectra of one video by region; none of one that cannot be read."""
     try:
         batches = list(batches_of(path, settings, detector))

@@ -19,9 +19,10 @@ from lpfuse._checks.arguments import check_count
 from lpfuse_faces._cache import sha256_of
 from lpfuse_faces._detection.mtcnn import MTCNN
 from lpfuse_faces._detection.tracking import Face, FaceChooser
-from lpfuse_faces._features import Settings, VideoFeatures
+from lpfuse_faces._features import VideoFeatures
 from lpfuse_faces._networks import FeatureNetwork, load_network
 from lpfuse_faces._regions import crop
+from lpfuse_faces._settings import Settings
 from lpfuse_faces._spectrum import azimuthal_profiles_of, filtered_spectra, spectrum_images
 from lpfuse_faces._video import Frame, UnreadableVideo, frames_of
 
@@ -33,7 +34,7 @@ KEY_LENGTH = 16  # hexadecimal digits, 64 bits: no two settings of a cache will 
 BATCH_SIZE = 16
 
 Place = str | os.PathLike[str]
-Rows = NDArray[np.float32]
+Floats = NDArray[np.float32]
 
 
 class Extractor:
@@ -63,7 +64,7 @@ class Extractor:
     Examples
     --------
     >>> from lpfuse_faces._extractor import Extractor
-    >>> from lpfuse_faces._features import Settings
+    >>> from lpfuse_faces._settings import Settings
     >>> from lpfuse_faces._video import Sampling
     >>> few, many = (Extractor(Settings(sampling=Sampling(count=n))) for n in (8, 32))
     >>> few.key == many.key
@@ -138,9 +139,9 @@ class Extractor:
             warnings=self.warnings,
         )
 
-    def _features(self, batch: Batch, region: str) -> dict[str, Rows]:
+    def _features(self, batch: Batch, region: str) -> dict[str, Floats]:
         """All features of one region, each with a row for each face."""
-        rows: dict[str, Rows] = {}
+        rows: dict[str, Floats] = {}
         patches = batch.patches(region)
         if "azimuthal" in self.settings.features:
             rows["azimuthal"] = azimuthal_profiles_of(patches, self.settings.bins)

@@ -22,8 +22,9 @@ from lpfuse.metrics import auc_over_folds
 from lpfuse.tables import outcome as frame_summary
 from lpfuse_faces._detector import VideoDetector
 from lpfuse_faces._extractor import Extractor
-from lpfuse_faces._features import Settings, VideoFeatures
+from lpfuse_faces._features import VideoFeatures
 from lpfuse_faces._pooling import pooled
+from lpfuse_faces._settings import Settings
 
 Place = str | PathLike[str]
 

@@ -9,7 +9,6 @@ from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 import lpfuse
-import lpfuse.report
 from helpers.pools import Distance
 from lpfuse.cli import _demo as demo
 from lpfuse.cli._app import app
@@ -17,7 +16,7 @@ from lpfuse.cli._app import app
 
 @pytest.fixture(autouse=True)
 def quick(tmp_path, monkeypatch):
-    """Two splits of a small pool: the demo itself takes ten seconds."""
+    """A small pool: the demo itself takes ten seconds."""
     detectors = [
         ("far", make_pipeline(StandardScaler(), Distance())),
         ("means", make_pipeline(StandardScaler(), Distance(slice(10)))),
@@ -25,7 +24,6 @@ def quick(tmp_path, monkeypatch):
     ]
     small = partial(lpfuse.FusedDetector, detectors, cv=3)
     monkeypatch.setattr(lpfuse, "FusedDetector", small)
-    monkeypatch.setattr(demo, "SPLITS", 2)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
 
@@ -41,7 +39,7 @@ def test_the_demo_shows_what_single_detectors_rules_and_the_fusion_reach(tmp_pat
         assert f"| {name} " in answer.stdout
     assert answer.stdout.count("expert: learns from the known anomalies too") == 1
     assert answer.stdout.count("detector: learns what is normal") == 2
-    assert "mean ± sd of 2 splits" in answer.stdout
+    assert "mean ± sd of 3 splits" in answer.stdout
     assert "lpfuse fit YOURS.csv" in answer.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -49,27 +47,23 @@ def test_the_demo_shows_what_single_detectors_rules_and_the_fusion_reach(tmp_pat
     assert "Fitting: " in answer.stderr
 
 
-@pytest.fixture
-def fitted_before(monkeypatch):
-    """What one run found, for tests of how it is told."""
-    summary = {"headline": ["Level."]}
-    aucs = {("detector", "far"): [0.9, 0.8], ("rule", "sum"): [0.7, 0.9], demo.FUSION: [0.9, 0.9]}
-    monkeypatch.setattr(demo, "_compare", lambda progress: (aucs, summary))
-    monkeypatch.setattr(lpfuse.report, "write_report", lambda summary, out: out.touch())
-    return aucs
-
-
-def test_figures_for_machines(tmp_path, fitted_before):
+def test_figures_for_machines(tmp_path):
     answer = run("--json", "-o", "page.html")
     found = json.loads(answer.stdout)
     assert answer.stderr == ""
     assert found["report"] == "page.html"
-    assert found["results"][-1] == {"kind": "fusion", "name": "ℓp fusion", "auc": [0.9, 0.9]}
-    assert len(found["results"]) == 3
+    aucs, summary = demo.compare(None)
+    assert found["headline"] == summary["headline"]
+    assert found["results"] == [
+        {"kind": kind, "name": name, "auc": auc} for (kind, name), auc in aucs.items()
+    ]
+    kinds = [result["kind"] for result in found["results"]]
+    assert kinds == ["detector"] * 2 + ["expert"] + ["rule"] * 4 + ["fusion"]
+    assert {len(result["auc"]) for result in found["results"]} == {3}
     assert (tmp_path / "page.html").exists()
 
 
-def test_quiet_is_the_table_alone(fitted_before):
+def test_quiet_is_the_table_alone():
     answer = run("--quiet")
     assert {line[0] for line in answer.stdout.splitlines()} == {"|"}
     assert answer.stderr == ""
@@ -82,21 +76,21 @@ def test_the_fusion_is_judged_as_the_model_scores():
     X, benign = load_breast_cancer(return_X_y=True)
     y = np.where(benign == 1, 1, -1)
     fused = lpfuse.FusedDetector(random_state=0).fit(X[:200], y[:200])
-    found = demo._judge(fused, X[200:], y[200:])
+    found = demo.areas_of(fused, X[200:], y[200:])
     assert found[demo.FUSION] == pytest.approx(roc_auc_score(y[200:], fused.score_samples(X[200:])))
     raw = fused.detector_scores(X[200:])
     assert found["detector", "far"] == roc_auc_score(y[200:], raw[:, 0])
     assert found["expert", "logistic"] == roc_auc_score(y[200:], raw[:, 2])
 
 
-def test_the_verdict_says_what_the_figures_do():
+def test_gains_are_what_the_figures_say():
     aucs = {
         ("detector", "gmm"): [0.8, 0.9],
         ("expert", "trees"): [0.9, 0.96],
         ("rule", "sum"): [0.9, 0.9],
         demo.FUSION: [0.88, 0.94],
     }
-    told = demo._verdict(aucs).splitlines()
+    told = demo.gains(aucs).splitlines()
     assert told[1] == "  +1.0  1  their plain sum"
     assert told[2] == "  +2.0  2  an average one of them"
     assert told[3].startswith("  −2.0  0  the best of them, trees")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lpfuse._checks.arguments import check_count, check_number
 from lpfuse_faces._detection.boxes import Boxes, corrected, squares, survivors
-from lpfuse_faces._detection.networks import FILES, Answer, Floats, Network, read_weights
+from lpfuse_faces._detection.networks import FILES, Answer, CascadeNetwork, Floats, read_cascade
 from lpfuse_faces._detection.pyramid import WINDOW, Canvas, boxes_of_windows, canvas_of, painted
 from lpfuse_faces._extras import needed
 
@@ -123,7 +123,7 @@ class MTCNN:
         refined = self._refine(r_net, pictures, proposed)
         return self._settle(o_net, pictures, refined)
 
-    def _propose(self, p_net: Network, pictures: Sequence[Picture]) -> list[Boxes]:
+    def _propose(self, p_net: CascadeNetwork, pictures: Sequence[Picture]) -> list[Boxes]:
         """Every window of every level of the pyramid is a proposal, if it scores enough."""
         found = [np.empty((0, 4), dtype=np.float32)] * len(pictures)
         for size in dict.fromkeys(picture.shape[:2] for picture in pictures):
@@ -138,24 +138,24 @@ class MTCNN:
         return found
 
     def _refine(
-        self, r_net: Network, pictures: Sequence[Picture], proposed: Sequence[Boxes]
+        self, r_net: CascadeNetwork, pictures: Sequence[Picture], proposed: Sequence[Boxes]
     ) -> list[Boxes]:
         """The proposals that look like faces from nearer by; one of those that overlap."""
         looked_at = [squares(boxes) for boxes in proposed]
         refined = []
-        for boxes, answer in zip(looked_at, _judged(r_net, 24, pictures, looked_at), strict=True):
+        for boxes, answer in zip(looked_at, _answers(r_net, 24, pictures, looked_at), strict=True):
             likely = np.flatnonzero(answer.scores >= self.thresholds[1])
             kept = likely[survivors(boxes[likely], answer.scores[likely], BETWEEN)]
             refined.append(corrected(boxes[kept], answer.moves[kept]))
         return refined
 
     def _settle(
-        self, o_net: Network, pictures: Sequence[Picture], refined: Sequence[Boxes]
+        self, o_net: CascadeNetwork, pictures: Sequence[Picture], refined: Sequence[Boxes]
     ) -> list[Faces]:
         """The last look, with landmarks; a face within another one is dropped."""
         looked_at = [squares(boxes) for boxes in refined]
         faces = []
-        for boxes, answer in zip(looked_at, _judged(o_net, 48, pictures, looked_at), strict=True):
+        for boxes, answer in zip(looked_at, _answers(o_net, 48, pictures, looked_at), strict=True):
             likely = np.flatnonzero(answer.scores >= self.thresholds[2])
             final = corrected(boxes[likely], answer.moves[likely])
             kept = survivors(final, answer.scores[likely], BETWEEN, of_smaller=True)
@@ -166,10 +166,10 @@ class MTCNN:
 
     @cached_property
     def _files(self) -> list[bytes]:
-        return read_weights(self.weights)
+        return read_cascade(self.weights)
 
     @cached_property
-    def _networks(self) -> list[Network]:
+    def _networks(self) -> list[CascadeNetwork]:
         """P-Net, R-Net and O-Net, once the parameters were found right."""
         check_number("min_face", self.min_face, at_least=WINDOW)
         check_number("factor", self.factor, above=0, at_most=0.95)
@@ -182,7 +182,7 @@ class MTCNN:
         for threshold in self.thresholds:
             check_number("Each of thresholds", threshold, at_least=0, at_most=1)
         files = zip(FILES, self._files, strict=True)
-        return [Network(name, content, self.threads) for name, content in files]
+        return [CascadeNetwork(name, content, self.threads) for name, content in files]
 
 
 def _x_first(image: Any) -> Picture:
@@ -221,8 +221,8 @@ def _at_once(canvas: Canvas) -> int:
     return max(1, CANVAS_PIXELS // (canvas.width * canvas.height))
 
 
-def _judged(
-    network: Network, side: int, pictures: Sequence[Picture], boxes: Sequence[Boxes]
+def _answers(
+    network: CascadeNetwork, side: int, pictures: Sequence[Picture], boxes: Sequence[Boxes]
 ) -> list[Answer]:
     """What a network says of the squares in each picture; they go through it together."""
     counts = [len(own) for own in boxes]

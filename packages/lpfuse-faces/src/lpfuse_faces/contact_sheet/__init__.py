@@ -9,11 +9,20 @@ from os import PathLike
 from pathlib import Path
 
 from lpfuse._files import replacing
+from lpfuse_faces._explanation import Explained, usual_contributions
 from lpfuse_faces.contact_sheet._contents import ContactSheet, contact_sheet
 
 SUFFIXES = (".png", ".html")
 
-__all__ = ["SUFFIXES", "ContactSheet", "contact_sheet", "write_sheet"]
+__all__ = [
+    "SUFFIXES",
+    "ContactSheet",
+    "Explained",
+    "check_suffix",
+    "contact_sheet",
+    "usual_contributions",
+    "write_sheet",
+]
 
 
 def write_sheet(sheet: ContactSheet, path: str | PathLike[str]) -> None:

@@ -14,8 +14,9 @@ from lpfuse._format import number
 from lpfuse_faces._detection.tracking import Face
 from lpfuse_faces._explanation import NEGLIGIBLE, Explained
 from lpfuse_faces._extras import needed
-from lpfuse_faces._features import Settings, VideoFeatures
+from lpfuse_faces._features import VideoFeatures
 from lpfuse_faces._regions import crop, outline
+from lpfuse_faces._settings import Settings
 from lpfuse_faces._spectrum import filtered_spectra, spectrum_images
 from lpfuse_faces._verdict import VideoVerdict
 from lpfuse_faces._video import Frame, frames_of

@@ -12,8 +12,9 @@ from lpfuse.cli import console
 if TYPE_CHECKING:
     from lpfuse import FusedDetector
 
+# Chosen by hand: enough splits to see a spread, few enough to take less than half a minute.
 SPLITS = 3
-KNOWN = 20  # anomalies that are labelled
+KNOWN = 20  # anomalies that are labelled: few, as users have them
 RULES = ("sum", "median", "min", "max")  # of the same scores, without weights
 SINGLE = ("detector", "expert")
 KINDS = {
@@ -52,7 +53,7 @@ def demo(
             "malignant tumours\nand is judged on the others: 107 benign, 192 malignant.\n"
         )
     with console.remarks(silent), console.progress("Fitting", silent) as progress:
-        aucs, summary = _compare(progress)
+        aucs, summary = compare(progress)
     with write_errors(out.name):
         write_report(summary, out)
     if as_json:
@@ -61,10 +62,10 @@ def demo(
         return
     console.show(_table(aucs), silent)
     if not silent:
-        typer.echo(f"\n{_verdict(aucs)}\n\n{_what_next(out)}")
+        typer.echo(f"\n{gains(aucs)}\n\n{_what_next(out)}")
 
 
-def _compare(progress: console.Progress | None) -> tuple[Areas, dict[str, Any]]:
+def compare(progress: console.Progress | None) -> tuple[Areas, dict[str, Any]]:
     """Test AUCs of detectors, rules and the fusion in each split, and a summary of the first."""
     import numpy as np
     from sklearn.datasets import load_breast_cancer
@@ -83,14 +84,14 @@ def _compare(progress: console.Progress | None) -> tuple[Areas, dict[str, Any]]:
         test = np.concatenate([benign[250:], malignant[KNOWN:]])
         fused = FusedDetector(random_state=split, progress=_share(progress, split))
         fused.fit(data.data[learn], y[learn])
-        for name, auc in _judge(fused, data.data[test], y[test]).items():
+        for name, auc in areas_of(fused, data.data[test], y[test]).items():
             aucs.setdefault(name, []).append(auc)
         if split == 0:
             summary = summarise(fused, data.data[test], y[test], names=data.feature_names)
     return aucs, summary
 
 
-def _judge(fused: FusedDetector, X: Any, y: Any) -> dict[tuple[str, str], float]:
+def areas_of(fused: FusedDetector, X: Any, y: Any) -> dict[tuple[str, str], float]:
     from sklearn.metrics import roc_auc_score
 
     from lpfuse import FixedRule
@@ -124,8 +125,8 @@ def _table(aucs: Areas) -> str:
     return console.table(["", "what it is", f"AUC in %, mean ± sd of {SPLITS} splits"], rows)
 
 
-def _verdict(aucs: Areas) -> str:
-    """What the table says, split by split; the best of many is known afterwards only."""
+def gains(aucs: Areas) -> str:
+    """What the fusion gains over others, split by split."""
     import numpy as np
 
     fusion = np.array(aucs[FUSION])
