@@ -154,7 +154,8 @@ LESSONS = [("pure", 2), ("pure", 4), ("non-pure", 5)]
 def test_validated_settings_and_members_are_those_of_a_loop(setting, seed):
     training = small_training(setting, seed=seed)
     chosen = choice_by_hand(setting, seed)
-    experts = default_detectors(len(training.normals), len(training.labelled))[6:]
+    n, n_anomalies = len(training.normals), len(training.labelled)
+    experts = default_detectors(n, n_anomalies)[len(default_detectors(n, 0)) :]
     assert bool(experts) == (setting == "non-pure")
     pool = [(name, make_pipeline(StandardScaler(), detector)) for name, detector in chosen]
     fitted = validated(training)

@@ -315,7 +315,7 @@ def bagged_one_class_svms(
 
 
 def heterogeneous(n: int) -> list[tuple[str, Any]]:
-    """A heterogeneous pool: six kinds of learners, those that `FusedDetector` takes by itself.
+    """A heterogeneous pool: the kinds of learners that `FusedDetector` takes by itself.
 
     As a list they can be changed and added to. Dynamic ensembles in the style of Wang and Mao [1]_
     choose among such a pool for every row; which learners theirs held could not be read.
@@ -337,8 +337,9 @@ def heterogeneous(n: int) -> list[tuple[str, Any]]:
     Examples
     --------
     >>> from lpfuse.pools import heterogeneous
-    >>> [name for name, _ in heterogeneous(n=300)]
-    ['svdd', 'gp', 'kpca', 'gmm', 'forest', 'lof']
+    >>> pool = dict(heterogeneous(n=300))
+    >>> pool["forest"][-1]
+    IsolationForest()
     """
     return default_detectors(check_count("n", n), n_anomalies=0)
 

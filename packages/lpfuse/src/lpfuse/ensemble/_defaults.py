@@ -54,7 +54,7 @@ def _paper_detectors() -> Entries:
 
 
 def default_detectors(n: int, n_anomalies: float) -> Entries:
-    """Six one-class detectors; with labelled anomalies, experts that learn from them.
+    """The default pool: one-class detectors and, with labelled anomalies, experts.
 
     Parameters
     ----------

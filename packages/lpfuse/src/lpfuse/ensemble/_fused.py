@@ -50,9 +50,9 @@ class FusedDetector(RefusableDetector):
         (:class:`lpfuse.adapters.ScoreFunction`); or any of them fitted already, wrapped in
         :class:`sklearn.frozen.FrozenEstimator`. Columns are names, positions, a slice, a mask or a
         function of `X`. "paper": SVDD, Gaussian process, kernel PCA and mixture, on standardised
-        features. None: these four in other settings, an isolation forest and local outlier factors;
-        with labelled anomalies also experts: trees and a logistic regression from 2 on, a random
-        forest from 50 on (``docs/adr/0006``).
+        features. None: these four in other settings, detectors of scikit-learn beside them and,
+        from 2 labelled anomalies on, experts: see
+        :func:`lpfuse.ensemble.components.default_detectors` and ``docs/adr/0006``.
     scaler : transformer, default=None
         Puts scores on one scale; None: ``TwoSidedMinMax()``.
     fusion : estimator, default=None
