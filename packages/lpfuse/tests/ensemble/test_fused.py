@@ -32,7 +32,7 @@ from lpfuse._checks.tables import check_table
 from lpfuse.ensemble._splits import choose_rows_kept_back
 from lpfuse.ensemble._training import prepare_training
 from lpfuse.metrics import best_g_mean
-from lpfuse.threshold import contamination_offset
+from lpfuse.threshold import THRESHOLD_RULES, contamination_offset
 from oracles.fused import NaiveFused, silent_in
 from oracles.two_sided_min_max import two_sided_min_max
 
@@ -636,7 +636,7 @@ def refused(words, *arguments, error=ValueError, fit=None, pool=QUICK, **setting
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"threshold": "best"}, "threshold must be one of 'false-alarms', 'g-mean'; got 'best'"),
+        ({"threshold": "best"}, f"threshold must be one of {', '.join(map(repr, THRESHOLD_RULES))}; got 'best'"),
         ({"calibration": "none"}, "calibration must be one of .*, 'split'; got 'none'"),
         ({"on_missing": "skip"}, "on_missing must be one of 'warn', 'raise'; got 'skip'"),
         ({"cv": "folds"}, "cv must be one of 'in-sample', 'prefit'; got 'folds'"),
