@@ -22,6 +22,7 @@ import torch
 
 from lpfuse import SVDD, KernelPCADetector, OneClassGP
 from lpfuse.detectors import _base as base
+from lpfuse.detectors import _eigenpairs as eigenpairs
 from lpfuse.detectors import _features as features
 from lpfuse.detectors import gaussian_process, kernel_pca, svdd
 from lpfuse.detectors._features import FeatureMap
@@ -41,7 +42,7 @@ STAGES: dict[str, list[tuple[Any, str]]] = {
         (features, "eigh"),
         (gaussian_process, "eigh"),
         (kernel_pca, "eigh"),
-        (kernel_pca, "eigh_leading"),
+        (eigenpairs, "eigh_leading"),
     ],
     "moments": [(FeatureMap, "moments"), (FeatureMap, "of")],
     "solve": [
