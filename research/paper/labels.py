@@ -89,33 +89,33 @@ def rows_of(parts: Split, counts: Sequence[int]) -> list[Row]:
     counts : sequence of int
         Numbers of labels; those beyond the known anomalies are left out.
     """
-    course = Course.of(parts.train, parts.known, parts.seed)
-    rows = course.seen(np.concatenate([parts.test, parts.sought]))
+    data = CurveData.of(parts.train, parts.known, parts.seed)
+    rows = data.seen(np.concatenate([parts.test, parts.sought]))
     truth = np.repeat([1, -1], [len(parts.test), len(parts.sought)])
     found = {
         (k, method): 100 * float(area(truth, score(rows)))
-        for k, method, score in learnt(course, counts)
+        for k, method, score in learnt(data, counts)
     }
-    found[0, HINDSIGHT] = max(found[0, alone(name)] for name in course.names)
+    found[0, HINDSIGHT] = max(found[0, alone(name)] for name in data.names)
     return [
         {"setting": setting_of(k), "method": method, "metric": "auc", "value": round(value, 4)}
         for (k, method), value in found.items()
     ]
 
 
-class Rows(NamedTuple):
-    """Rows as methods see them: features, scores of the pool, and these on one scale."""
+class ScoredRows(NamedTuple):
+    """ScoredRows as methods see them: features, scores of the pool, and these on one scale."""
 
     features: Host
     scores: Host
     scaled: Host
 
 
-Score = Callable[[Rows], Host]
+Score = Callable[[ScoredRows], Host]
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class CurveData:
     """All that methods learn from in one split: there is no row of the test in it.
 
     Attributes
@@ -138,18 +138,18 @@ class Course:
     known: Host
     scaled: Host
     names: tuple[str, ...]
-    seen: Callable[[Host], Rows]
+    seen: Callable[[Host], ScoredRows]
     seed: int
 
     @classmethod
-    def of(cls, train: Host, known: Host, seed: int) -> Course:
+    def of(cls, train: Host, known: Host, seed: int) -> CurveData:
         """Fit the pool once, for any number of labels: it learns from normal rows only."""
         pool = pooled(train, known, detectors=heterogeneous(len(train)), seed=seed)
         scaler = TwoSidedMinMax().fit(pool.normals)
 
-        def seen(X: Host) -> Rows:
+        def seen(X: Host) -> ScoredRows:
             scores = pool.score(X)
-            return Rows(X, scores, scaler.transform(scores))
+            return ScoredRows(X, scores, scaler.transform(scores))
 
         scaled = scaler.transform(np.concatenate([pool.normals, pool.labelled]))
         return cls(train, known, scaled, pool.names, seen, seed)
@@ -163,29 +163,29 @@ class Course:
         return np.repeat([1.0, -1.0], [len(self.train), k]) if k else None
 
 
-def learnt(course: Course, counts: Sequence[int]) -> Iterator[tuple[int, str, Score]]:
+def learnt(data: CurveData, counts: Sequence[int]) -> Iterator[tuple[int, str, Score]]:
     """Number of labels, name, and score of each method; those that use no labels come once.
 
     Parameters
     ----------
-    course : Course
+    data : CurveData
         What they learn from.
     counts : sequence of int
         Numbers of labels; those beyond the known anomalies are left out.
     """
-    for j, name in enumerate(course.names):
+    for j, name in enumerate(data.names):
         yield 0, alone(name), _column(j)
     for name, make in ENSEMBLES.items():
-        yield 0, name, _whole(make(course.seed, course.train.shape[1]).fit(course.train))
-    for k in (k for k in counts if k <= len(course.known)):
-        ours = FusedDetector(random_state=course.seed).fit(course.rows(k), course.labels(k))
+        yield 0, name, _whole(make(data.seed, data.train.shape[1]).fit(data.train))
+    for k in (k for k in counts if k <= len(data.known)):
+        ours = FusedDetector(random_state=data.seed).fit(data.rows(k), data.labels(k))
         yield k, OURS, _whole(ours)
         for j, name in enumerate(ours.detector_names_):
-            if name not in course.names:
+            if name not in data.names:
                 yield k, alone(f"expert {name}"), _expert(ours, j)
         for name, rival in at_hand().items():
             if k == 0 or name not in IGNORES_LABELS:
-                yield k, name, _fused(rival, course, k)
+                yield k, name, _fused(rival, data, k)
 
 
 def alone(name: str) -> str:
@@ -205,13 +205,13 @@ def _whole(detector: Any) -> Score:
     return lambda rows: detector.score_samples(rows.features)
 
 
-def _fused(rival: Rival, course: Course, k: int) -> Score:
-    fusion = rival(course.seed)
+def _fused(rival: Rival, data: CurveData, k: int) -> Score:
+    fusion = rival(data.seed)
     looks = getattr(fusion, "uses_features", False)
 
     def features(X: Host) -> dict[str, Host]:
         return {"X": X} if looks else {}
 
-    scaled = course.scaled[: len(course.train) + k]
-    fusion.fit(scaled, course.labels(k), **features(course.rows(k)))
+    scaled = data.scaled[: len(data.train) + k]
+    fusion.fit(scaled, data.labels(k), **features(data.rows(k)))
     return lambda rows: fusion.score_samples(rows.scaled, **features(rows.features))

@@ -57,10 +57,10 @@ def exact_auc(labels, scores):
     return round(roc_auc_score(labels, scores), 12)
 
 
-def made_up_rows(sets, seeds, methods, labelled=(), metrics=("auc", "g_mean")):
-    """Results that nobody measured: `methods` in both settings, `labelled` in the non-pure one."""
+def made_up_rows(sets, seeds, methods, non_pure=(), metrics=("auc", "g_mean")):
+    """Made-up results: `methods` in both settings, `non_pure` in the non-pure one."""
     rng = np.random.default_rng(0)
-    measured = [*product(["pure"], methods), *product(["non-pure"], [*methods, *labelled])]
+    measured = [*product(["pure"], methods), *product(["non-pure"], [*methods, *non_pure])]
     return [
         {"set": name, "seed": seed, "setting": setting, "method": method, "metric": metric,
          "value": float(rng.uniform(60, 100))}

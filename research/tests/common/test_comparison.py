@@ -239,9 +239,9 @@ def test_quick_rows_and_full_ones_never_mix(sets, tmp_path):
 # --------------------------------------------------------------------------------------- own tables
 
 
-def options_for(table, **wishes):
+def options_for(table, **changes):
     given = {"seeds": 1, "sets": (str(table),), "label": "status", "normal": "ok"}
-    return Options(table.parent / "out", **(given | wishes))
+    return Options(table.parent / "out", **(given | changes))
 
 
 def test_a_table_of_one_s_own(table):
@@ -264,7 +264,7 @@ def test_a_table_that_is_read_in_another_way_is_measured_anew(table):
 
 
 @pytest.mark.parametrize(
-    ("wishes", "message"),
+    ("changes", "message"),
     [
         ({"sets": ("missing.csv",)}, "missing.csv"),
         ({"sets": ("irs",)}, "iris"),
@@ -272,10 +272,10 @@ def test_a_table_that_is_read_in_another_way_is_measured_anew(table):
         ({"normal": "fine"}, "normal="),
     ],
 )
-def test_what_cannot_be_read_is_refused_before_any_work(table, wishes, message):
-    wishes = {"sets": ("iris", *wishes.pop("sets", (str(table),))), **wishes}
+def test_what_cannot_be_read_is_refused_before_any_work(table, changes, message):
+    changes = {"sets": ("iris", *changes.pop("sets", (str(table),))), **changes}
     with pytest.raises((ValueError, FileNotFoundError), match=message):
-        measure_methods("some", METHODS, options_for(table, **wishes))
+        measure_methods("some", METHODS, options_for(table, **changes))
     assert not calls
     assert not (table.parent / "out").exists()
 

@@ -32,12 +32,12 @@ def names(ps=QUICK_PS):
 def stored(tmp_path, monkeypatch):
     """Made-up results in place of measured ones."""
 
-    def of(sets, seeds, **wishes):
+    def of(sets, seeds, **changes):
         rows = made_up_rows(sets, seeds, names(), metrics=("auc",))
         found = lambda options: Figures(rows, options.quick)  # noqa: E731
         monkeypatch.setattr(lp_effect, "ablation", found)
         monkeypatch.setattr(loss, "ablation", found)
-        return rows, Options(tmp_path, quick=True, **wishes)
+        return rows, Options(tmp_path, quick=True, **changes)
 
     return of
 

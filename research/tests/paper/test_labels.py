@@ -15,7 +15,7 @@ from research.common.protocol import area
 from research.common.splits import split
 from research.common.store import read_rows
 from research.paper import labels
-from research.paper.labels import Course, learnt, rows_of, run
+from research.paper.labels import CurveData, learnt, rows_of, run
 from research.paper.labels_page import HINDSIGHT
 from research.rivals.fusion import RIVALS
 
@@ -98,8 +98,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-def options(folder, **wishes):
-    return Options(out=folder / "out", data=folder, **({"seeds": 2} | wishes))
+def options(folder, **changes):
+    return Options(out=folder / "out", data=folder, **({"seeds": 2} | changes))
 
 
 def weights_by_count():
@@ -186,22 +186,20 @@ def test_areas_are_those_of_the_test_by_detectors_that_saw_normals_alone():
 def test_rivals_see_scores_on_a_scale_of_normal_rows():
     X, y = rows_and_labels()
     parts = split(X, y, SPLIT, 0)
-    course = Course.of(parts.train, parts.known, 0)
-    normal = course.scaled[: len(parts.train)]
+    data = CurveData.of(parts.train, parts.known, 0)
+    normal = data.scaled[: len(parts.train)]
     np.testing.assert_array_equal(((normal < -1) | (normal > 1)).sum(axis=0), 4)  # 2.5 % are 1.05
-    assert course.scaled[len(parts.train) :].mean() < normal.mean() - 0.5
+    assert data.scaled[len(parts.train) :].mean() < normal.mean() - 0.5
 
 
 @pytest.mark.filterwarnings("ignore:'tutor' give most normal rows the same score")
 def test_what_needs_features_is_given_them():
     X, y = rows_and_labels()
     parts = split(X, y, SPLIT, 0)
-    course = Course.of(parts.train, parts.known, 0)
-    score = {(k, name): score for k, name, score in learnt(course, (5,))}[5, "dynamic"]
-    rows = course.seen(parts.test)
-    by_hand = DynamicEnsemble(random_state=0).fit(
-        course.scaled[:47], course.labels(5), X=course.rows(5)
-    )
+    data = CurveData.of(parts.train, parts.known, 0)
+    score = {(k, name): score for k, name, score in learnt(data, (5,))}[5, "dynamic"]
+    rows = data.seen(parts.test)
+    by_hand = DynamicEnsemble(random_state=0).fit(data.scaled[:47], data.labels(5), X=data.rows(5))
     np.testing.assert_array_equal(score(rows), by_hand.score_samples(rows.scaled, X=parts.test))
 
 

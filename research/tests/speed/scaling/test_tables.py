@@ -10,7 +10,7 @@ from research.speed.scaling.goals import goals
 from research.speed.scaling.results import Results
 from research.speed.scaling.tables import filled, results_page, write_tables
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 ENVIRONMENT = {
     "kind": "environment", "id": "e", "cpu": "a processor", "cores": 2, "threads": 1,
     "python": "3.11", "system": "Linux", "blas": ["openblas"], "versions": {"numpy": "2"},
