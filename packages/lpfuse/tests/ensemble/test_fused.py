@@ -61,6 +61,7 @@ HALF = np.where(np.arange(len(Y)) % 2, Y, 0)  # every other row is unlabelled
 ONLY_ANOMALIES = np.where(Y > 0, 0, Y)
 NEW = np.vstack([normal_rows(6, seed=8), anomalous_rows(6, seed=9)])
 NAMES = ["height", "width", "depth", "weight"]
+RULES = ", ".join(map(repr, THRESHOLD_RULES))
 
 
 def close(found, expected):
@@ -636,7 +637,7 @@ def refused(words, *arguments, error=ValueError, fit=None, pool=QUICK, **setting
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"threshold": "best"}, f"threshold must be one of {', '.join(map(repr, THRESHOLD_RULES))}; got 'best'"),
+        ({"threshold": "best"}, f"threshold must be one of {RULES}; got 'best'"),
         ({"calibration": "none"}, "calibration must be one of .*, 'split'; got 'none'"),
         ({"on_missing": "skip"}, "on_missing must be one of 'warn', 'raise'; got 'skip'"),
         ({"cv": "folds"}, "cv must be one of 'in-sample', 'prefit'; got 'folds'"),
