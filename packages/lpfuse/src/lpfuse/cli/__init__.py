@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 
+__all__ = ["main"]
+
 
 def main() -> None:
     """Run the command line, or say what it lacks."""

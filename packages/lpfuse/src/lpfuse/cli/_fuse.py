@@ -104,7 +104,7 @@ def _conclude(found: dict[str, Any], remarks: list[str], files: list[Any]) -> No
 
 
 def upside_down(found: dict[str, Any], remarks: list[str]) -> list[str]:
-    """Columns that seem to have another direction than was said."""
+    """Columns that seem to have another direction than was given."""
     doubt = any("score known anomalies above normal rows" in remark for remark in remarks)
     return [name for name, area in found["auc"].items() if (area or 1) < 0.5] if doubt else []
 

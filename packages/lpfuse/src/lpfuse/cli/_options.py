@@ -27,7 +27,7 @@ Label = Annotated[
     str | None,
     typer.Option(
         metavar=COLUMN,
-        help="The column that tells normal rows from anomalies; empty cells: nobody knows. "
+        help="The column that tells normal rows from anomalies; empty cells: not known. "
         "Without it all rows are taken as normal.",
     ),
 ]

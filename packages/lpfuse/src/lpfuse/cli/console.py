@@ -267,7 +267,7 @@ def _bar(title: str) -> Iterator[Progress]:
 
 
 def _lines(title: str) -> Progress:
-    """A line whenever another tenth is done; what was stored before tells nothing of the speed."""
+    """A line whenever another tenth is done; the speed does not count what was stored before."""
     start = last = 0
     total_before = -1
     began = monotonic()

@@ -150,9 +150,8 @@ def _tables(summary: Summary) -> dict[str, Any]:
 
 
 def _counts(judged: Summary) -> str:
-    told = [(judged["normal"], "normal"), (judged["anomalies"], "anomalies")]
-    told += [(judged["unlabelled"], "unlabelled")]
-    return ", ".join(f"{count:,} {name}" for count, name in told if count)
+    kinds = ("normal", "anomalies", "unlabelled")
+    return ", ".join(f"{judged[kind]:,} {kind}" for kind in kinds if judged[kind])
 
 
 def _tiles(summary: Summary) -> list[dict[str, str]]:
@@ -203,12 +202,12 @@ def _threshold_words(summary: Summary) -> str:
 
 def _data(summary: Summary) -> list[tuple[str, str]]:
     data, taught = summary["data"], summary["data"]["taught"]
-    told = [
+    facts = [
         ("columns", f"{data['columns']:,}"),
-        ("taught by", f"{taught['normal']:,} normal rows, {taught['anomalies']:,} anomalies"),
+        ("learnt from", f"{taught['normal']:,} normal rows, {taught['anomalies']:,} anomalies"),
         ("judged on", f"{summary['judged_on']['rows']:,} rows"),
     ]
-    return told + [(key, data[key]) for key in ("label", "normal") if data[key] is not None]
+    return facts + [(key, data[key]) for key in ("label", "normal") if data[key] is not None]
 
 
 def _proof(summary: Summary) -> list[tuple[str, str]]:

@@ -111,7 +111,7 @@ def out_of_fold(fused: FusedDetector, path: LpPath | None) -> ScoredRows:
     can_judge = bool((lessons.labels[real] < 0).any())
     for inside, rest in _folds(lessons):
         S, y = raw[rest], lessons.labels[rest]
-        with warnings.catch_warnings():  # what there is to say was said when the model was fitted
+        with warnings.catch_warnings():  # fitting the model gave these warnings already
             warnings.simplefilter("ignore")
             learnt = Combination.learn(fused.scaler_, fused.fusion_, S, y)
             parts[inside] = learnt.contributions(raw[inside])

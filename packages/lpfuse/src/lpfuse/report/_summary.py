@@ -44,7 +44,7 @@ POINTS_OF_A_P = 120  # of a curve: fewer than of the fusion's, for the page carr
 def summarise(
     model: Any, X: Any = None, y: Any = None, *, names: Sequence[Any] | None = None
 ) -> dict[str, Any]:
-    """What a fused detector is worth, whom it trusts, and why, in plain values.
+    """What a fused detector is worth, and what its weights rest on, in plain values.
 
     Parameters
     ----------
@@ -130,10 +130,10 @@ def _rows(model: Any, X: Any, y: Any, names: Sequence[Any] | None) -> tuple[Any,
         known = getattr(model, "feature_names_in_", None)
         names = next(each for each in (names, column_names(X), known, ()) if each is not None)
     d = X.shape[1]
-    told = list(map(str, names)) if len(names) else [f"column {j}" for j in range(d)]
-    if len(told) != d:
-        raise ValueError(f"names must be one for each column of X: {d}, got {len(told)}.")
-    return X, np.zeros(len(X)) if y is None else np.asarray(y, dtype=np.float64), told
+    names = list(map(str, names)) if len(names) else [f"column {j}" for j in range(d)]
+    if len(names) != d:
+        raise ValueError(f"names must be one for each column of X: {d}, got {len(names)}.")
+    return X, np.zeros(len(X)) if y is None else np.asarray(y, dtype=np.float64), names
 
 
 # ------------------------------------------------------------------------------------- separation
@@ -335,5 +335,5 @@ def _settings(fused: FusedDetector) -> dict[str, str]:
     chosen = getattr(fused, "best_params_", {})
     with warnings.catch_warnings():  # of parameters that compare oddly with their defaults
         warnings.simplefilter("ignore")
-        told = {name: " ".join(repr(value).split()) for name, value in asked.items()}
-    return told | {f"chosen {name}": repr(value) for name, value in chosen.items()}
+        written = {name: " ".join(repr(value).split()) for name, value in asked.items()}
+    return written | {f"chosen {name}": repr(value) for name, value in chosen.items()}

@@ -67,9 +67,9 @@ def settle_normal(column: polars.Series, normal: str | None) -> str:
     Parameters
     ----------
     column : polars.Series
-        One value a row; missing where nobody knows.
+        One value a row; missing where it is not known.
     normal : str or None
-        What the user said, see `labels_of`. None: 1 beside −1, or the word "normal".
+        What the user gave, see `labels_of`. None: 1 beside −1, or the word "normal".
     """
     where = f"The label column {column.name!r}"
     if column.dtype.is_nested():

@@ -45,7 +45,7 @@ class TableModel:
     fused : FusedDetector
         Fitted to them.
     label : str or None
-        The column that tells which rows are normal; None: all were taken as normal.
+        The column of labels; None: all were taken as normal.
     normal : str or None
         What normal rows hold there; empty: nothing.
     notes : list of str
@@ -99,7 +99,7 @@ class TableModel:
         frame : polars.DataFrame
             Rows to learn from.
         label : str, optional
-            The column that tells which rows are normal; without it all are taken as normal.
+            The column of labels; without it all are taken as normal.
         normal : str, optional
             What normal rows hold there. All else is an anomaly, and rows that hold nothing are
             unlabelled; if `normal` is empty, these are the normal ones. It may be left out where

@@ -157,7 +157,7 @@ def read_table(path: str | Path) -> polars.DataFrame:
 
 
 def refuse_other_separators(name: str, columns: list[str]) -> None:
-    """Refuse a CSV file whose columns are not told apart by commas."""
+    """Refuse a CSV file whose columns are separated by something else than commas."""
     for mark, called in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
         if len(columns) == 1 and mark in columns[0]:
             raise ValueError(
@@ -234,7 +234,7 @@ class CsvFile(TableFile):
     file : binary file
         Where it is read from.
     size : int or None
-        Its bytes; None where nobody knows.
+        Its bytes; None where they are not known.
     block_bytes, longest_record : int
         Bytes that are parsed at a time, and that one row may have.
     """
