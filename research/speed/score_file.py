@@ -22,6 +22,7 @@ import polars as pl
 from lpfuse.tables import TableModel, load_model, read_table, score_file
 from research.common.memory import peak_of
 
+# Chosen by hand.
 COLUMNS, TRAINING, ANOMALIES, CHUNK = 10, 2_000, 40, 10_000
 
 

@@ -17,7 +17,7 @@ GOAL_ROWS = 5000  # of kernel PCA
 MANY_ROWS = 1_000_000  # to score
 PAST_MEMORY_ROWS = 500_000  # to learn from
 BESIDE_SCORES = 100 * 2**20  # bytes that scoring may take besides the scores
-MACHINE_BYTES = 24 * 2**30
+MACHINE_BYTES = 24 * 2**30  # a goal set by hand
 
 
 def goals(results: Results) -> list[Goal]:

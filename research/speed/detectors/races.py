@@ -15,7 +15,7 @@ from research.rivals.detectors._tasks import GridTask, KPCATask, SVDDTask
 
 from .data import Data
 
-JUDGED_ROWS = 1000
+JUDGED_ROWS = 1000  # of which scores are compared; by hand
 
 Facts = dict[str, Any]
 

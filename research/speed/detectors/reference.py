@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from .data import Matrix
 
 BLOCKS = (64, 128, 256, 512, 1024, 2048)  # rows a block, of which the fastest is used
-TRIAL_ROWS = 40_000
+TRIAL_ROWS = 40_000  # of a trial of a block size; chosen by hand
 
 Use = Callable[[int, Matrix], None]
 

@@ -37,13 +37,14 @@ from research.speed.solver.problems import NEGATIVE_FRACTION, parse_p
 from .scores import Learners
 
 PACKAGES = ("lpfuse", "numpy", "scipy", "dask", "distributed", "pandas", "pyarrow")
+# Sizes by hand; the scores of 1e7 rows exceed the memory of a worker.
 WORKERS = (1, 2, 4)
 FORMS = ("parquet", "array")
 GAP, P, R = 1e-8, "4/3", 36
 FIXED_ROWS, ROWS_EACH, GOAL_ROWS = 2_000_000, 500_000, 10_000_000
 BLOCK_ROWS = 125_000
-MEMORY_LIMIT = 2**31
-TASKS = 2_000
+MEMORY_LIMIT = 2**31  # of a worker: 2 GiB, the goal
+TASKS = 2_000  # by hand: enough that starting does not count
 COMPARED_ROWS = 1_000_000  # up to here the driver solves the same in memory
 
 

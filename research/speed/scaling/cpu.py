@@ -35,13 +35,14 @@ from .scores import Learners
 PACKAGES = ("lpfuse", "numpy", "scipy", "scikit-learn")
 PARTS = ("grid", "memmap")
 GAP = 1e-8
+# Sizes by hand: in the cache and far beyond it; the paper's numbers of learners and some between.
 SIZES, LEARNERS = (10_000, 100_000, 1_000_000, 4_000_000), (4, 12, 36, 128)
 MOST_NUMBERS = 1.6e8  # of one table: larger ones take too long to draw
 GRID_P = ("32/31", "4/3", "2", "100")
 PATH_LEARNERS = 36
 MAPPED_ROWS, MAPPED_P, MAPPED_BLOCK = 10_000_000, "4/3", 250_000
 READ_BYTES = 2**22  # of a block, as large as those that lpfuse reads
-TIME_LIMIT = 900.0
+TIME_LIMIT = 900.0  # seconds a call; chosen by hand
 
 
 def run(options: Namespace) -> None:

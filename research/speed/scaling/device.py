@@ -29,7 +29,7 @@ from .scores import Learners
 PACKAGES = ("lpfuse", "numpy", "scipy", "scikit-learn", "array-api-compat", "torch", "cvxpy")
 GAP = 1e-8
 PAPER_ROWS, LEARNERS = 2_339_189, 36  # the paper's largest set of scores
-RIVAL_ROWS, RIVAL_P = 100_000, "2"
+RIVAL_ROWS, RIVAL_P = 100_000, "2"  # a problem that `research.speed.solver` gives to CLARABEL
 SMALL_ROWS = 200_000  # where there is no GPU
 PARTS = ("units", "solve", "path", "float32", "rival", "scoring")
 BUDGET_SECONDS = 3.0  # of repeats of one call; chosen by hand, so that all parts take minutes

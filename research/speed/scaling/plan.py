@@ -24,9 +24,9 @@ from research.common.store import Record
 from .growth import PowerLaw
 
 TASKS_A_BLOCK = 2.0  # it is read and reduced
-BLOCK_BYTES = 2**27
+BLOCK_BYTES = 2**27  # assumed: 128 MiB
 FETCH_RATE = 1.25e9  # bytes a second that a machine gets from storage: 10 Gbit/s
-WORKERS_A_MACHINE = 8
+WORKERS_A_MACHINE = 8  # assumed
 
 
 @dataclass(frozen=True)

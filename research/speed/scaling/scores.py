@@ -15,7 +15,7 @@ import numpy as np
 from research.common.judge import Matrix, Vector
 from research.speed.solver.problems import OUTLIER_FRACTION
 
-PILOT_ROWS = 20_000
+PILOT_ROWS = 20_000  # that the scale is taken from, as in `synthetic_scores`
 
 
 @dataclass(frozen=True)

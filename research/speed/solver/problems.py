@@ -18,14 +18,16 @@ from research.common.judge import Matrix, Vector
 
 from .banknotes import banknote_scores
 
+# The grid of the paper, to which both ends are added, where the problem is a linear program.
 PAPER_P = ("32/31", "16/15", "8/7", "4/3", "2", "4", "8", "10", "100")
 ALL_P = ("1", *PAPER_P, "inf")
+# Sizes by hand; 4 learners and 36 scores of a face are the paper's.
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 LEARNERS = (4, 36, 200)
 NEGATIVE_FRACTION = {"pure": 0.0, "negatives": 0.2}
 
-OUTLIER_FRACTION = 0.03
-BLOCK_ROWS = 1 << 14
+OUTLIER_FRACTION = 0.03  # of the normals; by hand, so that some rows sit beyond their margin
+BLOCK_ROWS = 1 << 14  # that are drawn at a time: no second copy of the scores
 
 
 def parse_p(label: str) -> float:

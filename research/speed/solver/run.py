@@ -28,13 +28,13 @@ from .extras import PathBench
 from .measure import call_solve, judged, measure, repeated
 from .problems import PAPER_P, Case, parse_p
 
-REFERENCE_TOLERANCE = 1e-10
+REFERENCE_TOLERANCE = 1e-10  # a hundredth of the gap that is asked for: bounds count as exact
 MEMORY_P = ("32/31", "2", "100")
 MEMORY_ROWS = 100_000  # below this the scores are small beside the libraries themselves
 MEMORY_SHARE = 0.8  # of main memory: a rival that wants more is stopped before the machine is
-PAPER_PRECISIONS = (1e-2, 1e-3, 1e-4)
+PAPER_PRECISIONS = (1e-2, 1e-3, 1e-4)  # of the paper's speed table, as are the p below
 PAPER_SPEED_P = ("32/31", "8/7", "2", "100")
-PATH_LEARNERS = 36
+PATH_LEARNERS = 36  # the paper's number of scores of a face
 
 
 def run(options: Namespace) -> None:
