@@ -203,10 +203,9 @@ def test_torch_puts_the_factor_in_the_place_of_the_matrix(dtype):
 @everywhere
 @precisions
 @pytest.mark.parametrize("n", [2, 7, 12])
-def test_a_lower_matrix_is_inverted_by_halves(monkeypatch, library, dtype, n):
-    monkeypatch.setattr(_linalg, "INVERTED_AT_ONCE", 2)
+def test_a_lower_matrix_is_inverted_by_halves(library, dtype, n):
     L = np.linalg.cholesky(positive_matrix(n, dtype))
-    inverse = invert_lower(library(L.copy()))
+    inverse = invert_lower(library(L.copy()), at_once=2)
     assert_beside(inverse, library(L))
     np.testing.assert_allclose(on_host(inverse), np.linalg.inv(L), atol=10 * tolerance(dtype))
 
@@ -276,11 +275,10 @@ def test_leading_eigenpairs_of_simple_matrices(A):
     np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(3), atol=1e-10)
 
 
-def test_an_iteration_that_is_cut_short_says_so(monkeypatch):
-    monkeypatch.setattr(_linalg, "DEPTH", 2)
+def test_an_iteration_that_is_cut_short_says_so():
     A = list(spectra(150))[1]
     start = np.random.default_rng(1).uniform(-1, 1, (150, block_width(5)))
-    found = eigh_leading(lambda B: A @ B, start, 5, restarts=1)
+    found = eigh_leading(lambda B: A @ B, start, 5, restarts=1, depth=2)
     assert not found.settled
     assert found.residual > 1e-6
     errors = np.linalg.norm(A @ found.vectors - found.vectors * found.values, axis=0)

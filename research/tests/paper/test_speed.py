@@ -68,7 +68,7 @@ def test_algorithm_1_takes_the_steps_that_the_paper_prints(seed, p, anomalies):
 
 
 def test_algorithm_1_stops_where_nothing_descends():
-    problem = Problem(np.full((5, 2), 3.0), p=2.0)  # uniform weights are flawless
+    problem = Problem(np.full((5, 2), 3.0), p=2.0)  # uniform weights make no error
     bare = algorithm_1(problem, 1e-9)
     assert bare.facts == {"steps": 0}
     np.testing.assert_array_equal(bare.weights, problem.ball.uniform(2))

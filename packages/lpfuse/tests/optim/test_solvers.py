@@ -151,7 +151,7 @@ def test_degenerate_problems_are_solved_and_proven(case, variant, loss):
         ["+-+++-", "++-+++", "-+-+-+", "-+++--", "-+-+-+", "+-++++"],
     ],
 )
-def test_votes_that_leave_flawless_weights_no_room_are_solved(votes, p):
+def test_votes_that_leave_weights_without_error_no_room_are_solved(votes, p):
     """One detector is always right: its weight must be 1, where a ball of large p is flat."""
     problem = Problem(
         np.array([[1.0 if vote == "+" else -1.0 for vote in row] for row in votes]), p=p

@@ -7,7 +7,7 @@ import lpfuse._arrays
 from lpfuse.optim import Problem, solve
 from lpfuse.optim._solvers.frank_wolfe import frank_wolfe as raw_frank_wolfe
 from oracles import naive
-from oracles.optimum import nearest_flawless_to_uniform, nearest_least_squares_to_uniform
+from oracles.optimum import nearest_error_free_to_uniform, nearest_least_squares_to_uniform
 from oracles.problems import GRID, LOW_THRESHOLDS, assert_certified, changed
 
 VARIANTS = {
@@ -22,7 +22,7 @@ every_variant = pytest.mark.parametrize("variant", VARIANTS)
 def separable_problem(seed=0, n=40, R=4, margin=0.3, costs=False, **settings):
     """No error is needed, by a little: a hidden w in the ball has all margins above 1 + margin.
 
-    It is far from uniform, so the uniform weights are not flawless when rows are many.
+    It is far from uniform, so the uniform weights make errors when rows are many.
     """
     rng = np.random.default_rng(seed)
     y = np.where(rng.random(n) < 0.4, -1.0, 1.0)
@@ -37,14 +37,14 @@ def separable_problem(seed=0, n=40, R=4, margin=0.3, costs=False, **settings):
 @every_variant
 @pytest.mark.parametrize("p", GRID)
 @pytest.mark.parametrize("seed", range(3))
-def test_among_flawless_weights_those_nearest_to_uniform_are_taken(p, variant, seed):
+def test_among_weights_without_error_those_nearest_to_uniform_are_taken(p, variant, seed):
     problem = separable_problem(seed, p=p, **VARIANTS[variant])
     if p < 100:
         assert problem.value(problem.ball.uniform(problem.R)) > 0
     solution = solve(problem)
     assert_certified(problem, solution)
     np.testing.assert_allclose(
-        solution.weights, nearest_flawless_to_uniform(problem), rtol=0, atol=1e-6
+        solution.weights, nearest_error_free_to_uniform(problem), rtol=0, atol=1e-6
     )
 
 
@@ -57,10 +57,10 @@ def test_among_flawless_weights_those_nearest_to_uniform_are_taken(p, variant, s
     p=st.sampled_from([1.0, 4 / 3, 2.0, 10.0, np.inf]),
     variant=st.sampled_from(list(VARIANTS)),
 )
-def test_whatever_the_data_the_nearest_flawless_weights_are_found(variant, **data):
+def test_whatever_the_data_the_nearest_weights_without_error_are_found(variant, **data):
     problem = separable_problem(**data, **VARIANTS[variant])
     solution = solve(problem)
-    nearest, uniform = nearest_flawless_to_uniform(problem), problem.ball.uniform(problem.R)
+    nearest, uniform = nearest_error_free_to_uniform(problem), problem.ball.uniform(problem.R)
     assert naive.value(problem, solution.weights, solution.intercept) <= 1e-12 * problem.n
     assert naive.norm(solution.weights - uniform, 2) <= naive.norm(nearest - uniform, 2) + 1e-6
     # A general solver's point is as near in value but can lie 1e-5 off: the square root of its gap.

@@ -65,7 +65,7 @@ def _cone_program(problem):
     return w.value, 0.0 if b is None else float(b.value)
 
 
-def nearest_flawless_to_uniform(problem):
+def nearest_error_free_to_uniform(problem):
     """argmin ‖w − u‖² subject to y(Sw + b) ≥ 1 on all rows that cost something, w in the ball."""
     S, y, c = arrays(problem)
     S, y = S[c > 0], y[c > 0]

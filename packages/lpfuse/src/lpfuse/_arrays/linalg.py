@@ -124,23 +124,26 @@ def solve_positive(A: Array, b: Array) -> Array:
     return solve_lower(L, solve_lower(L, b[:, None]), transposed=True)[:, 0]
 
 
-def invert_lower(L: Array) -> Array:
-    """The inverse of a lower triangular matrix, which is lost."""
+def invert_lower(L: Array, at_once: int = INVERTED_AT_ONCE) -> Array:
+    """The inverse of a lower triangular matrix, which is lost.
+
+    On a device it is halved down to triangles of `at_once` rows.
+    """
     if is_numpy(L):
         trtri: Any = scipy.linalg.get_lapack_funcs("trtri", (L,))
         return np.tril(trtri(L, lower=1, overwrite_c=1)[0])
-    return namespace(L).tril(_invert_halves(L))
+    return namespace(L).tril(_invert_halves(L, at_once))
 
 
-def _invert_halves(L: Array) -> Array:
+def _invert_halves(L: Array, at_once: int) -> Array:
     """``[A 0; C B]⁻¹ = [A⁻¹ 0; −B⁻¹ C A⁻¹ B⁻¹]``, in place: nearly all the work is products."""
     n = L.shape[0]
-    if n <= INVERTED_AT_ONCE:
+    if n <= at_once:
         xp, device = namespace(L), array_api_compat.device(L)
         return solve_lower(L, xp.eye(n, dtype=L.dtype, device=device))
     first, last = slice(0, n // 2), slice(n // 2, n)
-    L[first, first] = _invert_halves(L[first, first])
-    L[last, last] = _invert_halves(L[last, last])
+    L[first, first] = _invert_halves(L[first, first], at_once)
+    L[last, last] = _invert_halves(L[last, last], at_once)
     L[last, first] = -(L[last, last] @ L[last, first]) @ L[first, first]
     return L
 
@@ -184,7 +187,11 @@ class EigenPairs(NamedTuple):
 
 
 def eigh_leading(
-    times: Callable[[Array], Array], start: Array, count: int, restarts: int = RESTARTS
+    times: Callable[[Array], Array],
+    start: Array,
+    count: int,
+    restarts: int = RESTARTS,
+    depth: int = DEPTH,
 ) -> EigenPairs:
     """The largest eigenpairs of a symmetric matrix that is known by its products with columns.
 
@@ -201,6 +208,8 @@ def eigh_leading(
         How many pairs are wanted.
     restarts : int
         How often it may start again before it ends unsettled.
+    depth : int
+        Products before it starts again.
     """
     n, width = start.shape
     xp = namespace(start)
@@ -209,7 +218,7 @@ def eigh_leading(
     image, residual = times(block), np.inf
     for _ in range(restarts):
         basis, images = block, image
-        while basis.shape[1] < min(DEPTH * width, n // width * width):
+        while basis.shape[1] < min(depth * width, n // width * width):
             block = _orthonormal(image, basis)
             image = times(block)
             basis, images = (

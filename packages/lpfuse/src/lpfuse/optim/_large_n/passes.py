@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,10 +122,14 @@ def violating(terms: Terms, point: Host, most: int) -> Watch:
 def _crossed(
     terms: Terms, most: int, block: Block, r: Array, alpha: Array | None
 ) -> GatheredRows | None:
-    wrong = ((alpha == 1.0) & (r < 0)) | ((alpha == 0.0) & (r > 0))
+    assert alpha is not None
+    # First what two comparisons can tell, then the exact rule on the few rows that are left.
+    suspects = nonzero((r > 0) != (alpha > 0.5))
+    r, on = take(r, suspects), take(alpha, suspects)
+    wrong = ((on == 1.0) & (r < 0)) | ((on == 0.0) & (r > 0))
     if block.is_weighted:
-        wrong &= block.c > 0
-    crossed = nonzero(wrong)
+        wrong &= take(block.c, suspects) > 0
+    crossed = suspects[wrong]
     return _gathered(terms, block, crossed, alpha) if crossed.shape[0] <= most else None
 
 
@@ -218,7 +222,7 @@ def _partition(
     if rows is None:
         return TooManyRows(joined.n_near)
     model = Model(
-        columns=joined_columns([rows.a]),
+        columns=np.ascontiguousarray(rows.a.T),
         costs=rows.costs,
         ball=ball,
         linear=-joined.linear,
@@ -234,8 +238,14 @@ def _join_rows(most: int, parts: Sequence[GatheredRows | None]) -> GatheredRows 
     present = [part for part in parts if part is not None]
     if len(present) < len(parts) or sum(len(part.costs) for part in present) > most:
         return None
-    fields: Any = zip(*present, strict=True)
-    return GatheredRows(*(np.concatenate(group) for group in fields))
+    a, costs, slopes, positions = zip(*present, strict=True)
+    # Joined in the order of a model's columns: the model then needs no second copy.
+    return GatheredRows(
+        joined_columns(list(a)).T,
+        np.concatenate(costs),
+        np.concatenate(slopes),
+        np.concatenate(positions),
+    )
 
 
 def _violating(
