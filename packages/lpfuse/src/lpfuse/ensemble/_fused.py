@@ -65,7 +65,8 @@ class FusedDetector(RefusableDetector):
     experts_see_scores : bool, default=True
         Whether experts see, beside the features, the scaled scores of the other detectors.
     artificial_anomalies : bool, default=False
-        Whether, where no anomaly is labelled, jittered copies of normal rows teach the weights.
+        Whether the weights are learnt from jittered copies of normal rows, too, as anomalies, where
+        none is labelled.
     threshold : {"false-alarms", "g-mean"}, default="false-alarms"
         What sets the threshold: conformal calibration to `false_alarm_rate`, or the best geometric
         mean of the hit rates on labelled rows. Names are those of
@@ -219,7 +220,7 @@ class FusedDetector(RefusableDetector):
             that are complete in its columns. Of Dask, `subsample` rows are learnt from.
         y : array-like, or Dask array or series, of shape (n,), optional
             +1 normal, −1 anomaly, 0 unlabelled. Without it all rows are normal. Unlabelled rows
-            train the detectors; they teach the weights only where no row is labelled normal.
+            train the detectors; weights are learnt from them only where no row is labelled normal.
         groups : array-like of shape (n,), optional
             Rows of one group (a person, a machine, a day) are never both learnt from and scored.
         kind : array-like of shape (n,) or "clusters", optional

@@ -186,7 +186,7 @@ def make_folds(
     groups : ndarray of shape (n,) or None
         Rows of one group stay in one fold.
     kinds : ndarray of shape (n,) or None
-        Anomalies of one kind stay in one fold: it is scored by those who never saw that kind.
+        Anomalies of one kind stay in one fold: it is scored by experts that never saw that kind.
     random : RandomState
         Deals the rows out.
 
