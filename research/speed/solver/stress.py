@@ -165,7 +165,7 @@ def check(stress: StressProblem, gap: float) -> dict[str, Any]:
 
 
 def recompute(problem: FusionProblem, w: Vector, alpha: Vector, gap: float) -> dict[str, Any]:
-    """The verdict from w and α alone: "certified", "uncertified", "infeasible" or "nan"."""
+    """The status from w and α alone: "certified", "uncertified", "infeasible" or "nan"."""
     if not (np.all(np.isfinite(w)) and np.all(np.isfinite(alpha))):
         return {"status": "nan", "relative_gap": None}
     value = objective(problem, into_ball(w, problem.p))

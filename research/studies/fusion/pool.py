@@ -127,12 +127,12 @@ def _expert(make: Callable[[int], Any], parts: Parts, rows: Scores, seed: int) -
     teaching = np.r_[rows.train, rows.known]
     y = np.repeat([1, -1], [len(rows.train), len(rows.known)])
     fold = np.r_[parts.fold_of_train, np.arange(len(rows.known)) % FOLDS]
-    taught = np.empty(len(y))
+    out_of_fold = np.empty(len(y))
     for number in range(FOLDS):
         rest = fold != number
         expert = ClassifierExpert(make(seed)).fit(teaching[rest], y[rest])
-        taught[~rest] = expert.score_samples(teaching[~rest])
+        out_of_fold[~rest] = expert.score_samples(teaching[~rest])
     expert = ClassifierExpert(make(seed)).fit(teaching, y)
     test = expert.score_samples(np.r_[rows.test_normal, rows.test_anomaly])
     cuts = [len(rows.train)], [len(rows.test_normal)]
-    return Scores(*np.split(taught, cuts[0]), *np.split(test, cuts[1]))
+    return Scores(*np.split(out_of_fold, cuts[0]), *np.split(test, cuts[1]))

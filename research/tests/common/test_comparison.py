@@ -163,7 +163,7 @@ def test_values_and_choices_are_those_of_a_split_by_hand(sets, tmp_path):
         assert found["auc"]["choices"] == {"power": 2.0}
 
 
-def test_taught_methods_are_measured_where_anomalies_teach(sets, tmp_path):
+def test_non_pure_methods_are_measured_where_anomalies_teach(sets, tmp_path):
     rows = measure_methods("some", {}, Options(tmp_path, seeds=1, sets=("wine",)), NON_PURE)
     assert {row["setting"] for row in rows} == {"non-pure"}
     assert all(non_pure for _, non_pure, _ in calls)

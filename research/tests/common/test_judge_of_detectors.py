@@ -23,7 +23,7 @@ def ball(tol):
     return Ball(machine.support_, coefficients / coefficients.sum())
 
 
-def verdict(found, best=None):
+def is_accepted(found, best=None):
     facts = ball_facts(X, found, NU, GAMMA)
     return is_optimal(facts, facts["objective"] if best is None else best, TOL)
 
@@ -44,10 +44,10 @@ def test_data_can_be_drawn_again(shape):
 
 def test_the_ball_of_libsvm_is_accepted_and_a_loose_one_is_not():
     good = ball(TOL)
-    assert verdict(good)
-    assert not verdict(ball(0.3))
-    assert not verdict(Ball(good.support, good.coefficients * 1.01))  # the sum is not one
-    assert not verdict(good, best=0.99 * ball_facts(X, good, NU, GAMMA)["objective"])
+    assert is_accepted(good)
+    assert not is_accepted(ball(0.3))
+    assert not is_accepted(Ball(good.support, good.coefficients * 1.01))  # the sum is not one
+    assert not is_accepted(good, best=0.99 * ball_facts(X, good, NU, GAMMA)["objective"])
 
 
 def test_violation_is_measured_on_all_rows():

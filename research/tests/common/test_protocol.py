@@ -163,7 +163,7 @@ def test_parts_may_be_empty():
 # ---------------------------------------------------------------------------------- training data
 
 
-def test_the_pure_lesson_teaches_no_anomaly_and_keeps_all_for_validation():
+def test_pure_training_data_hold_no_anomaly_and_keep_all_for_validation():
     parts = small_split()
     training = parts.training("pure")
     assert training.is_pure
@@ -174,7 +174,7 @@ def test_the_pure_lesson_teaches_no_anomaly_and_keeps_all_for_validation():
 
 
 @pytest.mark.parametrize("teaching", [0.25, 0.5])
-def test_in_the_non_pure_lesson_known_anomalies_teach_or_validate_but_not_both(teaching):
+def test_in_non_pure_training_data_known_anomalies_teach_or_validate_but_not_both(teaching):
     parts = small_split(replace(THIN, teaching=teaching))
     training = parts.training("non-pure")
     kept = training.validation[training.labels < 0]
@@ -291,7 +291,7 @@ LIGHT = [*LEARNERS, "best single", "sum", "ℓp", "templates", "dynamic"]
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_no_lesson_holds_a_row_of_the_test_not_even_after_judgement(setting):
+def test_no_training_data_hold_a_row_of_the_test_not_even_after_judgement(setting):
     parts = small_split(columns=3)
     training = parts.training(setting)
     assert not list(secrets_in(everything_within(training), parts))
@@ -310,7 +310,7 @@ def test_the_search_for_test_rows_can_find_them():
     assert len(list(secrets_in(everything_within(parts.training("pure")), parts))) == 1
 
 
-def test_a_lesson_is_the_same_whatever_the_test():
+def test_training_data_are_the_same_whatever_the_test():
     parts = small_split()
     for changes in ({"test": parts.test + 9}, {"test": parts.sought, "sought": parts.test}):
         for setting in SETTINGS:

@@ -29,10 +29,10 @@ from research.tests.small import (
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of widths far from the data
 PROBE = np.random.default_rng(1).normal(size=(15, 2))
 RHOS = (1.0, 10.0, 40.0)
-LESSONS = [(setting, seed) for setting in SETTINGS for seed in (0, 1)]
+CASES = [(setting, seed) for setting in SETTINGS for seed in (0, 1)]
 
 
-@pytest.fixture(params=LESSONS, ids=str)
+@pytest.fixture(params=CASES, ids=str)
 def training(request):
     setting, seed = request.param
     return small_training(setting, protocol=replace(THIN, rhos=RHOS), seed=seed)
@@ -90,7 +90,7 @@ def test_the_best_single_learner_is_best_on_validation(training):
     np.testing.assert_array_equal(fitted.score(PROBE), alone.score(PROBE))
 
 
-def test_lessons_differ_in_their_best_learner():
+def test_cases_differ_in_their_best_learner():
     """Or the test above would compare constants."""
     found = {best_single()(small_training(seed=seed)).choices["learner"] for seed in range(5)}
     assert len(found) > 1
@@ -190,7 +190,7 @@ def test_lp_is_that_of_a_loop_over_rho_and_p(training, loss):
     assert fitted.offset == pytest.approx(offset, rel=1e-4)
 
 
-def test_lessons_differ_in_their_best_rho_and_p():
+def test_cases_differ_in_their_best_rho_and_p():
     """Or the loop above would compare constants."""
     protocol = replace(THIN, rhos=RHOS)
     chosen = [

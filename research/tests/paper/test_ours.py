@@ -147,10 +147,10 @@ def choice_by_hand(setting, seed):
     return [(kind, detector) for *_, kind, detector in best[:m]]
 
 
-LESSONS = [("pure", 2), ("pure", 4), ("non-pure", 5)]
+CASES = [("pure", 2), ("pure", 4), ("non-pure", 5)]
 
 
-@pytest.mark.parametrize(("setting", "seed"), LESSONS)
+@pytest.mark.parametrize(("setting", "seed"), CASES)
 def test_validated_settings_and_members_are_those_of_a_loop(setting, seed):
     training = small_training(setting, seed=seed)
     chosen = choice_by_hand(setting, seed)
@@ -163,9 +163,9 @@ def test_validated_settings_and_members_are_those_of_a_loop(setting, seed):
     check_is(fitted, fitted_detector(training, [*pool, *experts]), training)
 
 
-def test_lessons_differ_in_their_members():
+def test_cases_differ_in_their_members():
     """Or the loop above would compare constants."""
-    chosen = [[name for name, _ in choice_by_hand(*training)] for training in LESSONS]
+    chosen = [[name for name, _ in choice_by_hand(*training)] for training in CASES]
     assert len({tuple(names) for names in chosen}) > 1
     assert len({len(names) for names in chosen}) > 1
 

@@ -133,7 +133,7 @@ def test_one_bad_cell_fails_its_goal(records, worse, goal):
     assert judged([*records, *worse])[goal].met is False
 
 
-def test_nothing_measured_is_not_a_verdict():
+def test_nothing_measured_is_not_a_result():
     assert {goal.met for goal in goals(Results([]))} == {None}
     assert "Nothing was measured yet." in results_page(Results([]))
 

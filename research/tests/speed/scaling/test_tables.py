@@ -182,7 +182,7 @@ def test_a_stopped_rival_gives_a_lower_bound(records):
     assert judged(records, [clarabel(None, "error")])[RIVAL].met is None
 
 
-def test_nothing_measured_is_not_a_verdict():
+def test_nothing_measured_is_not_a_result():
     assert {goal.met for goal in goals(Results([]))} == {None}
     assert "Nothing was measured yet." in results_page(Results([]))
 

@@ -1,8 +1,9 @@
-"""Detectors by name, as they are written on a command line."""
+"""Detectors by name and fusions by their p, as they are written on a command line."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from inspect import isclass
 from math import inf
@@ -12,8 +13,10 @@ from typing import Any
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from lpfuse._checks.arguments import check_p
 from lpfuse._checks.messages import did_you_mean, key
-from lpfuse.ensemble.components import default_detectors
+from lpfuse.ensemble.components import default_detectors, default_fusion
+from lpfuse.fusion.lp import LpFusion
 
 PYOD = "pyod:"
 ALIASES = {"iforest": "forest", "isolation-forest": "forest", "random-forest": "random forest"}
@@ -76,3 +79,12 @@ def _of_pyod(name: str) -> Any:
     except ImportError as error:
         raise ValueError(f"{PYOD}{name} needs a package that is not there: {error}.") from error
     raise ValueError(f"PyOD has no detector {name!r}: {module.__name__} holds none of that name.")
+
+
+def fusion_with(p: float | str) -> LpFusion | None:
+    """The default fusion with another p; None where it shall be its own."""
+    if p == "auto":
+        return None
+    with suppress(ValueError):
+        p = float(p)
+    return default_fusion().set_params(p=check_p(p))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -13,16 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lpfuse._arrays import Host
-from lpfuse._checks.arguments import check_p
 from lpfuse._checks.messages import quoted
 from lpfuse._saved import saved_as
 from lpfuse.adapters import ScoreColumn
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble.components import default_fusion
-from lpfuse.fusion.lp import LpFusion
 from lpfuse.io import load, save
 from lpfuse.tables._columns import learn_preparation
-from lpfuse.tables._detectors import named_detectors
+from lpfuse.tables._detectors import fusion_with, named_detectors
 from lpfuse.tables._labels import labels_of, settle_labels
 from lpfuse.tables._preparation import TablePreparation, check_names
 from lpfuse.tables._reading import polars_module
@@ -136,7 +132,7 @@ class TableModel:
         )
         fused = FusedDetector(
             None if detectors is None else named_detectors(detectors, int((labels >= 0).sum())),
-            fusion=_fusion(p),
+            fusion=fusion_with(p),
             false_alarm_rate=false_alarm_rate,
             random_state=random_state,
             n_jobs=n_jobs,
@@ -189,7 +185,7 @@ class TableModel:
         ]
         fused = FusedDetector(
             detectors,
-            fusion=_fusion(p),
+            fusion=fusion_with(p),
             false_alarm_rate=false_alarm_rate,
             random_state=random_state,
         )
@@ -343,8 +339,7 @@ def load_model(path: str | PathLike[str], trusted: Iterable[str] = ()) -> TableM
             "model with TableModel.fit, or score in Python."
         )
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             model.score(model.preparation.example())
     except Exception as error:  # whatever a forged file may lead to
         raise ValueError(
@@ -352,12 +347,3 @@ def load_model(path: str | PathLike[str], trusted: Iterable[str] = ()) -> TableM
             "model again, or restore the file from a copy."
         ) from error
     return model
-
-
-def _fusion(p: float | str) -> LpFusion | None:
-    """The default fusion with another p; None where it shall be its own."""
-    if p == "auto":
-        return None
-    with suppress(ValueError):
-        p = float(p)
-    return default_fusion().set_params(p=check_p(p))

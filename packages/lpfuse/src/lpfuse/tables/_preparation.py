@@ -160,10 +160,11 @@ class TablePreparation:
         encoded: Host = np.asarray(self.encoder.transform(cells), dtype=np.float64)
         order = sorted(range(len(layout)), key=lambda k: layout[k][:2])  # stable
         features = encoded[:, order]
-        # OneHotEncoder counts a missing text as rare, or as a category among the others; here it is
-        # 0 in all of them.
+        # OneHotEncoder has no code for "no category": the encoder filled in the commonest text, and
+        # a missing one becomes 0 in all features of its column but the one for gaps.
+        kinds = np.array([layout[k][:2] for k in order])
         for place, name in enumerate(self.text_columns, start=len(self.number_columns)):
-            own = np.array([layout[k][:2] == (place, VALUE) for k in order])
+            own = (kinds == (place, VALUE)).all(axis=1)
             features[np.ix_(cells[name].is_null().to_numpy(), own)] = 0.0
         return features
 
