@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal, Self
 
-import numpy as np
 from sklearn.utils import check_random_state
 
 from lpfuse._arrays import is_blocked
@@ -158,8 +157,7 @@ class FusedDetector(RefusableDetector):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.neighbors import LocalOutlierFactor
+    >>>     >>> from sklearn.neighbors import LocalOutlierFactor
     >>> from lpfuse import FusedDetector, GMMDetector, KernelPCADetector
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(300, 2))  # normal rows
@@ -239,9 +237,8 @@ class FusedDetector(RefusableDetector):
             X, y = draw_from_blocks(X, y, groups, kind, self.subsample, random)
         table = check_table(X)
         labels = check_fit_labels(y, table.shape[0], self.threshold, self.contamination)
-        training = prepare_training(
-            table, labels, groups, kind, self.cv, self.calibration == "split", random
-        )
+        split = self.calibration == "split"
+        training = prepare_training(table, labels, groups, kind, self.cv, split, random)
         if self._needs_artificial_anomalies(training):
             training = training.with_artificial_anomalies(random)
         members = seed_members(self._members(training), random)
@@ -278,8 +275,7 @@ class FusedDetector(RefusableDetector):
         held_out = held_out[: len(training.labels)]
         if training.kept_back is not None:
             # Rows that nothing has learnt from take the place of normal ones out of fold.
-            rows, are_normal = training.kept_back, np.ones(training.kept_back.shape[0])
-            unseen = self._score_by(pool, combination, imputer, rows, are_normal, report=True)
+            unseen = self._score_by(pool, combination, imputer, training.kept_back, report=True)
             held_out = HeldOutScores.concatenate([unseen, held_out[held_out.labels <= 0]])
         threshold_scores = held_out
         if self.contamination is not None:
@@ -288,8 +284,7 @@ class FusedDetector(RefusableDetector):
 
         # Remember at the end: a fit that was refused leaves no trace.
         remember_columns(self, X)
-        for name, value in chosen.items():
-            setattr(self, name, value)
+        vars(self).update(chosen)
         self.pool_, self.scaler_, self.fusion_ = pool, combination.scaler, combination.fusion
         self.feature_imputer_, self.out_of_fold_ = imputer, replace(out_of_fold, features=None)
         self.held_out_, self.threshold_scores_, self.offset_ = held_out, threshold_scores, offset

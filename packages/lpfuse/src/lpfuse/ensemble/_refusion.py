@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import Any, Self
 
+import numpy as np
 from sklearn.impute import SimpleImputer
 from sklearn.utils.validation import check_is_fitted
 
@@ -83,16 +84,17 @@ class RefusableDetector(FusedScorer):
         combination: Combination,
         imputer: SimpleImputer | None,
         X: Table,
-        labels: Host,
+        labels: Host | None = None,
         *,
         report: bool = False,
     ) -> HeldOutScores:
-        """Rows scored by the final detectors; where asked, with a report of the gaps."""
+        """Rows, normal ones by default, scored by the final detectors; `report` tells of gaps."""
         raw, errors = pool.scores(X, self.n_jobs)
         if report:
             names = [member.name for member in pool.members]
             report_gaps(raw, names, on_missing=self.on_missing, errors=errors)
         features = None if imputer is None else impute_features(imputer, X)
+        labels = np.ones(len(raw)) if labels is None else labels
         return HeldOutScores.by(combination, raw, labels, features)
 
     def _report_gaps(self, raw: Host, errors: dict[str, str]) -> None:
