@@ -165,5 +165,7 @@ def split(X: Host, y: NDArray[Any], protocol: Protocol, seed: int) -> Split:
     shares = np.cumsum([protocol.training, protocol.validation])
     train, held_out, test = np.split(normals, np.round(shares * len(normals)).astype(int))
     known, sought = np.split(anomalies, [round(protocol.known * len(anomalies))])
-    parts = standardised(X, train, held_out, test, known, sought)
-    return Split(*parts, protocol, seed)
+    z_train, z_held_out, z_test, z_known, z_sought = standardised(
+        X, train, held_out, test, known, sought
+    )
+    return Split(z_train, z_held_out, z_test, z_known, z_sought, protocol, seed)

@@ -119,8 +119,10 @@ def paired(
     gains = gains if decimals is None else gains.round(decimals)
     found = compare(gains, np.zeros(len(gains)))
     worst = int(np.argmin(gains))
+    our_mean, their_mean = pairs.mean(axis=0)
     return Paired(
-        *(f"{mean:.1f}" for mean in pairs.mean(axis=0)),
+        f"{our_mean:.1f}",
+        f"{their_mean:.1f}",
         f"{found.wins} : {found.losses}",
         f"{gains.min():+.1f}, {gains.max():+.1f}",
         f"{list(ours)[worst]} {gains[worst]:+.1f}",

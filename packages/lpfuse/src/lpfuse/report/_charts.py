@@ -114,7 +114,8 @@ def _bands(path: list[Summary], order: list[int]) -> list[dict[str, Any]]:
 
 # ------------------------------------------------------------------------------ drawn by matplotlib
 
-# Inches of figures that the page shows 832 pixels wide, or 432: letters are then 12 pixels high.
+# Inches of figures that the page shows 896 pixels wide, or 432: letters are then 12 or 13 pixels
+# high, and 9 on a phone, where the wide one can be scrolled.
 HISTOGRAM_SIZE, CALIBRATION_SIZE = (8.0, 2.7), (4.2, 4.0)
 LETTERS = 8.5  # points
 # What rows of a kind look like; the page replaces these colours in the dark.
