@@ -284,7 +284,7 @@ class FusedDetector(RefusableDetector):
 
         # Remember at the end: a fit that was refused leaves no trace.
         remember_columns(self, X)
-        vars(self).update(chosen)
+        self.__dict__.update(chosen)
         self.pool_, self.scaler_, self.fusion_ = pool, combination.scaler, combination.fusion
         self.feature_imputer_, self.out_of_fold_ = imputer, replace(out_of_fold, features=None)
         self.held_out_, self.threshold_scores_, self.offset_ = held_out, threshold_scores, offset
