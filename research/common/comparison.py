@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from research.common.datasets import UCI
 from research.common.experiment import measure_splits
 from research.common.options import Options

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.stats import rankdata
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse.detectors import PAPER_WIDTHS
 from lpfuse.fusion.lp import PAPER_GRID
 from lpfuse.metrics import best_g_mean

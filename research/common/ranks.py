@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2, friedmanchisquare, rankdata, studentized_range
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse.metrics import g_mean
 from research.common.protocol import FittedMethod, Protocol, Setting, TrainingData, auc
 

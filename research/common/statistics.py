@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import norm, rankdata, t, wilcoxon
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse.ensemble.components import default_fusion
 from lpfuse.fusion import ExhaustiveWeights
 from lpfuse.fusion.lp import PAPER_GRID, lp_path

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse.ensemble import FusedDetector
 from lpfuse.pools import heterogeneous
 from lpfuse.scaling import TwoSidedMinMax

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse.plots._drawing import COLOURS, MARKERS
 from research.common.drawing import new_figure
 from research.common.ranks import critical_difference, friedman, mean_ranks, skillings_mack

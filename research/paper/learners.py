@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse.detectors import (
     SVDD,
     GMMDetector,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse.fusion.lp import lp_path
 from lpfuse.optim import LpPath
 from lpfuse.scaling import TwoSidedMinMax

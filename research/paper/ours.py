@@ -12,7 +12,7 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse.detectors import (
     SVDD,
     GMMDetector,

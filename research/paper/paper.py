@@ -13,7 +13,7 @@ from math import ceil, floor
 
 import numpy as np
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from research.common.datasets import UCI as DATASETS  # its Table 1: samples, normals, features
 
 

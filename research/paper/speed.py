@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse.optim import Problem, solve
 from lpfuse.optim._solvers.frank_wolfe import frank_wolfe
 from research.common.comparison import Figures

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.svm import SVC, LinearSVC
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse.optim import Problem, solve
 from research.common.experiment import measure_splits
 from research.common.options import Options

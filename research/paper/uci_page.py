@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from research.common.comparison import Figures
 from research.common.datasets import UCI
 from research.common.drawing import new_figure

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._format import name_of_p
 from lpfuse.plots._drawing import bar_look, line_look
 from research.common.drawing import new_figure

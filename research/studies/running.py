@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from research.common.datasets import UCI, anomaly_names, load_anomaly, load_uci, uci_file
 from research.common.measure import measure, versions
 from research.common.statistics import compare

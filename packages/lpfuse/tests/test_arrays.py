@@ -5,15 +5,15 @@ import threading
 import numpy as np
 import pytest
 
-from lpfuse import _arrays
-from lpfuse._arrays import (
+from lpfuse._arrays import threads
+from lpfuse._arrays.operations import (
     beside,
     empty_beside,
     map_row_blocks,
     matrix_budget,
-    serially,
     sum_row_blocks,
 )
+from lpfuse._arrays.threads import serially
 from oracles.kernel_learners import assert_beside, on_host, strict, strict_device, torch
 
 ROWS = np.arange(12.0).reshape(4, 3)
@@ -70,13 +70,13 @@ def lengths(blocks):
 
 @pytest.mark.parametrize("n", [1, 255, 256, 257, 1000])
 def test_blocks_cover_the_rows_in_order(monkeypatch, n):
-    monkeypatch.setattr(_arrays.limits, "block", 1)
+    monkeypatch.setattr(threads.limits, "block", 1)
     blocks = map_row_blocks(lambda block: block, np.empty((n, 3)), width=10**6)
     assert lengths(blocks) == [256] * (n // 256) + [n % 256] * (n % 256 > 0)
 
 
 def test_the_width_of_what_is_made_sets_the_size_of_blocks(monkeypatch):
-    monkeypatch.setattr(_arrays.limits, "block", 8 * 4000)
+    monkeypatch.setattr(threads.limits, "block", 8 * 4000)
     rows = np.empty((1000, 2))
     assert lengths(map_row_blocks(lambda block: block, rows, width=10)) == [400, 400, 200]
     assert lengths(map_row_blocks(lambda block: block, rows)) == [1000]
@@ -84,15 +84,15 @@ def test_the_width_of_what_is_made_sets_the_size_of_blocks(monkeypatch):
 
 @pytest.mark.parametrize("library", [strict, torch])
 def test_an_array_of_a_device_is_cut_only_where_the_work_is_wide(monkeypatch, library):
-    monkeypatch.setattr(_arrays.limits, "block", 1)
-    monkeypatch.setattr(_arrays.limits, "device_block", 8 * 3000)
+    monkeypatch.setattr(threads.limits, "block", 1)
+    monkeypatch.setattr(threads.limits, "device_block", 8 * 3000)
     rows = library(np.zeros((1000, 50)))
     assert lengths(map_row_blocks(lambda block: block, rows)) == [1000]
     assert lengths(map_row_blocks(lambda block: block, rows, width=10)) == [300, 300, 300, 100]
 
 
 def test_enough_work_goes_to_threads_and_comes_back_in_order(monkeypatch):
-    monkeypatch.setattr(_arrays.limits, "block", 1)
+    monkeypatch.setattr(threads.limits, "block", 1)
 
     def work(block):
         return block.start, threading.current_thread().name
@@ -103,14 +103,14 @@ def test_enough_work_goes_to_threads_and_comes_back_in_order(monkeypatch):
     assert set(names) == {threading.current_thread().name}
     starts, names = zip(*map_row_blocks(work, rows, width=10**6), strict=True)
     assert starts == (0, 256, 512, 768)
-    assert all(name.startswith(_arrays.threads.WORKER) for name in names)
+    assert all(name.startswith(threads.WORKER) for name in names)
 
 
 @pytest.mark.parametrize("library", [np.array, strict, torch])
 @pytest.mark.parametrize("n", [1, 300, 256 * 9 + 5])
 def test_a_sum_over_blocks_is_the_sum_over_rows(monkeypatch, library, n):
-    monkeypatch.setattr(_arrays.limits, "block", 1)
-    monkeypatch.setattr(_arrays.limits, "device_block", 1)
+    monkeypatch.setattr(threads.limits, "block", 1)
+    monkeypatch.setattr(threads.limits, "device_block", 1)
     host = np.random.default_rng(0).normal(size=(n, 3))
     rows, sizes = library(host), []
 
@@ -127,7 +127,7 @@ def test_a_sum_over_blocks_is_the_sum_over_rows(monkeypatch, library, n):
 
 
 def test_a_sum_over_blocks_does_not_depend_on_the_cores(monkeypatch):
-    monkeypatch.setattr(_arrays.limits, "block", 1)
+    monkeypatch.setattr(threads.limits, "block", 1)
     rows = np.random.default_rng(0).normal(size=(5000, 2))
 
     def of_rows():
@@ -141,5 +141,5 @@ def test_a_sum_over_blocks_does_not_depend_on_the_cores(monkeypatch):
 @everywhere
 def test_the_host_has_a_fixed_budget_for_a_matrix(monkeypatch, library):
     assert matrix_budget(library(ROWS)) == 2**32
-    monkeypatch.setattr(_arrays.limits, "matrix", 123)
+    monkeypatch.setattr(threads.limits, "matrix", 123)
     assert matrix_budget(library(ROWS)) == 123

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._checks.messages import did_you_mean, meaning, quoted
 from lpfuse.tables import read_table
 from lpfuse.tables._columns import MOST_CATEGORIES, typed

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import sklearn.datasets
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._checks.messages import did_you_mean, key, meaning
 from research.common.datasets.base import (
     FOLDER_VARIABLE,

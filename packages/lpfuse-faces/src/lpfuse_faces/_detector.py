@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._checks.arguments import (
     check_choice,
     check_labels,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._format import number
 from lpfuse.ensemble.components import Combination
 from lpfuse_faces._detector import VideoDetector

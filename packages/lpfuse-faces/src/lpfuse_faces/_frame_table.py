@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse_faces._features import VideoFeatures
 
 FEW_NAMES = 5  # of videos that a message names

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Combination, HeldOutScores
 from lpfuse.threshold import conformal_pvalues

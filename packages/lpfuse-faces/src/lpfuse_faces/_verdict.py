@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 
 SEVERAL = "several"  # what a learner is filed under that sees more than one set, or region
 

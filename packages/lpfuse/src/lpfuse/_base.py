@@ -15,7 +15,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import (
+from lpfuse._arrays.blocks import head_of, map_rows
+from lpfuse._arrays.operations import (
     Array,
     Host,
     as_float64,
@@ -26,7 +27,6 @@ from lpfuse._arrays import (
     take,
     total,
 )
-from lpfuse._arrays.blocks import head_of, map_rows
 from lpfuse._checks.arguments import check_number
 from lpfuse._checks.tables import check_columns, check_features, check_scores
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._base import Scorer
 from lpfuse._checks.arguments import check_count, check_labels, check_share
 from lpfuse._checks.tables import check_table, remember_columns

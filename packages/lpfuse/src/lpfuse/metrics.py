@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._checks.arguments import check_labels, check_values
 
 __all__ = ["auc_over_folds", "best_g_mean", "g_mean", "halfway", "mean_over_folds"]

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM
 from sklearn.utils import _safe_indexing, check_random_state
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._checks.arguments import check_choice, check_count, check_number
 from lpfuse._checks.tables import check_table
 from lpfuse._saved import saved_as

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Array, Host, is_blocked, is_numpy, like, namespace, to_host
 from lpfuse._arrays.blocks import Summary, head_of
+from lpfuse._arrays.operations import Array, Host, is_blocked, is_numpy, like, namespace, to_host
 from lpfuse._base import lazily
 from lpfuse._checks.arguments import check_labels
 from lpfuse._checks.blocks import check_score_blocks

@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._checks.arguments import check_choice, check_p
 from lpfuse._saved import saved_as
 from lpfuse.ensemble import FusedDetector

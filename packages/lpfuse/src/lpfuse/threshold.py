@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import false_discovery_control
 
-from lpfuse._arrays import Array, Host, is_blocked, to_host
 from lpfuse._arrays.blocks import arrays_of, map_rows
+from lpfuse._arrays.operations import Array, Host, is_blocked, to_host
 from lpfuse._checks.arguments import check_share, check_values
 from lpfuse._checks.blocks import check_vector_blocks
 from lpfuse._quantiles import QuantileSketch, VectorInBlocks

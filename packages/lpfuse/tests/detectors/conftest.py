@@ -1,6 +1,6 @@
 import pytest
 
-from lpfuse._arrays import beside, to_host
+from lpfuse._arrays.operations import beside, to_host
 from lpfuse.detectors import _features as features
 from lpfuse.detectors._landmarks import centres
 

@@ -12,8 +12,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
-from lpfuse._arrays import limits
 from lpfuse._arrays.linalg import squared_distances
+from lpfuse._arrays.threads import limits
 from lpfuse._base import lower_quantile
 from lpfuse.detectors import fit_together, score_together
 from lpfuse.detectors._eigenpairs import by_blocks

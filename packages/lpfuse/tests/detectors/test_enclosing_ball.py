@@ -5,7 +5,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
 from lpfuse import SVDD
-from lpfuse._arrays import limits
+from lpfuse._arrays.threads import limits
 from lpfuse.detectors._enclosing_ball import enclosing_ball
 from oracles import enclosing_ball as oracle
 

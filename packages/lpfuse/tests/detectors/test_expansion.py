@@ -3,7 +3,7 @@ from math import cos, sin, sqrt
 import numpy as np
 import pytest
 
-from lpfuse._arrays import limits
+from lpfuse._arrays.threads import limits
 from lpfuse.detectors._features import Waves
 from lpfuse.detectors._kernels import Expansion, Kernel, Similarities
 from oracles import kernel_learners as naive

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.utils import check_random_state
 
-from lpfuse._arrays import limits
+from lpfuse._arrays.threads import limits
 from lpfuse.detectors._features import fourier, nystroem
 from lpfuse.detectors._kernels import Kernel
 from oracles import kernel_learners as naive

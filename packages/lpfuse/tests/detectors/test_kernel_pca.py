@@ -9,7 +9,7 @@ from sklearn.decomposition import KernelPCA
 from sklearn.exceptions import NotFittedError
 
 from lpfuse import KernelPCADetector
-from lpfuse._arrays import limits
+from lpfuse._arrays.threads import limits
 from lpfuse._base import lower_quantile
 from lpfuse.detectors._eigenpairs import by_arpack, iterated
 from lpfuse.detectors._kernels import Kernel

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.utils import check_random_state
 
-from lpfuse._arrays import limits
+from lpfuse._arrays.threads import limits
 from lpfuse.detectors._landmarks import centres, far_apart, lloyd, lloyd_step
 from oracles.kernel_learners import assert_beside, every_library, on_host, torch
 

@@ -5,7 +5,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
-from lpfuse._arrays import limits
+from lpfuse._arrays.threads import limits
 from lpfuse.detectors import PAPER_WIDTHS, fit_together, gamma_from_sigma, score_together
 from lpfuse.detectors._training import training_rows
 from lpfuse.detectors.gaussian_process import SCORES

@@ -48,7 +48,7 @@ def test_a_wide_ball_gives_ordinary_least_squares():
 
 
 def test_scores_are_read_once_whatever_their_number(monkeypatch):
-    monkeypatch.setattr(lpfuse._arrays.limits, "block", 1)
+    monkeypatch.setattr(lpfuse._arrays.threads.limits, "block", 1)
     problem = random_problem(n=5000, R=3, costs=True, fit_intercept=True, loss="least_squares")
     solution = solve(problem)
     assert solution.certificate.passes == 1.0

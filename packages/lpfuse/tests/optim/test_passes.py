@@ -33,8 +33,8 @@ problems = st.builds(
 def several_blocks():
     """256 rows a block, spread over threads, so that positions have to be put together again."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lpfuse._arrays.limits, "block", 1)
-        patch.setattr(lpfuse._arrays.limits, "parallel", 0)
+        patch.setattr(lpfuse._arrays.threads.limits, "block", 1)
+        patch.setattr(lpfuse._arrays.threads.limits, "parallel", 0)
         yield
 
 

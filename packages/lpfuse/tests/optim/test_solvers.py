@@ -302,8 +302,8 @@ def test_the_same_problem_gives_the_same_bits(loss, n):
 
 @pytest.fixture
 def threads_for_small_problems(monkeypatch):
-    monkeypatch.setattr(lpfuse._arrays.limits, "block", 1)
-    monkeypatch.setattr(lpfuse._arrays.limits, "parallel", 0)
+    monkeypatch.setattr(lpfuse._arrays.threads.limits, "block", 1)
+    monkeypatch.setattr(lpfuse._arrays.threads.limits, "parallel", 0)
 
 
 @both_losses
@@ -311,7 +311,7 @@ def threads_for_small_problems(monkeypatch):
 def test_the_number_of_threads_does_not_change_a_bit(loss):
     problem = random_problem(n=3000, loss=loss, costs=True, fit_intercept=True, p=4 / 3)
     several = solve(problem, tuning=LOW_THRESHOLDS)
-    with lpfuse._arrays.serially():
+    with lpfuse._arrays.threads.serially():
         assert_identical(solve(problem, tuning=LOW_THRESHOLDS), several)
 
 
@@ -335,8 +335,8 @@ def test_overlapping_solves_leave_the_threads_of_blas_as_they_were():
     with threadpool_limits(3, user_api="blas"):
         before = blas_threads()
         with ExitStack() as one, ExitStack() as other:
-            one.enter_context(lpfuse._arrays.one_blas_thread)
-            other.enter_context(lpfuse._arrays.one_blas_thread)
+            one.enter_context(lpfuse._arrays.operations.one_blas_thread)
+            other.enter_context(lpfuse._arrays.operations.one_blas_thread)
             one.close()
             assert set(blas_threads()) == {1}
         assert blas_threads() == before

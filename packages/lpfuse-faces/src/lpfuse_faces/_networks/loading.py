@@ -6,7 +6,7 @@ from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 
-from lpfuse._arrays import Array, empty_beside, namespace
+from lpfuse._arrays.operations import Array, empty_beside, namespace
 from lpfuse_faces._extras import needed
 from lpfuse_faces._networks.specification import NETWORKS, PRECISIONS
 from lpfuse_faces._networks.weights import (

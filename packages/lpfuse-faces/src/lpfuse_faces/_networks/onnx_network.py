@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse._arrays import Array, beside, to_host
+from lpfuse._arrays.operations import Array, beside, to_host
 from lpfuse_faces._extras import needed
 from lpfuse_faces._networks.specification import Network
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn.utils import convert_conv2d_weight_memory_format
 
-from lpfuse._arrays import Array, is_numpy
+from lpfuse._arrays.operations import Array, is_numpy
 from lpfuse_faces._networks.alexnet import AlexNet
 from lpfuse_faces._networks.darknet import DarkNet19
 from lpfuse_faces._networks.inception import Inception

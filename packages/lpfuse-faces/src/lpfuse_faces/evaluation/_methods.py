@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse.ensemble.components import default_fusion
 from lpfuse.fusion import FixedRule
 from lpfuse.metrics import best_g_mean

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse.ensemble.components import Folds, assign_folds
 from lpfuse.fusion import FixedRule
 from lpfuse_faces._detector import VideoDetector

@@ -10,7 +10,7 @@ import array_api_compat
 import numpy as np
 import scipy.linalg
 
-from lpfuse._arrays import (
+from lpfuse._arrays.operations import (
     Array,
     Host,
     beside,

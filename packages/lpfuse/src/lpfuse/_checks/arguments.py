@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from lpfuse._arrays import Array, Host, is_blocked, is_numpy, like, namespace, to_host
+from lpfuse._arrays.operations import Array, Host, is_blocked, is_numpy, like, namespace, to_host
 from lpfuse._checks.messages import (
     NO_WEIGHT,
     ONLY_ANOMALIES,

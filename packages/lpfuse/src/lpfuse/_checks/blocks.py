@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from lpfuse._arrays import Host, is_blocked, namespace, to_host
 from lpfuse._arrays.blocks import Blocks, CheckedBlocks, Summary, arrays_of, head_of
+from lpfuse._arrays.operations import Host, is_blocked, namespace, to_host
 from lpfuse._checks.arguments import check_labels, check_sample_weight
 from lpfuse._checks.messages import (
     FEATURES,

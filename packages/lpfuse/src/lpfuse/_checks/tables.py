@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_array, validate_data
 
-from lpfuse._arrays import (
+from lpfuse._arrays.operations import (
     Array,
     Host,
     detached,

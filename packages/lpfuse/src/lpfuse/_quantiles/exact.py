@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays import Host, namespace, to_host, total
 from lpfuse._arrays.blocks import Blocks, arrays_of
+from lpfuse._arrays.operations import Host, namespace, to_host, total
 from lpfuse._checks.blocks import check_vector_blocks
 from lpfuse._checks.messages import listed
 from lpfuse._quantiles.sketch import SIZE, QuantileSketch

@@ -29,7 +29,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse._arrays import Array, Host, concatenate, namespace, to_host
+from lpfuse._arrays.operations import Array, Host, concatenate, namespace, to_host
 
 # Values of a level. Up to 9,000 · 2^18 = 2.36e9 rows 18 levels at most are halved, so that ranks
 # are wrong by 18 / (2 · 9,000) = 0.1 % of the rows at most (the bound of `QuantileSketch`).

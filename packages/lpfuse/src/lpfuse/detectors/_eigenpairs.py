@@ -14,8 +14,8 @@ import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from sklearn.exceptions import ConvergenceWarning
 
-from lpfuse._arrays import Array, Host, beside, is_numpy, namespace
 from lpfuse._arrays.linalg import block_width, eigh_leading, symmetric_times
+from lpfuse._arrays.operations import Array, Host, beside, is_numpy, namespace
 
 # Chosen by hand.
 RESTARTS = 20  # past them the eigenvalues lie too close together for an iteration

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from lpfuse._arrays import (
+from lpfuse._arrays.linalg import add_to_diagonal, diagonal_of, solve_positive
+from lpfuse._arrays.operations import (
     Array,
     Host,
     as_float64,
@@ -45,7 +46,6 @@ from lpfuse._arrays import (
     to_host,
     total,
 )
-from lpfuse._arrays.linalg import add_to_diagonal, diagonal_of, solve_positive
 
 # Chosen by hand.
 NARROWER = 0.1  # the band's shrinkage, once the steps have no more to gain than it hides

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lpfuse._arrays import (
+from lpfuse._arrays.linalg import Rows, eigh
+from lpfuse._arrays.operations import (
     Array,
     Host,
     as_float64,
@@ -22,7 +23,6 @@ from lpfuse._arrays import (
     one_blas_thread,
     sum_row_blocks,
 )
-from lpfuse._arrays.linalg import Rows, eigh
 from lpfuse._saved import saved_as
 from lpfuse.detectors._kernels import Basis, Expansion, Kernel, Similarities
 from lpfuse.detectors._landmarks import centres

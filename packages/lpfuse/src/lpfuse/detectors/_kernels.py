@@ -16,17 +16,6 @@ import numpy as np
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import (
-    Array,
-    beside,
-    concatenate,
-    exp_in_place,
-    filled,
-    is_blocked,
-    map_row_blocks,
-    namespace,
-    one_blas_thread,
-)
 from lpfuse._arrays.blocks import head_of, map_rows
 from lpfuse._arrays.linalg import (
     Rows,
@@ -36,6 +25,17 @@ from lpfuse._arrays.linalg import (
     square_norms,
     square_of,
     times_few_columns,
+)
+from lpfuse._arrays.operations import (
+    Array,
+    beside,
+    concatenate,
+    exp_in_place,
+    filled,
+    is_blocked,
+    map_row_blocks,
+    namespace,
+    one_blas_thread,
 )
 from lpfuse._base import Detector
 from lpfuse._checks.tables import check_columns, check_features

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from lpfuse._arrays import (
+from lpfuse._arrays.linalg import distances_to
+from lpfuse._arrays.operations import (
     Array,
     Host,
     array_range,
@@ -26,7 +27,6 @@ from lpfuse._arrays import (
     to_host,
     total,
 )
-from lpfuse._arrays.linalg import distances_to
 
 Positions = NDArray[np.int64]
 

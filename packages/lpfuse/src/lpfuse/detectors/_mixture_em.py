@@ -16,7 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_random_state
 
-from lpfuse._arrays import (
+from lpfuse._arrays.linalg import add_to_diagonal, cholesky, diagonal_of, invert_lower
+from lpfuse._arrays.operations import (
     Array,
     Host,
     array_range,
@@ -27,7 +28,6 @@ from lpfuse._arrays import (
     take,
     to_host,
 )
-from lpfuse._arrays.linalg import add_to_diagonal, cholesky, diagonal_of, invert_lower
 from lpfuse.detectors._landmarks import STEPS, far_apart, lloyd_step
 
 Shares = Callable[[list[Array]], Array]  # from rows about each mean to their share in each, m×k

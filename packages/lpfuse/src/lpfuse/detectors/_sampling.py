@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse._arrays import Array, Host, concatenate, like, take, to_host
 from lpfuse._arrays.blocks import CheckedBlocks, arrays_of
+from lpfuse._arrays.operations import Array, Host, concatenate, like, take, to_host
 from lpfuse._checks.blocks import check_feature_blocks
 from lpfuse.detectors._features import FeatureMap
 from lpfuse.detectors._training import Scoring, TrainingRows

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
-from lpfuse._arrays import (
+from lpfuse._arrays.linalg import squared_distances
+from lpfuse._arrays.operations import (
     Array,
     Host,
     is_numpy,
@@ -26,7 +27,6 @@ from lpfuse._arrays import (
     take,
     to_host,
 )
-from lpfuse._arrays.linalg import squared_distances
 from lpfuse._base import lower_quantile
 from lpfuse._checks.arguments import check_labels, check_number, check_sample_weight
 from lpfuse._checks.tables import check_features

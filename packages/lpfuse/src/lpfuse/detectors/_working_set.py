@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse._arrays import Array, Host, beside, take, to_host
+from lpfuse._arrays.operations import Array, Host, beside, take, to_host
 from lpfuse.detectors._kernels import Expansion, Kernel, Similarities
 
 Solver = Callable[..., tuple[Host, float]]

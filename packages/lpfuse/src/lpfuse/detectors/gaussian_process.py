@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import (
+from lpfuse._arrays.linalg import add_to_diagonal, cholesky, eigh, invert_lower, solve_lower
+from lpfuse._arrays.operations import (
     Array,
     Host,
     beside,
@@ -20,7 +21,6 @@ from lpfuse._arrays import (
     put,
     to_host,
 )
-from lpfuse._arrays.linalg import add_to_diagonal, cholesky, eigh, invert_lower, solve_lower
 from lpfuse._base import lower_quantile
 from lpfuse._checks.arguments import check_choice, check_number
 from lpfuse._checks.tables import check_features

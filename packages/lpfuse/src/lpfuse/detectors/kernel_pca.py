@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import (
+from lpfuse._arrays.blocks import head_of, map_rows
+from lpfuse._arrays.linalg import diagonal_of, eigh, eigh_largest
+from lpfuse._arrays.operations import (
     Array,
     Host,
     beside,
@@ -23,8 +25,6 @@ from lpfuse._arrays import (
     to_host,
     total,
 )
-from lpfuse._arrays.blocks import head_of, map_rows
-from lpfuse._arrays.linalg import diagonal_of, eigh, eigh_largest
 from lpfuse._checks.arguments import is_count
 from lpfuse._checks.tables import check_columns, check_features
 from lpfuse._saved import saved_as

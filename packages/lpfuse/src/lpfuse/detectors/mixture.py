@@ -9,7 +9,8 @@ from sklearn import config_context
 from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_random_state
 
-from lpfuse._arrays import (
+from lpfuse._arrays.blocks import head_of
+from lpfuse._arrays.operations import (
     Array,
     Host,
     beside,
@@ -22,7 +23,6 @@ from lpfuse._arrays import (
     one_blas_thread,
     to_host,
 )
-from lpfuse._arrays.blocks import head_of
 from lpfuse._base import Detector
 from lpfuse._checks.arguments import check_choice, check_count, check_number
 from lpfuse._checks.tables import remember_columns

@@ -14,8 +14,8 @@ import numpy as np
 from sklearn import config_context
 from sklearn.svm import OneClassSVM
 
-from lpfuse._arrays import Array, Host, is_blocked, take, to_host
 from lpfuse._arrays.blocks import head_of
+from lpfuse._arrays.operations import Array, Host, is_blocked, take, to_host
 from lpfuse._base import below_rounding
 from lpfuse._checks.arguments import check_number
 from lpfuse._checks.tables import remember_columns

@@ -10,7 +10,7 @@ from sklearn.cluster import KMeans
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse.ensemble._tables import Index, Table, numeric_columns, replace_numbers
 
 MOST_CLUSTERS = 5  # kinds that clustering tells apart at most; chosen by hand

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._saved import saved_as
 from lpfuse.ensemble._scoring import Combination, Gaps, without_gaps
 from lpfuse.threshold import THRESHOLD_RULES, contamination_offset

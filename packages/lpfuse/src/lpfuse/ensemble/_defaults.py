@@ -17,7 +17,7 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._checks.arguments import check_choice, check_count, check_labels, check_share, is_count
 from lpfuse.adapters import as_detector, frozen
 from lpfuse.detectors import SVDD, GMMDetector, KernelPCADetector, OneClassGP

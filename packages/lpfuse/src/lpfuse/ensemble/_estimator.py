@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.impute import SimpleImputer
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse.ensemble._html import weights_table
 from lpfuse.ensemble._tables import Index
 from lpfuse.io import save

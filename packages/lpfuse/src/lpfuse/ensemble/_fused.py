@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from sklearn.utils import check_random_state
 
-from lpfuse._arrays import is_blocked
+from lpfuse._arrays.operations import is_blocked
 from lpfuse._checks.tables import check_table, remember_columns
 from lpfuse._saved import saved_as
 from lpfuse.ensemble._calibration import HeldOutScores, OutOfFoldScores, fuse, report_gaps

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 
 
 def weights_table(

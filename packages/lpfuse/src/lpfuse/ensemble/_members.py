@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._base import Detector
 from lpfuse._saved import saved_as
 from lpfuse.detectors import fit_together, score_together

@@ -17,7 +17,7 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse.ensemble._members import (
     Member,
     Pool,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Host, is_blocked
+from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._base import Scorer, lazily
 from lpfuse._checks.tables import check_table
 from lpfuse.ensemble._estimator import EnsembleEstimator

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse.ensemble._tables import Index
 
 NO_FOLD = -1  # the fold of a row that is never scored out of fold

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
-from lpfuse._arrays import Host, is_blocked
 from lpfuse._arrays.blocks import Blocks, head_of
+from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._checks.arguments import check_labels
 from lpfuse._checks.messages import FEATURES, how_to_label, not_one_a_row
 from lpfuse._checks.tables import check_table, remember_columns

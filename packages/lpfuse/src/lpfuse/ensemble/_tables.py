@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.impute import SimpleImputer
 from sklearn.utils import _safe_indexing
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._checks.tables import column_names
 
 Table = Any  # an n×d array of floats, or a data frame

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.impute import SimpleImputer
 from sklearn.utils import _safe_indexing
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._checks.arguments import check_row_names, is_count
 from lpfuse.ensemble._anomalies import jittered_rows, number_kinds
 from lpfuse.ensemble._calibration import OutOfFoldScores

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Array, Host, to_host
+from lpfuse._arrays.operations import Array, Host, to_host
 from lpfuse._base import Scorer, signs
 from lpfuse._checks.tables import check_features, check_scores, remember_columns
 from lpfuse.fusion._scores import labels_and_weights

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays import Host, to_host
+from lpfuse._arrays.operations import Host, to_host
 from lpfuse._checks.arguments import check_labels, check_sample_weight
 from lpfuse._checks.tables import check_scores, column_names, warn_about_columns
 

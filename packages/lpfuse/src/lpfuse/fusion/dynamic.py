@@ -10,7 +10,7 @@ from scipy.special import expit
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
-from lpfuse._arrays import Array, Host, beside, map_row_blocks
+from lpfuse._arrays.operations import Array, Host, beside, map_row_blocks
 from lpfuse._checks.arguments import check_choice, check_count, check_number
 from lpfuse._checks.tables import column_names, no_spread, remember_columns, warn_about_columns
 from lpfuse._saved import saved_as

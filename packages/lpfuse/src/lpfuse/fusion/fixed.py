@@ -11,8 +11,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Array, as_float64, beside, is_blocked, namespace, positive_part, take
 from lpfuse._arrays.blocks import head_of
+from lpfuse._arrays.operations import (
+    Array,
+    as_float64,
+    beside,
+    is_blocked,
+    namespace,
+    positive_part,
+    take,
+)
 from lpfuse._base import WeightedSum, lazily
 from lpfuse._checks.arguments import (
     check_choice,

@@ -15,7 +15,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from lpfuse._arrays import Array, Host, beside, map_row_blocks
+from lpfuse._arrays.operations import Array, Host, beside, map_row_blocks
 from lpfuse._checks.arguments import check_choice, check_count, check_number
 from lpfuse._checks.tables import remember_columns
 from lpfuse._saved import saved_as

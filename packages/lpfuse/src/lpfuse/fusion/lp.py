@@ -9,7 +9,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from lpfuse._arrays import (
+from lpfuse._arrays.blocks import head_of
+from lpfuse._arrays.operations import (
     Array,
     Host,
     as_float64,
@@ -20,7 +21,6 @@ from lpfuse._arrays import (
     smallest,
     total,
 )
-from lpfuse._arrays.blocks import head_of
 from lpfuse._base import WeightedSum
 from lpfuse._checks.arguments import (
     check_choice,

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._base import WeightedSum
 from lpfuse._checks.arguments import check_number
 from lpfuse._checks.tables import remember_columns

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Array, Host, beside, to_host
+from lpfuse._arrays.operations import Array, Host, beside, to_host
 from lpfuse._base import Scorer
 from lpfuse._checks.arguments import check_number
 from lpfuse._checks.tables import check_scores, remember_columns

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_array_api_obj
 
-from lpfuse._arrays import is_blocked, to_host
+from lpfuse._arrays.operations import is_blocked, to_host
 from lpfuse._saved import saved_name
 from lpfuse.io import _foreign as foreign
 from lpfuse.io._archive import (

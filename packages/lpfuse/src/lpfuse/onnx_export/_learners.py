@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lpfuse._arrays import Host, to_host
+from lpfuse._arrays.operations import Host, to_host
 from lpfuse.detectors import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 from lpfuse.detectors._features import Waves
 from lpfuse.detectors._kernels import Kernel

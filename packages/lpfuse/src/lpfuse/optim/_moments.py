@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpfuse._arrays import Array, Host, like, to_host, total
+from lpfuse._arrays.operations import Array, Host, like, to_host, total
 
 if TYPE_CHECKING:
     from lpfuse.optim.problem import Block, Problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lpfuse._arrays import Array, Host
+from lpfuse._arrays.operations import Array, Host
 from lpfuse._saved import saved_as
 
 

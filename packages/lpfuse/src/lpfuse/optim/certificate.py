@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays import Array, Host, largest, like, smallest, to_host, total
+from lpfuse._arrays.operations import Array, Host, largest, like, smallest, to_host, total
 from lpfuse.optim._moments import Moments
 from lpfuse.optim._results import Certificate, Solution
 from lpfuse.optim.balls import LpBall

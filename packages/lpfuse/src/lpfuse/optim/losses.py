@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from lpfuse._arrays import Array, namespace, positive_part
+from lpfuse._arrays.operations import Array, namespace, positive_part
 
 
 class Loss(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._saved import saved_as
 from lpfuse.optim._results import Certificate, Solution
 from lpfuse.optim._tuning import DEFAULT, Tuning

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse._arrays import (
+from lpfuse._arrays.operations import (
     Array,
     Host,
     as_float64,

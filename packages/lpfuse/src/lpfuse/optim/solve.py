@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays import Host, dot, namespace, one_blas_thread, positive_part, total
+from lpfuse._arrays.operations import Host, dot, namespace, one_blas_thread, positive_part, total
 from lpfuse.optim._large_n.solve import search_many_rows
 from lpfuse.optim._results import Solution
 from lpfuse.optim._solvers.frank_wolfe import MAX_ITER, frank_wolfe

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from lpfuse._arrays import Host, to_host
+from lpfuse._arrays.operations import Host, to_host
 from lpfuse._format import number, shortened
 from lpfuse.plots._drawing import (
     INK,

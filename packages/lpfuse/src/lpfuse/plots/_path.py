@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._checks.arguments import check_p
 from lpfuse._checks.tables import column_names
 from lpfuse._format import name_of_p

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._files import as_json
 from lpfuse.report._measures import rounded
 from lpfuse.report._scored_rows import ScoredRows

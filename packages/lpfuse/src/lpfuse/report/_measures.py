@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import beta, norm, rankdata
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 
 POINTS = 200  # of a curve: more than a screen shows
 FALSE_ALARM_RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Combination, OutOfFoldScores, scale_scores, without_gaps
 from lpfuse.fusion.lp import LpFusion, lp_path

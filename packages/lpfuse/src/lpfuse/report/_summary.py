@@ -12,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._checks.arguments import check_labels
 from lpfuse._checks.tables import check_table, column_names
 from lpfuse._files import as_json

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._checks.messages import counted, did_you_mean, meaning, quoted
 from lpfuse.tables._preparation import check_names
 

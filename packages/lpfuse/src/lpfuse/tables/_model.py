@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._checks.messages import quoted
 from lpfuse._saved import saved_as
 from lpfuse.adapters import ScoreColumn

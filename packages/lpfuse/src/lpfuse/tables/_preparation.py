@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._checks.messages import counted, did_you_mean, quoted
 from lpfuse._saved import saved_as
 from lpfuse.tables._reading import polars_module

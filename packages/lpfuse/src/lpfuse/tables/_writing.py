@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, TypeVar
 
-from lpfuse._arrays import one_blas_thread
+from lpfuse._arrays.operations import one_blas_thread
 from lpfuse._checks.messages import counted, quoted
 from lpfuse._files import check_target, replacing, write_errors
 from lpfuse.tables._model import TableModel

@@ -8,7 +8,7 @@ from math import comb
 
 import numpy as np
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._checks.arguments import check_count
 from lpfuse._saved import saved_as
 from lpfuse.fusion.search._base import SearchedWeights

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse._checks.arguments import check_count
 from lpfuse._saved import saved_as
 from lpfuse.fusion.search._base import PopulationSearch, first_candidates, on_simplex, two_stages

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from lpfuse._arrays import Array, Host, is_blocked, take, to_host
 from lpfuse._arrays.blocks import Blocks, CheckedBlocks, Summary, arrays_of, map_blocks
+from lpfuse._arrays.operations import Array, Host, is_blocked, take, to_host
 from lpfuse.optim.problem import Block, LinearPieces, Problem, Terms, spread_over
 
 T = TypeVar("T")

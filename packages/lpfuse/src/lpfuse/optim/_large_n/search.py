@@ -14,15 +14,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from lpfuse._arrays import (
-    Array,
-    Host,
-    kth_smallest,
-    map_parallel,
-    namespace,
-    on_accelerator,
-    total,
-)
+from lpfuse._arrays.operations import Array, Host, kth_smallest, namespace, on_accelerator, total
+from lpfuse._arrays.threads import map_parallel
 from lpfuse.optim._large_n.passes import (
     GatheredRows,
     Partition,

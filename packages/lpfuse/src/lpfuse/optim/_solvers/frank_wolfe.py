@@ -15,7 +15,8 @@ from functools import partial
 
 import numpy as np
 
-from lpfuse._arrays import Array, Host, is_numpy, limits, namespace, to_host
+from lpfuse._arrays.operations import Array, Host, is_numpy, namespace, to_host
+from lpfuse._arrays.threads import limits
 from lpfuse.optim.problem import Block, Problem, Terms
 
 MAX_ITER = 1000  # chosen by hand

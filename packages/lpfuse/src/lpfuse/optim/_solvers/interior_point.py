@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays import Array, Host, dot, namespace, to_host, total
+from lpfuse._arrays.operations import Array, Host, dot, namespace, to_host, total
 from lpfuse.optim._solvers.newton import (
     Breakdown,
     Model,

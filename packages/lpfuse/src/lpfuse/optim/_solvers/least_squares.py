@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays import Host
+from lpfuse._arrays.operations import Host
 from lpfuse.optim._moments import Moments
 from lpfuse.optim._solvers.interior_point import DEFAULT, interior_point
 from lpfuse.optim._solvers.newton import Model

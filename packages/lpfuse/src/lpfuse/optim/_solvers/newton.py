@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
-from lpfuse._arrays import (
+from lpfuse._arrays.operations import (
     Array,
     Host,
     dot,

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from lpfuse._arrays import (
+from lpfuse._arrays.operations import (
     Host,
     dot,
     kth_smallest,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lpfuse._arrays import (
+from lpfuse._arrays.operations import (
     Array,
     Host,
     kth_smallest,

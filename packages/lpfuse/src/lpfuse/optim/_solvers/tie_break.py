@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from lpfuse._arrays import Host, dot, nonzero, positive_part, take, to_host, total
+from lpfuse._arrays.operations import Host, dot, nonzero, positive_part, take, to_host, total
 from lpfuse.optim._solvers.interior_point import Optimum, interior_point
 from lpfuse.optim._solvers.newton import Model
 from lpfuse.optim._tuning import DEFAULT, FAST, ROBUST, Tuning
