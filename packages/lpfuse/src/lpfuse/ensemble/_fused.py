@@ -157,7 +157,8 @@ class FusedDetector(RefusableDetector):
 
     Examples
     --------
-    >>>     >>> from sklearn.neighbors import LocalOutlierFactor
+    >>> import numpy as np
+    >>> from sklearn.neighbors import LocalOutlierFactor
     >>> from lpfuse import FusedDetector, GMMDetector, KernelPCADetector
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(300, 2))  # normal rows
