@@ -22,7 +22,6 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse.ensemble import FusedDetector
-from lpfuse.pools import heterogeneous
 from lpfuse.scaling import TwoSidedMinMax
 from research.common.datasets import anomaly_names
 from research.common.drawing import figure_line
@@ -34,6 +33,7 @@ from research.common.store import Row, write_whole
 from research.paper.labels_page import HINDSIGHT, OURS, Areas, draw, labels_page, setting_of
 from research.paper.pooled import pooled
 from research.rivals.fusion import ENSEMBLES, IGNORES_LABELS, RIVALS, Rival, at_hand
+from research.rivals.pools import heterogeneous
 
 COUNTS: tuple[int, ...] = (0, 1, 2, 5, 10, 20, 50, 100)  # labels
 QUICK_COUNTS: tuple[int, ...] = (0, 5, 20)

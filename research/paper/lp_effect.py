@@ -15,13 +15,7 @@ from research.common.statistics import Comparison, compare
 from research.common.store import write_whole
 from research.common.tables import gain, gains_over_sets, markdown, page, prose
 from research.paper import paper
-from research.paper.ablation import (
-    PRESET_NOTE,
-    PRESETS,
-    ablation,
-    grid,
-    method_name,
-)
+from research.paper.ablation import PRESET_NOTE, PRESETS, ablation, grid, method_name
 
 NORMS = {"ℓ2": 2.0, "ℓ∞": np.inf, "ℓp": None}  # p = None: chosen on validation
 

@@ -35,7 +35,7 @@ from lpfuse.fusion import (
     fixed,
 )
 from lpfuse.iterative import IterativeEnsemble
-from lpfuse.pools import bagged_one_class_svms, bootstraps, random_subspaces
+from research.rivals.pools import bagged_one_class_svms, bootstraps, random_subspaces
 
 Rival = Callable[[int], Any]
 Ensemble = Callable[[int, int], Any]

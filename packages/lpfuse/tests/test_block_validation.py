@@ -11,11 +11,7 @@ from dask.callbacks import Callback
 import dask
 from helpers.cuts import as_array, as_frame, untouchable, with_unknown_rows
 from lpfuse._arrays.blocks import Summary
-from lpfuse._checks.blocks import (
-    check_feature_blocks,
-    check_score_blocks,
-    warn_about_flat_blocks,
-)
+from lpfuse._checks.blocks import check_feature_blocks, check_score_blocks, warn_about_flat_blocks
 
 rng = np.random.default_rng(0)
 S = rng.normal(size=(60, 3))

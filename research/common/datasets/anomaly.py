@@ -8,12 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from lpfuse._checks.messages import did_you_mean, key
-from research.common.datasets.base import (
-    FOLDER_VARIABLE,
-    Dataset,
-    checked_dataset,
-    local_folder,
-)
+from research.common.datasets.base import FOLDER_VARIABLE, Dataset, checked_dataset, local_folder
 
 
 def anomaly_names(*, data_home: str | os.PathLike[str] | None = None) -> list[str]:

@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 from sklearn.svm import OneClassSVM
 
-from research.common.judge import (
-    Ball,
-    ball_facts,
-    components_without_ties,
-    difference,
-    is_optimal,
-)
+from research.common.judge import Ball, ball_facts, components_without_ties, difference, is_optimal
 from research.speed.detectors.data import SHAPES, Data
 
 X = Data(300, 3).training()

@@ -19,13 +19,7 @@ from research.common.protocol import PAPER, QUICK, SETTINGS, FittedMethod, Proto
 from research.common.splits import split
 from research.paper.learners import LEARNERS
 from research.paper.uci import METHODS, NON_PURE
-from research.tests.small import (
-    THIN,
-    plant_saplings,
-    rows_and_labels,
-    small_split,
-    without_cache,
-)
+from research.tests.small import THIN, plant_saplings, rows_and_labels, small_split, without_cache
 
 PARTS = ("train", "held_out", "test", "known", "sought")
 

@@ -7,13 +7,7 @@ from research.common.ranks import critical_difference, friedman, mean_ranks, ski
 from research.common.statistics import compare, holm
 from research.common.tables import gain
 from research.paper import labels_page
-from research.paper.labels_page import (
-    HINDSIGHT,
-    OURS,
-    Areas,
-    against_ours,
-    setting_of,
-)
+from research.paper.labels_page import HINDSIGHT, OURS, Areas, against_ours, setting_of
 
 pytest.importorskip("statsmodels", reason="corrections need statsmodels")
 

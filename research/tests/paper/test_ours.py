@@ -10,14 +10,7 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lpfuse import (
-    SVDD,
-    FusedDetector,
-    GMMDetector,
-    KernelPCADetector,
-    OneClassGP,
-    TwoSidedMinMax,
-)
+from lpfuse import SVDD, FusedDetector, GMMDetector, KernelPCADetector, OneClassGP, TwoSidedMinMax
 from lpfuse.ensemble.components import default_detectors
 from lpfuse.metrics import best_g_mean
 from research.common.protocol import SETTINGS

@@ -23,13 +23,7 @@ from research.paper.methods import fusion, lp
 from research.paper.uci import METHODS, NON_PURE, ensemble, run
 from research.paper.uci_page import OWN_NOTES, comparisons, draw, uci_page
 from research.rivals.fusion import ENSEMBLES, NEEDS_LABELS, NOTES, RULES, at_hand
-from research.tests.small import (
-    made_up_rows,
-    rows_and_labels,
-    small_split,
-    tables_in,
-    values_of,
-)
+from research.tests.small import made_up_rows, rows_and_labels, small_split, tables_in, values_of
 
 pytest.importorskip("statsmodels", reason="corrections need statsmodels")
 

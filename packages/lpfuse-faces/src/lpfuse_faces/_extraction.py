@@ -16,14 +16,7 @@ from joblib import effective_n_jobs
 
 from lpfuse_faces._cache import FeatureCache, StoredFeatures
 from lpfuse_faces._detection.mtcnn import MTCNN
-from lpfuse_faces._extractor import (
-    Extractor,
-    Floats,
-    Place,
-    batches_of,
-    content_of,
-    detector_of,
-)
+from lpfuse_faces._extractor import Extractor, Floats, Place, batches_of, content_of, detector_of
 from lpfuse_faces._features import VideoFeatures
 from lpfuse_faces._settings import Settings
 from lpfuse_faces._spectrum import Stretch, filtered_spectra, fit_stretch

@@ -66,7 +66,6 @@ _ROOMS = (
     "metrics",
     "onnx_export",
     "plots",
-    "pools",
     "report",
     "scaling",
     "selection",

@@ -18,13 +18,7 @@ from lpfuse._base import lower_quantile
 from lpfuse.detectors import fit_together, score_together
 from lpfuse.detectors._eigenpairs import by_blocks
 from lpfuse.detectors._kernels import Kernel
-from oracles.kernel_learners import (
-    assert_beside,
-    every_library,
-    on_host,
-    strict_device,
-    torch,
-)
+from oracles.kernel_learners import assert_beside, every_library, on_host, strict_device, torch
 
 NYSTROEM = {"approximation": "nystroem", "random_state": 0}
 APPROXIMATE = [

@@ -19,14 +19,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 from helpers.pools import Distance, both, normal_rows
-from lpfuse import (
-    SVDD,
-    FusedDetector,
-    KernelPCADetector,
-    LpFusion,
-    OneClassGP,
-    TwoSidedMinMax,
-)
+from lpfuse import SVDD, FusedDetector, KernelPCADetector, LpFusion, OneClassGP, TwoSidedMinMax
 from lpfuse.adapters import ScoreColumn, ScoreFunction
 
 AUC = make_scorer(roc_auc_score, response_method="decision_function")

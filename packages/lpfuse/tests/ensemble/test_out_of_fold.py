@@ -7,15 +7,7 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from helpers.pools import (
-    Distance,
-    ExpertWitness,
-    Journal,
-    Witness,
-    anomalous_rows,
-    both,
-    numbered,
-)
+from helpers.pools import Distance, ExpertWitness, Journal, Witness, anomalous_rows, both, numbered
 from lpfuse import SVDD, FixedRule, FusedDetector, KernelPCADetector, LpFusion, OneClassGP
 from lpfuse.ensemble._defaults import make_members
 from lpfuse.ensemble._members import Member

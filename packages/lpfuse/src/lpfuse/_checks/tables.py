@@ -30,14 +30,7 @@ from lpfuse._arrays.operations import (
     take,
     to_host,
 )
-from lpfuse._checks.messages import (
-    FEATURES,
-    SCORES,
-    Table,
-    labels_of_columns,
-    listed,
-    with_rows,
-)
+from lpfuse._checks.messages import FEATURES, SCORES, Table, labels_of_columns, listed, with_rows
 
 # Rows that are looked at before whole columns are read: columns of real scores nearly always differ
 # in the first of them. Chosen by hand.

@@ -30,12 +30,7 @@ from lpfuse._checks.tables import remember_columns
 from lpfuse.detectors._features import FeatureMap, fourier, nystroem
 from lpfuse.detectors._kernels import Kernel, KernelScorer
 from lpfuse.detectors._sampling import sample_size, sampled_rows
-from lpfuse.detectors._training import (
-    TrainingRows,
-    settle_kernel,
-    training_rows,
-    warn_about_width,
-)
+from lpfuse.detectors._training import TrainingRows, settle_kernel, training_rows, warn_about_width
 
 
 class KernelDetector(KernelScorer):

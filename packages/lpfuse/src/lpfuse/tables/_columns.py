@@ -11,13 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from lpfuse._checks.messages import counted
-from lpfuse.tables._preparation import (
-    TablePreparation,
-    first_cell,
-    is_number,
-    is_text,
-    texts_of,
-)
+from lpfuse.tables._preparation import TablePreparation, first_cell, is_number, is_text, texts_of
 from lpfuse.tables._reading import polars_module
 
 if TYPE_CHECKING:

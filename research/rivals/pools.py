@@ -71,7 +71,7 @@ class BaggedDetector(Adapter):
     --------
     >>> import numpy as np
     >>> from lpfuse import GMMDetector
-    >>> from lpfuse.pools import BaggedDetector
+    >>> from research.rivals.pools import BaggedDetector
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> X[0] = 9.0  # a stray row
     >>> bag = BaggedDetector(GMMDetector(), draw="proximity", random_state=0).fit(X)
@@ -148,7 +148,7 @@ def proximity(X: Any, random_state: Any = None) -> Host:
 
     Examples
     --------
-    >>> from lpfuse.pools import proximity
+    >>> from research.rivals.pools import proximity
     >>> proximity([[0.0], [1.0], [2.0], [9.0]]).round(2)
     array([0.29, 0.31, 0.29, 0.11])
     """
@@ -199,7 +199,7 @@ def random_subspaces(
     --------
     >>> import numpy as np
     >>> from lpfuse import FixedRule, FusedDetector, GMMDetector
-    >>> from lpfuse.pools import random_subspaces
+    >>> from research.rivals.pools import random_subspaces
     >>> X = np.random.default_rng(0).normal(size=(200, 6))
     >>> pool = random_subspaces(GMMDetector(), 6, n_members=4, random_state=0)
     >>> [columns.tolist() for _, _, columns in pool]
@@ -254,7 +254,7 @@ def bootstraps(
     Examples
     --------
     >>> from lpfuse import GMMDetector
-    >>> from lpfuse.pools import bootstraps
+    >>> from research.rivals.pools import bootstraps
     >>> [name for name, _ in bootstraps(GMMDetector(), n_members=3, random_state=0)]
     ['bag_1', 'bag_2', 'bag_3']
     """
@@ -303,7 +303,7 @@ def bagged_one_class_svms(
     --------
     >>> import numpy as np
     >>> from lpfuse import FixedRule, FusedDetector
-    >>> from lpfuse.pools import bagged_one_class_svms
+    >>> from research.rivals.pools import bagged_one_class_svms
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> pool = bagged_one_class_svms(n_members=4, random_state=0)
     >>> bagged = FusedDetector(pool, fusion=FixedRule("sum"), random_state=0).fit(X)
@@ -336,7 +336,7 @@ def heterogeneous(n: int) -> list[tuple[str, Any]]:
 
     Examples
     --------
-    >>> from lpfuse.pools import heterogeneous
+    >>> from research.rivals.pools import heterogeneous
     >>> pool = dict(heterogeneous(n=300))
     >>> pool["forest"][-1]
     IsolationForest()

@@ -17,7 +17,7 @@ from lpfuse import (
 )
 from lpfuse.ensemble.components import default_detectors
 from lpfuse.io import save
-from lpfuse.pools import (
+from research.rivals.pools import (
     BaggedDetector,
     bagged_one_class_svms,
     bootstraps,
