@@ -20,8 +20,8 @@ from lpfuse._arrays.linalg import (
     solve_lower,
     solve_positive,
     symmetric_times,
-    times_few_columns,
 )
+from lpfuse.detectors._kernels import times_few_columns
 from oracles.kernel_learners import assert_beside, on_host, strict, strict_device, torch
 
 everywhere = pytest.mark.parametrize("library", [np.array, strict, strict_device, torch])

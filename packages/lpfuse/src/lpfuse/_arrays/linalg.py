@@ -10,19 +10,7 @@ import array_api_compat
 import numpy as np
 import scipy.linalg
 
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    beside,
-    empty_beside,
-    is_numpy,
-    largest,
-    map_row_blocks,
-    namespace,
-    one_blas_thread,
-    positive_part,
-    to_host,
-)
+from lpfuse._arrays.operations import Array, Host, beside, is_numpy, namespace, to_host
 
 # Chosen by hand.
 INVERTED_AT_ONCE = 1024  # rows of a triangle that is not halved any further
@@ -30,11 +18,6 @@ EXTRA_COLUMNS = 22  # beyond those that are wanted: eigenvalues that lie close t
 DEPTH = 8  # products before the iteration starts again
 RESTARTS = 20  # past them the eigenvalues lie too close together for the iteration
 EXACT = 1e-12  # a residual, as a share of the largest eigenvalue, that is as good as none
-
-
-def times_few_columns(A: Array, B: Array) -> Array:
-    """``A @ B`` for a B with few columns, which BLAS multiplies faster the other way round."""
-    return (B.T @ A.T).T
 
 
 def symmetric_times(A: Array, x: Array) -> Array:
@@ -256,59 +239,3 @@ def _eigh_of_products(basis: Array, images: Array) -> tuple[Host, Host]:
     """Eigenpairs of ``Vᵀ A V``, which is small, from V and A V."""
     small = to_host(basis.T @ images)
     return scipy.linalg.eigh((small + small.T) / 2)
-
-
-Rows = Callable[[Array], Array]  # rows of shape (n, d) ↦ n rows of numbers
-
-
-def distances_to(Z: Array, factor: float = 1.0) -> Rows:
-    """The function ``X ↦ factor · ‖x_i − z_j‖²``, with all that depends on Z alone done once.
-
-    One product makes it: ``(x, ‖x‖², 1) · (−2z, 1, ‖z‖²)``. Both are measured from the mean of Z,
-    which changes no distance and keeps the digits that a common offset would cancel.
-    """
-    xp = namespace(Z)
-    centre = xp.mean(Z, axis=0)
-    Z = Z - centre
-    norms = square_norms(Z)
-    right = factor * xp.concat([-2.0 * Z, xp.ones_like(norms), norms], axis=1).T
-    # A product of so few terms is off by a few units in the last place; ten are on the safe side.
-    rounding = 10 * float(xp.finfo(Z.dtype).eps) * abs(factor)
-
-    def distances(X: Array) -> Array:
-        X = X - centre
-        own = square_norms(X)
-        products = xp.concat([X, own, xp.ones_like(own)], axis=1) @ right
-        if factor > 0:
-            return positive_part(products)
-        # Exponents that rounding lifts above zero by less than this change no similarity in the
-        # digits that matter, and cutting them off takes a pass over the block.
-        if rounding * (largest(own) + largest(norms)) > 1e-13:
-            products = xp.clip(products, max=0.0)
-        return products
-
-    return distances
-
-
-def squared_distances(X: Array) -> Array:
-    """``‖x_i − x_j‖²``, of shape (n, n); exactly zero on the diagonal."""
-    distances = square_of(distances_to(X), X)
-    return add_to_diagonal(distances, -diagonal_of(distances))
-
-
-def square_of(rows: Rows, X: Array) -> Array:
-    """The n×n matrix whose rows a function makes of those of X, block by block."""
-    n = X.shape[0]
-    values = empty_beside((n, n), X)
-
-    def work(block: slice) -> None:
-        values[block, :] = rows(X[block, :])
-
-    with one_blas_thread:
-        map_row_blocks(work, X, width=n)
-    return values
-
-
-def square_norms(X: Array) -> Array:
-    """``‖x_i‖²``, of shape (n, 1)."""
-    return namespace(X).sum(X * X, axis=1, keepdims=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lpfuse._arrays.linalg import Rows, eigh
+from lpfuse._arrays.linalg import eigh
 from lpfuse._arrays.operations import (
     Array,
     Host,
@@ -24,7 +24,7 @@ from lpfuse._arrays.operations import (
     sum_row_blocks,
 )
 from lpfuse._saved import saved_as
-from lpfuse.detectors._kernels import Basis, Expansion, Kernel, Similarities
+from lpfuse.detectors._kernels import Basis, Expansion, Kernel, RowFunction, Similarities
 from lpfuse.detectors._landmarks import centres
 
 
@@ -41,7 +41,7 @@ class Waves:
         """Number of waves: a cosine and a sine for each frequency."""
         return 2 * int(self.frequencies.shape[1])
 
-    def rows(self, X: Array) -> Rows:
+    def rows(self, X: Array) -> RowFunction:
         """The function that maps rows, of the library of X, to the values of their waves."""
         xp = namespace(X)
         frequencies = beside(self.frequencies, X)
@@ -74,7 +74,7 @@ class FeatureMap:
             folded = beside(self.whitening, directions) @ directions
         return Expansion(self.basis, beside(folded, X), int(directions.shape[1]))
 
-    def rows(self, X: Array) -> Rows:
+    def rows(self, X: Array) -> RowFunction:
         """The function that maps rows, of the library of X, to their features."""
         basis = self.basis.rows(X)
         if self.whitening is None:

@@ -17,25 +17,20 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.blocks import head_of, map_rows
-from lpfuse._arrays.linalg import (
-    Rows,
-    add_to_diagonal,
-    diagonal_of,
-    distances_to,
-    square_norms,
-    square_of,
-    times_few_columns,
-)
+from lpfuse._arrays.linalg import add_to_diagonal, diagonal_of
 from lpfuse._arrays.operations import (
     Array,
     beside,
     concatenate,
+    empty_beside,
     exp_in_place,
     filled,
     is_blocked,
+    largest,
     map_row_blocks,
     namespace,
     one_blas_thread,
+    positive_part,
 )
 from lpfuse._base import Detector
 from lpfuse._checks.tables import check_columns, check_features
@@ -43,6 +38,9 @@ from lpfuse._saved import saved_as
 
 INNER_PRODUCTS = ("linear", "poly", "polynomial", "sigmoid", "cosine")  # in any array library
 UNIT_DIAGONAL = ("rbf", "laplacian", "chi2")
+
+
+RowFunction = Callable[[Array], Array]  # rows of shape (n, d) ↦ n rows of numbers
 
 
 @saved_as("Kernel")
@@ -62,7 +60,7 @@ class Kernel:
         with one_blas_thread:
             return self.against(Z)(X)
 
-    def against(self, Z: Array) -> Rows:
+    def against(self, Z: Array) -> RowFunction:
         """The function ``X ↦ k(x_i, z_j)``, with all that depends on Z alone done once."""
         if self.name == "rbf":
             exponents = distances_to(Z, -self.gamma)
@@ -122,7 +120,7 @@ class Kernel:
 
 def _normalised(X: Array) -> Array:
     xp = namespace(X)
-    norms = xp.sqrt(square_norms(X))
+    norms = xp.sqrt(_square_norms(X))
     return X / xp.where(norms > 0, norms, xp.ones_like(norms))
 
 
@@ -137,7 +135,7 @@ class Basis(Protocol):
     def width(self) -> int:
         """Number of basis functions."""
 
-    def rows(self, X: Array) -> Rows:
+    def rows(self, X: Array) -> RowFunction:
         """The function that maps rows, of the library of X, to the values of the basis."""
 
 
@@ -154,7 +152,7 @@ class Similarities:
         """Number of anchors."""
         return int(self.anchors.shape[0])
 
-    def rows(self, X: Array) -> Rows:
+    def rows(self, X: Array) -> RowFunction:
         """The function that maps rows, of the library of X, to their similarities."""
         return self.kernel.against(beside(self.anchors, X))
 
@@ -300,3 +298,54 @@ def _share_distances(detectors: list[Any], X: Array) -> Array:
 
     with one_blas_thread:
         return concatenate(map_row_blocks(work, X, width=expansions[0].basis.width))
+
+
+def distances_to(Z: Array, factor: float = 1.0) -> RowFunction:
+    """The function ``X ↦ factor · ‖x_i − z_j‖²``, with all that depends on Z alone done once.
+
+    One product makes it: ``(x, ‖x‖², 1) · (−2z, 1, ‖z‖²)``. Both are measured from the mean of Z,
+    which changes no distance and keeps the digits that a common offset would cancel.
+    """
+    xp = namespace(Z)
+    centre = xp.mean(Z, axis=0)
+    Z = Z - centre
+    norms = _square_norms(Z)
+    right = factor * xp.concat([-2.0 * Z, xp.ones_like(norms), norms], axis=1).T
+    # A product of so few terms is off by a few units in the last place; ten are on the safe side.
+    rounding = 10 * float(xp.finfo(Z.dtype).eps) * abs(factor)
+
+    def distances(X: Array) -> Array:
+        X = X - centre
+        own = _square_norms(X)
+        products = xp.concat([X, own, xp.ones_like(own)], axis=1) @ right
+        if factor > 0:
+            return positive_part(products)
+        # Exponents that rounding lifts above zero by less than this change no similarity in the
+        # digits that matter, and cutting them off takes a pass over the block.
+        if rounding * (largest(own) + largest(norms)) > 1e-13:
+            products = xp.clip(products, max=0.0)
+        return products
+
+    return distances
+
+
+def square_of(rows: RowFunction, X: Array) -> Array:
+    """The n×n matrix whose rows a function makes of those of X, block by block."""
+    n = X.shape[0]
+    values = empty_beside((n, n), X)
+
+    def work(block: slice) -> None:
+        values[block, :] = rows(X[block, :])
+
+    with one_blas_thread:
+        map_row_blocks(work, X, width=n)
+    return values
+
+
+def _square_norms(X: Array) -> Array:  # ‖x_i‖², of shape (n, 1)
+    return namespace(X).sum(X * X, axis=1, keepdims=True)
+
+
+def times_few_columns(A: Array, B: Array) -> Array:
+    """``A @ B`` for a B with few columns, which BLAS multiplies faster the other way round."""
+    return (B.T @ A.T).T

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from lpfuse._arrays.linalg import distances_to
 from lpfuse._arrays.operations import (
     Array,
     Host,
@@ -27,6 +26,7 @@ from lpfuse._arrays.operations import (
     to_host,
     total,
 )
+from lpfuse.detectors._kernels import distances_to
 
 Positions = NDArray[np.int64]
 

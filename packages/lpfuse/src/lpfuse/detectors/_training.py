@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
-from lpfuse._arrays.linalg import squared_distances
+from lpfuse._arrays.linalg import add_to_diagonal, diagonal_of
 from lpfuse._arrays.operations import (
     Array,
     Host,
@@ -31,7 +31,7 @@ from lpfuse._base import lower_quantile
 from lpfuse._checks.arguments import check_labels, check_number, check_sample_weight
 from lpfuse._checks.tables import check_features
 from lpfuse.detectors._features import FeatureMap
-from lpfuse.detectors._kernels import INNER_PRODUCTS, Kernel
+from lpfuse.detectors._kernels import INNER_PRODUCTS, Kernel, distances_to, square_of
 
 Scoring = Callable[[Array], Array]  # from rows to their scores
 
@@ -329,3 +329,9 @@ def _similarities_to_others(kernel: Kernel, X: Array, n_probes: int, n_others: i
 
 def _evenly(n: int, at_most: int) -> NDArray[np.int64]:
     return np.linspace(0, n - 1, min(n, at_most)).astype(int)
+
+
+def squared_distances(X: Array) -> Array:
+    """``‖x_i − x_j‖²``, of shape (n, n); exactly zero on the diagonal."""
+    distances = square_of(distances_to(X), X)
+    return add_to_diagonal(distances, -diagonal_of(distances))
