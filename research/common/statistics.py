@@ -202,10 +202,13 @@ def holm(p_values: Any) -> Host:
     >>> holm([0.04, 0.01, 0.03])
     array([0.06, 0.03, 0.06])
     """
-    from statsmodels.stats.multitest import multipletests  # takes a second to load
-
-    _, corrected, _, _ = multipletests(_values(p_values, "p_values"), method="holm")
-    return np.asarray(corrected)
+    # statsmodels' multipletests gives the same, but collects garbage at every call: 50 ms each.
+    p_values = _values(p_values, "p_values")
+    order = np.argsort(p_values)
+    steps = p_values[order] * np.arange(p_values.size, 0, -1)
+    corrected = np.empty_like(p_values)
+    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return corrected
 
 
 def _signed_rank(gains: Host) -> float:

@@ -130,7 +130,14 @@ def test_holm_by_hand():
     assert holm([0.2]) == [0.2]
 
 
-@settings(max_examples=30)  # a call takes statsmodels a twentieth of a second
+@pytest.mark.parametrize("m", [1, 2, 5, 12])
+def test_holm_is_that_of_statsmodels(m):
+    multitest = pytest.importorskip("statsmodels.stats.multitest", reason="needs statsmodels")
+    p_values = np.random.default_rng(m).uniform(0, 0.2, m)
+    expected = multitest.multipletests(p_values, method="holm")[1]
+    np.testing.assert_allclose(holm(p_values), expected, rtol=1e-14)
+
+
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.floats(0.001, 0.5))
 def test_holm_rejects_what_stepping_down_rejects(p_values, level):
     rejected = set()

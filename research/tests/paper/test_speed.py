@@ -100,6 +100,7 @@ def test_cvxpy_solves_the_same_problem(p):
     assert answer.facts["solver_seconds"] > 0
 
 
+@pytest.mark.slow
 def test_every_solver_has_its_times_and_its_gap():
     pytest.importorskip("cvxpy")
     pytest.importorskip("clarabel")

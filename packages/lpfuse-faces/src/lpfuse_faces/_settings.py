@@ -52,7 +52,7 @@ class Settings:
 
     Examples
     --------
-    >>> from lpfuse_faces._features import Settings
+    >>> from lpfuse_faces import Settings
     >>> settings = Settings(regions=["face", "mouth"])
     >>> settings.sets
     ('azimuthal/face', 'azimuthal/mouth')

@@ -133,6 +133,7 @@ def generated(k):
     return S
 
 
+@pytest.mark.slow
 def test_data_larger_than_the_memory_of_all_workers(client):
     task = dask.delayed(generated, pure=False)
     blocks = [da.from_delayed(task(k), shape=(250_000, 12), dtype=float) for k in range(40)]

@@ -21,10 +21,10 @@ def rows_and_labels(rng, anomalies):
 @pytest.mark.parametrize(
     ("calibration", "anomalies", "detectors"),
     [
-        ("cross", 0, ONE_CLASS),
-        ("cross", 10, [*ONE_CLASS, EXPERT]),
+        pytest.param("cross", 0, ONE_CLASS, marks=pytest.mark.slow),
+        pytest.param("cross", 10, [*ONE_CLASS, EXPERT], marks=pytest.mark.slow),
         ("split", 0, ONE_CLASS),
-        ("split", 10, ONE_CLASS),
+        pytest.param("split", 10, ONE_CLASS, marks=pytest.mark.slow),
     ],
 )
 def test_false_alarms_are_within_a_point_of_the_rate(calibration, anomalies, detectors):

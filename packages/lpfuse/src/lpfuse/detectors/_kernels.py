@@ -331,14 +331,13 @@ def distances_to(Z: Array, factor: float = 1.0) -> RowFunction:
 
 def square_of(rows: RowFunction, X: Array) -> Array:
     """The n×n matrix whose rows a function makes of those of X, block by block."""
-    n = X.shape[0]
-    values = empty_beside((n, n), X)
+    values = empty_beside((X.shape[0], X.shape[0]), X)
 
     def work(block: slice) -> None:
         values[block, :] = rows(X[block, :])
 
     with one_blas_thread:
-        map_row_blocks(work, X, width=n)
+        map_row_blocks(work, X, width=X.shape[0])
     return values
 
 

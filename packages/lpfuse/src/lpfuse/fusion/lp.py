@@ -90,9 +90,8 @@ class LpFusion(WeightedSum):
         The cost of one further row, an anomaly to which every detector gives the score −2, well
         below its usual range [−1, 1]; it counts for this many labelled anomalies. Detectors are
         presumed to be of use until labels tell otherwise: with few labels, or none, the weights
-        stay near uniform. About 3 is
-        advisable with an intercept, which it makes learnable from normal rows alone, and
-        `class_weight="balanced"` (``docs/adr/0006``).
+        stay near uniform. About 3 is advisable with an intercept, which it makes learnable from
+        normal rows alone, and `class_weight="balanced"` (``docs/adr/0006``).
 
     Attributes
     ----------
