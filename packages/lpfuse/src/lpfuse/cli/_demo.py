@@ -98,8 +98,8 @@ def areas_of(fused: FusedDetector, X: Any, y: Any) -> dict[tuple[str, str], floa
     from lpfuse.ensemble.components import scale_scores
 
     raw = fused.detector_scores(X)
-    scaled, lessons = scale_scores(fused.scaler_, raw), fused.out_of_fold_
-    normal = scale_scores(fused.scaler_, lessons.scores[lessons.labels > 0])
+    scaled, training = scale_scores(fused.scaler_, raw), fused.out_of_fold_
+    normal = scale_scores(fused.scaler_, training.scores[training.labels > 0])
     kinds = ["detector"] * len(fused.pool_.one_class) + ["expert"] * len(fused.pool_.experts)
     scores = dict(zip(zip(kinds, fused.detector_names_, strict=True), raw.T, strict=True))
     for rule in RULES:

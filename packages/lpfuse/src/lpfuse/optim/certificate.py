@@ -186,12 +186,12 @@ class Certifier:
         problem = self.problem
         # Multipliers travel along with the rows: of many blocks each gets its own.
         points = {k: (each.point, self._dual_point(each)) for k, each in candidates.items()}
-        work = partial(_judge_block, problem.terms, points, watch)
+        work = partial(_examine_block, problem.terms, points, watch)
         along = [candidate.alpha for candidate in candidates.values()]
-        parts = problem.reduce(work, partial(_merge_judged, watch), *along)
+        parts = problem.reduce(work, partial(_merge_sides, watch), *along)
         return {
-            k: Bounds(judged.value, _bound(problem, self.balls[k], judged.dual), judged.watched)
-            for k, judged in parts.items()
+            k: Bounds(sides.value, _bound(problem, self.balls[k], sides.dual), sides.watched)
+            for k, sides in parts.items()
         }
 
     def _dual_point(self, candidate: Candidate) -> Host | None:
@@ -238,7 +238,9 @@ class _DualSums(NamedTuple):
     high: float
 
 
-class _Judged(NamedTuple):
+class _Sides(NamedTuple):
+    """What rows add to both sides of a candidate."""
+
     value: float
     dual: _DualSums | None
     watched: Any
@@ -294,15 +296,15 @@ def _bound(problem: Problem, ball: LpBall, sums: _DualSums | None) -> float:
     return sums.gain - ball.dual_norm(sums.pull)
 
 
-def _judge_block(
+def _examine_block(
     terms: Terms,
     points: Mapping[int, tuple[Host, Host | None]],
     watch: Mapping[int, Watch],
     block: Block,
     *alphas: Array | None,
-) -> dict[int, _Judged]:
+) -> dict[int, _Sides]:
     """Both sides of every candidate on one block, which is read from memory once."""
-    judged = {}
+    sides = {}
     for (k, (point, dual_point)), given in zip(points.items(), alphas, strict=True):
         r, alpha = _residuals(terms, block, point), given
         if alpha is not None:
@@ -311,19 +313,17 @@ def _judge_block(
             alpha = terms.loss.slope(_residuals(terms, block, dual_point))
         dual = None if alpha is None else _dual_sums(terms, block, alpha)
         watched = watch[k].work(block, r, alpha) if k in watch else None
-        judged[k] = _Judged(total(block.times_costs(terms.loss.value(r))), dual, watched)
-    return judged
+        sides[k] = _Sides(total(block.times_costs(terms.loss.value(r))), dual, watched)
+    return sides
 
 
-def _merge_judged(
-    watch: Mapping[int, Watch], parts: list[dict[int, _Judged]]
-) -> dict[int, _Judged]:
+def _merge_sides(watch: Mapping[int, Watch], parts: list[dict[int, _Sides]]) -> dict[int, _Sides]:
     merged = {}
     for k in parts[0]:
         value, dual, watched = zip(*(part[k] for part in parts), strict=True)
         sums = None if dual[0] is None else _add_dual_sums(list(dual))
         seen = watch[k].merge(list(watched)) if k in watch else None
-        merged[k] = _Judged(math.fsum(value), sums, seen)
+        merged[k] = _Sides(math.fsum(value), sums, seen)
     return merged
 
 

@@ -86,8 +86,8 @@ def path_of(fused: FusedDetector) -> LpPath | None:
     """Weights for a grid of p, learnt as the model's; at its own p, the model's own."""
     if not isinstance(fused.fusion_, LpFusion):
         return None
-    lessons, chosen = fused.out_of_fold_, float(fused.fusion_.p)
-    S, y = lessons.scores[lessons.usable], lessons.labels[lessons.usable]
+    training, chosen = fused.out_of_fold_, float(fused.fusion_.p)
+    S, y = training.scores[training.usable], training.labels[training.usable]
     path = _path(fused.fusion_, scale_scores(fused.scaler_, S), y, sorted({*GRID, chosen}))
     at = path.ps.tolist().index(chosen)
     path.weights[at], path.intercepts[at] = fused.weights_, fused.fusion_.intercept_
@@ -102,15 +102,15 @@ def out_of_fold(fused: FusedDetector, path: LpPath | None) -> ScoredRows:
             f"{fused.fusion_!r} looks at the features of the rows, which a model does not keep. "
             "Give the report rows to judge by."
         )
-    lessons, raw = fused.out_of_fold_, fused.out_of_fold_.scores
+    training, raw = fused.out_of_fold_, fused.out_of_fold_.scores
     n, R = raw.shape
     ps = [] if path is None else path.ps.tolist()
     parts = np.full((n, R if fused.combination_.is_additive else 1), np.nan)
     equal, by_p = np.full(n, np.nan), np.full((n, len(ps)), np.nan)
     real = _are_real(fused)
-    can_judge = bool((lessons.labels[real] < 0).any())
-    for inside, rest in _folds(lessons):
-        S, y = raw[rest], lessons.labels[rest]
+    can_judge = bool((training.labels[real] < 0).any())
+    for inside, rest in _folds(training):
+        S, y = raw[rest], training.labels[rest]
         with warnings.catch_warnings():  # fitting the model gave these warnings already
             warnings.simplefilter("ignore")
             learnt = Combination.learn(fused.scaler_, fused.fusion_, S, y)
@@ -124,13 +124,13 @@ def out_of_fold(fused: FusedDetector, path: LpPath | None) -> ScoredRows:
     scored = ScoredRows(
         origin=fused.cv if isinstance(fused.cv, str) else "out-of-fold",
         rows=np.arange(n),
-        labels=lessons.labels,
-        fold=lessons.fold,
+        labels=training.labels,
+        fold=training.fold,
         raw=raw,
         equal=equal,
         parts=parts,
         margin=scores - fused.offset_,
-        pvalues=_pvalues_across_folds(lessons, scores),
+        pvalues=_pvalues_across_folds(training, scores),
         by_p=_with_own(by_p, path, fused, scores),
     )
     return scored[real & ~np.isnan(scores)]
@@ -158,12 +158,12 @@ def on_rows(fused: FusedDetector, path: LpPath | None, X: Any, labels: Host) -> 
     return scored[~np.isnan(scores)]
 
 
-def _folds(lessons: OutOfFoldScores) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+def _folds(training: OutOfFoldScores) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
     """Rows of each fold, and those of the other folds that teach."""
-    for number in np.unique(lessons.fold):
-        inside = lessons.fold == number
-        rest = lessons.usable & ~inside
-        if (lessons.labels[rest] > 0).any():
+    for number in np.unique(training.fold):
+        inside = training.fold == number
+        rest = training.usable & ~inside
+        if (training.labels[rest] > 0).any():
             yield inside, rest
 
 
@@ -186,11 +186,11 @@ def _with_own(by_p: Host, path: LpPath | None, fused: FusedDetector, scores: Hos
     return by_p
 
 
-def _pvalues_across_folds(lessons: OutOfFoldScores, scores: Host) -> Host:
+def _pvalues_across_folds(training: OutOfFoldScores, scores: Host) -> Host:
     """P-values of each row among the normal ones of the other folds."""
     found = np.full(len(scores), np.nan)
-    normal = (lessons.labels > 0) & ~np.isnan(scores)
-    for inside, _ in _folds(lessons):
+    normal = (training.labels > 0) & ~np.isnan(scores)
+    for inside, _ in _folds(training):
         if (normal & ~inside).any():
             found[inside] = conformal_pvalues(scores[normal & ~inside], scores[inside])
     return found

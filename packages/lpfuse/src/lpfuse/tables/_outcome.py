@@ -52,9 +52,9 @@ def outcome(fused: FusedDetector) -> dict[str, Any]:
 
 def _areas(fused: FusedDetector, names: list[str]) -> dict[str, float | None]:
     """The AUC of each detector and, last, of the fusion; None where no fold has both classes."""
-    lessons, judged = fused.out_of_fold_, fused.held_out_
-    columns = dict(zip(names, lessons.scores.T, strict=True)) | {"fusion": judged.fused}
-    return auc_over_folds(lessons.labels, columns, lessons.fold)
+    out_of_fold, held_out = fused.out_of_fold_, fused.held_out_
+    columns = dict(zip(names, out_of_fold.scores.T, strict=True)) | {"fusion": held_out.fused}
+    return auc_over_folds(out_of_fold.labels, columns, out_of_fold.fold)
 
 
 def proof(relative_gap: float) -> str:
