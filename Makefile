@@ -32,11 +32,12 @@ demo: $(CLI) ## fuse detectors on real data, and a page to look at
 	@mkdir -p build
 	@$(BIN)/lpfuse demo -o build/demo.html
 
+# A process on each core, and one thread of linear algebra in each: more would only queue.
 test: $(DEV) ## tests on all cores, with the examples of README and docstrings; without those marked slow
-	$(BIN)/python -m pytest -n auto -m "not slow" $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow" $(PYTEST_ARGS)
 
 test-slow: $(DEV) ## the tests marked slow
-	$(BIN)/python -m pytest -n auto -m slow $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m slow $(PYTEST_ARGS)
 
 lint: $(DEV) ## style and formatting
 	$(BIN)/ruff check .

@@ -1,5 +1,7 @@
 """The house stays one to live in: its size, and the rooms that a call walks through."""
 
+import pytest
+
 from research.structure import CORE, ROOT, size_of, walk, walks
 
 
@@ -16,6 +18,7 @@ MOST = {
 }
 
 
+@pytest.mark.slow
 def test_calls_walk_through_few_files():
     found = walks()
     assert found.keys() == MOST.keys()

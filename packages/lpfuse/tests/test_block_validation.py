@@ -2,13 +2,13 @@
 
 import warnings
 
+import dask
 import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
 from dask.callbacks import Callback
 
-import dask
 from helpers.cuts import as_array, as_frame, untouchable, with_unknown_rows
 from lpfuse._arrays.blocks import Summary
 from lpfuse._checks.blocks import check_feature_blocks, check_score_blocks, warn_about_flat_blocks

@@ -3,13 +3,13 @@
 import threading
 from itertools import pairwise
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
 
-import dask
 from lpfuse._arrays.blocks import FAN_IN, Blocks, arrays_of, dtype_of, head_of, map_blocks, map_rows
 from lpfuse._arrays.operations import is_blocked
 from lpfuse._arrays.threads import map_parallel

@@ -17,6 +17,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -24,7 +25,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from distributed import Client, LocalCluster
 
-import dask
 from lpfuse import LpFusion
 from lpfuse.optim import Problem
 from research.common.clock import timed

@@ -16,6 +16,7 @@ def run(monkeypatch, output, sets="0-1"):
     return json.loads(output.read_text())
 
 
+@pytest.mark.slow
 def test_experts_are_trained_and_fused_and_a_run_can_be_continued(monkeypatch, tmp_path, capsys):
     first = run(monkeypatch, tmp_path / "training.json", sets="0")
     assert first["experts"] == 4

@@ -169,6 +169,7 @@ os._exit(0)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@pytest.mark.slow
 def test_a_full_disk_a_closed_pipe_and_ctrl_c_for_real(model, data, tmp_path, monkeypatch):
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     out = tmp_path / "scores.csv"

@@ -1,6 +1,5 @@
-import pytest
-
 import dask
+import pytest
 
 
 @pytest.fixture

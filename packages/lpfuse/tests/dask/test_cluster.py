@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+import dask
 import dask.array as da
 import joblib
 import numpy as np
@@ -13,13 +14,14 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 
-import dask
 from helpers.cuts import as_array
 from lpfuse import FusedDetector, GMMDetector, KernelPCADetector, LpFusion, TwoSidedMinMax
 from lpfuse.threshold import conformal_offset
 
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 cloudpickle = pytest.importorskip("cloudpickle", reason="cloudpickle is not installed")
+
+pytestmark = pytest.mark.slow  # starts processes
 
 WORKERS = 2
 MEBIBYTE = 2**20
@@ -133,7 +135,6 @@ def generated(k):
     return S
 
 
-@pytest.mark.slow
 def test_data_larger_than_the_memory_of_all_workers(client):
     task = dask.delayed(generated, pure=False)
     blocks = [da.from_delayed(task(k), shape=(250_000, 12), dtype=float) for k in range(40)]

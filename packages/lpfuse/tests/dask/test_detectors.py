@@ -2,6 +2,7 @@
 
 import pickle
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -11,7 +12,6 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
-import dask
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 from lpfuse.detectors import _sampling as sampling
 from lpfuse.detectors import fit_together, score_together

@@ -6,6 +6,7 @@ from collections import deque
 from functools import partial
 
 import array_api_strict
+import dask
 import dask.array as da
 import numpy as np
 import pandas as pd
@@ -15,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-import dask
 from helpers.cuts import as_array, as_frame, untouchable, with_unknown_rows
 from lpfuse import LpFusion, lp_path
 from lpfuse.optim import Problem

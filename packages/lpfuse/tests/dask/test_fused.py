@@ -2,6 +2,7 @@
 
 import warnings
 
+import dask
 import dask.array as da
 import numpy as np
 import pandas as pd
@@ -12,7 +13,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-import dask
 import lpfuse
 from helpers.cuts import as_array, as_frame, untouchable, with_unknown_rows
 from helpers.pools import Distance, Lowest, both, numbered

@@ -2,6 +2,7 @@
 
 import warnings
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -11,7 +12,6 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
-import dask
 from lpfuse import FixedRule, LpFusion, TwoSidedMinMax
 from lpfuse._quantiles import SIZE
 from lpfuse.fusion.fixed import RULES

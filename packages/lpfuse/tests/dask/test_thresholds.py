@@ -1,5 +1,6 @@
 """Thresholds from scores in Dask: exactly those of memory, p-values on the safe side of them."""
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -8,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-import dask
 from lpfuse._quantiles import SIZE, QuantileSketch, VectorInBlocks
 from lpfuse.threshold import (
     conformal_offset,

@@ -18,13 +18,14 @@ def rows_and_labels(rng, anomalies):
     return X, np.repeat([1, -1], [ROWS, anomalies])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("calibration", "anomalies", "detectors"),
     [
-        pytest.param("cross", 0, ONE_CLASS, marks=pytest.mark.slow),
-        pytest.param("cross", 10, [*ONE_CLASS, EXPERT], marks=pytest.mark.slow),
+        ("cross", 0, ONE_CLASS),
+        ("cross", 10, [*ONE_CLASS, EXPERT]),
         ("split", 0, ONE_CLASS),
-        pytest.param("split", 10, ONE_CLASS, marks=pytest.mark.slow),
+        ("split", 10, ONE_CLASS),
     ],
 )
 def test_false_alarms_are_within_a_point_of_the_rate(calibration, anomalies, detectors):

@@ -1,11 +1,10 @@
 """Rows in memory, cut into Dask collections of every form."""
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
-
-import dask
 
 
 def as_array(values, chunks):

@@ -2,13 +2,13 @@
 
 from functools import partial
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import dask
 from lpfuse._checks.blocks import check_score_blocks
 from lpfuse.optim import Problem, solve, solve_path
 from lpfuse.optim._large_n.distributed import BlockedProblem, Costs, sample_of

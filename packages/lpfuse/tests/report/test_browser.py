@@ -9,6 +9,8 @@ import pytest
 from helpers.reports import NASTY
 from lpfuse.report import summarise, write_report
 
+pytestmark = pytest.mark.slow  # starts a browser
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 QUIETLY = [
     "--headless",

@@ -185,9 +185,8 @@ def _lazy(
     dtype: Any,
     along: Sequence[Any] | None = None,
 ) -> Any:
-    import dask.array
-
     import dask
+    import dask.array
 
     call, sent = dask.delayed(_rows_of, pure=False), _sent(shared)
     more: tuple[int, ...] = () if width is None else (width,)
