@@ -213,11 +213,13 @@ def assert_close(found, reference):
     assert np.abs(found - reference).max() <= 1e-2 * spread  # not merely because all are alike
 
 
+@pytest.mark.slow
 def test_features_agree_with_graphs_written_by_hand(loaded):
     name, state, _, images, features = loaded
     assert_close(features, run(BY_HAND[name](state), name, images))
 
 
+@pytest.mark.slow
 def test_features_agree_with_the_export_of_torch(loaded, tmp_path):
     name, state, _, images, features = loaded
     exported = load_network(name, export(name, state, tmp_path))

@@ -82,6 +82,7 @@ def check_every_promise(sketch, table):
     assert (at_most[x < sketch.highest] < n).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(blocks=tables(), size=sizes, random=st.randoms(use_true_random=False))
 def test_everything_a_sketch_says_is_within_its_proven_error(blocks, size, random):

@@ -145,6 +145,7 @@ def test_ties_go_to_the_largest_p():
     assert fused.best_params_["p"] == 4
 
 
+@pytest.mark.slow
 def test_the_choice_does_not_depend_on_the_number_of_jobs():
     pool = [("forest", IsolationForest(n_estimators=10)), *PAIR]
     one, two = (FusedDetectorCV(pool, ps=PS, n_jobs=n, random_state=3).fit(X, Y) for n in (1, 2))

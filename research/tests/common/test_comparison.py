@@ -291,6 +291,7 @@ def test_too_few_rows_are_refused_before_any_work(tmp_path, normals, anomalies):
     assert not calls
 
 
+@pytest.mark.slow
 def test_rows_are_equal_to_the_last_digit_for_any_number_of_jobs(table):
     methods = {"SVDD": single("SVDD"), "sum": fusion(lambda seed: FixedRule("sum")), "ℓp": lp()}
     one, two = (

@@ -211,6 +211,7 @@ def loaded(monkeypatch):
     return asked
 
 
+@pytest.mark.slow
 def test_run_times_the_banknotes_once(loaded, monkeypatch, tmp_path):
     pytest.importorskip("cvxpy")
     pytest.importorskip("clarabel")

@@ -11,6 +11,8 @@ from research.common.judge import FusionProblem, Judge
 from research.rivals import solvers as rivals
 from research.speed.solver.problems import parse_p, synthetic_scores
 
+pytestmark = pytest.mark.slow  # asks every rival that is installed
+
 LABELS = ("1", "8/7", "2", "10", "inf")
 ONLY = {"highs": ("1", "inf"), "liblinear": ("2",)}
 SOLVED = [(name, label) for name in rivals.names() for label in ONLY.get(name, LABELS)]

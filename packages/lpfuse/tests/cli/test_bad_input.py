@@ -268,6 +268,7 @@ def test_what_the_library_calls_by_parameters_is_told_by_options(folder, argumen
     assert not re.search(r"\b[a-z_]+=", message)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=40,
     deadline=None,

@@ -394,6 +394,7 @@ def test_where_there_are_no_more_all_are_taken(unknown, passes):
         np.testing.assert_array_equal(labels, y)
 
 
+@pytest.mark.slow
 @both_sizes
 @pytest.mark.parametrize("chunks", [ALIKE, SKEWED, LOPSIDED], ids=["alike", "skewed", "lopsided"])
 def test_every_row_has_the_same_chance(unknown, chunks):

@@ -74,6 +74,7 @@ def test_offsets_are_exactly_those_of_memory(collect, parts, rate):
     assert contamination_offset(collect(parts), rate) == contamination_offset(scores, rate)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("collect", [in_blocks, as_series])
 @QUICK
 @given(parts=blocks)

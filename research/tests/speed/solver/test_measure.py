@@ -71,6 +71,7 @@ def test_fast_runs_are_repeated_more_often():
     assert [repeats_for(s, 15) for s in (1e-4, 0.3, 5.0, 30.0)] == [15, 7, 3, 1]
 
 
+@pytest.mark.slow
 def test_benches_time_and_weigh_a_solve():
     bench = SolveBench(rivals.OURS, Case(200, 3, "pure"))
     assert 0.0 < bench.solve("2", 1e-8, 10.0).seconds < 10.0
