@@ -22,7 +22,7 @@ LAB := $(VENV)/research.stamp
 PROJECTS := packages/lpfuse/pyproject.toml packages/lpfuse-faces/pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint types contracts check format clean reproduce
+.PHONY: help demo test test-research test-slow lint types contracts check format clean reproduce
 .PHONY: bench bench-detectors bench-scaling bench-device bench-dask bench-faces
 
 help: ## list the targets
@@ -33,10 +33,13 @@ demo: $(CLI) ## fuse detectors on real data, and a page to look at
 	@$(BIN)/lpfuse demo -o build/demo.html
 
 # A process on each core, and one thread of linear algebra in each: more would only queue.
-test: $(DEV) ## tests on all cores, with the examples of README and docstrings; without those marked slow
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow" $(PYTEST_ARGS)
+test: $(DEV) ## tests of what users install, on all cores, with the examples of README, guides and docstrings
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow" --ignore=research $(PYTEST_ARGS)
 
-test-slow: $(DEV) ## the tests marked slow
+test-research: $(DEV) ## tests of the experiments, studies and benchmarks
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow" research $(PYTEST_ARGS)
+
+test-slow: $(DEV) ## the tests marked slow, of both
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m slow $(PYTEST_ARGS)
 
 lint: $(DEV) ## style and formatting
@@ -49,7 +52,7 @@ types: $(DEV) ## static types
 contracts: $(DEV) ## which module may import which
 	PYTHONPATH=. $(BIN)/lint-imports
 
-check: lint types contracts test test-slow ## all of the above: what CI runs
+check: lint types contracts test test-research test-slow ## all of the above: what CI runs
 
 reproduce: $(LAB) ## the paper's experiments: make reproduce ARGS="uci --quick"
 	$(RESEARCH) $(BIN)/lpfuse reproduce $(ARGS)
