@@ -34,7 +34,7 @@ demo: $(CLI) ## fuse detectors on real data, and a page to look at
 
 # A process on each core, and one thread of linear algebra in each: more would only queue.
 test: $(DEV) ## tests of what users install, on all cores, with the examples of README, guides and docstrings
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow" --ignore=research $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow" packages tests docs README.md $(PYTEST_ARGS)
 
 test-research: $(DEV) ## tests of the experiments, studies and benchmarks
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow" research $(PYTEST_ARGS)
