@@ -22,7 +22,7 @@ LAB := $(VENV)/research.stamp
 PROJECTS := packages/lpfuse/pyproject.toml packages/lpfuse-faces/pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-research test-slow lint types contracts check format clean reproduce
+.PHONY: help demo test test-research test-slow lint audit types contracts check format clean reproduce
 .PHONY: bench bench-detectors bench-scaling bench-device bench-dask bench-faces
 
 help: ## list the targets
@@ -46,13 +46,17 @@ lint: $(DEV) ## style and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+audit: $(DEV) ## unsafe calls in the code, and known vulnerabilities in what it requires
+	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive packages research
+	$(BIN)/python -m research.audit
+
 types: $(DEV) ## static types
 	$(BIN)/mypy
 
 contracts: $(DEV) ## which module may import which
 	PYTHONPATH=. $(BIN)/lint-imports
 
-check: lint types contracts test test-research test-slow ## all of the above: what CI runs
+check: lint audit types contracts test test-research test-slow ## all of the above: what CI runs
 
 reproduce: $(LAB) ## the paper's experiments: make reproduce ARGS="uci --quick"
 	$(RESEARCH) $(BIN)/lpfuse reproduce $(ARGS)

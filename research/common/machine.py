@@ -8,7 +8,7 @@ import os
 import platform
 import re
 import shutil
-import subprocess
+import subprocess  # nosec B404 # asks git for the commit
 import warnings
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -94,7 +94,7 @@ def _git(*arguments: str) -> str:
     if shutil.which("git") is None:
         return ""
     here = Path(__file__).parent
-    found = subprocess.run(
+    found = subprocess.run(  # nosec B603 B607 # the git that the user has, no shell, fixed words
         ["git", *arguments], cwd=here.parent.parent, capture_output=True, text=True, check=False
     )
     return found.stdout.strip() if found.returncode == 0 else ""

@@ -121,7 +121,7 @@ class BaggedDetector(Adapter):
         n = table.shape[0]
         random = check_random_state(self.random_state)
         chances = proximity(table, random) if self.draw == "proximity" else None
-        rows = random.choice(n, size=max(1, round(self.share * n)), p=chances)
+        rows = random.choice(n, size=max(1, round(self.share * n)), p=chances)  # nosec B311 # NumPy, seeded
         self.detector_ = seeded_copy(detector, random).fit(_safe_indexing(table, rows, axis=0))
         self.rows_ = rows
         return self

@@ -107,7 +107,7 @@ def with_drawn_rows(make: type[KernelDetector]) -> type[KernelDetector]:
 
         def _features(self, kernel: Kernel, rows: TrainingRows) -> FeatureMap:
             random = np.random.RandomState(self.random_state)
-            drawn = rows.X[random.choice(len(rows), self._size(), replace=False)]
+            drawn = rows.X[random.choice(len(rows), self._size(), replace=False)]  # nosec B311 # NumPy, seeded
             return nystroem(kernel, drawn, self._size(), random)
 
     return WithDrawnRows

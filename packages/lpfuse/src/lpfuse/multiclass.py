@@ -411,7 +411,7 @@ def output_code(n_classes: int, size: int, random_state: Any = None) -> Code:
     chosen = {tuple(row): None for row in np.eye(n_classes, dtype=bool).tolist()}
     enough = min(size, max(n_classes, 2**n_classes - 2))
     while len(chosen) < enough:
-        union = random.randint(2, size=n_classes).astype(bool)
+        union = random.randint(2, size=n_classes).astype(bool)  # nosec B311 # NumPy, seeded
         if 1 < union.sum() < n_classes:
             chosen[tuple(union.tolist())] = None
     return np.array(list(chosen))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import pickle
+import pickle  # nosec B403 # for the name of its error
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike

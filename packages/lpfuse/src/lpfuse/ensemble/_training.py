@@ -23,7 +23,7 @@ FOLDS_OF_WEIGHTS = 5  # where the detectors have no folds, the weights still nee
 
 def draw_seed(random: np.random.RandomState) -> int:
     """A seed for what has none of its own."""
-    return int(random.randint(np.iinfo(np.int32).max))
+    return int(random.randint(np.iinfo(np.int32).max))  # nosec B311 # NumPy, seeded
 
 
 def labels_for_weights(labels: Host) -> Host:

@@ -191,7 +191,7 @@ class DynamicEnsemble(PositionedFusion):
         for side in (1, -1):
             index = np.flatnonzero(rows.labels == side)
             if len(index) > self.max_rows:
-                index = random.choice(index, self.max_rows, replace=False)
+                index = random.choice(index, self.max_rows, replace=False)  # nosec B311 # NumPy, seeded
             kept.append(index)
         index = np.sort(np.concatenate(kept))
         return PositionedScores(*(part[index] for part in rows))
@@ -318,9 +318,9 @@ def _with_outliers(
     bottom = low - BELOW * (high - low)
     if by_features:
         positions = _box(rows.positions[normal], m, random)
-        scores = random.uniform(bottom, low, (m, len(low)))
+        scores = random.uniform(bottom, low, (m, len(low)))  # nosec B311 # NumPy, seeded
     else:
-        positions = scores = random.uniform(bottom, high, (m, len(low)))
+        positions = scores = random.uniform(bottom, high, (m, len(low)))  # nosec B311 # NumPy, seeded
     weights = np.full(m, rows.sample_weight[normal].mean())
     outliers = PositionedScores(scores, np.full(m, -1.0), weights, positions)
     return PositionedScores(*(np.concatenate(pair) for pair in zip(rows, outliers, strict=True)))
@@ -329,7 +329,7 @@ def _with_outliers(
 def _box(positions: Host, m: int, random: np.random.RandomState) -> Host:
     low, high = positions.min(axis=0), positions.max(axis=0)
     margin = BELOW * (high - low)
-    return random.uniform(low - margin, high + margin, (m, len(low)))
+    return random.uniform(low - margin, high + margin, (m, len(low)))  # nosec B311 # NumPy, seeded
 
 
 def _distance_to_the_opposite(positions: Host, labels: Host) -> Host:

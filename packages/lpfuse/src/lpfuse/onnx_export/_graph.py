@@ -31,7 +31,7 @@ class Graph:
     """The nodes and constants of a model in the making; `X` is its input, in double precision."""
 
     def __init__(self, columns: int, dtype: Any) -> None:
-        self.helper, self.numpy = extra("onnx.helper"), extra("onnx.numpy_helper")
+        self.helper, self.numpy = extra("onnx.helper"), extra("onnx.numpy_helper")  # nosec B610 # no SQL
         self.nodes: list[Any] = []
         self.constants: dict[str, Any] = {}
         self._used = 0
@@ -48,7 +48,7 @@ class Graph:
     def include(self, model: Any, X: Tensor, output: str) -> Tensor:
         """An output of another model that gets X as its input."""
         prefix = self._new("model")
-        inner = extra("onnx.compose").add_prefix(model, prefix).graph
+        inner = extra("onnx.compose").add_prefix(model, prefix).graph  # nosec B610 # no SQL
         self._name(X, inner.input[0].name)
         self.nodes.extend(inner.node)
         for constant in inner.initializer:

@@ -193,7 +193,7 @@ def _position(classifier: Any, label: int) -> int:
 
 
 def _by_skl2onnx(estimator: Any, X: Tensor, output: str, **options: Any) -> Tensor:
-    types, skl2onnx = extra("skl2onnx.common.data_types"), extra("skl2onnx")
+    types, skl2onnx = extra("skl2onnx.common.data_types"), extra("skl2onnx")  # nosec B610 # no SQL
     try:
         model = skl2onnx.convert_sklearn(
             estimator,

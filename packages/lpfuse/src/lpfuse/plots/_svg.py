@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping
 from io import StringIO
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree
+from xml.etree import ElementTree  # nosec B405 # reads what matplotlib wrote
 
 from lpfuse.plots._drawing import COLOURS
 
@@ -82,7 +82,7 @@ def svg(figure: Figure, *, name: str, label: str, colours: Mapping[str, str] = P
     (True, True, False)
     """
     kept = {str(artist.get_gid()) for artist in figure.findobj() if artist.get_gid()}
-    root = ElementTree.fromstring(_written(figure, name))
+    root = ElementTree.fromstring(_written(figure, name))  # nosec B314 # matplotlib wrote it
     for child in [*root.findall(f"{_SVG}metadata"), *root.findall(f"{_SVG}defs")]:
         if child.tag.endswith("metadata") or child.find(f"{_SVG}style") is not None:
             root.remove(child)

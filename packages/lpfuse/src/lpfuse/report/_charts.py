@@ -227,7 +227,8 @@ def _drawn(ax: Any, name: str, label: str) -> Markup:
     """The figure as an element of the page; `svg` escapes the texts in it."""
     from markupsafe import Markup
 
-    return Markup(svg(ax.figure, name=name, label=label, colours=PAGE_COLOURS | PROPERTIES))
+    drawn = svg(ax.figure, name=name, label=label, colours=PAGE_COLOURS | PROPERTIES)
+    return Markup(drawn)  # nosec B704 # `svg` escapes the texts
 
 
 # ---------------------------------------------------------------------------------- the lowest rows
