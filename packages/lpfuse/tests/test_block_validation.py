@@ -149,7 +149,23 @@ def test_of_many_flaws_a_few_are_told():
 
 def test_large_numbers_are_no_flaw():
     huge = np.array([[1.5e308], [-1.5e308], [0.0]])
-    assert check_score_blocks(da.from_array(huge, chunks=(1, 1))).n == 3
+    assert check_feature_blocks(da.from_array(huge, chunks=(1, 1))).n == 3
+    with pytest.raises(ValueError, match=r"beyond 1e[+]150 cannot be squared.*column 0 reach 1.5e"):
+        check_score_blocks(da.from_array(huge, chunks=(1, 1)))
+
+
+@pytest.mark.parametrize("more", [None, (-9.0, -1.0, 4.0)])
+@pytest.mark.parametrize(("size", "told"), [(1e308, "too much"), (5e-324, "too little"), (0, "")])
+def test_weights_must_have_a_sum_to_compute_with(size, told, more):
+    weights = FORMS["array"](np.full(60, size))
+    with pytest.raises(ValueError, match=told or "zero in every row"):
+        check_score_blocks(FORMS["array"](S), None, weights, more=more)
+
+
+def test_small_weights_count_beside_a_further_block():
+    weights = FORMS["array"](np.full(60, 1e-20))
+    found = check_score_blocks(FORMS["array"](S), None, weights, more=(-9.0, -1.0, 4.0))
+    assert found.mass == pytest.approx((60e-20, 4.0))
 
 
 def test_the_words_are_those_of_what_came():

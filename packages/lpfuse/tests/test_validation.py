@@ -1,3 +1,4 @@
+import re
 import warnings
 
 import array_api_strict
@@ -10,7 +11,13 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from lpfuse._checks.arguments import check_labels, check_row_names, check_sample_weight
+from lpfuse import LpFusion
+from lpfuse._checks.arguments import (
+    check_labels,
+    check_row_names,
+    check_sample_weight,
+    weights_beside,
+)
 from lpfuse._checks.tables import (
     check_features,
     check_scores,
@@ -103,9 +110,27 @@ def test_many_bad_columns_are_not_all_listed():
     assert "column 4 (2 rows) and 35 more" in message
 
 
-def test_a_sum_that_overflows_is_not_an_infinity():
-    S = np.full((3, 2), np.finfo(float).max)
+@pytest.fixture(params=["numpy", "array_api_strict", "torch"])
+def library(request):
+    return pytest.importorskip(request.param, reason=f"{request.param} is not installed")
+
+
+def test_a_sum_that_overflows_is_not_an_infinity(library):
+    X = library.asarray(np.full((3, 2), np.finfo(float).max))
+    assert check_features(X) is X
+    S = library.asarray(np.full((3, 2), 9.9e149))
     assert check_scores(S) is S
+
+
+@pytest.mark.parametrize("value", [1.1e150, -1e250])
+def test_scores_whose_squares_overflow_are_refused_where_they_are_learnt_from(library, value):
+    S = library.asarray(np.array([[1.0, 2.0], [3.0, value]]))
+    with pytest.raises(ValueError, match=r"squared.*column 1 reach.*Divide them by 1e\+") as caught:
+        check_scores(S)
+    factor = float(re.search(r"Divide them by (\S+) first", str(caught.value))[1])
+    check_scores(S / factor)  # the advice works
+    fitted = LpFusion(p=2).fit(np.random.default_rng(0).normal(size=(20, 2)))
+    assert np.isfinite(float(fitted.score_samples(S)[1]))  # one odd row stops no file
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
@@ -319,6 +344,8 @@ def test_sample_weights_become_float64():
         ([1.0, np.nan], "nan in row 1"),
         ([np.inf, 1.0], "inf in row 0"),
         ([0.0, 0.0], "zero in every row"),
+        ([1e308, 1e308], "adds up to inf, too much for double precision.*by 1e-200"),
+        ([5e-324, 5e-324], "adds up to 9.88e-324, too little for double precision.*by 1e[+]200"),
         ([1.0], r"shape \(2,\), got \(1,\)"),
         ([[1.0], [1.0]], r"sample_weight.ravel\(\)"),
         (["a", "b"], "must be numbers"),
@@ -327,6 +354,14 @@ def test_sample_weights_become_float64():
 def test_unusable_sample_weights_are_refused(given, words):
     with pytest.raises(ValueError, match=words):
         check_sample_weight(given, 2)
+
+
+@pytest.mark.parametrize("size", [1e308, 5e-324])
+def test_weights_beside_rows_of_torch_are_refused_for_their_sum_too(size):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    S, weights = torch.ones((2, 1)), torch.full((2,), size, dtype=torch.float64)
+    with pytest.raises(ValueError, match=r"adds up to .* for double precision"):
+        weights_beside(weights, S)
 
 
 # ------------------------------------------------------------------------------ idle columns

@@ -17,14 +17,24 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from lpfuse._arrays.operations import Array, Host, is_blocked, is_numpy, like, namespace, to_host
+from lpfuse._arrays.operations import (
+    Array,
+    Host,
+    is_blocked,
+    is_numpy,
+    like,
+    namespace,
+    to_host,
+    total,
+)
 from lpfuse._checks.messages import (
-    NO_WEIGHT,
+    LEAST_WEIGHT,
     ONLY_ANOMALIES,
     bad_weights,
     how_to_label,
     not_one_a_row,
     not_one_dimensional,
+    refuse_sum_of_weights,
 )
 
 
@@ -85,7 +95,7 @@ def weights_beside(sample_weight: Any, S: Array) -> Array | None:
         xp = namespace(sample_weight)
         weights = xp.astype(sample_weight, xp.float64)
         usable = xp.isfinite(weights) & (weights >= 0.0)
-        if bool(xp.all(usable)) and bool(xp.any(weights > 0.0)):
+        if bool(xp.all(usable)) and LEAST_WEIGHT < total(weights) < np.inf:
             return weights
     weights = check_sample_weight(sample_weight, n)
     return None if weights is None else like(weights, S)
@@ -110,7 +120,7 @@ def _is_beside(vector: Any, S: Array, name: str) -> bool:
 
 
 def check_sample_weight(sample_weight: Any, n: int) -> Host | None:
-    """The weight of each row: finite, not negative, not all zero; None where all weigh the same.
+    """The weight of each row, not negative, with a sum to compute with; None where all are alike.
 
     Parameters
     ----------
@@ -134,8 +144,8 @@ def check_sample_weight(sample_weight: Any, n: int) -> Host | None:
     if refused.any():
         row = int(np.flatnonzero(refused)[0])
         raise ValueError(bad_weights(weights[row], int(refused.sum()), row))
-    if not weights.any():
-        raise ValueError(NO_WEIGHT)
+    with np.errstate(over="ignore"):
+        refuse_sum_of_weights(float(weights.sum()))
     return weights
 
 

@@ -21,7 +21,7 @@ from lpfuse._arrays.operations import Host, is_blocked, namespace, to_host
 from lpfuse._checks.arguments import check_labels, check_sample_weight
 from lpfuse._checks.messages import (
     FEATURES,
-    NO_WEIGHT,
+    LARGEST_SCORE,
     ONLY_ANOMALIES,
     SCORES,
     Table,
@@ -31,6 +31,7 @@ from lpfuse._checks.messages import (
     listed,
     not_one_a_row,
     not_one_dimensional,
+    refuse_sum_of_weights,
     with_rows,
 )
 from lpfuse._checks.tables import column_names, no_spread, remember_columns, warn_about_flat
@@ -90,12 +91,13 @@ def _check_blocks(
     head = _check_head(S, table)
     names = column_names(head)
     blocks = _aligned(S, y, sample_weight, table)
+    own = len(blocks.parts)  # blocks that the user has passed
     if more is not None:
         score, label, weight = more
         row = np.full((1, head.shape[1]), score)
         blocks.append((row, np.full(1, label), np.full(1, weight)))
     summary = also(blocks) if callable(also) else also
-    facts = blocks.reduce(partial(_inspect, summary), partial(_merged, summary))
+    facts = blocks.reduce(partial(_inspect, summary, own), partial(_merged, summary))
     facts.refuse(table, names, more)
     blocks.sizes = facts.sizes
     normal, anomalies = (int(count) for count in facts.rows)
@@ -163,6 +165,7 @@ class _Facts:
     # Normal rows and anomalies: how many, and their weights.
     rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(2, dtype=np.int64))
     mass: Host = field(default_factory=lambda: np.zeros(2))
+    given: float = 0.0  # the weights of rows that the user has passed
     not_finite: list[tuple[int, int, int]] = field(default_factory=list)  # block, column, rows
     complaints: list[tuple[int, str]] = field(default_factory=list)  # block, what is wrong
     also: Any = None  # what the caller's own summary has learnt
@@ -187,11 +190,14 @@ class _Facts:
             raise ValueError(table.too_small("no row in any block"))
         if not self.rows[0]:
             raise ValueError(ONLY_ANOMALIES)
-        if float(self.mass.sum()) <= (0.0 if more is None else more[2]):
-            raise ValueError(NO_WEIGHT)
+        refuse_sum_of_weights(self.given)
+        largest = np.maximum(np.abs(self.low), np.abs(self.high))
+        if table is SCORES and largest.max() > LARGEST_SCORE:
+            columns = labels_of_columns(np.flatnonzero(largest > LARGEST_SCORE), names)
+            raise ValueError(table.too_large(columns, float(largest.max())))
 
 
-def _inspect(also: Summary | None, k: int, parts: tuple[Any, ...]) -> _Facts:
+def _inspect(also: Summary | None, own: int, k: int, parts: tuple[Any, ...]) -> _Facts:
     """The facts of one block."""
     n, width = (int(side) for side in parts[0].shape)
     facts = _Facts([n], np.full(width, np.inf), np.full(width, -np.inf))
@@ -222,7 +228,9 @@ def _inspect(also: Summary | None, k: int, parts: tuple[Any, ...]) -> _Facts:
     normal = np.ones(n, dtype=bool) if y is None else y > 0
     weight = np.ones(n) if c is None else c
     facts.rows = np.array([normal.sum(), n - normal.sum()])
-    facts.mass = np.array([weight[normal].sum(), weight[~normal].sum()])
+    with np.errstate(over="ignore"):
+        facts.mass = np.array([weight[normal].sum(), weight[~normal].sum()])
+        facts.given = float(weight.sum()) if k < own else 0.0
     if also is not None:
         facts.also = also.work(k, S, y, c)
     return facts
@@ -244,6 +252,7 @@ def _merged(also: Summary | None, parts: list[_Facts]) -> _Facts:
         high=np.max([part.high for part in parts], axis=0),
         rows=np.sum([part.rows for part in parts], axis=0),
         mass=np.sum([part.mass for part in parts], axis=0),
+        given=sum(part.given for part in parts),
         not_finite=_join([part.not_finite for part in parts])[:REPORTED],
         complaints=_join([part.complaints for part in parts])[:1],
         also=also.merge(learnt) if also is not None and learnt else None,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from math import prod
+from math import inf, prod
 from typing import Any, NamedTuple
 
 ONLY_ANOMALIES = (
@@ -18,6 +18,8 @@ ONLY_ANOMALIES = (
     "-1 marks the normal rows in your data, pass -y."
 )
 NO_WEIGHT = "sample_weight is zero in every row; give some row a weight above zero."
+LARGEST_SCORE = 1e150  # below the root of the largest double, 1.3e154, by room for a sum of squares
+LEAST_WEIGHT = 1e-290  # of all rows together: products with it are still normal numbers
 
 
 class Table(NamedTuple):
@@ -54,6 +56,13 @@ class Table(NamedTuple):
             "those rows, or fill them in first (for instance with sklearn.impute.SimpleImputer)."
         )
 
+    def too_large(self, columns: Sequence[str], largest: float) -> str:
+        """Of columns with numbers beyond `LARGEST_SCORE`, and the largest of these."""
+        return (
+            f"{self.noun} beyond {LARGEST_SCORE:g} cannot be squared in double precision, but "
+            f"{listed(columns)} reach {largest:.3g}. Divide them by {largest:.0e} first."
+        )
+
 
 SCORES = Table("S", "Scores", "n samples × R detectors", "turn them into scores first")
 FEATURES = Table("X", "Features", "n samples × d features", "encode them as numbers first")
@@ -86,6 +95,18 @@ def bad_weights(first: float, count: int, row: int | None = None) -> str:
         f"sample_weight must be finite and not negative, got {first}{where} ({count} such rows). "
         "Use 0 to leave a row out."
     )
+
+
+def refuse_sum_of_weights(total: float) -> None:
+    """Refuse weights, each finite and not negative, whose sum no arithmetic can be done with."""
+    if total == 0.0:
+        raise ValueError(NO_WEIGHT)
+    if not LEAST_WEIGHT < total < inf:
+        amount, factor = ("much", 1e-200) if total == inf else ("little", 1e200)
+        raise ValueError(
+            f"sample_weight adds up to {total:.3g}, too {amount} for double precision: expected a "
+            f"sum above {LEAST_WEIGHT:g} and finite. Multiply all weights by {factor:g}."
+        )
 
 
 def key(name: object) -> str:

@@ -30,7 +30,15 @@ from lpfuse._arrays.operations import (
     take,
     to_host,
 )
-from lpfuse._checks.messages import FEATURES, SCORES, Table, labels_of_columns, listed, with_rows
+from lpfuse._checks.messages import (
+    FEATURES,
+    LARGEST_SCORE,
+    SCORES,
+    Table,
+    labels_of_columns,
+    listed,
+    with_rows,
+)
 
 # Rows that are looked at before whole columns are read: columns of real scores nearly always differ
 # in the first of them. Chosen by hand.
@@ -148,7 +156,9 @@ def _check_table(values: Any, table: Table, estimator: Any) -> Array:
         validate_data(BaseEstimator(), values, skip_check_array=True)
     else:
         check_columns(values, estimator)
-    _refuse_not_finite(checked, table, names)
+    # What is learnt from is squared; a row that is only scored may be as far off as it likes.
+    limit = LARGEST_SCORE if table is SCORES and estimator is None else np.inf
+    _refuse_not_finite(checked, table, names, limit)
     return checked
 
 
@@ -207,18 +217,29 @@ def _check_array_api(values: Array, table: Table) -> Array:
     return values if kept else xp.astype(values, xp.float64)
 
 
-def _refuse_not_finite(values: Array, table: Table, names: Sequence[str] | None) -> None:
+def _refuse_not_finite(
+    values: Array, table: Table, names: Sequence[str] | None, limit: float
+) -> None:
+    """Refuse NaN, infinity, and numbers beyond the limit."""
     xp = namespace(values)
     with np.errstate(over="ignore", invalid="ignore"):
-        # One pass without a temporary; a sum that only overflowed is told apart below.
-        if bool(xp.isfinite(xp.sum(values))):
+        # One pass without a temporary. Squares whose sum is small are of numbers that are fine; a
+        # sum that only overflowed is told apart below.
+        if is_numpy(values):
+            size = np.sqrt(np.einsum("ij,ij->", values, values))
+        else:
+            size = xp.linalg.vector_norm(values)
+        if bool(size <= LARGEST_SCORE):
             return
     rows = to_host(xp.sum(xp.astype(~xp.isfinite(values), xp.int64), axis=0)).astype(int)
     columns = np.flatnonzero(rows)
-    if columns.size == 0:
-        return
-    found = map(with_rows, labels_of_columns(columns, names), rows[columns])
-    raise ValueError(table.not_finite(list(found)))
+    if columns.size:
+        found = map(with_rows, labels_of_columns(columns, names), rows[columns])
+        raise ValueError(table.not_finite(list(found)))
+    sizes = to_host(xp.max(xp.abs(values), axis=0))
+    if sizes.max() > limit:
+        large = labels_of_columns(np.flatnonzero(sizes > limit), names)
+        raise ValueError(table.too_large(large, float(sizes.max())))
 
 
 def warn_about_columns(S: Array, names: Sequence[str] | None = None) -> None:
