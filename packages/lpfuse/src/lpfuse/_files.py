@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import signal
+import stat
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from numbers import Integral, Real
@@ -12,28 +15,77 @@ from tempfile import TemporaryDirectory
 from typing import IO, Any
 from uuid import uuid4
 
+from lpfuse._format import plain, quote
+
 
 @contextmanager
 def replacing(path: Any) -> Iterator[IO[bytes]]:
     """A file to write to, beside the one at `path`, which it replaces when the block ends.
 
-    An error, or an interruption, leaves what was there before, and nothing else. A device or a
-    pipe is refused: it would be gone.
+    An error, an interruption, or a signal to end leaves what was there before, and nothing else. A
+    file that is replaced keeps its mode, owner and group. A device or a pipe is refused: it would
+    be gone.
     """
     target = os.path.realpath(path)
-    if os.path.exists(target) and not os.path.isfile(target):
-        raise FileExistsError(f"{path} exists and is no regular file, so it cannot be replaced.")
+    there = os.path.exists(target)
+    if there and not os.path.isfile(target):
+        raise FileExistsError(f"{plain(path)} is no regular file, so it cannot be replaced.")
     unfinished = f"{target}.{uuid4().hex}.tmp"
+    # What replaces a file is nobody else's to read until it has the mode of that file.
+    mode = 0o600 if there else 0o666
+    with _cleaning_up_on_signals():
+        try:
+            with open(unfinished, "xb", opener=lambda p, flags: os.open(p, flags, mode)) as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            if there:
+                _copy_rights(target, unfinished)
+            os.replace(unfinished, target)
+        except BaseException:
+            with suppress(OSError):
+                os.remove(unfinished)
+            raise
+
+
+def _copy_rights(source: str, path: str) -> None:
+    """Mode, owner and group of one file for another; no group gets rights that it did not have."""
+    status = os.stat(source)
+    mode = stat.S_IMODE(status.st_mode)
+    if hasattr(os, "chown"):  # not on Windows
+        try:
+            os.chown(path, status.st_uid, status.st_gid)
+        except OSError:
+            mode &= 0o777 if os.stat(path).st_gid == status.st_gid else 0o707
+    os.chmod(path, mode)
+
+
+@contextmanager
+def _cleaning_up_on_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the block as an exception does, and only then the process.
+
+    Where the program has a way of its own with them, or this is not its main thread (Python
+    handles signals in no other), everything stays as it is.
+    """
+    caught: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        if not caught:  # a second one must not disturb the cleaning up after the first
+            caught.append(number)
+            raise SystemExit(128 + number)
+
+    main = threading.current_thread() is threading.main_thread()
+    known = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    ours = [each for each in known if main and signal.getsignal(each) is signal.SIG_DFL]
+    for each in ours:
+        signal.signal(each, stop)
     try:
-        with open(unfinished, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, target)
-    except BaseException:
-        with suppress(OSError):
-            os.remove(unfinished)
-        raise
+        yield
+    finally:
+        for each in ours:
+            signal.signal(each, signal.SIG_DFL)
+        if caught:
+            signal.raise_signal(caught[0])
 
 
 def check_target(path: str | Path, sources: Iterable[str | Path] = ()) -> None:
@@ -49,18 +101,18 @@ def check_target(path: str | Path, sources: Iterable[str | Path] = ()) -> None:
     path = Path(path).expanduser()
     folder = path.resolve().parent
     if not folder.is_dir():
-        raise FileNotFoundError(f"There is no folder {str(folder)!r}. Make it, or name another.")
+        raise FileNotFoundError(f"There is no folder {quote(str(folder))}. Make it, or name another.")
     if path.exists() and not path.is_file():
-        raise ValueError(f"{str(path)!r} is there, and is no file. Name another.")
+        raise ValueError(f"{quote(str(path))} is there, and is no file. Name another.")
     for source in map(Path, sources):
         if path.exists() and source.exists() and path.samefile(source):
-            raise ValueError(f"{str(path)!r} is read, so it cannot be written. Name another.")
+            raise ValueError(f"{quote(str(path))} is read, so it cannot be written. Name another.")
     try:
         # Rights alone do not tell: the folder may be on a disk that is full or read-only.
         with TemporaryDirectory(dir=folder, prefix="."):
             pass
     except OSError as error:
-        reason = f"Nothing can be written to {str(folder)!r}: {error.strerror}."
+        reason = f"Nothing can be written to {quote(str(folder))}: {error.strerror}."
         raise type(error)(f"{reason} Name another folder, or ask for access to it.") from error
 
 
@@ -89,7 +141,7 @@ def write_errors(name: str, *kinds: type[Exception]) -> Iterator[None]:
         text = str(error).rpartition("error: ")[2].partition(" (os error")[0]
         reason = getattr(error, "strerror", None) or text
         raise NotWritten(
-            f"{name} could not be written: {reason}. Nothing of it is left; make room, or name "
+            f"{plain(name)} could not be written: {reason}. Nothing of it is left; make room, or name "
             "another folder, and try again."
         ) from error
 
@@ -130,5 +182,5 @@ def as_json(value: Any, *, infinite: bool = True) -> Any:
         return [as_json(item, infinite=infinite) for item in value]
     raise TypeError(
         "Results hold numbers, strings, booleans, None, and lists or dicts of those; got "
-        f"{value!r} of type {type(value).__name__}."
+        f"{quote(value)} of type {type(value).__name__}."
     )

@@ -15,6 +15,8 @@ MINUS = "−"
 MISSING = "–"  # what stands in the place of a number that there is none of
 # Columns of a name that a figure of 640 pixels has room for beside its bars; chosen by eye.
 NAME_WIDTH = 32
+# Letters of a user's text in a message, and of a whole message on a terminal; chosen by hand.
+LONGEST_QUOTE, LONGEST_MESSAGE = 80, 4000
 
 
 def number(value: Any, digits: int = 3, sign: str = "-") -> str:
@@ -112,3 +114,43 @@ def shortened(name: str, width: int = NAME_WIDTH) -> str:
     kept = width * len(text) // columns - 1
     # Two thirds from the beginning, one from the end: names of one family differ at the end.
     return f"{text[: kept - kept // 3]}…{text[len(text) - kept // 3 :]}"
+
+
+def quote(value: object) -> str:
+    r"""What a user's file or call holds, for a message: in quotes, short, and nothing obeyed.
+
+    Control characters, terminal escapes and marks of direction are written as Python does.
+
+    Examples
+    --------
+    >>> print(quote("bar"), quote(1), quote("\x1b[2J"), quote(90 * "a"))
+    'bar' 1 '\x1b[2J' 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…aaaaaaaaaaaaaaaaaaaaaaaaaa'
+    """
+    return repr(_cut(value)) if isinstance(value, str) else printable(_cut(repr(value)))
+
+
+def plain(name: object) -> str:
+    """A name as it is, without quotes, where it is short and holds nothing odd."""
+    text = str(name)
+    return text if text.isprintable() and len(text) <= LONGEST_QUOTE else quote(text)
+
+
+def printable(text: str) -> str:
+    r"""A message for a terminal: of several lines, perhaps, but with nothing that it would obey.
+
+    Examples
+    --------
+    >>> print(printable("two\nlines, \x1b[31mred\u202e"))
+    two
+    lines, \x1b[31mred\u202e
+    """
+    text = _cut(text, LONGEST_MESSAGE)
+    return "".join(
+        letter if letter.isprintable() or letter == "\n" else ascii(letter)[1:-1] for letter in text
+    )
+
+
+def _cut(text: str, length: int = LONGEST_QUOTE) -> str:
+    """A text without its middle where it is longer: two thirds from its beginning."""
+    kept = length - 1
+    return text if len(text) <= length else f"{text[: kept - kept // 3]}…{text[-(kept // 3) :]}"

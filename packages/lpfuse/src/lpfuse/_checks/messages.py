@@ -11,7 +11,10 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from math import inf, prod
+from numbers import Real
 from typing import Any, NamedTuple
+
+from lpfuse._format import quote
 
 ONLY_ANOMALIES = (
     "y holds only −1 (anomaly), but normal rows are needed too. Pass rows labelled +1 as well; if "
@@ -118,7 +121,7 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     """A question for the end of a message, where a known name is close to the one that came."""
     keys = {key(choice): choice for choice in known}
     closest = get_close_matches(key(name), keys, n=1)
-    return f" Did you mean {keys[closest[0]]!r}?" if closest else ""
+    return f" Did you mean {quote(keys[closest[0]])}?" if closest else ""
 
 
 def listed(items: Iterable[str], at_most: int = 5, last: str = " and ") -> str:
@@ -143,7 +146,7 @@ def quoted(values: Iterable[object], at_most: int = 8) -> str:
     >>> quoted(["ok", 1, "1"])
     "'ok', 1, '1'"
     """
-    return listed(map(repr, values), at_most, last=", ")
+    return listed(map(quote, values), at_most, last=", ")
 
 
 def counted(number: int, noun: str) -> str:
@@ -192,18 +195,21 @@ def how_to_label(labels: list[Any], unlabelled: bool) -> str:
             f"y must be {expected} in every row, but {missing} of {len(labels)} labels are missing "
             f"(NaN or None). {mend}."
         )
+    if not all(isinstance(label, str | Real) for label in labels):  # lists, complex numbers, …
+        return f"y must be {expected}, got {listed(dict.fromkeys(map(quote, labels)))}."
     values = sorted(set(labels), key=lambda value: (str(type(value)), value))
-    chosen = f"y == {values[-1]!r}" if not isinstance(values[-1], bool) else "y"
+    last = quote(values[-1])
+    chosen = f"y == {last}" if not isinstance(values[-1], bool) else "y"
     return (
-        f"y must be {expected}, got {listed(map(repr, values))}.\n"
-        f"If {values[-1]!r} means anomaly (as 1 does in PyOD): y = np.where({chosen}, -1, 1)\n"
-        f"If {values[-1]!r} means normal: y = np.where({chosen}, 1, -1)"
+        f"y must be {expected}, got {listed(map(quote, values))}.\n"
+        f"If {last} means anomaly (as 1 does in PyOD): y = np.where({chosen}, -1, 1)\n"
+        f"If {last} means normal: y = np.where({chosen}, 1, -1)"
     )
 
 
 def labels_of_columns(columns: Iterable[int], names: Sequence[str] | None) -> list[str]:
     """How columns are called in messages: by name, or by position."""
-    return [f"column {names[j]!r}" if names is not None else f"column {j}" for j in columns]
+    return [f"column {quote(names[j])}" if names is not None else f"column {j}" for j in columns]
 
 
 def with_rows(place: str, rows: int) -> str:
