@@ -297,6 +297,48 @@ def test_a_direction_is_never_guessed():
             as_detector(entry)
 
 
+def shifted(X):
+    """The first column, of rows that it shifts in place."""
+    X += 1.0
+    return X[:, 0]
+
+
+@pytest.mark.parametrize("high", ["normal", "anomaly"])
+def test_a_function_may_write_into_its_rows(high):
+    rows = np.arange(6.0).reshape(3, 2)
+    scores = ScoreFunction(shifted, high).fit(rows).score_samples(rows)
+    np.testing.assert_array_equal(np.abs(scores), [1.0, 3.0, 5.0])
+    np.testing.assert_array_equal(rows, np.arange(6.0).reshape(3, 2))
+
+
+class Centres(BaseEstimator):
+    """Centres its rows in place, as `copy=False` makes scalers of scikit-learn do."""
+
+    def fit(self, X, y=None):
+        self.mean_ = X.mean(axis=0)
+        X -= self.mean_
+        return self
+
+    def decision_function(self, X):
+        X -= self.mean_
+        return X[:, 0]
+
+
+def test_an_object_may_write_into_its_rows():
+    rows = np.arange(6.0).reshape(3, 2)
+    adapter = ScoreFunction(Centres(), "normal").fit(rows)
+    np.testing.assert_array_equal(adapter.score_samples(rows), [-2.0, 0.0, 2.0])
+    np.testing.assert_array_equal(rows, np.arange(6.0).reshape(3, 2))
+
+
+def test_masked_cells_are_missing_and_complex_scores_refused():
+    rows = np.ma.array([[1.0], [2.0]], mask=[[True], [False]])
+    for adapter in (ScoreColumn("normal"), ScoreFunction(lambda X: X[:, 0], "normal")):
+        np.testing.assert_array_equal(adapter.fit(rows).score_samples(rows), [np.nan, 2.0])
+    with pytest.raises(ValueError, match="real numbers, got complex128"):
+        ScoreFunction(lambda X: X[:, 0] * 1j, "normal").score_samples([[1.0]])
+
+
 def test_one_score_for_each_row():
     scorer = ScoreFunction(lambda X: X, high="normal").fit(NORMAL)
     with pytest.raises(ValueError, match=r"one score for each row: expected shape \(60,\), got"):

@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 
 from lpfuse._arrays import threads
-from lpfuse._arrays.operations import (
-    beside,
-    empty_beside,
-    map_row_blocks,
-    matrix_budget,
-    sum_row_blocks,
-)
+from lpfuse._arrays.linalg import matrix_budget
+from lpfuse._arrays.operations import beside, empty_beside, map_row_blocks, sum_row_blocks
 from lpfuse._arrays.threads import serially
 from oracles.kernel_learners import assert_beside, on_host, strict, strict_device, torch
 

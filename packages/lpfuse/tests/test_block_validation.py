@@ -168,6 +168,16 @@ def test_small_weights_count_beside_a_further_block():
     assert found.mass == pytest.approx((60e-20, 4.0))
 
 
+def test_masked_cells_are_missing():
+    mask = changed(np.zeros((60, 3), dtype=bool), (25, 1), True)
+    rows = da.ma.masked_array(FORMS["array"](S), mask=FORMS["array"](mask))
+    with pytest.raises(ValueError, match=r"block 3, column 1 \(1 row\)"):
+        check_score_blocks(rows)
+    labels = da.ma.masked_array(FORMS["array"](Y), mask=FORMS["array"](mask[:, 1]))
+    with pytest.raises(ValueError, match="1 of 39 labels are missing"):
+        check_score_blocks(FORMS["array"](S), labels)
+
+
 def test_the_words_are_those_of_what_came():
     with pytest.raises(ValueError, match="Features must be finite"):
         check_feature_blocks(FORMS["array"](changed(S, (0, 0), np.nan)))

@@ -1,3 +1,5 @@
+import mmap
+import os
 import re
 import warnings
 
@@ -13,9 +15,14 @@ from sklearn.base import BaseEstimator
 
 from lpfuse import LpFusion
 from lpfuse._checks.arguments import (
+    check_choice,
+    check_count,
     check_labels,
+    check_number,
+    check_p,
     check_row_names,
     check_sample_weight,
+    check_values,
     weights_beside,
 )
 from lpfuse._checks.tables import (
@@ -325,6 +332,119 @@ def test_names_of_rows_may_be_numbers_or_words():
 def test_names_of_another_shape_are_refused(given, words):
     with pytest.raises(ValueError, match=words):
         check_row_names(given, 3, "groups")
+
+
+# ---------------------------------------------------------------------------- odd kinds of arrays
+
+
+MASK = np.array([[False, True, False], [False, False, False]])
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, int, bool])
+def test_masked_cells_are_missing(kind):
+    S = np.ma.array(SCORES.astype(kind), mask=MASK)
+    for check in (check_scores, check_features):
+        with pytest.raises(ValueError, match=r"NaN or infinity in column 1 \(1 row\)"):
+            check(S)
+    table = check_table(S)
+    assert not isinstance(table, np.ma.MaskedArray)
+    np.testing.assert_array_equal(np.isnan(table), MASK)
+    np.testing.assert_array_equal(check_scores(np.ma.array(SCORES, mask=False)), SCORES)
+
+
+def test_masked_labels_weights_and_values_are_missing():
+    mask = [False, True]
+    for labels in (np.array([1, -1]), np.array([1.0, -1.0]), np.array(["a", "b"])):
+        with pytest.raises(ValueError, match="1 of 2 labels are missing"):
+            check_labels(np.ma.array(labels, mask=mask), 2)
+    with pytest.raises(ValueError, match="nan in row 1"):
+        check_sample_weight(np.ma.array([1.0, 1e9], mask=mask), 2)
+    with pytest.raises(ValueError, match="1 of 2 are NaN"):
+        check_values(np.ma.array([1.0, 1e9], mask=mask), "scores")
+
+
+@pytest.mark.parametrize("kind", [complex, object])
+def test_complex_numbers_are_refused_in_a_sentence(kind):
+    for check, noun in ((check_scores, "scores"), (check_table, "features")):
+        told = read_message(check, (SCORES + 1j).astype(kind))
+        assert told == f"Complex data not supported: {noun} must be real numbers."
+    told = read_message(check_table, pd.DataFrame(SCORES + 1j))
+    assert told == "Complex data not supported: features must be real numbers."
+    with pytest.raises(ValueError, match=r"got \(1\+1j\)\.$"):
+        check_labels(np.array([1 + 1j]).astype(kind), 1)
+    with pytest.raises(ValueError, match="must be numbers"):
+        check_sample_weight(np.array([1 + 1j]).astype(kind), 1)
+
+
+@pytest.mark.parametrize("odd", [{}, [], object(), b"a", np.datetime64("2020-01-01")])
+def test_labels_may_be_odd(odd):
+    labels = np.empty(2, dtype=object)
+    labels[:] = [1, odd]
+    with pytest.raises(ValueError, match=r"y must (be \+1|hold one label)"):
+        check_labels(labels, 2)
+    with pytest.raises(ValueError, match="y must hold one label for each row"):
+        check_labels([[1], [1, -1]], 2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda S: S.astype(">f8"),
+        lambda S: S.astype(np.longdouble),
+        lambda S: S[::-1, ::-1].copy()[::-1, ::-1],
+        lambda S: np.lib.stride_tricks.as_strided(S, writeable=False),
+    ],
+)
+def test_scores_in_another_layout_are_the_same_scores(change):
+    checked = check_scores(change(SCORES))
+    assert checked.dtype == np.float64
+    np.testing.assert_array_equal(checked, SCORES)
+
+
+def test_what_no_double_can_hold_is_infinite():
+    huge = np.array([[np.longdouble("1e4000"), 1.0]])
+    assert "infinity in column 0" in read_message(check_scores, huge)
+    assert "inf in row 0" in read_message(check_sample_weight, huge[0], 2)
+    assert "column 0 cannot be read as numbers" in read_message(check_scores, [[10**400, 1]])
+
+
+@pytest.mark.parametrize("offset", [0, 8, 2 * mmap.ALLOCATIONGRANULARITY + 8])
+@pytest.mark.parametrize("view", [lambda S: S, np.asarray, lambda S: S[1:, ::2]])
+def test_a_memory_map_whose_file_became_shorter_is_refused(tmp_path, view, offset):
+    path = tmp_path / "scores"
+    path.write_bytes(bytes(offset) + SCORES.tobytes())
+    S = view(np.memmap(path, dtype=np.float64, shape=SCORES.shape, mode="r", offset=offset))
+    assert np.isfinite(check_scores(S)).all()
+    os.truncate(path, offset + 20)
+    for check in (check_scores, check_features, check_table):
+        with pytest.raises(ValueError, match=r"has become shorter: expected .* bytes, got"):
+            check(S)
+    with pytest.raises(ValueError, match="has become shorter"):
+        check_sample_weight(S[:, 0], len(S))
+
+
+# -------------------------------------------------------------------------- what messages quote
+
+
+ODD_TEXTS = ["a" * 10**6, "\x1b[2J\x1b]0;title\x07" * 1000, "\u202etxt.exe\x9b1m\x00", "a\nb"]
+
+
+@pytest.mark.parametrize("text", ODD_TEXTS)
+def test_no_message_obeys_or_repeats_a_text(text):
+    frame = pd.DataFrame({text: [1.0, np.nan], "b": ["x", text]})
+    messages = [
+        read_message(check_scores, frame[[text]]),
+        read_message(check_scores, frame),
+        read_message(check_labels, [text, "b"], 2),
+        read_message(check_labels, [[text], ["b"]], 2),
+        read_message(check_number, "nu", text),
+        read_message(check_choice, "score", text, ["mean"]),
+        read_message(check_p, text),
+        read_message(check_count, "n_init", text),
+    ]
+    for told in messages:
+        assert len(told) < 2000
+        assert told.replace("\n", " ").isprintable()
 
 
 # -------------------------------------------------------------------------------- sample weights

@@ -101,7 +101,9 @@ def check_target(path: str | Path, sources: Iterable[str | Path] = ()) -> None:
     path = Path(path).expanduser()
     folder = path.resolve().parent
     if not folder.is_dir():
-        raise FileNotFoundError(f"There is no folder {quote(str(folder))}. Make it, or name another.")
+        raise FileNotFoundError(
+            f"There is no folder {quote(str(folder))}. Make it, or name another."
+        )
     if path.exists() and not path.is_file():
         raise ValueError(f"{quote(str(path))} is there, and is no file. Name another.")
     for source in map(Path, sources):
@@ -141,8 +143,8 @@ def write_errors(name: str, *kinds: type[Exception]) -> Iterator[None]:
         text = str(error).rpartition("error: ")[2].partition(" (os error")[0]
         reason = getattr(error, "strerror", None) or text
         raise NotWritten(
-            f"{plain(name)} could not be written: {reason}. Nothing of it is left; make room, or name "
-            "another folder, and try again."
+            f"{plain(name)} could not be written: {reason}. Nothing of it is left; make room, or "
+            "name another folder, and try again."
         ) from error
 
 

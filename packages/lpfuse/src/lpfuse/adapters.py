@@ -6,8 +6,10 @@ where ``learns_from_anomalies`` is true, ``fit`` needs rows of both classes.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from inspect import Parameter, signature
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from sklearn.base import (
@@ -22,7 +24,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays.operations import Host
+from lpfuse._arrays.operations import Host, without_mask
 from lpfuse._checks.arguments import check_choice, check_labels
 from lpfuse._saved import saved_as
 
@@ -34,6 +36,8 @@ __all__ = [
     "as_detector",
     "frozen",
 ]
+
+T = TypeVar("T")
 
 SUREST = 1e-3  # no classifier is believed to be surer than this
 
@@ -75,7 +79,7 @@ class Adapter(MetaEstimatorMixin, BaseEstimator):
             Scores.
         """
         check_is_fitted(self)
-        return self._scores(X)
+        return on_kept_rows(self._scores, X)
 
     def _scores(self, X: Any) -> Host:
         raise NotImplementedError
@@ -132,14 +136,14 @@ class PyODDetector(Adapter):
         rows = _rows_for(self.detector, X)
         if self.learns_from_anomalies:
             is_anomaly = (_both_classes(y, len(X)) < 0).astype(int)
-            self.detector_ = clone(self.detector).fit(rows, is_anomaly)
+            self.detector_ = _fitted(self.detector, rows, is_anomaly)
         else:
             self.detector_ = _fitted(self.detector, rows)
         return self
 
     def _scores(self, X: Any) -> Host:
         scores = self.detector_.decision_function(_rows_for(self.detector, X))
-        return -_one_a_row(scores, X, self.detector)
+        return -check_answer(scores, len(X), repr(self.detector))
 
 
 @saved_as("ClassifierExpert")
@@ -196,7 +200,7 @@ class ClassifierExpert(Adapter):
         """
         learns = self.learns_from_anomalies
         labels = _both_classes(y, len(X)).astype(int) if learns else None
-        classifier = clone(self.classifier).fit(X, labels)
+        classifier = _fitted(self.classifier, X, labels)
         if set(classifier.classes_) != {1, -1}:  # only one that was fitted elsewhere
             raise ValueError(
                 f"{self.classifier!r} knows the classes {list(classifier.classes_)}; expected +1 "
@@ -207,7 +211,8 @@ class ClassifierExpert(Adapter):
 
     def _scores(self, X: Any) -> Host:
         if hasattr(self.classifier_, "decision_function"):
-            return _one_a_row(self.classifier_.decision_function(X), X, self.classifier)
+            scores = self.classifier_.decision_function(X)
+            return check_answer(scores, len(X), repr(self.classifier))
         normal = list(self.classifier_.classes_).index(1)
         share = np.clip(self.classifier_.predict_proba(X)[:, normal], SUREST, 1 - SUREST)
         return np.log(share / (1 - share))
@@ -266,7 +271,7 @@ class ScoreFunction(Adapter):
     def _scores(self, X: Any) -> Host:
         scorer = getattr(self, "scorer_", self.scorer)
         score = getattr(scorer, self.method, scorer)
-        scores = _one_a_row(score(_rows_for(self.scorer, X)), X, self.scorer)
+        scores = check_answer(score(_rows_for(self.scorer, X)), len(X), repr(self.scorer))
         return scores if self.high == "normal" else -scores
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -319,7 +324,7 @@ class ScoreColumn(Adapter):
         return True
 
     def _column(self, X: Any) -> Host:
-        values = np.asarray(X, dtype=np.float64)
+        values = np.asarray(without_mask(X), dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != 1:
             raise ValueError(
                 f"ScoreColumn reads one column of scores, got shape {values.shape}. In a "
@@ -417,17 +422,44 @@ def _last(entry: Any) -> Any:
     return _last(inner[-1]) if isinstance(inner, Pipeline) else inner
 
 
-def _fitted(estimator: Any, X: Any) -> Any:
-    """A copy fitted to rows alone; what is frozen stays as it is, but wants to be handed labels."""
+def _fitted(estimator: Any, X: Any, y: Any = None) -> Any:
+    """A fitted copy; what is frozen stays as it is, but wants to be handed labels."""
     copy = clone(estimator, safe=False)  # what is not of scikit-learn's kind is copied whole
-    return copy.fit(X, None) if isinstance(copy, FrozenEstimator) else copy.fit(X)
+    labels = () if y is None and not isinstance(copy, FrozenEstimator) else (y,)
+    return on_kept_rows(lambda rows: copy.fit(rows, *labels), X)
+
+
+def on_kept_rows(work: Callable[[Any], T], X: Any) -> T:
+    """What another maker's work on rows gives; the caller's rows stay as they are.
+
+    An array is lent as a view that cannot be written to, which costs nothing. Whoever fails over
+    that, for some makers use the rows as scratch paper, is given a copy.
+
+    Parameters
+    ----------
+    work : callable
+        A function of rows.
+    X : array or data frame
+        Rows.
+    """
+    if not isinstance(X, np.ndarray):
+        copy = getattr(X, "clone", None) or getattr(X, "copy", None)  # polars | pandas, lists
+        return work(X if copy is None else copy())
+    lent = X.view()
+    lent.flags.writeable = False
+    try:
+        return work(lent)
+    except (ValueError, TypeError) as error:
+        if not re.search("read-?only|writ(e)?able", str(error), re.IGNORECASE):
+            raise
+        return work(X.copy())
 
 
 def _rows_for(maker: Any, X: Any) -> Any:
     """Rows as their receiver wants them: scikit-learn's kind knows data frames, others do not."""
     inner = _inner(maker)
     knows_frames = hasattr(inner, "__sklearn_tags__") and not _is_of_pyod(inner)
-    return X if knows_frames else np.asarray(X)
+    return X if knows_frames else np.asarray(without_mask(X))
 
 
 def _is_of_pyod(entry: Any) -> bool:
@@ -444,11 +476,24 @@ def _both_classes(y: Any, n: int) -> Host:
     return labels
 
 
-def _one_a_row(scores: Any, X: Any, maker: Any) -> Host:
-    values = np.asarray(scores, dtype=np.float64)
-    if values.shape != (len(X),):
+def check_answer(scores: Any, n: int, maker: str) -> Host:
+    """What a detector, called so, says of n rows: one real number each.
+
+    Examples
+    --------
+    >>> check_answer([1, 2j], 2, "'mine'")
+    Traceback (most recent call last):
+    ValueError: 'mine' must give real numbers, got complex128 values. Take their real parts, or \
+absolute values.
+    """
+    values = np.asarray(without_mask(scores))
+    if values.dtype.kind == "c":
         raise ValueError(
-            f"{maker!r} must give one score for each row: expected shape ({len(X)},), got "
-            f"{values.shape}."
+            f"{maker} must give real numbers, got {values.dtype} values. Take their real parts, or "
+            "absolute values."
         )
-    return values
+    if values.shape != (n,):
+        raise ValueError(
+            f"{maker} must give one score for each row: expected shape ({n},), got {values.shape}."
+        )
+    return values.astype(np.float64, copy=False)

@@ -148,6 +148,57 @@ def test_scores_that_are_infinite_become_large():
     assert found[4] == -3.0
 
 
+# ----------------------------------------------------------------- detectors that change their rows
+
+
+class Scribbler(Distance):
+    """Uses the rows that it is given as scratch paper, with the same result."""
+
+    def fit(self, X, y=None):
+        super().fit(X)
+        self.fitted_on_ = np.array(X)
+        self.scribble(X)
+        return self
+
+    def score_samples(self, X):
+        scores = super().score_samples(X)
+        self.scribble(X)
+        return scores
+
+    @staticmethod
+    def scribble(X):
+        if hasattr(X, "iloc"):
+            X.iloc[:] = 1e9
+        else:
+            X -= 1e9
+
+
+@pytest.mark.parametrize("kind", [np.array, pd.DataFrame])
+@pytest.mark.parametrize("columns", [None, np.array([3, 0])], ids=["all", "some"])
+def test_no_detector_changes_the_rows_of_others(kind, columns):
+    rows, new = kind(X), kind(NEW)
+    (fitted,) = fit_members([Member("rude", Scribbler(), columns)], rows)
+    view = slice(None) if columns is None else columns
+    np.testing.assert_array_equal(fitted.estimator.fitted_on_, X[:, view])
+    expected = Distance().fit(X[:, view]).score_samples(NEW[:, view])
+    np.testing.assert_allclose(score_members([fitted], new)[:, 0], expected)
+    np.testing.assert_array_equal(np.asarray(rows), X)
+    np.testing.assert_array_equal(np.asarray(new), NEW)
+
+
+@pytest.mark.parametrize("answer", [NEW[:, 0] + 1j, np.zeros(20, dtype=complex)])
+def test_complex_scores_are_refused_by_name(answer):
+    (fitted,) = fit_members([Member("odd", Says(lambda X: answer))], X)
+    with pytest.raises(ValueError, match=r"'odd' must give real numbers, got complex128 values"):
+        score_members([fitted], NEW)
+
+
+def test_masked_scores_are_missing():
+    answer = np.ma.array(NEW[:, 0], mask=np.arange(20) == 4)
+    (fitted,) = fit_members([Member("odd", Says(lambda X: answer))], X)
+    assert np.flatnonzero(np.isnan(score_members([fitted], NEW)[:, 0])).tolist() == [4]
+
+
 # ----------------------------------------------------------------------------------------- errors
 
 

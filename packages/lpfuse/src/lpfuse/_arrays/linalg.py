@@ -10,7 +10,16 @@ import array_api_compat
 import numpy as np
 import scipy.linalg
 
-from lpfuse._arrays.operations import Array, Host, beside, is_numpy, namespace, to_host
+from lpfuse._arrays.operations import (
+    Array,
+    Host,
+    beside,
+    is_numpy,
+    namespace,
+    one_blas_thread,
+    to_host,
+)
+from lpfuse._arrays.threads import limits
 
 # Chosen by hand.
 INVERTED_AT_ONCE = 1024  # rows of a triangle that is not halved any further
@@ -18,6 +27,9 @@ EXTRA_COLUMNS = 22  # beyond those that are wanted: eigenvalues that lie close t
 DEPTH = 8  # products before the iteration starts again
 RESTARTS = 20  # past them the eigenvalues lie too close together for the iteration
 EXACT = 1e-12  # a residual, as a share of the largest eigenvalue, that is as good as none
+# Rows of a matrix whose decomposition gains from several threads. one of 500 rows
+# was seen to take seconds instead of milliseconds on a busy machine, threads waiting for threads.
+THREADS_FROM = 2000
 
 
 def symmetric_times(A: Array, x: Array) -> Array:
@@ -239,3 +251,26 @@ def _eigh_of_products(basis: Array, images: Array) -> tuple[Host, Host]:
     """Eigenpairs of ``Vᵀ A V``, which is small, from V and A V."""
     small = to_host(basis.T @ images)
     return scipy.linalg.eigh((small + small.T) / 2)
+
+
+def matrix_budget(x: Array) -> int:
+    """Bytes that one n×n matrix beside x may take: fixed on the host, a third of a GPU's memory.
+
+    On a GPU the factor of a matrix is a second one.
+    """
+    if array_api_compat.is_torch_array(x) and x.is_cuda:
+        import torch
+
+        return int(torch.cuda.get_device_properties(x.device).total_memory // 3)
+    if array_api_compat.is_cupy_array(x):
+        return int(x.device.mem_info[1] // 3)
+    return limits.matrix
+
+
+def blas_threads_for(side: int) -> AbstractContextManager[None]:
+    """As many threads as BLAS likes for a large matrix of that side; one for a small one.
+
+    Threads that wait for each other lose far more on a busy machine than they gain on a small
+    matrix.
+    """
+    return one_blas_thread if side < THREADS_FROM else nullcontext()

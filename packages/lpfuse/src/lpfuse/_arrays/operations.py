@@ -7,7 +7,6 @@ Arrays with one entry a learner (R of them, or R×R) are small and always NumPy 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from threading import Lock
 from typing import Any, TypeVar
@@ -22,10 +21,6 @@ from lpfuse._arrays.threads import limits, map_parallel
 Array = Any  # an array of any library that follows the array API standard
 Host = NDArray[np.float64]
 T = TypeVar("T")
-
-# Rows of a matrix whose decomposition gains from several threads. Chosen by hand: one of 500 rows
-# was seen to take seconds instead of milliseconds on a busy machine, threads waiting for threads.
-THREADS_FROM = 2000
 
 
 def is_numpy(x: Array) -> bool:
@@ -166,6 +161,13 @@ def total(x: Array) -> float:
     return float(x.sum()) if is_numpy(x) else float(namespace(x).sum(_numbers(x)))
 
 
+def norm(x: Array) -> float:
+    """The root of the sum of all squares, without a temporary; infinite where that overflows."""
+    if is_numpy(x):
+        return float(np.sqrt(np.einsum("ij,ij->", x, x)))
+    return float(namespace(x).linalg.vector_norm(x))
+
+
 def largest(x: Array) -> float:
     """The largest entry."""
     return float(x.max()) if is_numpy(x) else float(namespace(x).max(x))
@@ -196,6 +198,22 @@ def put(x: Array, index: Array, values: Array | float) -> Array:
     return xp.asarray(host, device=array_api_compat.device(x))
 
 
+def without_mask(values: Any) -> Any:
+    """An array of NumPy whose masked cells are missing: NaN or, among texts, None.
+
+    What is no array of NumPy stays as it is.
+
+    Examples
+    --------
+    >>> without_mask(np.ma.array([1, 2], mask=[False, True]))
+    array([ 1., nan])
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        missing: Any = np.nan if values.dtype.kind in "biufc" else None
+        return np.where(np.ma.getmaskarray(values), missing, values.data)
+    return values
+
+
 def detached(x: Array) -> Array:
     """The array without the record of operations that torch may keep for its gradients."""
     return x.detach() if getattr(x, "requires_grad", False) else x
@@ -211,20 +229,6 @@ def exp_in_place(x: Array) -> Array:
     if is_numpy(x):
         return np.exp(x, out=x)
     return x.exp_() if array_api_compat.is_torch_array(x) else namespace(x).exp(x)
-
-
-def matrix_budget(x: Array) -> int:
-    """Bytes that one n×n matrix beside x may take: fixed on the host, a third of a GPU's memory.
-
-    On a GPU the factor of a matrix is a second one.
-    """
-    if array_api_compat.is_torch_array(x) and x.is_cuda:
-        import torch
-
-        return int(torch.cuda.get_device_properties(x.device).total_memory // 3)
-    if array_api_compat.is_cupy_array(x):
-        return int(x.device.mem_info[1] // 3)
-    return limits.matrix
 
 
 @cache
@@ -257,15 +261,6 @@ class _OneBlasThread:
 
 
 one_blas_thread = _OneBlasThread()
-
-
-def blas_threads_for(side: int) -> AbstractContextManager[None]:
-    """As many threads as BLAS likes for a large matrix of that side; one for a small one.
-
-    Threads that wait for each other lose far more on a busy machine than they gain on a small
-    matrix.
-    """
-    return one_blas_thread if side < THREADS_FROM else nullcontext()
 
 
 def map_row_blocks(work: Callable[[slice], T], rows: Array, width: int | None = None) -> list[T]:

@@ -26,6 +26,7 @@ from lpfuse._arrays.operations import (
     namespace,
     to_host,
     total,
+    without_mask,
 )
 from lpfuse._checks.messages import (
     LEAST_WEIGHT,
@@ -34,8 +35,10 @@ from lpfuse._checks.messages import (
     how_to_label,
     not_one_a_row,
     not_one_dimensional,
+    refuse_cut_off,
     refuse_sum_of_weights,
 )
+from lpfuse._format import quote
 
 
 def check_labels(y: Any, n: int, *, unlabelled: bool = False) -> Host | None:
@@ -139,7 +142,8 @@ def check_sample_weight(sample_weight: Any, n: int) -> Host | None:
     weights = _one_dimensional(sample_weight, n, "sample_weight", "number")
     if weights.dtype.kind not in "biuf":
         raise ValueError(f"sample_weight must be numbers, got {weights.dtype} values.")
-    weights = weights.astype(np.float64)
+    with np.errstate(over="ignore"):  # of long doubles
+        weights = weights.astype(np.float64)
     refused = ~(np.isfinite(weights) & (weights >= 0))
     if refused.any():
         row = int(np.flatnonzero(refused)[0])
@@ -165,7 +169,7 @@ def check_values(values: Any, name: str, *, may_miss: bool = False) -> Host:
     array([1., 2.])
     """
     array: Host = check_array(
-        _without_device(values),
+        _plain(values),
         dtype=np.float64,
         ensure_2d=False,
         allow_nd=True,
@@ -202,18 +206,23 @@ def _one_dimensional(values: Any, n: int, argument: str, noun: str) -> NDArray[A
             f"{argument} is a Dask collection, but the rows are in memory: pass "
             f"{argument}.compute()."
         )
-    array = np.asarray(_without_device(values))
-    if array.dtype == object:
-        array = np.array(array.tolist())  # Python numbers in an object array are numbers
+    try:
+        array = np.asarray(_plain(values))
+        if array.dtype == object:
+            array = np.array(array.tolist())  # Python numbers in an object array are numbers
+    except ValueError as error:  # lists of unequal lengths
+        raise ValueError(f"{argument} must hold one {noun} for each row: {error}") from error
     if array.shape != (n,):
         raise ValueError(not_one_a_row(argument, noun, n, array.shape))
     return array
 
 
-def _without_device(values: Any) -> Any:
-    """Arrays of torch and the like as NumPy arrays, anything else as it is."""
+def _plain(values: Any) -> Any:
+    """Arrays of torch and the like, and those with a mask, as NumPy's; anything else as it is."""
+    if getattr(values, "base", None) is not None:
+        refuse_cut_off(values)
     foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
-    return to_host(values) if foreign else values
+    return to_host(values) if foreign else without_mask(values)
 
 
 def check_p(p: Any) -> float:
@@ -231,12 +240,12 @@ def check_p(p: Any) -> float:
     """
     if not isinstance(p, Real) or isinstance(p, bool | np.bool_):
         raise ValueError(
-            f"p must be a number in [1, inf], got {p!r} of type {type(p).__name__}. "
+            f"p must be a number in [1, inf], got {quote(p)} of type {type(p).__name__}. "
             'Write float("inf") for the largest one.'
         )
     if not float(p) >= 1:  # NaN included
         raise ValueError(
-            f"p must be in [1, inf], got {p!r}. Use p=1 for the sparsest weights and "
+            f"p must be in [1, inf], got {quote(p)}. Use p=1 for the sparsest weights and "
             'p=float("inf") for the most even ones.'
         )
     return float(p)
@@ -273,7 +282,8 @@ def check_number(
     if isinstance(value, Real) and not isinstance(value, bool | np.bool_):
         with suppress(OverflowError):
             number = float(value)
-            if np.isfinite(number) and _within(number, above, at_least, at_most):
+            low = (above is None or number > above) and (at_least is None or number >= at_least)
+            if low and number <= at_most and np.isfinite(number):
                 return number
     limits = [
         f"{word} {limit:g}"
@@ -281,15 +291,7 @@ def check_number(
         if limit is not None and np.isfinite(limit)
     ]
     expected = " ".join(["a finite number", " and ".join(limits)]).strip()
-    raise ValueError(f"{name} must be {expected}, got {value!r}. {hint}".strip())
-
-
-def _within(value: float, above: float | None, at_least: float | None, at_most: float) -> bool:
-    return (
-        (above is None or value > above)
-        and (at_least is None or value >= at_least)
-        and (value <= at_most)
-    )
+    raise ValueError(f"{name} must be {expected}, got {quote(value)}. {hint}".strip())
 
 
 def check_share(name: str, value: Any, of: str, *, at_most: float = 0.5) -> float:
@@ -307,23 +309,12 @@ rows: write 0.05 for 5 %.
 
 
 def is_count(value: Any) -> bool:
-    """Whether a parameter is a whole number from 1.
-
-    Examples
-    --------
-    >>> is_count(3), is_count(0), is_count(3.0), is_count(True)
-    (True, False, False, False)
-    """
+    """Whether a parameter is a whole number from 1: neither 3.0 nor True is."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
 def check_count(name: str, value: Any) -> int:
-    """A parameter that must be a whole number from 1.
-
-    Parameters
-    ----------
-    name, value : str, object
-        What the parameter is called, and what came.
+    """A parameter, called so, that must be a whole number from 1.
 
     Examples
     --------
@@ -331,7 +322,7 @@ def check_count(name: str, value: Any) -> int:
     3
     """
     if not is_count(value):
-        raise ValueError(f"{name} must be a whole number from 1, got {value!r}.")
+        raise ValueError(f"{name} must be a whole number from 1, got {quote(value)}.")
     return int(value)
 
 
@@ -353,4 +344,4 @@ def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
     """
     if not any(isinstance(value, type(choice)) and value == choice for choice in choices):
         told = ", ".join(map(repr, choices))
-        raise ValueError(f"{name} must be one of {told}; got {value!r}.")
+        raise ValueError(f"{name} must be one of {told}; got {quote(value)}.")

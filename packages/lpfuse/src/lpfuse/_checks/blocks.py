@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from lpfuse._arrays.blocks import Blocks, CheckedBlocks, Summary, arrays_of, head_of
-from lpfuse._arrays.operations import Host, is_blocked, namespace, to_host
+from lpfuse._arrays.operations import Host, is_blocked, namespace, to_host, without_mask
 from lpfuse._checks.arguments import check_labels, check_sample_weight
 from lpfuse._checks.messages import (
     FEATURES,
@@ -202,7 +202,7 @@ def _inspect(also: Summary | None, own: int, k: int, parts: tuple[Any, ...]) -> 
     n, width = (int(side) for side in parts[0].shape)
     facts = _Facts([n], np.full(width, np.inf), np.full(width, -np.inf))
     try:
-        S, y, c = arrays_of(parts)
+        S, y, c = arrays_of(tuple(map(without_mask, parts)))
     except (ValueError, TypeError) as error:
         facts.complaints.append((k, _why_no_numbers(parts[1], error)))
         return facts

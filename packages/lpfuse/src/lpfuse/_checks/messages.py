@@ -6,6 +6,7 @@ beside that check. They speak of arguments as Python calls them; the command lin
 
 from __future__ import annotations
 
+import mmap
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -13,6 +14,8 @@ from difflib import get_close_matches
 from math import inf, prod
 from numbers import Real
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from lpfuse._format import quote
 
@@ -109,6 +112,23 @@ def refuse_sum_of_weights(total: float) -> None:
         raise ValueError(
             f"sample_weight adds up to {total:.3g}, too {amount} for double precision: expected a "
             f"sum above {LEAST_WEIGHT:g} and finite. Multiply all weights by {factor:g}."
+        )
+
+
+def refuse_cut_off(view: Any) -> None:
+    """Refuse a view of a memory map that its file does not fill any more.
+
+    To read the rest would end the process, without a chance to say why.
+    """
+    start = 0
+    while isinstance(view, np.ndarray):
+        if isinstance(view, np.memmap):
+            start = view.offset - view.offset % mmap.ALLOCATIONGRANULARITY
+        view = view.base
+    if isinstance(view, mmap.mmap) and view.size() < start + len(view):
+        raise ValueError(
+            f"The file of a memory map has become shorter: expected {start + len(view):,} bytes, "
+            f"got {view.size():,}. Write it again, and leave it alone until all is read."
         )
 
 

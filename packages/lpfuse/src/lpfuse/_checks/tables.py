@@ -26,9 +26,11 @@ from lpfuse._arrays.operations import (
     is_numpy,
     largest,
     namespace,
+    norm,
     smallest,
     take,
     to_host,
+    without_mask,
 )
 from lpfuse._checks.messages import (
     FEATURES,
@@ -37,8 +39,10 @@ from lpfuse._checks.messages import (
     Table,
     labels_of_columns,
     listed,
+    refuse_cut_off,
     with_rows,
 )
+from lpfuse._format import plain
 
 # Rows that are looked at before whole columns are read: columns of real scores nearly always differ
 # in the first of them. Chosen by hand.
@@ -46,6 +50,7 @@ PROBE_ROWS = 8
 # Times the largest absolute value: a column that varies by less is constant, but for the rounding
 # of the sums that scores are. Chosen by hand, well above 1e-16 and below any spread of use.
 ROUNDING = 1e-9
+COMPLEX = "Complex data not supported: {} must be real numbers."
 
 
 def check_scores(S: Any, *, estimator: Any = None) -> Array:
@@ -130,7 +135,7 @@ def check_table(X: Any, *, estimator: Any = None) -> Any:
             raise ValueError(FEATURES.too_small(f"{tuple(X.shape)}"))
         checked = X
         columns = (np.asarray(_safe_indexing(X, j, axis=1)) for j in range(X.shape[1]))
-        infinite = any(column.dtype.kind == "f" and np.isinf(column).any() for column in columns)
+        infinite = any(_is_infinite(column) for column in columns)
     if infinite:
         raise ValueError(
             "X holds infinity, which is no measurement. Replace it by a number, or by NaN where "
@@ -149,7 +154,7 @@ def _check_table(values: Any, table: Table, estimator: Any) -> Array:
             f"{table.noun} of Dask are taken by LpFusion, FixedRule, TwoSidedMinMax, FusedDetector "
             f"and lpfuse's detectors. Here bring them into memory first: {table.letter}.compute()."
         )
-    names = _column_names(values, estimator)
+    names = column_names(values, estimator)
     foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
     checked = _check_array_api(values, table) if foreign else _check_numpy(values, table, names)
     if estimator is None:  # names that cannot be remembered are refused before anything is learnt
@@ -163,15 +168,7 @@ def _check_table(values: Any, table: Table, estimator: Any) -> Array:
 
 
 def check_columns(X: Any, estimator: Any) -> None:
-    """Refuse a table whose columns, in number or names, are not those that an estimator knows.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-        The table.
-    estimator : estimator
-        A fitted estimator.
-    """
+    """Refuse a table whose columns, in number or names, are not those that an estimator knows."""
     validate_data(estimator, X, reset=False, skip_check_array=True)
 
 
@@ -183,31 +180,40 @@ def remember_columns(estimator: Any, S: Any) -> None:
     validate_data(estimator, S, skip_check_array=True)
 
 
-def column_names(S: Any) -> list[str] | None:
-    """The names of the columns of a data frame; None for what has no names."""
-    return _column_names(S, None)
+def column_names(S: Any, estimator: Any = None) -> list[str] | None:
+    """The names of the columns of a data frame, or that an estimator knows; None: it has none."""
+    names = getattr(S, "columns", getattr(estimator, "feature_names_in_", None))
+    return None if names is None else [str(name) for name in names]
 
 
 def _check_numpy(values: Any, table: Table, names: Sequence[str] | None) -> Array:
+    if getattr(values, "base", None) is not None:
+        refuse_cut_off(values)
     try:
-        return check_array(
-            values, input_name=table.letter, dtype=[np.float64, np.float32], ensure_all_finite=False
-        )
-    except (ValueError, TypeError) as error:
+        with np.errstate(over="ignore"):  # a long double may become infinite, which is told below
+            return check_array(
+                without_mask(values),
+                input_name=table.letter,
+                dtype=[np.float64, np.float32],
+                ensure_all_finite=False,
+            )
+    except (ValueError, TypeError, OverflowError) as error:
+        if "complex" in str(error).casefold():
+            raise ValueError(COMPLEX.format(table.noun.lower())) from error
         columns = [] if issparse(values) else _columns_that_are_not_numbers(values)
         if not columns:
             raise
         told = listed(labels_of_columns(columns, names))
-        raise type(error)(
-            table.not_numbers(told, f"cannot be read as numbers ({error})")
-        ) from error
+        what = f"cannot be read as numbers ({plain(error)})"
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(table.not_numbers(told, what)) from error
 
 
 def _check_array_api(values: Array, table: Table) -> Array:
     """What scikit-learn checks for NumPy, with its words, for an array that stays where it is."""
     xp = namespace(values)
     if xp.isdtype(values.dtype, "complex floating"):
-        raise ValueError(f"Complex data not supported: {table.noun.lower()} must be real numbers.")
+        raise ValueError(COMPLEX.format(table.noun.lower()))
     if values.ndim != 2:
         raise ValueError(table.not_two_dimensional(values.ndim, values.shape))
     if 0 in values.shape:
@@ -225,11 +231,7 @@ def _refuse_not_finite(
     with np.errstate(over="ignore", invalid="ignore"):
         # One pass without a temporary. Squares whose sum is small are of numbers that are fine; a
         # sum that only overflowed is told apart below.
-        if is_numpy(values):
-            size = np.sqrt(np.einsum("ij,ij->", values, values))
-        else:
-            size = xp.linalg.vector_norm(values)
-        if bool(size <= LARGEST_SCORE):
+        if norm(values) <= LARGEST_SCORE:
             return
     rows = to_host(xp.sum(xp.astype(~xp.isfinite(values), xp.int64), axis=0)).astype(int)
     columns = np.flatnonzero(rows)
@@ -245,12 +247,7 @@ def _refuse_not_finite(
 def warn_about_columns(S: Array, names: Sequence[str] | None = None) -> None:
     """Warn of detectors that add nothing: no spread, or the same scores as another one.
 
-    Parameters
-    ----------
-    S : array of shape (n, R)
-        Checked scores.
-    names : sequence of str, optional
-        Names of the columns; their positions are told otherwise.
+    `S` are checked scores; where their columns have no names, positions are told.
     """
     flat = _flat_columns(S)
     warn_about_flat(flat, names, stacklevel=4)
@@ -330,11 +327,6 @@ def _equal_columns(S: Array, columns: Iterable[int]) -> list[tuple[int, int]]:
     return pairs
 
 
-def _column_names(S: Any, estimator: Any) -> list[str] | None:
-    names = getattr(S, "columns", getattr(estimator, "feature_names_in_", None))
-    return None if names is None else [str(name) for name in names]
-
-
 def _columns_that_are_not_numbers(S: Any) -> list[int]:
     cells = np.asarray(S, dtype=object)
     if cells.ndim != 2:
@@ -342,9 +334,15 @@ def _columns_that_are_not_numbers(S: Any) -> list[int]:
     return [j for j in range(cells.shape[1]) if not _are_numbers(cells[:, j])]
 
 
+def _is_infinite(column: NDArray[Any]) -> bool:
+    if column.dtype.kind == "c":
+        raise ValueError(COMPLEX.format("features"))
+    return column.dtype.kind == "f" and bool(np.isinf(column).any())
+
+
 def _are_numbers(cells: NDArray[np.object_]) -> bool:
     try:
         cells.astype(np.complex128)  # complex scores are refused for being complex
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return False
     return True

@@ -16,14 +16,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
 from lpfuse._arrays.blocks import head_of
-from lpfuse._arrays.operations import (
-    Array,
-    blas_threads_for,
-    is_blocked,
-    matrix_budget,
-    take,
-    to_host,
-)
+from lpfuse._arrays.linalg import blas_threads_for, matrix_budget
+from lpfuse._arrays.operations import Array, is_blocked, take, to_host
 from lpfuse._base import Detector
 from lpfuse._checks.arguments import check_choice, check_count
 from lpfuse._checks.tables import remember_columns

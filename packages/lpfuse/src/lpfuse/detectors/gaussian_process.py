@@ -8,12 +8,18 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays.linalg import add_to_diagonal, cholesky, eigh, invert_lower, solve_lower
+from lpfuse._arrays.linalg import (
+    add_to_diagonal,
+    blas_threads_for,
+    cholesky,
+    eigh,
+    invert_lower,
+    solve_lower,
+)
 from lpfuse._arrays.operations import (
     Array,
     Host,
     beside,
-    blas_threads_for,
     is_blocked,
     largest,
     namespace,

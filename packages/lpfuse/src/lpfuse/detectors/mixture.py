@@ -10,11 +10,11 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_random_state
 
 from lpfuse._arrays.blocks import head_of
+from lpfuse._arrays.linalg import blas_threads_for
 from lpfuse._arrays.operations import (
     Array,
     Host,
     beside,
-    blas_threads_for,
     concatenate,
     is_blocked,
     map_row_blocks,

@@ -19,7 +19,9 @@ from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
 from lpfuse._base import Detector
+from lpfuse._format import quote
 from lpfuse._saved import saved_as
+from lpfuse.adapters import check_answer, on_kept_rows
 from lpfuse.detectors import fit_together, score_together
 from lpfuse.ensemble._scoring import scale_scores
 from lpfuse.ensemble._tables import Index, Table, frame_with_scores, missing_in_frame
@@ -181,22 +183,13 @@ def score_members(members: Sequence[Member], X: Table) -> Host:
         if isinstance(members[0].last, Detector):
             together = score_together([member.last for member in members], rows)
             return np.asarray(together, dtype=np.float64)
-        return _one_column(members[0].last.score_samples(rows), members[0], len(index))
+        answer = members[0].last.score_samples(rows)
+        return check_answer(answer, len(index), quote(members[0].name))[:, None]
 
     found, rows = _on_usable_rows(score, X, members, "scoring with")
     scores = np.full((X.shape[0], len(members)), np.nan)
     scores[rows] = np.clip(found, -LARGEST_SCORE, LARGEST_SCORE)
     return scores
-
-
-def _one_column(scores: Any, member: Member, n: int) -> Host:
-    values = np.asarray(scores, dtype=np.float64)
-    if values.shape != (n,):
-        raise ValueError(
-            f"{member.name!r} must give one score for each row: expected shape ({n},), got "
-            f"{values.shape}."
-        )
-    return values[:, None]
 
 
 def leave_one_out_scores(member: Member, X: Table) -> Host:
@@ -234,12 +227,13 @@ def _on_usable_rows(
     every = np.arange(X.shape[0])
     try:
         try:
-            return work(view, every), every
+            return on_kept_rows(lambda rows: work(rows, every), view), every
         except Exception:
             complete = complete_rows(view)
             if len(complete) == len(every):  # no missing cell: the error has another reason
                 raise
-            return work(_safe_indexing(view, complete, axis=0), complete), complete
+            whole = _safe_indexing(view, complete, axis=0)
+            return on_kept_rows(lambda rows: work(rows, complete), whole), complete
     except Exception as error:
         names = ", ".join(repr(member.name) for member in members)
         error.add_note(f"This happened while {doing} {names}.")
