@@ -9,7 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from lpfuse_faces._cache import FeatureCache, sha256_of
+from lpfuse_faces._cache import FeatureCache
+from lpfuse_faces._extractor import content_of
 from lpfuse_faces._features import VideoFeatures
 
 SHA = "ba" * 32
@@ -96,6 +97,7 @@ def run(script, *arguments):
 DIES_WHILE_STORING = """
 import os, signal, sys
 from lpfuse_faces._cache import FeatureCache
+from lpfuse_faces._extractor import content_of
 from lpfuse_faces._features import VideoFeatures
 
 video = VideoFeatures.load(sys.argv[2])
@@ -121,6 +123,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from lpfuse_faces._cache import FeatureCache
+from lpfuse_faces._extractor import content_of
 from lpfuse_faces._features import VideoFeatures
 
 video, enough = VideoFeatures.load(sys.argv[2]), Path(sys.argv[3])
@@ -163,5 +166,5 @@ def test_the_hash_of_a_file_is_that_of_its_content(tmp_path):
     (tmp_path / "it").write_bytes(content)
     (tmp_path / "copy").write_bytes(content)
     (tmp_path / "other").write_bytes(content[:-1] + b"x")
-    assert sha256_of(tmp_path / "it") == sha256_of(tmp_path / "copy")
-    assert sha256_of(tmp_path / "it") != sha256_of(tmp_path / "other")
+    assert content_of(tmp_path / "it") == content_of(tmp_path / "copy")
+    assert content_of(tmp_path / "it") != content_of(tmp_path / "other")

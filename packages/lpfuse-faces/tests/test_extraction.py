@@ -16,11 +16,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lpfuse_faces._cache import FeatureCache, sha256_of
+from lpfuse_faces._cache import FeatureCache
 from lpfuse_faces._detection.mtcnn import MTCNN, Faces
 from lpfuse_faces._detection.tracking import FaceChooser
 from lpfuse_faces._extraction import Extraction, extract_all, learn_stretch
-from lpfuse_faces._extractor import FORMAT, Extractor, key_of
+from lpfuse_faces._extractor import FORMAT, Extractor, content_of, key_of
 from lpfuse_faces._regions import REGIONS, crop
 from lpfuse_faces._settings import Settings
 from lpfuse_faces._spectrum import (
@@ -163,7 +163,7 @@ class TestExtractor:
             features,
             naive(clips / "a.mp4", settings, SquareDetector(), extractor.networks),
         )
-        assert (features.name, features.sha256) == ("a.mp4", sha256_of(clips / "a.mp4"))
+        assert (features.name, features.sha256) == ("a.mp4", content_of(clips / "a.mp4"))
         assert (features.n_frames, features.n_faces) == (7, 5)
         assert features.widths == extractor.widths
 
@@ -222,7 +222,7 @@ class TestExtractor:
     def test_no_more_frames_than_a_batch_are_alive(self, clips, squares, monkeypatch):
         alive, most = set(), []
 
-        def endless(path, sampling, *, threads):
+        def endless(path, sampling, **options):
             for k, image in enumerate(pictures(40)):
                 alive.add(k)
                 weakref.finalize(image, alive.discard, k)
@@ -394,7 +394,7 @@ class TestExtractAll:
         extractor = Extractor()
         assert extract_all([clips / "b.mp4"], extractor, cache).features == first.features
         assert extractor.detector.n_images == 5
-        assert cache.find(sha256_of(clips / "b.mp4"), extractor.key) is not None
+        assert cache.find(content_of(clips / "b.mp4"), extractor.key) is not None
 
     @pytest.mark.parametrize("n_jobs", [1, 2])
     def test_progress_tells_of_each_video_in_the_calling_thread(

@@ -80,7 +80,10 @@ def networks(monkeypatch):
     return asked
 
 
-def test_weights_are_looked_for_where_they_lay_and_elsewhere(networks, tmp_path):
+def test_weights_are_looked_for_by_name_and_never_where_a_file_says(
+    networks, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("LPFUSE_WEIGHTS", str(tmp_path))
     place = tmp_path / "alexnet.pth"
     place.write_text("good")
     stretch = Stretch(
@@ -88,8 +91,12 @@ def test_weights_are_looked_for_where_they_lay_and_elsewhere(networks, tmp_path)
     )
     settings = Settings(features=["alexnet"], stretch=stretch, weights={"alexnet": place})
     detector = VideoDetector(settings=model_settings(Extractor(settings)))
+    assert str(tmp_path) not in str(detector.settings)
     assert extractor_of(detector).settings == settings
-    place.unlink()  # another machine: the folder of weights has it
+    detector.settings["settings"]["weights"] = {"alexnet": str(place)}  # a file that names a place
+    monkeypatch.setenv("LPFUSE_WEIGHTS", str(tmp_path / "elsewhere"))
+    extractor_of(detector)
+    assert networks["alexnet"] == (None, "cpu")
     extractor_of(detector, device="cuda")
     assert networks["alexnet"] == (None, "cuda")
     elsewhere = tmp_path / "elsewhere.pth"

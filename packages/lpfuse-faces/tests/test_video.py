@@ -17,9 +17,9 @@ pytest.importorskip("av", reason="av is not installed")
 
 import av
 
+from lpfuse_faces._limits import Limits, Stopwatch, UnreadableVideo
 from lpfuse_faces._video import (
     Sampling,
-    UnreadableVideo,
     _chosen,
     _count_of_frames,
     frames_of,
@@ -243,7 +243,9 @@ def reason_of(path, sampling=ALL):
 
 def sound(path, cover=False):
     with av.open(path, "w") as container:
-        stream = container.add_stream("aac" if path.suffix == ".mp4" else "flac", rate=16000)
+        stream = container.add_stream(
+            "flac" if path.suffix == ".flac" else "aac", rate=16000
+        )
         if cover:
             picture = container.add_stream("png", rate=1)
             picture.height, picture.width, picture.pix_fmt = 16, 16, "rgb24"
@@ -270,7 +272,9 @@ def test_missing_folder_empty_and_text(tmp_path):
 
 def test_sound_alone_even_with_a_cover(tmp_path):
     assert reason_of(sound(tmp_path / "talk.mp4")) == "no video stream, only audio"
-    assert reason_of(sound(tmp_path / "song.flac", cover=True)) == "no video stream, only audio"
+    assert reason_of(sound(tmp_path / "song.mka")) == "no video stream, only audio"
+    assert "MP4 and MOV" in reason_of(sound(tmp_path / "song.flac", cover=True))
+    assert reason_of(sound(tmp_path / "song.m4a", cover=True)) == "no video stream, only audio"
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(count=2), Sampling(every=30)])
@@ -310,7 +314,8 @@ def test_damage_and_unknown_codecs(noisy, tmp_path):
 def test_a_stream_without_frames(clip):
     nothing = SimpleNamespace(demux=lambda _: [])
     with pytest.raises(UnreadableVideo, match="the video stream has no frames"):
-        _count_of_frames(clip, nothing, SimpleNamespace(frames=0))
+        watch = Stopwatch(clip, 60)
+        _count_of_frames(clip, nothing, SimpleNamespace(frames=0, time_base=None), Limits(), watch)
     with pytest.raises(UnreadableVideo, match="none of the frames asked for can be decoded"):
         list(_chosen(clip, [], Sampling().of(9)))
 

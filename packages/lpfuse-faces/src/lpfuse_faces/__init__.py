@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from lpfuse_faces._extraction import extract_all, learn_stretch
     from lpfuse_faces._extractor import Extractor
     from lpfuse_faces._features import VideoFeatures
+    from lpfuse_faces._limits import Limits, UnreadableVideo
     from lpfuse_faces._networks import load_network
     from lpfuse_faces._settings import Settings
     from lpfuse_faces._verdict import VideoVerdict
-    from lpfuse_faces._video import Sampling, UnreadableVideo
+    from lpfuse_faces._video import Sampling
     from lpfuse_faces.clips import Clip, read_clips
     from lpfuse_faces.stand_in import make_stand_in
 
@@ -26,6 +27,7 @@ __all__ = [
     "Clip",
     "Extractor",
     "FeatureCache",
+    "Limits",
     "Sampling",
     "Settings",
     "UnreadableVideo",
@@ -46,9 +48,10 @@ _HOMES = {
     "Clip": "clips",
     "Extractor": "_extractor",
     "FeatureCache": "_cache",
+    "Limits": "_limits",
     "Sampling": "_video",
     "Settings": "_settings",
-    "UnreadableVideo": "_video",
+    "UnreadableVideo": "_limits",
     "VideoDetector": "_detector",
     "VideoFeatures": "_features",
     "VideoVerdict": "_verdict",

@@ -6,34 +6,11 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
 from lpfuse._files import replacing
 from lpfuse_faces._features import VideoFeatures
-
-
-def sha256_of(path: str | os.PathLike[str]) -> str:
-    """SHA-256 of a file's content in hexadecimal, read piece by piece.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from lpfuse_faces._cache import sha256_of
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "clip.mp4").write_bytes(b"abc")
-    ...     sha256_of(Path(folder, "clip.mp4"))[:16]
-    'ba7816bf8f01cfea'
-    """
-    with Path(path).open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
 
 
 class FeatureCache:

@@ -18,9 +18,10 @@ from lpfuse_faces._cache import FeatureCache, StoredFeatures
 from lpfuse_faces._detection.mtcnn import MTCNN
 from lpfuse_faces._extractor import Extractor, Floats, Place, batches_of, content_of, detector_of
 from lpfuse_faces._features import VideoFeatures
+from lpfuse_faces._limits import UnreadableVideo
 from lpfuse_faces._settings import Settings
 from lpfuse_faces._spectrum import Stretch, filtered_spectra, fit_stretch
-from lpfuse_faces._video import Sampling, UnreadableVideo
+from lpfuse_faces._video import Sampling
 
 __all__ = ["Counts", "Extraction", "Extractor", "extract_all", "learn_stretch"]
 
@@ -180,7 +181,7 @@ class _ExtractOnce:
 
     def __call__(self, path: Path) -> _Done | _Skipped:
         try:
-            content = content_of(path)
+            content = content_of(path, self.extractor.settings.limits)
             with self.locks.setdefault(content, Lock()):  # a second copy waits for the first
                 found = self.find(content)
                 features = self._extract(path, content) if found is None else found

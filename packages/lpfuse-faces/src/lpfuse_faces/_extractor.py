@@ -16,15 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse._checks.arguments import check_count
-from lpfuse_faces._cache import sha256_of
+from lpfuse_faces._container import opened_file
 from lpfuse_faces._detection.mtcnn import MTCNN
 from lpfuse_faces._detection.tracking import Face, FaceChooser
 from lpfuse_faces._features import VideoFeatures
+from lpfuse_faces._limits import Limits, UnreadableVideo
 from lpfuse_faces._networks import FeatureNetwork, load_network
 from lpfuse_faces._regions import crop
 from lpfuse_faces._settings import Settings
 from lpfuse_faces._spectrum import azimuthal_profiles_of, filtered_spectra, spectrum_images
-from lpfuse_faces._video import Frame, UnreadableVideo, frames_of
+from lpfuse_faces._video import DEFAULT_LIMITS, Frame, frames_of
 
 # Part of every key: to be raised when a change of the code changes what is measured.
 FORMAT = 1
@@ -116,7 +117,7 @@ class Extractor:
         UnreadableVideo
             What is no video, or a damaged one.
         """
-        content = content_of(path) if sha256 is None else sha256
+        content = content_of(path, self.settings.limits) if sha256 is None else sha256
         batches = batches_of(path, self.settings, self.detector, self.batch_size, self.threads)
         # map, because a loop would hold on to a batch while the next one is decoded.
         return _joined(list(map(partial(self._measure, Path(path).name, content), batches)))
@@ -174,14 +175,31 @@ class Extractor:
         }
 
 
-def content_of(path: Place) -> str:
-    """SHA-256 of a video's content, or the error that videos raise which cannot be read."""
-    try:
-        return sha256_of(path)
-    except FileNotFoundError as error:
-        raise UnreadableVideo(path, "there is no such file") from error
-    except OSError as error:
-        raise UnreadableVideo(path, f"the file cannot be read ({error.strerror})") from error
+def content_of(path: Place, limits: Limits = DEFAULT_LIMITS) -> str:
+    """SHA-256 of a video's content in hexadecimal, read piece by piece.
+
+    Parameters
+    ----------
+    path : path
+        The video. One that cannot be read raises `UnreadableVideo`.
+    limits : Limits
+        Of its size.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from lpfuse_faces._extractor import content_of
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "clip.mp4").write_bytes(b"abc")
+    ...     content_of(Path(folder, "clip.mp4"))[:16]
+    'ba7816bf8f01cfea'
+    """
+    with opened_file(Path(path), limits) as (file, _):
+        try:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise UnreadableVideo(path, f"the file cannot be read ({error.strerror})") from error
 
 
 class Batch(NamedTuple):
@@ -205,7 +223,7 @@ def batches_of(
     threads: int = 1,
 ) -> Iterator[Batch]:
     """The frames of a video that show a face, some at a time."""
-    frames = frames_of(path, settings.sampling, threads=threads)
+    frames = frames_of(path, settings.sampling, threads=threads, limits=settings.limits)
     look = partial(_look, detector, FaceChooser(settings.face))
     return map(look, _grouped(frames, batch_size))
 

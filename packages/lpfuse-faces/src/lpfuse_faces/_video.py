@@ -6,11 +6,10 @@ error, :class:`UnreadableVideo`, so that a batch can report it and go on.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,28 +18,11 @@ from numpy.typing import NDArray
 
 from lpfuse._checks.arguments import check_count, check_number
 from lpfuse._files import replacing
+from lpfuse_faces._container import opened
 from lpfuse_faces._extras import needed
+from lpfuse_faces._limits import Limits, Stopwatch, UnreadableVideo
 
 Image = NDArray[np.uint8]
-
-
-class UnreadableVideo(ValueError):
-    """A file that cannot be read as a video, and why.
-
-    Examples
-    --------
-    >>> from lpfuse_faces._video import UnreadableVideo
-    >>> str(UnreadableVideo("talks/clip.mp4", "the file is empty"))
-    'clip.mp4: the file is empty'
-    """
-
-    def __init__(self, path: Any, reason: str) -> None:
-        super().__init__(path, reason)  # as it came, so that copies and pickles can be made
-        self.path = Path(path)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"{self.path.name}: {self.reason}"
 
 
 class Frame(NamedTuple):
@@ -91,19 +73,29 @@ class Sampling:
 
 
 EVERY_FRAME = Sampling()
+DEFAULT_LIMITS = Limits()
 
 
-def frames_of(path: Any, sampling: Sampling = EVERY_FRAME, *, threads: int = 1) -> Iterator[Frame]:
+def frames_of(
+    path: Any,
+    sampling: Sampling = EVERY_FRAME,
+    *,
+    threads: int = 1,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Iterator[Frame]:
     """The frames of a video in the order they are shown.
 
     Parameters
     ----------
     path : path-like
-        A file that FFmpeg reads: mp4, mkv, avi, webm and others.
+        A regular file: MP4 and MOV, Matroska and WebM, AVI, MPEG program or transport streams,
+        whatever its name is.
     sampling : Sampling
         Which frames. The others are decoded, since later ones build on them, but not converted.
     threads : int
         How many threads decode.
+    limits : Limits
+        What the video may cost.
 
     Yields
     ------
@@ -113,15 +105,15 @@ def frames_of(path: Any, sampling: Sampling = EVERY_FRAME, *, threads: int = 1) 
     Raises
     ------
     UnreadableVideo
-        A missing or empty file, a folder, something that is no video, sound alone, a file that
-        ends too early, or one that is damaged: the last, unlike the others, can come after some
-        frames.
+        A missing or empty file, a folder or a device, something that is no video, a playlist,
+        sound alone, more than the limits allow, a file that ends too early, or one that is
+        damaged. Damage, and a limit that only decoding can find, can come after some frames.
 
     Notes
     -----
     The file is first read once without decoding, which is cheap: how many frames a header promises
-    is not always how many there are, and a file that was cut short is found before any work is
-    done on it. Containers that promise nothing (Matroska, MPEG transport streams) are read up to
+    is not always how many there are, and a file that was cut short, or is too long, is found before
+    any work is done on it. What a header says of its duration or rate is not used. Containers that promise nothing (Matroska, MPEG transport streams) are read up to
     where they end.
 
     Examples
@@ -141,13 +133,22 @@ def frames_of(path: Any, sampling: Sampling = EVERY_FRAME, *, threads: int = 1) 
     """
     path = Path(path)
     check_count("threads", threads)
-    _refuse_what_is_no_file(path)
-    with _opened(path) as (container, stream):
-        n_frames = _count_of_frames(path, container, stream)
-    with _opened(path) as (container, stream):
+    watch = Stopwatch(path, limits.seconds)
+    with opened(path, limits, watch) as (container, stream):
+        n_frames = _count_of_frames(path, container, stream, limits, watch)
+    with opened(path, limits, watch) as (container, stream):
         stream.codec_context.thread_count = threads
         stream.codec_context.thread_type = "AUTO"
-        yield from _chosen(path, container.decode(stream), sampling.of(n_frames))
+        for frame in _chosen(path, _timed(container.decode(stream), watch), sampling.of(n_frames)):
+            watch.stop()
+            yield frame
+            watch.start()
+
+
+def _timed(decoded: Iterable[Any], watch: Stopwatch) -> Iterator[Any]:
+    for frame in decoded:
+        watch.check()
+        yield frame
 
 
 def _chosen(path: Path, decoded: Iterable[Any], wanted: Iterator[int]) -> Iterator[Frame]:
@@ -163,57 +164,24 @@ def _chosen(path: Path, decoded: Iterable[Any], wanted: Iterator[int]) -> Iterat
         raise UnreadableVideo(path, "none of the frames asked for can be decoded")
 
 
-def _refuse_what_is_no_file(path: Path) -> None:
-    if os.path.isdir(path):
-        raise UnreadableVideo(path, "this is a folder")
-    if not os.path.isfile(path):  # which, unlike Path.is_file, never raises
-        raise UnreadableVideo(path, "there is no such file")
-    if path.stat().st_size == 0:
-        raise UnreadableVideo(path, "the file is empty")
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
-    """The container and its video stream; FFmpeg's complaints become ours."""
-    av = needed("av", "Reading videos")
-    try:
-        # What is inside a file, such as a playlist, may not make us fetch anything from a network;
-        # and a colon in a name is no protocol.
-        container = av.open(f"file:{path}", options={"protocol_whitelist": "file"})
-    except (av.FFmpegError, UnicodeError) as error:
-        told = "this is no video, or one that was cut short or damaged"
-        raise UnreadableVideo(path, f"{told} ({_words(error)})") from error
-    with container:
-        try:
-            yield container, _video_stream(path, container, av)
-        except av.FFmpegError as error:
-            raise UnreadableVideo(path, f"the video is damaged ({_words(error)})") from error
-
-
-def _words(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
-
-
-def _video_stream(path: Path, container: Any, av: Any) -> Any:
-    cover = av.stream.Disposition.attached_pic  # the picture of a song's cover is no video
-    for stream in container.streams.video:
-        if not stream.disposition & cover:
-            if stream.codec_context is None:
-                raise UnreadableVideo(path, "the video is coded in a way that FFmpeg does not know")
-            return stream
-    only_sound = len(container.streams.audio) > 0
-    raise UnreadableVideo(path, "no video stream, only audio" if only_sound else "no video stream")
-
-
-def _count_of_frames(path: Path, container: Any, stream: Any) -> int:
-    """How many frames will be shown, once the file has been found whole."""
+def _count_of_frames(
+    path: Path, container: Any, stream: Any, limits: Limits, watch: Stopwatch
+) -> int:
+    """How many frames will be shown, once the file has been found whole and within limits."""
     found = shown = 0
     cut = False
+    first, last = inf, -inf  # in units of the stream
     for packet in container.demux(stream):
+        watch.check()
         if packet.size:
             found += 1
+            limits.check(path, "frames", found, "more frames")
             shown += not packet.is_discard  # trimmed away by an edit list
             cut = packet.is_corrupt  # of the last one: it ends in the middle
+        if packet.pts is not None:
+            first, last = min(first, packet.pts), max(last, packet.pts)
+    duration = max(float((last - first) * (stream.time_base or 0)), 0) if found else 0.0
+    limits.check(path, "duration", duration, f"pictures over {duration:,.0f} seconds")
     promised = stream.frames
     if cut or found < promised:
         whole = f"frame {found} of {promised}" if promised else f"frame {found}"

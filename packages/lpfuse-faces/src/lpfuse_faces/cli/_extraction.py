@@ -170,7 +170,6 @@ def _stretch(
 ) -> Stretch:
     """The range of the spectra that networks see, learnt once from the same clips."""
     from lpfuse._files import replacing
-    from lpfuse_faces._cache import sha256_of
     from lpfuse_faces._extraction import learn_stretch
     from lpfuse_faces._spectrum import Stretch
 
@@ -182,7 +181,7 @@ def _stretch(
         )
     chosen = genuine[:: -(-len(genuine) // STRETCH_CLIPS)]
     how = extractor(replace(settings, features=("azimuthal",), weights={})).meaning
-    content = [sha256_of(path) for path in chosen]
+    content = [_content(path, settings) for path in chosen]
     name = sha256(json.dumps([how, content], sort_keys=True).encode()).hexdigest()[:16]
     place = cache / f"stretch-{name}.json"
     if place.is_file():
@@ -196,3 +195,14 @@ def _stretch(
     with replacing(place) as file:
         file.write(json.dumps({"low": dict(found.low), "high": dict(found.high)}).encode())
     return found
+
+
+def _content(path: Path, settings: Settings) -> str | None:
+    """SHA-256 of a video's content; None of one that cannot be read, from which nothing is learnt."""
+    from lpfuse_faces import UnreadableVideo
+    from lpfuse_faces._extractor import content_of
+
+    try:
+        return content_of(path, settings.limits)
+    except UnreadableVideo:
+        return None

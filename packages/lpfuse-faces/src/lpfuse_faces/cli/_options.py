@@ -120,6 +120,15 @@ Precision = Annotated[
         metavar="NAME", help="Of the networks: float32, or float16 and bfloat16, faster on a GPU."
     ),
 ]
+Limit = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=NUMBER",
+        help="What one video may cost: pixels of a picture, frames, duration in seconds, seconds "
+        "of reading, bytes; may be repeated.",
+        show_default="4K, 1,000,000 frames, 12 hours; 1 hour; 64 GiB",
+    ),
+]
 DetectorWeights = Annotated[
     Path | None,
     typer.Option(
@@ -223,7 +232,7 @@ def weight_files(given: Sequence[str] | None) -> dict[str, str]:
 def reads_videos(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of `settings_of` to a command, which is given what they stand for.
 
-    Several commands read videos in the same nine ways. Typer takes options from the signature of a
+    Several commands read videos in the same ten ways. Typer takes options from the signature of a
     function, so the two signatures are made one: of the command, without its parameter `settings`,
     and of `settings_of`.
 
@@ -260,9 +269,10 @@ def settings_of(
     device: Device = "cpu",
     precision: Precision = "float32",
     detector_weights: DetectorWeights = None,
+    limit: Limit = None,
 ) -> Any:
     """How videos are read: `lpfuse_faces.Settings`, from the options of these names."""
-    from lpfuse_faces import Sampling, Settings
+    from lpfuse_faces import Limits, Sampling, Settings
 
     if frames is not None and every is not None:
         raise ValueError(
@@ -278,6 +288,7 @@ def settings_of(
         weights=weight_files(weights),
         device=device,
         precision=precision,
+        limits=Limits.of(limit or ()),
     )
 
 

@@ -40,6 +40,7 @@ def score(
     jobs: options.Jobs = -1,
     device: options.MaybeDevice = None,
     detector_weights: options.DetectorWeights = None,
+    limit: options.Limit = None,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -47,6 +48,7 @@ def score(
 
     Videos are read as the model was trained. Scores are high for genuine videos.
     """
+    from lpfuse_faces import Limits
     from lpfuse_faces._model_file import extractor_of, load_model
 
     silent = as_json or console.is_quiet(ctx, quiet)
@@ -59,6 +61,7 @@ def score(
             weights=options.weight_files(weights),
             detector_weights=detector_weights,
             device=device,
+            limits=Limits.of(limit or ()),
         )
         if cache is not None:
             extraction.check_cache(cache)

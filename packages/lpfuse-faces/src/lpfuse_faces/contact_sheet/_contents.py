@@ -176,7 +176,7 @@ def _frames_at(
 ) -> Iterator[Frame]:
     """The frames of these numbers; what comes after the last is not decoded."""
     left = set(wanted)
-    frames = frames_of(path, settings.sampling) if left else iter(())
+    frames = frames_of(path, settings.sampling, limits=settings.limits) if left else iter(())
     for frame in frames:
         if frame.index in left:
             left.remove(frame.index)
