@@ -16,15 +16,10 @@ import pytest
 pytest.importorskip("av", reason="av is not installed")
 
 import av
+import cv2
 
 from lpfuse_faces._limits import Limits, Stopwatch, UnreadableVideo
-from lpfuse_faces._video import (
-    Sampling,
-    _chosen,
-    _count_of_frames,
-    frames_of,
-    write_video,
-)
+from lpfuse_faces._video import Sampling, _chosen, _count_of_frames, frames_of, write_video
 
 N_FRAMES = 40
 
@@ -243,10 +238,11 @@ def reason_of(path, sampling=ALL):
 
 def sound(path, cover=False):
     with av.open(path, "w") as container:
-        stream = container.add_stream(
-            "flac" if path.suffix == ".flac" else "aac", rate=16000
-        )
-        if cover:
+        stream = container.add_stream("flac" if path.suffix == ".flac" else "aac", rate=16000)
+        if cover and path.suffix == ".mka":
+            _, png = cv2.imencode(".png", np.full((16, 16, 3), 9, np.uint8))
+            container.add_attachment("cover.png", "image/png", png.tobytes())
+        elif cover:
             picture = container.add_stream("png", rate=1)
             picture.height, picture.width, picture.pix_fmt = 16, 16, "rgb24"
             picture.disposition = av.stream.Disposition.attached_pic.value
@@ -274,7 +270,7 @@ def test_sound_alone_even_with_a_cover(tmp_path):
     assert reason_of(sound(tmp_path / "talk.mp4")) == "no video stream, only audio"
     assert reason_of(sound(tmp_path / "song.mka")) == "no video stream, only audio"
     assert "MP4 and MOV" in reason_of(sound(tmp_path / "song.flac", cover=True))
-    assert reason_of(sound(tmp_path / "song.m4a", cover=True)) == "no video stream, only audio"
+    assert reason_of(sound(tmp_path / "song.mka", cover=True)) == "no video stream, only audio"
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(count=2), Sampling(every=30)])
@@ -313,8 +309,8 @@ def test_damage_and_unknown_codecs(noisy, tmp_path):
 
 def test_a_stream_without_frames(clip):
     nothing = SimpleNamespace(demux=lambda _: [])
+    watch = Stopwatch(clip, 60)
     with pytest.raises(UnreadableVideo, match="the video stream has no frames"):
-        watch = Stopwatch(clip, 60)
         _count_of_frames(clip, nothing, SimpleNamespace(frames=0, time_base=None), Limits(), watch)
     with pytest.raises(UnreadableVideo, match="none of the frames asked for can be decoded"):
         list(_chosen(clip, [], Sampling().of(9)))

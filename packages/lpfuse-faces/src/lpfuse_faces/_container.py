@@ -18,7 +18,7 @@ from typing import Any
 from lpfuse_faces._extras import needed
 from lpfuse_faces._limits import Limits, Stopwatch, UnreadableVideo
 from lpfuse_faces._mp4 import HIDDEN, boxes_to_hide
-from lpfuse_faces._regular_file import NotRegular, open_regular
+from lpfuse_faces._regular_file import open_regular
 
 CONTAINERS = {  # FFmpeg's name → ours
     "mov": "MP4 and MOV",
@@ -29,15 +29,20 @@ CONTAINERS = {  # FFmpeg's name → ours
 }
 # What cameras, phones and archives write. FFmpeg has some two hundred decoders more, few of which
 # are looked after as well.
-CODECS = frozenset(
-    (
-        "h264 hevc av1 vp8 vp9 mpeg1video mpeg2video mpeg4 msmpeg4v2 msmpeg4v3 h263 mjpeg prores"
-    ).split()
-) | {"dnxhd", "dvvideo", "ffv1", "ffvhuff", "huffyuv", "rawvideo", "utvideo"}
+CODECS = {
+    *("h264", "hevc", "av1", "vp8", "vp9", "mpeg1video", "mpeg2video", "mpeg4", "h263", "mjpeg"),
+    *("msmpeg4v2", "msmpeg4v3", "prores", "dnxhd", "dvvideo"),
+    *("ffv1", "ffvhuff", "huffyuv", "utvideo", "rawvideo"),
+}
 # How files begin that name others; for the sentence alone: none of them is read in any case.
-_PLAYLISTS = (b"#EXTM3U", b"#EXTINF", b"ffconcat", b"file ", b"<?xml", b"<MPD", b"<smil", b"v=0")
-_PLAYLISTS += (b"[playlist]", b"[Reference]", b"<ASX", b"<asx")
+_PLAYLISTS = (
+    *(b"#EXTM3U", b"#EXTINF", b"ffconcat", b"file ", b"<?xml", b"<MPD", b"<smil", b"v=0"),
+    *(b"[playlist]", b"[Reference]", b"<ASX", b"<asx"),
+)
 _MP4_STARTS = (b"ftyp", b"styp", b"moov", b"mdat", b"moof", b"free", b"skip", b"wide", b"pnot")
+# Here streams may appear in the middle of the file, and PyAV (up to 18 at least) then reads beyond
+# an array of a byte a stream. No allocator hands out fewer than 16 bytes, so it stays within them.
+_LATE_STREAMS, _MOST_STREAMS = ("mpeg", "mpegts"), 16
 _HEAD = 2048  # bytes that tell the format: five packets of a transport stream
 # Of a piece that FFmpeg asks for. Its own is 32 KB; each costs a call of Python. By measurement.
 _PIECE = 1 << 17
@@ -68,7 +73,8 @@ def opened(path: Path, limits: Limits, watch: Stopwatch) -> Iterator[tuple[Any, 
         with container:
             try:
                 yield container, _video_stream(path, container, av, limits)
-            except av.FFmpegError as error:
+            # IndexError: PyAV's, of streams that appear in the middle.
+            except (av.FFmpegError, IndexError) as error:
                 raise UnreadableVideo(
                     path,
                     f"the video is damaged ({_words(error)}), or one of its pictures has more than "
@@ -81,6 +87,8 @@ def _open(av: Any, source: _Bytes, kind: str) -> Any:
     options = {"format_whitelist": kind, "protocol_whitelist": "none", "codec_whitelist": "none"}
     if kind == "avi":
         options["use_odml"] = "0"  # indices of indices, which multiply without end
+    if kind in _LATE_STREAMS:
+        options["max_streams"] = str(_MOST_STREAMS)
     return av.open(
         source,
         format=kind,
@@ -104,7 +112,7 @@ def opened_file(path: Path, limits: Limits) -> Iterator[tuple[FileIO, int]]:
     """The file of a video, and its size: a regular file, not empty, and not too large."""
     try:
         file = open_regular(path)
-    except NotRegular as error:
+    except OSError as error:
         raise UnreadableVideo(path, str(error)) from error
     with file:
         size = os.fstat(file.fileno()).st_size

@@ -6,13 +6,14 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from io import BufferedReader
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse._files import replacing
+from lpfuse_faces._regular_file import check_stored, open_regular
 
 # A file of features says which layout it has; one of another layout is not read.
 FILE_FORMAT = 1
@@ -165,8 +166,9 @@ class VideoFeatures:
         VideoFeatures
             Equal to what was saved.
         """
-        with Path(path).open("rb") as file:
+        with open_regular(path) as raw, BufferedReader(raw) as file:
             try:
+                check_stored(file)
                 with np.load(file, allow_pickle=False) as arrays:
                     about = json.loads(str(arrays["about"]))
                     found = about.pop("format")

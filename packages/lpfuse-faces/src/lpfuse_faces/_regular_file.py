@@ -9,12 +9,11 @@ import zipfile
 from io import FileIO
 from typing import IO, Any
 
-
 _MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
 
 class NotRegular(OSError):
-    """Why something cannot be read as a file, in a few words."""
+    """Why something that is there cannot be read as a file, in a few words."""
 
 
 def open_regular(path: Any) -> FileIO:
@@ -38,10 +37,9 @@ def open_regular(path: Any) -> FileIO:
     except NotRegular:
         raise
     except (OSError, ValueError) as error:  # ValueError: a name with a null byte
-        missing = getattr(error, "errno", None) in (*_MISSING, None)
-        reason = getattr(error, "strerror", None)
-        told = "there is no such file" if missing else f"the file cannot be read ({reason})"
-        raise NotRegular(told) from error
+        if isinstance(error, ValueError) or error.errno in _MISSING:
+            raise FileNotFoundError("there is no such file") from error
+        raise NotRegular(f"the file cannot be read ({error.strerror})") from error
     try:
         _check_mode(os.fstat(file.fileno()).st_mode)
     except NotRegular:
@@ -63,11 +61,40 @@ def check_stored(file: IO[bytes]) -> None:
     Those that NumPy (``savez``) and torch write hold their members as they are, so that what comes
     out is never more than the file.
     """
+    size = file.seek(0, os.SEEK_END)
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
-        size = file.seek(0, os.SEEK_END)
-        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-            raise ValueError("it is compressed, which these files never are")
-        if sum(member.file_size for member in members) > size:
-            raise ValueError("it claims to hold more than its own size")
+    if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+        raise ValueError("it is compressed, which such files are not")
+    if sum(member.file_size for member in members) > size:
+        raise ValueError("it claims to hold more than its own size")
     file.seek(0)
+
+
+def read_regular(path: Any, most: int) -> bytes:
+    """All of a regular file that has at most so many bytes.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    most : int
+        What such a file can have. More is a ValueError, whatever the file says of its size.
+
+    Examples
+    --------
+    >>> from lpfuse_faces._regular_file import read_regular
+    >>> read_regular(__file__, 10)
+    Traceback (most recent call last):
+    ValueError: ..._regular_file.py has more than 10 bytes, which no such file should have.
+    """
+    try:
+        with open_regular(path) as file:
+            content = file.read(most + 1)
+    except OSError as error:
+        raise type(error)(f"{os.fspath(path)}: {error}.") from error
+    if len(content) > most:
+        raise ValueError(
+            f"{os.fspath(path)} has more than {most:,} bytes, which no such file should have."
+        )
+    return content

@@ -52,8 +52,8 @@ class Settings:
     precision : {"float32", "float16", "bfloat16"}, default="float32"
         Of the networks' arithmetic.
     limits : Limits, optional
-        What one video may cost. They change no feature, so they are no part of what `to_dict` gives,
-        and no file can raise them.
+        What one video may cost. They change no feature, so they are no part of what `to_dict`
+        gives, and no file can raise them.
 
     Examples
     --------

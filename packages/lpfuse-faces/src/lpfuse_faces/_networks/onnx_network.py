@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ from numpy.typing import NDArray
 from lpfuse._arrays.operations import Array, beside, to_host
 from lpfuse_faces._extras import needed
 from lpfuse_faces._networks.specification import Network
+from lpfuse_faces._networks.weights import LARGEST
+from lpfuse_faces._regular_file import read_regular
 
+EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
 BATCH = 16  # pictures at a time, as the networks of torch on a CPU
 Pictures = NDArray[np.float32]
 
@@ -26,10 +30,19 @@ class OnnxNetwork:
                 "for. Load weights of torch (.pth) or darknet (.weights) instead."
             )
         runtime = needed("onnxruntime", "Running ONNX files")
+        options = runtime.SessionOptions()
+        # An ONNX file may keep its weights in others, which it names. They are no part of its
+        # digest, so they are looked for where nothing can be.
+        options.add_session_config_entry(EXTERNAL_FOLDER, os.devnull)
+        content = read_regular(path, LARGEST)
         try:
-            self._session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+            self._session = runtime.InferenceSession(
+                content, options, providers=["CPUExecutionProvider"]
+            )
         except Exception as error:  # onnxruntime raises one of its own for each code
-            raise ValueError(f"{path} cannot be run as ONNX: {error}") from error
+            raise ValueError(
+                f"{path} cannot be run as ONNX: {error}. All weights must be in this one file."
+            ) from error
         self._network = network
         self._input, self._fixed = self._find_input(path)
         self._output = self._find_output(path)

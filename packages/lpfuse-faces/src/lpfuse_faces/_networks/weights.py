@@ -9,7 +9,9 @@ import hashlib
 import os
 import pickle  # nosec B403 # for the name of its error
 import re
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
+from io import BufferedReader
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,11 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse_faces._extras import needed
+from lpfuse_faces._regular_file import check_stored, open_regular, read_regular
 
 State = dict[str, NDArray[np.float32]]
 Shapes = Mapping[str, tuple[int, ...]]
 
 FOLDER_VARIABLE = "LPFUSE_WEIGHTS"
+LARGEST = 1 << 30  # bytes of a weight file, four times those of AlexNet, the largest
 COUNTER = "num_batches_tracked"  # of batch normalisation, for training alone
 SAFE_TORCH = (2, 6)  # before, a crafted file could run code even so: CVE-2025-32434
 
@@ -92,7 +96,13 @@ def checked_digest(path: Path, published: Sequence[KnownFile] = KNOWN) -> str:
     """SHA-256 of the file, which must be the published one if the file has a published name."""
     if not path.is_file():
         raise FileNotFoundError(f"There is no weight file {path}.")
-    with path.open("rb") as file:
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > LARGEST:
+            raise ValueError(
+                f"{path} has {size:,} bytes, and weights of the networks here have at most "
+                f"{LARGEST:,}. Was another file meant?"
+            )
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     for known in published:
         if known.name == path.name and not digest.startswith(known.sha256):
@@ -116,6 +126,7 @@ def read_weights(path: Path, shapes: Shapes, unused: tuple[str, ...]) -> State:
     unused : tuple of str
         How the names of layers begin that the features do not need: any number of classes will do.
     """
+    state: Mapping[str, Any]
     if path.suffix in (".pth", ".pt"):
         state = _read_torch(path)
     elif path.suffix == ".weights":
@@ -146,7 +157,7 @@ def random_weights(shapes: Shapes, seed: int) -> State:
     return state
 
 
-def _read_torch(path: Path) -> State:
+def _read_torch(path: Path) -> dict[str, Any]:
     torch = needed("torch", "Reading .pth files", extra="networks")
     version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
     if version < SAFE_TORCH:
@@ -155,30 +166,39 @@ def _read_torch(path: Path) -> State:
             '(CVE-2025-32434), so no .pth file is read. Update it: pip install "torch>=2.6"'
         )
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        with open_regular(path) as raw, BufferedReader(raw) as file:
+            if zipfile.is_zipfile(file):  # else the older format, which is not compressed
+                check_stored(file)
+            file.seek(0)
+            found = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ValueError(
             f"{path} holds more than weights, and reading it could run code: it is refused. Have "
             "its maker save the weights alone: torch.save(model.state_dict(), path)."
         ) from error
-    except (RuntimeError, EOFError, OSError, ValueError, LookupError) as error:
+    except Exception as error:  # a damaged file raises whatever its damage leads to
         raise ValueError(f"{path} is damaged, or no file of torch: {error}") from error
     return _tensors_of(path, found)
 
 
-def _tensors_of(path: Path, found: Any) -> State:
-    """A state dict as NumPy arrays."""
+def _tensors_of(path: Path, found: Any) -> dict[str, Any]:
+    """A state dict without its counters."""
     wanted = "a state dict was expected: torch.save(model.state_dict(), path)"
     if not isinstance(found, Mapping):
         raise ValueError(f"{path} holds a {type(found).__name__}; {wanted}.")
     strange = [name for name, value in found.items() if not hasattr(value, "detach")]
     if strange:
         raise ValueError(f"{path} holds {_some(strange)}, which are no tensors; {wanted}.")
-    return {
-        str(name): np.asarray(value.detach().float().numpy())
-        for name, value in found.items()
-        if not str(name).endswith(COUNTER)
-    }
+    return {str(name): value for name, value in found.items() if not str(name).endswith(COUNTER)}
+
+
+def _numbers(path: Path, name: str, values: Any) -> NDArray[np.float32]:
+    """An array, or a tensor, as an array; only of the shape that is needed, so it is not larger."""
+    try:
+        plain = values.detach().float().numpy() if hasattr(values, "detach") else values
+    except (TypeError, RuntimeError) as error:  # sparse, quantised, or without any values
+        raise ValueError(f"{path} does not fit the network: {name} is no plain tensor.") from error
+    return np.asarray(plain, dtype=np.float32)
 
 
 def _read_darknet(path: Path, shapes: Shapes) -> State:
@@ -214,7 +234,7 @@ def _read_darknet(path: Path, shapes: Shapes) -> State:
 
 
 def _numbers_of_darknet(path: Path) -> NDArray[np.float32]:
-    content = path.read_bytes()
+    content = read_regular(path, LARGEST)
     if len(content) < 12:
         raise ValueError(f"{path} has {len(content)} bytes: too few for a file of darknet.")
     major, minor, _ = (int(number) for number in np.frombuffer(content[:12], "<i4"))
@@ -229,7 +249,9 @@ def _numbers_of_darknet(path: Path) -> NDArray[np.float32]:
     return np.frombuffer(content, "<f4", offset=start).astype(np.float32, copy=False)
 
 
-def _checked(path: Path, state: State, shapes: Shapes, unused: tuple[str, ...]) -> State:
+def _checked(
+    path: Path, state: Mapping[str, Any], shapes: Shapes, unused: tuple[str, ...]
+) -> State:
     """What the network needs of the file, if it is all there and nothing else is."""
     needs = {name: value for name, value in state.items() if not name.startswith(unused)}
     missing = [name for name in shapes if name not in needs]
@@ -241,11 +263,12 @@ def _checked(path: Path, state: State, shapes: Shapes, unused: tuple[str, ...]) 
             "file made for another network?"
         )
     for name, shape in shapes.items():
-        if needs[name].shape != shape:
+        if tuple(needs[name].shape) != shape:
             raise ValueError(
                 f"{path} does not fit the network: {name} should have the shape {shape} and has "
-                f"{needs[name].shape}."
+                f"{tuple(needs[name].shape)}."
             )
+        needs[name] = _numbers(path, name, needs[name])
         if not np.isfinite(needs[name]).all():
             raise ValueError(f"{path} is damaged: {name} holds numbers that are not finite.")
     return {name: needs[name] for name in shapes}

@@ -198,7 +198,7 @@ def _stretch(
 
 
 def _content(path: Path, settings: Settings) -> str | None:
-    """SHA-256 of a video's content; None of one that cannot be read, from which nothing is learnt."""
+    """SHA-256 of a video's content; None of one that cannot be read: nothing is learnt from it."""
     from lpfuse_faces import UnreadableVideo
     from lpfuse_faces._extractor import content_of
 

@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from lpfuse._checks.messages import listed
+from lpfuse_faces._regular_file import read_regular
 from lpfuse_faces.clips._clip import SPLITS, Clip
 
 KINDS = ("Deepfakes", "Face2Face", "FaceSwap", "NeuralTextures", "FaceShifter")
 QUALITIES = {"raw": ("raw", "c0"), "c23": ("c23",), "c40": ("c40",)}  # name → folders' names
+LARGEST = 1 << 20  # bytes of a split file: the official ones have ten thousand
 DEFAULT_QUALITY = "c23"
 
 _GENUINE = Path("original_sequences", "youtube")
@@ -217,8 +219,8 @@ def _read_splits(root: Path, folder: str | Path | None) -> dict[str, Pairs]:
 
 def _read_pairs(path: Path) -> Pairs:
     try:
-        content = json.loads(path.read_bytes())
-    except ValueError as error:
+        content = json.loads(read_regular(path, LARGEST))
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON. Take the official file.") from error
     if not isinstance(content, list) or not content or not all(map(_is_pair, content)):
         raise ValueError(

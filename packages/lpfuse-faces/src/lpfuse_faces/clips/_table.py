@@ -10,8 +10,10 @@ from typing import Any
 
 from lpfuse._checks.messages import listed
 from lpfuse._files import replacing
+from lpfuse_faces._regular_file import read_regular
 from lpfuse_faces.clips._clip import Clip
 
+LARGEST = 256 << 20  # bytes of a table: two million clips
 CLIPS_CSV = "clips.csv"
 _LABELS = {"genuine": 1, "forged": -1, "": None}
 _COLUMNS = ("path", "label", "kind", "identities", "split", "quality")
@@ -60,7 +62,7 @@ def read_table(path: Path) -> list[Clip]:
     clips: list[Clip] = []
     lines: dict[Path, int] = {}
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_regular(path, LARGEST).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not text in UTF-8. Save it as CSV in UTF-8.") from error
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
