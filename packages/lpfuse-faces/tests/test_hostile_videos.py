@@ -246,7 +246,7 @@ def test_each_limit_has_its_sentence_and_can_be_raised(tmp_path, suffix, limit, 
     reason = reason_of(path, **limit)
     (name,) = limit
     assert told in reason
-    assert f"raise the limit: Limits({name}=...), --limit {name}=..." in reason
+    assert f"raise the limit: 'Limits({name}=...)', or '--limit {name}=...'" in reason
     enough = {"pixels": 48 * 64, "frames": N_FRAMES, "duration": 0.5, "seconds": 600}
     assert len(list(frames_of(path, limits=Limits(**enough)))) == N_FRAMES
 
@@ -269,7 +269,9 @@ def test_pictures_of_twelve_thousand_pixels_a_side(clip, tmp_path):
 def test_pictures_that_are_larger_than_the_header_says(tmp_path):
     path = encoded(tmp_path / "it.avi", codec="mjpeg", pixels="yuvj420p")
     small = changed(path, tmp_path / "small.avi", (b"strf", 8, "<ii", 8, 6))
-    assert "has more than 3,000 pixels (Limits(pixels=...)" in reason_of(small, pixels=3000)
+    assert "has more than 3,000 pixels, the limit: 'Limits(pixels=...)'" in reason_of(
+        small, pixels=3000
+    )
     assert next(frames_of(small)).image.shape == (*SIZE, 3)
 
 
@@ -360,12 +362,16 @@ def test_an_index_of_fragments_leads_nowhere(tmp_path):
     assert len(list(frames_of(astray))) == N_FRAMES
 
 
-def test_sound_in_the_same_file_changes_nothing(tmp_path):
-    silent, loud = (
-        [frame.image for frame in frames_of(encoded(tmp_path / f"{sound}.mp4", sound=sound))]
-        for sound in (False, True)
-    )
-    np.testing.assert_array_equal(silent, loud)
+@pytest.mark.parametrize("options", [{}, FRAGMENTS, {"movflags": "frag_keyframe"}])
+@pytest.mark.parametrize("suffix", ["mp4", "mov", "mkv", "ts"])
+def test_frames_are_those_of_ffmpeg_left_to_itself(tmp_path, suffix, options):
+    path = encoded(tmp_path / f"it.{suffix}", sound=True, **options)
+    with av.open(path) as container:
+        expected = [(f.time, f.to_ndarray(format="rgb24")) for f in container.decode(video=0)]
+    found = [(frame.time, frame.image) for frame in frames_of(path)]
+    for one, other in zip(found, expected, strict=True):
+        assert one[0] == other[0]
+        np.testing.assert_array_equal(one[1], other[1])
 
 
 def test_more_boxes_than_anyone_waits_for(clip, tmp_path):
@@ -373,6 +379,29 @@ def test_more_boxes_than_anyone_waits_for(clip, tmp_path):
     path.write_bytes(clip.read_bytes() + struct.pack(">I4s", 8, b"free") * 100_000)
     assert len(list(frames_of(path))) == N_FRAMES
     assert "was given up" in reason_of(path, seconds=1e-6)
+
+
+def indexed(path, target, entries):
+    """An AVI file with an index of indices, each of which is itself."""
+    content = bytearray(path.read_bytes())
+    at = content.index(b"strf") - 8 + 8
+    (length,) = struct.unpack_from("<I", content, at + 4)
+    here = at + 8 + length
+    head = struct.pack("<HBBI4s3I", 4, 0, 0, entries, b"00dc", 0, 0, 0)
+    index = head + entries * struct.pack("<QII", here, 0, 1)
+    content[here:here] = b"indx" + struct.pack("<I", len(index)) + index
+    for name in (b"RIFF", b"hdrl", b"strl"):
+        place = content.index(name) + (4 if name == b"RIFF" else -4)
+        (size,) = struct.unpack_from("<I", content, place)
+        struct.pack_into("<I", content, place, size + 8 + len(index))
+    target.write_bytes(content)
+    return target
+
+
+def test_an_index_of_itself(tmp_path):
+    path = encoded(tmp_path / "it.avi", codec="mpeg4")
+    path = indexed(path, tmp_path / "indexed.avi", 50)
+    assert len(list(frames_of(path, limits=Limits(seconds=60)))) == N_FRAMES
 
 
 # Claims that cost nothing

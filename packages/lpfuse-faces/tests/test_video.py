@@ -18,6 +18,7 @@ pytest.importorskip("av", reason="av is not installed")
 import av
 import cv2
 
+from lpfuse._format import plain
 from lpfuse_faces._limits import Limits, Stopwatch, UnreadableVideo
 from lpfuse_faces._video import Sampling, _chosen, _count_of_frames, frames_of, write_video
 
@@ -232,7 +233,7 @@ def reason_of(path, sampling=ALL):
     with pytest.raises(UnreadableVideo) as caught:
         list(frames_of(path, sampling))
     assert caught.value.path == path
-    assert str(caught.value) == f"{path.name}: {caught.value.reason}"
+    assert str(caught.value) == f"{plain(path.name)}: {caught.value.reason}"
     return caught.value.reason
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lpfuse_faces._extras import needed
-from lpfuse_faces._limits import Limits, Stopwatch, UnreadableVideo
+from lpfuse_faces._limits import Limits, Stopwatch, UnreadableVideo, how_to_raise
 from lpfuse_faces._mp4 import HIDDEN, boxes_to_hide
 from lpfuse_faces._regular_file import open_regular
 
@@ -66,7 +66,7 @@ def opened(path: Path, limits: Limits, watch: Stopwatch) -> Iterator[tuple[Any, 
         kind = _container_of(path, file.read(_HEAD))
         hidden = boxes_to_hide(path, file, size, limits, watch.check) if kind == "mov" else []
         try:
-            container = _open(av, _Bytes(file, size, hidden, watch), kind)
+            container = _open(av, path, _Bytes(file, size, hidden, watch), kind)
         except av.FFmpegError as error:
             told = "this is no video, or one that was cut short or damaged"
             raise UnreadableVideo(path, f"{told} ({_words(error)})") from error
@@ -78,12 +78,16 @@ def opened(path: Path, limits: Limits, watch: Stopwatch) -> Iterator[tuple[Any, 
                 raise UnreadableVideo(
                     path,
                     f"the video is damaged ({_words(error)}), or one of its pictures has more than "
-                    f"{limits.pixels:,} pixels (Limits(pixels=...), --limit pixels=...)",
+                    f"{limits.pixels:,} pixels, the limit: {how_to_raise('pixels')}",
                 ) from error
 
 
-def _open(av: Any, source: _Bytes, kind: str) -> Any:
+def _open(av: Any, path: Path, source: _Bytes, kind: str) -> Any:
     """FFmpeg's reader of this kind of container. No decoder runs before the sizes are known."""
+
+    def open_nothing(url: str, flags: int, options: Any) -> Any:
+        raise UnreadableVideo(path, "it names other files, and such files are not followed")
+
     options = {"format_whitelist": kind, "protocol_whitelist": "none", "codec_whitelist": "none"}
     if kind == "avi":
         options["use_odml"] = "0"  # indices of indices, which multiply without end
@@ -93,14 +97,10 @@ def _open(av: Any, source: _Bytes, kind: str) -> Any:
         source,
         format=kind,
         options=options,
-        io_open=_open_nothing,
+        io_open=open_nothing,
         buffer_size=_PIECE,
         metadata_errors="replace",
     )
-
-
-def _open_nothing(url: str, flags: int, options: Any) -> Any:
-    raise PermissionError(f"A video may not open other files, and this one asks for {url!r}.")
 
 
 def _words(error: Exception) -> str:
@@ -119,7 +119,10 @@ def opened_file(path: Path, limits: Limits) -> Iterator[tuple[FileIO, int]]:
         if size == 0:
             raise UnreadableVideo(path, "the file is empty")
         limits.check(path, "bytes", size, f"{size:,} bytes")
-        yield file, size
+        try:
+            yield file, size
+        except OSError as error:
+            raise UnreadableVideo(path, f"the file cannot be read ({error.strerror})") from error
 
 
 def _container_of(path: Path, head: bytes) -> str:

@@ -20,7 +20,7 @@ from lpfuse_faces._container import opened_file
 from lpfuse_faces._detection.mtcnn import MTCNN
 from lpfuse_faces._detection.tracking import Face, FaceChooser
 from lpfuse_faces._features import VideoFeatures
-from lpfuse_faces._limits import Limits, UnreadableVideo
+from lpfuse_faces._limits import Limits
 from lpfuse_faces._networks import FeatureNetwork, load_network
 from lpfuse_faces._regions import crop
 from lpfuse_faces._settings import Settings
@@ -196,10 +196,7 @@ def content_of(path: Place, limits: Limits = DEFAULT_LIMITS) -> str:
     'ba7816bf8f01cfea'
     """
     with opened_file(Path(path), limits) as (file, _):
-        try:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise UnreadableVideo(path, f"the file cannot be read ({error.strerror})") from error
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class Batch(NamedTuple):

@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Any, Self
 
 from lpfuse._checks.arguments import check_choice, check_count, check_number
+from lpfuse._format import plain
 
 
 class UnreadableVideo(ValueError):
@@ -31,7 +32,7 @@ class UnreadableVideo(ValueError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"{self.path.name}: {self.reason}"
+        return f"{plain(self.path.name)}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Limits:
             raise UnreadableVideo(
                 path,
                 f"it has {what}, and at most {most:,} {_UNITS[name]} are read. If that is what it "
-                f"should have, raise the limit: Limits({name}=...), --limit {name}=...",
+                f"should have, raise the limit: {how_to_raise(name)}",
             )
 
 
@@ -124,6 +125,11 @@ _UNITS = {
     "duration": "seconds",
     "bytes": "bytes",
 }
+
+
+def how_to_raise(name: str) -> str:
+    """What to write for a limit: in quotes, so that the command line leaves it as it is."""
+    return f"'Limits({name}=...)', or '--limit {name}=...' on the command line"
 
 
 class Stopwatch:
@@ -148,5 +154,5 @@ class Stopwatch:
             raise UnreadableVideo(
                 self._path,
                 f"reading it has taken more than {self._most:g} seconds, and was given up. If "
-                "it is as long as that, raise the limit: Limits(seconds=...), --limit seconds=...",
+                f"it is as long as that, raise the limit: {how_to_raise('seconds')}",
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from lpfuse._format import plain
 from lpfuse.cli import console
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 # Genuine clips that the range of the spectra is learnt from. By hand: their 256 frames have
 # millions of pixels, of which only two quantiles are wanted.
 STRETCH_CLIPS = 64
+STRETCH_BYTES = 10_000  # more than six numbers and their names ever take
 
 
 def clips_of(where: Path, quality: str | None) -> list[Clip]:
@@ -140,7 +143,7 @@ def extract_with(
     if not found.features:
         path, reason = next(iter(found.skipped.items()))
         several = f"None of {len(found.skipped)} videos could be read: " * (len(found.skipped) > 1)
-        raise ValueError(f"{several}{path.name}: {reason}.")
+        raise ValueError(f"{several}{plain(path.name)}: {reason}.")
     return FeaturesReport(found, measure, monotonic() - began)
 
 
@@ -171,6 +174,7 @@ def _stretch(
     """The range of the spectra that networks see, learnt once from the same clips."""
     from lpfuse._files import replacing
     from lpfuse_faces._extraction import learn_stretch
+    from lpfuse_faces._regular_file import read_regular
     from lpfuse_faces._spectrum import Stretch
 
     genuine = [clip.path for clip in clips if clip.label == 1 and clip.split in ("train", None)]
@@ -184,8 +188,8 @@ def _stretch(
     content = [_content(path, settings) for path in chosen]
     name = sha256(json.dumps([how, content], sort_keys=True).encode()).hexdigest()[:16]
     place = cache / f"stretch-{name}.json"
-    if place.is_file():
-        return Stretch(**json.loads(place.read_text()))
+    with suppress(OSError, ValueError, TypeError):  # none, or a damaged one: it is learnt again
+        return Stretch(**json.loads(read_regular(place, STRETCH_BYTES)))
     at_hand = Stretch(*(dict.fromkeys(settings.regions, end) for end in (0.0, 1.0)))
     extractor(replace(settings, stretch=at_hand))  # a missing file is told before any work
     if not silent:

@@ -285,10 +285,11 @@ def _figure(value: float) -> str:
 
 def in_words(explained: Explained, short: bool) -> str:
     """The verdict on one video, and what led to it."""
+    from lpfuse._format import plain
     from lpfuse_faces._explanation import NO_BREAK
 
     verdict = explained.verdict
-    head = f"{verdict.name}: {verdict.verdict}"
+    head = f"{plain(verdict.name)}: {verdict.verdict}"
     beware = [f"Beware: {text}." for text in verdict.warnings]
     if short:
         score = [f"score {_figure(verdict.score)}"] if verdict.has_face else []
