@@ -254,7 +254,7 @@ class Plain:
         assert isinstance(X, np.ndarray)
         self.middle = X.mean(axis=0)
 
-    def rate(self, X):
+    def score(self, X):
         assert isinstance(X, np.ndarray)
         return np.linalg.norm(X - self.middle, axis=1)
 
@@ -266,10 +266,21 @@ def test_objects_of_no_known_kind():
             return self
 
     made = Fluent()
-    scorer = ScoreFunction(made, high="anomaly", method="rate").fit(pd.DataFrame(NORMAL))
+    scorer = ScoreFunction(made, high="anomaly", method="score").fit(pd.DataFrame(NORMAL))
     expected = -np.linalg.norm(BOTH - NORMAL.mean(axis=0), axis=1)
     np.testing.assert_allclose(scorer.score_samples(pd.DataFrame(BOTH)), expected)
     assert not hasattr(made, "middle")
+
+
+@pytest.mark.parametrize("method", ["fit_predict", "fit", "fit_transform", "__init__", "rate"])
+def test_methods_that_might_learn_are_refused(method):
+    pipeline = make_pipeline(StandardScaler(), GaussianMixture())
+    scorer = ScoreFunction(pipeline, high="normal", method=method)
+    with pytest.raises(ValueError, match="method must be one of"):
+        scorer.fit(NORMAL)
+    scorer.scorer_ = pipeline
+    with pytest.raises(ValueError, match="method must be one of"):
+        scorer.score_samples(NORMAL)
 
 
 def test_a_method_of_an_object_that_learns():

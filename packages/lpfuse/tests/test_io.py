@@ -47,11 +47,18 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, LocalOutlierFactor
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, RobustScaler, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    OneHotEncoder,
+    PolynomialFeatures,
+    RobustScaler,
+    StandardScaler,
+)
 from sklearn.random_projection import SparseRandomProjection
 from sklearn.svm import SVC, LinearSVC, OneClassSVM
 from threadpoolctl import threadpool_limits
 
+from helpers.model_files import forge, members_of, npy, seal, write_manifest, write_members
 from lpfuse import (
     SVDD,
     FixedRule,
@@ -385,27 +392,26 @@ values = st.recursive(
 
 @settings(max_examples=80, deadline=None)
 @given(value=values)
-def test_any_values_in_an_estimator_survive(value, tmp_path_factory):
+def test_any_values_survive(value, tmp_path_factory):
     path = tmp_path_factory.mktemp("values") / "value"
-    copy = copy_of(FixedRule(value), path)
-    assert same(copy.rule, value)
+    assert same(copy_of([value], path), [value])
 
 
 def test_the_order_of_an_array_in_memory_survives(path):
     array = np.asfortranarray(BOTH)
-    copy = copy_of(FixedRule(array), path).rule
+    (copy,) = copy_of([array], path)
     assert copy.flags.f_contiguous
-    every_other = copy_of(FixedRule(BOTH[::2, ::-1]), path).rule
+    (every_other,) = copy_of([BOTH[::2, ::-1]], path)
     np.testing.assert_array_equal(every_other, BOTH[::2, ::-1])
 
 
 def test_masked_arrays_and_arrays_on_the_disk(path, tmp_path):
     masked = np.ma.MaskedArray([1.0, 2.0, 3.0], [False, True, False])
-    copy = copy_of(FixedRule(masked), path).rule
+    (copy,) = copy_of([masked], path)
     assert isinstance(copy, np.ma.MaskedArray)
     assert copy.tolist() == [1.0, None, 3.0]
     on_disk = np.memmap(tmp_path / "mapped", dtype=float, mode="w+", shape=(3,))
-    assert type(copy_of(FixedRule(on_disk), path).rule) is np.ndarray
+    assert type(copy_of([on_disk], path)[0]) is np.ndarray
 
 
 @pytest.mark.parametrize(
@@ -452,8 +458,6 @@ def test_pipelines_share_their_fitted_steps(path):
     pipelines = [make_pipeline(scaler, SVDD()), make_pipeline(scaler, GMMDetector())]
     first, second = copy_of(pipelines, path)
     assert first[0] is second[0]
-    with zipfile.ZipFile(path) as archive:
-        assert sum(name.endswith(".skops") for name in archive.namelist()) == 1
 
 
 def test_equal_things_that_are_not_shared_stay_apart(path):
@@ -598,15 +602,18 @@ def test_a_link_stays_a_link(path, tmp_path):
     assert load(path).nu == 0.3
 
 
-def test_without_skops_only_scikit_learn_is_missed(path, monkeypatch):
-    save(GMMDetector(2, random_state=0).fit(X), path)
-    monkeypatch.setitem(sys.modules, "skops", None)
-    monkeypatch.setitem(sys.modules, "skops.io", None)
-    monkeypatch.setitem(sys.modules, "skops.io.exceptions", None)
-    for work in (lambda: load(path), lambda: save(StandardScaler(), path)):
+def test_only_other_makers_need_skops(path, tmp_path, monkeypatch):
+    save(PolynomialFeatures().fit(X), path)
+    for name in ("skops", "skops.io", "skops.io.exceptions"):
+        monkeypatch.setitem(sys.modules, name, None)
+    trusted = ["sklearn.preprocessing._polynomial.PolynomialFeatures"]
+    for work in (lambda: load(path, trusted), lambda: save(PolynomialFeatures(), path)):
         with pytest.raises(ImportError, match=r'pip install "lpfuse\[persist\]"'):
             work()
-    assert copy_of(SVDD().fit(X), path).predict(X[:1]).shape == (1,)
+    with pytest.raises(ValueError, match=r"not trusted: sklearn\.preprocessing\._polynomial"):
+        load(path)
+    pipeline = make_pipeline(StandardScaler(), IsolationForest(n_estimators=3)).fit(X)
+    assert copy_of(pipeline, tmp_path / "pipeline").predict(X[:1]).shape == (1,)
 
 
 # --------------------------------------------------------------------------- damaged and hostile
@@ -622,60 +629,33 @@ def whole(tmp_path_factory):
     return path.read_bytes()
 
 
-def members_of(content):
-    with zipfile.ZipFile(BytesIO(content)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-def write_members(path, members, **how):
-    with zipfile.ZipFile(path, "w", **how) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-
-
-def write_manifest(path, described, members=None, **fields):
-    manifest = {
-        "format": "lpfuse",
-        "version": 2,
-        "lpfuse": "0.1.0",
-        "root": [len(described) - 1],
-        "objects": described,
-        **fields,
-    }
-    write_members(path, {"manifest.json": json.dumps(manifest), **(members or {})})
-
-
 def test_a_file_by_hand_is_read(path):
     """The tests below change one thing of files like this one."""
-    described = {"object": ["FixedRule", {"rule": [0]}]}
-    write_manifest(path, [{"list": [1, None, "a", 2.5, True]}, described])
-    assert load(path).rule == [1, None, "a", 2.5, True]
+    described = {"object": ["FixedRule", {"rule": "min", "trim": 0.5}]}
+    write_manifest(path, [{"list": [1, None, "a", 2.5, True]}, described, {"list": [[0], [1]]}])
+    values, rule = load(path)
+    assert values == [1, None, "a", 2.5, True]
+    assert repr(rule) == "FixedRule(rule='min', trim=0.5)"
 
 
 @pytest.mark.parametrize("kept", [*np.linspace(0, 0.999, 40)])
 def test_a_truncated_file_is_damaged(kept, whole, path):
     path.write_bytes(whole[: int(kept * len(whole))])
-    with pytest.raises(ValueError, match="is damaged, or was not written by lpfuse"):
+    with pytest.raises(ValueError, match="is damaged"):
         load(path)
 
 
-def test_a_flipped_byte_is_noticed_or_harmless(whole, path):
-    expected = None
-    noticed = 0
-    positions = np.unique(np.linspace(0, len(whole) - 1, 200).astype(int))
-    for position in positions:
+def test_a_flipped_byte_is_refused(whole, path):
+    for position in np.unique(np.linspace(0, len(whole) - 1, 400).astype(int)):
         flipped = bytearray(whole)
         flipped[position] ^= 0x55
         path.write_bytes(flipped)
-        try:
-            scores = load(path).score_samples(X)
-        except ValueError:
-            noticed += 1
-            continue
-        path.write_bytes(whole)
-        expected = load(path).score_samples(X) if expected is None else expected
-        np.testing.assert_array_equal(scores, expected)  # a date, say, has changed
-    assert noticed > 0.9 * len(positions)
+        if position >= len(whole) - 65:  # the signature that there is not
+            with pytest.raises(ValueError, match="damaged"):
+                load(path)
+        else:
+            with pytest.raises(ValueError, match="is damaged"):
+                load(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"hello", b"\0" * 5000, pickle.dumps({"a": 1})])
@@ -691,8 +671,8 @@ def test_a_file_that_is_not_there_says_so(path):
 
 
 def test_a_newer_format_asks_for_an_upgrade(path):
-    write_manifest(path, [], version=3, lpfuse="7.0.0")
-    with pytest.raises(ValueError, match=r"format 3, of lpfuse 7\.0\.0.*pip install --upgrade"):
+    write_manifest(path, [], version=4, lpfuse="7.0.0")
+    with pytest.raises(ValueError, match=r"format 4, of lpfuse 7\.0\.0.*pip install --upgrade"):
         load(path)
 
 
@@ -795,9 +775,9 @@ def test_the_manifest_has_its_form(fields, path):
         "[]",
         "NaN",
         '{"format": NaN}',
-        '{"format": "lpfuse", "version": 2, "objects": [], "root": Infinity}',
-        '{"format": "lpfuse", "version": 2, "objects": ' + "[" * 100_000 + "]" * 100_000 + "}",
-        '{"format": "lpfuse", "version": 2, "root": 1' + "0" * 10_000 + ', "objects": []}',
+        '{"format": "lpfuse", "version": 3, "objects": [], "root": Infinity}',
+        '{"format": "lpfuse", "version": 3, "objects": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        '{"format": "lpfuse", "version": 3, "root": 1' + "0" * 10_000 + ', "objects": []}',
         b"\xff\xfe",
     ],
     ids=lambda text: str(text)[:50],
@@ -809,28 +789,25 @@ def test_the_manifest_is_json(text, path):
 
 
 def test_a_dictionary_cannot_be_made_to_hash_for_ever(path):
-    nested = [{"tuple": [1, 2]}, *({"tuple": [[k], [k]]} for k in range(60))]
-    write_manifest(path, [*nested, {"dict": [[[60], 1]]}])
+    nested = [{"tuple": [1, 2]}, *({"tuple": [[k], [k]]} for k in range(20))]
+    write_manifest(path, [*nested, {"dict": [[[20], 1]]}])
     with pytest.raises(ValueError, match="Keys of dictionaries"):
         load(path)
 
 
-def test_depth_is_no_danger(path):
+def test_lists_in_lists_have_an_end(path):
+    write_manifest(path, [{"list": []}, *({"list": [[k]]} for k in range(150))])
+    assert load(path)
     write_manifest(path, [{"list": []}, *({"list": [[k]]} for k in range(20_000))])
-    value, depth = load(path), 0
-    while value:
-        (value,), depth = value, depth + 1
-    assert depth == 20_000
+    with pytest.raises(ValueError, match="lists within lists, 201 deep"):
+        load(path)
+    write_manifest(path, [{"list": [1]}, *({"list": [[k]] * 1000} for k in range(9))])
+    with pytest.raises(ValueError, match=r"lists within lists.* in all"):
+        load(path)
 
 
 def array_file(path, content):
     write_manifest(path, [{"array": "0.npy"}], members={"0.npy": content})
-
-
-def npy(array, **how):
-    buffer = BytesIO()
-    np.save(buffer, array, **how)
-    return buffer.getvalue()
 
 
 class Bomb:
@@ -889,18 +866,20 @@ def test_names_in_the_archive_are_unique(path):
         load(path)
 
 
-def test_a_file_cannot_grow_when_it_is_read(path, monkeypatch):
-    described = [{"array": "0.npy"}]
-    manifest = {"format": "lpfuse", "version": 2, "root": [0], "objects": described}
-    zeros = {"manifest.json": json.dumps(manifest), "0.npy": npy(np.zeros(10**6))}
-    write_members(path, zeros, compression=zipfile.ZIP_DEFLATED)
-    assert load(path).shape == (10**6,)
-    monkeypatch.setattr(archive, "UNPACKED", 10**6)
-    with pytest.raises(ValueError, match="more than it can"):
-        load(path)
-    write_members(path, zeros, compression=zipfile.ZIP_BZIP2)
-    with pytest.raises(ValueError, match="compressed in a way"):
-        load(path)
+def test_a_file_cannot_grow_when_it_is_read(path):
+    manifest = {"format": "lpfuse", "version": 3, "root": [0], "objects": [{"array": "0.npy"}]}
+    for values, packing, words in (
+        (rng.integers(0, 9, 10**4).astype(float), zipfile.ZIP_DEFLATED, None),
+        (np.zeros(10**6), zipfile.ZIP_DEFLATED, "more than it can"),
+        (np.zeros(10**6), zipfile.ZIP_BZIP2, "compressed in a way"),
+    ):
+        members = {"manifest.json": json.dumps(manifest), "0.npy": npy(values)}
+        write_members(path, members, compression=packing)
+        if words is None:
+            np.testing.assert_array_equal(load(path), values)
+        else:
+            with pytest.raises(ValueError, match=words):
+                load(path)
 
 
 def test_members_that_overlap_are_refused(path):
@@ -915,18 +894,16 @@ def test_members_that_overlap_are_refused(path):
     size = len(directory) + len(copies)
     end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count, count, size, at, 0)
     path.write_bytes(content[:at] + directory + copies + end)
+    seal(path)
     with pytest.raises(ValueError, match="more than it can"):
         load(path)
 
 
-def test_large_parts_are_stored_as_they_are(path, monkeypatch):
-    detector = make_pipeline(StandardScaler(), IsolationForest(n_estimators=3)).fit(X)
-    save(detector, path)
-    size = path.stat().st_size
-    monkeypatch.setattr(archive, "UNPACKED", 10_000)
-    copy = copy_of(detector, path)
-    np.testing.assert_array_equal(copy.score_samples(X), detector.score_samples(X))
-    assert path.stat().st_size > 2 * size
+def test_what_shrinks_too_well_is_stored_as_it_is(path):
+    for array in (np.zeros(10**5), rng.normal(size=10**5), np.arange(10**5) % 7, np.zeros(10**6)):
+        np.testing.assert_array_equal(copy_of(array, path), array)
+    save(np.zeros(10**5), path)
+    assert path.stat().st_size > 8 * 10**5
 
 
 # ------------------------------------------------------------------------------ hostile estimators
@@ -940,7 +917,8 @@ def skops_file(path, schema, **members):
         )
         for name, content in members.items():
             inner.writestr(name.replace("_", "."), content)
-    write_manifest(path, [{"skops": "0.skops"}], members={"0.skops": buffer.getvalue()})
+    members = {"0.skops": buffer.getvalue()}
+    write_manifest(path, [{"skops": ["0.skops", ["mine.Mine"]]}], members=members)
 
 
 def node(loader, module, name, **fields):
@@ -981,8 +959,10 @@ def tuple_node(*items):
 def test_types_that_run_code_are_refused_by_name(schema, path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     skops_file(path, schema)
-    with pytest.raises(ValueError, match=r"not trusted: .*(os|subprocess|operator)\."):
+    with pytest.raises(ValueError, match=r"not trusted: mine\.Mine"):
         load(path)
+    with pytest.raises(ValueError, match=r"not trusted: .*(os|subprocess|operator)\."):
+        load(path, trusted=["mine.Mine"])  # it claims to hold nothing else
     assert not (tmp_path / "pwned").exists()
 
 
@@ -990,9 +970,10 @@ def test_nested_archives_cannot_grow_either(path):
     buffer = BytesIO()
     with zipfile.ZipFile(buffer, "w", compression=zipfile.ZIP_DEFLATED) as inner:
         inner.writestr("schema.json", "[" * 10**6)
-    write_manifest(path, [{"skops": "0.skops"}], members={"0.skops": buffer.getvalue()})
+    members = {"0.skops": buffer.getvalue()}
+    write_manifest(path, [{"skops": ["0.skops", ["mine.Mine"]]}], members=members)
     with pytest.raises(ValueError, match="more than it can"):
-        load(path)
+        load(path, trusted=["mine.Mine"])
 
 
 def change_tree(forest, **fields):
@@ -1018,8 +999,8 @@ def change_tree(forest, **fields):
 def test_trees_that_lead_out_of_their_arrays_are_refused(change, path):
     forest = IsolationForest(n_estimators=2, random_state=0).fit(X)
     change_tree(forest, **change)
-    save(forest, path)
-    with pytest.raises(ValueError, match="Tree holds indices that lead nowhere"):
+    forge(forest, path)
+    with pytest.raises(ValueError, match=r"Its Tree holds .* that do not fit together"):
         load(path)
 
 
@@ -1036,8 +1017,8 @@ def test_trees_that_lead_out_of_their_arrays_are_refused(change, path):
 def test_a_forest_hands_its_trees_the_columns_that_they_know(forest, path):
     forest.fit(BOTH, Y)
     forest.n_features_in_ = 1
-    save(forest, path)
-    with pytest.raises(ValueError, match="holds indices that lead nowhere"):
+    forge(forest, path)
+    with pytest.raises(ValueError, match="that do not fit together"):
         load(path)
 
 
@@ -1048,16 +1029,16 @@ def test_a_tree_without_end_is_refused(path):
     last = np.flatnonzero(state["nodes"]["left_child"] != -1)[-1]
     state["nodes"]["left_child"][last] = 1
     tree.__setstate__(state)
-    save(forest, path)
-    with pytest.raises(ValueError, match="lead nowhere"):
+    forge(forest, path)
+    with pytest.raises(ValueError, match="Its Tree holds children"):
         load(path)
 
 
 def test_a_tree_knows_as_many_columns_as_its_owner(path):
     forest = RandomForestClassifier(2, random_state=0).fit(BOTH, Y)
     forest.estimators_[1].n_features_in_ = 2
-    save(forest, path)
-    with pytest.raises(ValueError, match="DecisionTreeClassifier holds indices"):
+    forge(forest, path)
+    with pytest.raises(ValueError, match="DecisionTreeClassifier holds tree_"):
         load(path)
 
 
@@ -1068,8 +1049,8 @@ def test_boosted_trees_are_looked_at_too(field, value, path):
     boosted = HistGradientBoostingClassifier(max_iter=2, min_samples_leaf=2).fit(BOTH, Y)
     boosted._predictors[0][0].nodes[field][0] = value
     boosted._predictors[0][0].raw_left_cat_bitsets = np.zeros((1, 8), dtype=np.uint32)
-    save(boosted, path)
-    with pytest.raises(ValueError, match="holds indices that lead nowhere"):
+    forge(boosted, path)
+    with pytest.raises(ValueError, match="that do not fit together"):
         load(path)
 
 
@@ -1082,26 +1063,14 @@ def test_boosted_trees_with_categories(path):
     np.testing.assert_array_equal(copy.predict_proba(rows), boosted.predict_proba(rows))
 
 
-@pytest.mark.parametrize("change", ["order", "start", "leaf", "bounds", "levels"])
 @pytest.mark.parametrize("algorithm", ["kd_tree", "ball_tree"])
-def test_trees_of_neighbours_are_looked_at_too(change, algorithm, path):
+def test_trees_of_neighbours_are_made_anew(algorithm, path):
     detector = LocalOutlierFactor(novelty=True, algorithm=algorithm, leaf_size=5).fit(X)
+    expected = detector.score_samples(BOTH)
     state = list(detector._tree.__getstate__())
-    state[1], state[2], state[3] = state[1].copy(), state[2].copy(), state[3].copy()
-    if change == "order":
-        state[1][0] = 10**6
-    elif change == "start":
-        state[2]["idx_start"][0] = -5
-    elif change == "leaf":
-        state[2]["is_leaf"] = 0
-    elif change == "bounds":
-        state[3] = state[3][:, :1].copy()
-    else:
-        state[5] = 60
+    state[1] = np.full_like(state[1], 10**6)
     detector._tree.__setstate__(tuple(state))
-    save(detector, path)
-    with pytest.raises(ValueError, match="Tree holds indices that lead nowhere"):
-        load(path)
+    np.testing.assert_array_equal(copy_of(detector, path).score_samples(BOTH), expected)
 
 
 def test_a_random_state_stays_within_its_numbers(path):
@@ -1121,14 +1090,14 @@ def test_parameters_that_were_added_later_take_their_defaults(path):
     members = members_of(path.read_bytes())
     manifest = json.loads(members["manifest.json"])
     del manifest["objects"][0]["object"][1]["tol"]
-    write_manifest(path, manifest["objects"])
+    write_members(path, {"manifest.json": json.dumps(manifest)})
     assert load(path).get_params() == SVDD(nu=0.3).get_params()
 
 
 def test_a_file_of_the_format_before_is_refused_with_a_remedy(path):
     save(SVDD(), path)
     members = members_of(path.read_bytes())
-    members["manifest.json"] = members["manifest.json"].replace(b'"version": 2', b'"version": 1')
+    members["manifest.json"] = members["manifest.json"].replace(b'"version": 3', b'"version": 2')
     write_members(path, members)
-    with pytest.raises(ValueError, match=r"has format 1.*reads format 2\. Fit and save"):
+    with pytest.raises(ValueError, match=r"has format 2.*reads format 3\. Fit and save"):
         load(path)

@@ -45,7 +45,13 @@ from lpfuse_faces._scoring import VideoScores
 TOO_FEW_ROWS = ".*normal rows cannot hold false alarms"
 
 
-@saved_as("VideoDetector")
+@saved_as(
+    "VideoDetector",
+    **dict.fromkeys(("sets", "learners", "detectors", "settings"), (...,)),
+    pooling=("mean",),
+    cv=("in-sample",),
+    calibration=("cross", "plain"),
+)
 class VideoDetector(VideoScores):
     r"""Tells forged videos of faces from genuine ones, by many learners on their frames.
 

@@ -6,10 +6,10 @@ files that users have. Nothing else in a file leads to a class.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Class = TypeVar("Class", bound=type)
 
@@ -21,11 +21,18 @@ ROOMS = (
 )  # fmt: skip
 GROUP = "lpfuse.saved"  # entry points of other packages: modules that register classes
 
+# Strings that a parameter may be. One that ends in an ellipsis may also be a list of any strings,
+# such as names of columns; `ANY` may be any string, which must be a name or a sentence: no code of
+# the class may take it for a path, a method or an option.
+Words = Collection[Any]
+ANY: Words = (str,)
+
 _CLASSES: dict[str, type] = {}
 _NAMES: dict[type, str] = {}
+_WORDS: dict[type, dict[str, Words]] = {}
 
 
-def saved_as(name: str) -> Callable[[Class], Class]:
+def saved_as(name: str, /, **words: Words) -> Callable[[Class], Class]:
     """Let `lpfuse.io` write instances of a class, and make them again, under a name for ever.
 
     The instances are made of their attributes, ``vars(instance)``, and by no other means: no
@@ -35,10 +42,13 @@ def saved_as(name: str) -> Callable[[Class], Class]:
     ----------
     name : str
         What files call the class. Never change it, and never give it to another class.
+    **words : collection of str
+        For each parameter that can be a string, the strings that it can be; see `Words`. A file
+        with any other is refused. Derived classes inherit them.
 
     Examples
     --------
-    >>> @saved_as("an example")
+    >>> @saved_as("an example", side=("left", "right"))
     ... class Example:
     ...     pass
     >>> saved_name(Example), class_saved_as("an example") is Example
@@ -52,7 +62,7 @@ def saved_as(name: str) -> Callable[[Class], Class]:
                 f"{cls.__qualname__} cannot be saved as {name!r}: that is the name of "
                 f"{known.__qualname__}. Give it one of its own."
             )
-        _CLASSES[name], _NAMES[cls] = cls, name
+        _CLASSES[name], _NAMES[cls], _WORDS[cls] = cls, name, words
         return cls
 
     return register
@@ -68,6 +78,14 @@ def class_saved_as(name: str) -> type | None:
     if name not in _CLASSES:
         register_all()
     return _CLASSES.get(name)
+
+
+def words_of(cls: type) -> dict[str, Words]:
+    """The strings that parameters of a registered class may be."""
+    found: dict[str, Words] = {}
+    for base in reversed(cls.__mro__):
+        found |= _WORDS.get(base, {})
+    return found
 
 
 def saved_classes() -> dict[str, type]:

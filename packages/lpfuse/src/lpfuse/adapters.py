@@ -39,6 +39,9 @@ __all__ = [
 
 T = TypeVar("T")
 
+DIRECTIONS = ("normal", "anomaly")
+# What `ScoreFunction` may call. The list is fixed, for files name a method: none of these learns.
+METHODS = ("decision_function", "score_samples", "predict", "score")
 SUREST = 1e-3  # no classifier is believed to be surer than this
 
 
@@ -218,7 +221,7 @@ class ClassifierExpert(Adapter):
         return np.log(share / (1 - share))
 
 
-@saved_as("ScoreFunction")
+@saved_as("ScoreFunction", high=DIRECTIONS, method=METHODS)
 class ScoreFunction(Adapter):
     """A function of rows, or a method of an object, with a stated direction.
 
@@ -229,8 +232,9 @@ class ScoreFunction(Adapter):
         if it learns, ``fit``.
     high : {"normal", "anomaly"}
         What high scores mean.
-    method : str, default="decision_function"
-        The method of an object.
+    method : {"decision_function", "score_samples", "predict", "score"}, \
+            default="decision_function"
+        The method of an object. For any other, pass the bound method: it is a function.
 
     Examples
     --------
@@ -263,12 +267,14 @@ class ScoreFunction(Adapter):
         ScoreFunction
             The adapter, ready to score.
         """
-        check_choice("high", self.high, ("normal", "anomaly"))
+        check_choice("high", self.high, DIRECTIONS)
+        check_choice("method", self.method, METHODS)
         if hasattr(self.scorer, "fit"):
             self.scorer_ = _fitted(self.scorer, _rows_for(self.scorer, X))
         return self
 
     def _scores(self, X: Any) -> Host:
+        check_choice("method", self.method, METHODS)
         scorer = getattr(self, "scorer_", self.scorer)
         score = getattr(scorer, self.method, scorer)
         scores = check_answer(score(_rows_for(self.scorer, X)), len(X), repr(self.scorer))
@@ -278,7 +284,7 @@ class ScoreFunction(Adapter):
         return hasattr(self, "scorer_") or not hasattr(self.scorer, "fit")
 
 
-@saved_as("ScoreColumn")
+@saved_as("ScoreColumn", high=DIRECTIONS)
 class ScoreColumn(Adapter):
     """A column that holds the scores of a detector that ran elsewhere.
 
@@ -312,7 +318,7 @@ class ScoreColumn(Adapter):
         ScoreColumn
             The adapter, ready to score.
         """
-        check_choice("high", self.high, ("normal", "anomaly"))
+        check_choice("high", self.high, DIRECTIONS)
         self._column(X)
         return self
 

@@ -21,7 +21,7 @@ from lpfuse._arrays.operations import Host
 from lpfuse._checks.arguments import check_choice, check_number, check_share
 from lpfuse._checks.messages import not_one_a_row
 from lpfuse._checks.tables import check_table, remember_columns
-from lpfuse._saved import saved_as
+from lpfuse._saved import ANY, saved_as
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Table, seeded_copy
 
@@ -34,7 +34,12 @@ def _has_probabilities(classifier: Any) -> bool:
     return classifier.coupling == "argmax"
 
 
-@saved_as("OneClassEnsembleClassifier")
+@saved_as(
+    "OneClassEnsembleClassifier",
+    others=("anomalies", "ignore"),
+    coupling=("argmax", "ecoc"),
+    unknown_label=ANY,
+)
 class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
     r"""A classifier made of one-class detectors: a `FusedDetector` for each class.
 

@@ -29,7 +29,7 @@ from lpfuse._saved import saved_as
 __all__ = ["TwoSidedMinMax"]
 
 
-@saved_as("TwoSidedMinMax")
+@saved_as("TwoSidedMinMax", clip=("soft",))
 class TwoSidedMinMax(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     r"""Map each detector's usual scores onto one range, unmoved by its extreme ones.
 

@@ -26,7 +26,7 @@ from lpfuse.scaling import TwoSidedMinMax
 __all__ = ["FusedDetectorCV"]
 
 
-@saved_as("FusedDetectorCV")
+@saved_as("FusedDetectorCV", scoring=("auc", "g-mean"), grids=(...,))
 class FusedDetectorCV(FusedDetector):
     r"""A `FusedDetector` that chooses p, ρ and the detectors' parameters by cross-validation.
 

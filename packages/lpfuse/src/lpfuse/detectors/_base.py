@@ -22,9 +22,23 @@ from lpfuse._base import Detector
 from lpfuse._checks.arguments import check_choice, check_count
 from lpfuse._checks.tables import remember_columns
 from lpfuse.detectors._features import FeatureMap, fourier, nystroem
-from lpfuse.detectors._kernels import Kernel, KernelScorer
+from lpfuse.detectors._kernels import PAIRWISE_KERNEL_FUNCTIONS, Kernel, KernelScorer
 from lpfuse.detectors._sampling import sample_size, sampled_rows
-from lpfuse.detectors._training import TrainingRows, settle_kernel, training_rows, warn_about_width
+from lpfuse.detectors._training import (
+    SCALES,
+    TrainingRows,
+    settle_kernel,
+    training_rows,
+    warn_about_width,
+)
+
+# What the parameters of kernel learners can be, where they are strings.
+KERNEL_WORDS = {
+    "kernel": tuple(PAIRWISE_KERNEL_FUNCTIONS),
+    "gamma": ("median", *SCALES),
+    "contamination": ("auto",),
+    "approximation": ("auto", "nystroem", "fourier"),
+}
 
 
 class KernelDetector(KernelScorer):
@@ -131,7 +145,7 @@ class KernelDetector(KernelScorer):
 
     def _check_parameters(self) -> None:
         self._check_contamination()
-        check_choice("approximation", self.approximation, ("auto", None, "nystroem", "fourier"))
+        check_choice("approximation", self.approximation, (None, *KERNEL_WORDS["approximation"]))
         check_count(self._size_name, self._size())
 
     _size_name = "n_components"

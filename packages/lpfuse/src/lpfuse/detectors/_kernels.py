@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.blocks import head_of, map_rows
@@ -43,7 +43,7 @@ UNIT_DIAGONAL = ("rbf", "laplacian", "chi2")
 RowFunction = Callable[[Array], Array]  # rows of shape (n, d) ↦ n rows of numbers
 
 
-@saved_as("Kernel")
+@saved_as("Kernel", name=PAIRWISE_KERNEL_FUNCTIONS)
 @dataclass(frozen=True)
 class Kernel:
     """A kernel with all its parameters settled; equal ones compare and hash as equal."""

@@ -31,7 +31,7 @@ from lpfuse._base import lower_quantile
 from lpfuse._checks.arguments import check_choice, check_number
 from lpfuse._checks.tables import check_features
 from lpfuse._saved import saved_as
-from lpfuse.detectors._base import KernelDetector
+from lpfuse.detectors._base import KERNEL_WORDS, KernelDetector
 from lpfuse.detectors._features import FeatureMap
 from lpfuse.detectors._kernels import Expansion, Kernel, Similarities
 from lpfuse.detectors._training import TrainingRows, training_rows
@@ -46,7 +46,7 @@ AUTO_CONTAMINATION = 0.1
 JITTERS = tuple(10.0**k for k in range(-12, -1))
 
 
-@saved_as("OneClassGP")
+@saved_as("OneClassGP", score_type=SCORES, **KERNEL_WORDS)
 class OneClassGP(KernelDetector):
     r"""One-class classification by Gaussian process regression.
 

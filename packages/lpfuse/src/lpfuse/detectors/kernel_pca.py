@@ -28,7 +28,7 @@ from lpfuse._arrays.operations import (
 from lpfuse._checks.arguments import is_count
 from lpfuse._checks.tables import check_columns, check_features
 from lpfuse._saved import saved_as
-from lpfuse.detectors._base import KernelDetector
+from lpfuse.detectors._base import KERNEL_WORDS, KernelDetector
 from lpfuse.detectors._eigenpairs import iterated
 from lpfuse.detectors._features import FeatureMap
 from lpfuse.detectors._kernels import Expansion, Kernel, Similarities
@@ -42,7 +42,7 @@ ITERATE_FROM = 1000  # rows from which an iteration beats the full decomposition
 FEW = 0.025  # ... where no more than this share of the components is wanted
 
 
-@saved_as("KernelPCADetector")
+@saved_as("KernelPCADetector", **KERNEL_WORDS)
 class KernelPCADetector(KernelDetector):
     r"""Distance, in the kernel's feature space, to the main directions of the training rows.
 

@@ -35,7 +35,7 @@ SCORES = ("mahalanobis", "log_likelihood")
 COVARIANCES = ("full", "tied", "diag", "spherical")
 
 
-@saved_as("GMMDetector")
+@saved_as("GMMDetector", score_type=SCORES, covariance_type=COVARIANCES)
 class GMMDetector(Detector):
     r"""Distance to the nearest component of a Gaussian mixture.
 

@@ -20,7 +20,7 @@ from lpfuse._base import below_rounding
 from lpfuse._checks.arguments import check_number
 from lpfuse._checks.tables import remember_columns
 from lpfuse._saved import saved_as
-from lpfuse.detectors._base import KernelDetector
+from lpfuse.detectors._base import KERNEL_WORDS, KernelDetector
 from lpfuse.detectors._enclosing_ball import enclosing_ball
 from lpfuse.detectors._features import FeatureMap
 from lpfuse.detectors._kernels import Expansion, Kernel, Similarities
@@ -36,7 +36,7 @@ MATRIX_FROM = 200
 ON_BOUND = 1e-9  # a multiplier this close to its bound, as a share, is on it; chosen by hand
 
 
-@saved_as("SVDD")
+@saved_as("SVDD", **KERNEL_WORDS)
 class SVDD(KernelDetector):
     r"""The smallest ball, in the kernel's feature space, around the normal rows.
 

@@ -25,9 +25,17 @@ from lpfuse.ensemble._refusion import RefusableDetector
 from lpfuse.ensemble._subsample import draw_from_blocks
 from lpfuse.ensemble._tables import fit_imputer
 from lpfuse.ensemble._training import Training, collect_scores, prepare_training
+from lpfuse.threshold import THRESHOLD_RULES
 
 
-@saved_as("FusedDetector")
+@saved_as(
+    "FusedDetector",
+    detectors=("paper", ...),
+    cv=("in-sample", "prefit"),
+    threshold=THRESHOLD_RULES,
+    calibration=("cross", "plain", "split"),
+    on_missing=("warn", "raise"),
+)
 class FusedDetector(RefusableDetector):
     r"""Several anomaly detectors, fused into one that is better and knows its false alarms.
 

@@ -20,7 +20,7 @@ from sklearn.utils import _safe_indexing
 from lpfuse._arrays.operations import Host
 from lpfuse._base import Detector
 from lpfuse._format import quote
-from lpfuse._saved import saved_as
+from lpfuse._saved import ANY, saved_as
 from lpfuse.adapters import check_answer, on_kept_rows
 from lpfuse.detectors import fit_together, score_together
 from lpfuse.ensemble._scoring import scale_scores
@@ -37,7 +37,7 @@ class TooFewCompleteRows(ValueError):
     """An expert refuses missing cells, and the complete rows are not of both classes."""
 
 
-@saved_as("Member")
+@saved_as("Member", name=ANY)
 @dataclass(frozen=True)
 class Member:
     """A detector by name, with the columns that it sees.

@@ -30,7 +30,7 @@ CLOSEST = 1e-6
 TREE_DIMENSIONS = 5  # beyond, products of matrices find neighbours sooner than a tree (measured)
 
 
-@saved_as("DynamicEnsemble")
+@saved_as("DynamicEnsemble", mode=MODES)
 class DynamicEnsemble(PositionedFusion):
     r"""Choose, row by row, the detectors that are right about the rows nearby.
 

@@ -77,7 +77,7 @@ def _is_sum(fixed: FixedRule) -> bool:
     return fixed.rule in RULES and RULES[fixed.rule].fuse is None
 
 
-@saved_as("FixedRule")
+@saved_as("FixedRule", rule=RULES)
 class FixedRule(WeightedSum):
     r"""Fuse detectors by a rule that learns nothing.
 

@@ -28,7 +28,7 @@ BLENDS = ("soft", "hard")
 WARNED_OF = "Scores have no spread|Some detectors give the same"
 
 
-@saved_as("LocalLpFusion")
+@saved_as("LocalLpFusion", blend=BLENDS)
 class LocalLpFusion(PositionedFusion):
     r"""ℓp fusion whose weights depend on where a row lies, in the style of arXiv 2411.06406.
 

@@ -49,7 +49,7 @@ IMAGINARY_SCORE = -2.0  # twice as far out as the lower threshold of a signed sc
 PAPER_GRID = (32 / 31, 16 / 15, 8 / 7, 4 / 3, 2.0, 4.0, 8.0, 10.0, 100.0)
 
 
-@saved_as("LpFusion")
+@saved_as("LpFusion", loss=LOSSES, solver=("auto", *SOLVERS), class_weight=("balanced",))
 class LpFusion(WeightedSum):
     r"""Fuse detectors by a weighted sum whose weights are learnt under an ℓp-norm constraint.
 

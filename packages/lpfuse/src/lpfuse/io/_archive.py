@@ -1,86 +1,153 @@
-"""One zip file with a manifest and members, what it may hold, and limits for hostile ones.
+"""One zip file with a manifest and members, its digest, and limits for hostile ones.
 
-Members are stored as they are, so that a file cannot grow when it is read: what it claims to hold,
-it must hold. Only skops members, which shrink to a tenth, are compressed, up to `UNPACKED` bytes in
-all. Nothing is ever extracted to the disk.
+After the archive come two lines of text: the SHA-256 of all bytes before them, and their HMAC where
+the user gave a key. Members are stored as they are, or compressed by so little that a file of n
+bytes never holds more than `GROWTH` · n when it is read, archives in archives included. Nothing is
+ever extracted to the disk.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
-from importlib.metadata import PackageNotFoundError, version
-from inspect import getattr_static
+import re
+import stat
+import zlib
+from collections.abc import Mapping
 from io import BytesIO
 from typing import IO, Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 from numpy.lib import format as npy
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 
 from lpfuse._files import replacing
-from lpfuse._saved import saved_as
 
 MANIFEST = "manifest.json"
-UNPACKED = 2**26  # bytes that compressed members may unpack to, all together
 PLAIN_KINDS = "biufcmMSU"  # of numbers, dates and text: arrays whose bytes mean only themselves
-PLAIN_TYPES = (type(None), bool, int, str, float)  # what JSON holds as it is
-BIT_GENERATORS = {
-    make.__name__: make
-    for make in (np.random.MT19937, np.random.PCG64, np.random.PCG64DXSM, np.random.SFC64)
-}
-# 2: classes go by the names of `lpfuse._saved`. Format 1 was never released, and is refused.
-FORMAT, FORMAT_VERSION = "lpfuse", 2
-
-# Two of scikit-learn's that hold estimators of ours: they are made of their attributes too.
-for _cls in (FrozenEstimator, Pipeline):
-    saved_as(_cls.__name__)(_cls)
+# Chosen by hand. Trees shrink to a fifth; JSON takes up to thirty times its size as objects.
+GROWTH = 20  # bytes that a file may hold for each of its own
+LARGEST_MANIFEST = 2**25
+LARGEST_PACKED = 2**20  # larger arrays hold rows and numbers, which hardly shrink
+SEAL = re.compile(rb"\nsha256 ([0-9a-f]{64})\nhmac-sha256 ([0-9a-f]{64}|-{64})\n")
+SEAL_SIZE = len("\nsha256 \nhmac-sha256 \n") + 128
+NO_KEY = "-" * 64
+# 2: classes go by the names of `lpfuse._saved`. 3: estimators of scikit-learn are made of their
+# attributes, and the file has a digest. Formats 1 and 2 were never released, and are refused.
+FORMAT, FORMAT_VERSION = "lpfuse", 3
 
 
 class Refused(ValueError):
     """What a file may not hold, in words for the user."""
 
 
-def write(path: Any, manifest: Mapping[str, Any], members: Mapping[str, Any]) -> None:
+class _Digesting:
+    """A file to write to, from its beginning to its end, that takes the digest of what passes."""
+
+    def __init__(self, file: IO[bytes], key: bytes | None) -> None:
+        self.file = file
+        self.sums: list[Any] = [hashlib.sha256()]
+        if key is not None:
+            self.sums.append(hmac.new(key, digestmod="sha256"))
+
+    def write(self, content: Any) -> int:
+        for each in self.sums:
+            each.update(content)
+        return self.file.write(content)
+
+    def flush(self) -> None:
+        self.file.flush()
+
+    def seal(self) -> bytes:
+        digest, mac = [*(each.hexdigest() for each in self.sums), NO_KEY][:2]
+        return f"\nsha256 {digest}\nhmac-sha256 {mac}\n".encode()
+
+
+def write(
+    path: Any, manifest: Mapping[str, Any], members: Mapping[str, Any], key: bytes | None
+) -> None:
     """Write the file beside the old one, which it replaces when it is complete."""
-    text = json.dumps(manifest, allow_nan=False)
-    with replacing(path) as file, ZipFile(file, "w") as archive:
-        _add(archive, MANIFEST, text.encode())
-        unpacked = 0
-        for name, content in members.items():
-            if isinstance(content, np.ndarray):
-                _add_array(archive, name, content)
-            else:
-                unpacked += len(content)
-                _add(archive, name, content, compressed=unpacked <= UNPACKED)
+    text = json.dumps(manifest, allow_nan=False).encode()
+    if len(text) > LARGEST_MANIFEST:
+        raise TypeError(
+            f"This estimator holds so many lists and texts that they take {len(text):,} bytes, and "
+            f"a file may hold {LARGEST_MANIFEST:,}. Keep long lists as NumPy arrays."
+        )
+    with replacing(path) as file:
+        digesting = _Digesting(file, check_key(key))
+        with ZipFile(digesting, "w") as archive:  # type: ignore[call-overload]
+            _add(archive, MANIFEST, text)
+            for name, content in members.items():
+                if isinstance(content, np.ndarray):
+                    _add_array(archive, name, content)
+                else:
+                    archive.writestr(ZipInfo(name), content, ZIP_STORED)
+        file.write(digesting.seal())
 
 
-def _add(archive: ZipFile, name: str, content: bytes, compressed: bool = False) -> None:
-    archive.writestr(ZipInfo(name), content, ZIP_DEFLATED if compressed else ZIP_STORED)
+def _add(archive: ZipFile, name: str, content: bytes) -> None:
+    packed = len(zlib.compress(content, 1))
+    worth_it = packed < 0.8 * len(content) < 0.8 * GROWTH * packed
+    archive.writestr(ZipInfo(name), content, ZIP_DEFLATED if worth_it else ZIP_STORED, 1)
 
 
 def _add_array(archive: ZipFile, name: str, array: np.ndarray[Any, Any]) -> None:
+    if array.nbytes <= LARGEST_PACKED:
+        content = BytesIO()
+        npy.write_array(content, array, allow_pickle=False)
+        return _add(archive, name, content.getvalue())
     info = ZipInfo(name)
     info.file_size = array.nbytes  # lets the archive choose the form that large members need
     with archive.open(info, "w") as member:
         npy.write_array(member, array, allow_pickle=False)
+    return None
+
+
+def check_key(key: Any) -> bytes | None:
+    """The key of a signature."""
+    if key is not None and (not isinstance(key, bytes) or len(key) < 16):
+        raise TypeError(
+            "key must be at least 16 bytes that nobody can guess, such as secrets.token_bytes(32)."
+        )
+    return key
+
+
+def read_regular(path: Any) -> bytes:
+    """The bytes of a regular file: as many as it has when it is opened."""
+    wait_not = getattr(os, "O_NONBLOCK", 0)  # a pipe would have us wait for its writer
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | wait_not)) as file:
+        told = os.fstat(file.fileno())
+        if not stat.S_ISREG(told.st_mode):
+            raise Refused("It is no regular file, so nothing tells where it ends. Copy it to one.")
+        content = file.read(told.st_size + 1)
+    if len(content) != told.st_size:
+        raise Refused("It changes while it is read. Wait until it is written, and load it again.")
+    return content
 
 
 class Archive:
-    """A file of a user, open for reading."""
+    """The content of a file, open for reading; damaged, and unsigned where there is a key, refused.
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self.zip = ZipFile(file)
-        size = os.fstat(file.fileno()).st_size
-        _check_sizes(self.zip.infolist(), size, UNPACKED)
+    A file of another format has no digest: its manifest says so.
+    """
+
+    def __init__(self, content: bytes, key: bytes | None) -> None:
+        body, seal = content[:-SEAL_SIZE], SEAL.fullmatch(content[-SEAL_SIZE:])
+        if seal is not None:
+            _check_seal(body, *(group.decode() for group in seal.groups()), check_key(key))
+        self.sealed = seal is not None
+        self.zip = ZipFile(BytesIO(body if self.sealed else content))
+        self.left = GROWTH * len(content)
+        self._spend(self.zip, len(content))
         self.unread = set(self.zip.namelist())
 
     def manifest(self) -> Any:
         """The values of the manifest."""
+        if MANIFEST in self.unread and self.zip.getinfo(MANIFEST).file_size > LARGEST_MANIFEST:
+            raise Refused(f"Its manifest is larger than the {LARGEST_MANIFEST:,} bytes allowed.")
         return json.loads(self.content(MANIFEST), parse_constant=_refuse_constant)
 
     def content(self, name: Any) -> bytes:
@@ -88,16 +155,25 @@ class Archive:
         self._take(name)
         return self.zip.read(name)
 
+    def nested(self, name: Any) -> bytes:
+        """A member that is an archive itself, and those in it count too."""
+        content = self.content(name)
+        with ZipFile(BytesIO(content)) as inner:
+            self._spend(inner, len(content))
+            for each in inner.namelist():
+                if each.endswith(".npz"):  # sparse matrices, which scipy compresses
+                    with ZipFile(inner.open(each)) as innermost:
+                        self._spend(innermost, inner.getinfo(each).file_size)
+        return content
+
     def array(self, name: Any) -> np.ndarray[Any, Any]:
         """A member that is an array; what its header claims must be there."""
-        self._take(name)
-        with self.zip.open(name) as member:
-            claimed = _claimed_bytes(member)
-            held = self.zip.getinfo(name).file_size - member.tell()
+        content = BytesIO(self.content(name))
+        claimed, held = _claimed_bytes(content), len(content.getbuffer()) - content.tell()
         if claimed != held:
             raise Refused(f"The array {name} claims {claimed} bytes, but there are {held}.")
-        with self.zip.open(name) as member:
-            return npy.read_array(member, allow_pickle=False)
+        content.seek(0)
+        return npy.read_array(content, allow_pickle=False)
 
     def refuse_leftovers(self) -> None:
         """Refuse a file with members that nothing refers to."""
@@ -109,32 +185,27 @@ class Archive:
             raise Refused(f"The file has no member {name!r}, or refers to it twice.")
         self.unread.remove(name)
 
-
-def _check_sizes(members: list[ZipInfo], size: int, unpacked: int) -> None:
-    """Refuse an archive of that size whose members would grow beyond it when they are read."""
-    names = [member.filename for member in members]
-    if len(set(names)) < len(names):
-        raise Refused("Two members of the file have the same name.")
-    stored = [member for member in members if member.compress_type == ZIP_STORED]
-    packed = [member for member in members if member.compress_type == ZIP_DEFLATED]
-    if len(stored) + len(packed) < len(members):
-        raise Refused("The file is compressed in a way that lpfuse does not use.")
-    if _total(stored) > size or _total(packed) > unpacked:
-        raise Refused("The file claims to hold more than it can.")
+    def _spend(self, archive: ZipFile, size: int) -> None:
+        """Refuse an archive of that size whose members would grow when they are read."""
+        members = archive.infolist()
+        if len({member.filename for member in members}) < len(members):
+            raise Refused("Two members of the file have the same name.")
+        if any(member.compress_type not in (ZIP_STORED, ZIP_DEFLATED) for member in members):
+            raise Refused("The file is compressed in a way that lpfuse does not use.")
+        self.left -= sum(member.file_size for member in members)
+        if self.left < 0 or sum(member.compress_size for member in members) > size:
+            raise Refused("The file claims to hold more than it can.")
 
 
-def check_nested(content: bytes) -> None:
-    """Refuse a skops member, an archive itself, that would grow when it is read."""
-    with ZipFile(BytesIO(content)) as inner:
-        _check_sizes(inner.infolist(), len(content), 0)
-        for name in inner.namelist():
-            if name.endswith(".npz"):  # sparse matrices, which scipy compresses
-                with ZipFile(inner.open(name)) as innermost:
-                    _check_sizes(innermost.infolist(), len(content), UNPACKED)
-
-
-def _total(members: Iterable[ZipInfo]) -> int:
-    return sum(member.file_size for member in members)
+def _check_seal(body: bytes, digest: str, mac: str, key: bytes | None) -> None:
+    if hashlib.sha256(body).hexdigest() != digest:
+        raise Refused("It is damaged: its content does not have the digest that it ends with.")
+    if key is None:
+        return
+    if mac == NO_KEY:
+        raise Refused("It is not signed. Save it with the key, or load it without if you trust it.")
+    if not hmac.compare_digest(hmac.digest(key, body, "sha256").hex(), mac):
+        raise Refused("It was signed with another key, or changed by somebody who has none.")
 
 
 def _claimed_bytes(member: IO[bytes]) -> int:
@@ -147,27 +218,3 @@ def _claimed_bytes(member: IO[bytes]) -> int:
 
 def _refuse_constant(name: str) -> None:
     raise Refused(f"The manifest holds {name}, which is no JSON.")
-
-
-def is_key(key: Any) -> bool:
-    """Whether something, or each part of a tuple, can be compared at once: keys get hashed."""
-    parts = key if type(key) is tuple else (key,)
-    return all(
-        type(part) in (*PLAIN_TYPES, bytes) or isinstance(part, np.generic) for part in parts
-    )
-
-
-def is_data(cls: type, attribute: str) -> bool:
-    """Whether an attribute of an instance holds data, and hides nothing that the class does."""
-    if not attribute.isidentifier() or attribute.startswith("__"):
-        return False
-    of_class = getattr_static(cls, attribute, None)
-    return not callable(of_class) and not hasattr(type(of_class), "__get__")
-
-
-def lpfuse_version() -> str:
-    """Of the lpfuse that writes or reads a file."""
-    try:
-        return version("lpfuse")
-    except PackageNotFoundError:
-        return "unknown"

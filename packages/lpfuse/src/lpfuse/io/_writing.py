@@ -8,39 +8,38 @@ refer to itself, and depth costs nothing. An object is ``{kind: content}``, of t
 from __future__ import annotations
 
 import math
+from importlib.metadata import version
 from os import PathLike
 from typing import Any
 
 import numpy as np
 from array_api_compat import is_array_api_obj
+from sklearn.utils import Bunch
 
 from lpfuse._arrays.operations import is_blocked, to_host
-from lpfuse._saved import saved_name
 from lpfuse.io import _foreign as foreign
-from lpfuse.io._archive import (
-    BIT_GENERATORS,
-    FORMAT,
-    FORMAT_VERSION,
-    PLAIN_KINDS,
-    PLAIN_TYPES,
-    is_data,
-    is_key,
-    lpfuse_version,
-    write,
-)
+from lpfuse.io import _scikit as scikit
+from lpfuse.io import _soundness as soundness
+from lpfuse.io._archive import FORMAT, FORMAT_VERSION, PLAIN_KINDS, Refused, write
+from lpfuse.io._loadable import Loadable, is_data, loadable_of
+from lpfuse.io._reading import Decoder
+from lpfuse.io._values import BIT_GENERATORS, NUMBER_TYPES, PLAIN_TYPES, is_key, lpfuse_version
 
 
-def save(estimator: Any, path: str | PathLike[str]) -> None:
+def save(estimator: Any, path: str | PathLike[str], *, key: bytes | None = None) -> None:
     """Write an estimator, fitted or not, to a file that `load` reads.
 
     Parameters
     ----------
     estimator : estimator
-        Of lpfuse, or a pipeline of such. Parts of scikit-learn and of other makers need skops:
-        ``pip install "lpfuse[persist]"``. Functions, and classes that no other program could
-        import, are refused before anything is written.
+        Of lpfuse, of scikit-learn, or a pipeline of such. Those of other makers need skops, ``pip
+        install "lpfuse[persist]"``, and the trust of whoever loads them. Functions, and classes
+        that no other program could import, are refused before anything is written.
     path : str or path
         The file. One that exists is replaced, and only when the new one is complete.
+    key : bytes, optional
+        A secret of at least 16 bytes, such as ``secrets.token_bytes(32)``, that signs the file
+        (HMAC-SHA256): `load` with the same key refuses any other.
 
     Notes
     -----
@@ -68,10 +67,16 @@ def save(estimator: Any, path: str | PathLike[str]) -> None:
         "format": FORMAT,
         "version": FORMAT_VERSION,
         "lpfuse": lpfuse_version(),
+        "scikit-learn": version("scikit-learn"),
         "root": encoder.value(estimator, ""),
         "objects": encoder.objects,
     }
-    write(path, manifest, encoder.members)
+    try:  # what could not be loaded is not written
+        decoder = Decoder(encoder.members.__getitem__, lambda name, _: encoder.foreign[name])
+        decoder.read(manifest["root"], encoder.objects)
+    except Refused as error:
+        raise TypeError(f"This cannot be saved, for it could not be loaded: {error}") from error
+    write(path, manifest, encoder.members, key)
 
 
 class Encoder:
@@ -80,6 +85,7 @@ class Encoder:
     def __init__(self) -> None:
         self.objects: list[dict[str, Any]] = []
         self.members: dict[str, Any] = {}
+        self.foreign: dict[str, Any] = {}  # what skops members hold
         self._known: dict[int, tuple[int, Any]] = {}  # with the thing, or its id may be used again
         self._open: set[int] = set()
 
@@ -113,6 +119,8 @@ class Encoder:
                 return {"slice": [self.value(end, path) for end in ends]}
             case list() | tuple() if type(thing) in (list, tuple):
                 return {type(thing).__name__: self._items(thing, path)}
+            case Bunch():
+                return {"bunch": self.value(dict(thing), path)}
             case dict() if type(thing) is dict:
                 return {"dict": [self._pair(key, thing[key], path) for key in thing]}
             case np.ma.MaskedArray():
@@ -125,21 +133,52 @@ class Encoder:
                 return self._random(thing, thing.get_state(legacy=False), path)
             case np.random.Generator():
                 return self._random(thing, thing.bit_generator.state, path)
+            case np.dtype():
+                return {"dtype": thing.str}
+            case type() if thing in NUMBER_TYPES.values():
+                return {"number": next(k for k, each in NUMBER_TYPES.items() if each is thing)}
         if is_array_api_obj(thing):
             return {"array": self._member("npy", _on_host(thing))}
-        name = saved_name(type(thing))
-        if name is not None:
-            return self._made_of_attributes(name, thing, path)
-        return {"skops": self._member("skops", foreign.dumps(thing, path))}
+        kind = loadable_of(thing)
+        return self._object(kind, thing, path) if kind else self._other(thing, path)
 
-    def _made_of_attributes(self, name: str, thing: Any, path: str) -> dict[str, Any]:
-        where = f"{path} → {name}" if path else name
-        attributes = {
-            attribute: self.value(value, f"{where}.{attribute}")
-            for attribute, value in vars(thing).items()
-            if is_data(type(thing), attribute)  # cached properties are computed anew
-        }
-        return {"object": [name, attributes]}
+    def _other(self, thing: Any, path: str) -> dict[str, Any]:
+        """What is neither plain nor an estimator that files may hold by its attributes."""
+        if soundness.is_tree(thing):
+            *facts, table = soundness.tree_columns(thing)
+            return {"tree": [*facts, self.value(table, path)]}
+        if soundness.is_predictor(thing):
+            names, *tables = soundness.predictor_columns(thing)
+            return {"predictor": [names, *(self.value(table, path) for table in tables)]}
+        if type(thing).__name__ in soundness.SPARSE:
+            parts = (thing.data, thing.indices, thing.indptr)
+            held = [self.value(part, path) for part in parts]
+            return {"sparse": [type(thing).__name__, list(map(int, thing.shape)), *held]}
+        name = scikit.function_name(thing)
+        if name is not None:
+            return {"function": name}
+        content, needed = foreign.dumps(thing, path)
+        member = self._member("skops", content)
+        self.foreign[member] = thing
+        return {"skops": [member, needed]}
+
+    def _object(self, kind: Loadable, thing: Any, path: str) -> dict[str, Any]:
+        where = f"{path} → {kind.name}" if path else kind.name
+        held = vars(thing)
+        if not kind.is_own:  # what the constructor sets by itself, it will set again
+            parameters = scikit.parameters_of(thing)
+            set_anyway = vars(kind.cls(**parameters)).keys() - parameters.keys()
+            held = parameters | {each: held[each] for each in held.keys() - set_anyway}
+        attributes = {}
+        for each in sorted(held.keys() - kind.left_out):
+            if each in kind.words or each in kind.fitted:
+                attributes[each] = self.value(held[each], f"{where}.{each}")
+            elif is_data(kind.cls, each):  # cached properties are computed anew
+                raise TypeError(
+                    f"{where} has the attribute {each!r}, which is none of its parameters and is "
+                    f"set by none of its methods. Delete it: files hold what {kind.name} learns."
+                )
+        return {"object": [kind.name, attributes]}
 
     def _items(self, items: Any, path: str) -> list[Any]:
         if type(items) is tuple and items and isinstance(items[0], str):  # (name, estimator, …)

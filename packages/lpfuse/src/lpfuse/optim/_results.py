@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lpfuse._arrays.operations import Array, Host
-from lpfuse._saved import saved_as
+from lpfuse._saved import ANY, saved_as
 
 
-@saved_as("Certificate")
+@saved_as("Certificate", status=ANY)
 @dataclass(frozen=True)
 class Certificate:
     """Proof of how far weights can be from optimal: ``dual ≤ optimum ≤ primal``.

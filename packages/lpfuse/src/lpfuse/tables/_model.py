@@ -13,7 +13,7 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.messages import quoted
-from lpfuse._saved import saved_as
+from lpfuse._saved import ANY, saved_as
 from lpfuse.adapters import ScoreColumn
 from lpfuse.ensemble import FusedDetector
 from lpfuse.io import load, save
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 CONTRIBUTION = "contribution:"  # before the name of a detector, in tables of scores
 
 
-@saved_as("TableModel")
+@saved_as("TableModel", label=ANY, normal=ANY, notes=(...,))
 @dataclass(eq=False)
 class TableModel:
     """A fused detector for tables as people have them, with what was taken as what.

@@ -22,7 +22,12 @@ MOST_NAMES = 30  # that a message lists; chosen by hand
 VALUE, GAP = 0, 1  # kinds of features: what a cell holds, and whether it holds nothing
 
 
-@saved_as("TablePreparation")
+@saved_as(
+    "TablePreparation",
+    **dict.fromkeys(
+        ("number_columns", "text_columns", "truths", "gaps", "dropped", "doubtful"), (...,)
+    ),
+)
 @dataclass(eq=False)
 class TablePreparation:
     """How the columns of a table become features: numbers first, then texts.
