@@ -5,8 +5,16 @@ import sys
 
 import pytest
 
-from lpfuse import SVDD, GMMDetector
-from lpfuse._saved import ROOMS, class_saved_as, register_all, saved_as, saved_classes, saved_name
+from lpfuse import SVDD
+from lpfuse._saved import (
+    ROOMS,
+    class_saved_as,
+    register_all,
+    saved_as,
+    saved_classes,
+    saved_name,
+    words_of,
+)
 
 # What files of users hold: a name may be added here, never changed or taken away.
 NAMES = {
@@ -43,8 +51,17 @@ def test_a_name_belongs_to_one_class():
 
 
 def test_a_module_that_is_imported_anew_registers_anew():
-    found = saved_classes()["GMMDetector"]
-    assert saved_as("GMMDetector")(found) is GMMDetector
+    def module():
+        @saved_as("imported anew", side=("left", "right"))
+        class Anew:
+            pass
+
+        return Anew
+
+    first, second = module(), module()
+    assert first is not second
+    assert class_saved_as("imported anew") is second
+    assert words_of(second) == {"side": ("left", "right")}
 
 
 PLUGIN = """

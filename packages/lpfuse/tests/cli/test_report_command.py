@@ -1,11 +1,11 @@
 import json
-from zipfile import ZipFile
 
 import numpy as np
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from helpers.model_files import members_of, write_members
 from helpers.pools import both
 from lpfuse import SVDD, FusedDetector, KernelPCADetector
 from lpfuse.cli._app import app
@@ -188,13 +188,10 @@ def test_a_model_that_was_cut_short(stored, tmp_path):
 
 def tampered(source, target, old, new):
     """A copy of a model with another text in its manifest."""
-    with ZipFile(source) as before, ZipFile(target, "w") as after:
-        for name in before.namelist():
-            content = before.read(name)
-            if name == "manifest.json":
-                assert old in content
-                content = content.replace(old, new)
-            after.writestr(name, content)
+    members = members_of(source.read_bytes())
+    assert old in members["manifest.json"]
+    members["manifest.json"] = members["manifest.json"].replace(old, new)
+    write_members(target, members)
 
 
 @pytest.mark.parametrize(

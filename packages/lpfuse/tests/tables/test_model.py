@@ -1,8 +1,6 @@
-import io
 import json
 import os
 import warnings
-import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +8,7 @@ import polars as pl
 import pytest
 
 import lpfuse
+from helpers.model_files import members_of, write_members
 from helpers.pumps import DETECTORS, Stranger, pumps
 from lpfuse import FusedDetector
 from lpfuse.tables import TableModel, load_model, outcome, proof
@@ -309,16 +308,10 @@ def test_what_is_no_model_is_refused(model, tmp_path):
 
 def forged(path, old, new):
     """The model with another manifest, its checks in order."""
-    with zipfile.ZipFile(path) as archive:
-        members = {info: archive.read(info) for info in archive.infolist()}
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as archive:
-        for info, content in members.items():
-            if info.filename == "manifest.json":
-                assert old in content
-                content = content.replace(old, new)
-            archive.writestr(info, content, compress_type=info.compress_type)
-    path.write_bytes(stream.getvalue())
+    members = members_of(path.read_bytes())
+    assert old in members["manifest.json"]
+    members["manifest.json"] = members["manifest.json"].replace(old, new)
+    write_members(path, members)
 
 
 @pytest.mark.parametrize(

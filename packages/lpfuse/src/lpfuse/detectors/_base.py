@@ -12,6 +12,7 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
@@ -22,7 +23,7 @@ from lpfuse._base import Detector
 from lpfuse._checks.arguments import check_choice, check_count
 from lpfuse._checks.tables import remember_columns
 from lpfuse.detectors._features import FeatureMap, fourier, nystroem
-from lpfuse.detectors._kernels import PAIRWISE_KERNEL_FUNCTIONS, Kernel, KernelScorer
+from lpfuse.detectors._kernels import Kernel, KernelScorer
 from lpfuse.detectors._sampling import sample_size, sampled_rows
 from lpfuse.detectors._training import (
     SCALES,

@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Mapping
 from io import BytesIO
 from typing import IO, Any
-from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
 from numpy.lib import format as npy
@@ -137,7 +137,7 @@ class Archive:
     def __init__(self, content: bytes, key: bytes | None) -> None:
         body, seal = content[:-SEAL_SIZE], SEAL.fullmatch(content[-SEAL_SIZE:])
         if seal is not None:
-            _check_seal(body, *(group.decode() for group in seal.groups()), check_key(key))
+            _check_seal(body, seal[1].decode(), seal[2].decode(), key)
         self.sealed = seal is not None
         self.zip = ZipFile(BytesIO(body if self.sealed else content))
         self.left = GROWTH * len(content)
@@ -199,7 +199,7 @@ class Archive:
 
 def _check_seal(body: bytes, digest: str, mac: str, key: bytes | None) -> None:
     if hashlib.sha256(body).hexdigest() != digest:
-        raise Refused("It is damaged: its content does not have the digest that it ends with.")
+        raise BadZipFile("its content does not have the digest that it ends with")
     if key is None:
         return
     if mac == NO_KEY:

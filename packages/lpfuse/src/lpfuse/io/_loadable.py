@@ -25,10 +25,10 @@ from lpfuse.io._archive import Refused
 # How the work is done, and no part of what was learnt: a file cannot say. `pre_dispatch` is
 # evaluated by joblib, `memory` names a folder of pickles, `n_jobs` starts processes, and without
 # `copy` the rows of the caller are overwritten. They are as if they had not been set.
-NOT_FROM_FILES = frozenset(
-    "cache_size copy copy_X copy_x memory n_jobs n_threads pre_dispatch progress verbose "
-    "warm_start".split()
-)
+NOT_FROM_FILES = frozenset((
+    "cache_size", "copy", "copy_X", "copy_x", "memory", "n_jobs", "n_threads", "pre_dispatch",
+    "progress", "verbose", "warm_start",
+))  # fmt: skip
 SET_BY_CHECKS = frozenset(("n_features_in_", "feature_names_in_", "classes_"))
 
 
@@ -92,7 +92,7 @@ class Loadable:
 
 def loadable(name: str) -> Loadable | None:
     """The class that files call so; None where there is none."""
-    cls = scikit.class_called(name) or class_saved_as(name)
+    cls: Any = scikit.class_called(name) or class_saved_as(name)
     return None if cls is None else _described(name, cls)
 
 
@@ -110,7 +110,7 @@ def loadable_classes() -> dict[str, Loadable]:
 
 
 @cache
-def _described(name: str, cls: type) -> Loadable:
+def _described(name: str, cls: Any) -> Loadable:
     is_own = saved_name(cls) is not None
     parameters = [each for each in signature(cls).parameters if each not in NOT_FROM_FILES]
     declared = words_of(cls) if is_own else scikit.words_of(cls)

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from inspect import Parameter, signature
 from os import PathLike
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from sklearn.exceptions import InconsistentVersionWarning
@@ -26,6 +27,7 @@ from lpfuse.io._archive import (
     PLAIN_KINDS,
     Archive,
     Refused,
+    check_key,
     read_regular,
 )
 from lpfuse.io._loadable import NOT_FROM_FILES, Loadable, loadable
@@ -66,8 +68,9 @@ def load(
         For a file that is damaged, is of another format, or holds what is not trusted.
     """
     names = _names([trusted] if isinstance(trusted, str | type) else trusted)
+    signing = check_key(key)
     try:
-        archive = Archive(read_regular(path), key)
+        archive = Archive(read_regular(path), signing)
         manifest = _checked(archive.manifest(), archive.sealed)
 
         def make_foreign(name: Any, needed: list[Any]) -> Any:
@@ -84,7 +87,7 @@ def load(
     except Exception as error:  # whatever a reader may stumble over in a damaged file
         raise ValueError(
             f"{path} is damaged, or was not written by lpfuse ({type(error).__name__}: "
-            f"{str(error):.200}). Save the estimator again, or restore the file from a copy."
+            f"{error!s:.200}). Save the estimator again, or restore the file from a copy."
         ) from error
     _warn_of_version(manifest.get("scikit-learn"), decoder.of_scikit)
     return estimator
@@ -109,7 +112,7 @@ def _checked(manifest: Any, sealed: bool) -> dict[str, Any]:
             "model again."
         )
     if not sealed:
-        raise Refused("It is damaged: the digest of its content is missing at its end.")
+        raise BadZipFile("the digest of its content is missing at its end")
     return manifest
 
 

@@ -63,33 +63,33 @@ HOMES = {name: module for module, names in CLASSES.items() for name in names.spl
 # Strings of parameters for which scikit-learn declares none.
 UNDECLARED = {
     "method": ("isotonic", "sigmoid", "temperature"),
-    **dict.fromkeys(
-        "alpha_bounds constant_value_bounds length_scale_bounds noise_level_bounds "
-        "sigma_0_bounds".split(),
-        ("fixed",),
-    ),
-}
+    **dict.fromkeys((
+        "alpha_bounds", "constant_value_bounds", "length_scale_bounds", "noise_level_bounds",
+        "sigma_0_bounds",
+    ), ("fixed",)),
+}  # fmt: skip
 # Names of columns, classes, categories, steps: strings that are data.
 ANY_TEXT = frozenset(("constant", "fill_value", "missing_values"))
-LISTED_TEXT = frozenset(
-    "categorical_features categories class_weight classes drop estimators param_distributions "
-    "param_grid steps transformer_list transformers".split()
-)
-FITTED_TEXT = frozenset(
-    "_columns _name_to_fitted_passthrough _remainder _transformer_to_input_indices best_params_ "
-    "categories_ classes_ constant_ cv_results_ effective_metric_params_ feature_names_in_ "
-    "named_estimators_ output_indices_ statistics_ transformers_".split()
-)
+LISTED_TEXT = frozenset((
+    "categorical_features", "categories", "class_weight", "classes", "drop", "estimators",
+    "param_distributions", "param_grid", "steps", "transformer_list", "transformers",
+))  # fmt: skip
+FITTED_TEXT = frozenset((
+    "_columns", "_name_to_fitted_passthrough", "_remainder", "_transformer_to_input_indices",
+    "best_params_", "categories_", "classes_", "constant_", "cv_results_",
+    "effective_metric_params_", "feature_names_in_", "named_estimators_", "output_indices_",
+    "statistics_", "transformers_",
+))  # fmt: skip
 # Other strings in fitted attributes: those that the class declares for its parameters, and these.
 FITTED_WORDS = ("binary", "default", "multiclass", "pandas", "polars", "softmax", "transform")
-# The rows would be distances or similarities, and `support_` an index into them.
-NEVER = frozenset(("precomputed",))
+# The rows would be similarities, and `support_` an index into them; the metric a function.
+NEVER = frozenset(("precomputed", "pyfunc"))
 # Not in files: compiled objects, which are made anew where a score needs them, and what only
 # fitting uses. A model that says that it is being fitted takes rows as they come.
-LEFT_OUT = frozenset(
-    "_average_path_length_per_tree _decision_path_lengths _in_fit _loss _loss_function_ "
-    "_metadata_request _optimizer _scorer _tree f_ scorer_".split()
-)
+LEFT_OUT = frozenset((
+    "_average_path_length_per_tree", "_decision_path_lengths", "_in_fit", "_loss",
+    "_loss_function_", "_metadata_request", "_optimizer", "_scorer", "_tree", "f_", "scorer_",
+))  # fmt: skip
 
 
 @cache
@@ -98,7 +98,8 @@ def functions() -> dict[str, Any]:
     from sklearn.feature_selection import f_classif
     from sklearn.utils import check_array
 
-    names = "abs arcsinh cbrt exp expm1 log log10 log1p log2 sqrt square tanh".split()
+    names = ("abs", "arcsinh", "cbrt", "exp", "expm1", "log", "log10", "log1p", "log2", "sqrt",
+             "square", "tanh")  # fmt: skip
     # What boosting with categories puts before its columns of numbers.
     numbers = partial(check_array, dtype=[np.float64], ensure_all_finite=False)
     return {name: getattr(np, name) for name in names} | {
