@@ -99,7 +99,8 @@ def loadable(name: str) -> Loadable | None:
 def loadable_of(thing: Any) -> Loadable | None:
     """The class of an object, if files may hold it."""
     name = saved_name(type(thing)) or scikit.name_of(thing)
-    return None if name is None else _described(name, type(thing))
+    cls: Any = type(thing)
+    return None if name is None else _described(name, cls)
 
 
 def loadable_classes() -> dict[str, Loadable]:
