@@ -41,10 +41,11 @@ _PLAYLISTS = (
 )
 _MP4_STARTS = (b"ftyp", b"styp", b"moov", b"mdat", b"moof", b"free", b"skip", b"wide", b"pnot")
 # Here streams may appear in the middle of the file, and PyAV (up to 18 at least) then reads beyond
-# an array of a byte a stream. No allocator hands out fewer than 16 bytes, so it stays within them.
+# an array of a byte a stream (its issue 692). No allocator hands out fewer than 16 bytes, so it
+# stays within them.
 _LATE_STREAMS, _MOST_STREAMS = ("mpeg", "mpegts"), 16
 _HEAD = 2048  # bytes that tell the format: five packets of a transport stream
-# Of a piece that FFmpeg asks for. Its own is 32 KB; each costs a call of Python. By measurement.
+# Of a piece that FFmpeg asks for. Its own is 32 KB; each costs a call of Python. By hand.
 _PIECE = 1 << 17
 
 
@@ -71,6 +72,12 @@ def opened(path: Path, limits: Limits, watch: Stopwatch) -> Iterator[tuple[Any, 
             told = "this is no video, or one that was cut short or damaged"
             raise UnreadableVideo(path, f"{told} ({_words(error)})") from error
         with container:
+            if kind in _LATE_STREAMS and len(container.streams) >= _MOST_STREAMS:
+                raise UnreadableVideo(
+                    path,
+                    f"it has {_MOST_STREAMS} streams or more, and of {CONTAINERS[kind]} those with "
+                    "fewer are read. Take the video alone: ffmpeg -i IN -map 0:v:0 -c copy OUT.mkv",
+                )
             try:
                 yield container, _video_stream(path, container, av, limits)
             # IndexError: PyAV's, of streams that appear in the middle.

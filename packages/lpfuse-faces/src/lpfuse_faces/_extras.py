@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import Any
 
@@ -23,3 +24,16 @@ def needed(package: str, purpose: str, extra: str = "") -> Any:
         raise ImportError(
             f'{purpose} needs {package}. Install it: pip install "{wanted}"'
         ) from error
+
+
+def session_options(runtime: Any) -> Any:
+    """Options of onnxruntime under which a model opens no other file.
+
+    An ONNX file may keep its weights in files that it names. They are no part of its digest, so
+    they are looked for in a folder that can hold nothing.
+    """
+    options = runtime.SessionOptions()
+    options.add_session_config_entry(
+        "session.model_external_initializers_file_folder_path", os.devnull
+    )
+    return options

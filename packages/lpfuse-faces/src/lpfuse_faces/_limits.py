@@ -6,10 +6,10 @@ million frames. Whatever is read is read within these limits.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from time import monotonic
 from typing import Any, Self
 
 from lpfuse._checks.arguments import check_choice, check_count, check_number
@@ -138,19 +138,19 @@ class Stopwatch:
     def __init__(self, path: Path, seconds: float) -> None:
         self._path, self._most = path, seconds
         self._left = seconds
-        self._since = monotonic()
+        self._since = time.monotonic()
 
     def stop(self) -> None:
         """Until `start`, time does not count."""
-        self._left -= monotonic() - self._since
+        self._left -= time.monotonic() - self._since
 
     def start(self) -> None:
         """Time counts again."""
-        self._since = monotonic()
+        self._since = time.monotonic()
 
     def check(self) -> None:
         """Refuse a video that has taken too long."""
-        if monotonic() - self._since > self._left:
+        if time.monotonic() - self._since > self._left:
             raise UnreadableVideo(
                 self._path,
                 f"reading it has taken more than {self._most:g} seconds, and was given up. If "

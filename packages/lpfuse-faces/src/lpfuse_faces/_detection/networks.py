@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,13 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse_faces._extras import needed
+from lpfuse_faces._extras import needed, session_options
 from lpfuse_faces._regular_file import read_regular
 
 Floats = NDArray[np.float32]
 LARGEST = 64 << 20  # bytes; the largest of the three has 1.6 million
 FILES = ("pnet.onnx", "rnet.onnx", "onet.onnx")
-EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
 SCORES, MOVES, POINTS = 2, 4, 10
 """Outputs are told apart by how many channels they have."""
 
@@ -65,12 +63,10 @@ class CascadeNetwork:
 
     def __init__(self, name: str, content: bytes, threads: int) -> None:
         runtime = needed("onnxruntime", "Detecting faces")
-        options = runtime.SessionOptions()
+        options = session_options(runtime)
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        # No network has weights in other files: they are looked for where nothing can be.
-        options.add_session_config_entry(EXTERNAL_FOLDER, os.devnull)
         # Threads sleep while they wait: spinning burns the cores that decode meanwhile.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:

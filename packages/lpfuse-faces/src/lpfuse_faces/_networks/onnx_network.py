@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse._arrays.operations import Array, beside, to_host
-from lpfuse_faces._extras import needed
+from lpfuse_faces._extras import needed, session_options
 from lpfuse_faces._networks.specification import Network
 from lpfuse_faces._networks.weights import LARGEST
 from lpfuse_faces._regular_file import read_regular
 
-EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
 BATCH = 16  # pictures at a time, as the networks of torch on a CPU
 Pictures = NDArray[np.float32]
 
@@ -30,10 +28,7 @@ class OnnxNetwork:
                 "for. Load weights of torch (.pth) or darknet (.weights) instead."
             )
         runtime = needed("onnxruntime", "Running ONNX files")
-        options = runtime.SessionOptions()
-        # An ONNX file may keep its weights in others, which it names. They are no part of its
-        # digest, so they are looked for where nothing can be.
-        options.add_session_config_entry(EXTERNAL_FOLDER, os.devnull)
+        options = session_options(runtime)
         content = read_regular(path, LARGEST)
         try:
             self._session = runtime.InferenceSession(
