@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KNeighborsClassifier, LocalOutlierFactor
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.random_projection import SparseRandomProjection
 from sklearn.svm import SVC, OneClassSVM
 from sklearn.tree import DecisionTreeClassifier
@@ -150,6 +150,29 @@ def test_attributes_are_those_that_the_class_learns(path):
         write_manifest(path, [{"object": ["StandardScaler", {attribute: 1}]}])
         with pytest.raises(ValueError, match=f"would set {attribute!r} of StandardScaler"):
             load(path)
+
+
+def test_nothing_that_a_class_has_is_replaced(path):
+    for name, attribute in (
+        ("ScoreColumn", "_adapts"),
+        ("SVDD", "_size_name"),
+        ("FusedDetector", "score_samples"),
+        ("HistGradientBoostingClassifier", "_parameter_constraints"),
+    ):
+        write_manifest(path, [{"object": [name, {attribute: "fit"}]}])
+        with pytest.raises(ValueError, match=f"would set {attribute!r} of {name}"):
+            load(path)
+
+
+def test_only_functions_of_a_list_are_called(path):
+    for name, parameter in (("OneClassSVM", "kernel"), ("FunctionTransformer", "func")):
+        kernel = {"object": ["RBF", {}]}  # can be called, and a kernel of one's own is an index
+        write_manifest(path, [kernel, {"object": [name, {parameter: [0]}]}])
+        with pytest.raises(ValueError, match=rf"{name}\.{parameter} is RBF, and would be called"):
+            load(path)
+    transformer = FunctionTransformer(np.log1p, np.expm1).fit(X)
+    save(transformer, path)
+    assert load(path).func is np.log1p
 
 
 # ----------------------------------------------------------------------- compiled code of others

@@ -205,3 +205,23 @@ def test_a_type_of_another_maker_is_named_with_the_option_that_trusts_it(model, 
     assert answer.exit_code == 2
     assert f"pass --trust {name};" in answer.stderr
     assert score(path, data, "-o", tmp_path / "s.csv", "--trust", name).exit_code == 0
+
+
+def test_a_signed_model_is_what_the_secret_signed(data, tmp_path):
+    path, out, secret, other = (tmp_path / name for name in ("m", "out.csv", "secret", "other"))
+    secret.write_bytes(bytes(range(32)))
+    other.write_bytes(bytes(32))
+    train = write(pumps(80), tmp_path / "train.csv")
+    run = CliRunner().invoke
+    fitted = run(
+        app, ["fit", str(train), "-o", str(path), "--detectors", "gmm", "--key", str(secret)]
+    )
+    assert fitted.exit_code == 0
+    assert score(path, data, "-o", out, "--key", secret).exit_code == 0
+    assert run(app, ["report", str(path), "--json", "--key", str(secret)]).exit_code == 0
+    out.unlink()
+    assert "signed with another key" in score(path, data, "-o", out, "--key", other).stderr
+    assert "nowhere" in score(path, data, "-o", out, "--key", tmp_path / "nowhere").stderr
+    load_model(path).save(path)
+    assert "is not signed" in score(path, data, "-o", out, "--key", secret).stderr
+    assert not out.exists()

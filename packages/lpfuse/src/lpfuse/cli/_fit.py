@@ -24,6 +24,7 @@ def fit(
     drop: options.Drop = None,
     categories: options.Categories = None,
     seed: console.Seed = 0,
+    key: options.Key = None,
     jobs: options.Processes = 1,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
@@ -37,6 +38,7 @@ def fit(
 
     silent = as_json or console.is_quiet(ctx, quiet)
     check_target(model, [train])
+    secret = options.read_key(key)
     frame = read_table(train)
     with console.remarks(silent) as remarks, console.progress("Fitting", silent) as progress:
         fitted = TableModel.fit(
@@ -55,7 +57,7 @@ def fit(
             show_notes=lambda notes: None if silent else introduce(ctx, train, frame.shape, notes),
         )
     with write_errors(model.name):
-        fitted.save(model)
+        fitted.save(model, key=secret)
     found = outcome(fitted.fused)
     if as_json:
         notes = {"notes": fitted.notes, "warnings": remarks}

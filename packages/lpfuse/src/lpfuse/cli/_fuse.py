@@ -32,6 +32,7 @@ def fuse(
     features: options.Features = None,
     drop: options.Drop = None,
     seed: console.Seed = 0,
+    key: options.Key = None,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -44,7 +45,7 @@ def fuse(
 
     silent = as_json or out == options.STANDARD or console.is_quiet(ctx, quiet)
     _check_targets(scores, out, model, as_json)
-    frame = read_table(scores)
+    secret, frame = options.read_key(key), read_table(scores)
 
     def show_notes(notes: list[str]) -> None:
         if not silent:
@@ -70,7 +71,7 @@ def fuse(
                 add(fused)
     if model is not None:
         with write_errors(model.name):
-            fitted.save(model)
+            fitted.save(model, key=secret)
     found = outcome(fitted.fused)
     if as_json:
         console.show_json({**found, "notes": fitted.notes, "warnings": remarks})

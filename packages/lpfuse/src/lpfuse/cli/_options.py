@@ -85,7 +85,18 @@ Chunks = Annotated[
         show_default="cores, up to 8",
     ),
 ]
+Key = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="A secret that signs MODEL; any that it did not sign is refused."
+    ),
+]
 Trust = Annotated[
     list[str] | None,
     typer.Option(metavar="TYPE", help="A type of another maker that MODEL may hold."),
 ]
+
+
+def read_key(path: Path | None) -> bytes | None:
+    """The secret in the file of --key."""
+    return None if path is None else path.expanduser().read_bytes()

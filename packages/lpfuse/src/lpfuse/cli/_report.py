@@ -45,6 +45,7 @@ def report(
         str | None, typer.Option(metavar="VALUE", help="What the label of normal rows is.")
     ] = None,
     trust: options.Trust = None,
+    key: options.Key = None,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -63,7 +64,7 @@ def report(
     if data is None and (label is not None or normal is not None):
         raise ValueError("--label and --normal tell what a column of DATA means: name the file.")
     with console.remarks(silent):
-        loaded = _loaded(model, trust or ())
+        loaded = _loaded(model, trust or (), options.read_key(key))
         rows = () if data is None else _rows(loaded, data, label, normal)
         summary = _summary(model, loaded, rows)
     if target is not None:
@@ -78,14 +79,14 @@ def report(
         typer.echo(f"\nWritten to {target}. Open it in a browser.")
 
 
-def _loaded(path: Path, trusted: Any) -> Any:
+def _loaded(path: Path, trusted: Any, key: bytes | None) -> Any:
     """A fused detector, bare or with what prepares its tables."""
     from lpfuse import FusedDetector, load
     from lpfuse.tables import TableModel, load_model
 
     path = path.expanduser()
     if path.is_file():
-        model = load(path, trusted)
+        model = load(path, trusted, key=key)
         if isinstance(model, FusedDetector):
             return model
         if not isinstance(model, TableModel):
@@ -93,7 +94,7 @@ def _loaded(path: Path, trusted: Any) -> Any:
                 f"{path} holds {type(model).__name__}. A report needs a fused detector, of "
                 "`lpfuse fit` or of FusedDetector.save."
             )
-    return load_model(path, trusted)
+    return load_model(path, trusted, key=key)
 
 
 def _summary(path: Path, model: Any, rows: tuple[Any, ...]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ def score(
     chunk_rows: options.ChunkRows = 10_000,
     jobs: options.Chunks = -1,
     trust: options.Trust = None,
+    key: options.Key = None,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -42,7 +43,7 @@ def score(
         raise ValueError("--json and -o - both want standard output. Write the scores to a file.")
     check_table_target(out, [model, data])
     with console.remarks(silent) as remarks:
-        loaded = load_model(model, trust or ())
+        loaded = load_model(model, trust or (), key=options.read_key(key))
         began = monotonic()
         with console.stream("Scoring", silent) as progress:
             scored = score_file(

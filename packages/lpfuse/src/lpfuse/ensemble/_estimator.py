@@ -93,15 +93,17 @@ class EnsembleEstimator(BaseEstimator):
     def _offset_without(self, silent: NDArray[np.bool_]) -> float:
         raise NotImplementedError
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: str | PathLike[str], *, key: bytes | None = None) -> None:
         """Write the fitted detector to a file, without pickle; `lpfuse.load` reads it.
 
         Parameters
         ----------
         path : path-like
             The file. It appears whole or not at all.
+        key : bytes, optional
+            A secret that signs it, see :func:`lpfuse.io.save`.
         """
-        save(self, path)
+        save(self, path, key=key)
 
     @property
     def detectors_(self) -> list[tuple[str, Any, Index | None]]:

@@ -127,11 +127,8 @@ def _described(name: str, cls: Any) -> Loadable:
 
 
 def is_data(cls: type, attribute: str) -> bool:
-    """Whether an attribute of an instance holds data, and hides nothing that the class does."""
-    if not attribute.isidentifier() or attribute.startswith("__"):
-        return False
-    of_class = getattr_static(cls, attribute, None)
-    return not callable(of_class) and not hasattr(type(of_class), "__get__")
+    """Whether an attribute is of an instance alone, and hides nothing that its class has."""
+    return not attribute.startswith("__") and getattr_static(cls, attribute, cls) is cls
 
 
 def _set_by_methods(cls: type) -> set[str]:

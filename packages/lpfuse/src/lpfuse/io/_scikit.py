@@ -20,6 +20,7 @@ from sklearn.utils._param_validation import validate_parameter_constraints
 
 from lpfuse.io._archive import Refused
 from lpfuse.io._soundness import check_soundness
+from lpfuse.io._values import NUMBER_TYPES
 
 CLASSES = {
     "calibration": "CalibratedClassifierCV _CalibratedClassifier _SigmoidCalibration",
@@ -72,7 +73,8 @@ UNDECLARED = {
 ANY_TEXT = frozenset(("constant", "fill_value", "missing_values"))
 LISTED_TEXT = frozenset((
     "categorical_features", "categories", "class_weight", "classes", "drop", "estimators",
-    "param_distributions", "param_grid", "steps", "transformer_list", "transformers",
+    "param_distributions", "param_grid", "steps", "transformer_list", "transformer_weights",
+    "transformers",
 ))  # fmt: skip
 FITTED_TEXT = frozenset((
     "_columns", "_name_to_fitted_passthrough", "_remainder", "_transformer_to_input_indices",
@@ -156,6 +158,10 @@ def parameters_of(thing: Any) -> dict[str, Any]:
 def make(cls: Any, parameters: dict[str, Any]) -> Any:
     """An instance that is not fitted, with parameters that scikit-learn would accept."""
     made = cls(**parameters)
+    for name, value in parameters.items():
+        known = function_name(value) or value in NUMBER_TYPES.values() if callable(value) else True
+        if not known and "gaussian_process" not in cls.__module__:  # kernels of which are called
+            raise Refused(f"{cls.__name__}.{name} is {type(value).__name__}, and would be called.")
     constraints = getattr(cls, "_parameter_constraints", None)
     if constraints is not None:
         try:

@@ -41,7 +41,8 @@ def make_tree(names: Any, n_features: int, classes: list[int], depth: int, table
     """A tree of `tree_columns`, every path of which ends in a leaf."""
     from sklearn.tree._tree import NODE_DTYPE, Tree
 
-    count, width = len(NODE_DTYPE.names), len(classes) * max(classes, default=0)
+    _need(all(type(each) is int and each > 0 for each in classes) and classes, "Tree", "classes")
+    count, width = len(NODE_DTYPE.names), len(classes) * max(classes)
     _need(_is(table, "f", None, count + width) and len(table) > 0, "Tree", "values")
     nodes = _records(names, table[:, :count], NODE_DTYPE)
     leaf = nodes["left_child"] == -1
@@ -51,7 +52,7 @@ def make_tree(names: Any, n_features: int, classes: list[int], depth: int, table
     values = table[:, count:].reshape(len(table), len(classes), -1)
     state = {"max_depth": depth, "node_count": len(table), "nodes": nodes}
     tree.__setstate__(state | {"values": np.ascontiguousarray(values)})
-    _need(tree.compute_node_depths().max() - 1 <= depth, "Tree", "levels")
+    _need(tree.compute_node_depths().max() - 1 <= depth < 2 * len(table), "Tree", "levels")
     return tree
 
 
@@ -151,8 +152,9 @@ def _check_histograms(made: Any, name: str) -> None:
         _need(bool(by_category[split].all()), name, "features")
     if made._preprocessor is not None:  # puts columns of categories first, and changes no number
         parts = [part[1:] for part in made._preprocessor.transformers_[:2]]
-        kinds = [type(part).__name__ for part, _ in parts]
-        _need(kinds == ["OrdinalEncoder", "FunctionTransformer"], name, "_preprocessor")
+        kinds = [type(part).__name__ for part in (made._preprocessor, *(part for part, _ in parts))]
+        known = ["ColumnTransformer", "OrdinalEncoder", "FunctionTransformer"]
+        _need(kinds == known, name, "_preprocessor")
         chosen = [np.asarray(mask) for _, mask in parts]
         whole = all(_is(mask, "b", columns) for mask in chosen) and (chosen[0] ^ chosen[1]).all()
         _need(whole and made._preprocessor.n_features_in_ == columns, name, "_preprocessor")
@@ -165,7 +167,8 @@ def _check_neighbours(made: Any, name: str) -> None:
     plain = isinstance(options, dict) and all(
         key == "p" and isinstance(value, int | float) for key, value in options.items()
     )
-    _need(plain and made.metric_params is None, name, "effective_metric_params_")
+    plain = plain and made.metric_params is None and isinstance(made.effective_metric_, str)
+    _need(plain, name, "effective_metric_params_")
     if "_y" in vars(made):
         within = _is(made._y, "iu", len(rows)) and _within(made._y, len(made.classes_))
         _need(within and made.classes_.ndim == 1 and not made.outputs_2d_, name, "_y")
@@ -271,7 +274,7 @@ def _is(array: Any, kinds: str, *shape: int | None) -> bool:
     )
 
 
-def _need(sound: bool, name: str, what: str) -> None:
+def _need(sound: Any, name: str, what: str) -> None:
     if not sound:
         raise Refused(
             f"Its {name} holds {what} that do not fit together, and would lead its compiled code "

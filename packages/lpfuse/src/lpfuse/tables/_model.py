@@ -308,18 +308,22 @@ class TableModel:
         table = table.with_columns(pl.selectors.float().fill_nan(None))
         return frame.select(keep).hstack(table) if keep else table
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: str | PathLike[str], *, key: bytes | None = None) -> None:
         """Write the model to a file, without pickle; `lpfuse.load` reads it.
 
         Parameters
         ----------
         path : path-like
             The file. It appears whole or not at all.
+        key : bytes, optional
+            A secret that signs it, see :func:`lpfuse.io.save`.
         """
-        save(self, path)
+        save(self, path, key=key)
 
 
-def load_model(path: str | PathLike[str], trusted: Iterable[str] = ()) -> TableModel:
+def load_model(
+    path: str | PathLike[str], trusted: Iterable[str] = (), *, key: bytes | None = None
+) -> TableModel:
     """Read a model of `TableModel.save`, and try it out on a row.
 
     Parameters
@@ -328,11 +332,13 @@ def load_model(path: str | PathLike[str], trusted: Iterable[str] = ()) -> TableM
         The file.
     trusted : iterable of str, default=()
         Types of other makers that it may hold, see :func:`lpfuse.load`.
+    key : bytes, optional
+        The secret that signed it.
     """
     path = Path(path).expanduser()
     if not path.is_file():
         raise FileNotFoundError(f"There is no model {str(path)!r}. TableModel.fit makes one.")
-    model = load(path, trusted)
+    model = load(path, trusted, key=key)
     if not isinstance(model, TableModel):
         raise ValueError(
             f"{path} holds {type(model).__name__}, which knows no columns of tables. Fit a "
