@@ -133,7 +133,8 @@ def is_data(cls: type, attribute: str) -> bool:
 
 def _set_by_methods(cls: type) -> set[str]:
     """Names that a class, and those it derives from, declare or assign to objects in methods."""
-    declared = {name for base in cls.__mro__ for name in vars(base).get("__annotations__", ())}
+    names = {name for base in cls.__mro__ for name in vars(base).get("__annotations__", ())}
+    declared = {name for name in names if name.endswith("_")}
     members = [member for base in cls.__mro__ for member in vars(base).values()]
     functions = [unwrap(getattr(each, "__func__", getattr(each, "fget", each))) for each in members]
     codes = [each.__code__ for each in functions if hasattr(each, "__code__")]
