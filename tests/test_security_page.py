@@ -1,0 +1,23 @@
+"""Every promise of SECURITY.md names a test, and every test that it names is there."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "SECURITY.md").read_text()
+NAMED = re.findall(r"`(test_\w+\.py)::(test_\w+)`", PAGE)
+
+
+def test_every_test_that_the_page_names_is_there():
+    assert len(NAMED) > 20
+    for file, test in NAMED:
+        found = [path for path in ROOT.glob(f"*/**/{file}") if "tests" in path.parts]
+        assert any(f"def {test}(" in path.read_text() for path in found), (file, test)
+
+
+def test_every_promise_names_a_test():
+    promises = re.findall(r"^- .*\n(?:  .*\n)*", PAGE, re.M)
+    assert len(promises) > 10
+    for promise in promises:
+        held = "::test_" in promise
+        assert held or "Not promised" in promise or "none of that is evidence" in promise, promise
