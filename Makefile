@@ -2,11 +2,13 @@
 #
 # PYTHON      the interpreter that creates .venv (3.11 or newer)
 # PYTEST_ARGS what `make test` hands to pytest beside its own, for instance PYTEST_ARGS="-k threshold"
+# LIMIT       how many files of each kind `make fuzz` forges out of each model
 # ARGS        what `make reproduce` hands to the experiments, for instance ARGS="uci --quick"
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
 ARGS ?= --help
+LIMIT ?= 100
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -22,7 +24,7 @@ LAB := $(VENV)/research.stamp
 PROJECTS := packages/lpfuse/pyproject.toml packages/lpfuse-faces/pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-research test-slow lint audit types contracts check format clean reproduce
+.PHONY: help demo test test-research test-slow lint audit fuzz types contracts check format clean reproduce
 .PHONY: bench bench-detectors bench-scaling bench-device bench-dask bench-faces
 
 help: ## list the targets
@@ -49,6 +51,9 @@ lint: $(DEV) ## style and formatting
 audit: $(DEV) ## unsafe calls in the code, and known vulnerabilities in what it requires
 	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive packages research
 	$(BIN)/python -m research.audit
+
+fuzz: $(DEV) ## forge model files out of every class that one may hold, and watch what they do: minutes to hours
+	cd packages/lpfuse/tests && OMP_NUM_THREADS=1 $(CURDIR)/$(BIN)/python -m fuzz $(LIMIT)
 
 types: $(DEV) ## static types
 	$(BIN)/mypy

@@ -1,11 +1,14 @@
-"""``python -m fuzz [LIMIT [KIND]]``: the long form, and its figures."""
+"""``python -m fuzz [LIMIT [KIND [MODEL ...]]]``: the long form, and its figures.
+
+LIMIT files of each kind of forgery out of each model; KIND as in `corpus.models`.
+"""
 
 import sys
 import tempfile
 
 from fuzz.hunting import hunt
 
-limit = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+limit = int(sys.argv[1]) if len(sys.argv) > 1 else 100
 with tempfile.TemporaryDirectory() as folder:
     found = hunt(folder, limit, *sys.argv[2:3], only=sys.argv[3:] or None)
 print(f"{len(found.models)} honest models; not saved: {found.unsaved}")
