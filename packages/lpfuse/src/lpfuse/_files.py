@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import signal
 import stat
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from glob import escape, glob
 from numbers import Integral, Real
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,7 +35,7 @@ def replacing(path: Any) -> Iterator[IO[bytes]]:
     unfinished = f"{target}.{uuid4().hex}.tmp"
     # What replaces a file is nobody else's to read until it has the mode of that file.
     mode = 0o600 if there else 0o666
-    with _cleaning_up_on_signals():
+    with _removing_on_signals(unfinished):
         try:
             with open(unfinished, "xb", opener=lambda p, flags: os.open(p, flags, mode)) as file:
                 yield file
@@ -43,8 +45,7 @@ def replacing(path: Any) -> Iterator[IO[bytes]]:
                 _copy_rights(target, unfinished)
             os.replace(unfinished, target)
         except BaseException:
-            with suppress(OSError):
-                os.remove(unfinished)
+            _remove(unfinished)
             raise
 
 
@@ -61,18 +62,18 @@ def _copy_rights(source: str, path: str) -> None:
 
 
 @contextmanager
-def _cleaning_up_on_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the block as an exception does, and only then the process.
+def _removing_on_signals(unfinished: str) -> Iterator[None]:
+    """Let SIGTERM and SIGHUP remove what is unfinished before they end the process.
 
-    Where the program has a way of its own with them, or this is not its main thread (Python
-    handles signals in no other), everything stays as it is.
+    It is removed by the handler itself: an exception from there may be lost, for compiled code that
+    looks for signals (polars does) need not pass it on. Where the program has a way of its own with
+    a signal, or this is not its main thread (Python handles signals in no other), it stays so.
     """
-    caught: list[int] = []
 
     def stop(number: int, _: object) -> None:
-        if not caught:  # a second one must not disturb the cleaning up after the first
-            caught.append(number)
-            raise SystemExit(128 + number)
+        _remove(unfinished)
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
 
     main = threading.current_thread() is threading.main_thread()
     known = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -84,8 +85,13 @@ def _cleaning_up_on_signals() -> Iterator[None]:
     finally:
         for each in ours:
             signal.signal(each, signal.SIG_DFL)
-        if caught:
-            signal.raise_signal(caught[0])
+
+
+def _remove(unfinished: str) -> None:
+    """Remove a file, and whatever lies beside it under a longer name."""
+    for path in glob(f"{escape(unfinished)}*"):
+        with suppress(OSError):
+            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
 
 
 def check_target(path: str | Path, sources: Iterable[str | Path] = ()) -> None:

@@ -16,7 +16,7 @@ MISSING = "–"  # what stands in the place of a number that there is none of
 # Columns of a name that a figure of 640 pixels has room for beside its bars; chosen by eye.
 NAME_WIDTH = 32
 # Letters of a user's text in a message, and of a whole message on a terminal; chosen by hand.
-LONGEST_QUOTE, LONGEST_MESSAGE = 80, 4000
+LONGEST_QUOTE, LONGEST_MESSAGE = 200, 4000
 
 
 def number(value: Any, digits: int = 3, sign: str = "-") -> str:
@@ -124,7 +124,7 @@ def quote(value: object) -> str:
     Examples
     --------
     >>> print(quote("bar"), quote(1), quote("\x1b[2J"), len(quote(10**6 * "a")))
-    'bar' 1 '\x1b[2J' 82
+    'bar' 1 '\x1b[2J' 202
     """
     return repr(_cut(value)) if isinstance(value, str) else printable(_cut(repr(value)))
 
@@ -136,7 +136,7 @@ def plain(name: object) -> str:
 
 
 def printable(text: str) -> str:
-    r"""A message for a terminal: of several lines, perhaps, but with nothing that it would obey.
+    r"""Text for a terminal: of several lines, perhaps, but with nothing that it would obey.
 
     Examples
     --------
@@ -144,10 +144,14 @@ def printable(text: str) -> str:
     two
     lines, \x1b[31mred\u202e
     """
-    text = _cut(text, LONGEST_MESSAGE)
     return "".join(
         letter if letter.isprintable() or letter == "\n" else ascii(letter)[1:-1] for letter in text
     )
+
+
+def brief(message: str) -> str:
+    """A message for a terminal that also is of bounded length, whoever worded it."""
+    return printable(_cut(message, LONGEST_MESSAGE))
 
 
 def _cut(text: str, length: int = LONGEST_QUOTE) -> str:

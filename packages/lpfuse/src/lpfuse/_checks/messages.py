@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lpfuse._format import quote
+from lpfuse._format import LONGEST_QUOTE, quote
 
 ONLY_ANOMALIES = (
     "y holds only −1 (anomaly), but normal rows are needed too. Pass rows labelled +1 as well; if "
@@ -140,7 +140,8 @@ def key(name: object) -> str:
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """A question for the end of a message, where a known name is close to the one that came."""
     keys = {key(choice): choice for choice in known}
-    closest = get_close_matches(key(name), keys, n=1)
+    # Letter by letter, so that long names would take long.
+    closest = get_close_matches(key(name)[:LONGEST_QUOTE], keys, n=1)
     return f" Did you mean {quote(keys[closest[0]])}?" if closest else ""
 
 

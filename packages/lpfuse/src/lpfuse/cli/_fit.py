@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from lpfuse._format import printable
 from lpfuse.cli import _options as options
 from lpfuse.cli import console
 
@@ -39,8 +40,8 @@ def fit(
     silent = as_json or console.is_quiet(ctx, quiet)
     check_target(model, [train])
     secret = options.read_key(key)
-    frame = read_table(train)
     with console.remarks(silent) as remarks, console.progress("Fitting", silent) as progress:
+        frame = read_table(train)
         fitted = TableModel.fit(
             frame,
             label=label,
@@ -65,7 +66,7 @@ def fit(
     elif not silent:
         console.show(f"\n{console.weights_table(found)}", False)
         typer.echo(f"\n{conclusion(found)}")
-        typer.echo(f"\nSaved {model}. Next: lpfuse score {model} DATA -o scores.csv")
+        console.say(f"\nSaved {model}. Next: lpfuse score {model} DATA -o scores.csv")
 
 
 def _names(detectors: str) -> list[str]:
@@ -74,10 +75,10 @@ def _names(detectors: str) -> list[str]:
 
 def introduce(ctx: typer.Context, source: str, shape: tuple[int, int], notes: list[str]) -> None:
     """Say what a table was taken for."""
-    typer.echo(f"{source}: {shape[0]:,} rows, {shape[1]:,} columns")
+    console.say(f"{source}: {shape[0]:,} rows, {shape[1]:,} columns")
     for note in notes:
         about, _, rest = console.in_options(note, console.options_of(ctx.command)).partition(":")
-        typer.echo(f"  {typer.style(about, bold=True)}:{rest}")
+        typer.echo(f"  {typer.style(printable(about), bold=True)}:{printable(rest)}")
 
 
 def conclusion(found: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from lpfuse._format import quote as in_quotes
 from lpfuse.cli import _options as options
 from lpfuse.cli import console
 from lpfuse.cli._fit import conclusion, introduce
@@ -27,6 +28,7 @@ def fuse(
         typer.Option(*options.OUTPUT, metavar="OUT", help="A file for the scores; - for CSV."),
     ] = None,
     keep: options.Keep = None,
+    formulas: options.Formulas = False,
     model: options.Weights = None,
     false_alarm_rate: options.FalseAlarms = 0.05,
     features: options.Features = None,
@@ -45,7 +47,7 @@ def fuse(
 
     silent = as_json or out == options.STANDARD or console.is_quiet(ctx, quiet)
     _check_targets(scores, out, model, as_json)
-    secret, frame = options.read_key(key), read_table(scores)
+    secret = options.read_key(key)
 
     def show_notes(notes: list[str]) -> None:
         if not silent:
@@ -53,6 +55,7 @@ def fuse(
             typer.echo()
 
     with console.remarks(silent) as remarks:
+        frame = read_table(scores)
         fitted = TableModel.fuse(
             frame,
             label=label,
@@ -67,7 +70,7 @@ def fuse(
         )
         if out is not None:
             fused = fitted.score(frame, keep=fitted.check_kept(keep or (), frame.columns))
-            with table_writer(out) as add:
+            with table_writer(out, formulas=formulas) as add:
                 add(fused)
     if model is not None:
         with write_errors(model.name):
@@ -99,9 +102,9 @@ def _conclude(found: dict[str, Any], remarks: list[str], files: list[Any]) -> No
     typer.echo(f"\n{conclusion(found)}")
     for name in upside_down(found, remarks):
         hint = f"--direction {quote(f'{name}=anomaly')}"
-        typer.echo(f"If high scores of {name!r} mean anomaly, say so: {hint}")
+        console.say(f"If high scores of {in_quotes(name)} mean anomaly, say so: {hint}")
     for file in filter(None, files):
-        typer.echo(f"Written to {file}.")
+        console.say(f"Written to {file}.")
 
 
 def upside_down(found: dict[str, Any], remarks: list[str]) -> list[str]:
@@ -125,7 +128,8 @@ def directions(given: list[str], columns: list[str]) -> dict[str, str]:
         column, equals, meaning = text.rpartition("=")
         if meaning not in MEANINGS:
             raise ValueError(
-                f"--direction says what high scores mean: COL=anomaly or COL=normal; got {text!r}."
+                "--direction says what high scores mean: COL=anomaly or COL=normal; got "
+                f"{in_quotes(text)}."
             )
         high |= dict.fromkeys(check_names([column], columns) if equals else columns, meaning)
     return high

@@ -10,6 +10,8 @@ from typing import Any
 
 import typer
 
+from lpfuse._format import brief, plain
+
 # Parameters of the API, and of commands, that mean the same under two names.
 SYNONYMS = {"random_state": "seed", "n_jobs": "jobs", "trusted": "trust", "high": "direction"}
 # What the API calls by a method, and the command line by a command.
@@ -78,7 +80,7 @@ def in_options(text: str, options: Mapping[str, str]) -> str:
 
 def complain(error: BaseException, options: Mapping[str, str] | None = None) -> None:
     """Say on stderr what went wrong; `options` as in `in_options`."""
-    typer.secho(in_options(sentence(error), options or {}), fg="red", err=True)
+    typer.secho(brief(in_options(sentence(error), options or {})), fg="red", err=True)
 
 
 def exit_code(error: BaseException) -> int | None:
@@ -129,7 +131,7 @@ def sentence(error: BaseException) -> str:
         case KeyboardInterrupt():
             words = "Interrupted"
         case OSError(strerror=str(reason), filename=name) if name is not None:
-            words = f"Error: {reason}: {name}"
+            words = f"Error: {reason}: {plain(name)}"
         case MemoryError():
             words = "Error: The memory is not enough"
         case _:

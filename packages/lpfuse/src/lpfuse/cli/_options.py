@@ -70,6 +70,14 @@ Keep = Annotated[
     list[str] | None,
     typer.Option(metavar=COLUMN, help="Carry a column along to the scores; may be repeated."),
 ]
+Formulas = Annotated[
+    bool,
+    typer.Option(
+        "--formulas",
+        help="Leave texts as they are in CSV, also those that a spreadsheet would run.",
+        show_default="an apostrophe before them",
+    ),
+]
 Processes = Annotated[
     int, typer.Option("--jobs", "-j", min=-1, metavar=INT, help="Processes; -1: all cores.")
 ]

@@ -75,8 +75,8 @@ def report(
     elif silent:
         typer.echo(target)
     else:
-        typer.echo("\n".join(summary["headline"]))
-        typer.echo(f"\nWritten to {target}. Open it in a browser.")
+        console.say("\n".join(summary["headline"]))
+        console.say(f"\nWritten to {target}. Open it in a browser.")
 
 
 def _loaded(path: Path, trusted: Any, key: bytes | None) -> Any:

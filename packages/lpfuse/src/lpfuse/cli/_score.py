@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from lpfuse._format import brief
 from lpfuse.cli import _options as options
 from lpfuse.cli import console
 
@@ -24,6 +25,7 @@ def score(
         ),
     ],
     keep: options.Keep = None,
+    formulas: options.Formulas = False,
     chunk_rows: options.ChunkRows = 10_000,
     jobs: options.Chunks = -1,
     trust: options.Trust = None,
@@ -53,6 +55,7 @@ def score(
                 keep=keep or (),
                 chunk_rows=chunk_rows,
                 jobs=None if jobs < 1 else jobs,
+                formulas=formulas,
                 progress=progress,
             )
         seconds = monotonic() - began
@@ -61,10 +64,10 @@ def score(
         console.show_json({"output": out, **counts, "notes": scored.notes, "warnings": remarks})
     elif not silent:
         for note in scored.notes:
-            typer.secho(f"Note: {note}", fg="yellow", err=True)
+            typer.secho(brief(f"Note: {note}"), fg="yellow", err=True)
         share = scored.anomalies / max(1, scored.rows)
         target = "standard output" if out == options.STANDARD else out
-        typer.echo(
+        console.say(
             f"{scored.rows:,} rows scored in {seconds:.1f} s, {scored.anomalies:,} called "
             f"anomalies ({share:.1%}). Written to {target}.",
             err=True,

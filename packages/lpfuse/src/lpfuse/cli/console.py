@@ -23,6 +23,7 @@ import typer
 from typer.core import TyperGroup
 
 from lpfuse._files import as_json
+from lpfuse._format import brief, plain, printable
 from lpfuse.cli._messages import complain, exit_code, in_options, options_of, sentence
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "options_of",
     "progress",
     "remarks",
+    "say",
     "sentence",
     "show",
     "show_json",
@@ -111,10 +113,15 @@ class PlainErrors(TyperGroup):
 # ----------------------------------------------------------------------------------------- output
 
 
+def say(text: str, *, err: bool = False) -> None:
+    """Print lines that may quote a user's file, with nothing that a terminal would obey."""
+    typer.echo(printable(text), err=err)
+
+
 def show(markdown: str, quiet: bool) -> None:
     """Print Markdown: laid out on a terminal, as it is in a pipe."""
     if quiet or not sys.stdout.isatty():
-        typer.echo(markdown.rstrip())
+        say(markdown.rstrip())
         return
     from rich.console import Console
     from rich.markdown import Markdown
@@ -124,8 +131,9 @@ def show(markdown: str, quiet: bool) -> None:
 
 def show_json(values: dict[str, Any]) -> None:
     """Print one JSON object; numbers that JSON does not know become null."""
-    text = json.dumps(as_json(values, infinite=False), ensure_ascii=False, allow_nan=False)
-    typer.echo(text)
+    found = as_json(values, infinite=False)
+    text = json.dumps(found, ensure_ascii=False, allow_nan=False)
+    typer.echo(text if text.isprintable() else json.dumps(found, allow_nan=False))
 
 
 def table(header: list[str], rows: Iterable[list[str]]) -> str:
@@ -150,7 +158,7 @@ def table(header: list[str], rows: Iterable[list[str]]) -> str:
 
 
 def _cell(text: str) -> str:
-    return (text if text.isprintable() else repr(text)).replace("|", "\\|")
+    return plain(text).replace("|", "\\|")
 
 
 def weights_table(found: dict[str, Any], noun: str = "detector", most: int | None = None) -> str:
@@ -197,22 +205,21 @@ def remarks(quiet: bool) -> Iterator[list[str]]:
         Only in the list.
     """
     found: list[str] = []
+    seen: set[str] = set()
 
     def remark(message: Warning | str, *_: Any, **__: Any) -> None:
         text = " ".join(str(message).split())
-        if _without_figures(text) not in map(_without_figures, found):
+        shape = re.sub(r"\d+", "#", text)
+        if shape not in seen:
+            seen.add(shape)
             found.append(text)
             if not quiet:
-                typer.secho(f"Note: {text}", fg="yellow", err=True)
+                typer.secho(brief(f"Note: {text}"), fg="yellow", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = remark
         yield found
-
-
-def _without_figures(text: str) -> str:
-    return re.sub(r"\d+", "#", text)
 
 
 @contextmanager
@@ -280,11 +287,9 @@ def _lines(title: str) -> Progress:
             last = done
             taken = monotonic() - began
             left = taken / (done - start) * (total - done)
-            print(
-                f"{title}: {done} of {total} done in {_clock(taken)}, {_clock(left)} left",
-                file=sys.stderr,
-                flush=True,
-            )
+            times = [timedelta(seconds=round(seconds)) for seconds in (taken, left)]
+            text = f"{title}: {done} of {total} done in {times[0]}, {times[1]} left"
+            print(text, file=sys.stderr, flush=True)
 
     return report
 
@@ -342,7 +347,3 @@ def _stream_bar(title: str, rate: Callable[[int], str]) -> Iterator[Stream]:
             bar.update(task, total=total, completed=share or 0.0, rate=rate(rows))
 
         yield report
-
-
-def _clock(seconds: float) -> str:
-    return str(timedelta(seconds=round(seconds)))

@@ -12,7 +12,9 @@ from sklearn.impute import SimpleImputer
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
+from lpfuse._checks.messages import quoted
 from lpfuse._checks.tables import column_names
+from lpfuse._format import quote
 
 Table = Any  # an n×d array of floats, or a data frame
 Index = NDArray[np.intp]
@@ -50,7 +52,9 @@ def column_positions(columns: Any, X: Table, name: str) -> Index | None:
         several = [columns] if isinstance(columns, str | Integral) else columns
         found = _positions_of_several(several, X, name)
     if found.size == 0:
-        raise ValueError(f"Detector {name!r} was given no columns, {columns!r}: name one at least.")
+        raise ValueError(
+            f"Detector {quote(name)} was given no columns, {quote(columns)}: name one."
+        )
     return found.astype(np.intp)
 
 
@@ -63,8 +67,9 @@ def _positions_of_several(wanted: Any, X: Table, name: str) -> Index:
         return np.arange(d)[listed]
     except (IndexError, TypeError) as error:
         raise ValueError(
-            f"Detector {name!r} wants columns {wanted!r} of a table with {d} columns (counted from "
-            f"0): {error}. Columns are names, positions, a mask, a slice or a function of X."
+            f"Detector {quote(name)} wants columns {quote(wanted)} of a table with {d} columns "
+            f"(counted from 0): {error}. Columns are names, positions, a mask, a slice or a "
+            "function of X."
         ) from error
 
 
@@ -82,14 +87,14 @@ def _positions_of_names(wanted: Sequence[Any], X: Table, name: str) -> list[int]
     known = column_names(X)
     if known is None:
         raise ValueError(
-            f"Detector {name!r} wants columns by name ({', '.join(map(repr, wanted))}), but X has "
+            f"Detector {quote(name)} wants columns by name ({quoted(wanted)}), but X has "
             "no names. Pass a data frame, or positions."
         )
     unknown = [column for column in wanted if column not in known]
     if unknown:
         raise ValueError(
-            f"Detector {name!r} wants columns that X does not have: "
-            f"{', '.join(map(repr, unknown))}. It has {', '.join(map(repr, known))}."
+            f"Detector {quote(name)} wants columns that X does not have: "
+            f"{quoted(unknown)}. It has {quoted(known)}."
         )
     return [known.index(column) for column in wanted]
 

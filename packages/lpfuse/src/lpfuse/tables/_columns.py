@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from lpfuse._checks.messages import counted
+from lpfuse._format import plain, quote
 from lpfuse.tables._preparation import TablePreparation, first_cell, is_number, is_text, texts_of
 from lpfuse.tables._reading import polars_module
 
@@ -95,7 +96,7 @@ def learn_preparation(
         doubtful = _all_differ(column) and not asked_for and not scores
         made.doubtful += [name] if doubtful else []
     if not made.columns:
-        reasons = "; ".join(f"{name!r}: {why}" for name, why in made.dropped.items())
+        reasons = "; ".join(f"{quote(name)}: {why}" for name, why in made.dropped.items())
         raise ValueError(f"No column is left to learn from ({reasons or 'there was none'}).")
     made.encoder = _encoder(made).fit(made.cells(frame))
     return made
@@ -178,9 +179,9 @@ def _useless(column: polars.Series) -> str:
     if column.null_count() == len(column):
         return "it is empty"
     if not is_number(column) and not is_text(column):
-        return f"it holds {column.dtype}, neither numbers nor text"
+        return f"it holds {plain(column.dtype)}, neither numbers nor text"
     if column.n_unique() == 1:
-        return f"it holds {column[0]!r} in every row"
+        return f"it holds {quote(column[0])} in every row"
     return ""
 
 
@@ -220,8 +221,9 @@ def _refuse_numbers_among(column: polars.Series) -> None:
     wrong = texts.is_not_null() & texts.cast(pl.Float64, strict=False).is_null()
     rows = len(texts) - texts.null_count()
     if 0 < wrong.sum() <= (1 - MOSTLY) * rows:
+        name = quote(column.name)
         raise ValueError(
-            f"Column {column.name!r} holds numbers, but for {wrong.sum():,} of {rows:,} rows: "
+            f"Column {name} holds numbers, but for {wrong.sum():,} of {rows:,} rows: "
             f"{first_cell(texts, wrong)}. Correct those cells, leave them empty where the value is "
-            f"missing, or say what the column is: categories={[column.name]}, drop={[column.name]}"
+            f"missing, or say what the column is: categories=[{name}], drop=[{name}]"
         )

@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from lpfuse._checks.arguments import check_p
 from lpfuse._checks.messages import did_you_mean, key
+from lpfuse._format import quote
 from lpfuse.ensemble.components import default_detectors, default_fusion
 from lpfuse.fusion.lp import LpFusion
 
@@ -54,7 +55,7 @@ def _detector(name: str, pool: dict[str, Any]) -> Any:
     if known not in pool:
         choices = [*pool, *ALIASES]
         raise ValueError(
-            f"There is no detector {name!r}.{did_you_mean(name, choices)} Known are "
+            f"There is no detector {quote(name)}.{did_you_mean(name, choices)} Known are "
             f"{', '.join(choice for choice in choices if ' ' not in choice)}, and those of PyOD as "
             f"{PYOD}NAME."
         )
@@ -70,7 +71,7 @@ def _of_pyod(name: str) -> Any:
     modules = {key(module.name): module.name for module in iter_modules(folder)}
     if key(name) not in modules:
         known = did_you_mean(name, modules.values())
-        raise ValueError(f"PyOD has no detector {name!r}.{known} Look for its name in PyOD's list.")
+        raise ValueError(f"PyOD has no detector {quote(name)}.{known} Look for it in PyOD's list.")
     try:
         module = import_module(f"pyod.models.{modules[key(name)]}")
         for found in filter(isclass, vars(module).values()):
@@ -78,7 +79,7 @@ def _of_pyod(name: str) -> Any:
                 return found()
     except ImportError as error:
         raise ValueError(f"{PYOD}{name} needs a package that is not there: {error}.") from error
-    raise ValueError(f"PyOD has no detector {name!r}: {module.__name__} holds none of that name.")
+    raise ValueError(f"PyOD has no detector {quote(name)}: {module.__name__} holds none.")
 
 
 def fusion_with(p: float | str) -> LpFusion | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.messages import counted, did_you_mean, meaning, quoted
+from lpfuse._format import plain, quote
 from lpfuse.tables._preparation import check_names
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def settle_labels(
     if label is None:
         if normal is not None:
             raise ValueError(
-                f"normal={normal!r} says what normal rows hold, but not in which column. Name it: "
-                "label=COLUMN"
+                f"normal={quote(normal)} says what normal rows hold, but not in which column. Name "
+                "it: label=COLUMN"
             )
         note = f"Label: none; all {frame.height:,} rows are taken as normal."
         return frame, np.ones(frame.height), None, note
@@ -71,9 +72,9 @@ def settle_normal(column: polars.Series, normal: str | None) -> str:
     normal : str or None
         What the user gave, see `labels_of`. None: 1 beside −1, or the word "normal".
     """
-    where = f"The label column {column.name!r}"
+    where = f"The label column {quote(column.name)}"
     if column.dtype.is_nested():
-        raise ValueError(f"{where} holds {column.dtype}; expected one value a row.")
+        raise ValueError(f"{where} holds {plain(column.dtype)}; expected one value a row.")
     values = _values(column)
     kinds = dict.fromkeys(value for value in values if value is not None)
     held = quoted(kinds) if kinds else "nothing"
@@ -87,8 +88,8 @@ def settle_normal(column: polars.Series, normal: str | None) -> str:
         normal = _usual_normal(kinds)
         if normal is None:
             raise ValueError(
-                f"{where} holds {held}. Which is normal? Say normal={str(next(iter(kinds)))!r}, or "
-                "whichever it is."
+                f"{where} holds {held}. Which is normal? Say "
+                f"normal={quote(str(next(iter(kinds))))}, or whichever it is."
             )
     if normal == EMPTY:
         if not without:
@@ -97,8 +98,8 @@ def settle_normal(column: polars.Series, normal: str | None) -> str:
     meant = meaning(normal, kinds)
     if not meant:
         raise ValueError(
-            f"{where} holds {held}, and nowhere {normal!r}.{did_you_mean(normal, map(str, kinds))} "
-            "Say normal= with the value that normal rows have."
+            f"{where} holds {held}, and nowhere {quote(normal)}."
+            f"{did_you_mean(normal, map(str, kinds))} Say normal= with the value of normal rows."
         )
     if len(meant) == len(kinds) and not without:
         raise ValueError(f"{where} holds {held}, all of which are normal. Leave it out.")
@@ -112,15 +113,15 @@ def labels_note(column: polars.Series, normal: str, labels: Host) -> str:
         if label < 0:
             kinds[str(value)] = kinds.get(str(value), 0) + 1
     rows = counted(int((labels > 0).sum()), "row")
-    parts = [f"normal is {normal!r} ({rows})" if normal else f"normal is an empty cell ({rows})"]
+    parts = [f"normal is {quote(normal) if normal else 'an empty cell'} ({rows})"]
     if kinds:
         most = sorted(kinds.items(), key=lambda kind: -kind[1])
-        shown = ", ".join(f"{kind!r} ({number:,})" for kind, number in most[:8])
+        shown = ", ".join(f"{quote(kind)} ({number:,})" for kind, number in most[:8])
         more = f" and {len(most) - 8} more" if len(most) > 8 else ""
         parts.append(f"anomalies are {shown}{more}")
     if (labels == 0).any():
         parts.append(f"{counted(int((labels == 0).sum()), 'row')} without a label")
-    return f"Label: {column.name!r}; {'; '.join(parts)}."
+    return f"Label: {quote(column.name)}; {'; '.join(parts)}."
 
 
 def _usual_normal(kinds: Iterable[Any]) -> str | None:

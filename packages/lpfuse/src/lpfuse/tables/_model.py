@@ -13,6 +13,7 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.messages import quoted
+from lpfuse._format import plain, quote
 from lpfuse._saved import ANY, saved_as
 from lpfuse.adapters import ScoreColumn
 from lpfuse.ensemble import FusedDetector
@@ -55,8 +56,6 @@ class TableModel:
     >>> rng = np.random.default_rng(0)
     >>> pumps = pl.DataFrame({"bar": rng.normal(2.5, 0.1, 200), "flow": rng.normal(7.0, 1.0, 200)})
     >>> model = TableModel.fit(pumps, detectors=["gmm", "kpca"])
-    >>> print(model.notes[0])
-    Label: none; all 200 rows are taken as normal.
     >>> scored = model.score(pl.DataFrame({"flow": [7.0, 1.0], "bar": [2.5, 9.9]}))
     >>> scored.columns
     ['score', 'p_value', 'decision', 'contribution:gmm', 'contribution:kpca']
@@ -220,7 +219,7 @@ class TableModel:
         return ["score", "p_value", "decision", *parts]
 
     def check_kept(self, keep: Sequence[str], columns: list[str]) -> list[str]:
-        """Names of columns that shall stand before the scores; they must not have the same ones.
+        """Names of columns to stand before the scores, which must not have the same.
 
         Parameters
         ----------
@@ -292,20 +291,22 @@ class TableModel:
         polars.DataFrame
             Columns ``score`` (high = normal), ``p_value`` (small for anomalies), ``decision`` (1
             normal, −1 anomaly) and ``contribution:NAME`` for each detector, which add up to the
-            score. Null where no detector could score a row.
+            score. Null where no detector could score a row, or it holds no value at all.
         """
-        pl = polars_module()
-        X = self.numbers(frame, start)
+        pl, X = polars_module(), self.numbers(frame, start)
         if len(X) == 0:
             empty = dict.fromkeys(self.score_columns, pl.Float64) | {"decision": pl.Int8}
             return frame.select(keep).hstack(pl.DataFrame(schema=empty))
         found = self.fused.verdicts(X)
         parts = found.contributions
         assert parts is not None  # tables are fused by weighted sums
-        decisions = np.where(found.decision >= 0, 1, -1).astype(np.int8)  # no score: anomaly
+        nothing = self.preparation.all_missing(frame).to_numpy()
+        # No score, or one of medians that nobody measured: an anomaly, for nothing speaks for it.
+        decisions = np.where((found.decision >= 0) & ~nothing, 1, -1).astype(np.int8)
         columns = [found.scores, found.pvalues, decisions, *parts.T]
         table = pl.DataFrame(dict(zip(self.score_columns, columns, strict=True)))
-        table = table.with_columns(pl.selectors.float().fill_nan(None))
+        numbers = pl.selectors.float().fill_nan(None)
+        table = table.with_columns(pl.when(~pl.Series(nothing)).then(numbers).name.keep())
         return frame.select(keep).hstack(table) if keep else table
 
     def save(self, path: str | PathLike[str], *, key: bytes | None = None) -> None:
@@ -337,11 +338,11 @@ def load_model(
     """
     path = Path(path).expanduser()
     if not path.is_file():
-        raise FileNotFoundError(f"There is no model {str(path)!r}. TableModel.fit makes one.")
+        raise FileNotFoundError(f"There is no model {quote(str(path))}. TableModel.fit makes one.")
     model = load(path, trusted, key=key)
     if not isinstance(model, TableModel):
         raise ValueError(
-            f"{path} holds {type(model).__name__}, which knows no columns of tables. Fit a "
+            f"{plain(path)} holds {type(model).__name__}, which knows no columns of tables. Fit a "
             "model with TableModel.fit, or score in Python."
         )
     try:
@@ -349,7 +350,7 @@ def load_model(
             model.score(model.preparation.example())
     except Exception as error:  # whatever a forged file may lead to
         raise ValueError(
-            f"{path} is damaged: it cannot score a row ({type(error).__name__}: {error}). Fit the "
-            "model again, or restore the file from a copy."
+            f"{plain(path)} is damaged: it cannot score a row ({type(error).__name__}: "
+            f"{plain(error)}). Fit the model again, or restore the file from a copy."
         ) from error
     return model

@@ -12,6 +12,7 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.messages import counted, did_you_mean, quoted
+from lpfuse._format import plain, quote
 from lpfuse._saved import saved_as
 from lpfuse.tables._reading import polars_module
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import polars
 
 MOST_NAMES = 30  # that a message lists; chosen by hand
+NOTHING = "Not judged, for nothing is there to judge by: no score, and called an anomaly"
 VALUE, GAP = 0, 1  # kinds of features: what a cell holds, and whether it holds nothing
 
 
@@ -194,6 +196,19 @@ class TablePreparation:
         texts = {name: kinds[:1] for name, kinds in self.categories.items()}
         return polars_module().DataFrame({**numbers, **texts})
 
+    def all_missing(self, frame: polars.DataFrame) -> polars.Series:
+        """Which rows hold no value in any column that is used: there is nothing to judge them by.
+
+        Parameters
+        ----------
+        frame : polars.DataFrame
+            As in `numbers`.
+        """
+        pl = polars_module()
+        used = frame.select(self.columns)
+        numbers = pl.selectors.float().fill_nan(None)
+        return used.with_columns(numbers).select(pl.all_horizontal(pl.all().is_null())).to_series()
+
     def new_in(self, frame: polars.DataFrame) -> Counter[str]:
         """What rows hold that the table learnt from did not, in words, and in how many rows.
 
@@ -202,15 +217,15 @@ class TablePreparation:
         frame : polars.DataFrame
             As in `numbers`.
         """
-        found: Counter[str] = Counter()
+        found = Counter({NOTHING: int(self.all_missing(frame).sum())})
         categories, others = self.categories, self.others
         for name in self.columns:
             missing = 0 if name in self.gaps else frame[name].null_count()
-            found[f"Missing, as it never was in training: {name!r}"] += missing
+            found[f"Missing, as it never was in training: {quote(name)}"] += missing
             if name in categories and name not in others:
                 texts = texts_of(frame[name]).drop_nulls()
                 new = len(texts) - int(texts.is_in(categories[name]).sum())
-                found[f"New, a text that was not in training: {name!r}"] += new
+                found[f"New, a text that was not in training: {quote(name)}"] += new
         return +found  # without those that did not occur
 
     @property
@@ -221,13 +236,13 @@ class TablePreparation:
             what = "Scores" if self.scores else "Numbers"
             found.append(f"{what}: {quoted(self.number_columns, MOST_NAMES)}.")
         if self.text_columns:
-            kinds = ", ".join(f"{name!r} ({self._kinds(name)})" for name in self.text_columns)
+            kinds = ", ".join(f"{quote(name)} ({self._kinds(name)})" for name in self.text_columns)
             found.append(f"Categories, a feature for each: {kinds}.")
         found += [self._gap_note(name) for name in self.gaps]
-        found += [f"Dropped: {name!r}, {why}." for name, why in self.dropped.items()]
+        found += [f"Dropped: {quote(name)}, {why}." for name, why in self.dropped.items()]
         found += [
-            f"Doubtful: {name!r} holds another whole number in every row. If it only names "
-            f"the rows, leave it out: drop={[name]}"
+            f"Doubtful: {quote(name)} holds another whole number in every row. If it only names "
+            f"the rows, leave it out: drop=[{quote(name)}]"
             for name in self.doubtful
         ]
         return found
@@ -237,7 +252,7 @@ class TablePreparation:
         return counted(len(self.categories[name]), "text") + rest
 
     def _gap_note(self, name: str) -> str:
-        note = f"Missing: {name!r} in {counted(self.gaps[name], 'row')}"
+        note = f"Missing: {quote(name)} in {counted(self.gaps[name], 'row')}"
         if self.scores:
             return f"{note}; the others decide on these."
         if name in self.text_columns:
@@ -272,7 +287,7 @@ def check_names(wanted: Iterable[str], columns: list[str]) -> list[str]:
         for name in parts:
             if name not in columns:
                 raise ValueError(
-                    f"There is no column {name!r}.{did_you_mean(name, columns)} There are "
+                    f"There is no column {quote(name)}.{did_you_mean(name, columns)} There are "
                     f"{quoted(columns, 20)}."
                 )
             names.append(name)
@@ -310,11 +325,12 @@ def numbers_of(column: polars.Series, start: int = 0, truths: bool = False) -> H
     elif is_number(column) or column.dtype == pl.Null:
         numbers = column.cast(pl.Float64)
     else:
-        raise ValueError(f"Column {column.name!r} must hold numbers; it holds {column.dtype}.")
+        kind = plain(column.dtype)
+        raise ValueError(f"Column {quote(column.name)} must hold numbers; it holds {kind}.")
     wrong = (column.is_not_null() & numbers.is_null()) | numbers.is_infinite().fill_null(False)
     if wrong.any():
         raise ValueError(
-            f"Column {column.name!r} must hold numbers; {first_cell(column, wrong, start)}. "
+            f"Column {quote(column.name)} must hold numbers; {first_cell(column, wrong, start)}. "
             "Correct the cell, or leave it empty where the value is missing."
         )
     return np.array(numbers.fill_null(np.nan), dtype=np.float64)
@@ -333,4 +349,4 @@ def texts_of(column: polars.Series) -> polars.Series:
 def first_cell(column: polars.Series, where: polars.Series, start: int = 0) -> str:
     """The first of some cells, for messages; rows are counted from 1."""
     row = int(where.arg_true()[0])
-    return f"row {start + row + 1:,} holds {column[row]!r}"
+    return f"row {start + row + 1:,} holds {quote(column[row])}"

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import re
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import IO, TYPE_CHECKING
+
+from lpfuse._checks.messages import counted
+from lpfuse._format import plain, quote
 
 if TYPE_CHECKING:
     import polars
@@ -20,6 +25,11 @@ KINDS = {".arrow": "ARROW", ".feather": "ARROW", ".csv": "CSV", ".parquet": "PAR
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 BLOCK_BYTES = 2**22  # of a CSV file that are parsed at a time; chosen by hand
 LONGEST_RECORD = 2**26  # bytes; beyond, a quote was forgotten or the file is no CSV
+MOST_COLUMNS = 100_000  # of a CSV file, for each takes a kilobyte whatever it holds
+MOST_CELLS = 2**30  # of a table that is read whole: 8 GiB of numbers, from a file of a few bytes
+# How gzip, zlib, zstd, bzip2, xz and zip begin. polars would unpack the first three, to any size.
+PACKED = re.compile(rb"\x1f\x8b|x[\x01\x9c\xda]|\x28\xb5\x2f\xfd|BZh[1-9]1AY|\xfd7zXZ|PK\x03\x04")
+UNPACK = "Unpack it first, or pipe it in: gunzip -c FILE | lpfuse … -"
 
 
 def polars_module() -> ModuleType:
@@ -37,8 +47,8 @@ def kind_of(path: Path) -> str:
     if kind is None:
         *others, last = KINDS
         raise ValueError(
-            f"Tables are read from {', '.join(others)} and {last} files, not from {path.name!r}. "
-            "Save it as one."
+            f"Tables are read from {', '.join(others)} and {last} files, not from "
+            f"{quote(path.name)}. Save it as one. Is it packed? {UNPACK}"
         )
     return kind
 
@@ -46,9 +56,9 @@ def kind_of(path: Path) -> str:
 def _check_readable(path: Path) -> None:
     """Refuse what is no file."""
     if not path.exists():
-        raise FileNotFoundError(f"There is no file {str(path)!r}. Check its path.")
+        raise FileNotFoundError(f"There is no file {quote(str(path))}. Check its path.")
     if not path.is_file():
-        raise ValueError(f"{str(path)!r} is not a file. Name one table, .csv or .parquet.")
+        raise ValueError(f"{quote(str(path))} is not a file. Name one table, .csv or .parquet.")
 
 
 @contextmanager
@@ -60,44 +70,36 @@ def read_errors(name: str, kind: str) -> Iterator[None]:
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         if getattr(error, "errno", None) is not None:  # of the system, and no fault of the file
             raise
-        reason = str(error).partition("\n")[0].rstrip(" .:")
+        reason = plain(str(error).partition("\n")[0].rstrip(" .:"))
         raise ValueError(
-            f"{name} could not be read as {kind}: {reason}. Check that it is complete and in that "
-            f"format{', in UTF-8' if 'utf' in reason.casefold() else ''}."
+            f"{plain(name)} could not be read as {kind}: {reason}. Check that it is complete and "
+            f"in that format{', in UTF-8' if 'utf' in reason.casefold() else ''}."
         ) from error
 
 
-def _read_file(path: Path) -> polars.DataFrame:
-    _check_readable(path)
-    kind = kind_of(path)
-    pl = polars_module()
-    with read_errors(path.name, kind), path.open("rb") as file:
-        if kind == "CSV":
-            return read_csv(file.read())
-        read = pl.read_parquet if kind == "PARQUET" else pl.read_ipc
-        return read(file)  # a path would be searched for wildcards
-
-
 def read_csv(content: bytes) -> polars.DataFrame:
-    """Cells as texts, without blanks around them; null where a value is missing.
-
-    Lines without any value are left out.
-    """
+    """Cells as texts, without blanks around them; null where a value is missing."""
     pl = polars_module()
     content = trimmed(content)
     if not content:
         raise pl.exceptions.NoDataError("empty CSV")
+    if PACKED.match(content):
+        raise pl.exceptions.ComputeError(f"it is packed. {UNPACK}")
+    if b"\0" in content:
+        raise pl.exceptions.ComputeError("it holds NUL bytes, as UTF-16 does")
+    if content.count(b",", 0, first_record_end(content)) >= MOST_COLUMNS:
+        raise pl.exceptions.ComputeError(f"it has more than {MOST_COLUMNS:,} columns")
     if content.count(b'"') % 2:
         raise pl.exceptions.ComputeError("a quote is never closed")
     frame = pl.read_csv(content, infer_schema_length=0)
-    for name in frame.columns:
-        if f"{name}_duplicated_0" in frame.columns:  # so polars calls the second of that name
-            raise pl.exceptions.DuplicateError(f"two columns are called {name!r}")
+    names = dict.fromkeys(frame.columns)
+    for name in names:
+        if f"{name}_duplicated_0" in names:  # so polars calls the second of that name
+            raise pl.exceptions.DuplicateError(f"two columns are called {quote(name)}")
     texts = pl.all().str.strip_chars()
     cells = pl.when(texts.is_in(MISSING)).then(None).otherwise(texts)
     frame = frame.with_columns(cells.name.keep())
-    frame = frame.rename({name: name.strip() for name in frame.columns})
-    return frame.filter(~pl.all_horizontal(pl.all().is_null()))
+    return frame.rename({name: name.strip() for name in names})
 
 
 def trimmed(content: bytes) -> bytes:
@@ -137,7 +139,7 @@ def read_table(path: str | Path) -> polars.DataFrame:
     polars.DataFrame
         Its rows. The cells of a CSV file are texts, null where they are empty or hold one of
         ``?``, ``NA``, ``N/A``, ``NaN`` and ``null``: what they mean is settled when a model is
-        fitted to them.
+        fitted to them. Lines without any value are left out, with a warning that counts them.
 
     Examples
     --------
@@ -147,12 +149,16 @@ def read_table(path: str | Path) -> polars.DataFrame:
     >>> read_table(path).rows()
     [('2.5', 'a'), (None, 'b')]
     """
-    if str(path) == STANDARD:
-        with read_errors("Standard input", "CSV"):
-            frame = read_csv(sys.stdin.buffer.read())
-    else:
-        frame = _read_file(Path(path).expanduser())
-    refuse_other_separators(str(path), frame.columns)
+    with open_table(path) as table:
+        if table.rows * len(table.columns) > MOST_CELLS:
+            raise ValueError(
+                f"{plain(table.name)} has {counted(table.rows, 'row')} of "
+                f"{counted(len(table.columns), 'column')}, more cells than are read at a time "
+                f"({MOST_CELLS:,}). Take some of the rows."
+            )
+        frame = polars_module().concat(chunk.frame for chunk in table.chunks(MOST_CELLS))
+        if table.empty:
+            warnings.warn(f"{plain(table.name)}: {table.empty_note}", UserWarning, stacklevel=2)
     return frame
 
 
@@ -161,8 +167,8 @@ def refuse_other_separators(name: str, columns: list[str]) -> None:
     for mark, called in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
         if len(columns) == 1 and mark in columns[0]:
             raise ValueError(
-                f"{name} has {called} between its columns, {columns[0]!r}, where commas are "
-                "expected. Save it with commas."
+                f"{plain(name)} has {called} between its columns, {quote(columns[0])}, where "
+                "commas are expected. Save it with commas."
             )
 
 
@@ -171,15 +177,16 @@ class TableFile:
 
     name: str
     columns: list[str]
+    rows = 0  # where that is known before they are read
+    empty = 0  # lines of a CSV file, among those read, that were left out: they hold no value
+
+    @property
+    def empty_note(self) -> str:
+        """How many lines were left out, in a sentence."""
+        return f"Left out, for there is no value in it: {counted(self.empty, 'line')}."
 
     def chunks(self, rows: int) -> Iterator[Chunk]:
-        """All rows, so many at a time; one chunk at least, without rows where the table has none.
-
-        Parameters
-        ----------
-        rows : int
-            Rows of a chunk; the last one may have fewer.
-        """
+        """All rows, so many at a time; one chunk at least, without rows where there are none."""
         raise NotImplementedError
 
 
@@ -214,7 +221,7 @@ class ColumnarFile(TableFile):
             scan = {"PARQUET": pl.scan_parquet, "ARROW": pl.scan_ipc}[self.kind]
             self.scan = scan(path, glob=False)
             self.columns = self.scan.collect_schema().names()
-            self.rows: int = self.scan.select(pl.len()).collect().item()
+            self.rows = self.scan.select(pl.len()).collect().item()
 
     def chunks(self, rows: int) -> Iterator[Chunk]:
         """All rows, so many at a time."""
@@ -267,11 +274,14 @@ class CsvFile(TableFile):
             start = end
 
     def _frames(self) -> Iterator[polars.DataFrame]:
+        pl = polars_module()
         for block in itertools.chain([b""], self.records):
             with read_errors(self.name, "CSV"):
                 frame = read_csv(self.header + block)
-            self.rows_read += frame.height
-            yield frame
+            some = frame.filter(~pl.all_horizontal(pl.all().is_null()))
+            self.empty += frame.height - some.height
+            self.rows_read += some.height
+            yield some
 
     def _records(self, file: IO[bytes]) -> Iterator[bytes]:
         """The header; then blocks of whole records."""
@@ -289,7 +299,7 @@ class CsvFile(TableFile):
                 yield whole
             if len(rest) > self.longest_record:
                 raise ValueError(
-                    f"{self.name} could not be read as CSV: a row is longer than "
+                    f"{plain(self.name)} could not be read as CSV: a row is longer than "
                     f"{self.longest_record >> 20} MiB. Look for a quote that is never closed."
                 )
         if rest:

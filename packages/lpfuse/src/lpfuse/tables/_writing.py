@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,6 +18,7 @@ from typing import IO, TYPE_CHECKING, TypeVar
 from lpfuse._arrays.operations import one_blas_thread
 from lpfuse._checks.messages import counted, quoted
 from lpfuse._files import check_target, replacing, write_errors
+from lpfuse._format import quote
 from lpfuse.tables._model import TableModel
 from lpfuse.tables._reading import KINDS, STANDARD, Chunk, kind_of, open_table, polars_module
 
@@ -31,6 +34,8 @@ T = TypeVar("T")
 PART_ROWS = 2**17
 # Chunks in memory at a time, however many cores there are; chosen by hand.
 MOST_WORKERS = 8
+# How texts begin that a spreadsheet would run as a formula, blanks aside; wide signs count, too.
+FORMULA = r"^\s*[=+\-@＝＋－＠]|^[\t\r\n]"
 
 
 def check_table_target(path: str | Path, sources: Iterable[str | Path] = ()) -> None:
@@ -56,14 +61,16 @@ def check_table_target(path: str | Path, sources: Iterable[str | Path] = ()) -> 
     if Path(path).suffix.casefold() not in KINDS:
         *others, last = KINDS
         raise ValueError(
-            f"Tables are written as {', '.join(others)} or {last} files, not as {str(path)!r}. "
-            "Give it one of these suffixes."
+            f"Tables are written as {', '.join(others)} or {last} files, not as "
+            f"{quote(str(path))}. Give it one of these suffixes."
         )
     check_target(path, sources)
 
 
 @contextmanager
-def table_writer(path: str | Path, part_rows: int = PART_ROWS) -> Iterator[Add]:
+def table_writer(
+    path: str | Path, part_rows: int = PART_ROWS, *, formulas: bool = False
+) -> Iterator[Add]:
     """A function that adds rows to a table, which appears when all are added.
 
     Parameters
@@ -73,6 +80,10 @@ def table_writer(path: str | Path, part_rows: int = PART_ROWS) -> Iterator[Add]:
         where rows appear as they come.
     part_rows : int, default=2**17
         Rows that are held in memory before they are written, where the format is not CSV.
+    formulas : bool, default=False
+        Whether texts of a CSV file stay as they are where a spreadsheet would run them as formulas
+        (those that begin with =, +, -, @ and are no numbers); if not, an apostrophe is put before
+        them, with a warning. Other formats know texts from formulas.
 
     Examples
     --------
@@ -87,23 +98,24 @@ def table_writer(path: str | Path, part_rows: int = PART_ROWS) -> Iterator[Add]:
     """
     if str(path) == STANDARD:
         sys.stdout.flush()
-        yield csv_writer(sys.stdout.buffer, "Standard output")
+        yield csv_writer(sys.stdout.buffer, "Standard output", formulas)
         return
     path = Path(path).expanduser()
     with write_errors(path.name, polars_module().exceptions.PolarsError), replacing(path) as file:
         if kind_of(path) == "CSV":
-            yield csv_writer(file, path.name)
+            yield csv_writer(file, path.name, formulas)
         else:
             yield from _columnar(Path(file.name), path.name, kind_of(path), part_rows)
 
 
-def csv_writer(file: IO[bytes], name: str) -> Add:
+def csv_writer(file: IO[bytes], name: str, formulas: bool = False) -> Add:
     """A function that adds rows to a stream as CSV, the header before the first."""
     has_header = False
     raw = getattr(file, "raw", file)  # what waits in a buffer would fail too late
 
     def add(frame: polars.DataFrame) -> None:
         nonlocal has_header
+        frame = frame if formulas else _without_formulas(frame)
         left = memoryview(frame.write_csv(include_header=not has_header).encode())
         has_header = True
         with write_errors(name):
@@ -111,6 +123,24 @@ def csv_writer(file: IO[bytes], name: str) -> Add:
                 left = left[raw.write(left) :]
 
     return add
+
+
+def _without_formulas(frame: polars.DataFrame) -> polars.DataFrame:
+    """The same table with an apostrophe before texts, and names, that are formulas elsewhere."""
+    pl = polars_module()
+    texts = frame.select(pl.selectors.by_dtype(pl.String, pl.Categorical, pl.Enum).cast(pl.String))
+    runs = pl.all().str.contains(FORMULA) & pl.all().cast(pl.Float64, strict=False).is_null()
+    safe = texts.select(pl.when(runs).then(pl.all().str.replace("^", "'")).otherwise(pl.all()))
+    names = {name: f"'{name}" for name in frame.columns if re.match(FORMULA, name)}
+    if not names and safe.equals(texts):
+        return frame
+    warnings.warn(
+        "Texts that a spreadsheet would run as formulas have an apostrophe before them in the CSV "
+        "file. Ask for formulas to have them as they are.",
+        UserWarning,
+        stacklevel=4,
+    )
+    return frame.with_columns(safe).rename(names)
 
 
 def _columnar(path: Path, name: str, kind: str, part_rows: int) -> Iterator[Add]:
@@ -130,7 +160,9 @@ def _columnar(path: Path, name: str, kind: str, part_rows: int) -> Iterator[Add]
             pl.concat(waiting).write_parquet(parts[-1])
         waiting.clear()
 
-    with TemporaryDirectory(dir=path.parent, prefix=".", ignore_cleanup_errors=True) as folder:
+    # Under a name that `replacing` removes with its own file, should a signal end the process.
+    prefix = f"{path.name}."
+    with TemporaryDirectory(dir=path.parent, prefix=prefix, ignore_cleanup_errors=True) as folder:
         yield add
         if waiting:
             write_part()
@@ -167,6 +199,7 @@ def score_file(
     keep: Sequence[str] = (),
     chunk_rows: int = 10_000,
     jobs: int | None = None,
+    formulas: bool = False,
     progress: Callable[[int, float | None], None] | None = None,
 ) -> ScoredFile:
     """Score a file that may be larger than the memory: in chunks, on all cores, in order.
@@ -187,6 +220,8 @@ def score_file(
         Rows that are scored at a time.
     jobs : int, optional
         Chunks that are scored at a time; None: one on each core, up to 8.
+    formulas : bool, default=False
+        Whether texts stay as they are in a CSV file, see `table_writer`.
     progress : callable, optional
         Called with the number of rows that are scored, and the share of the file, if it is known.
 
@@ -219,7 +254,7 @@ def score_file(
         rows = anomalies = 0
         new: Counter[str] = Counter()
         # One thread for BLAS: the chunks are spread over the cores.
-        with one_blas_thread, table_writer(out) as add:
+        with one_blas_thread, table_writer(out, formulas=formulas) as add:
             for share, scored, found in in_order(score, table.chunks(chunk_rows), jobs or _cores()):
                 add(scored)
                 rows += scored.height
@@ -227,7 +262,9 @@ def score_file(
                 new += found
                 if progress is not None:
                     progress(rows, share)
-    notes = [f"Ignored, for the model does not know it: {quoted(unknown, 20)}."] if unknown else []
+        notes = [table.empty_note] if table.empty else []
+    if unknown:
+        notes.append(f"Ignored, for the model does not know it: {quoted(unknown, 20)}.")
     notes += [f"{what} in {counted(number, 'row')}." for what, number in new.items()]
     return ScoredFile(rows, anomalies, notes)
 
