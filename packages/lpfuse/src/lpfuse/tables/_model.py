@@ -238,19 +238,12 @@ class TableModel:
         return list(dict.fromkeys(kept))
 
     def numbers(self, frame: polars.DataFrame, start: int = 0) -> Host:
-        """The features of rows, see :meth:`TablePreparation.numbers`.
+        """The features of rows, of shape (n, d), see :meth:`TablePreparation.numbers`.
 
         Parameters
         ----------
-        frame : polars.DataFrame
-            Rows.
-        start : int, default=0
-            Rows before these, for messages.
-
-        Returns
-        -------
-        ndarray of shape (n, d)
-            One column for each of `feature_names`.
+        frame, start : polars.DataFrame, int
+            Rows, and how many were before these, for messages.
         """
         self.preparation.check(frame.columns)
         return self.preparation.numbers(frame, start)

@@ -197,13 +197,7 @@ class TablePreparation:
         return polars_module().DataFrame({**numbers, **texts})
 
     def all_missing(self, frame: polars.DataFrame) -> polars.Series:
-        """Which rows hold no value in any column that is used: there is nothing to judge them by.
-
-        Parameters
-        ----------
-        frame : polars.DataFrame
-            As in `numbers`.
-        """
+        """Which rows, as in `numbers`, hold no value in any column: nothing to judge them by."""
         pl = polars_module()
         used = frame.select(self.columns)
         numbers = pl.selectors.float().fill_nan(None)
