@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from lpfuse._arrays.accurate import accurate_total
 from lpfuse._arrays.blocks import Blocks, CheckedBlocks, Summary, arrays_of, head_of
 from lpfuse._arrays.operations import Host, is_blocked, namespace, to_host, without_mask
 from lpfuse._checks.arguments import check_labels, check_sample_weight
@@ -228,8 +229,8 @@ def _inspect(also: Summary | None, own: int, k: int, parts: tuple[Any, ...]) -> 
     normal = np.ones(n, dtype=bool) if y is None else y > 0
     weight = np.ones(n) if c is None else c
     facts.rows = np.array([normal.sum(), n - normal.sum()])
-    with np.errstate(over="ignore"):
-        facts.mass = np.array([weight[normal].sum(), weight[~normal].sum()])
+    with np.errstate(over="ignore", invalid="ignore"):
+        facts.mass = np.array([accurate_total(weight[side]) for side in (normal, ~normal)])
         facts.given = float(weight.sum()) if k < own else 0.0
     if also is not None:
         facts.also = also.work(k, S, y, c)

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from lpfuse._arrays.accurate import accurate_total
 from lpfuse._arrays.blocks import head_of
 from lpfuse._arrays.operations import (
     Array,
@@ -19,7 +20,6 @@ from lpfuse._arrays.operations import (
     is_blocked,
     namespace,
     smallest,
-    total,
 )
 from lpfuse._base import WeightedSum
 from lpfuse._checks.arguments import (
@@ -204,7 +204,7 @@ class LpFusion(WeightedSum):
             S, labels, weight = self._with_imaginary(S, labels, weight)
         if labels is not None and smallest(labels) > 0:
             labels = None
-        return Problem(
+        problem = Problem(
             S,
             labels,
             p=p,
@@ -213,6 +213,8 @@ class LpFusion(WeightedSum):
             nonnegative=self.nonnegative,
             fit_intercept=self.fit_intercept and labels is not None,
         )
+        problem.costs_error = self._costs_error
+        return problem
 
     def _blocked_problem(self, S: Any, y: Any, sample_weight: Any, p: float) -> Problem:
         """The same over the blocks of a Dask collection, checked and sampled in one pass."""
@@ -222,7 +224,7 @@ class LpFusion(WeightedSum):
         checked = check_score_blocks(S, y, sample_weight, sample_of, more)
         warn_about_flat_blocks(checked)
         warn_about_copies(checked.also.S, no_spread(checked.low, checked.high), checked.names)
-        return BlockedProblem(
+        problem = BlockedProblem(
             checked,
             Costs(*self._class_factors(*checked.mass)),
             p=p,
@@ -230,6 +232,8 @@ class LpFusion(WeightedSum):
             nonnegative=self.nonnegative,
             fit_intercept=self.fit_intercept and checked.rows[1] > 0,
         )
+        problem.costs_error = self._costs_error
+        return problem
 
     def _with_imaginary(
         self, S: Array, labels: Array | None, weight: Array | None
@@ -251,8 +255,9 @@ class LpFusion(WeightedSum):
         if labels is None or self.class_weight is None:
             return weight
         mass = abs(labels) if weight is None else weight
-        normal = total(mass * as_float64(labels > 0))
-        factors = self._class_factors(normal, total(mass) - normal)
+        # Each class is added up by itself: a light one would be lost in a difference of sums.
+        sums = (accurate_total(mass * as_float64(side)) for side in (labels > 0, labels < 0))
+        factors = self._class_factors(*sums)
         return mass * namespace(labels).where(labels > 0, *(f + 0.0 * mass for f in factors))
 
     def _class_factors(self, normal: float, anomalies: float) -> tuple[float, float]:
@@ -261,6 +266,11 @@ class LpFusion(WeightedSum):
             return 1.0, 1.0
         everything = normal + anomalies
         return 0.5 * everything / normal, 0.5 * everything / anomalies
+
+    @property
+    def _costs_error(self) -> float:
+        """Balanced costs are rounded: two sums, the sum of them, a quotient and a product."""
+        return 8 * 2.0**-53 if self.class_weight == "balanced" else 0.0
 
     def _check_parameters(self) -> None:
         check_choice("loss", self.loss, list(LOSSES))

@@ -1,9 +1,9 @@
 """Optimisation: arrays and numbers only. Knows no detector and no scikit-learn."""
 
-from lpfuse.optim._results import Certificate, Solution
+from lpfuse.optim._results import Candidate, Certificate, Outcome, Solution
 from lpfuse.optim._tuning import Tuning
 from lpfuse.optim.balls import LpBall
-from lpfuse.optim.certificate import Candidate, Certifier, Outcome
+from lpfuse.optim.certificate import Certifier
 from lpfuse.optim.path import LpPath, solve_path
 from lpfuse.optim.problem import Problem
 from lpfuse.optim.solve import SOLVERS, Request, Solver, solve

@@ -6,13 +6,17 @@ the weighted means; the intercept is eliminated by centring.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpfuse._arrays.operations import Array, Host, like, to_host, total
+from lpfuse._arrays.operations import Array, Host, like, row_products, to_host, total
+from lpfuse.optim._bounds import gamma, in_a_row
+from lpfuse.optim._results import Bounds, Candidate
+from lpfuse.optim.balls import LpBall
 
 if TYPE_CHECKING:
     from lpfuse.optim.problem import Block, Problem
@@ -22,44 +26,87 @@ if TYPE_CHECKING:
 class Moments:
     """``f(w, b) = constant − 2 cross·w + wᵀ gram w + mass (b − b*)²``.
 
-    ``b* = mean_label − mean_score·w`` is the best intercept for w. Without an intercept both means
-    are 0, and so is b.
+    ``b* = mean_label − (mean_score + shift)·w`` is the best intercept for w. Without an intercept
+    all three are 0, and so is b.
     """
 
     gram: Host
     cross: Host
     constant: float
-    mean_score: Host
+    mean_score: Host  # of the scores less `shift`
     mean_label: float
     mass: float
+    shift: Host
+    spread: float  # Σ c ‖s − shift‖²
+    summed: int  # rows that were added up at a time
 
     @classmethod
     def of(cls, problem: Problem) -> Moments:
         """Sum them up in one pass over the scores."""
-        k, R = problem.total_cost, problem.R
+        k, shift = problem.total_cost, np.zeros(problem.R)
+        if problem.fit_intercept:
+            # Scores are shifted near their mean first: the sums of squares of scores far from zero
+            # would cancel in the centring and take the proof with them.
+            mean = to_host(problem.some_rows().S).mean(axis=0)
+            shift = mean if problem.origin is None else problem.origin
+        work = partial(_moments, shift if problem.fit_intercept else None)
+        gram, cross, total_score, total_label, rows = problem.reduce(work, _add)
         if not problem.fit_intercept:
-            gram, cross = problem.reduce(_products, _add)
-            return cls(gram, cross, k, np.zeros(R), 0.0, k)
-        # With an intercept scores are shifted near their mean first: the sums of squares of scores
-        # far from zero would cancel in the centring and take the proof with them.
-        shift = to_host(problem.some_rows().S).mean(axis=0)
-        gram, cross, total_score, total_label = problem.reduce(partial(_moments, shift), _add)
+            return cls(gram, cross, k, shift, 0.0, k, shift, float(np.trace(gram)), rows)
         mean_score, mean_label = total_score / k, float(total_label) / k
         return cls(
             gram - k * np.outer(mean_score, mean_score),
             cross - k * mean_label * mean_score,
             k * (1.0 - mean_label**2),
-            mean_score + shift,
+            mean_score,
             mean_label,
             k,
+            shift,
+            float(np.trace(gram)),
+            rows,
         )
 
-    def rounding(self, w: Host) -> float:
-        """How much of f(w) can be rounding: its terms are sums that largely cancel."""
-        size = np.abs(w)
-        return 1e-15 * float(
-            self.constant + 2 * np.abs(self.cross) @ size + size @ np.abs(self.gram) @ size
+    def bounds(self, ball: LpBall, candidate: Candidate) -> Bounds:
+        """``f(w, b)``, and ``D(α)`` for the multipliers ``α_i = 2 r_i(w̃, b*)`` of dual weights w̃.
+
+        With z = y − Sw̃ − b* = y r, Σ c z = 0 and y² = 1: Σ c (α − α²/4) = Σ c (2 y z − z²), where
+        Σ c y z = constant − cross·w̃ and Σ c z² = constant − 2 cross·w̃ + w̃ᵀGw̃, and
+        Σ c α y s = 2 (cross − G w̃).
+        """
+        w, dual_w = candidate.point[: self.cross.size], candidate.dual_weights
+        value = self.constant - 2.0 * float(self.cross @ w) + float(w @ self.gram @ w)
+        value_error = self._rounding(w) * self._size(w) ** 2
+        if candidate.point.size > w.size:
+            b = float(candidate.point[-1])
+            missed = abs(b - self.intercept(w))
+            means = np.abs(self.mean_score) + np.abs(self.shift)
+            off = gamma(w.size + 8) * (abs(b) + 1.0 + float(means @ np.abs(w)))
+            value += self.mass * missed**2
+            value_error += self.mass * off * (2.0 * missed + off)
+        found = Bounds(max(value, 0.0), -math.inf, value_error)
+        if dual_w is None:
+            return found
+        curved = self.gram @ dual_w
+        pull = ball.dual_norm(2.0 * (self.cross - curved))
+        size = self._size(dual_w)
+        error = size**2 + ball.stretch(w.size) * self.spread**0.5 * size
+        return found._replace(
+            dual=self.constant - float(dual_w @ curved) - pull,
+            dual_error=self._rounding(w) * (error + pull),
+            pull=pull,
         )
+
+    def _size(self, w: Host) -> float:
+        """``√Σ c (1 + |s − shift|·|w|)²`` at most: the size of the terms that f(w) consists of."""
+        return self.mass**0.5 + (self.spread * float(w @ w)) ** 0.5
+
+    def _rounding(self, w: Host) -> float:
+        """The relative error of sums of such terms.
+
+        Each entry of G and of SᵀCy is a sum over rows and has been centred, f takes R² of them:
+        twice their size in all, and twice that for good measure.
+        """
+        return 4.0 * gamma(in_a_row(self.summed) + 4.0 * w.size + 64.0)
 
     @cached_property
     def null_space(self) -> Host:
@@ -69,22 +116,25 @@ class Moments:
 
     def intercept(self, w: Host) -> float:
         """The best b for given weights; 0 when none is fitted."""
-        return self.mean_label - float(self.mean_score @ w)
+        return self.mean_label - float((self.mean_score + self.shift) @ w)
+
+    def intercept_from(self, origin: Host | None, w: Host) -> float:
+        """The same as it is for scores less `origin`: no digits are lost to a common offset."""
+        shift = self.shift if origin is None else self.shift - origin
+        return self.mean_label - float((self.mean_score + shift) @ w)
 
 
-def _products(block: Block) -> tuple[Host, Host]:
-    """What a block adds to SᵀCS and SᵀCy."""
-    S = block.S
+def _moments(shift: Host | None, block: Block) -> tuple[Host, Host, Host, float, int]:
+    """What a block adds to SᵀCS, SᵀCy, and the sums of scores and labels; and its rows."""
+    S, labels = block.S, _labels(block)
+    if shift is not None:
+        S = S - like(shift, S)
     weighted = S if isinstance(block.c, float) else S * block.c[:, None]
-    return to_host(weighted.T @ S), to_host(_labels(block) @ S)
-
-
-def _moments(shift: Host, block: Block) -> tuple[Host, Host, Host, float]:
-    """The same of shifted scores, with their sum and that of the labels."""
-    S, labels = block.S - like(shift, block.S), _labels(block)
-    gram, cross = _products(block._replace(S=S))
+    sums = row_products(weighted, S), row_products(labels, S)
+    if shift is None:
+        return *sums, np.zeros(S.shape[1]), 0.0, int(S.shape[0])
     ones = block.times_costs(1.0 + 0.0 * labels)
-    return gram, cross, to_host(ones @ S), total(labels)
+    return *sums, row_products(ones, S), total(labels), int(S.shape[0])
 
 
 def _labels(block: Block) -> Array:
@@ -94,4 +144,5 @@ def _labels(block: Block) -> Array:
 
 
 def _add(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
-    return tuple(np.sum(group, axis=0) for group in zip(*parts, strict=True))
+    *groups, rows = zip(*parts, strict=True)
+    return *(np.sum(group, axis=0) for group in groups), max(rows)

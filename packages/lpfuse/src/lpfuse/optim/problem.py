@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -35,15 +35,15 @@ from lpfuse._arrays.operations import (
     to_host,
     total,
 )
+from lpfuse.optim._bounds import FLOOR
 from lpfuse.optim.balls import LpBall
-from lpfuse.optim.certificate import bound_of, value_of
+from lpfuse.optim.certificate import bound_of, dual_point_of, value_of
 from lpfuse.optim.losses import LOSSES, Loss
 
 T = TypeVar("T")
 
-# Gaps are relative to f, but to no less than this share of Σ c: f = 0 occurs. Chosen by hand: with
-# tol = 1e-8 a value of 0 must then be proven to 1e-11 of the value that w = 0 has.
-FLOOR = 1e-3
+# Scores are far from zero when their middle is at so many times their range. Chosen by hand.
+FAR = 8.0
 
 
 class Block(NamedTuple):
@@ -88,14 +88,6 @@ class Terms:
         labels = filled(S.shape[0], 1.0, S) if isinstance(y, float) else y
         a = S if isinstance(y, float) else S * y[:, None]
         return namespace(S).concat([a, labels[:, None]], axis=1) if self.fit_intercept else a
-
-    def imbalance(self, block: Block, v: Host) -> float:
-        """``Σ c y r``: how much an intercept could still gain, for least squares."""
-        return total(block.c * block.y * self.residuals(block, v))
-
-    def slopes(self, block: Block, v: Host, shift: float) -> Array:
-        """``loss′(r − y·shift)``, one number a row."""
-        return self.loss.slope(self.residuals(block, v) - shift * block.y)
 
 
 class LinearPieces(NamedTuple):
@@ -143,6 +135,7 @@ class Problem:
 
     in_memory = True  # whether rows are at hand, so that arrays with one entry a row can be kept
     passes_at_entrance = 0.0  # that the checks of the input have made
+    costs_error = 0.0  # how far a cost can be from the one that is meant, relatively
 
     def __init__(
         self,
@@ -183,6 +176,19 @@ class Problem:
     def terms(self) -> Terms:
         """What a row adds to the objective."""
         return Terms(self.R, self.loss, self.fit_intercept)
+
+    @cached_property
+    def origin(self) -> Host | None:
+        """The middle of some rows, where scores are far from zero beside their spread.
+
+        An intercept makes up for it: with one, scores may be read from there. None: from zero.
+        """
+        if not self.fit_intercept:
+            return None
+        some = to_host(self.some_rows().S)
+        low, high = some.min(axis=0), some.max(axis=0)
+        middle = 0.5 * low + 0.5 * high
+        return middle if (abs(middle) > FAR * (high - low)).any() else None
 
     @cached_property
     def total_cost(self) -> float:
@@ -271,18 +277,14 @@ class Problem:
     def dual_value(self, alpha: Array) -> float:
         """The lower bound that the dual point α proves, in one pass over the scores.
 
-        −∞ where α proves nothing: outside the range of the loss ([0, 1] for the hinge), or with an
-        intercept where ``Σ c_i α_i y_i`` is not 0 to rounding.
+        −∞ where α proves nothing: outside the range of the loss ([0, 1] for the hinge). With an
+        intercept ``Σ c_i α_i y_i`` should be 0: it counts against the bound.
         """
         return bound_of(self, alpha)
 
     def dual_point(self, w: Host) -> Array:
         """``α_i = loss′(r_i)`` at weights w, with the least-squares intercept for them."""
-        v = np.append(np.asarray(w, dtype=np.float64), 0.0)
-        shift = 0.0
-        if self.fit_intercept:
-            shift = self.reduce(partial(self.terms.imbalance, v=v), math.fsum) / self.total_cost
-        return self.per_row(partial(self.terms.slopes, v=v, shift=shift))
+        return dual_point_of(self, np.asarray(w, dtype=np.float64))
 
     def per_row(self, work: Callable[[Block], Array]) -> Array:
         """One number a row, from ``work`` on each block."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host, dot, namespace, one_blas_thread, positive_part, total
 from lpfuse.optim._large_n.solve import search_many_rows
-from lpfuse.optim._results import Solution
+from lpfuse.optim._results import Candidate, Outcome, Solution
 from lpfuse.optim._solvers.frank_wolfe import MAX_ITER, frank_wolfe
 from lpfuse.optim._solvers.interior_point import Optimum, WarmStart, interior_point
 from lpfuse.optim._solvers.least_squares import minimise_quadratic
@@ -24,7 +24,7 @@ from lpfuse.optim._solvers.screening import minimise, neighbour_guess
 from lpfuse.optim._solvers.tie_break import ModelRows, nearest_to_uniform
 from lpfuse.optim._tuning import DEFAULT, Tuning
 from lpfuse.optim.balls import LpBall
-from lpfuse.optim.certificate import Candidate, Certifier, Outcome
+from lpfuse.optim.certificate import Certifier
 from lpfuse.optim.problem import Problem
 
 
@@ -191,9 +191,8 @@ def _least_squares(
     certifier: Certifier, ball: LpBall, max_iter: int | None, tuning: Tuning
 ) -> Outcome:
     problem, moments = certifier.problem, certifier.moments
-    found = minimise_quadratic(
-        moments, ball, certifier.tol, problem.scale, max_iter, tuning.interior_point
-    )
+    tol = tuning.screening.margin * certifier.tol
+    found = minimise_quadratic(moments, ball, tol, problem.scale, max_iter, tuning.interior_point)
     point = np.append(found.w, [moments.intercept(found.w)] * problem.fit_intercept)
     return Outcome(found.n_iter, Candidate(point, dual_weights=found.dual_weights))
 

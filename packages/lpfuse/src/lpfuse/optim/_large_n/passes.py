@@ -29,9 +29,9 @@ from lpfuse._arrays.operations import (
     to_host,
     to_host_together,
 )
+from lpfuse.optim._results import Watch
 from lpfuse.optim._solvers.newton import Model
 from lpfuse.optim.balls import LpBall
-from lpfuse.optim.certificate import Watch
 from lpfuse.optim.problem import Block, LinearPieces, Problem, Terms
 
 Positions = NDArray[np.int64]

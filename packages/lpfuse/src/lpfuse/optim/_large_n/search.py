@@ -26,11 +26,12 @@ from lpfuse.optim._large_n.passes import (
     crossings,
     unknown,
 )
+from lpfuse.optim._results import Bounds, Candidate
 from lpfuse.optim._solvers.newton import Guess, Model
 from lpfuse.optim._solvers.screening import minimise, pilot, pilot_rows, resolved, subsample
 from lpfuse.optim._solvers.smoothing import approach
 from lpfuse.optim._tuning import DEFAULT, SearchTuning, Tuning
-from lpfuse.optim.certificate import Bounds, Candidate, Certifier
+from lpfuse.optim.certificate import Certifier
 from lpfuse.optim.problem import Problem
 
 T = TypeVar("T")

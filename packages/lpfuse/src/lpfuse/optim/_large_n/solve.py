@@ -10,9 +10,10 @@ import numpy as np
 from lpfuse._arrays.operations import Host, to_host, total
 from lpfuse.optim._large_n.passes import ScorePasses, class_range, violating
 from lpfuse.optim._large_n.search import search_rows
+from lpfuse.optim._results import Candidate, Outcome
 from lpfuse.optim._solvers.tie_break import Violations, nearest_to_uniform
 from lpfuse.optim._tuning import Tuning
-from lpfuse.optim.certificate import Candidate, Certifier, Outcome
+from lpfuse.optim.certificate import Certifier
 
 
 def search_many_rows(certifier: Certifier, max_iter: int | None, tuning: Tuning) -> list[Outcome]:

@@ -102,7 +102,7 @@ def nearest_to_uniform(
     for _ in range(rules.rounds if thorough else rules.quick_rounds):
         value, n_short, rows = source.violations(search.point, most)
         if value <= rules.clean * source.total_cost:
-            return _with_middle_intercept(source, search.point)
+            return _with_middle_intercept(source, search.point, rules.clean * source.total_cost)
         if not thorough and n_short > rules.violated_per_weight * source.R:
             return None
         if not search.add(rows):
@@ -210,11 +210,15 @@ def _polished(model: Model, uniform: Host, found: Optimum) -> Host | None:
     return model.ball.scale_into(w) if signs and settled and allowed else None
 
 
-def _with_middle_intercept(source: RowSource, point: Host) -> Host:
-    """The same weights with the intercept, where there is one, halfway between the two classes."""
+def _with_middle_intercept(source: RowSource, point: Host, clean: float) -> Host:
+    """The same weights with the intercept, where there is one, halfway between the two classes.
+
+    Rows of hardly any cost may be short of their margin: a middle that hears them is not taken.
+    """
     if not source.free:
         return point
     normal, anomaly = source.class_range(point)
     if not np.isfinite(normal + anomaly):
         return point
-    return np.append(point[:-1], -0.5 * (normal + anomaly))
+    middle = np.append(point[:-1], -0.5 * (normal + anomaly))
+    return middle if source.violations(middle, 1).value <= clean else point

@@ -1,0 +1,324 @@
+"""Both sides of a candidate on one block of rows, with bounds of what rounding did to them.
+
+A sum of k products, in any order, is off by at most γ(k) = ku/(1 − ku) times the sum of their
+sizes, u = 2⁻⁵³ (N. J. Higham, Accuracy and stability of numerical algorithms, section 3.1). Where
+that is too much, the rows with the largest scores are read to twice the digits while their block is
+at hand: no second pass. Products that underflow lose less than 1e-300, which is nothing beside
+costs that add up to 1e-150 or more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from lpfuse._arrays.accurate import accurate_pull, accurate_residuals, accurate_total, rows_beyond
+from lpfuse._arrays.operations import (
+    CHUNK,
+    Array,
+    Host,
+    filled,
+    largest,
+    like,
+    namespace,
+    nonzero,
+    put,
+    row_products,
+    smallest,
+    take,
+    total,
+)
+from lpfuse.optim._results import Bounds, Watch
+from lpfuse.optim.balls import LpBall
+
+if TYPE_CHECKING:
+    from lpfuse.optim.problem import Block, Problem, Terms
+
+UNIT = 2.0**-53
+# Rounding may take this share of the gap that is to be proven; beyond it more digits are spent.
+# Chosen by hand.
+ROUNDING_SHARE = 0.1
+# Gaps are relative to f, but to no less than this share of Σ c: f = 0 occurs. Chosen by hand: with
+# tol = 1e-8 a value of 0 must then be proven to 1e-11 of the value that w = 0 has.
+FLOOR = 1e-3
+
+
+def gamma(k: float) -> float:
+    """What k roundings in a row can amount to, relatively."""
+    return k * UNIT / (1.0 - k * UNIT)
+
+
+def in_a_row(m: int) -> float:
+    """How often a sum over m rows rounds one of its terms.
+
+    Libraries add vectors up by halves, and products by chunks; 16 for products and merging.
+    """
+    return min(m, CHUNK) + m / CHUNK + 16.0
+
+
+class Reading(NamedTuple):
+    """How a pass reads the rows of a block."""
+
+    terms: Terms
+    origin: Host | None  # what is subtracted from the rows first; b makes up for it
+    precision: float  # the share of a value that rounding may take
+    costs_error: float  # of each cost, relatively
+
+    @classmethod
+    def of(cls, problem: Problem, tol: float = 1e-8) -> Reading:
+        """Rows far from zero, beside how far they are from each other, are read from near them."""
+        return cls(problem.terms, problem.origin, ROUNDING_SHARE * tol, problem.costs_error)
+
+    def seen(self, point: Host) -> Host:
+        """The point (w, b) with the intercept that it has from the origin."""
+        if self.origin is None:
+            return point
+        w, b = point[: self.terms.R], point[self.terms.R]
+        moved = sum(map(Fraction.__mul__, map(Fraction, w), map(Fraction, self.origin)))
+        return np.append(w, float(Fraction(b) + moved))
+
+    def rows(self, block: Block) -> _Rows:
+        """A block as it is read."""
+        S = block.S if self.origin is None else block.S - like(self.origin, block.S)
+        m = int(S.shape[0])
+        cost = total(block.c) if block.is_weighted else float(m)
+        size = max(largest(S), -smallest(S))
+        return _Rows(block._replace(S=S), size, cost, gamma(in_a_row(m)))
+
+
+class _Rows(NamedTuple):
+    """A block as it is read, and what bounds the errors of its sums."""
+
+    block: Block
+    size: float  # the largest score in it
+    cost: float  # Σ c
+    summed: float  # relative error of a sum over all rows
+
+
+class _DualSums(NamedTuple):
+    """What rows add to the dual value."""
+
+    gain: float  # Σ c gain(α)
+    pull: Host  # Σ c α y s
+    balance: float  # Σ c α y
+    net: float  # Σ c α
+    mass: float  # Σ c |α|
+    reach: float  # max_j Σ c |α s_j|, at most
+    width: float  # max_j Σ c |s_j|, where multipliers stand for those at some weights
+    gain_error: float
+    pull_error: float  # of each entry
+    low: float  # the least and the largest α
+    high: float
+
+
+class _Sides(NamedTuple):
+    """What rows add to both sides of a candidate."""
+
+    value: float
+    error: float
+    dual: _DualSums | None
+    watched: Any
+
+
+def _residuals(terms: Terms, block: Block, point: Host) -> Array:
+    # Written out here and not taken from `Terms`, which solvers use.
+    r = block.S @ like(-point[: terms.R], block.S)
+    if terms.fit_intercept:
+        r -= float(point[terms.R])
+    if not isinstance(block.y, float):
+        r *= block.y
+    r += 1.0
+    return r
+
+
+class _Value(NamedTuple):
+    """The residuals of a block, and what they cost."""
+
+    r: Array
+    off: Array  # how far each residual can be from the truth
+    value: float  # Σ c loss(r)
+    error: float
+
+    @classmethod
+    def of(cls, reading: Reading, rows: _Rows, r: Array, off: float) -> _Value:
+        """The sum, and how far it is off where residuals are off by that much, and rounded."""
+        loss, block = reading.terms.loss, rows.block
+        each = off + 2.0 * UNIT * abs(r)
+        value = total(block.times_costs(loss.value(r)))
+        # The loss is convex: on an interval it is largest at one of the ends.
+        ends = namespace(r).maximum(loss.value(r + each), loss.value(r - each))
+        highest = total(block.times_costs(ends))
+        return cls(r, each, value, highest - value + 2.0 * rows.summed * highest)
+
+
+def _value_at(reading: Reading, rows: _Rows, point: Host) -> _Value:
+    terms, block = reading.terms, rows.block
+    w = point[: terms.R]
+    b = float(point[terms.R]) if terms.fit_intercept else 0.0
+    once, length, rest = gamma(terms.R + 8), float(np.abs(w).sum()), 1.0 + abs(b)
+    off = once * (rest + rows.size * length)
+    plain = _Value.of(reading, rows, _residuals(terms, block, point), off)
+    enough = reading.precision * max(plain.value, FLOOR * rows.cost)
+    if not enough < plain.error < math.inf:
+        return plain
+    # The error is convex in `off`, so a part of `off` makes no more than that part of it. Rows with
+    # scores beyond the limit get more digits.
+    limit = (off * enough / plain.error / once - rest) / length if length else -1.0
+    far = nonzero(rows_beyond(block.S, limit))
+    labels = block.y if isinstance(block.y, float) else take(block.y, far)
+    r = put(plain.r, far, accurate_residuals(take(block.S, far), labels, w, b))
+    near = once * (rest + min(limit, rows.size) * length) if limit >= 0.0 else 0.0
+    return _Value.of(reading, rows, r, near + once * off)
+
+
+def dual_sums(
+    reading: Reading,
+    block: Block,
+    alpha: Array,
+    rows: _Rows | None = None,
+    value: float = 0.0,
+    off: Array | None = None,
+) -> _DualSums:
+    """The sums of a block; rounding takes no more than a share of its value if digits allow.
+
+    `off` is how far multipliers can be from those that are meant.
+    """
+    terms, rows = reading.terms, rows or reading.rows(block)
+    block = rows.block
+    weighted = block.times_costs(alpha)
+    signed = block.times_labels(weighted)
+    gains = terms.loss.gain(alpha)
+    gain, mass = total(block.times_costs(gains)), total(abs(weighted))
+    # gain(α) may be a difference, of Σ c α and no more than that and itself.
+    gain_error = rows.summed * (2.0 * mass + abs(gain))
+    pull, pull_error, reach = _pull(reading, rows, alpha, signed, mass, value)
+    width = 0.0
+    if off is not None:
+        ends = namespace(alpha).minimum(terms.loss.gain(alpha + off), terms.loss.gain(alpha - off))
+        gain_error += total(block.times_costs(gains - ends))
+        sizes, ones = abs(block.S), filled(alpha.shape[0], 1.0, alpha)
+        pull_error += float(row_products(block.times_costs(off), sizes).max())
+        width = float(row_products(block.times_costs(ones), sizes).max())
+    balance = accurate_total(signed) if terms.fit_intercept else 0.0
+    extremes = smallest(alpha), largest(alpha)
+    net = total(weighted)
+    sizes = mass, reach, width, gain_error, pull_error
+    return _DualSums(gain, pull, balance, net, *sizes, *extremes)
+
+
+def _pull(
+    reading: Reading, rows: _Rows, alpha: Array, signed: Array, mass: float, value: float
+) -> tuple[Host, float, float]:
+    """``Σ c α y s``, given the c α y, how far each entry can be off, and ``max_j Σ c |α s_j|``."""
+    block, reach = rows.block, mass * rows.size
+    enough = reading.precision * max(value, FLOOR * rows.cost) / reading.terms.R
+    error = rows.summed * reach
+    if not enough < error < math.inf:
+        return row_products(signed, block.S), error, reach
+    limit = rows.size * enough / error
+    far = nonzero(rows_beyond(block.S, limit))
+    S, shares = take(block.S, far), take(alpha, far)
+    y, c = (v if isinstance(v, float) else take(v, far) for v in (block.y, block.c))
+    pull = accurate_pull(S, y, c, shares)
+    reach = mass * limit + float(row_products(abs(c * shares), abs(S)).max())
+    error = rows.summed * mass * limit + gamma(8) * float(np.abs(pull).max())
+    error += reading.costs_error * reach
+    near = put(namespace(signed).asarray(signed, copy=True), far, 0.0)
+    return pull + row_products(near, block.S), error, reach
+
+
+def add_dual_sums(parts: list[_DualSums]) -> _DualSums:
+    """The sums of several blocks."""
+    gain, pull, *sums, low, high = zip(*parts, strict=True)
+    return _DualSums(
+        math.fsum(gain),
+        np.array([math.fsum(entries) for entries in np.transpose(pull).tolist()]),
+        *(math.fsum(each) for each in sums),
+        # NaN must not get lost: min and max of Python would drop one that does not come first.
+        float(np.min(low)),
+        float(np.max(high)),
+    )
+
+
+def imbalance(reading: Reading, point: Host, block: Block) -> float:
+    """``Σ c y r`` at a point that is seen from the origin."""
+    r = _value_at(reading, reading.rows(block), point).r
+    return accurate_total(block.times_labels(block.times_costs(r)))
+
+
+def slopes(reading: Reading, point: Host, block: Block) -> Array:
+    """``loss′(r)``, one number a row, at a point that is seen from the origin."""
+    return reading.terms.loss.slope(_value_at(reading, reading.rows(block), point).r)
+
+
+def bound(problem: Problem, ball: LpBall, sums: _DualSums | None) -> Bounds:
+    """``D(α)`` from its sums.
+
+    Where b is free the multipliers of both classes must have the same weight. They have, but for
+    rounding, and what it takes to mend that counts against the bound.
+    """
+    nothing = Bounds(math.nan, -math.inf)
+    if sums is None:
+        return nothing
+    low, high = problem.loss.multipliers
+    if not (low <= sums.low and sums.high <= high):  # also where they are NaN
+        return nothing
+    pull, stretch = ball.dual_norm(sums.pull), ball.stretch(problem.R)
+    lost, error = 0.0, sums.gain_error + stretch * sums.pull_error
+    off, heavier = abs(sums.balance), 0.5 * (sums.net + abs(sums.balance))
+    off_error = (problem.costs_error + 2.0 * UNIT) * sums.mass
+    if problem.fit_intercept and sums.width > 0.0:
+        # Those at some weights are meant with the best intercept, which moves all by off / Σ c.
+        tilt = (off + off_error) / problem.total_cost
+        error += tilt * (2.0 * problem.total_cost + sums.mass + stretch * sums.width)
+    elif problem.fit_intercept and sums.mass > 0.0:
+        # The multipliers of the heavier class could all be less, by the same share.
+        if not off < 0.5 * heavier:
+            return nothing
+        changed = 3.0 * sums.mass + 2.0 * abs(sums.gain) + stretch * sums.reach
+        lost = off / heavier * changed
+        error += off_error / heavier * changed
+    # Powers and roots of NumPy are within four units in the last place; the ball takes R of them.
+    error += gamma(2.0 * problem.R + 64.0) * (pull + lost + abs(sums.gain))
+    return Bounds(math.nan, sums.gain - pull - lost, dual_error=error, pull=pull)
+
+
+def examine_block(
+    reading: Reading,
+    points: Mapping[int, tuple[Host, Host | None]],
+    watch: Mapping[int, Watch],
+    block: Block,
+    *alphas: Array | None,
+) -> dict[int, _Sides]:
+    """Both sides of every candidate on one block, which is read from memory once."""
+    sides, terms = {}, reading.terms
+    rows = reading.rows(block)
+    for (k, (point, dual_point)), given in zip(points.items(), alphas, strict=True):
+        at, alpha, off = _value_at(reading, rows, point), given, None
+        if alpha is not None:
+            alpha = like(alpha, block.S)  # rows of other machines may be of another library
+        if dual_point is not None:
+            # What residuals are off by counts once for each score of their row.
+            finer = reading._replace(precision=reading.precision / (1.0 + terms.R * rows.size))
+            meant, slope = _value_at(finer, rows, dual_point), terms.loss.slope
+            alpha = slope(meant.r)
+            ends = slope(meant.r + meant.off) - alpha, alpha - slope(meant.r - meant.off)
+            off = namespace(alpha).maximum(*ends)
+        dual = None if alpha is None else dual_sums(reading, block, alpha, rows, at.value, off)
+        watched = watch[k].work(block, at.r, alpha) if k in watch else None
+        sides[k] = _Sides(at.value, at.error, dual, watched)
+    return sides
+
+
+def merge_sides(watch: Mapping[int, Watch], parts: list[dict[int, _Sides]]) -> dict[int, _Sides]:
+    merged = {}
+    for k in parts[0]:
+        value, error, dual, watched = zip(*(part[k] for part in parts), strict=True)
+        sums = None if dual[0] is None else add_dual_sums(list(dual))
+        seen = watch[k].merge(list(watched)) if k in watch else None
+        merged[k] = _Sides(math.fsum(value), math.fsum(error), sums, seen)
+    return merged
