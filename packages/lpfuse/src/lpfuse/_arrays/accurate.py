@@ -42,7 +42,7 @@ def accurate_total(x: Array) -> float:
     The digits of all terms above one common place are added up first, which rounds nothing.
     """
     n, top = int(x.shape[0]), largest(abs(x)) if x.shape[0] else 0.0
-    if not 0.0 < top < math.inf:
+    if not 0.0 < top < 1e290:  # nothing to add up, or no room for a higher place
         return total(x)
     place = math.ldexp(1.0, math.frexp(top)[1] + n.bit_length() + 1)
     high = (x + place) - place

@@ -29,6 +29,7 @@ from lpfuse._arrays.operations import (
     without_mask,
 )
 from lpfuse._checks.messages import (
+    LARGEST_WEIGHT,
     LEAST_WEIGHT,
     ONLY_ANOMALIES,
     bad_weights,
@@ -98,7 +99,7 @@ def weights_beside(sample_weight: Any, S: Array) -> Array | None:
         xp = namespace(sample_weight)
         weights = xp.astype(sample_weight, xp.float64)
         usable = xp.isfinite(weights) & (weights >= 0.0)
-        if bool(xp.all(usable)) and LEAST_WEIGHT < total(weights) < np.inf:
+        if bool(xp.all(usable)) and LEAST_WEIGHT < total(weights) < LARGEST_WEIGHT:
             return weights
     weights = check_sample_weight(sample_weight, n)
     return None if weights is None else like(weights, S)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from math import inf, prod
+from math import prod
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -24,8 +24,10 @@ ONLY_ANOMALIES = (
     "-1 marks the normal rows in your data, pass -y."
 )
 NO_WEIGHT = "sample_weight is zero in every row; give some row a weight above zero."
-LARGEST_SCORE = 1e150  # below the root of the largest double, 1.3e154, by room for a sum of squares
-LEAST_WEIGHT = 1e-290  # of all rows together: products with it are still normal numbers
+# Of scores, and of the weights of all rows together: weights times squares of scores then stay
+# below the largest double, 1.8e308, and what underflows is nothing beside them.
+LARGEST_SCORE = LARGEST_WEIGHT = 1e100
+LEAST_WEIGHT = 1e-100
 
 
 class Table(NamedTuple):
@@ -65,8 +67,9 @@ class Table(NamedTuple):
     def too_large(self, columns: Sequence[str], largest: float) -> str:
         """Of columns with numbers beyond `LARGEST_SCORE`, and the largest of these."""
         return (
-            f"{self.noun} beyond {LARGEST_SCORE:g} cannot be squared in double precision, but "
-            f"{listed(columns)} reach {largest:.3g}. Divide them by {largest:.0e} first."
+            f"{self.noun} beyond {LARGEST_SCORE:g} cannot be squared and weighted in double "
+            f"precision, but {listed(columns)} reach {largest:.3g}. Divide them by "
+            f"{largest:.0e} first."
         )
 
 
@@ -107,11 +110,12 @@ def refuse_sum_of_weights(total: float) -> None:
     """Refuse weights, each finite and not negative, whose sum no arithmetic can be done with."""
     if total == 0.0:
         raise ValueError(NO_WEIGHT)
-    if not LEAST_WEIGHT < total < inf:
-        amount, factor = ("much", 1e-200) if total == inf else ("little", 1e200)
+    if not LEAST_WEIGHT < total < LARGEST_WEIGHT:
+        amount, factor = ("much", 1e-200) if total > 1.0 else ("little", 1e200)
         raise ValueError(
             f"sample_weight adds up to {total:.3g}, too {amount} for double precision: expected a "
-            f"sum above {LEAST_WEIGHT:g} and finite. Multiply all weights by {factor:g}."
+            f"sum between {LEAST_WEIGHT:g} and {LARGEST_WEIGHT:g}. Multiply all weights by "
+            f"{factor:g}."
         )
 
 

@@ -19,6 +19,7 @@ from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
 from lpfuse._base import Detector
+from lpfuse._checks.messages import LARGEST_SCORE
 from lpfuse._format import quote
 from lpfuse._saved import ANY, saved_as
 from lpfuse.adapters import check_answer, on_kept_rows
@@ -27,10 +28,6 @@ from lpfuse.ensemble._scoring import scale_scores
 from lpfuse.ensemble._tables import Index, Table, frame_with_scores, missing_in_frame
 
 T = TypeVar("T")
-
-# What infinite scores become: beyond all scores of working detectors, and small enough that sums
-# of squares over any number of rows stay finite (the largest double is 1.8e308).
-LARGEST_SCORE = 1e100
 
 
 class TooFewCompleteRows(ValueError):
@@ -188,6 +185,7 @@ def score_members(members: Sequence[Member], X: Table) -> Host:
 
     found, rows = _on_usable_rows(score, X, members, "scoring with")
     scores = np.full((X.shape[0], len(members)), np.nan)
+    # Infinite scores become finite ones beyond all scores of working detectors.
     scores[rows] = np.clip(found, -LARGEST_SCORE, LARGEST_SCORE)
     return scores
 

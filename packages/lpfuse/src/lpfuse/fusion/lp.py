@@ -31,6 +31,7 @@ from lpfuse._checks.arguments import (
     weights_beside,
 )
 from lpfuse._checks.blocks import check_score_blocks, warn_about_flat_blocks
+from lpfuse._checks.messages import LEAST_WEIGHT
 from lpfuse._checks.tables import (
     check_scores,
     column_names,
@@ -264,6 +265,12 @@ class LpFusion(WeightedSum):
         """What the costs of normal rows and of anomalies are multiplied by, given their sums."""
         if self.class_weight is None or not normal or not anomalies:
             return 1.0, 1.0
+        if min(normal, anomalies) < LEAST_WEIGHT:
+            raise ValueError(
+                f"sample_weight of the normal rows adds up to {normal:.3g}, of the anomalies to "
+                f'{anomalies:.3g}: class_weight="balanced" divides by them, and expects more than '
+                f"{LEAST_WEIGHT:g}. Give the lighter class a weight, or leave its rows out."
+            )
         everything = normal + anomalies
         return 0.5 * everything / normal, 0.5 * everything / anomalies
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 UNIT = 2.0**-53
 # Rounding may take this share of the gap that is to be proven; beyond it more digits are spent.
 # Chosen by hand.
-ROUNDING_SHARE = 0.1
+ROUNDING_SHARE = 0.03
 # Gaps are relative to f, but to no less than this share of Σ c: f = 0 occurs. Chosen by hand: with
 # tol = 1e-8 a value of 0 must then be proven to 1e-11 of the value that w = 0 has.
 FLOOR = 1e-3
@@ -108,11 +108,11 @@ class _DualSums(NamedTuple):
     net: float  # Σ c α
     mass: float  # Σ c |α|
     reach: float  # max_j Σ c |α s_j|, at most
-    width: float  # max_j Σ c |s_j|, where multipliers stand for those at some weights
     gain_error: float
     pull_error: float  # of each entry
     low: float  # the least and the largest α
     high: float
+    centre: Host | None  # Σ c s, where multipliers stand for those at some weights
 
 
 class _Sides(NamedTuple):
@@ -196,18 +196,17 @@ def dual_sums(
     # gain(α) may be a difference, of Σ c α and no more than that and itself.
     gain_error = rows.summed * (2.0 * mass + abs(gain))
     pull, pull_error, reach = _pull(reading, rows, alpha, signed, mass, value)
-    width = 0.0
+    centre = None
     if off is not None:
         ends = namespace(alpha).minimum(terms.loss.gain(alpha + off), terms.loss.gain(alpha - off))
         gain_error += total(block.times_costs(gains - ends))
-        sizes, ones = abs(block.S), filled(alpha.shape[0], 1.0, alpha)
-        pull_error += float(row_products(block.times_costs(off), sizes).max())
-        width = float(row_products(block.times_costs(ones), sizes).max())
+        pull_error += float(row_products(block.times_costs(off), abs(block.S)).max())
+        centre = row_products(block.times_costs(filled(alpha.shape[0], 1.0, alpha)), block.S)
     balance = accurate_total(signed) if terms.fit_intercept else 0.0
     extremes = smallest(alpha), largest(alpha)
     net = total(weighted)
-    sizes = mass, reach, width, gain_error, pull_error
-    return _DualSums(gain, pull, balance, net, *sizes, *extremes)
+    sizes = mass, reach, gain_error, pull_error
+    return _DualSums(gain, pull, balance, net, *sizes, *extremes, centre)
 
 
 def _pull(
@@ -233,7 +232,7 @@ def _pull(
 
 def add_dual_sums(parts: list[_DualSums]) -> _DualSums:
     """The sums of several blocks."""
-    gain, pull, *sums, low, high = zip(*parts, strict=True)
+    gain, pull, *sums, low, high, centre = zip(*parts, strict=True)
     return _DualSums(
         math.fsum(gain),
         np.array([math.fsum(entries) for entries in np.transpose(pull).tolist()]),
@@ -241,6 +240,7 @@ def add_dual_sums(parts: list[_DualSums]) -> _DualSums:
         # NaN must not get lost: min and max of Python would drop one that does not come first.
         float(np.min(low)),
         float(np.max(high)),
+        None if centre[0] is None else np.sum(centre, axis=0),
     )
 
 
@@ -271,10 +271,11 @@ def bound(problem: Problem, ball: LpBall, sums: _DualSums | None) -> Bounds:
     lost, error = 0.0, sums.gain_error + stretch * sums.pull_error
     off, heavier = abs(sums.balance), 0.5 * (sums.net + abs(sums.balance))
     off_error = (problem.costs_error + 2.0 * UNIT) * sums.mass
-    if problem.fit_intercept and sums.width > 0.0:
-        # Those at some weights are meant with the best intercept, which moves all by off / Σ c.
+    if problem.fit_intercept and sums.centre is not None:
+        # Those at some weights are meant with the best intercept, which moves α by y·off / Σ c.
         tilt = (off + off_error) / problem.total_cost
-        error += tilt * (2.0 * problem.total_cost + sums.mass + stretch * sums.width)
+        moved = stretch * float(np.abs(sums.centre).max())
+        error += tilt * (2.0 * problem.total_cost + sums.mass + moved)
     elif problem.fit_intercept and sums.mass > 0.0:
         # The multipliers of the heavier class could all be less, by the same share.
         if not off < 0.5 * heavier:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from lpfuse._arrays.blocks import Blocks, CheckedBlocks, Summary, arrays_of, map_blocks
-from lpfuse._arrays.operations import Array, Host, is_blocked, take, to_host
+from lpfuse._arrays.operations import Array, Host, beside, is_blocked, take, to_host
 from lpfuse.optim.problem import Block, LinearPieces, Problem, Terms, spread_over
 
 T = TypeVar("T")
@@ -122,6 +122,7 @@ class BlockedProblem(Problem):
         self.starts = np.concatenate([[0], np.cumsum(self.blocks.sizes)]).astype(np.int64)
         normal, anomaly = checked.mass
         self.total_cost = normal * costs.normal + anomaly * costs.anomaly
+        self.marks: dict[int, Mark] = {}  # of each block, from the first pass on
 
     @property
     def n(self) -> int:
@@ -146,9 +147,22 @@ class BlockedProblem(Problem):
             (*parts, *more) for parts, more in zip(self.blocks.parts, self._cut(along), strict=True)
         ]
         task = partial(_on_block, work, merge, self.factors, self.starts.tolist())
-        found = Blocks(parts, self.blocks.sizes).reduce(task, partial(_merge_present, merge))
+        marks, found = Blocks(parts, self.blocks.sizes).reduce(task, partial(_merge_read, merge))
         assert found is not None  # some block has rows
+        self._refuse_changes(marks)
         return found
+
+    def _refuse_changes(self, marks: dict[int, Mark]) -> None:
+        """Refuse blocks that are not what they were in the pass before."""
+        for k, mark in marks.items():
+            before = self.marks.setdefault(k, mark)
+            # Other machines round otherwise: what differs by less is the same.
+            if not abs(mark.value - before.value) <= 1e-9 * (mark.size + before.size):
+                raise ValueError(
+                    f"block {k} has changed between two passes over it, but a proof needs the same "
+                    "rows, labels and weights each time. Call persist() on the collection before "
+                    "the fit, or make what it is computed from repeatable (a fixed seed)."
+                )
 
     def _cut(self, along: tuple[Array | None, ...]) -> list[tuple[Any, ...]]:
         """For each block, what belongs to it of some vectors with one entry a row."""
@@ -189,6 +203,26 @@ class BlockedProblem(Problem):
         return map_blocks(_zeros, self.blocks)
 
 
+class Mark(NamedTuple):
+    """A number by which a block is known again, and how large it could have been."""
+
+    value: float
+    size: float
+
+    @classmethod
+    def of(cls, problem: Problem) -> Mark:
+        """A sum in which every column and every row has a factor of its own."""
+        # Multiples of the golden ratio: no two of a block are alike.
+        by_row, by_column = (0.5 + np.arange(m) * 0.6180339887498949 % 1.0 for m in problem.S.shape)
+        rows = to_host(problem.S @ beside(by_column, problem.S))
+        for vector in (problem.y, problem.costs):
+            rows = rows if vector is None else rows + to_host(vector)
+        return cls(float(by_row @ rows), float(np.linalg.norm(by_row) * np.linalg.norm(rows)))
+
+
+Read = tuple[dict[int, Mark], T | None]  # what a pass over blocks has met, and what it has found
+
+
 def _on_block(
     work: Callable[..., T],
     merge: Callable[[list[T]], T],
@@ -196,9 +230,11 @@ def _on_block(
     starts: list[int],
     k: int,
     parts: tuple[Any, ...],
-) -> T | None:
+) -> Read[T]:
     problem = _local(costs, starts, k, parts)
-    return problem.reduce(work, merge, *parts[3:]) if problem.n else None
+    if not problem.n:
+        return {}, None
+    return {k: Mark.of(problem)}, problem.reduce(work, merge, *parts[3:])
 
 
 def _local(costs: Costs, starts: list[int], k: int, parts: tuple[Any, ...]) -> Problem:
@@ -209,9 +245,10 @@ def _local(costs: Costs, starts: list[int], k: int, parts: tuple[Any, ...]) -> P
     return problem
 
 
-def _merge_present(merge: Callable[[list[T]], T], parts: list[T | None]) -> T | None:
-    present = [part for part in parts if part is not None]
-    return merge(present) if present else None
+def _merge_read(merge: Callable[[list[T]], T], parts: list[Read[T]]) -> Read[T]:
+    marks = {k: mark for met, _ in parts for k, mark in met.items()}
+    present = [found for _, found in parts if found is not None]
+    return marks, merge(present) if present else None
 
 
 def _all_rows(block: Block) -> tuple[Array, ...]:
