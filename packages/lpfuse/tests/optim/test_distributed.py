@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lpfuse import LpFusion
 from lpfuse._checks.blocks import check_score_blocks
 from lpfuse.optim import Problem, solve, solve_path
 from lpfuse.optim._large_n.distributed import BlockedProblem, Costs, sample_of
@@ -269,3 +270,26 @@ def test_workers_may_hold_arrays_of_another_library():
     solution = solve(ours, **LOW)
     assert isinstance(solution.weights, np.ndarray)
     assert_certified(problem, in_memory(solution))
+
+
+@pytest.mark.parametrize("what", ["scores", "order", "weights"])
+def test_blocks_that_change_between_passes_are_refused(what):
+    rng = np.random.default_rng(0)
+    S, c, calls = rng.normal(0.3, 1.0, size=(600, 3)), np.ones(600), []
+
+    def otherwise(block):
+        calls.append(1)
+        noise = np.random.default_rng(len(calls))
+        if what == "order":
+            return noise.permutation(block)
+        return block + 1e-6 * noise.random(block.shape)
+
+    scores, weights = da.from_array(S, chunks=(200, 3)), da.from_array(c, chunks=200)
+    meta = {"dtype": float, "meta": np.empty(0)}
+    if what == "weights":
+        weights = weights.map_blocks(otherwise, **meta)
+    else:
+        scores = scores.map_blocks(otherwise, dtype=float, meta=np.empty((0, 0)))
+    with pytest.raises(ValueError, match=r"block \d has changed between two passes.*persist"):
+        LpFusion(p=2).fit(scores, sample_weight=weights)
+    assert calls  # the blocks were made more than once

@@ -365,11 +365,12 @@ def _warn_if_zero(weights: Host) -> None:
 def _warn_if_loose(certificate: Certificate, tol: float, solver: str) -> None:
     if certificate.status == "optimal":
         return
-    remedy = (
-        'solver="auto" reaches it.'
-        if "frank" in solver
-        else "Rescale the scores, raise max_iter, or accept a larger tol."
-    )
+    if certificate.status == "rounding":
+        remedy = "Double precision can prove no more: scale and centre the scores, or raise tol."
+    elif "frank" in solver:
+        remedy = 'solver="auto" reaches it.'
+    else:
+        remedy = "Rescale the scores, raise max_iter, or accept a larger tol."
     warnings.warn(
         f"The weights are within a relative gap of {certificate.relative_gap:.1e} of the best "
         f"ones, short of tol={tol:.1e} ({certificate.status}). {remedy}",

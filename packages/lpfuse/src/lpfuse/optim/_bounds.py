@@ -232,15 +232,21 @@ def _pull(
 
 def add_dual_sums(parts: list[_DualSums]) -> _DualSums:
     """The sums of several blocks."""
-    gain, pull, *sums, low, high, centre = zip(*parts, strict=True)
+    gain, pull, balance, net, mass, reach, *errors, low, high, centre = zip(*parts, strict=True)
+    gain_error, pull_error = map(math.fsum, errors)
     return _DualSums(
-        math.fsum(gain),
-        np.array([math.fsum(entries) for entries in np.transpose(pull).tolist()]),
-        *(math.fsum(each) for each in sums),
+        gain=math.fsum(gain),
+        pull=np.array([math.fsum(entries) for entries in np.transpose(pull).tolist()]),
+        balance=math.fsum(balance),
+        net=math.fsum(net),
+        mass=math.fsum(mass),
+        reach=math.fsum(reach),
+        gain_error=gain_error,
+        pull_error=pull_error,
         # NaN must not get lost: min and max of Python would drop one that does not come first.
-        float(np.min(low)),
-        float(np.max(high)),
-        None if centre[0] is None else np.sum(centre, axis=0),
+        low=float(np.min(low)),
+        high=float(np.max(high)),
+        centre=None if centre[0] is None else np.sum(centre, axis=0),
     )
 
 
