@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host, without_mask
 from lpfuse._checks.arguments import check_choice, check_labels
+from lpfuse._format import quote
 from lpfuse._saved import saved_as
 
 __all__ = [
@@ -146,7 +147,7 @@ class PyODDetector(Adapter):
 
     def _scores(self, X: Any) -> Host:
         scores = self.detector_.decision_function(_rows_for(self.detector, X))
-        return -check_answer(scores, len(X), repr(self.detector))
+        return -check_answer(scores, len(X), self.detector)
 
 
 @saved_as("ClassifierExpert")
@@ -215,7 +216,7 @@ class ClassifierExpert(Adapter):
     def _scores(self, X: Any) -> Host:
         if hasattr(self.classifier_, "decision_function"):
             scores = self.classifier_.decision_function(X)
-            return check_answer(scores, len(X), repr(self.classifier))
+            return check_answer(scores, len(X), self.classifier)
         normal = list(self.classifier_.classes_).index(1)
         share = np.clip(self.classifier_.predict_proba(X)[:, normal], SUREST, 1 - SUREST)
         return np.log(share / (1 - share))
@@ -277,7 +278,7 @@ class ScoreFunction(Adapter):
         check_choice("method", self.method, METHODS)
         scorer = getattr(self, "scorer_", self.scorer)
         score = getattr(scorer, self.method, scorer)
-        scores = check_answer(score(_rows_for(self.scorer, X)), len(X), repr(self.scorer))
+        scores = check_answer(score(_rows_for(self.scorer, X)), len(X), self.scorer)
         return scores if self.high == "normal" else -scores
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -482,12 +483,12 @@ def _both_classes(y: Any, n: int) -> Host:
     return labels
 
 
-def check_answer(scores: Any, n: int, maker: str) -> Host:
-    """What a detector, called so, says of n rows: one real number each.
+def check_answer(scores: Any, n: int, maker: object) -> Host:
+    """What a detector, given itself or by its name, says of n rows: one real number each.
 
     Examples
     --------
-    >>> check_answer([1, 2j], 2, "'mine'")
+    >>> check_answer([1, 2j], 2, "mine")
     Traceback (most recent call last):
     ValueError: 'mine' must give real numbers, got complex128 values. Take their real parts, or \
 absolute values.
@@ -495,11 +496,11 @@ absolute values.
     values = np.asarray(without_mask(scores))
     if values.dtype.kind == "c":
         raise ValueError(
-            f"{maker} must give real numbers, got {values.dtype} values. Take their real parts, or "
+            f"{quote(maker)} must give real numbers, got {values.dtype} values. Take their real parts, or "
             "absolute values."
         )
     if values.shape != (n,):
         raise ValueError(
-            f"{maker} must give one score for each row: expected shape ({n},), got {values.shape}."
+            f"{quote(maker)} must give one score for each row: expected shape ({n},), got {values.shape}."
         )
     return values.astype(np.float64, copy=False)

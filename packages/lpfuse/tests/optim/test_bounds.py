@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lpfuse._arrays.accurate import accurate_total, two_product, two_sum
-from lpfuse._arrays.operations import row_products
 from lpfuse.optim import Candidate, Certifier, Problem
-from lpfuse.optim._bounds import CHUNK
+from lpfuse.optim._bounds import CHUNK, row_products
 
 numbers = st.floats(-1e90, 1e90).filter(lambda x: x == 0.0 or abs(x) > 1e-90)
 

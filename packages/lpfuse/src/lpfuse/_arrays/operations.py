@@ -336,22 +336,3 @@ def _column_blocks(columns: Array) -> list[slice]:
     if not is_numpy(columns) or columns.nbytes < limits.parallel:
         return [slice(0, m)]
     return [slice(m * k // 4, m * (k + 1) // 4) for k in range(4)]
-
-
-CHUNK = 512  # rows; by hand: rounding stays near 6e-14, and BLAS is as quick as with more
-
-
-def row_products(x: Array, rows: Array) -> Host:
-    """``Σ x_i rows_i``, for numbers x_i or vectors: ``xᵀ rows``, chunk by chunk.
-
-    Rounding grows with the rows of a chunk and the number of chunks, not with all rows.
-    """
-    k = int(rows.shape[0]) // CHUNK
-    if k < 2:
-        return to_host((x if x.ndim == 1 else x.T) @ rows)
-    xp, cut = namespace(rows), k * CHUNK
-    left = xp.reshape(x[:cut, ...], (k, CHUNK, -1))
-    heads = xp.sum(xp.matrix_transpose(left) @ xp.reshape(rows[:cut, :], (k, CHUNK, -1)), axis=0)
-    return to_host(heads[0, :] if x.ndim == 1 else heads) + row_products(
-        x[cut:, ...], rows[cut:, :]
-    )

@@ -20,7 +20,6 @@ from sklearn.utils import _safe_indexing
 from lpfuse._arrays.operations import Host
 from lpfuse._base import Detector
 from lpfuse._checks.messages import LARGEST_SCORE
-from lpfuse._format import quote
 from lpfuse._saved import ANY, saved_as
 from lpfuse.adapters import check_answer, on_kept_rows
 from lpfuse.detectors import fit_together, score_together
@@ -181,7 +180,7 @@ def score_members(members: Sequence[Member], X: Table) -> Host:
             together = score_together([member.last for member in members], rows)
             return np.asarray(together, dtype=np.float64)
         answer = members[0].last.score_samples(rows)
-        return check_answer(answer, len(index), quote(members[0].name))[:, None]
+        return check_answer(answer, len(index), members[0].name)[:, None]
 
     found, rows = _on_usable_rows(score, X, members, "scoring with")
     scores = np.full((X.shape[0], len(members)), np.nan)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpfuse._arrays.operations import Array, Host, like, row_products, to_host, total
-from lpfuse.optim._bounds import gamma, in_a_row
+from lpfuse._arrays.operations import Array, Host, like, to_host, total
+from lpfuse.optim._bounds import gamma, in_a_row, row_products
 from lpfuse.optim._results import Bounds, Candidate
 from lpfuse.optim.balls import LpBall
 

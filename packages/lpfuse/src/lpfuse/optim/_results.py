@@ -61,16 +61,6 @@ class Bounds(NamedTuple):
     pull: float = 0.0  # max{(Σ c α y s)ᵀz : z in the ball}
     watched: Any = None  # what the solver's `Watch` has seen
 
-    @property
-    def at_most(self) -> float:
-        """The value, rounding included."""
-        return self.primal + self.primal_error
-
-    @property
-    def at_least(self) -> float:
-        """The lower bound, rounding included."""
-        return self.dual - self.dual_error
-
 
 @saved_as("Certificate", status=ANY)
 @dataclass(frozen=True)

@@ -89,9 +89,9 @@ class Certifier:
             bounds = self._examine_rows(candidates, watch or {})
         for k, candidate in candidates.items():
             self._last[k] = bounds[k], candidate
-            if k not in self._values or bounds[k].at_most <= self._values[k][0].at_most:
+            if k not in self._values or _at_most(bounds[k]) <= _at_most(self._values[k][0]):
                 self._values[k] = bounds[k], candidate.point.copy()
-            if k not in self._proofs or bounds[k].at_least >= self._proofs[k][0].at_least:
+            if k not in self._proofs or _at_least(bounds[k]) >= _at_least(self._proofs[k][0]):
                 self._proofs[k] = bounds[k], candidate
         return bounds
 
@@ -122,7 +122,7 @@ class Certifier:
         # Weights outside the ball by a rounding can be better than the best ones by this much.
         outside = max(self.balls[k].norm(point[: problem.R]) - 1.0, 0.0) * proof.pull
         rounding = value.primal_error + proof.dual_error + outside
-        if not proof.at_least >= 0.0:  # no loss is negative: the multipliers 0 prove more
+        if not _at_least(proof) >= 0.0:  # no loss is negative: the multipliers 0 prove more
             dual, alpha, dual_weights = 0.0, problem.no_multipliers(), None
             rounding = value.primal_error
         gap = value.primal - dual + rounding
@@ -203,6 +203,14 @@ class Certifier:
             if not found.primal_error + found.dual_error <= most:
                 doubtful[k] = candidate
         return bounds | (self._examine_rows(doubtful, {}) if doubtful else {})
+
+
+def _at_most(bounds: Bounds) -> float:
+    return bounds.primal + bounds.primal_error
+
+
+def _at_least(bounds: Bounds) -> float:
+    return bounds.dual - bounds.dual_error
 
 
 def value_of(problem: Problem, point: Host) -> float:
