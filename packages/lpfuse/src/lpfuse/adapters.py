@@ -496,11 +496,12 @@ absolute values.
     values = np.asarray(without_mask(scores))
     if values.dtype.kind == "c":
         raise ValueError(
-            f"{quote(maker)} must give real numbers, got {values.dtype} values. Take their real parts, or "
-            "absolute values."
+            f"{quote(maker)} must give real numbers, got {values.dtype} values. Take their real "
+            "parts, or absolute values."
         )
     if values.shape != (n,):
         raise ValueError(
-            f"{quote(maker)} must give one score for each row: expected shape ({n},), got {values.shape}."
+            f"{quote(maker)} must give one score for each row: expected shape ({n},), got "
+            f"{values.shape}."
         )
     return values.astype(np.float64, copy=False)
