@@ -1,4 +1,4 @@
-"""One zip file with a manifest and members, its digest, and limits for hostile ones.
+"""One zip file with a manifest and members, what it may hold, its digest, and limits.
 
 After the archive come two lines of text: the SHA-256 of all bytes before them, and their HMAC where
 the user gave a key. Members are stored as they are, or compressed by so little that a file of n
@@ -17,6 +17,7 @@ import re
 import stat
 import zlib
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
 from typing import IO, Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
@@ -28,6 +29,16 @@ from lpfuse._files import replacing
 
 MANIFEST = "manifest.json"
 PLAIN_KINDS = "biufcmMSU"  # of numbers, dates and text: arrays whose bytes mean only themselves
+PLAIN_TYPES = (type(None), bool, int, str, float)  # what JSON holds as it is
+BIT_GENERATORS = {
+    make.__name__: make
+    for make in (np.random.MT19937, np.random.PCG64, np.random.PCG64DXSM, np.random.SFC64)
+}
+# Types of numbers, which encoders take as a parameter.
+NUMBER_TYPES: dict[str, Any] = {
+    each.__name__: each
+    for each in (np.float64, np.float32, np.int64, np.int32, np.int8, np.uint8, np.bool_)
+} | {"builtin float": float, "builtin int": int, "builtin bool": bool}
 # Chosen by hand. Trees shrink to a fifth; JSON takes up to thirty times its size as objects.
 GROWTH = 20  # bytes that a file may hold for each of its own
 LARGEST_MANIFEST = 2**25
@@ -218,3 +229,19 @@ def _claimed_bytes(member: IO[bytes]) -> int:
 
 def _refuse_constant(name: str) -> None:
     raise Refused(f"The manifest holds {name}, which is no JSON.")
+
+
+def is_key(key: Any) -> bool:
+    """Whether something, or each part of a tuple, can be compared at once: keys get hashed."""
+    parts = key if type(key) is tuple else (key,)
+    return all(
+        type(part) in (*PLAIN_TYPES, bytes) or isinstance(part, np.generic) for part in parts
+    )
+
+
+def lpfuse_version() -> str:
+    """Of the lpfuse that writes or reads a file."""
+    try:
+        return version("lpfuse")
+    except PackageNotFoundError:
+        return "unknown"

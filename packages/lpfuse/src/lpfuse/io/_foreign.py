@@ -12,18 +12,13 @@ from typing import Any
 from lpfuse.io._archive import Refused
 
 # Compiled parts of scikit-learn that detectors of PyOD hold; skops leaves them to the user.
-PARTS = frozenset(
-    (
-        "numpy.dtype",
-        "sklearn.neighbors._ball_tree.BallTree",
-        "sklearn.neighbors._kd_tree.KDTree",
-        "sklearn.tree._tree.Tree",
-        *(
-            f"sklearn.metrics._dist_metrics.{metric}Distance64"
-            for metric in ("Chebyshev", "Euclidean", "Manhattan", "Minkowski")
-        ),
-    )
-)
+PARTS = frozenset((
+    "numpy.dtype", "sklearn.neighbors._ball_tree.BallTree", "sklearn.neighbors._kd_tree.KDTree",
+    "sklearn.tree._tree.Tree", "sklearn.metrics._dist_metrics.ChebyshevDistance64",
+    "sklearn.metrics._dist_metrics.EuclideanDistance64",
+    "sklearn.metrics._dist_metrics.ManhattanDistance64",
+    "sklearn.metrics._dist_metrics.MinkowskiDistance64",
+))  # fmt: skip
 
 
 def dumps(thing: Any, path: str) -> tuple[bytes, list[str]]:

@@ -22,16 +22,19 @@ from lpfuse.io import _foreign as foreign
 from lpfuse.io import _scikit as scikit
 from lpfuse.io import _soundness as soundness
 from lpfuse.io._archive import (
+    BIT_GENERATORS,
     FORMAT,
     FORMAT_VERSION,
+    NUMBER_TYPES,
     PLAIN_KINDS,
     Archive,
     Refused,
     check_key,
+    is_key,
+    lpfuse_version,
     read_regular,
-)
+)  # fmt: skip
 from lpfuse.io._loadable import NOT_FROM_FILES, Loadable, loadable
-from lpfuse.io._values import BIT_GENERATORS, NUMBER_TYPES, is_key, lpfuse_version
 
 # Chosen by hand, far above what a fitted estimator comes to: lists of lists of the same list would
 # grow without end wherever they are turned into an array or printed.
@@ -99,17 +102,12 @@ def _checked(manifest: Any, sealed: bool) -> dict[str, Any]:
     number = manifest.get("version")
     if type(number) is not int or number < 1:
         raise Refused(f"The version of the file's format must be a whole number, got {number!r}.")
-    if number > FORMAT_VERSION:
+    if number != FORMAT_VERSION:
+        older = number < FORMAT_VERSION  # of an lpfuse before its first release
         raise Refused(
             f"The file has format {number}, of lpfuse {manifest.get('lpfuse')}; this is lpfuse "
-            f"{lpfuse_version()}, which reads format {FORMAT_VERSION}. Upgrade: "
-            "pip install --upgrade lpfuse"
-        )
-    if number < FORMAT_VERSION:
-        raise Refused(
-            f"The file has format {number}, of an lpfuse before its first release; this is "
-            f"lpfuse {lpfuse_version()}, which reads format {FORMAT_VERSION}. Fit and save the "
-            "model again."
+            f"{lpfuse_version()}, which reads format {FORMAT_VERSION}. "
+            f"{'Fit and save the model again.' if older else 'pip install --upgrade lpfuse'}"
         )
     if not sealed:
         raise BadZipFile("the digest of its content is missing at its end")
@@ -213,7 +211,8 @@ class Decoder:
             case {"array": str(name)}:
                 return self._told(self.array(name))
             case {"random": [str(name), state]}:
-                return self._random(name, self._value(state))
+                made, self._texts = _random(name, self._value(state)), set()
+                return made
             case {"dtype": str(name)}:
                 return _dtype(name)
             case {"number": str(name)}:
@@ -242,10 +241,6 @@ class Decoder:
         if made.dtype.kind in "SU":
             self._texts |= {str(text) for text in np.ravel(made)[: MOST_TEXTS + 1]}
         return made
-
-    def _random(self, name: str, state: Any) -> Any:
-        self._texts = set()  # the name of a generator
-        return _random(name, state)
 
     def _object(self, name: str, attributes: dict[str, Any]) -> Any:
         kind = loadable(name)

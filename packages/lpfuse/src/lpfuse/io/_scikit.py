@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import validate_parameter_constraints
 
-from lpfuse.io._archive import Refused
+from lpfuse.io._archive import NUMBER_TYPES, Refused
 from lpfuse.io._soundness import check_soundness
-from lpfuse.io._values import NUMBER_TYPES
 
 CLASSES = {
     "calibration": "CalibratedClassifierCV _CalibratedClassifier _SigmoidCalibration",

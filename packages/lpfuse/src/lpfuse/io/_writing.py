@@ -20,10 +20,20 @@ from lpfuse._arrays.operations import is_blocked, to_host
 from lpfuse.io import _foreign as foreign
 from lpfuse.io import _scikit as scikit
 from lpfuse.io import _soundness as soundness
-from lpfuse.io._archive import FORMAT, FORMAT_VERSION, PLAIN_KINDS, Refused, write
+from lpfuse.io._archive import (
+    BIT_GENERATORS,
+    FORMAT,
+    FORMAT_VERSION,
+    NUMBER_TYPES,
+    PLAIN_KINDS,
+    PLAIN_TYPES,
+    Refused,
+    is_key,
+    lpfuse_version,
+    write,
+)  # fmt: skip
 from lpfuse.io._loadable import Loadable, is_data, loadable_of
 from lpfuse.io._reading import Decoder
-from lpfuse.io._values import BIT_GENERATORS, NUMBER_TYPES, PLAIN_TYPES, is_key, lpfuse_version
 
 
 def save(estimator: Any, path: str | PathLike[str], *, key: bytes | None = None) -> None:
