@@ -39,7 +39,7 @@ def fit(
 
     silent = as_json or console.is_quiet(ctx, quiet)
     check_target(model, [train])
-    secret = options.read_key(key)
+    secret = None if key is None else key.read_bytes()
     with console.remarks(silent) as remarks, console.progress("Fitting", silent) as progress:
         frame = read_table(train)
         fitted = TableModel.fit(

@@ -47,7 +47,7 @@ def fuse(
 
     silent = as_json or out == options.STANDARD or console.is_quiet(ctx, quiet)
     _check_targets(scores, out, model, as_json)
-    secret = options.read_key(key)
+    secret = None if key is None else key.read_bytes()
 
     def show_notes(notes: list[str]) -> None:
         if not silent:

@@ -103,8 +103,3 @@ Trust = Annotated[
     list[str] | None,
     typer.Option(metavar="TYPE", help="A type of another maker that MODEL may hold."),
 ]
-
-
-def read_key(path: Path | None) -> bytes | None:
-    """The secret in the file of --key."""
-    return None if path is None else path.expanduser().read_bytes()

@@ -64,7 +64,7 @@ def report(
     if data is None and (label is not None or normal is not None):
         raise ValueError("--label and --normal tell what a column of DATA means: name the file.")
     with console.remarks(silent):
-        loaded = _loaded(model, trust or (), options.read_key(key))
+        loaded = _loaded(model, trust or (), None if key is None else key.read_bytes())
         rows = () if data is None else _rows(loaded, data, label, normal)
         summary = _summary(model, loaded, rows)
     if target is not None:

@@ -45,7 +45,8 @@ def score(
         raise ValueError("--json and -o - both want standard output. Write the scores to a file.")
     check_table_target(out, [model, data])
     with console.remarks(silent) as remarks:
-        loaded = load_model(model, trust or (), key=options.read_key(key))
+        secret = None if key is None else key.read_bytes()
+        loaded = load_model(model, trust or (), key=secret)
         began = monotonic()
         with console.stream("Scoring", silent) as progress:
             scored = score_file(

@@ -18,22 +18,11 @@ import numpy as np
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.utils import Bunch
 
+from lpfuse.io import _archive as container
 from lpfuse.io import _foreign as foreign
 from lpfuse.io import _scikit as scikit
 from lpfuse.io import _soundness as soundness
-from lpfuse.io._archive import (
-    BIT_GENERATORS,
-    FORMAT,
-    FORMAT_VERSION,
-    NUMBER_TYPES,
-    PLAIN_KINDS,
-    Archive,
-    Refused,
-    check_key,
-    is_key,
-    lpfuse_version,
-    read_regular,
-)  # fmt: skip
+from lpfuse.io._archive import Refused
 from lpfuse.io._loadable import NOT_FROM_FILES, Loadable, loadable
 
 # Chosen by hand, far above what a fitted estimator comes to: lists of lists of the same list would
@@ -71,9 +60,9 @@ def load(
         For a file that is damaged, is of another format, or holds what is not trusted.
     """
     names = _names([trusted] if isinstance(trusted, str | type) else trusted)
-    signing = check_key(key)
+    signing = container.check_key(key)
     try:
-        archive = Archive(read_regular(path), signing)
+        archive = container.Archive(container.read_regular(path), signing)
         manifest = _checked(archive.manifest(), archive.sealed)
 
         def make_foreign(name: Any, needed: list[Any]) -> Any:
@@ -97,16 +86,16 @@ def load(
 
 
 def _checked(manifest: Any, sealed: bool) -> dict[str, Any]:
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+    if not isinstance(manifest, dict) or manifest.get("format") != container.FORMAT:
         raise Refused("The file was not written by lpfuse: its manifest does not say so.")
     number = manifest.get("version")
     if type(number) is not int or number < 1:
         raise Refused(f"The version of the file's format must be a whole number, got {number!r}.")
-    if number != FORMAT_VERSION:
-        older = number < FORMAT_VERSION  # of an lpfuse before its first release
+    if number != container.FORMAT_VERSION:
+        older = number < container.FORMAT_VERSION  # of an lpfuse before its first release
         raise Refused(
             f"The file has format {number}, of lpfuse {manifest.get('lpfuse')}; this is lpfuse "
-            f"{lpfuse_version()}, which reads format {FORMAT_VERSION}. "
+            f"{container.lpfuse_version()}, which reads format {container.FORMAT_VERSION}. "
             f"{'Fit and save the model again.' if older else 'pip install --upgrade lpfuse'}"
         )
     if not sealed:
@@ -216,7 +205,7 @@ class Decoder:
             case {"dtype": str(name)}:
                 return _dtype(name)
             case {"number": str(name)}:
-                return NUMBER_TYPES[name]
+                return container.NUMBER_TYPES[name]
             case {"function": str(name)}:
                 return scikit.functions()[name]
             case {"object": [str(name), dict(attributes)]}:
@@ -279,14 +268,14 @@ class Decoder:
 
 
 def _scalar(dtype: np.dtype[Any], content: bytes) -> Any:
-    if dtype.kind not in PLAIN_KINDS or len(content) != dtype.itemsize:
+    if dtype.kind not in container.PLAIN_KINDS or len(content) != dtype.itemsize:
         raise Refused(f"The file holds a number of type {dtype} that is none.")
     return np.frombuffer(content, dtype)[0]
 
 
 def _dtype(name: str) -> np.dtype[Any]:
     dtype = np.dtype(name)
-    if dtype.kind not in PLAIN_KINDS + "O" or dtype.str != name:
+    if dtype.kind not in container.PLAIN_KINDS + "O" or dtype.str != name:
         raise Refused(f"The file holds the type {name!r:.60}, which is none of numbers or text.")
     return dtype
 
@@ -294,7 +283,7 @@ def _dtype(name: str) -> np.dtype[Any]:
 def _dict(pairs: Iterable[list[Any]]) -> dict[Any, Any]:
     made = {}
     for key, value in pairs:
-        if not is_key(key):
+        if not container.is_key(key):
             raise Refused("Keys of dictionaries must be text, numbers, or tuples of them.")
         made[key] = value
     return made
@@ -308,7 +297,7 @@ def _object_array(shape: list[Any], items: list[Any]) -> np.ndarray[Any, Any]:
 
 
 def _random(name: str, state: dict[str, Any]) -> Any:
-    bits: Any = BIT_GENERATORS[state["bit_generator"]]()
+    bits: Any = container.BIT_GENERATORS[state["bit_generator"]]()
     position = state["state"].get("pos", 0)  # of the Mersenne twister, which does not check it
     if not 0 <= position <= 624:
         raise Refused(f"A random state has the position {position}, which must be within 624.")

@@ -17,21 +17,11 @@ from array_api_compat import is_array_api_obj
 from sklearn.utils import Bunch
 
 from lpfuse._arrays.operations import is_blocked, to_host
+from lpfuse.io import _archive as container
 from lpfuse.io import _foreign as foreign
 from lpfuse.io import _scikit as scikit
 from lpfuse.io import _soundness as soundness
-from lpfuse.io._archive import (
-    BIT_GENERATORS,
-    FORMAT,
-    FORMAT_VERSION,
-    NUMBER_TYPES,
-    PLAIN_KINDS,
-    PLAIN_TYPES,
-    Refused,
-    is_key,
-    lpfuse_version,
-    write,
-)  # fmt: skip
+from lpfuse.io._archive import Refused
 from lpfuse.io._loadable import Loadable, is_data, loadable_of
 from lpfuse.io._reading import Decoder
 
@@ -74,9 +64,9 @@ def save(estimator: Any, path: str | PathLike[str], *, key: bytes | None = None)
     """
     encoder = Encoder()
     manifest = {
-        "format": FORMAT,
-        "version": FORMAT_VERSION,
-        "lpfuse": lpfuse_version(),
+        "format": container.FORMAT,
+        "version": container.FORMAT_VERSION,
+        "lpfuse": container.lpfuse_version(),
         "scikit-learn": version("scikit-learn"),
         "root": encoder.value(estimator, ""),
         "objects": encoder.objects,
@@ -86,7 +76,7 @@ def save(estimator: Any, path: str | PathLike[str], *, key: bytes | None = None)
         decoder.read(manifest["root"], encoder.objects)
     except Refused as error:
         raise TypeError(f"This cannot be saved, for it could not be loaded: {error}") from error
-    write(path, manifest, encoder.members, key)
+    container.write(path, manifest, encoder.members, key)
 
 
 class Encoder:
@@ -101,7 +91,9 @@ class Encoder:
 
     def value(self, thing: Any, path: str) -> Any:
         """The thing as a value; `path` says where it is, should it have to be refused."""
-        if type(thing) in PLAIN_TYPES and not (type(thing) is float and not math.isfinite(thing)):
+        if type(thing) in container.PLAIN_TYPES and not (
+            type(thing) is float and not math.isfinite(thing)
+        ):
             return thing
         if is_blocked(thing):  # lazy, and it refers to data that are no part of the estimator
             return None
@@ -145,8 +137,10 @@ class Encoder:
                 return self._random(thing, thing.bit_generator.state, path)
             case np.dtype():
                 return {"dtype": thing.str}
-            case type() if thing in NUMBER_TYPES.values():
-                return {"number": next(k for k, each in NUMBER_TYPES.items() if each is thing)}
+            case type() if thing in container.NUMBER_TYPES.values():
+                return {
+                    "number": next(k for k, each in container.NUMBER_TYPES.items() if each is thing)
+                }
         if is_array_api_obj(thing):
             return {"array": self._member("npy", _on_host(thing))}
         kind = loadable_of(thing)
@@ -196,22 +190,22 @@ class Encoder:
         return [self.value(item, f"{path}[{k}]{_label(item)}") for k, item in enumerate(items)]
 
     def _pair(self, key: Any, value: Any, path: str) -> list[Any]:
-        if not is_key(key):
+        if not container.is_key(key):
             raise TypeError(
                 f"{path} has the key {key!r}, which cannot be saved. Use text or numbers as keys."
             )
         return [self.value(key, path), self.value(value, f"{path}[{key!r}]")]
 
     def _random(self, thing: Any, state: Any, path: str) -> dict[str, Any]:
-        if state["bit_generator"] not in BIT_GENERATORS:
+        if state["bit_generator"] not in container.BIT_GENERATORS:
             raise TypeError(
                 f"{path} draws from {state['bit_generator']}, which cannot be saved. Use one of "
-                f"{', '.join(BIT_GENERATORS)}, or a number as random_state."
+                f"{', '.join(container.BIT_GENERATORS)}, or a number as random_state."
             )
         return {"random": [type(thing).__name__, self.value(state, path)]}
 
     def _plain(self, array: Any, path: str) -> Any:
-        if array.dtype.kind not in PLAIN_KINDS:
+        if array.dtype.kind not in container.PLAIN_KINDS:
             raise TypeError(
                 f"{path} holds {array.dtype} values; only numbers, dates and text can be saved."
             )
