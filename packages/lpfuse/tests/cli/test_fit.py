@@ -147,7 +147,7 @@ def test_what_the_library_warns_of_is_a_note(train, tmp_path):
 def test_ctrl_c_leaves_what_was_there(train, tmp_path, monkeypatch):
     (tmp_path / "m").write_text("old")
 
-    def interrupted(self, path):
+    def interrupted(self, path, **how):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(TableModel, "save", interrupted)
