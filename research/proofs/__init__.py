@@ -1,0 +1,1 @@
+"""Certificates judged in exact arithmetic, over problems made to break them."""

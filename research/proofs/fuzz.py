@@ -1,0 +1,111 @@
+"""Fit problems and judge their certificates, in blocks that are kept when a run is stopped."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lpfuse import LpFusion
+from research.common.measure import measure, versions
+from research.common.store import Cell, Row
+from research.proofs.families import FAMILIES, FusionInput, make
+from research.proofs.judge import judge
+
+RESULTS = Path("research/results/proofs/fuzz.jsonl")
+BLOCK = 50  # problems that are kept together
+# Each is told by family and seed, so that it can be made again.
+TOLD = ("false", "error")
+
+
+def outcome(problem: FusionInput) -> Row:
+    """One fit and its verdict.
+
+    ``outcome`` is the certificate's own status, or "false", "refused" (the sentence in ``why``) or
+    "error": an exception that is no refusal.
+    """
+    start = time.perf_counter()
+    try:
+        # Overflow and the like are the library's to avoid: where it warns, it must not claim.
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            fitted = LpFusion(**problem.parameters).fit(problem.S, problem.y, problem.sample_weight)
+    except np.linalg.LinAlgError as error:  # a ValueError too, and no refusal
+        return {"outcome": "error", "why": f"LinAlgError: {error}"}
+    except ValueError as error:
+        return {"outcome": "refused", "why": str(error), "fit_s": time.perf_counter() - start}
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        return {"outcome": "error", "why": why, "fit_s": time.perf_counter() - start}
+    fit_s = time.perf_counter() - start
+    verdict = judge(problem.S, problem.y, problem.sample_weight, problem.parameters, fitted)
+    claim = fitted.certificate_
+    tol = problem.parameters.get("tol", 1e-8)
+    return {
+        "outcome": "false" if verdict.is_false else claim.status,
+        "why": "; ".join(verdict.reasons),
+        "excess": verdict.excess,
+        "claimed": claim.relative_gap,
+        "proven": verdict.relative_gap,
+        "norm_excess": verdict.norm_excess,
+        # Within tol by exact arithmetic, and not said so: what honesty in float64 costs.
+        "cautious": bool(claim.status != "optimal" and verdict.relative_gap <= tol),
+        "fit_s": fit_s,
+        "judge_s": time.perf_counter() - start - fit_s,
+    }
+
+
+def block(cell: Cell) -> list[Row]:
+    """The problems of one block, summed up in a row."""
+    seeds = range(cell.seed * BLOCK, (cell.seed + 1) * BLOCK)
+    rows = [outcome(make(cell.set, seed)) | {"at": seed} for seed in seeds]
+    return [summary(rows)]
+
+
+def summary(rows: Sequence[Row]) -> Row:
+    """Counts, the worst figures, and each problem that must not occur."""
+    judged = [row for row in rows if "excess" in row]
+    true = [row for row in judged if row["outcome"] != "false"]
+    refusals = Counter(_sentence(row["why"]) for row in rows if row["outcome"] == "refused")
+    return {
+        "problems": len(rows),
+        "outcomes": dict(sorted(Counter(row["outcome"] for row in rows).items())),
+        "cautious": sum(row["cautious"] for row in judged),
+        "worst_excess": _largest(row["excess"] for row in judged),
+        "worst_excess_of_true": _largest(row["excess"] for row in true),
+        "worst_norm": _largest(row["norm_excess"] for row in judged),
+        "refusals": dict(refusals),
+        "told": [_told(row) for row in rows if row["outcome"] in TOLD],
+    }
+
+
+def _told(row: Row) -> dict[str, Any]:
+    names = ("at", "outcome", "why", "excess", "claimed", "proven", "norm_excess")
+    return {name: row[name] for name in names if name in row}
+
+
+def _sentence(text: str) -> str:
+    """A refusal without its figures, so that equal ones are counted together."""
+    return " ".join("…" if any(c.isdigit() for c in word) else word for word in text.split())[:160]
+
+
+def _largest(values: Any) -> float | None:
+    return max((v for v in values if v == v), default=None)
+
+
+def run(blocks: int, path: Path, jobs: int = -1, families: Sequence[str] = FAMILIES) -> list[Row]:
+    """Judge `blocks` × `BLOCK` problems of each family; those that are stored are not run again."""
+    cells = [Cell(family, k) for k in range(blocks) for family in families]
+    known = versions()
+    opening = {"versions": known, "block": BLOCK}
+    return measure(block, cells, path, protocol=None, opening=opening, jobs=jobs, progress=_tell)
+
+
+def _tell(done: int, total: int) -> None:
+    if done == total or done % 50 == 0:
+        print(f"{done} of {total} blocks", flush=True)
