@@ -1,4 +1,4 @@
-"""Exact numbers out of Python's integers: floats as multiples of a power of two, ℓp norms as bounds.
+"""Exact numbers out of Python's integers: floats as they are, ℓp norms between two bounds.
 
 A float64 is an integer times a power of two, so sums and products of floats are integers times a
 power of two as well, and nothing is ever rounded. Only powers with a general exponent are not

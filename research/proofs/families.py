@@ -1,8 +1,8 @@
 """Problems made to break a certificate: wide scales, offsets, ties, outliers, odd weights.
 
-A problem is known by family and seed. A family fixes what is hard about it (`HARD`); all else is
-drawn: sizes, p, loss, intercept, sign, class weights, imaginary anomalies, tolerance. Where problems
-are quoted in a report, seed 0, 1, … are those (`research.proofs.quoted`).
+A problem is known by family and seed. A family fixes what is hard about it (`HARD`); all else
+is drawn: sizes, p, loss, intercept, sign, class weights, imaginary anomalies, tolerance. Where some
+are quoted in a report, seeds 0, 1, … are those (`research.proofs.quoted`).
 """
 
 from __future__ import annotations
@@ -23,12 +23,16 @@ GRID = (1.0, 32 / 31, 16 / 15, 8 / 7, 4 / 3, 2.0, 4.0, 10.0, 100.0, math.inf)
 
 @dataclass
 class FusionInput:
-    """What `LpFusion(**parameters).fit(S, y, sample_weight)` is called with."""
+    """What `LpFusion(**parameters).fit(S, y, sample_weight)` is called with.
+
+    `form` is how: "fit"; "path", `lp_path` over some p; "blocks", scores of Dask.
+    """
 
     S: Array
     y: Array | None
     sample_weight: Array | None
     parameters: dict[str, Any] = field(default_factory=dict)
+    form: str = "fit"
 
 
 def make(family: str, seed: int) -> FusionInput:
@@ -36,8 +40,8 @@ def make(family: str, seed: int) -> FusionInput:
 
     Examples
     --------
-    >>> problem = make("offsets", 3)
-    >>> problem.S.shape == make("offsets", 3).S.shape, problem.parameters["p"] in GRID
+    >>> problem = make("ties", 3)
+    >>> problem.S.shape == make("ties", 3).S.shape, problem.parameters["p"] in GRID
     (True, True)
     """
     quoted = QUOTED.get(family, ())
@@ -45,16 +49,16 @@ def make(family: str, seed: int) -> FusionInput:
         return FusionInput(**quoted[seed])
     rng = np.random.default_rng([seed, *family.encode()])
     scores, weights, fixed = HARD[family]
-    S, y = _plain(rng)
+    S, y = _plain(rng, many=family == "many rows")
     S = _mixture(rng, S, y) if scores is None else scores(rng, S, y)
     weight = (weights or _any_weight)(rng, S, y)
-    if y is not None and rng.random() < 0.05 and "balanced" not in family:
-        y = None
-    return FusionInput(S, y, weight, _parameters(rng) | fixed)
+    if family == "one class" or rng.random() < 0.03:
+        y = None if rng.random() < 0.5 else np.ones(len(S))
+    return FusionInput(S, y, weight, _parameters(rng) | fixed, FORMS.get(family, "fit"))
 
 
 def _parameters(rng: Rng) -> dict[str, Any]:
-    chosen = {
+    return {
         "p": float(rng.choice(GRID)),
         "loss": "least_squares" if rng.random() < 0.4 else "hinge",
         "fit_intercept": bool(rng.random() < 0.5),
@@ -63,12 +67,13 @@ def _parameters(rng: Rng) -> dict[str, Any]:
         "imaginary_anomalies": float(rng.choice([0.0, 0.0, 0.0, 3.0, 10.0 ** rng.uniform(-8, 8)])),
         "tol": float(rng.choice([1e-8, 1e-8, 1e-8, 1e-8, 1e-3, 1e-5, 1e-10, 1e-12])),
     }
-    return chosen
 
 
-def _plain(rng: Rng) -> tuple[Array, Array | None]:
+def _plain(rng: Rng, many: bool) -> tuple[Array, Array]:
     """Normal rows around μ, anomalies around −μ or anywhere; how well they separate is drawn."""
     n = int(rng.integers(1, 401) if rng.random() < 0.05 else 1 + 60 * rng.random() ** 1.5)
+    if many:
+        n = int(10 ** rng.uniform(2.6, 4.2))
     R = int(rng.integers(1, 9))
     y = np.where(rng.random(n) < rng.choice([0.02, 0.1, 0.3, 0.5]), -1.0, 1.0)
     distance = rng.choice([0.0, 0.3, 1.0, 3.0])
@@ -280,9 +285,14 @@ HARD: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "single precision": (_single, None, {}),
     "denormal scores": (_denormal, None, {}),
     "enormous scores": (_enormous, None, {}),
+    "one class": (None, None, {}),
+    "many rows": (None, None, {}),
+    "path": (None, None, {}),
+    "blocks": (None, None, {}),
     "Frank–Wolfe": (None, None, {"solver": "frank-wolfe", "max_iter": 50}),
     "mixtures": (None, None, {}),
     "mixtures, intercept": (None, None, B),
     "mixtures, least squares": (None, None, SQUARES),
 }
+FORMS = {"path": "path", "blocks": "blocks"}
 FAMILIES = tuple(HARD)

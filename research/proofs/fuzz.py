@@ -2,29 +2,58 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from lpfuse import LpFusion
+from lpfuse import LpFusion, lp_path
 from research.common.measure import measure, versions
 from research.common.store import Cell, Row
 from research.proofs.families import FAMILIES, FusionInput, make
 from research.proofs.judge import judge
 
 RESULTS = Path("research/results/proofs/fuzz.jsonl")
+PATH = (1.0, 8 / 7, 4 / 3, 2.0, 10.0, math.inf)
 BLOCK = 50  # problems that are kept together
 # Each is told by family and seed, so that it can be made again.
 TOLD = ("false", "error")
 
 
+class Fitted(NamedTuple):
+    """What the judge asks of a fit."""
+
+    parameters: dict[str, Any]
+    weights_: np.ndarray
+    intercept_: float
+    certificate_: Any
+
+
+def fits(problem: FusionInput) -> list[Fitted]:
+    """One fit, or one for each p of a path."""
+    S, y, weight, parameters = problem.S, problem.y, problem.sample_weight, problem.parameters
+    if problem.form == "path":
+        rest = {name: value for name, value in parameters.items() if name != "p"}
+        path = lp_path(S, y, ps=PATH, sample_weight=weight, **rest)
+        found = zip(path.ps, path.weights, path.intercepts, path.certificates, strict=True)
+        return [Fitted(parameters | {"p": float(p)}, w, float(b), c) for p, w, b, c in found]
+    if problem.form == "blocks":
+        import dask.array as da
+
+        rows = max(1, len(S) // 3)
+        S = da.from_array(S, chunks=(rows, S.shape[1]))
+        y, weight = (x if x is None else da.from_array(x, chunks=rows) for x in (y, weight))
+    fusion = LpFusion(**parameters).fit(S, y, weight)
+    return [Fitted(parameters, fusion.weights_, fusion.intercept_, fusion.certificate_)]
+
+
 def outcome(problem: FusionInput) -> Row:
-    """One fit and its verdict.
+    """One problem, fitted and judged; of a path, the p that does worst.
 
     ``outcome`` is the certificate's own status, or "false", "refused" (the sentence in ``why``) or
     "error": an exception that is no refusal.
@@ -34,18 +63,22 @@ def outcome(problem: FusionInput) -> Row:
         # Overflow and the like are the library's to avoid: where it warns, it must not claim.
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            fitted = LpFusion(**problem.parameters).fit(problem.S, problem.y, problem.sample_weight)
-    except np.linalg.LinAlgError as error:  # a ValueError too, and no refusal
-        return {"outcome": "error", "why": f"LinAlgError: {error}"}
-    except ValueError as error:
-        return {"outcome": "refused", "why": str(error), "fit_s": time.perf_counter() - start}
+            found = fits(problem)
     except Exception as error:
-        why = f"{type(error).__name__}: {error}"
-        return {"outcome": "error", "why": why, "fit_s": time.perf_counter() - start}
+        # LinAlgError is a ValueError, but no sentence about what the user passed.
+        is_refusal = isinstance(error, ValueError) and not isinstance(error, np.linalg.LinAlgError)
+        why = str(error) if is_refusal else f"{type(error).__name__}: {error}"
+        return {"outcome": "refused" if is_refusal else "error", "why": why}
     fit_s = time.perf_counter() - start
-    verdict = judge(problem.S, problem.y, problem.sample_weight, problem.parameters, fitted)
+    rows = [_judged(problem, fitted) for fitted in found]
+    worst = max(rows, key=lambda row: (row["outcome"] == "false", row["excess"]))
+    return worst | {"fit_s": fit_s, "judge_s": time.perf_counter() - start - fit_s}
+
+
+def _judged(problem: FusionInput, fitted: Fitted) -> Row:
+    verdict = judge(problem.S, problem.y, problem.sample_weight, fitted.parameters, fitted)
     claim = fitted.certificate_
-    tol = problem.parameters.get("tol", 1e-8)
+    tol = fitted.parameters.get("tol", 1e-8)
     return {
         "outcome": "false" if verdict.is_false else claim.status,
         "why": "; ".join(verdict.reasons),
@@ -55,8 +88,6 @@ def outcome(problem: FusionInput) -> Row:
         "norm_excess": verdict.norm_excess,
         # Within tol by exact arithmetic, and not said so: what honesty in float64 costs.
         "cautious": bool(claim.status != "optimal" and verdict.relative_gap <= tol),
-        "fit_s": fit_s,
-        "judge_s": time.perf_counter() - start - fit_s,
     }
 
 

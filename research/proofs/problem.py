@@ -1,4 +1,4 @@
-"""A fusion problem in exact rationals, from what the user passed: values, and what a witness proves.
+"""A fusion problem in exact rationals: the value of weights, and what a witness proves.
 
 minimise  f(w, b) = Σ c_i loss(1 − y_i (s_iᵀw + b))  subject to  ‖w‖_p ≤ 1 (and w ≥ 0)
 
@@ -28,7 +28,7 @@ DOUBLINGS = 2100  # more than the range of float64 allows
 
 
 class ExactProblem:
-    """Scores, labels and costs as integers: row i is ``rows[i] · 2^e``, its cost ``c[i] · unit``."""
+    """What the user passed, as integers: row i is ``rows[i] · 2^e``, its cost ``c[i] · unit``."""
 
     def __init__(self, S: Any, y: Any, sample_weight: Any, parameters: Mapping[str, Any]) -> None:
         S = np.asarray(S, dtype=np.float64)
@@ -102,7 +102,7 @@ class ExactProblem:
     # ------------------------------------------------------------------------------------- bounds
 
     def support(self, v: Sequence[Fraction]) -> Fraction:
-        """``σ(v)``, rounded down by at most 2^-190 of it: a bound is never called false for that."""
+        """``σ(v)``, rounded down by 2^-190 of it at most: that calls no certificate false."""
         if self.nonnegative:
             v = [max(x, Fraction(0)) for x in v]
         return norm_bounds(v, self.q)[0]
