@@ -24,7 +24,7 @@ from research.proofs.exact import dyadic, norm_bounds, power_of_two
 
 IMAGINARY_SCORE = -2.0
 SAFE = 1 + 1e-9  # what bounds in float64 are widened by; they err by less than 1e-13
-DOUBLINGS = 2100  # more than the range of float64 allows
+STEPS = 16  # of a search over the exponents of float64: the result is within a tenth
 
 
 class ExactProblem:
@@ -191,22 +191,22 @@ class ExactProblem:
             return Fraction(0)
         reaches = self._distances([self.rows[i] for i in used], middle)
         furthest = 1 + max(reaches)
-        other = [(self.c[i], nu) for i, nu in zip(used, reaches, strict=True) if self.y[i] != side]
-        if other:
-            limit = value / self.unit  # in units of cost
+        other = [(i, nu) for i, nu in zip(used, reaches, strict=True) if self.y[i] != side]
+        # In float64, where what is lost to rounding makes the reach larger, never smaller.
+        shares = np.array([self.c[i] / self.cost for i, _ in other])
+        nearest = 1 - np.array([_float(nu) for _, nu in other]) * SAFE
+        limit = _float(value / self.total_cost) * SAFE
 
-            def exceeds(t: Fraction) -> bool:
-                return sum(c * (1 + t - nu) for c, nu in other if 1 + t > nu) > limit
+        def is_too_far(t: float) -> bool:
+            return float((shares * np.maximum(nearest + t, 0.0)).sum()) > limit * SAFE
 
-            low, high = Fraction(0), furthest
-            if exceeds(high):
-                for _ in range(DOUBLINGS):
-                    middle_t = (low + high) / 2
-                    low, high = (low, middle_t) if exceeds(middle_t) else (middle_t, high)
-                    if high - low <= Fraction(1, 100) * high:
-                        break
-                return high
-        return furthest
+        low, high = -20.0, math.log2(min(_float(furthest), 1e300))
+        if not is_too_far(2.0**high):
+            return furthest
+        for _ in range(STEPS):
+            half = (low + high) / 2
+            low, high = (low, half) if is_too_far(2.0**half) else (half, high)
+        return min(Fraction(2.0**high * SAFE), furthest)
 
     def _distances(self, rows: list[list[int]], middle: list[Fraction]) -> list[Fraction]:
         """Upper bounds of ``‖s_i − m‖_q``: of the q-norm in float64, widened."""
@@ -228,6 +228,13 @@ class ExactProblem:
             Fraction(top, common) * Fraction(float(norm) * SAFE)
             for top, norm in zip(largest, norms, strict=True)
         ]
+
+
+def _float(x: Fraction) -> float:
+    try:
+        return float(x)
+    except OverflowError:
+        return math.inf
 
 
 def _median(x: Sequence[int], costs: Sequence[int]) -> Fraction:
