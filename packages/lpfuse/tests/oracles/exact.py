@@ -41,7 +41,9 @@ def support(v, p, nonnegative):
 
 
 def bound(S, y, c, fusion):
-    """What the witness proves, at least 0."""
+    """What the witness proves, at least 0: that needs none."""
+    if fusion.certificate_.alpha is None and fusion.certificate_.dual_weights is None:
+        return Fraction(0)
     if fusion.loss == "least_squares":
         found = [_least_squares_bound(S, y, c, fusion)]
     elif fusion.fit_intercept and -1 in y:
