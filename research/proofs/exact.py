@@ -8,11 +8,12 @@ rational: they come as bounds whose distance is stated.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 BITS = 256  # behind the point of a logarithm or a power
 # What truncation may add up to, in units of 2^-BITS, is below 2^40 for exponents up to 2^10: at
@@ -22,7 +23,7 @@ ERROR = 1 << 56
 LARGEST_EXPONENT = 1 << 10
 
 
-def dyadic(values: Iterable[float]) -> tuple[list[int], int]:
+def dyadic(values: ArrayLike) -> tuple[list[int], int]:
     """Integers and one exponent e with ``values[i] = integers[i] · 2^e``, exactly.
 
     Examples

@@ -49,9 +49,10 @@ def make(family: str, seed: int) -> FusionInput:
         return FusionInput(**quoted[seed])
     rng = np.random.default_rng([seed, *family.encode()])
     scores, weights, fixed = HARD[family]
-    S, y = _plain(rng, many=family == "many rows")
-    S = _mixture(rng, S, y) if scores is None else scores(rng, S, y)
-    weight = (weights or _any_weight)(rng, S, y)
+    S, labels = _plain(rng, many=family == "many rows")
+    S = _mixture(rng, S, labels) if scores is None else scores(rng, S, labels)
+    weight = (weights or _any_weight)(rng, S, labels)
+    y: Array | None = labels
     if family == "one class" or rng.random() < 0.03:
         y = None if rng.random() < 0.5 else np.ones(len(S))
     return FusionInput(S, y, weight, _parameters(rng) | fixed, FORMS.get(family, "fit"))
@@ -120,7 +121,9 @@ def _duplicates(rng: Rng, S: Array, y: Array) -> Array:
 def _constants(rng: Rng, S: Array, y: Array) -> Array:
     S = S.copy()
     flat = rng.random(S.shape[1]) < 0.5
-    S[:, flat] = rng.choice([0.0, 1.0, -1.0, 1e-300, 1e8, rng.normal()], size=int(flat.sum()))
+    S[:, flat] = rng.choice(
+        [0.0, 1.0, -1.0, 1e-300, 1e8, rng.normal()], size=np.count_nonzero(flat)
+    )
     return S
 
 
@@ -140,8 +143,8 @@ def _heavy_tails(rng: Rng, S: Array, y: Array) -> Array:
 
 def _outliers(rng: Rng, S: Array, y: Array) -> Array:
     S = S.copy()
-    some = rng.random(S.shape) < rng.choice([1 / S.size, 0.02, 0.2])
-    S[some] *= 10.0 ** rng.uniform(6, 12, size=int(some.sum()))
+    some = np.less(rng.random(S.shape), rng.choice([1 / S.size, 0.02, 0.2]))
+    S[some] *= 10.0 ** rng.uniform(6, 12, size=np.count_nonzero(some))
     return S
 
 

@@ -19,8 +19,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from research.proofs.exact import dyadic, norm_bounds, power_of_two
+
+Vector = NDArray[np.float64]
 
 IMAGINARY_SCORE = -2.0
 SAFE = 1 + 1e-9  # what bounds in float64 are widened by; they err by less than 1e-13
@@ -74,11 +77,11 @@ class ExactProblem:
 
     # ------------------------------------------------------------------------------------ values
 
-    def norm(self, w: Sequence[float]) -> Fraction:
+    def norm(self, w: Vector) -> Fraction:
         """An upper bound of ``‖w‖_p`` that is 2^-190 too large at most."""
         return norm_bounds([Fraction(float(x)) for x in w], self.p)[1]
 
-    def value(self, w: Sequence[float], b: float) -> Fraction:
+    def value(self, w: Vector, b: float) -> Fraction:
         """``f(w, b)``."""
         residuals, e = self._residuals(w, b)
         if self.squares:
@@ -88,7 +91,7 @@ class ExactProblem:
     def _weighted(self, x: Any) -> Fraction:
         return sum(c * r for c, r in zip(self.c, x, strict=True)) * self.unit
 
-    def _residuals(self, w: Sequence[float], b: float) -> tuple[list[int], int]:
+    def _residuals(self, w: Vector, b: float) -> tuple[list[int], int]:
         """``1 − y(sᵀw + b)`` as integers times 2^e."""
         (whole, e), ((b_whole,), b_e) = dyadic(w), dyadic([b])
         e += self.e
@@ -114,7 +117,7 @@ class ExactProblem:
         scale = self.unit * power_of_two(self.e)
         return [sum(f * row[j] for f, row in used) * scale for j in range(self.R)]
 
-    def least_squares_bound(self, w: Sequence[float]) -> Fraction:
+    def least_squares_bound(self, w: Vector) -> Fraction:
         """``D(2r)`` for the residuals at w̃ and its best intercept, so that β = 0 exactly."""
         residuals, e = self._residuals(w, 0.0)
         unit = power_of_two(e)
@@ -129,7 +132,7 @@ class ExactProblem:
         gain -= unit * unit * self._weighted(r * r for r in residuals)
         return gain - self.support([2 * unit * x for x in self.combined(residuals)])
 
-    def hinge_bound(self, alpha: Sequence[float], value: Fraction) -> Fraction | None:
+    def hinge_bound(self, alpha: Vector, value: Fraction) -> Fraction | None:
         """The best that α proves, given that some feasible point has `value`; None: nothing.
 
         With an intercept and β ≠ 0 there are two ways, and the better one counts:
