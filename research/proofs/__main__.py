@@ -6,10 +6,14 @@ import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
-from research.common.store import read_rows
+from lpfuse._versions import versions
+from research.common.store import read_rows, write_document, write_whole
 from research.proofs.families import FAMILIES, make
-from research.proofs.fuzz import BLOCK, RESULTS, outcome, run
-from research.proofs.tables import refusals, table, told
+from research.proofs.fuzz import BLOCK, ROWS, outcome, run
+from research.proofs.tables import families_of, page_of, refusals, table, told
+
+PUBLISHED = Path("research/results/proofs/summary.json")
+PAGE = Path("docs/benchmarks/certificates.md")
 
 
 def main() -> int:
@@ -17,8 +21,9 @@ def main() -> int:
     parser.add_argument("--problems", type=int, default=200_000, help="in all families together")
     parser.add_argument("--family", action="append", choices=FAMILIES, help="only this one")
     parser.add_argument("--jobs", type=int, default=-1, help="processes; -1: all cores")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, default=ROWS, help="rows, one a block")
     parser.add_argument("--show", action="store_true", help="tables of stored results only")
+    parser.add_argument("--publish", action="store_true", help="store the sums, write the page")
     parser.add_argument("--seed", type=int, help="one problem of --family, told in full")
     options = parser.parse_args()
     families = options.family or list(FAMILIES)
@@ -30,6 +35,10 @@ def main() -> int:
     rows = (
         read_rows(options.out) if options.show else run(blocks, options.out, options.jobs, families)
     )
+    if options.publish:
+        published = {"versions": versions(), "families": families_of(rows)}
+        write_document(PUBLISHED, published)
+        write_whole(PAGE, page_of(published))
     print(table(rows), refusals(rows), told(rows), sep="\n\n")
     return int(any(row["told"] for row in rows))
 

@@ -18,11 +18,11 @@ from research.common.store import Cell, Row
 from research.proofs.families import FAMILIES, FusionInput, make
 from research.proofs.judge import judge
 
-RESULTS = Path("research/results/proofs/fuzz.jsonl")
+ROWS = Path("build/proofs.jsonl")  # one a block; what is published is their sum
 PATH = (1.0, 8 / 7, 4 / 3, 2.0, 10.0, math.inf)
 BLOCK = 50  # problems that are kept together
-# Each is told by family and seed, so that it can be made again.
-TOLD = ("false", "error")
+TOLD = ("false", "error")  # each by family and seed, so that it can be made again
+EXCESSES = (0.0, 1e-16, 1e-15, 1e-14, 1e-13, 1e-12)  # how many exceed each is counted
 
 
 class Fitted(NamedTuple):
@@ -109,9 +109,25 @@ def summary(rows: Sequence[Row]) -> Row:
         "cautious": sum(row["cautious"] for row in judged),
         "worst_excess": _largest(row["excess"] for row in judged),
         "worst_excess_of_true": _largest(row["excess"] for row in true),
+        "excesses": {f"{x:g}": sum(row["excess"] > x for row in judged) for x in EXCESSES},
         "worst_norm": _largest(row["norm_excess"] for row in judged),
         "refusals": dict(refusals),
         "told": [_told(row) for row in rows if row["outcome"] in TOLD],
+    }
+
+
+def merged(rows: Sequence[Row]) -> Row:
+    """Several blocks as one."""
+    counts = ("outcomes", "excesses", "refusals")
+    worst = ("worst_excess", "worst_excess_of_true", "worst_norm")
+    return {
+        **{name: sum(row[name] for row in rows) for name in ("problems", "cautious")},
+        **{name: dict(sum((Counter(r[name]) for r in rows), Counter())) for name in counts},
+        **{
+            name: _largest(float(row[name]) for row in rows if row[name] is not None)
+            for name in worst
+        },
+        "told": [entry for row in rows for entry in row["told"]],
     }
 
 

@@ -6,7 +6,7 @@ import pytest
 from research.common.store import Cell
 from research.proofs import fuzz
 from research.proofs.families import FAMILIES, make
-from research.proofs.fuzz import block, outcome, run, summary
+from research.proofs.fuzz import block, merged, outcome, run, summary
 from research.proofs.quoted import QUOTED
 from research.proofs.tables import refusals, table, told
 
@@ -50,6 +50,14 @@ def test_a_run_goes_on_and_tells_what_it_found(tmp_path):
     head, _, *lines = table(rows).splitlines()
     assert head.startswith("| family | problems | optimal |")
     assert len(lines) == 3
+
+
+def test_blocks_add_up():
+    one, two = (summary([outcome(make("plain", seed)) | {"at": seed}]) for seed in (0, 1))
+    both = merged([one, two])
+    assert both["problems"] == 2
+    assert sum(both["outcomes"].values()) == 2
+    assert both["worst_excess"] == max(one["worst_excess"], two["worst_excess"])
 
 
 def test_what_must_not_occur_is_told_with_its_seed():
