@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 BITS = 256  # behind the point of a logarithm or a power
-# What truncation may add up to, in units of 2^-BITS, is below 2^40 for exponents up to 2^10: at
-# most 100 terms a series, 2^12 halvings of an argument, 2^10 times that by the exponent. 2^56 is
-# far above it; relative to the result it is 2^-200.
+# What truncation may add up to, in units of 2^-BITS: 2^13 for a logarithm (100 terms of a series,
+# 2^12 halvings of an argument), times the exponent, at most 2^30. 2^56 is far above it, and 2^-200
+# of the result.
 ERROR = 1 << 56
-LARGEST_EXPONENT = 1 << 10
+LARGEST_EXPONENT = 1 << 30
 
 
 def dyadic(values: ArrayLike) -> tuple[list[int], int]:

@@ -19,13 +19,14 @@ from research.proofs.quoted import QUOTED
 Array = np.ndarray
 Rng = np.random.Generator
 GRID = (1.0, 32 / 31, 16 / 15, 8 / 7, 4 / 3, 2.0, 4.0, 10.0, 100.0, math.inf)
+EXTREME = (1 + 1e-8, 1 + 1e-6, 1.001, 1.01, 1.5, 3.0, 1e3, 1e6, 1e9)
 
 
 @dataclass
 class FusionInput:
     """What `LpFusion(**parameters).fit(S, y, sample_weight)` is called with.
 
-    `form` is how: "fit"; "path", `lp_path` over some p; "blocks", scores of Dask.
+    `form` is how: "fit"; "path", `lp_path` over some p; "blocks" of Dask; "tensors" of torch.
     """
 
     S: Array
@@ -55,7 +56,10 @@ def make(family: str, seed: int) -> FusionInput:
     y: Array | None = labels
     if family == "one class" or rng.random() < 0.03:
         y = None if rng.random() < 0.5 else np.ones(len(S))
-    return FusionInput(S, y, weight, _parameters(rng) | fixed, FORMS.get(family, "fit"))
+    parameters = _parameters(rng) | fixed
+    if family == "extreme p":
+        parameters["p"] = float(rng.choice(EXTREME))
+    return FusionInput(S, y, weight, parameters, FORMS.get(family, "fit"))
 
 
 def _parameters(rng: Rng) -> dict[str, Any]:
@@ -175,6 +179,14 @@ def _denormal(rng: Rng, S: Array, y: Array) -> Array:
     return S * 10.0 ** rng.uniform(-323, -290)
 
 
+def _large(rng: Rng, S: Array, y: Array) -> Array:
+    return S * 10.0 ** rng.uniform(100, 160)
+
+
+def _small(rng: Rng, S: Array, y: Array) -> Array:
+    return S * 10.0 ** rng.uniform(-170, -100)
+
+
 def _enormous(rng: Rng, S: Array, y: Array) -> Array:
     return S * 10.0 ** rng.uniform(12, 307)
 
@@ -239,6 +251,14 @@ def _minute(rng: Rng, S: Array, y: Array) -> Array:
     return (rng.random(len(S)) + 0.1) * 10.0 ** rng.uniform(-323, -280)
 
 
+def _heavy(rng: Rng, S: Array, y: Array) -> Array:
+    return rng.random(len(S)) * 10.0 ** rng.uniform(100, 200)
+
+
+def _light(rng: Rng, S: Array, y: Array) -> Array:
+    return rng.random(len(S)) * 10.0 ** -rng.uniform(100, 200)
+
+
 def _light_class(rng: Rng, S: Array, y: Array) -> Array:
     """One class weighs next to nothing, so that its total as a difference cancels."""
     light = 10.0 ** -rng.uniform(8, 40)
@@ -288,14 +308,18 @@ HARD: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "single precision": (_single, None, {}),
     "denormal scores": (_denormal, None, {}),
     "enormous scores": (_enormous, None, {}),
+    "products that overflow": (_large, _heavy, {}),
+    "products that underflow": (_small, _light, {}),
+    "extreme p": (None, None, {}),
     "one class": (None, None, {}),
     "many rows": (None, None, {}),
     "path": (None, None, {}),
     "blocks": (None, None, {}),
+    "tensors": (None, None, {}),
     "Frank–Wolfe": (None, None, {"solver": "frank-wolfe", "max_iter": 50}),
     "mixtures": (None, None, {}),
     "mixtures, intercept": (None, None, B),
     "mixtures, least squares": (None, None, SQUARES),
 }
-FORMS = {"path": "path", "blocks": "blocks"}
+FORMS = {"path": "path", "blocks": "blocks", "tensors": "tensors"}
 FAMILIES = tuple(HARD)

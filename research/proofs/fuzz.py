@@ -36,7 +36,9 @@ class Fitted(NamedTuple):
 
 def fits(problem: FusionInput) -> list[Fitted]:
     """One fit, or one for each p of a path."""
-    S, y, weight, parameters = problem.S, problem.y, problem.sample_weight, problem.parameters
+    data: tuple[Any, ...] = problem.S, problem.y, problem.sample_weight
+    S, y, weight = data
+    parameters = problem.parameters
     if problem.form == "path":
         rest = {name: value for name, value in parameters.items() if name != "p"}
         path = lp_path(S, y, ps=PATH, sample_weight=weight, **rest)
@@ -48,6 +50,10 @@ def fits(problem: FusionInput) -> list[Fitted]:
         rows = max(1, len(S) // 3)
         S = da.from_array(S, chunks=(rows, S.shape[1]))
         y, weight = (x if x is None else da.from_array(x, chunks=rows) for x in (y, weight))
+    if problem.form == "tensors":
+        import torch
+
+        S, y, weight = (x if x is None else torch.asarray(x) for x in (S, y, weight))
     fusion = LpFusion(**parameters).fit(S, y, weight)
     return [Fitted(parameters, fusion.weights_, fusion.intercept_, fusion.certificate_)]
 

@@ -57,6 +57,17 @@ def test_norms_are_those_of_numpy(p):
     assert float(high) == pytest.approx(float(low), rel=1e-15)
 
 
+def test_norms_with_extreme_exponents_are_those_of_their_expansions():
+    # (1 + x^p)^(1/p) = 1 + log(1 + 1/e) / p for x = 1 − 1/p, nearly, as p grows.
+    p = 1 << 30
+    _, high = norm_bounds([Fraction(1), Fraction(1, 3), 1 - Fraction(1, p)], Fraction(p))
+    assert float((high - 1) * p) == pytest.approx(math.log(1 + math.exp(-1)), rel=1e-6)
+    # ‖v‖_p = s − (p − 1)(s log s − Σ v log v) for s = Σ v, nearly, as p falls to 1.
+    low, _ = norm_bounds([Fraction(1), Fraction(1, 3)], 1 + Fraction(1, p))
+    slope = 4 / 3 * math.log(4 / 3) - 1 / 3 * math.log(1 / 3)
+    assert float((Fraction(4, 3) - low) * p) == pytest.approx(slope, rel=1e-6)
+
+
 def test_exponents_without_a_proven_error_are_refused():
     with pytest.raises(ValueError, match="Exponents"):
-        norm_bounds([Fraction(1), Fraction(2)], Fraction(10**6))
+        norm_bounds([Fraction(1), Fraction(2)], Fraction(10**10))
