@@ -180,7 +180,7 @@ def _denormal(rng: Rng, S: Array, y: Array) -> Array:
 
 
 def _large(rng: Rng, S: Array, y: Array) -> Array:
-    return S * 10.0 ** rng.uniform(100, 160)
+    return S * 10.0 ** rng.uniform(40, 102)
 
 
 def _small(rng: Rng, S: Array, y: Array) -> Array:
@@ -188,7 +188,7 @@ def _small(rng: Rng, S: Array, y: Array) -> Array:
 
 
 def _enormous(rng: Rng, S: Array, y: Array) -> Array:
-    return S * 10.0 ** rng.uniform(12, 307)
+    return S * 10.0 ** (rng.uniform(12, 101) if rng.random() < 0.8 else rng.uniform(99, 307))
 
 
 SCORES: tuple[Callable[[Rng, Array, Array], Array], ...] = (
@@ -237,8 +237,13 @@ def _some_zero(rng: Rng, S: Array, y: Array) -> Array:
     return weight
 
 
+def _beyond(rng: Rng, last: float) -> float:
+    """An exponent: mostly one that the entrance lets in (its limits are at 100), or any."""
+    return float(rng.uniform(50, 101) if rng.random() < 0.8 else rng.uniform(99, last))
+
+
 def _huge(rng: Rng, S: Array, y: Array) -> Array:
-    return rng.random(len(S)) * 10.0 ** rng.uniform(290, 308)
+    return (rng.random(len(S)) + 1e-6) * 10.0 ** _beyond(rng, 308)
 
 
 def _one_huge(rng: Rng, S: Array, y: Array) -> Array:
@@ -248,15 +253,15 @@ def _one_huge(rng: Rng, S: Array, y: Array) -> Array:
 
 
 def _minute(rng: Rng, S: Array, y: Array) -> Array:
-    return (rng.random(len(S)) + 0.1) * 10.0 ** rng.uniform(-323, -280)
+    return (rng.random(len(S)) + 1e-6) * 10.0 ** -_beyond(rng, 323)
 
 
 def _heavy(rng: Rng, S: Array, y: Array) -> Array:
-    return rng.random(len(S)) * 10.0 ** rng.uniform(100, 200)
+    return rng.random(len(S)) * 10.0 ** rng.uniform(40, 100)
 
 
 def _light(rng: Rng, S: Array, y: Array) -> Array:
-    return rng.random(len(S)) * 10.0 ** -rng.uniform(100, 200)
+    return rng.random(len(S)) * 10.0 ** -rng.uniform(40, 100)
 
 
 def _light_class(rng: Rng, S: Array, y: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 import warnings
 from collections import Counter
@@ -143,8 +144,9 @@ def _told(row: Row) -> dict[str, Any]:
 
 
 def _sentence(text: str) -> str:
-    """A refusal without its figures, so that equal ones are counted together."""
-    return " ".join("…" if any(c.isdigit() for c in word) else word for word in text.split())[:160]
+    """A refusal without its figures and columns, so that equal ones are counted together."""
+    words = ("…" if any(c.isdigit() for c in word) else word for word in text.split())
+    return re.sub(r"(column … )+(and column … |and … more )?", "column … ", " ".join(words))[:160]
 
 
 def _largest(values: Any) -> float | None:

@@ -42,9 +42,11 @@ def support(v, p, nonnegative):
 
 def bound(S, y, c, fusion):
     """What the witness proves, at least 0: that needs none."""
-    if fusion.certificate_.alpha is None and fusion.certificate_.dual_weights is None:
+    certificate = fusion.certificate_
+    is_hinge = fusion.loss == "hinge"
+    if (certificate.alpha if is_hinge else certificate.dual_weights) is None:
         return Fraction(0)
-    if fusion.loss == "least_squares":
+    if not is_hinge:
         found = [_least_squares_bound(S, y, c, fusion)]
     elif fusion.fit_intercept and -1 in y:
         found = _bounds_with_intercept(S, y, c, fusion)
