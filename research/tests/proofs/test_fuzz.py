@@ -25,6 +25,20 @@ def test_no_quoted_certificate_is_false(family):
     assert told([{"set": family} | summary(rows)]) == ""
 
 
+# False once, and found by a run: the intercept of dual weights, sums of blocks, scales, ties.
+FOUND = [
+    ("blocks", 532), ("heavy tails", 60), ("decaying weights, intercept", 87), ("scale", 25),
+    ("near the kink", 31), ("weights of all scales", 30), ("mixtures, intercept", 0),
+    ("mixtures, least squares", 66), ("zero scores", 26), ("ties", 94), ("outliers", 194),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("family", "seed"), FOUND)
+def test_what_a_run_has_found_stays_true(family, seed):
+    found = outcome(make(family, seed))
+    assert found["outcome"] not in ("false", "error"), found["why"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_certificate_of_many_is_false(family):
