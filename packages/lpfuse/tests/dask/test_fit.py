@@ -81,6 +81,11 @@ SETTINGS = {
     "intercept without anomalies": ({"fit_intercept": True}, ()),
     "not negative": ({"nonnegative": True}, ("y",)),
     "imaginary": ({"imaginary_anomalies": 3.0, "fit_intercept": True}, ()),
+    "imaginary and balanced": ({"imaginary_anomalies": 3.0, "class_weight": "balanced"}, ()),
+    "imaginary, balanced, weighted": (
+        {"imaginary_anomalies": 3.0, "class_weight": "balanced"},
+        ("sample_weight",),
+    ),
     "imaginary and all": (
         {"imaginary_anomalies": 3.0, "fit_intercept": True, "class_weight": "balanced"},
         ("y", "sample_weight"),

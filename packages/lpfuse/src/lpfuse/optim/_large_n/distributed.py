@@ -71,11 +71,11 @@ class Costs:
     normal: float = 1.0
     anomaly: float = 1.0
 
-    def of(self, y: Array | None, c: Array | None) -> Array | None:
-        """The costs of a block; None: all 1."""
-        if y is None or (self.normal, self.anomaly) == (1.0, 1.0):
+    def of(self, n: int, y: Array | None, c: Array | None) -> Array | None:
+        """The costs of a block of n rows; None: all 1. Without labels all rows are normal."""
+        if (self.normal, self.anomaly) == (1.0, 1.0):
             return c
-        factors = np.where(y > 0, self.normal, self.anomaly)
+        factors = np.where(np.ones(n) if y is None else y > 0, self.normal, self.anomaly)
         return factors if c is None else c * factors
 
 
@@ -240,7 +240,7 @@ def _on_block(
 def _local(costs: Costs, starts: list[int], k: int, parts: tuple[Any, ...]) -> Problem:
     """A block as a problem of its own, with the position of its first row."""
     S, y, c = arrays_of(parts[:3])
-    problem = Problem(S, y, costs=costs.of(y, c))
+    problem = Problem(S, y, costs=costs.of(int(S.shape[0]), y, c))
     problem.start = starts[k]
     return problem
 
@@ -280,7 +280,7 @@ def _multipliers(
     S, y, c = arrays_of(parts)
     alpha = np.zeros(int(S.shape[0]))
     if pieces is not None and alpha.size:
-        problem = Problem(S, y, costs=costs.of(y, c))
+        problem = Problem(S, y, costs=costs.of(int(S.shape[0]), y, c))
         alpha = to_host(problem.per_row(partial(_rising, terms, pieces.w)))
     alpha[known[0]] = known[1]
     return alpha
