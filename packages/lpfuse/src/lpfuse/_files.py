@@ -65,26 +65,38 @@ def _copy_rights(source: str, path: str) -> None:
 def _removing_on_signals(unfinished: str) -> Iterator[None]:
     """Let SIGTERM and SIGHUP remove what is unfinished before they end the process.
 
-    It is removed by the handler itself: an exception from there may be lost, for compiled code that
-    looks for signals (polars does) need not pass it on. Where the program has a way of its own with
-    a signal, or this is not its main thread (Python handles signals in no other), it stays so.
+    A thread of its own does so: Python would wait for the main thread, which may be in compiled
+    code, or wait for a pipe. The exit code is 128 and the number of the signal, as shells have it.
+    Where the program has a way of its own with a signal, or this is not its main thread (Python
+    sets handlers in no other), everything stays as it is.
     """
-
-    def stop(number: int, _: object) -> None:
-        _remove(unfinished)
-        signal.signal(number, signal.SIG_DFL)
-        signal.raise_signal(number)
-
     main = threading.current_thread() is threading.main_thread()
     known = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     ours = [each for each in known if main and signal.getsignal(each) is signal.SIG_DFL]
+    if not ours:
+        yield
+        return
+    numbers, told = os.pipe()
+    os.set_blocking(told, False)
+
+    def watch() -> None:
+        while number := os.read(numbers, 1):
+            if number[0] in ours:
+                _remove(unfinished)
+                os._exit(128 + number[0])
+        os.close(numbers)
+
+    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
     for each in ours:
-        signal.signal(each, stop)
+        signal.signal(each, lambda *_: None)
+    threading.Thread(target=watch, daemon=True).start()
     try:
         yield
     finally:
         for each in ours:
             signal.signal(each, signal.SIG_DFL)
+        signal.set_wakeup_fd(before)
+        os.close(told)  # which ends the thread
 
 
 def _remove(unfinished: str) -> None:

@@ -290,7 +290,7 @@ def test_a_signal_while_scoring_leaves_nothing_behind(model, rows, tmp_path, num
         process.send_signal(number)
         process.wait(60)
         process.stdin.close()
-    assert process.returncode == -number
+    assert process.returncode == 128 + number
     assert [path.name for path in folder.iterdir()] == [out.name]
     assert out.read_bytes() == b"old"
 
