@@ -229,6 +229,13 @@ def far_indices():
     return model
 
 
+def lines_that_run_backwards():
+    """Nothing at the end: then scipy looks at no order."""
+    model = SparseRandomProjection(2, density=0.9, random_state=0).fit(X)
+    model.components_.indptr = np.array([0, 3, 0], dtype=np.int32)
+    return model
+
+
 def few_columns():
     model = OneHotEncoder().fit(np.arange(5.0)[:, None])
     model._n_features_outs = [1]
@@ -257,7 +264,8 @@ def too_few_rows():
         (decoy_beside_trees, "would set 'tree_' of RandomForestClassifier"),
         (many_support_vectors, "Its SVC holds _n_support"),
         (few_coefficients, "Its OneClassSVM holds _dual_coef_"),
-        (far_indices, "indices"),
+        (far_indices, "Its csr_matrix holds indices"),
+        (lines_that_run_backwards, "Its csr_matrix holds starts of lines"),
         (few_columns, "Its OneHotEncoder holds _n_features_outs"),
         (unsorted_categories, "Its OneHotEncoder holds categories_"),
         (too_few_rows, "Its LocalOutlierFactor holds _fit_X"),
