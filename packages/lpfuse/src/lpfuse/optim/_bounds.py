@@ -21,6 +21,7 @@ from lpfuse._arrays.operations import (
     Array,
     Host,
     filled,
+    is_numpy,
     largest,
     like,
     namespace,
@@ -57,15 +58,17 @@ def row_products(x: Array, rows: Array) -> Host:
 
     Rounding grows with the rows of a chunk and the number of chunks, not with all rows.
     """
-    k = int(rows.shape[0]) // CHUNK
-    if k < 2:
-        return to_host((x if x.ndim == 1 else x.T) @ rows)
-    xp, cut = namespace(rows), k * CHUNK
-    left = xp.reshape(x[:cut, ...], (k, CHUNK, -1))
-    heads = xp.sum(xp.matrix_transpose(left) @ xp.reshape(rows[:cut, :], (k, CHUNK, -1)), axis=0)
-    return to_host(heads[0, :] if x.ndim == 1 else heads) + row_products(
-        x[cut:, ...], rows[cut:, :]
-    )
+    n = int(rows.shape[0])
+    if is_numpy(rows):
+        parts = [slice(start, start + CHUNK) for start in range(0, n, CHUNK)]
+        return np.sum([x[part].T @ rows[part] for part in parts], axis=0)
+    # On a device all chunks are one batch: a call costs more there than its work.
+    k, xp, one = n // CHUNK, namespace(rows), x.ndim == 1
+    cut, width = k * CHUNK, 1 if one else x.shape[1]
+    left = xp.matrix_transpose(xp.reshape(x[:cut, ...], (k, CHUNK, width)))
+    heads = xp.sum(left @ xp.reshape(rows[:cut, :], (k, CHUNK, rows.shape[1])), axis=0)
+    tail = to_host((x[cut:] if one else x[cut:, :].T) @ rows[cut:, :])
+    return to_host(heads[0, :] if one else heads) + tail
 
 
 def in_a_row(m: int) -> float:
@@ -83,11 +86,14 @@ class Reading(NamedTuple):
     origin: Host | None  # what is subtracted from the rows first; b makes up for it
     precision: float  # the share of a value that rounding may take
     costs_error: float  # of each cost, relatively
+    sizes: dict[int, float]  # the largest score of blocks that were read before, by their start
 
     @classmethod
     def of(cls, problem: Problem, tol: float = 1e-8) -> Reading:
         """Rows far from zero, beside how far they are from each other, are read from near them."""
-        return cls(problem.terms, problem.origin, ROUNDING_SHARE * tol, problem.costs_error)
+        return cls(
+            problem.terms, problem.origin, ROUNDING_SHARE * tol, problem.costs_error, problem.sizes
+        )
 
     def seen(self, point: Host) -> Host:
         """The point (w, b) with the intercept that it has from the origin."""
@@ -102,7 +108,8 @@ class Reading(NamedTuple):
         S = block.S if self.origin is None else block.S - like(self.origin, block.S)
         m = int(S.shape[0])
         cost = total(block.c) if block.is_weighted else float(m)
-        size = max(largest(S), -smallest(S))
+        if (size := self.sizes.get(block.start)) is None:
+            size = self.sizes[block.start] = max(largest(S), -smallest(S))
         return _Rows(block._replace(S=S), size, cost, gamma(in_a_row(m)))
 
 
@@ -171,7 +178,8 @@ class _Value(NamedTuple):
         return cls(r, each, value, highest - value + 2.0 * rows.summed * highest)
 
 
-def _value_at(reading: Reading, rows: _Rows, point: Host) -> _Value:
+def value_at(reading: Reading, rows: _Rows, point: Host) -> _Value:
+    """The residuals of a point that is seen from the origin, to as many digits as it takes."""
     terms, block = reading.terms, rows.block
     w = point[: terms.R]
     b = float(point[terms.R]) if terms.fit_intercept else 0.0
@@ -266,17 +274,6 @@ def add_dual_sums(parts: list[_DualSums]) -> _DualSums:
     )
 
 
-def imbalance(reading: Reading, point: Host, block: Block) -> float:
-    """``Σ c y r`` at a point that is seen from the origin."""
-    r = _value_at(reading, reading.rows(block), point).r
-    return accurate_total(block.times_labels(block.times_costs(r)))
-
-
-def slopes(reading: Reading, point: Host, block: Block) -> Array:
-    """``loss′(r)``, one number a row, at a point that is seen from the origin."""
-    return reading.terms.loss.slope(_value_at(reading, reading.rows(block), point).r)
-
-
 def bound(problem: Problem, ball: LpBall, sums: _DualSums | None) -> Bounds:
     """``D(α)`` from its sums.
 
@@ -321,13 +318,13 @@ def examine_block(
     sides, terms = {}, reading.terms
     rows = reading.rows(block)
     for (k, (point, dual_point)), given in zip(points.items(), alphas, strict=True):
-        at, alpha, off = _value_at(reading, rows, point), given, None
+        at, alpha, off = value_at(reading, rows, point), given, None
         if alpha is not None:
             alpha = like(alpha, block.S)  # rows of other machines may be of another library
         if dual_point is not None:
             # What residuals are off by counts once for each score of their row.
             finer = reading._replace(precision=reading.precision / (1.0 + terms.R * rows.size))
-            meant, slope = _value_at(finer, rows, dual_point), terms.loss.slope
+            meant, slope = value_at(finer, rows, dual_point), terms.loss.slope
             alpha = slope(meant.r)
             ends = slope(meant.r + meant.off) - alpha, alpha - slope(meant.r - meant.off)
             off = namespace(alpha).maximum(*ends)

@@ -89,7 +89,7 @@ class Moments:
         curved = self.gram @ dual_w
         pull = ball.dual_norm(2.0 * (self.cross - curved))
         size = self._size(dual_w)
-        error = size**2 + ball.stretch(w.size) * self.spread**0.5 * size
+        error = size**2 + ball.stretch(w.size, 2.0) * self.spread**0.5 * size
         return found._replace(
             dual=self.constant - float(dual_w @ curved) - pull,
             dual_error=self._rounding(w) * (error + pull),

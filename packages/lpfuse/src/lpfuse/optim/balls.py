@@ -67,9 +67,9 @@ class LpBall:
         """``max {vᵀz : z in the ball}``: ``‖v‖_q``, of the positive part when `nonnegative`."""
         return _norm(np.maximum(v, 0.0) if self.nonnegative else v, self.q)
 
-    def stretch(self, size: int) -> float:
-        """How much larger ``‖v‖_q`` can be than the largest of its entries, in size."""
-        return 1.0 if self.q == np.inf else size ** (1.0 / self.q)
+    def stretch(self, size: int, norm: float = np.inf) -> float:
+        """How many times ``‖v‖_norm`` the norm ``‖v‖_q`` can be, for vectors of that size."""
+        return float(size ** max(1.0 / self.q - 1.0 / norm, 0.0))
 
     def linear_oracle(self, g: Vector) -> Vector:
         """``argmin {gᵀz : z in the ball}``; the zero vector where g gives no direction.
