@@ -63,3 +63,10 @@ def test_the_model_that_ran_code_does_nothing_any_more(tmp_path):
     found = hunt(tmp_path, 60, "ours", ["ScoreFunction, pipeline"])
     assert found.findings == []
     assert found.outcomes["refused"] > 100
+
+
+@pytest.mark.parametrize("kind", ["ours", "faces", "scikit-learn"])
+@pytest.mark.slow
+def test_no_forged_file_does_anything(kind, tmp_path):
+    found = hunt(tmp_path, 4, kind)
+    assert found.findings == []

@@ -133,6 +133,9 @@ def read_regular(path: Any) -> bytes:
         told = os.fstat(file.fileno())
         if not stat.S_ISREG(told.st_mode):
             raise Refused("It is no regular file, so nothing tells where it ends. Copy it to one.")
+        # A disk holds zeros without end for nothing; the memory does not.
+        if told.st_size > 2**20 + GROWTH * 512 * getattr(told, "st_blocks", told.st_size):
+            raise Refused("Most of it are holes: it is damaged, or was not written by lpfuse.")
         content = file.read(told.st_size + 1)
     if len(content) != told.st_size:
         raise Refused("It changes while it is read. Wait until it is written, and load it again.")

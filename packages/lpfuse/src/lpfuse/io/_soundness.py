@@ -98,7 +98,9 @@ def check_soundness(made: Any) -> None:
     if "n_classes_" in known and "classes_" in known:
         _need(np.size(made.n_classes_) == 1 and made.n_classes_ == len(made.classes_), name,
               "classes")  # fmt: skip
-    if "estimators_" in known and known.get("n_features_in_") is not None:
+    # Voting and stacking ask their members, which look at their rows themselves.
+    if "estimators_" in known and not hasattr(type(made), "n_features_in_"):
+        _need(type(known.get("n_features_in_")) is int, name, "n_features_in_")
         _check_members(made, name)
     for family, check in _CHECKS.items():
         if family in known:
@@ -217,7 +219,7 @@ def _check_one_hot(made: Any, name: str) -> None:
 
 def check_order(categories: Any, name: str) -> None:
     """Numbers among categories are looked up by bisection: they ascend, a missing one is last."""
-    _need(isinstance(categories, np.ndarray) and categories.ndim == 1, name, "categories_")
+    _need(type(categories) is np.ndarray and categories.ndim == 1, name, "categories_")
     if categories.dtype.kind in "iuf":
         known = categories[:-1] if np.isnan(categories[-1:]).any() else categories
         _need(bool((np.diff(known) > 0).all()), name, "categories_")
@@ -270,7 +272,7 @@ def _within(indices: Any, count: int) -> bool:
 def _is(array: Any, kinds: str, *shape: int | None) -> bool:
     """Whether it is an array of these kinds and that shape; None: any size."""
     return (
-        isinstance(array, np.ndarray)
+        type(array) is np.ndarray  # a mask would hide from us what compiled code sees
         and array.dtype.kind in kinds
         and array.ndim == len(shape)
         and all(size in (None, found) for size, found in zip(shape, array.shape, strict=True))
