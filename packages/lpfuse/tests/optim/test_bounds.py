@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from lpfuse._arrays.accurate import accurate_total, two_product, two_sum
 from lpfuse.optim import Candidate, Certifier, Problem
-from lpfuse.optim._bounds import CHUNK, row_products
+from lpfuse.optim._bounds import row_products
+from lpfuse.optim._tuning import CHUNK
 
 numbers = st.floats(-1e90, 1e90).filter(lambda x: x == 0.0 or abs(x) > 1e-90)
 

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from lpfuse._arrays.operations import Array, Host, filled, largest, namespace, total
+from lpfuse._arrays.operations import Array, Host, filled, largest, like, namespace, total
 
 SPLITTER = 2.0**27 + 1.0  # cuts 53 binary digits into 26 and 26
 
@@ -49,10 +49,16 @@ def accurate_total(x: Array) -> float:
     return total(high) + total(x - high)
 
 
-def accurate_residuals(S: Array, y: Array | float, w: Host, b: float) -> Array:
-    """``1 − y (S w + b)``, each within a rounding or two of the truth."""
+def less(S: Array, origin: Host | None) -> tuple[Array, Array]:
+    """``S − origin`` in two parts: rounded, and what rounding has left out."""
+    return (S, 0.0 * S) if origin is None else two_sum(S, -like(origin, S))
+
+
+def accurate_residuals(parts: tuple[Array, Array], y: Array | float, w: Host, b: float) -> Array:
+    """``1 − y (S w + b)``, each within a rounding or two of the truth; S comes in two parts."""
+    S, low = parts
     fused = filled(S.shape[0], b, S)
-    rest = 0.0 * fused
+    rest = low @ like(w, S)
     for j, weight in enumerate(w.tolist()):
         product, missed = two_product(S[:, j], weight)
         fused, dropped = two_sum(fused, product)
@@ -61,14 +67,17 @@ def accurate_residuals(S: Array, y: Array | float, w: Host, b: float) -> Array:
     return residual + (dropped - y * rest)
 
 
-def accurate_pull(S: Array, y: Array | float, c: Array | float, alpha: Array) -> Host:
-    """``Σ c α y s``, each entry within a rounding or two of the truth."""
+def accurate_pull(
+    parts: tuple[Array, Array], y: Array | float, c: Array | float, alpha: Array
+) -> Host:
+    """``Σ c α y s``, each entry within a rounding or two of the truth; S comes in two parts."""
+    S, low = parts
     weight, missed = two_product(alpha, c)
     weight, missed = y * weight, y * missed
     sums = []
     for j in range(int(S.shape[1])):
         product, rest = two_product(S[:, j], weight)
-        sums.append(accurate_total(product) + total(rest + S[:, j] * missed))
+        sums.append(accurate_total(product) + total(rest + S[:, j] * missed + low[:, j] * weight))
     return np.array(sums)
 
 

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays.accurate import accurate_pull, accurate_residuals, accurate_total, rows_beyond
+from lpfuse._arrays.accurate import (
+    accurate_pull,
+    accurate_residuals,
+    accurate_total,
+    less,
+    rows_beyond,
+)
 from lpfuse._arrays.operations import (
     Array,
     Host,
@@ -32,20 +38,13 @@ from lpfuse._arrays.operations import (
     to_host,
     total,
 )
-from lpfuse.optim._results import Bounds, Watch
-from lpfuse.optim.balls import LpBall
+from lpfuse.optim._results import Watch
+from lpfuse.optim._tuning import CHUNK, FLOOR, ROUNDING_SHARE
 
 if TYPE_CHECKING:
     from lpfuse.optim.problem import Block, Problem, Terms
 
 UNIT = 2.0**-53
-CHUNK = 512  # rows; by hand: rounding stays near 6e-14, and BLAS is as quick as with more
-# Rounding may take this share of the gap that is to be proven; beyond it more digits are spent.
-# Chosen by hand.
-ROUNDING_SHARE = 0.03
-# Gaps are relative to f, but to no less than this share of Σ c: f = 0 occurs. Chosen by hand: with
-# tol = 1e-8 a value of 0 must then be proven to 1e-11 of the value that w = 0 has.
-FLOOR = 1e-3
 
 
 def gamma(k: float) -> float:
@@ -110,7 +109,7 @@ class Reading(NamedTuple):
         cost = total(block.c) if block.is_weighted else float(m)
         if (size := self.sizes.get(block.start)) is None:
             size = self.sizes[block.start] = max(largest(S), -smallest(S))
-        return _Rows(block._replace(S=S), size, cost, gamma(in_a_row(m)))
+        return _Rows(block._replace(S=S), size, cost, gamma(in_a_row(m)), block.S, self.origin)
 
 
 class _Rows(NamedTuple):
@@ -120,9 +119,15 @@ class _Rows(NamedTuple):
     size: float  # the largest score in it
     cost: float  # Σ c
     summed: float  # relative error of a sum over all rows
+    given: Array  # the scores as they came, and what was subtracted from them
+    origin: Host | None
+
+    def parts(self, some: Array) -> tuple[Array, Array]:
+        """Some rows in two parts that add up to the scores less the origin, exactly."""
+        return less(take(self.given, some), self.origin)
 
 
-class _DualSums(NamedTuple):
+class DualSums(NamedTuple):
     """What rows add to the dual value."""
 
     gain: float  # Σ c gain(α)
@@ -133,9 +138,12 @@ class _DualSums(NamedTuple):
     reach: float  # max_j Σ c |α s_j|, at most
     gain_error: float
     pull_error: float  # of each entry
+    balance_error: float
     low: float  # the least and the largest α
     high: float
-    centre: Host | None  # Σ c s, where multipliers stand for those at some weights
+    # Where multipliers stand for those at some weights, and are off by δα: Σ c s and Σ c |δα s|.
+    centre: Host | None
+    shaken: Host | None
 
 
 class _Sides(NamedTuple):
@@ -143,7 +151,7 @@ class _Sides(NamedTuple):
 
     value: float
     error: float
-    dual: _DualSums | None
+    dual: DualSums | None
     watched: Any
 
 
@@ -194,7 +202,7 @@ def value_at(reading: Reading, rows: _Rows, point: Host) -> _Value:
     limit = (off * enough / plain.error / once - rest) / length if length else -1.0
     far = nonzero(rows_beyond(block.S, limit))
     labels = block.y if isinstance(block.y, float) else take(block.y, far)
-    r = put(plain.r, far, accurate_residuals(take(block.S, far), labels, w, b))
+    r = put(plain.r, far, accurate_residuals(rows.parts(far), labels, w, b))
     near = once * (rest + min(limit, rows.size) * length) if limit >= 0.0 else 0.0
     return _Value.of(reading, rows, r, near + once * off)
 
@@ -206,7 +214,7 @@ def dual_sums(
     rows: _Rows | None = None,
     value: float = 0.0,
     off: Array | None = None,
-) -> _DualSums:
+) -> DualSums:
     """The sums of a block; rounding takes no more than a share of its value if digits allow.
 
     `off` is how far multipliers can be from those that are meant.
@@ -220,17 +228,19 @@ def dual_sums(
     # gain(α) may be a difference, of Σ c α and no more than that and itself.
     gain_error = rows.summed * (2.0 * mass + abs(gain))
     pull, pull_error, reach = _pull(reading, rows, alpha, signed, mass, value)
-    centre = None
+    centre = shaken = None
+    balance_error = (reading.costs_error + 2.0 * UNIT) * mass
     if off is not None:
         ends = namespace(alpha).minimum(terms.loss.gain(alpha + off), terms.loss.gain(alpha - off))
         gain_error += total(block.times_costs(gains - ends))
-        pull_error += float(row_products(block.times_costs(off), abs(block.S)).max())
+        shaken = row_products(block.times_costs(off), abs(block.S))
+        balance_error += total(block.times_costs(off))
         centre = row_products(block.times_costs(filled(alpha.shape[0], 1.0, alpha)), block.S)
     balance = accurate_total(signed) if terms.fit_intercept else 0.0
     extremes = smallest(alpha), largest(alpha)
     net = total(weighted)
-    sizes = mass, reach, gain_error, pull_error
-    return _DualSums(gain, pull, balance, net, *sizes, *extremes, centre)
+    sizes = mass, reach, gain_error, pull_error, balance_error
+    return DualSums(gain, pull, balance, net, *sizes, *extremes, centre, shaken)
 
 
 def _pull(
@@ -244,21 +254,23 @@ def _pull(
         return row_products(signed, block.S), error, reach
     limit = rows.size * enough / error
     far = nonzero(rows_beyond(block.S, limit))
-    S, shares = take(block.S, far), take(alpha, far)
+    parts, shares = rows.parts(far), take(alpha, far)
     y, c = (v if isinstance(v, float) else take(v, far) for v in (block.y, block.c))
-    pull = accurate_pull(S, y, c, shares)
-    reach = mass * limit + float(row_products(abs(c * shares), abs(S)).max())
+    pull = accurate_pull(parts, y, c, shares)
+    reach = mass * limit + float(row_products(abs(c * shares), abs(parts[0])).max())
     error = rows.summed * mass * limit + gamma(8) * float(np.abs(pull).max())
     error += reading.costs_error * reach
     near = put(namespace(signed).asarray(signed, copy=True), far, 0.0)
     return pull + row_products(near, block.S), error, reach
 
 
-def add_dual_sums(parts: list[_DualSums]) -> _DualSums:
+def add_dual_sums(parts: list[DualSums]) -> DualSums:
     """The sums of several blocks."""
-    gain, pull, balance, net, mass, reach, *errors, low, high, centre = zip(*parts, strict=True)
-    gain_error, pull_error = map(math.fsum, errors)
-    return _DualSums(
+    gain, pull, balance, net, mass, reach, *errors, low, high, centre, shaken = zip(
+        *parts, strict=True
+    )
+    gain_error, pull_error, balance_error = map(math.fsum, errors)
+    return DualSums(
         gain=math.fsum(gain),
         pull=np.array([math.fsum(entries) for entries in np.transpose(pull).tolist()]),
         balance=math.fsum(balance),
@@ -267,44 +279,13 @@ def add_dual_sums(parts: list[_DualSums]) -> _DualSums:
         reach=math.fsum(reach),
         gain_error=gain_error,
         pull_error=pull_error,
+        balance_error=balance_error,
         # NaN must not get lost: min and max of Python would drop one that does not come first.
         low=float(np.min(low)),
         high=float(np.max(high)),
         centre=None if centre[0] is None else np.sum(centre, axis=0),
+        shaken=None if shaken[0] is None else np.sum(shaken, axis=0),
     )
-
-
-def bound(problem: Problem, ball: LpBall, sums: _DualSums | None) -> Bounds:
-    """``D(α)`` from its sums.
-
-    Where b is free the multipliers of both classes must have the same weight. They have, but for
-    rounding, and what it takes to mend that counts against the bound.
-    """
-    nothing = Bounds(math.nan, -math.inf)
-    if sums is None:
-        return nothing
-    low, high = problem.loss.multipliers
-    if not (low <= sums.low and sums.high <= high):  # also where they are NaN
-        return nothing
-    pull, stretch = ball.dual_norm(sums.pull), ball.stretch(problem.R)
-    lost, error = 0.0, sums.gain_error + stretch * sums.pull_error
-    off, heavier = abs(sums.balance), 0.5 * (sums.net + abs(sums.balance))
-    off_error = (problem.costs_error + 2.0 * UNIT) * sums.mass
-    if problem.fit_intercept and sums.centre is not None:
-        # Those at some weights are meant with the best intercept, which moves α by y·off / Σ c.
-        tilt = (off + off_error) / problem.total_cost
-        moved = stretch * float(np.abs(sums.centre).max())
-        error += tilt * (2.0 * problem.total_cost + sums.mass + moved)
-    elif problem.fit_intercept and sums.mass > 0.0:
-        # The multipliers of the heavier class could all be less, by the same share.
-        if not off < 0.5 * heavier:
-            return nothing
-        changed = 3.0 * sums.mass + 2.0 * abs(sums.gain) + stretch * sums.reach
-        lost = off / heavier * changed
-        error += off_error / heavier * changed
-    # Powers and roots of NumPy are within four units in the last place; the ball takes R of them.
-    error += gamma(2.0 * problem.R + 64.0) * (pull + lost + abs(sums.gain))
-    return Bounds(math.nan, sums.gain - pull - lost, dual_error=error, pull=pull)
 
 
 def examine_block(

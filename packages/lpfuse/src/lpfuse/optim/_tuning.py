@@ -8,6 +8,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+# Gaps are relative to f, but to no less than this share of Σ c: f = 0 occurs. Chosen by hand: with
+# tol = 1e-8 a value of 0 must then be proven to 1e-11 of the value that w = 0 has.
+FLOOR = 1e-3
+# Rounding may take this share of the gap that is to be proven; beyond it rows are read to more
+# digits. Least squares is certified from its moments up to a larger share, for else its scores are
+# read once more. Both by hand.
+ROUNDING_SHARE, MOMENTS_SHARE = 0.03, 0.3
+CHUNK = 512  # rows added up at a time; by hand: rounding stays near 6e-14, and BLAS is as quick
+FAR = 8.0  # scores are far from zero when their middle is at so many times their range; by hand
+
 
 class StepRule(NamedTuple):
     """How an interior-point run takes its steps.

@@ -26,16 +26,18 @@ import numpy as np
 from lpfuse._arrays.accurate import accurate_total
 from lpfuse._arrays.operations import Array, Host
 from lpfuse.optim._bounds import (
+    DualSums,
     Reading,
     add_dual_sums,
-    bound,
     dual_sums,
     examine_block,
+    gamma,
     merge_sides,
     value_at,
 )
 from lpfuse.optim._moments import Moments
 from lpfuse.optim._results import Bounds, Candidate, Certificate, Solution, Watch
+from lpfuse.optim._tuning import MOMENTS_SHARE
 from lpfuse.optim.balls import LpBall
 
 if TYPE_CHECKING:
@@ -43,9 +45,6 @@ if TYPE_CHECKING:
 
 # ‖w‖_p may exceed 1 by what a sum of R rounded powers can be off, and not by more.
 NORM_SLACK = 1e-12
-# Least squares is certified from its moments while rounding takes no more than this share of the
-# gap that is to be proven; beyond, the scores are read once more. Chosen by hand.
-MOMENTS_SHARE = 0.3
 
 
 class Certifier:
@@ -183,7 +182,7 @@ class Certifier:
         along = [candidate.alpha for candidate in candidates.values()]
         parts = problem.reduce(work, partial(merge_sides, watch), *along)
         return {
-            k: bound(problem, self.balls[k], sides.dual)._replace(
+            k: _bound(problem, self.balls[k], sides.dual)._replace(
                 primal=sides.value, primal_error=sides.error, watched=sides.watched
             )
             for k, sides in parts.items()
@@ -225,7 +224,7 @@ def value_of(problem: Problem, point: Host) -> float:
 def bound_of(problem: Problem, alpha: Array) -> float:
     """``D(α)`` in one pass; −∞ where α proves nothing."""
     parts = problem.reduce(partial(dual_sums, Reading.of(problem)), add_dual_sums, alpha)
-    return bound(problem, problem.ball, parts).dual
+    return _bound(problem, problem.ball, parts).dual
 
 
 def dual_point_of(problem: Problem, w: Host) -> Array:
@@ -247,3 +246,35 @@ def _imbalance(reading: Reading, point: Host, block: Block) -> float:
 def _slopes(reading: Reading, point: Host, block: Block) -> Array:
     """``loss′(r)``, one number a row."""
     return reading.terms.loss.slope(value_at(reading, reading.rows(block), point).r)
+
+
+def _bound(problem: Problem, ball: LpBall, sums: DualSums | None) -> Bounds:
+    """``D(α)`` from its sums.
+
+    Where b is free the multipliers of both classes must have the same weight. They have, but for
+    rounding, and what it takes to mend that counts against the bound.
+    """
+    nothing = Bounds(math.nan, -math.inf)
+    if sums is None:
+        return nothing
+    low, high = problem.loss.multipliers
+    if not (low <= sums.low and sums.high <= high):  # also where they are NaN
+        return nothing
+    pull, stretch = ball.dual_norm(sums.pull), ball.stretch(problem.R)
+    lost, error = 0.0, sums.gain_error + stretch * sums.pull_error
+    off, heavier = abs(sums.balance), 0.5 * (sums.net + abs(sums.balance))
+    if sums.centre is not None and sums.shaken is not None:
+        # Those at some weights are meant with the best intercept, which moves α by y·off / Σ c.
+        tilt = (off + sums.balance_error) / problem.total_cost if problem.fit_intercept else 0.0
+        error += ball.dual_norm(sums.shaken + tilt * np.abs(sums.centre))
+        error += tilt * (2.0 * problem.total_cost + sums.mass)
+    elif problem.fit_intercept and sums.mass > 0.0:
+        # The multipliers of the heavier class could all be less, by the same share.
+        if not off < 0.5 * heavier:
+            return nothing
+        changed = 3.0 * sums.mass + 2.0 * abs(sums.gain) + stretch * sums.reach
+        lost = off / heavier * changed
+        error += sums.balance_error / heavier * changed
+    # Powers and roots of NumPy are within four units in the last place; the ball takes R of them.
+    error += gamma(2.0 * problem.R + 64.0) * (pull + lost + abs(sums.gain))
+    return Bounds(math.nan, sums.gain - pull - lost, dual_error=error, pull=pull)

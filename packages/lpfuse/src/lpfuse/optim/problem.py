@@ -35,15 +35,12 @@ from lpfuse._arrays.operations import (
     to_host,
     total,
 )
-from lpfuse.optim._bounds import FLOOR
+from lpfuse.optim._tuning import FAR, FLOOR
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.certificate import bound_of, dual_point_of, value_of
 from lpfuse.optim.losses import LOSSES, Loss
 
 T = TypeVar("T")
-
-# Scores are far from zero when their middle is at so many times their range. Chosen by hand.
-FAR = 8.0
 
 
 class Block(NamedTuple):
@@ -180,16 +177,17 @@ class Problem:
 
     @cached_property
     def origin(self) -> Host | None:
-        """The middle of some rows, where scores are far from zero beside their spread.
+        """The medians of some rows, where scores are far from zero beside their spread.
 
         An intercept makes up for it: with one, scores may be read from there. None: from zero.
         """
         if not self.fit_intercept:
             return None
         some = to_host(self.some_rows().S)
-        low, high = some.min(axis=0), some.max(axis=0)
-        middle = 0.5 * low + 0.5 * high
-        return middle if (abs(middle) > FAR * (high - low)).any() else None
+        middle, spread = np.median(some, axis=0), some.max(axis=0) - some.min(axis=0)
+        # Least squares reads its rows only where digits are short: from the middle then, always.
+        near = self.loss.name != "least_squares" and (abs(middle) <= FAR * spread).all()
+        return None if near else middle
 
     @cached_property
     def total_cost(self) -> float:
