@@ -54,11 +54,16 @@ def less(S: Array, origin: Host | None) -> tuple[Array, Array]:
     return (S, 0.0 * S) if origin is None else two_sum(S, -like(origin, S))
 
 
-def accurate_residuals(parts: tuple[Array, Array], y: Array | float, w: Host, b: float) -> Array:
-    """``1 − y (S w + b)``, each within a rounding or two of the truth; S comes in two parts."""
+def accurate_residuals(
+    parts: tuple[Array, Array], y: Array | float, w: Host, b: tuple[float, float]
+) -> Array:
+    """``1 − y (S w + b)``, each within a rounding or two of the truth.
+
+    S and b each come in two parts that add up to them.
+    """
     S, low = parts
-    fused = filled(S.shape[0], b, S)
-    rest = low @ like(w, S)
+    fused = filled(S.shape[0], b[0], S)
+    rest = low @ like(w, S) + b[1]
     for j, weight in enumerate(w.tolist()):
         product, missed = two_product(S[:, j], weight)
         fused, dropped = two_sum(fused, product)

@@ -95,12 +95,13 @@ class Reading(NamedTuple):
         )
 
     def seen(self, point: Host) -> Host:
-        """The point (w, b) with the intercept that it has from the origin."""
+        """The point (w, b) with the intercept that it has from the origin, in two parts."""
         if self.origin is None:
             return point
         w, b = point[: self.terms.R], point[self.terms.R]
         moved = sum(map(Fraction.__mul__, map(Fraction, w), map(Fraction, self.origin)))
-        return np.append(w, float(Fraction(b) + moved))
+        there = Fraction(b) + moved
+        return np.append(w, [float(there), float(there - Fraction(float(there)))])
 
     def rows(self, block: Block) -> _Rows:
         """A block as it is read."""
@@ -190,8 +191,8 @@ def value_at(reading: Reading, rows: _Rows, point: Host) -> _Value:
     """The residuals of a point that is seen from the origin, to as many digits as it takes."""
     terms, block = reading.terms, rows.block
     w = point[: terms.R]
-    b = float(point[terms.R]) if terms.fit_intercept else 0.0
-    once, length, rest = gamma(terms.R + 8), float(np.abs(w).sum()), 1.0 + abs(b)
+    b = (*point[terms.R :].tolist(), 0.0, 0.0)[:2] if terms.fit_intercept else (0.0, 0.0)
+    once, length, rest = gamma(terms.R + 8), float(np.abs(w).sum()), 1.0 + abs(b[0])
     off = once * (rest + rows.size * length)
     plain = _Value.of(reading, rows, _residuals(terms, block, point), off)
     enough = reading.precision * max(plain.value, FLOOR * rows.cost)
