@@ -39,7 +39,7 @@ from lpfuse._arrays.operations import (
     total,
 )
 from lpfuse.optim._results import Watch
-from lpfuse.optim._tuning import CHUNK, FLOOR, ROUNDING_SHARE
+from lpfuse.optim._tuning import CHUNK, DEVICE_CHUNK, FLOOR, ROUNDING_SHARE
 
 if TYPE_CHECKING:
     from lpfuse.optim.problem import Block, Problem, Terms
@@ -57,25 +57,26 @@ def row_products(x: Array, rows: Array) -> Host:
 
     Rounding grows with the rows of a chunk and the number of chunks, not with all rows.
     """
-    n = int(rows.shape[0])
-    if is_numpy(rows):
+    n, one = int(rows.shape[0]), x.ndim == 1
+    if is_numpy(rows) and not one:  # one by one: NumPy computes half of a symmetric product
         parts = [slice(start, start + CHUNK) for start in range(0, n, CHUNK)]
         return np.sum([x[part].T @ rows[part] for part in parts], axis=0)
-    # On a device all chunks are one batch: a call costs more there than its work.
-    k, xp, one = n // CHUNK, namespace(rows), x.ndim == 1
-    cut, width = k * CHUNK, 1 if one else x.shape[1]
-    left = xp.matrix_transpose(xp.reshape(x[:cut, ...], (k, CHUNK, width)))
-    heads = xp.sum(left @ xp.reshape(rows[:cut, :], (k, CHUNK, rows.shape[1])), axis=0)
+    size = CHUNK if is_numpy(rows) else DEVICE_CHUNK
+    k, xp = n // size, namespace(rows)
+    cut, width = k * size, 1 if one else x.shape[1]
+    left = xp.matrix_transpose(xp.reshape(x[:cut, ...], (k, size, width)))
+    heads = xp.sum(left @ xp.reshape(rows[:cut, :], (k, size, rows.shape[1])), axis=0)
     tail = to_host((x[cut:] if one else x[cut:, :].T) @ rows[cut:, :])
     return to_host(heads[0, :] if one else heads) + tail
 
 
-def in_a_row(m: int) -> float:
+def in_a_row(m: int, on_host: bool) -> float:
     """How often a sum over m rows rounds one of its terms.
 
     Libraries add vectors up by halves, and products by chunks; 16 for products and merging.
     """
-    return min(m, CHUNK) + m / CHUNK + 16.0
+    size = CHUNK if on_host else DEVICE_CHUNK
+    return min(m, size) + m / size + 16.0
 
 
 class Reading(NamedTuple):
@@ -110,7 +111,9 @@ class Reading(NamedTuple):
         cost = total(block.c) if block.is_weighted else float(m)
         if (size := self.sizes.get(block.start)) is None:
             size = self.sizes[block.start] = max(largest(S), -smallest(S))
-        return _Rows(block._replace(S=S), size, cost, gamma(in_a_row(m)), block.S, self.origin)
+        return _Rows(
+            block._replace(S=S), size, cost, gamma(in_a_row(m, is_numpy(S))), block.S, self.origin
+        )
 
 
 class _Rows(NamedTuple):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpfuse._arrays.operations import Array, Host, like, to_host, total
+from lpfuse._arrays.operations import Array, Host, is_numpy, like, total
 from lpfuse.optim._bounds import gamma, in_a_row, row_products
 from lpfuse.optim._results import Bounds, Candidate
 from lpfuse.optim.balls import LpBall
@@ -38,7 +38,7 @@ class Moments:
     mass: float
     shift: Host
     spread: float  # Σ c ‖s − shift‖²
-    summed: int  # rows that were added up at a time
+    summed: float  # how often a sum over rows has rounded one of its terms
 
     @classmethod
     def of(cls, problem: Problem) -> Moments:
@@ -47,12 +47,12 @@ class Moments:
         if problem.fit_intercept:
             # Scores are shifted near their mean first: the sums of squares of scores far from zero
             # would cancel in the centring and take the proof with them.
-            mean = to_host(problem.some_rows().S).mean(axis=0)
-            shift = mean if problem.origin is None else problem.origin
+            assert problem.origin is not None  # least squares has one with an intercept
+            shift = problem.origin
         work = partial(_moments, shift if problem.fit_intercept else None)
-        gram, cross, total_score, total_label, rows = problem.reduce(work, _add)
+        gram, cross, total_score, total_label, summed = problem.reduce(work, _add)
         if not problem.fit_intercept:
-            return cls(gram, cross, k, shift, 0.0, k, shift, float(np.trace(gram)), rows)
+            return cls(gram, cross, k, shift, 0.0, k, shift, float(np.trace(gram)), summed)
         mean_score, mean_label = total_score / k, float(total_label) / k
         return cls(
             gram - k * np.outer(mean_score, mean_score),
@@ -63,7 +63,7 @@ class Moments:
             k,
             shift,
             float(np.trace(gram)),
-            rows,
+            summed,
         )
 
     def bounds(self, ball: LpBall, candidate: Candidate) -> Bounds:
@@ -106,7 +106,7 @@ class Moments:
         Each entry of G and of SᵀCy is a sum over rows and has been centred, f takes R² of them:
         twice their size in all, and twice that for good measure.
         """
-        return 4.0 * gamma(in_a_row(self.summed) + 4.0 * w.size + 64.0)
+        return 4.0 * gamma(self.summed + 4.0 * w.size + 64.0)
 
     @cached_property
     def null_space(self) -> Host:
@@ -118,23 +118,23 @@ class Moments:
         """The best b for given weights; 0 when none is fitted."""
         return self.mean_label - float((self.mean_score + self.shift) @ w)
 
-    def intercept_from(self, origin: Host | None, w: Host) -> float:
-        """The same as it is for scores less `origin`: no digits are lost to a common offset."""
-        shift = self.shift if origin is None else self.shift - origin
-        return self.mean_label - float((self.mean_score + shift) @ w)
+    def shifted_intercept(self, w: Host) -> float:
+        """The same as it is for scores less `shift`: no digits are lost to a common offset."""
+        return self.mean_label - float(self.mean_score @ w)
 
 
-def _moments(shift: Host | None, block: Block) -> tuple[Host, Host, Host, float, int]:
-    """What a block adds to SᵀCS, SᵀCy, and the sums of scores and labels; and its rows."""
+def _moments(shift: Host | None, block: Block) -> tuple[Host, Host, Host, float, float]:
+    """What a block adds to SᵀCS, SᵀCy, and the sums of scores and labels; and how these round."""
     S, labels = block.S, _labels(block)
     if shift is not None:
         S = S - like(shift, S)
     weighted = S if isinstance(block.c, float) else S * block.c[:, None]
     sums = row_products(weighted, S), row_products(labels, S)
+    summed = in_a_row(int(S.shape[0]), is_numpy(S))
     if shift is None:
-        return *sums, np.zeros(S.shape[1]), 0.0, int(S.shape[0])
+        return *sums, np.zeros(S.shape[1]), 0.0, summed
     ones = block.times_costs(1.0 + 0.0 * labels)
-    return *sums, row_products(ones, S), total(labels), int(S.shape[0])
+    return *sums, row_products(ones, S), total(labels), summed
 
 
 def _labels(block: Block) -> Array:
@@ -144,5 +144,5 @@ def _labels(block: Block) -> Array:
 
 
 def _add(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
-    *groups, rows = zip(*parts, strict=True)
-    return *(np.sum(group, axis=0) for group in groups), max(rows)
+    *groups, summed = zip(*parts, strict=True)
+    return *(np.sum(group, axis=0) for group in groups), max(summed)

@@ -175,8 +175,7 @@ class Certifier:
         reading = Reading.of(problem, self.tol)
         # Multipliers travel along with the rows: of many blocks each gets its own.
         points = {
-            k: (reading.seen(each.point), self._dual_point(reading, each))
-            for k, each in candidates.items()
+            k: (reading.seen(each.point), self._dual_point(each)) for k, each in candidates.items()
         }
         work = partial(examine_block, reading, points, watch)
         along = [candidate.alpha for candidate in candidates.values()]
@@ -188,12 +187,12 @@ class Certifier:
             for k, sides in parts.items()
         }
 
-    def _dual_point(self, reading: Reading, candidate: Candidate) -> Host | None:
+    def _dual_point(self, candidate: Candidate) -> Host | None:
         """The dual weights with the intercept that balances their multipliers."""
         if candidate.dual_weights is None or not self.problem.fit_intercept:
             return candidate.dual_weights
         w = candidate.dual_weights
-        return np.append(w, self.moments.intercept_from(reading.origin, w))
+        return np.append(w, self.moments.shifted_intercept(w))
 
     def _examine_moments(self, candidates: Mapping[int, Candidate]) -> dict[int, Bounds]:
         """From R×R sums, and from the scores where rounding takes too much of these sums."""

@@ -177,15 +177,15 @@ class Problem:
 
     @cached_property
     def origin(self) -> Host | None:
-        """The medians of some rows, where scores are far from zero beside their spread.
+        """The mean of some rows, where scores are far from zero beside their spread.
 
         An intercept makes up for it: with one, scores may be read from there. None: from zero.
         """
         if not self.fit_intercept:
             return None
-        some = to_host(self.some_rows().S)
-        middle, spread = np.median(some, axis=0), some.max(axis=0) - some.min(axis=0)
-        # Least squares reads its rows only where digits are short: from the middle then, always.
+        some = to_host(self.some_rows(256).S)  # any point near the rows will do
+        middle, spread = some.mean(axis=0), some.max(axis=0) - some.min(axis=0)
+        # Least squares centres its scores always.
         near = self.loss.name != "least_squares" and (abs(middle) <= FAR * spread).all()
         return None if near else middle
 
@@ -236,9 +236,9 @@ class Problem:
         c = 1.0 if self.costs is None else self.costs[part]
         return Block(as_float64(self.S[part, :]), y, c, self.start + (part.start or 0))
 
-    def some_rows(self) -> Block:
+    def some_rows(self, m: int = 1000) -> Block:
         """A few rows, to look at before a pass is spent."""
-        return self.block(slice(0, min(self.n, 1000)))
+        return self.block(slice(0, min(self.n, m)))
 
     def everything(self) -> tuple[Block, Array]:
         """All rows that cost something, and their positions."""
