@@ -110,10 +110,17 @@ with replacing(sys.argv[1]) as file:
 """
 
 
+def heed_hangups():
+    """Tests may run under nohup, which children would inherit."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def writing(path, before="", seconds=60):
     """A process that has begun to write a file."""
     code = WRITES.format(before=before, seconds=seconds)
-    process = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, path], stdout=subprocess.PIPE, preexec_fn=heed_hangups
+    )
     assert process.stdout.readline() == b"writing\n"
     return process
 

@@ -262,12 +262,18 @@ def test_results_keep_the_mode_of_what_they_replace(model, rows, tmp_path):
         assert stat.S_IMODE(out.stat().st_mode) == 0o600
 
 
+def heed_hangups():
+    """Tests may run under nohup, which children would inherit."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def command(*arguments, **options):
     return subprocess.Popen(
         [sys.executable, "-m", "lpfuse.cli", *map(str, arguments)],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=heed_hangups,
         **options,
     )
 

@@ -513,7 +513,7 @@ def test_sparse_rows_are_refused(rows):
         ({"noise": None}, "noise must be"),
         ({"contamination": 0.0}, "contamination must be .* above 0 and at most 0.5"),
         ({"contamination": "some"}, "contamination must be"),
-        ({"approximation": "nystrom"}, "'auto', None, 'nystroem', 'fourier'; got 'nystrom'"),
+        ({"approximation": "nystrom"}, "None, 'auto', 'nystroem', 'fourier'; got 'nystrom'"),
         ({"n_components": 0}, "n_components must be a whole number from 1, got 0"),
         ({"n_components": 10.0}, "n_components must be a whole number"),
         ({"kernel": "gauss"}, "kernel must be one of"),

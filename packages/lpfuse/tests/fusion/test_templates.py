@@ -95,7 +95,7 @@ def test_cosine_ignores_lengths_and_distance_does_not(labelled):
     assert not np.allclose(distance_fusion.score_samples(3 * S), distance_fusion.score_samples(S))
 
 
-@given(arrays(np.float64, (6, 3), elements=st.floats(-1e150, 1e150)))
+@given(arrays(np.float64, (6, 3), elements=st.floats(-9e99, 9e99)))
 def test_cosines_are_cosines_for_scores_of_any_size(S):
     scores = CosineSimilarity().fit(S).score_samples(S)
     assert (np.abs(scores) <= 1 + 1e-12).all()
