@@ -330,7 +330,7 @@ def load_model(
         The secret that signed it.
     """
     path = Path(path).expanduser()
-    if not path.is_file():
+    if not path.exists() or path.is_dir():
         raise FileNotFoundError(f"There is no model {quote(str(path))}. TableModel.fit makes one.")
     model = load(path, trusted, key=key)
     if not isinstance(model, TableModel):

@@ -136,7 +136,7 @@ def _without_formulas(frame: polars.DataFrame) -> polars.DataFrame:
         return frame
     warnings.warn(
         "Texts that a spreadsheet would run as formulas have an apostrophe before them in the CSV "
-        "file. Ask for formulas to have them as they are.",
+        "file; --formulas (in Python, formulas=True) leaves them as they are.",
         UserWarning,
         stacklevel=4,
     )
