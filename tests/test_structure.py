@@ -17,7 +17,7 @@ MOST = {
     "LpFusion.fit": 12,
     "FusedDetector.fit": 32,
     "FusedDetector.predict": 12,
-    "lpfuse score": 33,
+    "lpfuse score": 32,
 }
 
 
