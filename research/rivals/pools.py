@@ -34,7 +34,7 @@ Draw = Literal["uniform", "proximity"]
 LANDMARKS = 1_000  # rows that stand for all others when proximity is measured
 
 
-@saved_as("BaggedDetector")
+@saved_as("BaggedDetector", draw=("uniform", "proximity"))
 class BaggedDetector(Adapter):
     r"""A detector that learns from a bootstrap: rows drawn with replacement.
 
