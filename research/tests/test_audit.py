@@ -6,8 +6,9 @@ from research.audit import CANARY, audit, declared, installed, known_among, lowe
 
 
 def test_a_listed_version_is_found_with_its_advisory():
-    assert known_among([("torch", "2.5.1"), ("torch", "2.6.0")]) == [
-        "torch 2.5.1: CVE-2025-32434: a file of weights runs code, weights_only or not"
+    assert known_among([("torch", "2.5.1"), ("torch", "2.10.0")]) == [
+        "torch 2.5.1: CVE-2026-24747 (and CVE-2025-32434 before 2.6): a file of weights runs code, "
+        "weights_only or not"
     ]
     assert len(known_among([("protobuf", "5.29.4"), ("protobuf", "5.29.5")])) == 1
 

@@ -179,7 +179,7 @@ def test_torch_that_could_run_code_reads_nothing(monkeypatch, tmp_path):
         __version__ = "2.5.1+cu124"
 
     monkeypatch.setitem(sys.modules, "torch", Old)
-    with pytest.raises(ImportError, match=r"CVE-2025-32434.*torch>=2\.6"):
+    with pytest.raises(ImportError, match=r"CVE-2026-24747.*torch>=2\.10"):
         read(tmp_path / "w.pth")
 
 

@@ -28,7 +28,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 FOLDER_VARIABLE = "LPFUSE_WEIGHTS"
 LARGEST = 1 << 30  # bytes of a weight file, four times those of AlexNet, the largest
 COUNTER = "num_batches_tracked"  # of batch normalisation, for training alone
-SAFE_TORCH = (2, 6)  # before, a crafted file could run code even so: CVE-2025-32434
+SAFE_TORCH = (2, 10)  # before, a crafted file could run code even so: CVE-2026-24747
 
 
 class KnownFile(NamedTuple):
@@ -163,7 +163,7 @@ def _read_torch(path: Path) -> dict[str, Any]:
     if version < SAFE_TORCH:
         raise ImportError(
             f"torch {torch.__version__} cannot keep a crafted file from running code "
-            '(CVE-2025-32434), so no .pth file is read. Update it: pip install "torch>=2.6"'
+            '(CVE-2026-24747), so no .pth file is read. Update it: pip install "torch>=2.10"'
         )
     try:
         with open_regular(path) as raw, BufferedReader(raw) as file:
