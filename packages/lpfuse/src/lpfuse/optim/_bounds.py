@@ -4,7 +4,7 @@ A sum of k products, in any order, is off by at most γ(k) = ku/(1 − ku) times
 sizes, u = 2⁻⁵³ (N. J. Higham, Accuracy and stability of numerical algorithms, section 3.1). Where
 that is too much, the rows with the largest scores are read to twice the digits while their block is
 at hand: no second pass. Products that underflow lose less than 1e-300, which is nothing beside
-costs that add up to 1e-150 or more.
+costs that add up to 1e-100 or more, as the entrance wants them.
 """
 
 from __future__ import annotations
@@ -91,9 +91,7 @@ class Reading(NamedTuple):
     @classmethod
     def of(cls, problem: Problem, tol: float = 1e-8) -> Reading:
         """Rows far from zero, beside how far they are from each other, are read from near them."""
-        return cls(
-            problem.terms, problem.origin, ROUNDING_SHARE * tol, problem.costs_error, problem.sizes
-        )
+        return cls(problem.terms, problem.origin, ROUNDING_SHARE * tol, problem.costs_error, {})
 
     def seen(self, point: Host) -> Host:
         """The point (w, b) with the intercept that it has from the origin, in two parts."""
@@ -147,7 +145,7 @@ class DualSums(NamedTuple):
     high: float
     # Where multipliers stand for those at some weights, and are off by δα: Σ c s and Σ c |δα s|.
     centre: Host | None
-    shaken: Host | None
+    pull_slack: Host | None
 
 
 class _Sides(NamedTuple):
@@ -232,19 +230,19 @@ def dual_sums(
     # gain(α) may be a difference, of Σ c α and no more than that and itself.
     gain_error = rows.summed * (2.0 * mass + abs(gain))
     pull, pull_error, reach = _pull(reading, rows, alpha, signed, mass, value)
-    centre = shaken = None
+    centre = pull_slack = None
     balance_error = (reading.costs_error + 2.0 * UNIT) * mass
     if off is not None:
         ends = namespace(alpha).minimum(terms.loss.gain(alpha + off), terms.loss.gain(alpha - off))
         gain_error += total(block.times_costs(gains - ends))
-        shaken = row_products(block.times_costs(off), abs(block.S))
+        pull_slack = row_products(block.times_costs(off), abs(block.S))
         balance_error += total(block.times_costs(off))
         centre = row_products(block.times_costs(filled(alpha.shape[0], 1.0, alpha)), block.S)
     balance = accurate_total(signed) if terms.fit_intercept else 0.0
     extremes = smallest(alpha), largest(alpha)
     net = total(weighted)
     sizes = mass, reach, gain_error, pull_error, balance_error
-    return DualSums(gain, pull, balance, net, *sizes, *extremes, centre, shaken)
+    return DualSums(gain, pull, balance, net, *sizes, *extremes, centre, pull_slack)
 
 
 def _pull(
@@ -270,7 +268,7 @@ def _pull(
 
 def add_dual_sums(parts: list[DualSums]) -> DualSums:
     """The sums of several blocks."""
-    gain, pull, balance, net, mass, reach, *errors, low, high, centre, shaken = zip(
+    gain, pull, balance, net, mass, reach, *errors, low, high, centre, pull_slack = zip(
         *parts, strict=True
     )
     gain_error, pull_error, balance_error = map(math.fsum, errors)
@@ -288,7 +286,7 @@ def add_dual_sums(parts: list[DualSums]) -> DualSums:
         low=float(np.min(low)),
         high=float(np.max(high)),
         centre=None if centre[0] is None else np.sum(centre, axis=0),
-        shaken=None if shaken[0] is None else np.sum(shaken, axis=0),
+        pull_slack=None if pull_slack[0] is None else np.sum(pull_slack, axis=0),
     )
 
 
@@ -320,6 +318,7 @@ def examine_block(
 
 
 def merge_sides(watch: Mapping[int, Watch], parts: list[dict[int, _Sides]]) -> dict[int, _Sides]:
+    """Both sides of every candidate over several blocks."""
     merged = {}
     for k in parts[0]:
         value, error, dual, watched = zip(*(part[k] for part in parts), strict=True)

@@ -71,6 +71,11 @@ class Certifier:
         self._last: dict[int, tuple[Bounds, Candidate]] = {}
 
     @cached_property
+    def reading(self) -> Reading:
+        """How all passes read the rows."""
+        return Reading.of(self.problem, self.tol)
+
+    @cached_property
     def moments(self) -> Moments:
         """The sums that a least-squares problem consists of: one pass, also for its solver."""
         return Moments.of(self.problem)
@@ -171,8 +176,7 @@ class Certifier:
         self, candidates: Mapping[int, Candidate], watch: Mapping[int, Watch]
     ) -> dict[int, Bounds]:
         """From the scores themselves."""
-        problem = self.problem
-        reading = Reading.of(problem, self.tol)
+        problem, reading = self.problem, self.reading
         # Multipliers travel along with the rows: of many blocks each gets its own.
         points = {
             k: (reading.seen(each.point), self._dual_point(each)) for k, each in candidates.items()
@@ -262,10 +266,10 @@ def _bound(problem: Problem, ball: LpBall, sums: DualSums | None) -> Bounds:
     pull, stretch = ball.dual_norm(sums.pull), ball.stretch(problem.R)
     lost, error = 0.0, sums.gain_error + stretch * sums.pull_error
     off, heavier = abs(sums.balance), 0.5 * (sums.net + abs(sums.balance))
-    if sums.centre is not None and sums.shaken is not None:
+    if sums.centre is not None and sums.pull_slack is not None:
         # Those at some weights are meant with the best intercept, which moves α by y·off / Σ c.
         tilt = (off + sums.balance_error) / problem.total_cost if problem.fit_intercept else 0.0
-        error += ball.dual_norm(sums.shaken + tilt * np.abs(sums.centre))
+        error += ball.dual_norm(sums.pull_slack + tilt * np.abs(sums.centre))
         error += tilt * (2.0 * problem.total_cost + sums.mass)
     elif problem.fit_intercept and sums.mass > 0.0:
         # The multipliers of the heavier class could all be less, by the same share.

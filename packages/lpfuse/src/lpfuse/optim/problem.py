@@ -153,7 +153,6 @@ class Problem:
         self.fit_intercept = fit_intercept
         self.start = 0  # of another problem that these rows are a part of
         self.passes = 0.0  # how often the scores have been read; a subsample counts by its share
-        self.sizes: dict[int, float] = {}  # the largest score of each block that has been certified
 
     @property
     def n(self) -> int:
