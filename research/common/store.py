@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -208,12 +208,12 @@ IDENTITY = (
 )  # fmt: skip
 
 
-def identity(record: Record) -> tuple[Any, ...]:
+def identity(record: Record, asked: Sequence[str] = IDENTITY) -> tuple[Any, ...]:
     """What was asked, without what came out."""
-    return tuple(record.get(name) for name in IDENTITY)
+    return tuple(record.get(name) for name in asked)
 
 
-def read_records(paths: Iterable[Path]) -> list[Record]:
+def read_records(paths: Iterable[Path], asked: Sequence[str] = IDENTITY) -> list[Record]:
     """The latest record of each identity in these files, and every environment."""
     latest: dict[tuple[Any, ...], Record] = {}
     for path in paths:
@@ -221,7 +221,7 @@ def read_records(paths: Iterable[Path]) -> list[Record]:
             with suppress(json.JSONDecodeError):  # the torn last line of an interrupted run
                 record: Record = json.loads(line)
                 is_environment = record["kind"] == "environment"
-                latest[(record["id"],) if is_environment else identity(record)] = record
+                latest[(record["id"],) if is_environment else identity(record, asked)] = record
     return list(latest.values())
 
 
@@ -231,20 +231,26 @@ def matching(records: Iterable[Record], **fields: Any) -> list[Record]:
 
 
 class RecordStore:
-    """One file of records and what is known from it; measuring again appends another line."""
+    """One file of records and what is known from it; measuring again appends another line.
 
-    def __init__(self, path: Path, environment: Record) -> None:
+    `asked` names the fields that tell what was asked, where they are not the usual ones.
+    """
+
+    def __init__(
+        self, path: Path, environment: Record, asked: Sequence[str] = IDENTITY
+    ) -> None:
         self.path = path
         self.environment = environment
-        stored = read_records([path])
-        self.records = {identity(r): r for r in stored if r["kind"] != "environment"}
+        self.asked = asked
+        stored = read_records([path], asked)
+        self.records = {identity(r, asked): r for r in stored if r["kind"] != "environment"}
         # Once, before the first record that was measured in it.
         if not any(r["kind"] == "environment" and r["id"] == environment["id"] for r in stored):
             self._write({"kind": "environment", **environment})
 
     def find(self, **asked: Any) -> Record | None:
         """The record that answers exactly this question."""
-        return self.records.get(identity(asked))
+        return self.records.get(identity(asked, self.asked))
 
     def select(self, **fields: Any) -> list[Record]:
         """All records whose fields agree with these."""
@@ -252,7 +258,7 @@ class RecordStore:
 
     def append(self, record: Record) -> None:
         """Keep a record, with the environment that it was measured in."""
-        self.records[identity(record)] = record
+        self.records[identity(record, self.asked)] = record
         self._write({**record, "environment": self.environment["id"]})
 
     def _write(self, record: Record) -> None:

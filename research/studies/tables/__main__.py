@@ -1,0 +1,45 @@
+"""Measure methods on the tables (`run`), or write the page from stored rows (`page`)."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+
+from research.studies.running import RESULTS
+from research.studies.tables.splits import HALVES, LABELS, MODES
+from research.studies.tables.study import Plan, measure_tables
+
+ROWS = RESULTS / "tables"
+
+
+def listed(text: str) -> list[str]:
+    """Parts of a list with commas; names that hold a comma are told apart by semicolons."""
+    return [part.strip() for part in text.split(";" if ";" in text else ",")]
+
+
+def main() -> None:
+    parser = ArgumentParser("python -m research.studies.tables", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="measure what is not stored yet")
+    run.add_argument("--methods", required=True, help="a,b or 'a; b, with a comma'")
+    run.add_argument("--labels", default=",".join(map(str, LABELS)))
+    run.add_argument("--modes", default="seen", help=", ".join(MODES))
+    run.add_argument("--seeds", type=int, default=1, help="random splits of each table")
+    run.add_argument("--jobs", type=int, default=1, help="tables measured at a time")
+    run.add_argument("--half", default="both", choices=[*HALVES, "both"])
+    run.add_argument("--every", type=int, default=1, help="every so-manieth table only")
+    run.add_argument("--out", type=Path, default=ROWS / "rows.jsonl")
+    options = parser.parse_args()
+    plan = Plan(
+        tuple(listed(options.methods)),
+        tuple(map(int, listed(options.labels))),
+        tuple(mode for mode in MODES if mode in listed(options.modes)),
+        options.seeds,
+        options.half,
+        options.every,
+    )
+    measure_tables(plan, options.out, jobs=options.jobs)
+
+
+if __name__ == "__main__":
+    main()

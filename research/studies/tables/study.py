@@ -1,0 +1,145 @@
+"""Methods × tables × splits: a row for each mode and number of labels, measured once."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from research.common.machine import environment
+from research.common.measure import finished
+from research.common.store import Cell, Record, RecordStore
+from research.studies.tables.ours import method_named
+from research.studies.tables.rivals import Score
+from research.studies.tables.splits import (
+    LABELS,
+    Half,
+    Mode,
+    TableSplit,
+    family_of,
+    half_of,
+    load_rows,
+    split_table,
+    table_key,
+    table_names,
+)
+
+ASKED = ("table", "seed", "mode", "labels", "method")  # the rest of a row is what came out
+PACKAGES = (
+    "lpfuse", "numpy", "scipy", "scikit-learn", "catboost", "lightgbm", "xgboost-cpu", "pyod",
+)  # fmt: skip
+
+Question = tuple[Mode, int, str]  # mode, labels, method
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure.
+
+    Attributes
+    ----------
+    methods, labels, modes
+        Every combination of them, as far as a method has something of its own to say there.
+    seeds : int
+        Random splits of each table.
+    half : {"choose", "confirm", "both"}
+        Which tables.
+    every : int
+        Every so-manieth of them.
+    """
+
+    methods: tuple[str, ...]
+    labels: tuple[int, ...] = LABELS
+    modes: tuple[Mode, ...] = ("seen",)
+    seeds: int = 1
+    half: Half | str = "both"
+    every: int = 1
+
+    def questions(self) -> list[Question]:
+        """Of one split; a method whose package is missing is left out with a word."""
+        asked: list[Question] = []
+        for name in self.methods:
+            method = method_named(name)
+            if not method.is_installed:
+                print(f"{name} is left out: {method.package} is not installed.", file=sys.stderr)
+                continue
+            asked += [(m, k, name) for m in self.modes for k in self.labels if method.answers(k)]
+        return asked
+
+    def tables(self) -> dict[str, Half]:
+        """Names of the tables, and their halves."""
+        halves = half_of(table_names())
+        chosen = [name for name, half in halves.items() if self.half in (half, "both")]
+        return {name: halves[name] for name in chosen[:: self.every]}
+
+
+def measure_tables(plan: Plan, path: Path, *, jobs: int = 1) -> None:
+    """Append the rows that are not stored yet; a table's rows come when all of them are there.
+
+    What a method cannot do on a table is told and not stored: the next run tries again.
+    """
+    store = RecordStore(path, environment(1, PACKAGES), ASKED)
+    halves, questions = plan.tables(), plan.questions()
+    cells = [Cell(name, seed) for seed in range(plan.seeds) for name in halves]
+    missing = {
+        cell: [q for q in questions if store.find(**_asked(cell, q)) is None] for cell in cells
+    }
+    work = partial(_rows_of, missing)
+    for rows in finished(work, [cell for cell in cells if missing[cell]], jobs):
+        for row in rows:
+            if "failed" in row:
+                print(f"{row['method']} failed on {row['table']}: {row['failed']}", file=sys.stderr)
+                continue
+            name = row.pop("name")
+            store.append({"kind": "auc", "family": family_of(name), "half": halves[name], **row})
+
+
+def _asked(cell: Cell, question: Question) -> Record:
+    mode, labels, method = question
+    return {
+        "table": table_key(cell.set), "seed": cell.seed, "mode": mode, "labels": labels,
+        "method": method,
+    }  # fmt: skip
+
+
+def _rows_of(missing: dict[Cell, list[Question]], cell: Cell) -> list[Record]:
+    """What is missing of one table and seed."""
+    X, is_anomaly = load_rows(cell.set)
+    rows = []
+    for mode in get_args(Mode):
+        asked = [question for question in missing[cell] if question[0] == mode]
+        parts = split_table(X, is_anomaly, cell.seed, mode) if asked else None
+        for question in asked if parts else []:
+            if question[1] in parts.label_counts(LABELS):
+                found = {"name": cell.set, **_asked(cell, question)}
+                rows.append(found | _measured(parts, question, cell.seed))
+    return rows
+
+
+def _measured(parts: TableSplit, question: Question, seed: int) -> Record:
+    """AUC in per cent, and seconds of the processor for fitting."""
+    _, labels, name = question
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd widths, tied scores: the figures tell
+            start = time.process_time()
+            score = method_named(name).learn(parts.training(labels), seed)
+            seconds = time.process_time() - start
+            return {"auc": round(100 * auc(parts, score), 3), "seconds": round(seconds, 3)}
+    except Exception as error:  # whatever a package raises: the other methods go on
+        return {"failed": f"{type(error).__name__}: {error}"}
+
+
+def auc(parts: TableSplit, score: Score) -> float:
+    """Area under the ROC curve of a test, in [0, 1]."""
+    is_normal = np.repeat([1, 0], [len(parts.test), len(parts.sought)])
+    scores = score(np.concatenate([parts.test, parts.sought]))
+    return float(roc_auc_score(is_normal, scores))
