@@ -236,9 +236,7 @@ class RecordStore:
     `asked` names the fields that tell what was asked, where they are not the usual ones.
     """
 
-    def __init__(
-        self, path: Path, environment: Record, asked: Sequence[str] = IDENTITY
-    ) -> None:
+    def __init__(self, path: Path, environment: Record, asked: Sequence[str] = IDENTITY) -> None:
         self.path = path
         self.environment = environment
         self.asked = asked

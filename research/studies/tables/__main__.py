@@ -5,11 +5,15 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from pathlib import Path
 
+from research.common.store import write_whole
 from research.studies.running import RESULTS
+from research.studies.tables.comparison import read_tables
+from research.studies.tables.page import tables_page
 from research.studies.tables.splits import HALVES, LABELS, MODES
 from research.studies.tables.study import Plan, measure_tables
 
 ROWS = RESULTS / "tables"
+PAGE = Path("docs/benchmarks/tables.md")
 
 
 def listed(text: str) -> list[str]:
@@ -29,7 +33,15 @@ def main() -> None:
     run.add_argument("--half", default="both", choices=[*HALVES, "both"])
     run.add_argument("--every", type=int, default=1, help="every so-manieth table only")
     run.add_argument("--out", type=Path, default=ROWS / "rows.jsonl")
+    page = commands.add_parser("page", help="write the page from stored rows")
+    page.add_argument("--rows", type=Path, nargs="+", help=f"by default all files of {ROWS}")
+    page.add_argument("--reference", default="lpfuse", help="differences are told from it")
+    page.add_argument("--out", type=Path, default=PAGE)
     options = parser.parse_args()
+    if options.command == "page":
+        rows = read_tables(options.rows or sorted(ROWS.glob("*.jsonl")))
+        write_whole(options.out, tables_page(rows, options.reference))
+        return
     plan = Plan(
         tuple(listed(options.methods)),
         tuple(map(int, listed(options.labels))),

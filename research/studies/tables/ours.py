@@ -44,10 +44,15 @@ def method_named(name: str) -> Method:
     known = {**OURS, **RIVALS}
     if name in known:
         return known[name]
-    module, colon, function = name.partition(":")
+    module, colon, function = name.rpartition("=")[2].partition(":")
     if not colon:
         raise ValueError(
-            f"There is no method {name!r}. Known are {'; '.join(known)}; and module:function, "
-            "which is called with random_state and returns a detector."
+            f"There is no method {name!r}. Known are {'; '.join(known)}; and "
+            "[TITLE=]module:function, which is called with random_state and returns a detector."
         )
     return of_detector(getattr(import_module(module), function))
+
+
+def title(name: str) -> str:
+    """What rows call a method: ``TITLE=module:function`` is called TITLE."""
+    return name.partition("=")[0]

@@ -74,7 +74,7 @@ def table_key(name: str) -> str:
     Examples
     --------
     >>> table_key("ovr-example")
-    '1df5f0ad'
+    'd14a49de'
     """
     return sha256(name.encode()).hexdigest()[:8]
 

@@ -1,0 +1,139 @@
+"""The page: figures over many tables, from stored rows alone; no single table is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from research.common.store import Record
+from research.common.tables import markdown, page, prose
+from research.studies.tables.comparison import DRAWS, MUCH, Place, TableFigures, bootstrapped
+from research.studies.tables.ours import OURS
+from research.studies.tables.rivals import RIVALS
+from research.studies.tables.splits import HALVES, LABELS, Half, Mode
+
+FEWEST = 20  # tables behind a figure: with fewer, single ones show through
+TITLES: dict[Mode, str] = {
+    "seen": "Seen kinds: labelled anomalies and those of the test are of one mix",
+    "unseen": "Unseen kinds: labels from one cluster of anomalies, test on the other",
+    "contaminated": "Contaminated: 5 % of the training rows are anomalies that nobody labelled",
+}
+# What a fused detector must not fall below: the sum of its pool, one picked by the same labels, and
+# a supervised learner alone.
+CONTROLS = ("lpfuse, sum", "lpfuse, picked", "CatBoost")
+
+
+def tables_page(rows: Iterable[Record], reference: str = "lpfuse") -> str:
+    """All figures as Markdown.
+
+    Parameters
+    ----------
+    rows : iterable of dict
+        Stored rows.
+    reference : str
+        Differences are told from this method; where it was not measured, from CatBoost.
+    """
+    figures = TableFigures(rows)
+    reference = reference if reference in figures.methods else "CatBoost"
+    parts = ["# Real tables: lpfuse and whom people pick instead", _about(figures)]
+    for mode, title in TITLES.items():
+        if any(figures.count((half, mode, k)) for half in HALVES for k in LABELS):
+            parts.append(f"## {title}")
+            for half in HALVES:
+                parts += _of_half(figures, half, mode, reference)
+    parts += ["## Seconds of the processor for one fit", markdown(_seconds(figures))]
+    return page(*parts)
+
+
+def _about(figures: TableFigures) -> str:
+    seeds = "one random split" if figures.seeds == 1 else f"{figures.seeds} random splits"
+    return "\n\n".join(
+        [
+            prose(
+                f"""Mean AUC in per cent on {len(figures.tables)} real tables of many fields,
+                {seeds} each: at most 1,200 normal training rows, 0 to 100 labelled anomalies,
+                features as z-scores. One half of the tables may *choose* (pools, priors, options);
+                the other *confirms*, and had no say. Tables of one source are in one half."""
+            ),
+            prose(
+                """A number in brackets tells on how many tables a method was measured, where not on
+                all: such means are not to be read beside the others; their differences, which are
+                paired, are. Rivals are as their packages ship them, without tuning and without
+                weights of classes; forests and CatBoost have 300 trees. Methods without a figure
+                at 0 need labels; those with no other ignore them."""
+            ),
+            prose(
+                """Made by `python -m research.studies.tables page` from the rows in
+                `research/results/studies/tables`; `… run --methods NAME` adds a method."""
+            ),
+        ]
+    )
+
+
+def _of_half(figures: TableFigures, half: Half, mode: Mode, reference: str) -> list[str]:
+    """Means, differences and heavy losses in one half."""
+    counts = [k for k in LABELS if figures.count((half, mode, k)) >= FEWEST]
+    places: list[Place] = [(half, mode, k) for k in counts]
+    methods = [m for m in _ordered(figures) if any(figures.of(place, m) for place in places)]
+    head = ["", *(f"{k} labels" for k in counts)]
+    of = ", ".join(f"{figures.count(place)} at {place[2]}" for place in places)
+    means = [[m, *(_mean(figures, place, m) for place in places)] for m in methods]
+    best = [_number(figures.hindsight(place, methods)) for place in places]
+    means += [["*the best of them in hindsight*", *best]] if any(best) else []
+    parts = [
+        f"### The half that {half}s",
+        f"Tables: {of} labels.",
+        markdown([head, *means]),
+    ]
+    others = [m for m in methods if m != reference]
+    gains = [[m, *(_gain(figures, place, m, reference) for place in places)] for m in others]
+    if gains:
+        about = f"Method − {reference}, paired, 95 % intervals over tables ({DRAWS} bootstraps):"
+        parts += [about, markdown([head, *gains])]
+    ours = [m for m in methods if m.startswith("lpfuse") and m not in CONTROLS]
+    losses = [[m, *(_losses(figures, place, m) for place in places)] for m in ours]
+    if losses:
+        about = (
+            f"Share of tables that lose more than {MUCH:g} points to the best of "
+            f"{{{'; '.join(CONTROLS)}}}, and the mean loss to it:"
+        )
+        parts += [about, markdown([head, *losses])]
+    return parts
+
+
+def _ordered(figures: TableFigures) -> list[str]:
+    """Ours first, then rivals in the order of their list, then whatever else was measured."""
+    known = [*OURS, *RIVALS]
+    extra = [m for m in figures.methods if m not in known]
+    return [*(m for m in known if m in figures.methods), *extra]
+
+
+def _mean(figures: TableFigures, place: Place, method: str) -> str:
+    count = len(figures.of(place, method))
+    if count < FEWEST:
+        return ""
+    partial = f" ({count})" if count < figures.count(place) else ""
+    return _number(figures.mean(place, method)) + partial
+
+
+def _gain(figures: TableFigures, place: Place, method: str, reference: str) -> str:
+    gains = figures.gains(place, method, reference)
+    if len(gains) < FEWEST:
+        return ""
+    found = bootstrapped(gains)
+    return f"{found.mean:+.1f} [{found.low:+.1f}, {found.high:+.1f}]"
+
+
+def _losses(figures: TableFigures, place: Place, method: str) -> str:
+    lost = figures.losses(place, method, CONTROLS)
+    return f"{100 * (lost > MUCH).mean():.1f} %, {lost.mean():.2f}" if len(lost) >= FEWEST else ""
+
+
+def _seconds(figures: TableFigures) -> list[Sequence[str]]:
+    spent = [
+        [m, *(_number(figures.seconds(k, m), digits=2) for k in LABELS)] for m in _ordered(figures)
+    ]
+    return [["", *(f"{k} labels" for k in LABELS)], *spent]
+
+
+def _number(value: float | None, digits: int = 1) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
