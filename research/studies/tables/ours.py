@@ -3,22 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
+from lpfuse._arrays.operations import Host
 from lpfuse.ensemble import FusedDetector
+from lpfuse.ensemble.components import Combination, default_detectors
 from lpfuse.fusion import BestSingle, FixedRule
 from research.studies.tables.rivals import RIVALS, Method, Score
 from research.studies.tables.splits import Training
 
 
 def of_detector(make: Callable[..., Any]) -> Method:
-    """A method from ``make(random_state=seed)``, whose `fit` takes y: +1, −1, 0 for "unknown"."""
+    """A method from ``make(random_state=seed)``, whose `fit` takes y: +1, −1, 0 for "unknown".
+
+    A `FusedDetector` answers for its controls as well, from the same fit: see `controls`.
+    """
 
     def learn(training: Training, seed: int) -> Score:
-        return make(random_state=seed).fit(training.X, training.y).score_samples
+        fitted = make(random_state=seed).fit(training.X, training.y)
+        return partial(controls, fitted) if hasattr(fitted, "with_fusion") else fitted.score_samples
 
     return Method(learn, "takes", "lpfuse")
+
+
+def controls(fused: FusedDetector, rows: Host) -> dict[str, Host]:
+    """Fused scores, and those of what a fused detector must not fall below, by suffix.
+
+    The sum of the same pool, the member that the same labels pick (experts included), and each
+    member alone.
+    """
+    raw = fused.detector_scores(rows)
+    found = {"": fused.score_samples(rows)}
+    for suffix, rule in {", sum": FixedRule("sum"), ", picked": BestSingle()}.items():
+        other = fused.with_fusion(rule)
+        found[suffix] = Combination(other.scaler_, other.fusion_).score_samples(raw)
+    alone = zip(fused.detector_names_, raw.T, strict=True)
+    return found | {f", {name} alone": scores for name, scores in alone}
+
+
+def control_names(name: str) -> list[str]:
+    """What a fused detector is held against: sum, picked member, each supervised expert alone."""
+    rows, anomalies = 1200, 20  # as many as here; which experts there are does not depend on them
+    with_labels = dict(default_detectors(rows, anomalies))
+    experts = [member for member in with_labels if member not in dict(default_detectors(rows, 0))]
+    return [f"{name}, sum", f"{name}, picked", *(f"{name}, {expert} alone" for expert in experts)]
 
 
 def _default(**options: Any) -> Method:
@@ -28,8 +58,6 @@ def _default(**options: Any) -> Method:
 OURS: dict[str, Method] = {
     "lpfuse": _default(),
     "lpfuse, experts blind": _default(experts_see_scores=False),
-    "lpfuse, sum": _default(fusion=FixedRule("sum")),
-    "lpfuse, picked": _default(fusion=BestSingle()),
 }
 
 

@@ -27,7 +27,8 @@ from sklearn.svm import OneClassSVM
 from lpfuse._arrays.operations import Host
 from research.studies.tables.splits import Training
 
-Score = Callable[[Host], Host]
+# Scores of rows; by suffix of the method's name where one fit answers for several methods.
+Score = Callable[[Host], Host | dict[str, Host]]
 Learn = Callable[[Training, int], Score]
 
 TREES = 300

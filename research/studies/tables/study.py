@@ -136,8 +136,12 @@ def _rows_of(missing: dict[Cell, list[Question]], cell: Cell) -> list[Record]:
                     fits[method] = _fitted(method, parts.training(labels), cell.seed)
                 came_out = _measured(fits[method], parts)
             except Exception as error:  # whatever a package raises: the other methods go on
-                came_out = {"failed": f"{type(error).__name__}: {error}"}
-            rows.append({"name": cell.set, **_asked(cell, question), **came_out})
+                came_out = {"": {"failed": f"{type(error).__name__}: {error}"}}
+            asked_here = {"name": cell.set, **_asked(cell, question)}
+            rows += [
+                {**asked_here, "method": title(method) + suffix, **found}
+                for suffix, found in came_out.items()
+            ]
     return rows
 
 
@@ -149,16 +153,17 @@ def _fitted(method: str, training: Training, seed: int) -> Fitted:
         return Fitted(score, time.process_time() - start)
 
 
-def _measured(fitted: Fitted, parts: TableSplit) -> Record:
-    """AUC in per cent, and seconds of the processor for fitting."""
+def _measured(fitted: Fitted, parts: TableSplit) -> dict[str, Record]:
+    """AUC in per cent and seconds of the processor for fitting, by suffix of the method's name."""
+    is_normal = np.repeat([1, 0], [len(parts.test), len(parts.sought)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        area = 100 * auc(parts, fitted.score)
-    return {"auc": round(area, 3), "seconds": round(fitted.seconds, 3)}
-
-
-def auc(parts: TableSplit, score: Score) -> float:
-    """Area under the ROC curve of a test, in [0, 1]."""
-    is_normal = np.repeat([1, 0], [len(parts.test), len(parts.sought)])
-    scores = score(np.concatenate([parts.test, parts.sought]))
-    return float(roc_auc_score(is_normal, scores))
+        found = fitted.score(np.concatenate([parts.test, parts.sought]))
+        scores = found if isinstance(found, dict) else {"": found}
+    return {
+        suffix: {
+            "auc": round(100 * float(roc_auc_score(is_normal, values)), 3),
+            "seconds": round(fitted.seconds, 3),
+        }
+        for suffix, values in scores.items()
+    }

@@ -79,8 +79,11 @@ def test_a_page_shows_no_figure_of_a_few_tables():
 
 
 def test_a_page_tells_gains_and_losses():
-    controls = rows("CatBoost", [70.0, 86.0] * FEWEST)
-    told = tables_page([*rows("lpfuse", [80.0] * 2 * FEWEST), *controls])
+    rivals = rows("CatBoost", [70.0, 86.0] * FEWEST)
+    controls = rows("lpfuse, sum", [80.0] * 2 * FEWEST) + rows(
+        "lpfuse, picked", [70.0, 86.0] * FEWEST
+    )
+    told = tables_page([*rows("lpfuse", [80.0] * 2 * FEWEST), *controls, *rivals])
     assert re.search(r"\| CatBoost \| -2\.0 \[-4\.\d, \+0\.\d\] \|", told)
     assert "| lpfuse | 50.0 %, 3.00 |" in told
     assert "| *the best of them in hindsight* | 83.0 |" in told

@@ -6,10 +6,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from scipy.stats import rankdata
 from sklearn.cluster import KMeans
 
+from lpfuse import FixedRule, FusedDetector
 from research.common.store import read_records
-from research.studies.tables.ours import method_named
+from research.studies.tables.ours import OURS, control_names, method_named
 from research.studies.tables.rivals import RIVALS, Method
 from research.studies.tables.splits import (
     LABELS,
@@ -263,3 +265,18 @@ def test_a_detector_of_ours_is_measured_by_its_address(folder, address):
     (row,) = rows_of(folder / "rows.jsonl")
     assert row["method"] == address.partition("=")[0]
     assert json.dumps(row)  # plain numbers
+
+
+def test_a_fused_detector_answers_for_its_controls_from_one_fit():
+    parts = split_table(*random_table(80, 40), 0, "seen")
+    training = parts.training(10)
+    found = OURS["lpfuse"].learn(training, 0)(parts.test)
+    fused = FusedDetector(random_state=0).fit(training.X, training.y)
+    summed = FusedDetector(random_state=0, fusion=FixedRule("sum")).fit(training.X, training.y)
+    np.testing.assert_array_equal(found[""], fused.score_samples(parts.test))
+    np.testing.assert_allclose(found[", sum"], summed.score_samples(parts.test))
+    members = [f", {name} alone" for name in fused.detector_names_]
+    assert list(found) == ["", ", sum", ", picked", *members]
+    picked = [rankdata(found[member]) for member in members]
+    assert any((rankdata(found[", picked"]) == ranks).all() for ranks in picked)
+    assert {name.removeprefix("lpfuse") for name in control_names("lpfuse")} <= set(found)
