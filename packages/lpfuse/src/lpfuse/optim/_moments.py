@@ -87,11 +87,11 @@ class Moments:
         if dual_w is None:
             return found
         curved = self.gram @ dual_w
-        pull = ball.dual_norm(2.0 * (self.cross - curved))
-        size = self._size(dual_w)
+        slope = 2.0 * (self.cross - curved)
+        pull, size = ball.support_size(slope), self._size(dual_w)
         error = size**2 + ball.stretch(w.size, 2.0) * self.spread**0.5 * size
         return found._replace(
-            dual=self.constant - float(dual_w @ curved) - pull,
+            dual=self.constant - float(dual_w @ curved) - ball.support(slope),
             dual_error=self._rounding(w) * (error + pull),
             pull=pull,
         )

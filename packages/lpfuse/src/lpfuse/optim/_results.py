@@ -58,7 +58,7 @@ class Bounds(NamedTuple):
     dual: float
     primal_error: float = 0.0
     dual_error: float = 0.0
-    pull: float = 0.0  # max{(Σ c α y s)ᵀz : z in the ball}
+    pull: float = 0.0  # (Σ c α y s)ᵀw is at most this, for w in the ball
     watched: Any = None  # what the solver's `Watch` has seen
 
 

@@ -1,9 +1,10 @@
-"""The constraint set: the unit ℓp ball, optionally cut to non-negative weights.
+"""The constraint set: an ℓp ball around prior weights, optionally cut to non-negative weights.
 
 Everything that mentions p is here. Vectors have R entries and live on the host. `LpBall` is the set
-itself; `BallPairs` is its form for Newton's method, where the ball is *lifted*: ‖w‖_p ≤ 1 holds if
-and only if there are shares t ≥ 0 with Σ t = 1 and |w_j| ≤ τ_j = t_j^{1/p} (at p = ∞ τ = 1, and
-there is no t). Each constraint becomes a pair slack × multiplier that is driven towards a product.
+itself; `BallPairs` is its form for Newton's method, where the ball is *lifted*: v = w − w₀ has
+‖v‖_p ≤ r if and only if there are shares t ≥ 0 with Σ t = 1 and |v_j| ≤ τ_j = r t_j^{1/p} (at p = ∞
+τ = r, and there is no t). Each constraint becomes a pair slack × multiplier that is driven towards
+a product.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
+
+# The least radius for Newton's method, by hand: weights of size 1 are rounded by as much.
+LEAST_RADIUS = 1e-16
 
 
 def _norm(v: Vector, p: float) -> float:
@@ -28,9 +32,37 @@ def _norm(v: Vector, p: float) -> float:
     return top * float(((size / top) ** p).sum() ** (1.0 / p))
 
 
-@dataclass(frozen=True)
+def _conjugate(p: float) -> float:
+    """The q with ``1/p + 1/q = 1``."""
+    if p == 1.0:
+        return np.inf
+    return 1.0 if p == np.inf else p / (p - 1.0)
+
+
+def _farthest(v: Vector, p: float) -> Vector:
+    """``argmax {vᵀz : ‖z‖_p ≤ 1}``; the zero vector where v gives no direction.
+
+    v is divided by its largest entry first: its power reaches 31 on the paper's grid of p and would
+    overflow. At p = 1 the first of several equal entries wins.
+    """
+    size = np.abs(v)
+    top = size.max(initial=0.0)
+    if top == 0.0:
+        return np.zeros_like(v)
+    if p == 1.0:
+        z = np.zeros_like(v)
+        best = int(np.argmax(size))
+        z[best] = np.sign(v[best])
+        return z
+    if p == np.inf:
+        return np.sign(v)
+    z = (size / top) ** (1.0 / (p - 1.0))  # at most 1, so its powers cannot overflow
+    return np.sign(v) * (z / (z**p).sum() ** (1.0 / p))
+
+
+@dataclass(frozen=True, eq=False)
 class LpBall:
-    """The set ``{w : ‖w‖_p ≤ 1}``, with ``w ≥ 0`` added when `nonnegative`.
+    """The set ``{w : ‖w − w₀‖_p ≤ r}``, with ``w ≥ 0`` added when `nonnegative`.
 
     Parameters
     ----------
@@ -38,6 +70,10 @@ class LpBall:
         1 favours a single learner, ∞ trusts all of them.
     nonnegative : bool
         Keep only the part of the ball with ``w ≥ 0``.
+    centre : array of shape (R,) or None
+        w₀, which is not negative where weights must not be; None: 0.
+    radius : float
+        r ≥ 0.
 
     Examples
     --------
@@ -51,58 +87,137 @@ class LpBall:
 
     p: float
     nonnegative: bool = False
+    centre: Vector | None = None
+    radius: float = 1.0
 
     @property
     def q(self) -> float:
         """The conjugate exponent: ``1/p + 1/q = 1``."""
-        if self.p == 1.0:
-            return np.inf
-        return 1.0 if self.p == np.inf else self.p / (self.p - 1.0)
+        return _conjugate(self.p)
+
+    @property
+    def room(self) -> float:
+        """r, or a little where that is 0: Newton's method needs an inside to move in."""
+        return max(self.radius, LEAST_RADIUS)
 
     def norm(self, w: Vector) -> float:
         """``‖w‖_p``."""
         return _norm(w, self.p)
 
+    def from_centre(self, w: Vector) -> Vector:
+        """``w − w₀``."""
+        return w if self.centre is None else w - self.centre
+
+    def at(self, v: Vector) -> Vector:
+        """``w₀ + v``."""
+        return v if self.centre is None else self.centre + v
+
+    def gauge(self, w: Vector) -> float:
+        """``‖w − w₀‖_p / r``: at most 1 in the ball, and 1 on its surface."""
+        return self.norm(self.from_centre(w)) / max(self.radius, 1e-300)
+
     def dual_norm(self, v: Vector) -> float:
-        """``max {vᵀz : z in the ball}``: ``‖v‖_q``, of the positive part when `nonnegative`."""
+        """``max {vᵀz : ‖z‖_p ≤ 1}``: ``‖v‖_q``, of the positive part when z ≥ 0 is required."""
         return _norm(np.maximum(v, 0.0) if self.nonnegative else v, self.q)
 
+    def support(self, v: Vector) -> float:
+        """``max {vᵀw : w in the ball}``, or a little more, but for rounding never less.
+
+        ``r‖v‖_q + vᵀw₀``; with w ≥ 0 the least of ``r‖u‖_q + uᵀw₀`` over all u ≥ v. Any such u is
+        a bound, for vᵀw ≤ uᵀw where w ≥ 0.
+        """
+        if self.centre is None:
+            return self.radius * self.dual_norm(v)
+        u = self._fill(v)[1] if self.nonnegative else v
+        return self.radius * _norm(u, self.q) + float(u @ self.centre)
+
+    def support_size(self, v: Vector) -> float:
+        """The sizes of all terms that the support of v adds up: at least ``Σ |v_j w_j|``, w inside.
+
+        Rounding is measured by it, and so is what points outside by a rounding can gain.
+        """
+        if self.centre is None:
+            return self.support(v)
+        return self.radius * _norm(v, self.q) + 2.0 * float(np.abs(v) @ np.abs(self.centre))
+
     def stretch(self, size: int, norm: float = np.inf) -> float:
-        """How many times ``‖v‖_norm`` the norm ``‖v‖_q`` can be, for vectors of that size."""
-        return float(size ** max(1.0 / self.q - 1.0 / norm, 0.0))
+        """How many times ``‖v‖_norm`` the support can be, for vectors v of that size."""
+        reach = self.radius * float(size ** max(1.0 / self.q - 1.0 / norm, 0.0))
+        return reach if self.centre is None else reach + _norm(self.centre, _conjugate(norm))
 
     def linear_oracle(self, g: Vector) -> Vector:
-        """``argmin {gᵀz : z in the ball}``; the zero vector where g gives no direction.
+        """``argmin {gᵀw : w in the ball}``; the centre where g gives no direction."""
+        if self.centre is None:
+            v = np.maximum(-g, 0.0) if self.nonnegative else -g
+            return self.radius * _farthest(v, self.p)
+        z = self._fill(-g)[0] if self.nonnegative else _farthest(-g, self.p)
+        w = self.centre + self.radius * z
+        return np.maximum(w, 0.0) if self.nonnegative else w
 
-        The gradient is divided by its largest entry first: its power reaches 31 on the paper's
-        grid of p and would overflow. At p = 1 the first of several equal entries wins.
+    def _fill(self, v: Vector) -> tuple[Vector, Vector]:
+        """``argmax {vᵀz : ‖z‖_p ≤ 1, z ≥ −c}`` with c = w₀/r, and the best u ≥ v of `support`.
+
+        Entries that would fall below −c_j stay there, and the others share what is left of the
+        ball, until none falls below: at most R times, for what the others get only grows. At the
+        optimum |u_j| = λ|z_j|^{p−1}, so u_j = −λc_j^{p−1} where z_j = −c_j, and u = v elsewhere.
         """
-        v = np.maximum(-g, 0.0) if self.nonnegative else -g
-        size = np.abs(v)
-        top = size.max(initial=0.0)
-        if top == 0.0:
-            return np.zeros_like(v)
-        if self.p == 1.0:
-            z = np.zeros_like(v)
-            best = int(np.argmax(size))
-            z[best] = np.sign(v[best])
-            return z
-        if self.p == np.inf:
-            return np.sign(v)
-        z = (size / top) ** (1.0 / (self.p - 1.0))  # at most 1, so its powers cannot overflow
-        return np.sign(v) * (z / (z**self.p).sum() ** (1.0 / self.p))
+        p = self.p
+        with np.errstate(all="ignore"):  # c may be infinite: no bound
+            assert self.centre is not None
+            c = self.centre / max(self.radius, 1e-300)
+            low = np.zeros(v.size, dtype=bool)
+            while True:
+                left = max(1.0 - float((c[low] ** p).sum()), 0.0) ** (1.0 / p)
+                rest = np.where(low, 0.0, v)
+                z = np.where(low, -c, left * _farthest(rest, p))
+                below = z < -c
+                if not below.any():
+                    break
+                low |= below
+            pull, bend = _norm(rest, self.q), c[low] ** (p - 1.0)
+            level = pull / left ** (p - 1.0) if pull > 0.0 else 0.0
+            level = min(level, float((-v[low] / bend).min(initial=np.inf)))
+            u = v.copy()
+            u[low] = np.maximum(v[low], -level * bend)
+            return z, u
 
     def scale_into(self, w: Vector) -> Vector:
-        """The multiple of w nearest to w that lies in the ball (negative entries cut first)."""
+        """The point of the ball nearest to w on the way to its centre (negative entries cut first).
+
+        No entry of the result is farther from the centre than it should be, whatever is rounded.
+        """
         if self.nonnegative:
             w = np.maximum(w, 0.0)
-        # One rounding error of slack keeps ‖w‖_p ≤ 1 true in floating point as well.
-        norm = self.norm(w) * (1.0 + 1e-15)
-        return w / norm if norm > 1.0 else w
+        # One rounding error of slack keeps ‖w − w₀‖_p ≤ r true in floating point as well.
+        gauge = self.gauge(w) * (1.0 + 1e-15)
+        if gauge <= 1.0:
+            return w
+        v = self.from_centre(w) / gauge
+        if self.centre is None:
+            return v
+        w = self.centre + v
+        return np.where(np.abs(w - self.centre) > np.abs(v), np.nextafter(w, self.centre), w)
+
+    def shrunk(self, w: Vector, factor: float) -> Vector:
+        """The point at this share of the way from the centre to w."""
+        return self.at(factor * self.from_centre(w))
+
+    def surface_points(self, w: Vector) -> tuple[Vector, Vector]:
+        """Where the ray from the centre through w meets the surface, and the corner nearest w."""
+        v, size = self.from_centre(w), np.abs(self.from_centre(w))
+        corner = self.radius * np.where(size == size.max(), np.sign(v), 0.0)
+        return self.at(v / self.gauge(w)), self.at(corner)
 
     def uniform(self, size: int) -> Vector:
-        """``R^{-1/p} · 1``: equal weights on the surface, the start of the paper's Algorithm 1."""
-        return np.full(size, 1.0 if self.p == np.inf else size ** (-1.0 / self.p))
+        """``r R^{-1/p} · 1``: equal weights on the surface of a ball around 0."""
+        return np.full(size, self.radius * (1.0 if self.p == np.inf else size ** (-1.0 / self.p)))
+
+    def preferred(self, size: int) -> Vector:
+        """The weights to take where nothing speaks against them: w₀, or equal ones without it.
+
+        The paper's Algorithm 1 starts here too.
+        """
+        return self.uniform(size) if self.centre is None else self.centre.copy()
 
 
 class BallStep(NamedTuple):
@@ -114,23 +229,24 @@ class BallStep(NamedTuple):
     d_eta: float
 
 
-def _shares(ball: LpBall, w: Vector, evenness: float) -> Vector:
-    size = np.abs(w) ** ball.p
+def _shares(p: float, v: Vector, evenness: float) -> Vector:
+    size = np.abs(v) ** p
     total = float(size.sum())
-    even = np.full_like(w, 1.0 / w.size)
+    even = np.full_like(v, 1.0 / v.size)
     return evenness * even + (1.0 - evenness) * (size / total if total > 0.0 else even)
 
 
 class BallPairs:
     """Pairs (u⁺, λ⁺), (u⁻, λ⁻), (t, θ) of every coordinate, stacked as (3, R); (2, R) at p = ∞.
 
-    u⁺ = τ − w and u⁻ = στ + w, where σ = 0 turns the lower bound into w ≥ 0. The slacks are
-    variables of their own: deriving them from w and t jams near p = 1, where t^{1/p} bends sharply.
+    u⁺ = τ − v and u⁻ = στ + v, where σ = 0 turns the lower bound into w ≥ 0 where w₀ = 0. Around
+    another centre w ≥ 0 needs a pair of its own, (w, λ⁰), before t. The slacks are variables of
+    their own: deriving them from v and t jams near p = 1, where t^{1/p} bends sharply.
 
     With η the multiplier of Σ t = 1, and ∇ the slope of the rest of the objective in w, the
     conditions of optimality are
 
-        ∇ + λ⁺ − λ⁻ = 0,     η = (λ⁺ + σλ⁻) τ′(t) + θ,     u⁺λ⁺ = u⁻λ⁻ = tθ = 0.
+        ∇ + λ⁺ − λ⁻ − λ⁰ = 0,     η = (λ⁺ + σλ⁻) τ′(t) + θ,     u⁺λ⁺ = u⁻λ⁻ = wλ⁰ = tθ = 0.
 
     A Newton step linearises them, with the products driven to a target instead of 0.
 
@@ -141,39 +257,56 @@ class BallPairs:
     product : float
         Start of every product slack × multiplier.
     evenness : float in (0, 1]
-        How much of Σ t = 1 is spread evenly at the start; the rest follows |w_j|^p.
+        How much of Σ t = 1 is spread evenly at the start; the rest follows |v_j|^p.
     """
 
     def __init__(self, ball: LpBall, w: Vector, product: float, evenness: float) -> None:
         self.lifted = ball.p < np.inf
         self.exponent = 1.0 / ball.p if self.lifted else 0.0
-        self.sigma = 0.0 if ball.nonnegative else 1.0
-        self.w = w
-        # u = signs·w + reach·τ for the two slacks of a coordinate
-        self.signs, self.reach = np.array([[-1.0], [1.0]]), np.array([[1.0], [self.sigma]])
-        share = _shares(ball, w, evenness) if self.lifted else np.ones_like(w)
-        tau = share**self.exponent
-        # Slacks start at no less than a twentieth of their range (by hand), and off τ ∓ w if need
+        self.bounded = ball.nonnegative and ball.centre is not None
+        self.sigma = 0.0 if ball.nonnegative and not self.bounded else 1.0
+        self.radius = ball.room
+        self.v = v = ball.from_centre(w)
+        # u = base + signs·v + reach·τ for the slacks of a coordinate
+        signs, reach = [[-1.0], [1.0]], [[1.0], [self.sigma]]
+        if self.bounded:
+            signs, reach = [*signs, [1.0]], [*reach, [0.0]]
+        self.signs, self.reach, self.n_slacks = np.array(signs), np.array(reach), len(signs)
+        self.base: Vector | float = 0.0
+        if self.bounded:
+            self.base = np.stack([np.zeros_like(v), np.zeros_like(v), ball.centre])
+        share = _shares(ball.p, v / self.radius, evenness) if self.lifted else np.ones_like(v)
+        tau = self.radius * share**self.exponent
+        # Slacks start at no less than a twentieth of their range (by hand), and off τ ∓ v if need
         # be: the steps close that error.
-        slacks = [np.maximum(tau - w, 0.05 * tau), np.maximum(self.sigma * tau + w, 0.05 * tau)]
-        self.x = np.stack([*slacks, share] if self.lifted else slacks)
+        slacks = np.maximum(self._slacks_at(tau), 0.05 * tau)
+        self.x = np.concatenate([slacks, share[None]]) if self.lifted else slacks
         self.z = product / self.x
         self.eta = 0.0
         if self.lifted:
             bend = self.exponent * tau / share
-            self.eta = float(np.mean((self.z[0] + self.sigma * self.z[1]) * bend + self.z[2]))
+            self.eta = float(np.mean((self.z[0] + self.sigma * self.z[1]) * bend + self.z[-1]))
+
+    def _slacks_at(self, tau: Vector) -> Vector:
+        exact = self.signs * self.v + self.reach * tau
+        return exact + self.base if self.bounded else exact
+
+    def pressure(self, z: Vector) -> Vector:
+        """What multipliers of the ball add to the slope in w."""
+        return z[0] - z[1] - z[2] if self.bounded else z[0] - z[1]
 
     @property
     def force(self) -> Vector:
         """What the multipliers of the ball add to the slope in w."""
-        return self.z[0] - self.z[1]
+        return self.pressure(self.z)
 
     def linearise(self) -> Vector:
         """Prepare a step; returns the diagonal that the ball adds to the Newton matrix.
 
         From u λ = target: dλ = h − d du, with d = λ/u and h = target/u − λ. Slacks move by
-        du⁺ = τ′dt − dw − error and du⁻ = στ′dt + dw − error, where τ′ = τ/(p t). Put into the two
-        conditions on slopes, this gives for each coordinate
+        du⁺ = τ′dt − dw − error and du⁻ = στ′dt + dw − error, where τ′ = τ/(p t); that of w ≥ 0 by
+        dw − error, which adds d⁰ to K_ww. Put into the two conditions on slopes, this gives for
+        each coordinate
 
             K_ww dw + K_wt dt = …,     K_wt dw + K_tt dt + dη = g_t
 
@@ -185,22 +318,26 @@ class BallPairs:
         self.d = d = z / x
         up, down = d[0], d[1]
         t, e = x[-1], self.exponent
-        tau = t**e
-        self.error = x[:2] - self.signs * self.w - self.reach * tau
+        tau = self.radius * t**e
+        self.error = x[: self.n_slacks] - self.signs * self.v - self.reach * tau
+        if self.bounded:
+            self.error -= self.base
+        floor = d[2] if self.bounded else 0.0
         if not self.lifted:
-            return up + down
+            return up + down + floor
         self.bend = bend = e * tau / t  # τ′
         press = z[0] + sigma * z[1]
-        curve = press * bend * ((1.0 - e) / t) + d[2]  # −(λ⁺ + σλ⁻)τ″ + θ/t
+        curve = press * bend * ((1.0 - e) / t) + d[-1]  # −(λ⁺ + σλ⁻)τ″ + θ/t
         bend_down, bend_squared = sigma * down, bend * bend
         self.Ktt = bend_squared * (up + bend_down) + curve
         self.Kwt = bend * (bend_down - up)
         self.border = self.Kwt / self.Ktt
-        self.t_slope = self.eta - press * bend - z[2]
+        self.t_slope = self.eta - press * bend - z[-1]
         self.t_missing = 1.0 - float(t.sum())
         # K_ww − K_wt²/K_tt, written so that nothing cancels: near the optimum d spans twenty orders
         # of magnitude, and the difference of the two terms would lose all digits.
-        return ((up + down) * curve + (1.0 + sigma) ** 2 * bend_squared * up * down) / self.Ktt
+        top = (up + down) * curve + (1.0 + sigma) ** 2 * bend_squared * up * down
+        return top / self.Ktt + floor
 
     def pull(self, change: Vector) -> Vector:
         """Right-hand side in w of the step that changes the products x·z by `change`.
@@ -208,11 +345,13 @@ class BallPairs:
         g_t is the right-hand side of the eliminated t, of which the border's share goes to w.
         """
         self.h = h = change / self.x
-        up, down = h[:2] + self.d[:2] * self.error
+        k = self.n_slacks
+        push = h[:k] + self.d[:k] * self.error
+        pull = -self.pressure(push)
         if not self.lifted:
-            return down - up
-        self.gt = self.bend * (up + self.sigma * down) + h[2] - self.t_slope
-        return down - up - self.border * self.gt
+            return pull
+        self.gt = self.bend * (push[0] + self.sigma * push[1]) + h[-1] - self.t_slope
+        return pull - self.border * self.gt
 
     def multiplier_step(self, z0: Vector, z1: Vector) -> float:
         """dη such that Σ t returns to 1 when dw = z0 + z1 dη."""
@@ -222,24 +361,26 @@ class BallPairs:
 
     def direction(self, dw: Vector, d_eta: float) -> BallStep:
         """The direction of the pairs that belongs to dw."""
-        dx = np.empty_like(self.x)
-        dx[:2] = self.signs * dw - self.error
+        dx, k = np.empty_like(self.x), self.n_slacks
+        dx[:k] = self.signs * dw - self.error
         if self.lifted:
-            dx[2] = (self.gt - self.Kwt * dw - d_eta) / self.Ktt
-            dx[:2] += self.reach * (self.bend * dx[2])
+            dx[k] = (self.gt - self.Kwt * dw - d_eta) / self.Ktt
+            dx[:k] += self.reach * (self.bend * dx[k])
         return BallStep(dx, self.h - self.d * dx, dw, d_eta)
 
     def move(self, step: BallStep, primal: float, dual: float) -> None:
         """Take the step, with lengths of their own for slacks and multipliers."""
         self.x = self.x + primal * step.dx
         self.z = self.z + dual * step.dz
-        self.w = self.w + primal * step.dw
+        self.v = self.v + primal * step.dw
         self.eta += dual * step.d_eta
         self._follow_the_bend()
 
     def _follow_the_bend(self) -> None:
-        """Return slacks to τ ∓ w where that changes them little: t^{1/p} is not the line it was."""
+        """Return slacks to τ ∓ v where that changes them little: t^{1/p} is not the line it was."""
         if self.lifted:
-            slacks = self.x[:2]
-            exact = self.signs * self.w + self.reach * self.x[2] ** self.exponent
-            self.x[:2] = np.where(np.abs(exact - slacks) < 0.5 * slacks, exact, slacks)
+            slacks = self.x[: self.n_slacks]
+            exact = self._slacks_at(self.radius * self.x[-1] ** self.exponent)
+            self.x[: self.n_slacks] = np.where(
+                np.abs(exact - slacks) < 0.5 * slacks, exact, slacks
+            )

@@ -126,7 +126,7 @@ class Certifier:
         problem, (value, point), (proof, witness) = self.problem, self._values[k], self._proofs[k]
         dual, alpha, dual_weights = proof.dual, witness.alpha, witness.dual_weights
         # Weights outside the ball by a rounding can be better than the best ones by this much.
-        outside = max(self.balls[k].norm(point[: problem.R]) - 1.0, 0.0) * proof.pull
+        outside = max(self.balls[k].gauge(point[: problem.R]) - 1.0, 0.0) * proof.pull
         rounding = value.primal_error + proof.dual_error + outside
         if not _at_least(proof) >= 0.0:  # no loss is negative: the multipliers 0 prove more
             dual, alpha, dual_weights = 0.0, problem.no_multipliers(), None
@@ -164,8 +164,9 @@ class Certifier:
         w = point[: self.problem.R]
         if point.shape != (self.problem.size,) or not np.isfinite(point).all():
             fault = f"{point!r} instead of {self.problem.size} finite numbers"
-        elif not ball.norm(w) <= 1.0 + NORM_SLACK:
-            fault = f"weights outside the ball: their {ball.p:g}-norm is {ball.norm(w):.17g}"
+        elif not ball.gauge(w) <= 1.0 + NORM_SLACK:
+            far = ball.norm(ball.from_centre(w))
+            fault = f"weights outside the ball: their {ball.p:g}-norm is {far:.17g}"
         elif ball.nonnegative and float(w.min()) < 0.0:
             fault = f"a negative weight, {float(w.min()):g}, where none is allowed"
         else:
@@ -263,13 +264,13 @@ def _bound(problem: Problem, ball: LpBall, sums: DualSums | None) -> Bounds:
     low, high = problem.loss.multipliers
     if not (low <= sums.low and sums.high <= high):  # also where they are NaN
         return nothing
-    pull, stretch = ball.dual_norm(sums.pull), ball.stretch(problem.R)
+    pull, stretch = ball.support_size(sums.pull), ball.stretch(problem.R)
     lost, error = 0.0, sums.gain_error + stretch * sums.pull_error
     off, heavier = abs(sums.balance), 0.5 * (sums.net + abs(sums.balance))
     if sums.centre is not None and sums.pull_slack is not None:
         # Those at some weights are meant with the best intercept, which moves α by y·off / Σ c.
         tilt = (off + sums.balance_error) / problem.total_cost if problem.fit_intercept else 0.0
-        error += ball.dual_norm(sums.pull_slack + tilt * np.abs(sums.centre))
+        error += ball.support_size(sums.pull_slack + tilt * np.abs(sums.centre))
         error += tilt * (2.0 * problem.total_cost + sums.mass)
     elif problem.fit_intercept and sums.mass > 0.0:
         # The multipliers of the heavier class could all be less, by the same share.
@@ -280,4 +281,5 @@ def _bound(problem: Problem, ball: LpBall, sums: DualSums | None) -> Bounds:
         error += sums.balance_error / heavier * changed
     # Powers and roots of NumPy are within four units in the last place; the ball takes R of them.
     error += gamma(2.0 * problem.R + 64.0) * (pull + lost + abs(sums.gain))
-    return Bounds(math.nan, sums.gain - pull - lost, dual_error=error, pull=pull)
+    dual = sums.gain - ball.support(sums.pull) - lost
+    return Bounds(math.nan, dual, dual_error=error, pull=pull)

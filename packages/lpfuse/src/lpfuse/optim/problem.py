@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -119,6 +119,10 @@ class Problem:
         Whether w ≥ 0 is required.
     fit_intercept : bool
         Whether b is free; otherwise it is 0.
+    centre : array of shape (R,) or None
+        The centre w₀ of the ball; None: 0.
+    radius : float
+        Its radius r ≥ 0.
 
     Examples
     --------
@@ -144,11 +148,13 @@ class Problem:
         loss: str = "hinge",
         nonnegative: bool = False,
         fit_intercept: bool = False,
+        centre: Host | None = None,
+        radius: float = 1.0,
     ) -> None:
         self.S = S = detached(S)
         self.y = None if y is None else like(y, S)
         self.costs = None if costs is None else like(costs, S)
-        self.ball = LpBall(float(p), nonnegative)
+        self.ball = LpBall(float(p), nonnegative, centre, float(radius))
         self.loss: Loss = LOSSES[loss]
         self.fit_intercept = fit_intercept
         self.start = 0  # of another problem that these rows are a part of
@@ -201,7 +207,7 @@ class Problem:
     def with_ball(self, p: float) -> Problem:
         """The same data over the ball of another p."""
         other = copy(self)
-        other.ball = LpBall(float(p), self.ball.nonnegative)
+        other.ball = replace(self.ball, p=float(p))
         return other
 
     def counted_anew(self) -> Problem:

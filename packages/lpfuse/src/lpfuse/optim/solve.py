@@ -225,7 +225,7 @@ def _few_rows(certifier: Certifier, max_iter: int | None, tuning: Tuning) -> lis
 def _error_free(model: Model, tuning: Tuning) -> Host | None:
     """Weights without any error, nearest to uniform, where a quick look finds them."""
     uniform = np.zeros(model.size)
-    uniform[: model.n_weights] = model.ball.uniform(model.n_weights)
+    uniform[: model.n_weights] = model.ball.preferred(model.n_weights)
     r, rules = model.residuals(uniform), tuning.tie_break
     many = total(r > 0) > rules.violated_per_weight * model.n_weights
     if many and dot(model.costs, positive_part(r)) > rules.clean * total(model.costs):
@@ -258,7 +258,10 @@ def _run_frank_wolfe(request: Request, smoothing: float) -> list[Outcome]:
     reached = frank_wolfe(
         problem, precision=certifier.tol, max_iter=max_iter or MAX_ITER, smoothing=smoothing
     )
-    return [Outcome(reached.n_iter, Candidate(reached.weights), stopped=reached.stopped)]
+    # Far from zero, sums of steps leave a small ball by their rounding.
+    w, ball = reached.weights, problem.ball
+    w = w if ball.centre is None else ball.scale_into(w)
+    return [Outcome(reached.n_iter, Candidate(w), stopped=reached.stopped)]
 
 
 _BOTH = ("hinge", "least_squares")

@@ -88,7 +88,7 @@ class BlockedProblem(Problem):
         With the rows that `sample_of` has drawn on the way.
     costs : Costs
         Factors of the classes.
-    p, loss, nonnegative, fit_intercept
+    p, loss, nonnegative, fit_intercept, centre, radius
         As for a `Problem` in memory.
     """
 
@@ -104,6 +104,8 @@ class BlockedProblem(Problem):
         loss: str = "hinge",
         nonnegative: bool = False,
         fit_intercept: bool = False,
+        centre: Host | None = None,
+        radius: float = 1.0,
     ) -> None:
         drawn: DrawnRows = checked.also
         labels = None if not checked.rows[1] else drawn.y
@@ -115,6 +117,8 @@ class BlockedProblem(Problem):
             loss=loss,
             nonnegative=nonnegative,
             fit_intercept=fit_intercept,
+            centre=centre,
+            radius=radius,
         )
         self.checked, self.factors = checked, costs
         self.blocks: Blocks = checked.blocks

@@ -48,7 +48,7 @@ class CertifiedRows:
     def error_free(self, *, thorough: bool) -> Host | None:
         """The weights without any error that are nearest to uniform, if they are found."""
         if not thorough:  # a few rows are asked before a pass is spent
-            uniform = np.append(self.ball.uniform(self.R), np.zeros(self.free))
+            uniform = np.append(self.ball.preferred(self.R), np.zeros(self.free))
             some = self.problem.some_rows()
             if total(some.c * self.problem.terms.residuals(some, uniform) > 0):
                 return None

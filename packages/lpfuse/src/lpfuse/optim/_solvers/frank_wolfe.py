@@ -67,12 +67,12 @@ def frank_wolfe(
     >>> round(problem.value(convergent.weights), 2)
     0.57
     """
-    w = problem.ball.uniform(problem.R)
+    ball, w = problem.ball, problem.ball.preferred(problem.R)
     written_out = _written_out(problem) if smoothing == 0.0 else None
     for t in range(1, max_iter + 1):
         gradient = written_out(w) if written_out else _gradient(problem, w, smoothing / t**0.5)
-        corner = problem.ball.linear_oracle(gradient)
-        if not corner.any():  # no direction descends: w is optimal
+        corner = ball.linear_oracle(gradient)
+        if not ball.from_centre(corner).any():  # no direction descends: w is optimal
             return FrankWolfe(w, t - 1, stopped=True)
         step = 2.0 / (2.0 + t) * (corner - w)
         w = w + step

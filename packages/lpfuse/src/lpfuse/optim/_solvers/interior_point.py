@@ -62,8 +62,8 @@ class WarmStart(NamedTuple):
         The three factors were chosen by hand.
         """
         R = model.n_weights
-        w = np.concatenate([0.9 * w[:R], w[R:]])
-        product = 0.03 * total(model.costs) / R
+        w = np.concatenate([model.ball.shrunk(w[:R], 0.9), w[R:]])
+        product = 0.03 * total(model.costs) * min(model.ball.room, 1.0) / R
         return cls(w, BallPairs(model.ball, w[:R], product, evenness=0.3))
 
 
@@ -102,7 +102,7 @@ class _Iterate:
         if start is None:
             # The multipliers of the ball must balance the slope in the end: products that could.
             steepest = float(np.abs(model.slope(self.w, self.alpha)).max())
-            product = max(mu, 0.1 * steepest / R)
+            product = max(mu, 0.1 * steepest * model.ball.room / R)
             self.ball = BallPairs(model.ball, self.w[:R], product, tuning.start_evenness)
         else:
             self.ball = start.pairs
@@ -180,7 +180,7 @@ class _Iterate:
     def _slope_after(self, dw: Host, rows: RowStep, ball: BallStep) -> Host:
         """What a full step would leave of the slope: zero, but for the errors of the solve."""
         slope = self.slope - to_host(self.model.columns @ rows.dz[0, :])
-        slope[: self.model.n_weights] += ball.dz[0] - ball.dz[1]
+        slope[: self.model.n_weights] += self.ball.pressure(ball.dz)
         return slope if self.model.quadratic is None else slope + self.model.quadratic @ dw
 
     def _predict_and_correct(self) -> _Step:
@@ -204,10 +204,11 @@ class _Iterate:
 
 
 def inside(model: Model, radius: float = DEFAULT.start_radius) -> Host:
-    """A point well inside the ball, towards the steepest descent from zero."""
-    w = np.zeros(model.size)
+    """A point well inside the ball, towards the steepest descent from its centre."""
+    w, ball = np.zeros(model.size), model.ball
     R = model.n_weights
-    w[:R] = radius * model.ball.linear_oracle(model.slope(w, model.costs)[:R])
+    w[:R] = ball.at(w[:R])
+    w[:R] = ball.shrunk(ball.linear_oracle(model.slope(w, model.costs)[:R]), radius)
     return w
 
 
@@ -260,11 +261,9 @@ def _rounded(model: Model, found: Optimum) -> Optimum:
     An interior point stays inside by its last digits, and they can be all that is missing.
     """
     weights, free = np.split(found.w, [model.n_weights])
-    norm = model.ball.norm(weights)
-    if norm < 0.999:
+    if model.ball.gauge(weights) < 0.999:
         return found
-    corner = np.where(np.abs(weights) == np.abs(weights).max(), np.sign(weights), 0.0)
-    for point in (weights / norm, corner):
+    for point in model.ball.surface_points(weights):
         w = np.concatenate([model.ball.scale_into(point), free])
         found = better(found, replace(found, w=w, primal=model.primal(w)))
     return found

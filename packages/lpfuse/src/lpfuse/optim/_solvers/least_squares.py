@@ -48,7 +48,7 @@ def minimise_quadratic(
     """The best weights for the moments.
 
     Where the scores leave directions open (fewer rows than learners, columns that depend on each
-    other), the weights nearest to uniform are taken among the best ones.
+    other), the weights nearest to the preferred ones are taken among the best ones.
     """
     model = quadratic_model(moments, ball)
     found = interior_point(model, tol, scale, max_iter, tuning=tuning)
@@ -61,7 +61,7 @@ def minimise_quadratic(
 
 
 def _settled(moments: Moments, ball: LpBall, w: Host, tuning: InteriorPointTuning) -> Host:
-    """w moved within the null space of the Gram matrix to the point nearest the uniform weights."""
+    """w moved within the null space of the Gram matrix to the point nearest the preferred weights."""
     null, R = moments.null_space, w.size
     undecided = null @ null.T  # projects on the null space
     decided = np.eye(R) - undecided
@@ -69,7 +69,7 @@ def _settled(moments: Moments, ball: LpBall, w: Host, tuning: InteriorPointTunin
         columns=np.empty((R, 0)),
         costs=np.empty(0),
         ball=ball,
-        linear=-(undecided @ ball.uniform(R)) - STIFFNESS * (decided @ w),
+        linear=-(undecided @ ball.preferred(R)) - STIFFNESS * (decided @ w),
         quadratic=undecided + STIFFNESS * decided,
     )
     moved = interior_point(nearest, 1e-12, 1.0, tuning=tuning._replace(rules=(FAST,))).w

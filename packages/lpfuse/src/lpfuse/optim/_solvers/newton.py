@@ -140,7 +140,7 @@ class Model:
             if not balanced:
                 return -np.inf, alpha
         slope = self.slope(w, alpha)
-        bound = self.constant + total(alpha) - self.ball.dual_norm(-slope[: self.n_weights])
+        bound = self.constant + total(alpha) - self.ball.support(-slope[: self.n_weights])
         if self.quadratic is not None:
             bound -= 0.5 * float(w @ self.quadratic @ w)
         return bound, alpha
@@ -286,7 +286,7 @@ class NewtonSystem:
 
     def __init__(self, curvature: Host, pairs: BallPairs) -> None:
         self.pairs = pairs
-        self.R = R = pairs.w.size
+        self.R = R = pairs.v.size
         diagonal = curvature.reshape(-1)[:: curvature.shape[0] + 1]
         diagonal[:R] += pairs.linearise()
         self.factor = self._cholesky(curvature, diagonal)

@@ -135,10 +135,10 @@ def neighbour_guess(model: Model, w: Host, ball: LpBall) -> Guess:
     work of a path in memory.
     """
     R = model.n_weights
-    norm = max(model.ball.norm(w[:R]), 1e-300)
-    on_surface = ball.norm(w[:R]) > 0.999
-    factor = min(1.5 if on_surface else 1.0, 1.0 / norm)
-    w = np.concatenate([0.98 * factor * w[:R], w[R:]])
+    gauge = max(model.ball.gauge(w[:R]), 1e-300)
+    on_surface = ball.gauge(w[:R]) > 0.999
+    factor = min(1.5 if on_surface else 1.0, 1.0 / gauge)
+    w = np.concatenate([model.ball.shrunk(w[:R], 0.98 * factor), w[R:]])
     return Guess(w, kth_smallest(abs(model.residuals(w)), int(0.2 * model.n_rows)))
 
 

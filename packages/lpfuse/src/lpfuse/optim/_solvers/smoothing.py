@@ -57,7 +57,7 @@ def approach(
     slope = model.slope_of(w, view.pull)
     steepest = float(np.abs(slope).max()) + 1e-300
     looseness = min(0.1, 3.0 * band)  # a narrow band comes with a good place in the ball
-    product = looseness * steepest / R
+    product = looseness * steepest * model.ball.room / R
     pairs = BallPairs(model.ball, w[:R], product, evenness=looseness)
     cost = total(model.costs) / max(model.n_rows, 1)
     for _ in range(tuning.max_steps):
@@ -153,6 +153,6 @@ def _without_far_rows(model: Model, r: Array, far: float) -> tuple[Model, Array]
 
 
 def _stationarity(slope: Host, pairs: BallPairs) -> float:
-    R = pairs.w.size
+    R = pairs.v.size
     free = float(np.abs(slope[R:]).max(initial=0.0))
-    return max(free, float(np.abs(slope[:R] + pairs.force).max()))
+    return max(free, pairs.radius * float(np.abs(slope[:R] + pairs.force).max()))

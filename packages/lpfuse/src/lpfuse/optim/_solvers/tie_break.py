@@ -93,7 +93,7 @@ def nearest_to_uniform(
     """
     rules, size = tuning.tie_break, source.R + source.free
     uniform = np.zeros(size)
-    uniform[: source.R] = ball.uniform(source.R)
+    uniform[: source.R] = ball.preferred(source.R)
     most = rules.rows + rules.rows_per_weight * size
     penalties = rules.penalties if thorough else rules.penalties[:1]
     search = _Projection(source.R, ball, uniform, penalties, tuning)
@@ -176,25 +176,28 @@ class _Projection:
 def _polished(model: Model, uniform: Host, found: Optimum) -> Host | None:
     """Newton's method on the optimality conditions, with the binding rows taken as known.
 
-        w − u − Σ ν_i a_i + λ |w|^{p−1} sign(w) = 0,     a_iᵀw = 1,     ‖w‖_p^p = 1
+        w − u − Σ ν_i a_i + λ |v|^{p−1} sign(v) = 0,     a_iᵀw = 1,     ‖v‖_p^p = 1
+
+    with v = (w − w₀)/r, in most problems w.
 
     Quadratic convergence from where the interior point left off, which runs out of digits when p
     is large. The conditions are smooth for 2 ≤ p < ∞; None where the binding rows were mistaken.
     """
-    p, w = model.ball.p, found.w
+    ball, p, r, w = model.ball, model.ball.p, model.ball.radius, found.w
     A = model.columns[:, found.alpha > model.margins(w) - 1.0]  # one of the two is nearly zero
     k, R = A.shape[1], w.size
-    on_sphere = model.ball.norm(w) > 1.0 - 1e-3
+    on_sphere = ball.gauge(w) > 1.0 - 1e-3
     for _ in range(12):
-        size = np.abs(w)
-        pull = size ** (p - 1.0) * np.sign(w)
+        v = ball.from_centre(w) / r
+        size = np.abs(v)
+        pull = size ** (p - 1.0) * np.sign(v)
         binding = np.column_stack([A, pull]) if on_sphere else A
         m = binding.shape[1]
         if m > R or m == 0 or not np.isfinite(binding).all():
             return None
         multipliers = np.linalg.lstsq(binding, w - uniform, rcond=None)[0]
-        curve = 1.0 - (multipliers[k] * (p - 1.0) * size ** (p - 2.0) if on_sphere else 0.0)
-        gap = np.append(1.0 - A.T @ w, (1.0 - float((size**p).sum())) / p if on_sphere else [])
+        curve = 1.0 - (multipliers[k] * (p - 1.0) * size ** (p - 2.0) / r if on_sphere else 0.0)
+        gap = np.append(1.0 - A.T @ w, (1.0 - float((size**p).sum())) * r / p if on_sphere else [])
         kkt = np.block([[np.diag(curve * np.ones(R)), -binding], [binding.T, np.zeros((m, m))]])
         try:
             step = np.linalg.solve(kkt, np.append(uniform - w + binding @ multipliers, gap))
@@ -204,10 +207,10 @@ def _polished(model: Model, uniform: Host, found: Optimum) -> Host | None:
         if float(np.abs(step[:R]).max()) < 1e-14:
             break
     signs = multipliers[:k].min(initial=0.0) >= 0.0 and (not on_sphere or multipliers[k] <= 0.0)
-    settled = float(np.abs(step[:R]).max()) < 1e-10 and model.ball.norm(w) <= 1.0 + 1e-12
-    allowed = not model.ball.nonnegative or float(w.min()) >= 0.0
+    settled = float(np.abs(step[:R]).max()) < 1e-10 and ball.gauge(w) <= 1.0 + 1e-12
+    allowed = not ball.nonnegative or float(w.min()) >= 0.0
     allowed = allowed and float(model.residuals(w).max()) <= 1e-10
-    return model.ball.scale_into(w) if signs and settled and allowed else None
+    return ball.scale_into(w) if signs and settled and allowed else None
 
 
 def _with_middle_intercept(source: RowSource, point: Host, clean: float) -> Host:
