@@ -18,7 +18,9 @@ import cvxpy as cp
 TIGHT = 1e-11  # beyond what CLARABEL reaches on some problems; the tests see what it did reach
 
 
-def primal(rows, p, *, costs=None, labels=None, loss="hinge", nonnegative=False):
+def primal(
+    rows, p, *, costs=None, labels=None, loss="hinge", nonnegative=False, centre=0.0, radius=1.0
+):
     """The problem as one would state it; with `labels` there is an intercept.
 
     Returns the model, w, and b (None without labels).
@@ -28,7 +30,7 @@ def primal(rows, p, *, costs=None, labels=None, loss="hinge", nonnegative=False)
     residuals = 1.0 - rows @ w if b is None else 1.0 - rows @ w - labels * b
     losses = {"hinge": cp.pos, "least_squares": cp.square}[loss](residuals)
     total = cp.sum(losses) if costs is None else costs @ losses
-    return cp.Problem(cp.Minimize(total), [cp.norm(w, p) <= 1.0]), w, b
+    return cp.Problem(cp.Minimize(total), [cp.norm(w - centre, p) <= radius]), w, b
 
 
 def primal_with_slacks(rows, p, costs):

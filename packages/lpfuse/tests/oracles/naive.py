@@ -1,7 +1,7 @@
 """The fusion problem, its dual and its certificate, one number at a time.
 
-A problem is anything with the fields S, y, costs, ball (p, nonnegative), loss.name and
-fit_intercept; its methods are not asked.
+A problem is anything with the fields S, y, costs, ball (p, nonnegative, centre, radius), loss.name
+and fit_intercept; its methods are not asked.
 """
 
 from math import fsum, inf
@@ -33,9 +33,40 @@ def dual_value(problem, alpha):
         return -inf
     gains = [c * (a if hinge else a - a * a / 4) for a, c in zip(alpha, costs, strict=True)]
     total = [fsum(f * row[j] for f, row in zip(forces, S, strict=True)) for j in range(len(S[0]))]
-    if problem.ball.nonnegative:
-        total = [max(0.0, v) for v in total]
-    return fsum(gains) - norm(total, conjugate(problem.ball.p))
+    return fsum(gains) - support(problem.ball, total)
+
+
+def support(ball, v):
+    """max {vᵀw : w in the ball}: the least r‖u‖_q + uᵀw₀ over u = v, or over u ≥ v with w ≥ 0."""
+    v = [float(x) for x in v]
+    q, r = conjugate(ball.p), ball.radius
+    if ball.centre is None:
+        return r * norm([max(0.0, x) for x in v] if ball.nonnegative else v, q)
+    centre = [float(x) for x in ball.centre]
+
+    def bound(u):
+        return r * norm(u, q) + fsum(x * c for x, c in zip(u, centre, strict=True))
+
+    if not ball.nonnegative or r == 0:
+        return bound(v)
+    # u_j = max(v_j, −λ c_j^{p−1}) for some λ, with c = w₀/r: c_j ≥ 1 is never in the way. The bound
+    # is convex in λ.
+    share = [0.0 if c == 0 else inf if c >= r else (c / r) ** (ball.p - 1) for c in centre]
+    top = max(map(abs, v))
+    if top == 0:
+        return 0.0
+
+    def at(power):
+        level = 10.0**power * top
+        return bound([max(x, -level * s) if s < inf else x for x, s in zip(v, share, strict=True)])
+
+    low, high = -30.0, 310.0
+    for _ in range(400):
+        third = (high - low) / 3
+        low, high = (
+            (low, high - third) if at(low + third) <= at(high - third) else (low + third, high)
+        )
+    return min(at(low), at(high), bound([max(x, 0.0) for x in v]), bound(v))
 
 
 def relative_gap(problem, primal, dual):

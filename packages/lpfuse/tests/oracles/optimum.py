@@ -21,24 +21,26 @@ def optimum(problem):
     w, b = _linear_program(problem) if linear else _cone_program(problem)
     if problem.ball.nonnegative:
         w = np.maximum(w, 0.0)
-    return w / max(1.0, naive.norm(w, problem.ball.p)), b
+    v = w - _centre(problem)
+    return _centre(problem) + v / max(1.0, naive.norm(v, problem.ball.p) / problem.ball.radius), b
 
 
 def _linear_program(problem):
-    """Variables w⁺, w⁻, b, ξ, with w = w⁺ − w⁻ and ξ ≥ 1 − y(Sw + b)."""
+    """Variables v⁺, v⁻, b, ξ, with w = w₀ + v⁺ − v⁻ and ξ ≥ 1 − y(Sw + b)."""
     S, y, c = arrays(problem)
     n, R = S.shape
     A = y[:, None] * S
     margins = np.hstack([A, -A, y[:, None], np.eye(n)])
-    size = inf if problem.ball.p == 1 else 1.0
+    centre, radius = _centre(problem), problem.ball.radius
+    size = inf if problem.ball.p == 1 else radius
     bounds = [(0, size)] * R
-    bounds += [(0, 0.0 if problem.ball.nonnegative else size)] * R
+    bounds += [(0, min(size, c) if problem.ball.nonnegative else size) for c in centre]
     bounds += [(None, None) if problem.fit_intercept else (0, 0)]
     bounds += [(0, None)] * n
-    rows, limits = [-margins], [-np.ones(n)]
+    rows, limits = [-margins], [A @ centre - 1.0]
     if problem.ball.p == 1:
         rows.append(np.r_[np.ones(2 * R), np.zeros(1 + n)][None])
-        limits.append(np.ones(1))
+        limits.append(np.full(1, radius))
     found = linprog(
         np.r_[np.zeros(2 * R + 1), c],
         np.vstack(rows),
@@ -48,7 +50,11 @@ def _linear_program(problem):
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )
     assert found.success, found.message
-    return found.x[:R] - found.x[R : 2 * R], found.x[2 * R]
+    return centre + found.x[:R] - found.x[R : 2 * R], found.x[2 * R]
+
+
+def _centre(problem):
+    return np.zeros(problem.R) if problem.ball.centre is None else problem.ball.centre
 
 
 def _cone_program(problem):
@@ -60,21 +66,28 @@ def _cone_program(problem):
         labels=y if problem.fit_intercept else None,
         loss=problem.loss.name,
         nonnegative=problem.ball.nonnegative,
+        centre=_centre(problem),
+        radius=problem.ball.radius,
     )
     cvxpy_models.run_tightly(model)
     return w.value, 0.0 if b is None else float(b.value)
 
 
 def nearest_error_free_to_uniform(problem):
-    """argmin ‖w − u‖² subject to y(Sw + b) ≥ 1 on all rows that cost something, w in the ball."""
+    """argmin ‖w − u‖² subject to y(Sw + b) ≥ 1 on all rows that cost something, w in the ball.
+
+    u are the uniform weights, or the centre of the ball where it has one.
+    """
     S, y, c = arrays(problem)
     S, y = S[c > 0], y[c > 0]
     R, p = S.shape[1], problem.ball.p
     w, b = cp.Variable(R, nonneg=problem.ball.nonnegative), cp.Variable()
-    constraints = [cp.multiply(y, S @ w + b) >= 1, cp.norm(w, p) <= 1]
+    inside = cp.norm(w - _centre(problem), p) <= problem.ball.radius
+    constraints = [cp.multiply(y, S @ w + b) >= 1, inside]
     if not problem.fit_intercept:
         constraints.append(b == 0)
-    minimise(cp.sum_squares(w - R ** (-1 / p)), constraints)
+    wanted = R ** (-1 / p) if problem.ball.centre is None else problem.ball.centre
+    minimise(cp.sum_squares(w - wanted), constraints)
     return w.value
 
 

@@ -64,13 +64,16 @@ def changed(problem, S=None, y=None, costs=None):
         nonnegative=ball.nonnegative,
         loss=problem.loss.name,
         fit_intercept=problem.fit_intercept,
+        centre=ball.centre,
+        radius=ball.radius,
     )
 
 
 def assert_feasible(problem, weights):
     """In the ball, to rounding, and free of NaN."""
     assert np.isfinite(weights).all()
-    assert naive.norm(weights, problem.ball.p) <= 1 + 1e-12
+    centre = 0.0 if problem.ball.centre is None else problem.ball.centre
+    assert naive.norm(weights - centre, problem.ball.p) <= problem.ball.radius * (1 + 1e-12)
     if problem.ball.nonnegative:
         assert min(weights) >= 0
 

@@ -173,6 +173,8 @@ class LocalLpFusion(PositionedFusion):
         rows, scaler = positioned_scores(S, y, sample_weight, X)
         fusion = LpFusion() if self.fusion is None else self.fusion
         everywhere = clone(fusion).fit(S, y, sample_weight)
+        if fusion.prior is not None:  # regions are rows without names of columns
+            fusion = clone(fusion).set_params(prior=everywhere.prior_)
         centres, region = self._regions(rows)
         if len(centres) == 1:
             fitted, certificates = [everywhere], [everywhere.certificate_]

@@ -41,6 +41,7 @@ from lpfuse._checks.tables import (
     warn_about_copies,
 )
 from lpfuse._saved import saved_as
+from lpfuse.fusion._prior import LARGEST, check_prior
 from lpfuse.optim import SOLVERS, Certificate, LpPath, Problem, solve, solve_path
 from lpfuse.optim._large_n.distributed import BlockedProblem, Costs, sample_of
 from lpfuse.optim.losses import LOSSES
@@ -57,11 +58,13 @@ class LpFusion(WeightedSum):
     .. math::
 
         \min_{w, b} \sum_i c_i \max(0, 1 - y_i (s_i^\top w + b))
-        \quad \text{subject to} \quad \|w\|_p \le 1
+        \quad \text{subject to} \quad \|w - w_0\|_p \le r
 
     where row ``s_i`` holds the R scores of sample i, high = normal, and ``y_i`` is +1 for normal
-    and −1 for anomalous samples. p = 1 favours a single detector, p = ∞ trusts all of them. Every
-    fit comes with a `Certificate`: a proof of how far the weights can be from the best ones.
+    and −1 for anomalous samples. p = 1 favours a single detector, p = ∞ trusts all of them. Without
+    a prior the ball is ``‖w‖_p ≤ 1``; with one, weights w₀ that are known from elsewhere, data move
+    the weights by r and no farther. Every fit comes with a `Certificate`: a proof of how far the
+    weights can be from the best ones.
 
     Parameters
     ----------
@@ -93,6 +96,12 @@ class LpFusion(WeightedSum):
         presumed to be of use until labels tell otherwise: with few labels, or none, the weights
         stay near uniform. About 3 is advisable with an intercept, which it makes learnable from
         normal rows alone, and `class_weight="balanced"` (``docs/adr/0006``).
+    prior : array-like of shape (R,) or mapping, default=None
+        The centre w₀ of the ball: one weight a detector, or weights by name of the column. A
+        mapping may name detectors that are not there; those that it does not name have the weight
+        0. Not negative with `nonnegative`. None: 0, the centre of the paper's ball.
+    radius : float, default=1.0
+        r, how far weights may be from the prior. 0 keeps the prior and learns b alone.
 
     Attributes
     ----------
@@ -106,6 +115,8 @@ class LpFusion(WeightedSum):
         Value, lower bound, gap and relative gap of the weights, with the dual point behind them.
     n_iter_ : int
         Steps of the solver.
+    prior_ : ndarray of shape (R,) or None
+        The prior in the order of the columns.
     n_features_in_ : int
         Number of detectors R.
     feature_names_in_ : ndarray of shape (R,)
@@ -120,7 +131,8 @@ class LpFusion(WeightedSum):
     Without anomalies and with p near 1 the weights favour the detector with the highest mean score,
     even one that calls everything normal.
 
-    Where the least value is 0 there are many best weights; the ones nearest to uniform are taken.
+    Where the least value is 0 there are many best weights; the ones nearest to the prior are taken,
+    or to uniform without one.
 
     Examples
     --------
@@ -135,11 +147,17 @@ class LpFusion(WeightedSum):
     array([ 1,  1, -1, -1])
     >>> fusion.certificate_.status, fusion.certificate_.relative_gap <= 1e-8
     ('optimal', True)
+
+    Weights that are known from other tables, and may change by a tenth:
+
+    >>> LpFusion(p=2, prior=[0.6, 0.5], radius=0.1).fit(S, y).weights_.round(3)
+    array([0.7  , 0.491])
     """
 
     intercept_: float
     certificate_: Certificate
     n_iter_: int
+    prior_: Host | None
 
     def __init__(
         self,
@@ -152,6 +170,8 @@ class LpFusion(WeightedSum):
         nonnegative: bool = False,
         max_iter: int | None = None,
         imaginary_anomalies: float = 0.0,
+        prior: Any = None,
+        radius: float = 1.0,
     ) -> None:
         self.p = p
         self.loss = loss
@@ -162,6 +182,8 @@ class LpFusion(WeightedSum):
         self.nonnegative = nonnegative
         self.max_iter = max_iter
         self.imaginary_anomalies = imaginary_anomalies
+        self.prior = prior
+        self.radius = radius
 
     def fit(self, S: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the weights.
@@ -188,6 +210,7 @@ class LpFusion(WeightedSum):
         self.intercept_ = solution.intercept
         self.certificate_ = solution.certificate
         self.n_iter_ = solution.n_iter
+        self.prior_ = problem.ball.centre
         _warn_if_loose(solution.certificate, self.tol, self.solver)
         _warn_if_zero(solution.weights)
         return self
@@ -213,6 +236,8 @@ class LpFusion(WeightedSum):
             loss=self.loss,
             nonnegative=self.nonnegative,
             fit_intercept=self.fit_intercept and labels is not None,
+            centre=self._centre(int(S.shape[1]), names),
+            radius=self.radius,
         )
         problem.costs_error = self._costs_error
         return problem
@@ -232,9 +257,16 @@ class LpFusion(WeightedSum):
             loss=self.loss,
             nonnegative=self.nonnegative,
             fit_intercept=self.fit_intercept and checked.rows[1] > 0,
+            centre=self._centre(len(checked.low), checked.names),
+            radius=self.radius,
         )
         problem.costs_error = self._costs_error
         return problem
+
+    def _centre(self, R: int, names: Sequence[str] | None) -> Host | None:
+        if self.prior is None:
+            return None
+        return check_prior(self.prior, R, names, self.nonnegative)
 
     def _with_imaginary(
         self, S: Array, labels: Array | None, weight: Array | None
@@ -285,6 +317,7 @@ class LpFusion(WeightedSum):
         check_choice("class_weight", self.class_weight, [None, "balanced"])
         check_number("tol", self.tol, above=0, at_most=1)
         check_number("imaginary_anomalies", self.imaginary_anomalies, at_least=0)
+        check_number("radius", self.radius, at_least=0, at_most=LARGEST)
         if self.max_iter is not None:
             check_count("max_iter", self.max_iter)
 

@@ -192,7 +192,7 @@ class LpBall:
         gauge = self.gauge(w) * (1.0 + 1e-15)
         if gauge <= 1.0:
             return w
-        v = self.from_centre(w) / gauge
+        v = self.from_centre(w) / (gauge if self.radius > 0.0 else np.inf)
         if self.centre is None:
             return v
         w = self.centre + v
@@ -263,18 +263,18 @@ class BallPairs:
     def __init__(self, ball: LpBall, w: Vector, product: float, evenness: float) -> None:
         self.lifted = ball.p < np.inf
         self.exponent = 1.0 / ball.p if self.lifted else 0.0
-        self.bounded = ball.nonnegative and ball.centre is not None
+        floor = ball.centre if ball.nonnegative else None  # w ≥ 0 is v ≥ −floor
+        self.bounded = floor is not None
         self.sigma = 0.0 if ball.nonnegative and not self.bounded else 1.0
         self.radius = ball.room
         self.v = v = ball.from_centre(w)
         # u = base + signs·v + reach·τ for the slacks of a coordinate
-        signs, reach = [[-1.0], [1.0]], [[1.0], [self.sigma]]
-        if self.bounded:
-            signs, reach = [*signs, [1.0]], [*reach, [0.0]]
-        self.signs, self.reach, self.n_slacks = np.array(signs), np.array(reach), len(signs)
-        self.base: Vector | float = 0.0
-        if self.bounded:
-            self.base = np.stack([np.zeros_like(v), np.zeros_like(v), ball.centre])
+        self.signs, self.reach = np.array([[-1.0], [1.0]]), np.array([[1.0], [self.sigma]])
+        if floor is not None:
+            self.signs = np.append(self.signs, [[1.0]], axis=0)
+            self.reach = np.append(self.reach, [[0.0]], axis=0)
+            self.base = np.stack([0.0 * floor, 0.0 * floor, floor])
+        self.n_slacks = len(self.signs)
         share = _shares(ball.p, v / self.radius, evenness) if self.lifted else np.ones_like(v)
         tau = self.radius * share**self.exponent
         # Slacks start at no less than a twentieth of their range (by hand), and off τ ∓ v if need
@@ -381,6 +381,4 @@ class BallPairs:
         if self.lifted:
             slacks = self.x[: self.n_slacks]
             exact = self._slacks_at(self.radius * self.x[-1] ** self.exponent)
-            self.x[: self.n_slacks] = np.where(
-                np.abs(exact - slacks) < 0.5 * slacks, exact, slacks
-            )
+            self.x[: self.n_slacks] = np.where(np.abs(exact - slacks) < 0.5 * slacks, exact, slacks)

@@ -61,7 +61,7 @@ def minimise_quadratic(
 
 
 def _settled(moments: Moments, ball: LpBall, w: Host, tuning: InteriorPointTuning) -> Host:
-    """w moved within the null space of the Gram matrix to the point nearest the preferred weights."""
+    """w moved in the null space of the Gram matrix to the point nearest the preferred weights."""
     null, R = moments.null_space, w.size
     undecided = null @ null.T  # projects on the null space
     decided = np.eye(R) - undecided

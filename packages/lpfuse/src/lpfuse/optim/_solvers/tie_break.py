@@ -1,12 +1,12 @@
-"""Which weights, when many make no error at all: those nearest to the uniform ones.
+"""Which weights, when many make no error at all: those nearest to uniform, or to the prior.
 
 Where the optimum is f* = 0, every w in the ball with all margins at least 1 is optimal. The choice
 is then
 
     minimise   ½ ‖w − u‖²    subject to    y_i (s_iᵀw + b) ≥ 1 for all i,   w in the ball
 
-with u the uniform weights: strictly convex, so every solver and platform gives the same answer. A
-free intercept goes to the middle of its interval.
+with u the uniform weights, or the centre of a ball that has one: strictly convex, so every solver
+and platform gives the same answer. A free intercept goes to the middle of its interval.
 """
 
 from __future__ import annotations
