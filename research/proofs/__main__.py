@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from lpfuse._versions import versions
-from research.common.store import read_rows, write_document, write_whole
+from research.common.store import read_document, read_rows, write_document, write_whole
 from research.proofs.families import FAMILIES, make
 from research.proofs.fuzz import BLOCK, ROWS, outcome, run
 from research.proofs.tables import families_of, page_of, refusals, table, told
@@ -36,7 +36,10 @@ def main() -> int:
         read_rows(options.out) if options.show else run(blocks, options.out, options.jobs, families)
     )
     if options.publish:
-        published = {"versions": versions(), "families": families_of(rows)}
+        # Of families that were not run the sums stay as they are stored.
+        kept = read_document(PUBLISHED)["families"] if PUBLISHED.exists() else {}
+        families_run = kept | families_of(rows)
+        published = {"versions": versions(), "families": families_run}
         write_document(PUBLISHED, published)
         write_whole(PAGE, page_of(published))
     print(table(rows), refusals(rows), told(rows), sep="\n\n")

@@ -1,8 +1,9 @@
 """Problems made to break a certificate: wide scales, offsets, ties, outliers, odd weights.
 
-A problem is known by family and seed. A family fixes what is hard about it (`HARD`); all else
-is drawn: sizes, p, loss, intercept, sign, class weights, imaginary anomalies, tolerance. Where some
-are quoted in a report, seeds 0, 1, … are those (`research.proofs.quoted`).
+A problem is known by family and seed. A family fixes what is hard about it (`HARD`); all else is
+drawn: sizes, p, loss, intercept, sign, class weights, imaginary anomalies, tolerance, and in the
+families of priors the centre and radius of the ball. Where some are quoted in a report, seeds 0, 1,
+… are those (`research.proofs.quoted`).
 """
 
 from __future__ import annotations
@@ -50,15 +51,17 @@ def make(family: str, seed: int) -> FusionInput:
         return FusionInput(**quoted[seed])
     rng = np.random.default_rng([seed, *family.encode()])
     scores, weights, fixed = HARD[family]
-    S, labels = _plain(rng, many=family == "many rows")
+    S, labels = _plain(rng, many=family.endswith("many rows"))
     S = _mixture(rng, S, labels) if scores is None else scores(rng, S, labels)
     weight = (weights or _any_weight)(rng, S, labels)
     y: Array | None = labels
     if family == "one class" or rng.random() < 0.03:
         y = None if rng.random() < 0.5 else np.ones(len(S))
     parameters = _parameters(rng) | fixed
-    if family == "extreme p":
+    if family.endswith("extreme p"):
         parameters["p"] = float(rng.choice(EXTREME))
+    if family.startswith("prior"):
+        parameters |= _prior(rng, S.shape[1], parameters["nonnegative"])
     return FusionInput(S, y, weight, parameters, FORMS.get(family, "fit"))
 
 
@@ -72,6 +75,21 @@ def _parameters(rng: Rng) -> dict[str, Any]:
         "imaginary_anomalies": float(rng.choice([0.0, 0.0, 0.0, 3.0, 10.0 ** rng.uniform(-8, 8)])),
         "tol": float(rng.choice([1e-8, 1e-8, 1e-8, 1e-8, 1e-3, 1e-5, 1e-10, 1e-12])),
     }
+
+
+def _prior(rng: Rng, R: int, nonnegative: bool) -> dict[str, Any]:
+    """A centre of any kind and scale, and a radius from nothing to far beyond it."""
+    kinds = (
+        np.zeros(R), np.full(R, 1 / R), np.eye(R)[int(rng.integers(R))], rng.random(R),
+        rng.random(R) * (rng.random(R) < 0.5), rng.normal(size=R), 10.0 ** rng.uniform(-12, 3, R),
+    )  # fmt: skip
+    prior = kinds[int(rng.integers(len(kinds)))]
+    if rng.random() < 0.3:
+        prior = prior * 10.0 ** rng.uniform(-9, 6)
+    radius = float(rng.choice([0.0, 1e-3, 0.1, 0.5, 1.0, 1.0, 10.0, 10.0 ** rng.uniform(-18, 6)]))
+    if rng.random() < 0.1:  # w = 0 on the surface, where the pull of all bounds meets
+        radius = float(np.linalg.norm(prior, rng.choice([1, 2, np.inf])))
+    return {"prior": np.abs(prior) if nonnegative else prior, "radius": radius}
 
 
 def _plain(rng: Rng, many: bool) -> tuple[Array, Array]:
@@ -325,6 +343,19 @@ HARD: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "mixtures": (None, None, {}),
     "mixtures, intercept": (None, None, B),
     "mixtures, least squares": (None, None, SQUARES),
+    "prior": (_as_is, None, {}),
+    "prior, w ≥ 0": (_as_is, None, {"nonnegative": True}),
+    "prior, w ≥ 0, mixtures": (None, None, {"nonnegative": True}),
+    "prior, mixtures, intercept": (None, None, HINGE | B),
+    "prior, least squares": (None, None, SQUARES),
+    "prior, extreme p": (None, None, {}),
+    "prior, path": (None, None, {}),
+    "prior, blocks": (None, None, {}),
+    "prior, Frank–Wolfe": (None, None, {"solver": "frank-wolfe", "max_iter": 50}),
+    "prior, many rows": (None, None, {}),
 }
-FORMS = {"path": "path", "blocks": "blocks", "tensors": "tensors"}
+FORMS = {
+    "path": "path", "blocks": "blocks", "tensors": "tensors", "prior, path": "path",
+    "prior, blocks": "blocks",
+}  # fmt: skip
 FAMILIES = tuple(HARD)

@@ -17,7 +17,7 @@ import numpy as np
 from research.proofs.problem import ExactProblem
 
 FLOOR = Fraction(1, 1000)  # gaps are relative to max(f, FLOOR Σ c): documented in `Certificate`
-SLACK = Fraction(1, 10**12)  # of that: what a claim may be wrong by; also ‖w‖ − 1
+SLACK = Fraction(1, 10**12)  # of that: what a claim may be wrong by; also ‖w − w₀‖ / r − 1
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Verdict:
         By how much the true gap exceeds the claimed one (the worse of `gap` and `relative_gap`), as
         a share of the same. Negative: the claim is cautious.
     norm_excess : float
-        ``‖w‖_p − 1``.
+        ``‖w − w₀‖_p / r − 1``.
     """
 
     reasons: tuple[str, ...]

@@ -1,13 +1,13 @@
 """A fusion problem in exact rationals: the value of weights, and what a witness proves.
 
-minimise  f(w, b) = Σ c_i loss(1 − y_i (s_iᵀw + b))  subject to  ‖w‖_p ≤ 1 (and w ≥ 0)
+minimise  f(w, b) = Σ c_i loss(1 − y_i (s_iᵀw + b))  subject to  ‖w − w₀‖_p ≤ r (and w ≥ 0)
 
 For multipliers α and any (w, b), by convexity of the loss,
 
     f(w, b) ≥ Σ c_i gain(α_i) − vᵀw − βb,    v = Σ c_i α_i y_i s_i,    β = Σ c_i α_i y_i,
 
 with gain(α) = α for α in [0, 1] (hinge) and α − α²/4 (least squares). Without an intercept this
-proves ``D(α) = Σ c gain(α) − σ(v)``, σ(v) = max{vᵀz : z in the ball}. Nothing here is shared with
+proves ``D(α) = Σ c gain(α) − σ(v)``, σ(v) = max{vᵀw : w in the ball}. Nothing here is shared with
 the library, and nothing is rounded but powers, which come as bounds (`research.proofs.exact`).
 """
 
@@ -44,6 +44,9 @@ class ExactProblem:
         self.p = Fraction(parameters["p"]) if parameters["p"] != math.inf else math.inf
         self.squares = parameters.get("loss", "hinge") == "least_squares"
         self.nonnegative = bool(parameters.get("nonnegative", False))
+        prior = parameters.get("prior")
+        self.centre = [Fraction(float(x)) for x in (np.zeros(R) if prior is None else prior)]
+        self.radius = Fraction(float(parameters.get("radius", 1.0)))
         self.y = [1 if label > 0 else -1 for label in y]
         self.fit_intercept = bool(parameters.get("fit_intercept", False)) and -1 in self.y
         flat, self.e = dyadic(S)
@@ -78,8 +81,11 @@ class ExactProblem:
     # ------------------------------------------------------------------------------------ values
 
     def norm(self, w: Vector) -> Fraction:
-        """An upper bound of ``‖w‖_p`` that is 2^-190 too large at most."""
-        return norm_bounds([Fraction(float(x)) for x in w], self.p)[1]
+        """An upper bound of ``‖w − w₀‖_p / r`` that is 2^-190 of it too large at most."""
+        v = [Fraction(float(x)) - c for x, c in zip(w, self.centre, strict=True)]
+        if not any(v):
+            return Fraction(0)
+        return norm_bounds(v, self.p)[1] / (self.radius or Fraction(1, 10**300))
 
     def value(self, w: Vector, b: float) -> Fraction:
         """``f(w, b)``."""
@@ -106,9 +112,60 @@ class ExactProblem:
 
     def support(self, v: Sequence[Fraction]) -> Fraction:
         """``σ(v)``, rounded down by 2^-190 of it at most: that calls no certificate false."""
-        if self.nonnegative:
-            v = [max(x, Fraction(0)) for x in v]
-        return norm_bounds(v, self.q)[0]
+        candidates = [v] if not self.nonnegative else self._raised(v)
+        return min(
+            self.radius * norm_bounds(u, self.q)[0]
+            + sum(map(Fraction.__mul__, u, self.centre), Fraction(0))
+            for u in candidates
+        )
+
+    def _raised(self, v: Sequence[Fraction]) -> list[list[Fraction]]:
+        """Some u ≥ v: with w ≥ 0 the support of v is the least bound of theirs.
+
+        The best one has ``u_j = max(v_j, −λ (w₀_j / r)^{p−1})`` for some λ. It is found to double
+        precision, which is enough for twice the digits of the bound, where it is smooth; where it
+        is not, at p = 1, the best λ is a size of some entry.
+        """
+        zero = Fraction(0)
+        found = [list(v), [max(x, zero) for x in v]]
+        top = max(map(abs, v))
+        if not top or not self.radius or not any(self.centre):
+            return found
+        shares = [_float(c / self.radius) for c in self.centre]
+        with np.errstate(over="ignore"):
+            powers = np.array([min(s, 1.0) for s in shares]) ** (float(self.p) - 1.0)
+        powers = np.where(np.array(shares) >= 1.0, np.inf, powers)
+        small = np.array([_float(x / top) for x in v])
+        centre, q = np.minimum(shares, 1e300), float(self.q)
+
+        def raised(level: float) -> Vector:
+            with np.errstate(invalid="ignore"):
+                floor = np.where(powers == 0.0, 0.0, -level * powers)
+            return np.maximum(small, floor)
+
+        def bound(power: float) -> float:
+            u = raised(math.exp(power))
+            size = np.abs(u)
+            most = float(size.max())
+            if most and q != math.inf:
+                most *= float(((size / most) ** q).sum() ** (1.0 / q))
+            return most + float(u @ centre)
+
+        # Far from the best λ the bound is flat: the search begins near the best of a grid.
+        grid = np.linspace(-700.0, 700.0, 1401).tolist()
+        best = min(grid, key=bound)
+        low, high = best - 1.0, best + 1.0
+        for _ in range(100):
+            third = (high - low) / 3
+            if bound(low + third) <= bound(high - third):
+                high -= third
+            else:
+                low += third
+        levels = [math.exp(low), math.exp(high), *(abs(x) for x in small if x)]
+        return found + [
+            [max(x, Fraction(float(y)) * top) for x, y in zip(v, raised(level), strict=True)]
+            for level in levels
+        ]
 
     def combined(self, x: Sequence[int]) -> list[Fraction]:
         """``Σ c_i x_i y_i s_i``."""
@@ -185,9 +242,10 @@ class ExactProblem:
     def _reach(self, middle: list[Fraction], side: int, value: Fraction) -> Fraction:
         """How far to one side of −mᵀw an optimal intercept may lie.
 
-        With ν_i = ‖s_i − m‖_q: some optimal one makes a residual zero, so it is within 1 + max ν;
-        and b = t > 0 costs anomalies c_i (1 + t − ν_i) at least, which the optimum cannot exceed
-        (t < 0: the same with normal rows). Both hold with bounds that are a little too large.
+        With ν_i = r‖s_i − m‖_q + |s_i − m|ᵀ|w₀|: some optimal one makes a residual zero, so it is
+        within 1 + max ν; and b = t > 0 costs anomalies c_i (1 + t − ν_i) at least, which the
+        optimum cannot exceed (t < 0: the same with normal rows). Both hold with bounds that are a
+        little too large.
         """
         used = [i for i, c in enumerate(self.c) if c]
         if not used:
@@ -212,7 +270,7 @@ class ExactProblem:
         return min(Fraction(2.0**high * SAFE), furthest)
 
     def _distances(self, rows: list[list[int]], middle: list[Fraction]) -> list[Fraction]:
-        """Upper bounds of ``‖s_i − m‖_q``: of the q-norm in float64, widened."""
+        """Upper bounds of ``|(s_i − m)ᵀw|`` in the ball: of the q-norm in float64, widened."""
         common = math.lcm(*(m.denominator for m in middle), (power_of_two(self.e)).denominator)
         scale = power_of_two(self.e) * common
         factor = scale.numerator  # scale is whole
@@ -228,8 +286,9 @@ class ExactProblem:
         q = float(self.q)
         norms = shares.max(axis=1) if q == math.inf else (shares**q).sum(axis=1) ** (1 / q)
         return [
-            Fraction(top, common) * Fraction(float(norm) * SAFE)
-            for top, norm in zip(largest, norms, strict=True)
+            self.radius * Fraction(top, common) * Fraction(float(norm) * SAFE)
+            + sum(x * abs(c) for x, c in zip(row, self.centre, strict=True)) / common
+            for top, norm, row in zip(largest, norms, apart, strict=True)
         ]
 
 
