@@ -37,9 +37,9 @@ def main() -> int:
     )
     if options.publish:
         # Of families that were not run the sums stay as they are stored.
-        kept = read_document(PUBLISHED)["families"] if PUBLISHED.exists() else {}
-        families_run = kept | families_of(rows)
-        published = {"versions": versions(), "families": families_run}
+        known = read_document(PUBLISHED)["families"] | families_of(rows)
+        sums = {family: known[family] for family in FAMILIES if family in known}
+        published = {"versions": versions(), "families": sums}
         write_document(PUBLISHED, published)
         write_whole(PAGE, page_of(published))
     print(table(rows), refusals(rows), told(rows), sep="\n\n")

@@ -287,7 +287,7 @@ class ExactProblem:
         norms = shares.max(axis=1) if q == math.inf else (shares**q).sum(axis=1) ** (1 / q)
         return [
             self.radius * Fraction(top, common) * Fraction(float(norm) * SAFE)
-            + sum(x * abs(c) for x, c in zip(row, self.centre, strict=True)) / common
+            + sum((x * abs(c) for x, c in zip(row, self.centre, strict=True)), Fraction(0)) / common
             for top, norm, row in zip(largest, norms, apart, strict=True)
         ]
 

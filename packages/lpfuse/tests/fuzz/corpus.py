@@ -78,6 +78,7 @@ fused = partial(FusedDetector, cv=2, random_state=0)
 # Score tables for fusion rules come from the same rows: three columns, high = normal.
 FUSIONS = {
     "LpFusion": LpFusion(p=2.0, fit_intercept=True),
+    "LpFusion, prior": LpFusion(prior=np.array([0.5, 0.2, 0.0]), radius=0.3, nonnegative=True),
     "LpFusion, least squares": LpFusion(loss="least_squares", class_weight="balanced"),
     "FixedRule": FixedRule(),
     "BestSingle": BestSingle(),

@@ -1,5 +1,7 @@
 """The ball around prior weights: ‖w − w₀‖_p ≤ r, with or without w ≥ 0."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -158,7 +160,7 @@ def test_a_larger_ball_is_never_worse_and_a_huge_one_leaves_the_data_alone(p, lo
     values = [
         solve(centred(p=p, loss=loss, radius=r)).certificate.primal for r in (0.0, 0.1, 1, 10, 1e3)
     ]
-    assert all(b <= a * (1 + 1e-8) for a, b in zip(values, values[1:], strict=False))
+    assert all(b <= a * (1 + 1e-8) for a, b in pairwise(values))
     from_zero = solve(random_problem(p=p, loss=loss, radius=1e3)).certificate.primal
     assert values[-1] == pytest.approx(from_zero, rel=1e-6)
 

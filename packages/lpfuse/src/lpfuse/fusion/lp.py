@@ -40,7 +40,7 @@ from lpfuse._checks.tables import (
     warn_about_columns,
     warn_about_copies,
 )
-from lpfuse._saved import saved_as
+from lpfuse._saved import ANY, saved_as
 from lpfuse.fusion._prior import LARGEST, check_prior
 from lpfuse.optim import SOLVERS, Certificate, LpPath, Problem, solve, solve_path
 from lpfuse.optim._large_n.distributed import BlockedProblem, Costs, sample_of
@@ -51,7 +51,7 @@ IMAGINARY_SCORE = -2.0  # twice as far out as the lower threshold of a signed sc
 PAPER_GRID = (32 / 31, 16 / 15, 8 / 7, 4 / 3, 2.0, 4.0, 8.0, 10.0, 100.0)
 
 
-@saved_as("LpFusion", loss=LOSSES, solver=("auto", *SOLVERS), class_weight=("balanced",))
+@saved_as("LpFusion", loss=LOSSES, solver=("auto", *SOLVERS), class_weight=("balanced",), prior=ANY)
 class LpFusion(WeightedSum):
     r"""Fuse detectors by a weighted sum whose weights are learnt under an ℓp-norm constraint.
 
@@ -212,7 +212,7 @@ class LpFusion(WeightedSum):
         self.n_iter_ = solution.n_iter
         self.prior_ = problem.ball.centre
         _warn_if_loose(solution.certificate, self.tol, self.solver)
-        _warn_if_zero(solution.weights)
+        _warn_if_zero(solution.weights, self.radius)
         return self
 
     def _problem(self, S: Any, y: Any, sample_weight: Any, p: float) -> Problem:
@@ -384,8 +384,8 @@ def lp_path(
     )
 
 
-def _warn_if_zero(weights: Host) -> None:
-    if float(np.abs(weights).max()) < 1e-6:
+def _warn_if_zero(weights: Host, radius: float) -> None:
+    if float(np.abs(weights).max()) < 1e-6 * min(radius or 1.0, 1.0):
         warnings.warn(
             "The best weights are zero: under these costs no detector helps to tell the classes "
             "apart, and fused scores say nothing. Check the direction of the scores (high = "
