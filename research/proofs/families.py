@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from research.proofs.priors import draw_prior
 from research.proofs.quoted import QUOTED
 
 Array = np.ndarray
@@ -61,7 +62,7 @@ def make(family: str, seed: int) -> FusionInput:
     if family.endswith("extreme p"):
         parameters["p"] = float(rng.choice(EXTREME))
     if family.startswith("prior"):
-        parameters |= _prior(rng, S.shape[1], parameters["nonnegative"])
+        parameters |= draw_prior(rng, S.shape[1], parameters["nonnegative"])
     return FusionInput(S, y, weight, parameters, FORMS.get(family, "fit"))
 
 
@@ -75,21 +76,6 @@ def _parameters(rng: Rng) -> dict[str, Any]:
         "imaginary_anomalies": float(rng.choice([0.0, 0.0, 0.0, 3.0, 10.0 ** rng.uniform(-8, 8)])),
         "tol": float(rng.choice([1e-8, 1e-8, 1e-8, 1e-8, 1e-3, 1e-5, 1e-10, 1e-12])),
     }
-
-
-def _prior(rng: Rng, R: int, nonnegative: bool) -> dict[str, Any]:
-    """A centre of any kind and scale, and a radius from nothing to far beyond it."""
-    kinds = (
-        np.zeros(R), np.full(R, 1 / R), np.eye(R)[int(rng.integers(R))], rng.random(R),
-        rng.random(R) * (rng.random(R) < 0.5), rng.normal(size=R), 10.0 ** rng.uniform(-12, 3, R),
-    )  # fmt: skip
-    prior = kinds[int(rng.integers(len(kinds)))]
-    if rng.random() < 0.3:
-        prior = prior * 10.0 ** rng.uniform(-9, 6)
-    radius = float(rng.choice([0.0, 1e-3, 0.1, 0.5, 1.0, 1.0, 10.0, 10.0 ** rng.uniform(-18, 6)]))
-    if rng.random() < 0.1:  # w = 0 on the surface, where the pull of all bounds meets
-        radius = float(np.linalg.norm(prior, rng.choice([1, 2, np.inf])))
-    return {"prior": np.abs(prior) if nonnegative else prior, "radius": radius}
 
 
 def _plain(rng: Rng, many: bool) -> tuple[Array, Array]:

@@ -85,7 +85,7 @@ class ExactProblem:
         v = [Fraction(float(x)) - c for x, c in zip(w, self.centre, strict=True)]
         if not any(v):
             return Fraction(0)
-        return norm_bounds(v, self.p)[1] / (self.radius or Fraction(1, 10**300))
+        return norm_bounds(v, self.p)[1] / (self.radius or Fraction(1, 10**400))
 
     def value(self, w: Vector, b: float) -> Fraction:
         """``f(w, b)``."""

@@ -116,6 +116,15 @@ def test_infeasible_points_are_found():
     assert verdict(HINGE, gap=math.nan).reasons
 
 
+def test_weights_too_far_from_the_prior_are_found():
+    prior = np.array([0.5, 0.2, 0.0])
+    for radius, too_far in ((0.1, 0.1 * (1 + 1e-11)), (0.0, 5e-324)):
+        around = {"p": 2.0, "prior": prior, "radius": radius, "nonnegative": True}
+        assert verdict(around).reasons == ()
+        moved = np.array([0.5, 0.2, too_far])
+        assert "weights outside the ball" in verdict(around, weights_=moved).reasons
+
+
 # ------------------------------------------------------------------- the definitions, once more
 
 
@@ -183,6 +192,31 @@ def test_no_feasible_point_is_below_a_bound(p, loss):
                 bound = problem.least_squares_bound(w)
             assert bound <= min(values)
             assert bound >= (1 - 1e-6) * min(values) or size > 0
+
+
+@pytest.mark.parametrize("p", [*GRID, 1 + 1e-8, 1e6])
+@pytest.mark.parametrize("nonnegative", [False, True])
+def test_the_support_around_a_prior_is_exceeded_by_no_point_and_attained(p, nonnegative):
+    rng, R = np.random.default_rng(2), 4
+    for trial in range(12):
+        prior = np.where(rng.random(R) < 0.3, 0.0, rng.random(R)) * (1, 40, 0.01)[trial % 3]
+        around = {"p": p, "prior": prior, "radius": 0.5, "nonnegative": nonnegative}
+        v = rng.normal(size=R) * 10.0 ** rng.integers(-3, 3, size=R)
+        exact = ExactProblem(np.ones((1, R)), None, None, around)
+        support = float(exact.support([Fraction(x) for x in v]))
+        # Points whose entries are as steep as each other or at their bound, and corners.
+        size = np.abs(v) / np.abs(v).max()
+        ratio = (size / 10.0 ** np.linspace(-9, 9, 2001)[:, None]).clip(0, 1)
+        steps = ratio ** (1 / max(p - 1, 1e-9))
+        z = np.sign(v) * np.vstack([steps, np.eye(R), np.ones(R)])
+        w = prior + 0.5 * z
+        w = np.maximum(w, 0) if nonnegative else w
+        distance = np.array([np.linalg.norm((x - prior) / 0.5, p) for x in w])
+        w = prior + (w - prior) / np.maximum(distance, 1.0)[:, None]
+        best, scale = float((w @ v).max()), float(np.abs(v) @ prior) + 0.5 * np.abs(v).sum()
+        assert best <= support + 1e-12 * scale
+        if 1.05 < p < 20:
+            assert best >= support - 1e-3 * scale
 
 
 @pytest.mark.parametrize("p", [1.0, math.inf])

@@ -83,6 +83,13 @@ def test_radius_zero_learns_the_intercept_alone(labelled):
     assert fusion.certificate_.status == "optimal"
 
 
+def test_a_fitted_prior_is_not_the_users_array(labelled):
+    prior = np.array(PRIOR)
+    fusion = LpFusion(prior=prior, radius=0).fit(*labelled)
+    prior[:] = 7.0
+    assert fusion.prior_.tolist() == fusion.weights_.tolist() == PRIOR
+
+
 # ---------------------------------------------------------------------------------------- names
 
 

@@ -15,6 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lpfuse.optim._filling import fill
+
 Vector = NDArray[np.float64]
 
 # The least radius for Newton's method, by hand: weights of size 1 are rounded by as much.
@@ -39,28 +41,7 @@ def _conjugate(p: float) -> float:
     return 1.0 if p == np.inf else p / (p - 1.0)
 
 
-def _farthest(v: Vector, p: float) -> Vector:
-    """``argmax {vᵀz : ‖z‖_p ≤ 1}``; the zero vector where v gives no direction.
-
-    v is divided by its largest entry first: its power reaches 31 on the paper's grid of p and would
-    overflow. At p = 1 the first of several equal entries wins.
-    """
-    size = np.abs(v)
-    top = size.max(initial=0.0)
-    if top == 0.0:
-        return np.zeros_like(v)
-    if p == 1.0:
-        z = np.zeros_like(v)
-        best = int(np.argmax(size))
-        z[best] = np.sign(v[best])
-        return z
-    if p == np.inf:
-        return np.sign(v)
-    z = (size / top) ** (1.0 / (p - 1.0))  # at most 1, so its powers cannot overflow
-    return np.sign(v) * (z / (z**p).sum() ** (1.0 / p))
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class LpBall:
     """The set ``{w : ‖w − w₀‖_p ≤ r}``, with ``w ≥ 0`` added when `nonnegative`.
 
@@ -83,6 +64,8 @@ class LpBall:
     (5.0, 5.0)
     >>> ball.linear_oracle(np.array([3.0, -4.0]))
     array([-0.6,  0.8])
+    >>> LpBall(2.0, centre=np.array([1.0, 0.0]), radius=0.5).support(np.array([3.0, 4.0]))
+    5.5
     """
 
     p: float
@@ -132,10 +115,7 @@ class LpBall:
         return self.radius * _norm(u, self.q) + float(u @ self.centre)
 
     def support_size(self, v: Vector) -> float:
-        """The sizes of all terms that the support of v adds up: at least ``Σ |v_j w_j|``, w inside.
-
-        Rounding is measured by it, and so is what points outside by a rounding can gain.
-        """
+        """What the terms of the support add up to in size: no Σ |v_j w_j| inside exceeds it."""
         if self.centre is None:
             return self.support(v)
         return self.radius * _norm(v, self.q) + 2.0 * float(np.abs(v) @ np.abs(self.centre))
@@ -146,46 +126,39 @@ class LpBall:
         return reach if self.centre is None else reach + _norm(self.centre, _conjugate(norm))
 
     def linear_oracle(self, g: Vector) -> Vector:
-        """``argmin {gᵀw : w in the ball}``; the centre where g gives no direction."""
-        if self.centre is None:
-            v = np.maximum(-g, 0.0) if self.nonnegative else -g
-            return self.radius * _farthest(v, self.p)
-        z = self._fill(-g)[0] if self.nonnegative else _farthest(-g, self.p)
-        w = self.centre + self.radius * z
-        return np.maximum(w, 0.0) if self.nonnegative else w
+        """``argmin {gᵀw : w in the ball}``; the centre where g gives no direction.
+
+        The gradient is divided by its largest entry first: its power reaches 31 on the paper's
+        grid of p and would overflow. At p = 1 the first of several equal entries wins.
+        """
+        if self.centre is not None:
+            z = self._fill(-g)[0] if self.nonnegative else LpBall(self.p).linear_oracle(g)
+            w = self.centre + self.radius * z
+            return np.maximum(w, 0.0) if self.nonnegative else w
+        v = np.maximum(-g, 0.0) if self.nonnegative else -g
+        size = np.abs(v)
+        top = size.max(initial=0.0)
+        z = np.zeros_like(v)
+        if top == 0.0:
+            return z
+        if self.p == 1.0:
+            best = int(np.argmax(size))
+            z[best] = np.sign(v[best])
+        elif self.p == np.inf:
+            z = np.sign(v)
+        else:
+            z = (size / top) ** (1.0 / (self.p - 1.0))  # at most 1: its powers cannot overflow
+            z = np.sign(v) * (z / (z**self.p).sum() ** (1.0 / self.p))
+        return self.radius * z
 
     def _fill(self, v: Vector) -> tuple[Vector, Vector]:
-        """``argmax {vᵀz : ‖z‖_p ≤ 1, z ≥ −c}`` with c = w₀/r, and the best u ≥ v of `support`.
-
-        Entries that would fall below −c_j stay there, and the others share what is left of the
-        ball, until none falls below: at most R times, for what the others get only grows. At the
-        optimum |u_j| = λ|z_j|^{p−1}, so u_j = −λc_j^{p−1} where z_j = −c_j, and u = v elsewhere.
-        """
-        p = self.p
-        with np.errstate(all="ignore"):  # c may be infinite: no bound
-            assert self.centre is not None
-            c = self.centre / max(self.radius, 1e-300)
-            low = np.zeros(v.size, dtype=bool)
-            while True:
-                left = max(1.0 - float((c[low] ** p).sum()), 0.0) ** (1.0 / p)
-                rest = np.where(low, 0.0, v)
-                z = np.where(low, -c, left * _farthest(rest, p))
-                below = z < -c
-                if not below.any():
-                    break
-                low |= below
-            pull, bend = _norm(rest, self.q), c[low] ** (p - 1.0)
-            level = pull / left ** (p - 1.0) if pull > 0.0 else 0.0
-            level = min(level, float((-v[low] / bend).min(initial=np.inf)))
-            u = v.copy()
-            u[low] = np.maximum(v[low], -level * bend)
-            return z, u
+        """The direction from the centre that is best for v where w ≥ 0, and the best u ≥ v."""
+        assert self.centre is not None
+        with np.errstate(over="ignore"):
+            return fill(LpBall(self.p), v, self.centre / max(self.radius, 1e-300))
 
     def scale_into(self, w: Vector) -> Vector:
-        """The point of the ball nearest to w on the way to its centre (negative entries cut first).
-
-        No entry of the result is farther from the centre than it should be, whatever is rounded.
-        """
+        """The point of the ball nearest to w towards its centre (negative entries cut first)."""
         if self.nonnegative:
             w = np.maximum(w, 0.0)
         # One rounding error of slack keeps ‖w − w₀‖_p ≤ r true in floating point as well.
@@ -195,28 +168,19 @@ class LpBall:
         v = self.from_centre(w) / (gauge if self.radius > 0.0 else np.inf)
         if self.centre is None:
             return v
-        w = self.centre + v
+        w = self.centre + v  # rounded towards the centre
         return np.where(np.abs(w - self.centre) > np.abs(v), np.nextafter(w, self.centre), w)
 
     def shrunk(self, w: Vector, factor: float) -> Vector:
         """The point at this share of the way from the centre to w."""
         return self.at(factor * self.from_centre(w))
 
-    def surface_points(self, w: Vector) -> tuple[Vector, Vector]:
-        """Where the ray from the centre through w meets the surface, and the corner nearest w."""
-        v, size = self.from_centre(w), np.abs(self.from_centre(w))
-        corner = self.radius * np.where(size == size.max(), np.sign(v), 0.0)
-        return self.at(v / self.gauge(w)), self.at(corner)
-
     def uniform(self, size: int) -> Vector:
         """``r R^{-1/p} · 1``: equal weights on the surface of a ball around 0."""
         return np.full(size, self.radius * (1.0 if self.p == np.inf else size ** (-1.0 / self.p)))
 
     def preferred(self, size: int) -> Vector:
-        """The weights to take where nothing speaks against them: w₀, or equal ones without it.
-
-        The paper's Algorithm 1 starts here too.
-        """
+        """The weights to take where nothing speaks against them: w₀, or equal ones without it."""
         return self.uniform(size) if self.centre is None else self.centre.copy()
 
 

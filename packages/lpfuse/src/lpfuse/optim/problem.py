@@ -154,6 +154,7 @@ class Problem:
         self.S = S = detached(S)
         self.y = None if y is None else like(y, S)
         self.costs = None if costs is None else like(costs, S)
+        centre = None if centre is None else np.array(centre, dtype=np.float64)
         self.ball = LpBall(float(p), nonnegative, centre, float(radius))
         self.loss: Loss = LOSSES[loss]
         self.fit_intercept = fit_intercept

@@ -261,10 +261,13 @@ def _rounded(model: Model, found: Optimum) -> Optimum:
     An interior point stays inside by its last digits, and they can be all that is missing.
     """
     weights, free = np.split(found.w, [model.n_weights])
-    if model.ball.gauge(weights) < 0.999:
+    ball, v = model.ball, model.ball.from_centre(weights)
+    gauge = ball.gauge(weights)
+    if gauge < 0.999:
         return found
-    for point in model.ball.surface_points(weights):
-        w = np.concatenate([model.ball.scale_into(point), free])
+    corner = np.where(np.abs(v) == np.abs(v).max(), np.sign(v), 0.0)
+    for point in (v / gauge, ball.radius * corner):
+        w = np.concatenate([ball.scale_into(ball.at(point)), free])
         found = better(found, replace(found, w=w, primal=model.primal(w)))
     return found
 
