@@ -83,6 +83,7 @@ def _of_half(figures: TableFigures, half: Half, mode: Mode, reference: str) -> l
     ]
     others = [m for m in methods if m != reference]
     gains = [[m, *(_gain(figures, place, m, reference) for place in places)] for m in others]
+    gains = [row for row in gains if any(row[1:])]
     if gains:
         about = f"Method − {reference}, paired, 95 % intervals over tables ({DRAWS} bootstraps):"
         parts += [about, markdown([head, *gains])]

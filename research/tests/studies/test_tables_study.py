@@ -174,6 +174,15 @@ def test_the_nearest_neighbours_of_few_rows():
     np.testing.assert_array_equal(score(np.array([[0.0], [5.0]])), [-3.0, -5.0])
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # PyOD's PCA divides by zero
+def test_the_average_survives_columns_that_depend_on_each_other():
+    pytest.importorskip("pyod")
+    X, y = random_table()
+    parts = split_table(np.c_[X, X[:, 0]], y, 0, "seen")
+    score = RIVALS["PyOD, average of eight"].learn(parts.training(0), 0)
+    assert np.isfinite(score(parts.sought)).all()
+
+
 def test_a_name_that_nobody_knows():
     with pytest.raises(ValueError, match=r"no method 'CatBost'.*CatBoost.*module:function"):
         method_named("CatBost")
