@@ -17,8 +17,9 @@ PAGE = Path("docs/benchmarks/tables.md")
 
 
 def listed(text: str) -> list[str]:
-    """Parts of a list with commas; names that hold a comma are told apart by semicolons."""
-    return [part.strip() for part in text.split(";" if ";" in text else ",")]
+    """Parts of a list with commas; names that hold a comma are ended by semicolons."""
+    parts = (part.strip() for part in text.split(";" if ";" in text else ","))
+    return [part for part in parts if part]
 
 
 def main() -> None:

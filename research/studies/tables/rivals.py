@@ -135,7 +135,7 @@ def _average(training: Training, seed: int) -> Score:
     pool = [KNN(), LOF(), OCSVM(), PCA(random_state=seed), HBOS(), ECOD(), COPOD()]
     pool.append(IForest(random_state=seed))
     fitted = [clone(detector, safe=False).fit(training.rows) for detector in pool]
-    # PCA divides by variances, which are 0 where columns depend on each other: it is left out.
+    # PCA divides by variances, which can be 0 (constant or dependent columns): it is left out.
     fitted = [f for f in fitted if np.isfinite(f.decision_scores_).all()]
     means = [f.decision_scores_.mean() for f in fitted]
     spreads = [f.decision_scores_.std() or 1.0 for f in fitted]

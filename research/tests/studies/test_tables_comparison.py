@@ -91,6 +91,7 @@ def test_a_page_tells_gains_and_losses():
 
 def test_names_with_commas_are_told_apart_by_semicolons():
     assert listed("a, b") == ["a", "b"]
+    assert listed("lpfuse, sum;") == ["lpfuse, sum"]
     assert listed("lpfuse, sum; b") == ["lpfuse, sum", "b"]
 
 
