@@ -73,13 +73,15 @@ class TableFigures:
         return np.array([ours[table] - theirs[table] for table in ours if table in theirs])
 
     def losses(self, place: Place, method: str, controls: Sequence[str]) -> Host:
-        """Points lost to the best control, on the tables that all were measured on; at least 0."""
+        """Points lost to the best control, on the tables that any was measured on; at least 0."""
         ours = self.of(place, method)
         theirs = [self.of(place, control) for control in controls if control != method]
-        theirs = [found for found in theirs if found]
-        tables = [table for table in ours if theirs and all(table in found for found in theirs)]
-        best = np.array([max(found[table] for found in theirs) for table in tables])
-        return np.maximum(best - np.array([ours[table] for table in tables]), 0.0)
+        lost = [
+            max(0.0, *(found[table] - value for found in theirs if table in found))
+            for table, value in ours.items()
+            if any(table in found for found in theirs)
+        ]
+        return np.array(lost)
 
     def hindsight(self, place: Place, methods: Sequence[str]) -> float | None:
         """Mean of the best of these methods on each table, of those measured on every table."""

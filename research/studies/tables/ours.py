@@ -12,7 +12,7 @@ from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Combination, default_detectors
 from lpfuse.fusion import BestSingle, FixedRule
 from research.studies.tables.rivals import RIVALS, Method, Score
-from research.studies.tables.splits import Training
+from research.studies.tables.splits import LABELS, MOST_TRAINING, Training
 
 
 def of_detector(make: Callable[..., Any]) -> Method:
@@ -43,11 +43,17 @@ def controls(fused: FusedDetector, rows: Host) -> dict[str, Host]:
     return found | {f", {name} alone": scores for name, scores in alone}
 
 
+def is_control(name: str) -> bool:
+    """Whether rows of this name come from the fit of another method."""
+    return name.endswith((", sum", ", picked", " alone"))
+
+
 def control_names(name: str) -> list[str]:
     """What a fused detector is held against: sum, picked member, each supervised expert alone."""
-    rows, anomalies = 1200, 20  # as many as here; which experts there are does not depend on them
-    with_labels = dict(default_detectors(rows, anomalies))
-    experts = [member for member in with_labels if member not in dict(default_detectors(rows, 0))]
+    # Some experts join with many labels only, so as many as there ever are.
+    taught = dict(default_detectors(MOST_TRAINING, max(LABELS)))
+    untaught = dict(default_detectors(MOST_TRAINING, 0))
+    experts = [member for member in taught if member not in untaught]
     return [f"{name}, sum", f"{name}, picked", *(f"{name}, {expert} alone" for expert in experts)]
 
 

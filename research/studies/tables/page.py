@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from research.common.store import Record
 from research.common.tables import markdown, page, prose
 from research.studies.tables.comparison import DRAWS, MUCH, Place, TableFigures, bootstrapped
-from research.studies.tables.ours import control_names
+from research.studies.tables.ours import control_names, is_control
 from research.studies.tables.rivals import RIVALS
 from research.studies.tables.splits import HALVES, LABELS, Half, Mode
 
@@ -127,7 +127,9 @@ def _losses(figures: TableFigures, place: Place, method: str) -> str:
 
 def _seconds(figures: TableFigures) -> list[Sequence[str]]:
     spent = [
-        [m, *(_number(figures.seconds(k, m), digits=2) for k in LABELS)] for m in _ordered(figures)
+        [m, *(_number(figures.seconds(k, m), digits=2) for k in LABELS)]
+        for m in _ordered(figures)
+        if not is_control(m)
     ]
     return [["", *(f"{k} labels" for k in LABELS)], *spent]
 
