@@ -18,12 +18,13 @@ from lpfuse._saved import (
 
 # What files of users hold: a name may be added here, never changed or taken away.
 NAMES = {
-    "BestSingle", "Certificate", "ClassifierExpert", "CosineSimilarity",
+    "BestSingle", "Certificate", "ClassifierExpert", "ColumnForest", "CosineSimilarity",
     "DecisionTemplates", "DynamicEnsemble", "ExhaustiveWeights", "Expansion", "FeatureMap",
     "FixedRule", "FusedDetector", "FusedDetectorCV", "GMMDetector",
-    "GeneticWeights", "IterativeEnsemble", "HeldOutScores", "Kernel", "KernelPCADetector",
+    "GeneticWeights", "IterativeEnsemble", "HeldOutScores",
+    "HistogramDetector", "Indicators", "KNNDetector", "Kernel", "KernelPCADetector",
     "OutOfFoldScores", "LinearSVMStacker", "LocalLpFusion", "LogisticStacker", "LpFusion", "LpPath",
-    "Member", "OneClassEnsembleClassifier", "OneClassGP", "Pool",
+    "Member", "NormalQuantiles", "OneClassEnsembleClassifier", "OneClassGP", "Pool",
     "PyODDetector", "SVDD", "ScoreColumn", "ScoreFunction", "Similarities", "SwarmWeights",
     "TableModel", "TablePreparation", "TwoSidedMinMax", "Waves",
 }  # fmt: skip

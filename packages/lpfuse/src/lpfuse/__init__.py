@@ -4,7 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lpfuse.detectors import SVDD, GMMDetector, KernelPCADetector, OneClassGP
+    from lpfuse.detectors import (
+        SVDD,
+        ColumnForest,
+        GMMDetector,
+        HistogramDetector,
+        KernelPCADetector,
+        KNNDetector,
+        OneClassGP,
+    )
     from lpfuse.ensemble import FusedDetector
     from lpfuse.fusion.fixed import FixedRule
     from lpfuse.fusion.lp import LpFusion, lp_path
@@ -16,11 +24,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SVDD",
+    "ColumnForest",
     "FixedRule",
     "FusedDetector",
     "FusedDetectorCV",
     "GMMDetector",
+    "HistogramDetector",
     "IterativeEnsemble",
+    "KNNDetector",
     "KernelPCADetector",
     "LpFusion",
     "OneClassEnsembleClassifier",
@@ -33,11 +44,14 @@ __all__ = [
 # Loaded when they are first asked for: the command line answers `--help` without scikit-learn.
 _HOMES = {
     "SVDD": "detectors",
+    "ColumnForest": "detectors",
     "FixedRule": "fusion.fixed",
     "FusedDetector": "ensemble",
     "FusedDetectorCV": "selection",
     "GMMDetector": "detectors",
+    "HistogramDetector": "detectors",
     "IterativeEnsemble": "iterative",
+    "KNNDetector": "detectors",
     "KernelPCADetector": "detectors",
     "LpFusion": "fusion.lp",
     "OneClassEnsembleClassifier": "multiclass",
@@ -71,6 +85,7 @@ _ROOMS = (
     "selection",
     "tables",
     "threshold",
+    "views",
 )
 
 

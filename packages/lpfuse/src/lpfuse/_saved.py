@@ -17,7 +17,7 @@ Class = TypeVar("Class", bound=type)
 # `import lpfuse` loads nothing by itself.
 ROOMS = (
     "adapters", "detectors", "ensemble", "fusion", "iterative", "multiclass", "optim",
-    "scaling", "selection", "tables",
+    "scaling", "selection", "tables", "views",
 )  # fmt: skip
 GROUP = "lpfuse.saved"  # entry points of other packages: modules that register classes
 

@@ -39,10 +39,13 @@ from fuzz.careless import Careless
 from helpers.pumps import pumps
 from lpfuse import (
     SVDD,
+    ColumnForest,
     FixedRule,
     FusedDetector,
     GMMDetector,
+    HistogramDetector,
     KernelPCADetector,
+    KNNDetector,
     LpFusion,
     OneClassGP,
     TwoSidedMinMax,
@@ -66,6 +69,7 @@ from lpfuse.iterative import IterativeEnsemble
 from lpfuse.multiclass import OneClassEnsembleClassifier
 from lpfuse.selection import FusedDetectorCV
 from lpfuse.tables import TableModel
+from lpfuse.views import Indicators, NormalQuantiles
 
 _rng = np.random.default_rng(0)
 X = np.vstack([_rng.normal(size=(24, 3)), _rng.normal(3.0, 1.0, size=(12, 3))])
@@ -92,6 +96,8 @@ FUSIONS = {
     "LogisticStacker": LogisticStacker(),
     "SwarmWeights": SwarmWeights(6, 2, random_state=0),
     "TwoSidedMinMax": TwoSidedMinMax(),
+    "NormalQuantiles": NormalQuantiles(),
+    "Indicators": Indicators(40),
 }
 DETECTORS = {
     "SVDD": SVDD(gamma=0.3),
@@ -102,6 +108,9 @@ DETECTORS = {
         2, gamma=0.3, approximation="fourier", random_state=np.random.RandomState(3)
     ),
     "GMMDetector": GMMDetector(1, random_state=0),
+    "KNNDetector": KNNDetector(2, n_subspaces=2, random_state=0),
+    "HistogramDetector": HistogramDetector(),
+    "ColumnForest": ColumnForest(8, random_state=0),
     "ClassifierExpert": ClassifierExpert(LogisticRegression()),
     "ScoreFunction": ScoreFunction(GaussianMixture(random_state=0), "normal", "score_samples"),
     "ScoreFunction, pipeline": ScoreFunction(

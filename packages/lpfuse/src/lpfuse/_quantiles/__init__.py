@@ -1,6 +1,7 @@
-"""Quantiles of rows that are never all in one place: summaries, and exact ones by a second look."""
+"""What is known of a column: quantiles of rows that are never all in one place, its values."""
 
 from lpfuse._quantiles.exact import VectorInBlocks
 from lpfuse._quantiles.sketch import SIZE, QuantileSketch
+from lpfuse._quantiles.values import positions_among, tolerance_of
 
-__all__ = ["SIZE", "QuantileSketch", "VectorInBlocks"]
+__all__ = ["SIZE", "QuantileSketch", "VectorInBlocks", "positions_among", "tolerance_of"]

@@ -8,15 +8,20 @@ from lpfuse.detectors._training import (
     gamma_from_sigma,
     sigma_from_gamma,
 )
+from lpfuse.detectors.columns import ColumnForest, HistogramDetector
 from lpfuse.detectors.gaussian_process import OneClassGP
 from lpfuse.detectors.kernel_pca import KernelPCADetector
 from lpfuse.detectors.mixture import GMMDetector
+from lpfuse.detectors.neighbours import KNNDetector
 from lpfuse.detectors.svdd import SVDD
 
 __all__ = [
     "PAPER_WIDTHS",
     "SVDD",
+    "ColumnForest",
     "GMMDetector",
+    "HistogramDetector",
+    "KNNDetector",
     "KernelPCADetector",
     "KernelWidthWarning",
     "OneClassGP",

@@ -1,0 +1,315 @@
+"""Columns one by one, and columns predicted from others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.tree import DecisionTreeRegressor
+
+from lpfuse._arrays.operations import Host, map_row_blocks
+from lpfuse._checks.arguments import check_count
+from lpfuse._checks.tables import no_spread
+from lpfuse._quantiles import positions_among
+from lpfuse._saved import saved_as
+from lpfuse.detectors._held_out import HeldOutDetector
+
+# Chosen by hand.
+FEW = 30  # different values up to which each is counted for itself
+FEWEST_BINS, MOST_BINS = 10, 40  # of a histogram; between them as many as the root of the rows
+PSEUDO = 0.5  # rows that each bin has before any is seen
+OUTSIDE = 0.25  # rows that all else has
+SMOOTHING = np.array([0.25, 0.5, 0.25])
+GROUPS = 4  # of trees, each grown without one part of the rows
+FAR = 10.0  # standard errors from which on a column says no more
+LEAST_ERROR = 1e-6  # standard deviations; a column that others determine has no error at all
+FARTHEST = 1e9  # standard deviations: what single precision holds
+
+
+@saved_as("HistogramDetector")
+class HistogramDetector(HeldOutDetector):
+    r"""Sum of the logarithms of each column's histogram, as if columns were independent.
+
+    A column with at most 30 different values has a bin for each, any other one
+    :math:`\sqrt n` equal bins, 10 to 40, between its extremes, each count averaged with its two
+    neighbours' (¼, ½, ¼). With :math:`c_j(x)` the count of a row's bin in column j, of
+    :math:`m_j`, the score is
+
+    .. math:: \sum_j \log \frac{c_j(x) + \frac12}{n + \frac12 m_j}
+
+    where a value outside the range, or none of the few, counts :math:`\log (\frac14 / n)`.
+
+    Parameters
+    ----------
+    contamination : float in (0, 0.5], default=0.1
+        Share of the training rows whose leave-one-out score lies below the threshold.
+
+    Attributes
+    ----------
+    edges_ : list of ndarray
+        For each column its few values, or the edges of its bins.
+    counts_ : list of ndarray
+        Rows in each, smoothed for bins.
+    n_samples_ : int
+        Number of training rows.
+    held_out_scores_ : ndarray of shape (n,)
+        Their leave-one-out scores.
+    offset_ : float
+        Threshold of the scores.
+    n_features_in_ : int
+        Number of features d.
+    feature_names_in_ : ndarray of shape (d,)
+        Names of the features, when `X` had them.
+
+    Notes
+    -----
+    ``leave_one_out_scores`` take the row off its counts, and keep the bins; a value that no other
+    row has, or beyond those of all others, then lies outside.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpfuse import HistogramDetector
+    >>> X = np.array([[0.0], [0.0], [0.0], [1.0]])
+    >>> detector = HistogramDetector().fit(X)
+    >>> np.exp(detector.score_samples([[0.0], [1.0], [2.0]]))
+    array([0.7   , 0.3   , 0.0625])
+    """
+
+    edges_: list[Host]
+    counts_: list[Host]
+
+    def __init__(self, contamination: float = 0.1) -> None:
+        self.contamination = contamination
+
+    def _learn(self, X: Host, rng: np.random.RandomState) -> Host:
+        pairs = [_histogram(column) for column in X.T]
+        self.edges_, self.counts_ = [edges for edges, _ in pairs], [counts for _, counts in pairs]
+        return self._summed(X, 1)
+
+    def _score(self, X: Host) -> Host:
+        return self._summed(X, 0)
+
+    def _summed(self, X: Host, less: int) -> Host:
+        """Scores of rows; `less`: how often each of them is among those that were counted."""
+        n, total = self.n_samples_ - less, np.zeros(len(X))
+        for x, edges, counts in zip(X.T, self.edges_, self.counts_, strict=True):
+            few, own = len(edges) == len(counts), np.full(len(counts), float(less))
+            if few:
+                place = positions_among(edges, x)
+                inside = (place >= 0) & (counts[place] > less)
+                different = len(counts) - (counts <= less)[place]
+            else:
+                place = np.clip(np.searchsorted(edges, x, "right") - 1, 0, len(counts) - 1)
+                low, high = edges[[0, -1]]
+                inside = (low <= x) & (x <= high)
+                if less:  # an extreme that one row has is outside for this row
+                    inside &= (x != low) | ((x == low).sum() > 1)
+                    inside &= (x != high) | ((x == high).sum() > 1)
+                different = np.full(len(x), len(counts))
+                own *= np.r_[0.75, np.full(len(counts) - 2, 0.5), 0.75]
+            shares = (counts[place] - own[place] + PSEUDO) / (n + PSEUDO * different)
+            total += np.log(np.where(inside, shares, OUTSIDE / n))
+        return total
+
+
+def _histogram(x: Host) -> tuple[Host, Host]:
+    """The values of a column with few and their counts; else edges of bins and smooth counts."""
+    values, counts = np.unique(x, return_counts=True)
+    if len(values) <= FEW:
+        return values, counts.astype(np.float64)
+    bins = int(np.clip(np.sqrt(len(x)), FEWEST_BINS, MOST_BINS))
+    edges = np.linspace(values[0], values[-1], bins + 1)
+    place = np.clip(np.searchsorted(edges, x, "right") - 1, 0, bins - 1)
+    rows = np.bincount(place, minlength=bins)
+    return edges, np.convolve(np.r_[rows[0], rows, rows[-1]], SMOOTHING, "valid")
+
+
+@saved_as("ColumnForest")
+class ColumnForest(HeldOutDetector):
+    r"""Columns predicted from other columns, by trees: how far off the predictions are.
+
+    Each tree predicts one half of the columns, drawn at random, from the other half; the next tree
+    the other way round. Trees form 4 groups, the rows 4 parts, and each group is grown without one
+    of the parts. With :math:`\hat x^g_j` the mean of the predictions of group g for column j, and
+    :math:`\sigma^g_j` the root mean squared error of its trees on the part that they have not seen,
+    the score is
+
+    .. math:: -\frac14 \sum_{g=1}^{4} \sum_j
+              \min\Bigl(\frac{|x_j - \hat x^g_j|}{\sigma^g_j}, 10\Bigr)^2
+
+    A single column is predicted from nothing, by its mean.
+
+    Parameters
+    ----------
+    n_trees : int, default=60
+        Number of trees, of all groups together, rounded up to a multiple of 8.
+    min_samples_leaf : int, default=3
+        Fewest rows in a leaf.
+    max_samples : int, default=10_000
+        Most rows to learn from; of more, a sample is drawn.
+    contamination : float in (0, 0.5], default=0.1
+        Share of the training rows whose leave-one-out score lies below the threshold.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the sample, the parts, the halves and the trees.
+
+    Attributes
+    ----------
+    trees_ : list of list of Tree
+        For each group its trees of scikit-learn.
+    inputs_, outputs_ : list of list of ndarray
+        The columns that each of them sees and predicts.
+    errors_ : ndarray of shape (n_groups, d)
+        The errors :math:`\sigma^g_j`, in standard deviations of the columns.
+    mean_, scale_ : ndarray of shape (d,)
+        Means and standard deviations of the columns.
+    parts_ : ndarray of shape (n,)
+        Which group has not seen a training row; −1: none has.
+    n_samples_ : int
+        Number of training rows.
+    held_out_scores_ : ndarray of shape (n,) or None
+        Their leave-one-out scores; None where there are more than `max_samples`.
+    offset_ : float
+        Threshold of the scores.
+    n_features_in_ : int
+        Number of features d.
+    feature_names_in_ : ndarray of shape (d,)
+        Names of the features, when `X` had them.
+
+    Notes
+    -----
+    ``leave_one_out_scores`` are those of the one group that has not seen the row: of the same kind
+    as what new rows get, with a little more noise. Work is done on the host, whatever library `X`
+    is of.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpfuse import ColumnForest
+    >>> x = np.linspace(0, 1, 200)
+    >>> detector = ColumnForest(random_state=0).fit(np.column_stack([x, x**2]))
+    >>> detector.predict([[0.5, 0.25], [0.5, 0.9]])
+    array([ 1, -1])
+    """
+
+    trees_: list[list[Any]]
+    inputs_: list[list[NDArray[np.int64]]]
+    outputs_: list[list[NDArray[np.int64]]]
+    errors_: Host
+    mean_: Host
+    scale_: Host
+    parts_: NDArray[np.int8]
+
+    def __init__(
+        self,
+        n_trees: int = 60,
+        min_samples_leaf: int = 3,
+        max_samples: int = 10_000,
+        contamination: float = 0.1,
+        random_state: Any = None,
+    ) -> None:
+        self.n_trees = n_trees
+        self.min_samples_leaf = min_samples_leaf
+        self.max_samples = max_samples
+        self.contamination = contamination
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        for name in ("n_trees", "min_samples_leaf", "max_samples"):
+            check_count(name, getattr(self, name))
+
+    def _learn(self, X: Host, rng: np.random.RandomState) -> Host | None:
+        n, groups = len(X), min(GROUPS, len(X))
+        kept = rng.permutation(n)[: max(groups, int(self.max_samples))]
+        self.parts_ = np.full(n, -1, dtype=np.int8)
+        self.parts_[kept] = np.arange(len(kept)) % groups
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.mean_, deviations = X.mean(axis=0), X.std(axis=0)
+        constant = no_spread(X.min(axis=0), X.max(axis=0))
+        sizes = np.where(constant, np.abs(self.mean_), deviations)
+        self.scale_ = np.where(sizes > 0, sizes, 1.0)
+        rows = self._standardised(X)
+        self.trees_, self.inputs_, self.outputs_ = [], [], []
+        self.errors_, scores = np.empty((groups, X.shape[1])), np.empty(n)
+        for group in range(groups):
+            unseen = self.parts_ == group
+            seen = (self.parts_ >= 0) & ~unseen
+            scores[unseen] = self._grow(group, rows[seen], rows[unseen], rng)
+        return scores if len(kept) == n else None
+
+    def _grow(self, group: int, rows: Host, unseen: Host, rng: np.random.RandomState) -> Host:
+        """Grow the trees of a group; what they say of the rows that they have not seen."""
+        d = unseen.shape[1]
+        trees, inputs, outputs = [], [], []
+        errors, grown, total = np.zeros(d), np.zeros(d), np.zeros(unseen.shape)
+        for _ in range(-(-int(self.n_trees) // (2 * GROUPS))):
+            order = rng.permutation(d)
+            half = max(1, d // 2)
+            for seen, told in ((order[half:], order[:half]), (order[:half], order[half:])):
+                if not len(told):
+                    continue
+                drawn = rng.randint(len(rows), size=len(rows))
+                tree = DecisionTreeRegressor(
+                    splitter="random",
+                    min_samples_leaf=int(self.min_samples_leaf),
+                    random_state=rng.randint(2**31 - 1),
+                ).fit(_columns(rows[drawn], seen), rows[np.ix_(drawn, told)], check_input=False)
+                predicted = _predicted(tree.tree_, unseen, seen)
+                total[:, told] += predicted
+                errors[told] += np.sqrt(((unseen[:, told] - predicted) ** 2).mean(axis=0))
+                grown[told] += 1
+                trees.append(tree.tree_)
+                inputs.append(seen)
+                outputs.append(told)
+        self.trees_.append(trees)
+        self.inputs_.append(inputs)
+        self.outputs_.append(outputs)
+        self.errors_[group] = errors / grown + LEAST_ERROR
+        return self._judged(group, unseen, total / grown)
+
+    def _standardised(self, X: Host) -> Host:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.clip(np.nan_to_num((X - self.mean_) / self.scale_), -FARTHEST, FARTHEST)
+
+    def _of_group(self, group: int, rows: Host) -> Host:
+        """What a group says of standardised rows."""
+        total, count = np.zeros(rows.shape), np.zeros(rows.shape[1])
+        whole = self.trees_[group], self.inputs_[group], self.outputs_[group]
+        for tree, seen, told in zip(*whole, strict=True):
+            total[:, told] += _predicted(tree, rows, seen)
+            count[told] += 1
+        return self._judged(group, rows, total / count)
+
+    def _judged(self, group: int, rows: Host, predicted: Host) -> Host:
+        off = np.abs(rows - predicted) / self.errors_[group]
+        return -(np.minimum(off, FAR) ** 2).sum(axis=1)
+
+    def _score(self, X: Host) -> Host:
+        def work(block: slice) -> Host:
+            rows = self._standardised(X[block])
+            return np.mean([self._of_group(g, rows) for g in range(len(self.trees_))], axis=0)
+
+        return np.concatenate(map_row_blocks(work, X, width=2 * X.shape[1]))
+
+    def _leave_one_out(self, X: Host, index: NDArray[np.int64]) -> Host:
+        scores, parts = self._score(X), self.parts_[index]
+        for group in range(len(self.trees_)):
+            unseen = parts == group
+            scores[unseen] = self._of_group(group, self._standardised(X[unseen]))
+        return scores
+
+
+def _columns(rows: Host, seen: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Those columns as trees take them; a column of zeros where there is none."""
+    taken = rows[:, seen] if len(seen) else np.zeros((len(rows), 1))
+    return taken.astype(np.float32, order="C")
+
+
+def _predicted(tree: Any, rows: Host, seen: NDArray[np.int64]) -> Host:
+    """A tree's predictions of several columns, of shape (n, columns)."""
+    columns = _columns(rows, seen)
+    if columns.shape[1] != tree.n_features:  # the compiled search does not look
+        raise ValueError("A tree was grown on other columns than it is given. Fit again.")
+    predicted: Host = tree.predict(columns).reshape(len(rows), -1)
+    return predicted

@@ -1,0 +1,253 @@
+"""Views of a table: the same rows with columns that detectors of distances see better."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from lpfuse._arrays.operations import Array, Host, beside, to_host
+from lpfuse._base import lazily
+from lpfuse._checks.arguments import check_count
+from lpfuse._checks.tables import check_features, remember_columns
+from lpfuse._quantiles import positions_among
+from lpfuse._saved import saved_as
+
+__all__ = ["Indicators", "NormalQuantiles"]
+
+# Chosen by hand.
+KNOTS = 256  # kept of each column: between two of them lies less than half a per cent of the rows
+FARTHEST = 1e9  # standard deviations beyond the range; the squares stay finite in single precision
+UNKNOWN = 5.0  # the height of "none of these": as of a value that one row in 100 has
+RAREST = 0.01  # share of the rows below which a value is no rarer
+
+
+@saved_as("NormalQuantiles")
+class NormalQuantiles(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    r"""Each column brought to normal quantiles; values outside the range keep their distance.
+
+    The knots of a column are its different values :math:`u_1 < \dots < u_m`; with
+    :math:`c_i` rows of the value :math:`u_i` among n,
+
+    .. math:: z_i = \Phi^{-1}\Bigl(\frac{c_1 + \dots + c_i - c_i / 2}{n}\Bigr)
+
+    is where the i-th one goes, and numbers between two knots go between, on a straight line. Below
+    the lowest knot and above the highest one :math:`z = z_{1} + (x - u_{1}) / s` and
+    :math:`z = z_{m} + (x - u_{m}) / s`, with the column's standard deviation s: a row that is
+    farther out stays farther out, which :class:`sklearn.preprocessing.QuantileTransformer` loses.
+
+    Attributes
+    ----------
+    knots_, quantiles_ : list of ndarray
+        For each column the values :math:`u_i`, at most 256 of them, evenly by rank, with the
+        lowest and the highest one; and their :math:`z_i`.
+    scale_ : ndarray of shape (d,)
+        Standard deviations; 1 for a constant column.
+    n_features_in_ : int
+        Number of features d.
+    feature_names_in_ : ndarray of shape (d,)
+        Names of the features, when `X` had them.
+
+    Examples
+    --------
+    >>> from lpfuse.views import NormalQuantiles
+    >>> view = NormalQuantiles().fit([[1.0], [2.0], [3.0], [1000.0]])
+    >>> view.transform([[1.0], [2.0], [2.5], [1000.0], [2000.0]]).round(2).ravel()
+    array([-1.15, -0.32,  0.  ,  1.15,  3.46])
+    """
+
+    knots_: list[Host]
+    quantiles_: list[Host]
+    scale_: Host
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the knots.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        y : object
+            Ignored; here for scikit-learn's conventions.
+
+        Returns
+        -------
+        NormalQuantiles
+            The fitted view.
+        """
+        rows = to_host(check_features(X))
+        self.knots_, self.quantiles_, self.scale_ = _learn(rows)
+        remember_columns(self, X)
+        return self
+
+    @lazily(width=lambda view: view.n_features_in_)
+    def transform(self, X: Any) -> Array:
+        """The rows in normal quantiles.
+
+        Parameters
+        ----------
+        X : array-like, or Dask array or data frame, of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        array of shape (n, d)
+            In the library and precision of `X`; of rows of Dask, a lazy Dask array.
+        """
+        check_is_fitted(self)
+        X = check_features(X, estimator=self)
+        return beside(_mapped(to_host(X), self.knots_, self.quantiles_, self.scale_), X)
+
+    def __sklearn_tags__(self) -> Any:
+        return _keeps_precision(super().__sklearn_tags__())
+
+
+@saved_as("Indicators")
+class Indicators(TransformerMixin, BaseEstimator):
+    r"""Columns with few values as indicators of each, rare ones higher; others as normal quantiles.
+
+    A column with 2 to `max_values` different values becomes one column a value, which is
+
+    .. math:: \tfrac12 \sqrt{1 / \max(q, 0.01)}
+
+    where the row has this value, of which the share q of the training rows was, and 0 elsewhere; so
+    squared distances are a quarter of those of a chi-squared statistic. One more column is 5 where
+    the row has none of these values. All other columns become :class:`NormalQuantiles`; they come
+    first, then the indicators, in the order of the columns.
+
+    Parameters
+    ----------
+    max_values : int, default=15
+        Most values of a column that becomes indicators.
+
+    Attributes
+    ----------
+    values_ : list of ndarray
+        For each column its different values; empty where it becomes quantiles.
+    heights_ : list of ndarray
+        The heights of their indicators.
+    knots_, quantiles_, scale_
+        Of the other columns, as in :class:`NormalQuantiles`.
+    n_features_out_ : int
+        Number of columns of the view.
+    n_features_in_ : int
+        Number of features d.
+    feature_names_in_ : ndarray of shape (d,)
+        Names of the features, when `X` had them.
+
+    Examples
+    --------
+    >>> from lpfuse.views import Indicators
+    >>> view = Indicators().fit([[0.0], [0.0], [0.0], [1.0]])
+    >>> view.transform([[0.0], [1.0], [2.0]]).round(2)
+    array([[0.58, 0.  , 0.  ],
+           [0.  , 1.  , 0.  ],
+           [0.  , 0.  , 5.  ]])
+    """
+
+    values_: list[Host]
+    heights_: list[Host]
+    knots_: list[Host]
+    quantiles_: list[Host]
+    scale_: Host
+    n_features_out_: int
+
+    def __init__(self, max_values: int = 15) -> None:
+        self.max_values = max_values
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the values and the knots.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        y : object
+            Ignored; here for scikit-learn's conventions.
+
+        Returns
+        -------
+        Indicators
+            The fitted view.
+        """
+        most = check_count("max_values", self.max_values)
+        rows = to_host(check_features(X))
+        values, heights = [], []
+        for column in rows.T:
+            different, counts = np.unique(column, return_counts=True)
+            few = 2 <= len(different) <= most
+            values.append(different if few else np.empty(0))
+            shares = np.maximum(counts / len(column), RAREST)
+            heights.append(0.5 / np.sqrt(shares) if few else np.empty(0))
+        self.values_, self.heights_ = values, heights
+        self.knots_, self.quantiles_, self.scale_ = _learn(rows[:, self._others])
+        self.n_features_out_ = len(self.knots_) + sum(len(each) + 1 for each in values if len(each))
+        remember_columns(self, X)
+        return self
+
+    @property
+    def _others(self) -> list[int]:
+        """Columns that become quantiles."""
+        return [j for j, values in enumerate(self.values_) if not len(values)]
+
+    @lazily(width=lambda view: view.n_features_out_)
+    def transform(self, X: Any) -> Array:
+        """The rows in quantiles and indicators.
+
+        Parameters
+        ----------
+        X : array-like, or Dask array or data frame, of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        array of shape (n, n_features_out_)
+            In the library and precision of `X`; of rows of Dask, a lazy Dask array.
+        """
+        check_is_fitted(self)
+        X = check_features(X, estimator=self)
+        rows = to_host(X)
+        parts = [_mapped(rows[:, self._others], self.knots_, self.quantiles_, self.scale_)]
+        for column, values, heights in zip(rows.T, self.values_, self.heights_, strict=True):
+            if len(values):  # position −1, none of them, is the last row
+                parts.append(np.diag([*heights, UNKNOWN])[positions_among(values, column)])
+        return beside(np.hstack(parts), X)
+
+    def __sklearn_tags__(self) -> Any:
+        return _keeps_precision(super().__sklearn_tags__())
+
+
+def _learn(X: Host) -> tuple[list[Host], list[Host], Host]:
+    """Knots, their quantiles and the scale of each column."""
+    pairs = [_knots(column) for column in X.T]
+    with np.errstate(over="ignore", invalid="ignore"):  # squares beyond the largest number
+        scale = np.nan_to_num(X.std(axis=0), nan=np.inf, posinf=np.inf)
+    varies = np.array([len(knots) > 1 for knots, _ in pairs], dtype=bool) & (scale > 0)
+    return [k for k, _ in pairs], [z for _, z in pairs], np.where(varies, scale, 1.0)
+
+
+def _knots(column: Host) -> tuple[Host, Host]:
+    values, counts = np.unique(column, return_counts=True)
+    ranks = (np.cumsum(counts) - counts / 2) / len(column)
+    if len(values) > KNOTS:  # the ends are among them, for the search meets them exactly
+        kept = np.unique(np.searchsorted(ranks, np.linspace(ranks[0], ranks[-1], KNOTS)))
+        values, ranks = values[kept], ranks[kept]
+    return values, ndtri(ranks)
+
+
+def _mapped(X: Host, knots: list[Host], quantiles: list[Host], scale: Host) -> Host:
+    mapped = np.empty(X.shape)
+    for j, (values, z) in enumerate(zip(knots, quantiles, strict=True)):
+        x = X[:, j]
+        with np.errstate(over="ignore"):
+            beyond = (x - np.clip(x, values[0], values[-1])) / scale[j]
+        mapped[:, j] = np.interp(x, values, z) + np.clip(beyond, -FARTHEST, FARTHEST)
+    return mapped
+
+
+def _keeps_precision(tags: Any) -> Any:
+    tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+    return tags

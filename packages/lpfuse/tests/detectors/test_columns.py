@@ -1,0 +1,203 @@
+"""Histograms and forests of columns against loops, closed forms and refits."""
+
+import numpy as np
+import pytest
+from scipy.stats import ks_2samp
+from sklearn.metrics import roc_auc_score
+from sklearn.tree import DecisionTreeRegressor
+
+from lpfuse import ColumnForest, HistogramDetector
+from lpfuse.io import load, save
+
+# ------------------------------------------------------------------------------------- histograms
+
+
+def share(x, column):
+    """What a histogram says of one number, by counting."""
+    n, values = len(column), sorted(set(column))
+    if len(values) <= 30:
+        count = sum(column == x)
+        return (count + 0.5) / (n + 0.5 * len(values)) if count else 0.25 / n
+    if not values[0] <= x <= values[-1]:
+        return 0.25 / n
+    bins = int(min(max(np.sqrt(n), 10), 40))
+    rows, edges = np.histogram(column, bins)
+    k = min(int(np.searchsorted(edges, x, "right")) - 1, bins - 1)
+    below, above = max(k - 1, 0), min(k + 1, bins - 1)
+    smooth = 0.25 * rows[below] + 0.5 * rows[k] + 0.25 * rows[above]
+    return (smooth + 0.5) / (n + 0.5 * bins)
+
+
+@pytest.fixture
+def mixed():
+    rng = np.random.default_rng(0)
+    return np.column_stack(
+        [
+            rng.normal(size=300),
+            rng.integers(0, 5, 300),
+            np.full(300, 7.0),
+            rng.exponential(size=300),
+        ]
+    )
+
+
+def test_scores_sum_the_logarithms_of_shares(mixed):
+    rng = np.random.default_rng(1)
+    new = np.vstack([mixed[:20], mixed[:20] + rng.normal(size=(20, 4)), mixed[:5] * 100])
+    fitted = HistogramDetector().fit(mixed)
+    expected = [
+        sum(np.log(share(x, column)) for x, column in zip(row, mixed.T, strict=True)) for row in new
+    ]
+    np.testing.assert_allclose(fitted.score_samples(new), expected, rtol=1e-12)
+
+
+def test_few_values_leave_one_out_as_a_refit_does():
+    X = np.random.default_rng(0).geometric(0.4, size=(80, 3)).astype(float)
+    assert (np.unique(X[:, 0], return_counts=True)[1] == 1).any()  # a value that one row has
+    fitted = HistogramDetector().fit(X)
+    refits = [
+        HistogramDetector().fit(np.delete(X, i, axis=0)).score_samples(X[i : i + 1])[0]
+        for i in range(80)
+    ]
+    np.testing.assert_allclose(fitted.leave_one_out_scores(X), refits, rtol=1e-12)
+
+
+def test_bins_are_kept_and_the_row_is_taken_off_them():
+    x = np.random.default_rng(0).normal(size=400)
+    fitted = HistogramDetector().fit(x[:, None])
+    scores = fitted.leave_one_out_scores(x[:, None])
+    rows, edges = np.histogram(x, 20)
+    for i in range(400):
+        k = min(int(np.searchsorted(edges, x[i], "right")) - 1, 19)
+        left = rows - (np.arange(20) == k)
+        smooth = 0.25 * left[max(k - 1, 0)] + 0.5 * left[k] + 0.25 * left[min(k + 1, 19)]
+        outside = x[i] in (x.min(), x.max())
+        expected = np.log(0.25 / 399 if outside else (smooth + 0.5) / (399 + 10))
+        assert scores[i] == pytest.approx(expected)
+
+
+def test_values_survive_single_precision():
+    X = np.tile([[0.1], [0.2], [0.3]], (20, 1))
+    fitted = HistogramDetector().fit(X)
+    np.testing.assert_allclose(fitted.score_samples(X.astype(np.float32)), fitted.score_samples(X))
+
+
+# ----------------------------------------------------------------------------------------- forests
+
+
+def related(n, seed=0):
+    rng = np.random.default_rng(seed)
+    x, z = rng.normal(size=(2, n))
+    return np.column_stack([x, z, x + z, x * z]) + 0.1 * rng.normal(size=(n, 4))
+
+
+def test_rows_that_break_the_relation_are_found():
+    normal, fitted = related(300, 1), ColumnForest(random_state=0).fit(related(600))
+    shuffled = np.random.default_rng(2).permuted(normal, axis=0)
+    scores = fitted.score_samples(np.vstack([normal, shuffled]))
+    assert roc_auc_score(np.repeat([1, 0], 300), scores) > 0.9
+
+
+def test_scores_follow_from_the_trees():
+    """The formula, tree by tree, in the features' own units."""
+    X, new = related(120), related(15, 1)
+    fitted = ColumnForest(16, random_state=0).fit(X)
+    z = (new - X.mean(axis=0)) / X.std(axis=0)
+    total = np.zeros(15)
+    for g in range(4):
+        for j in range(4):
+            group = zip(fitted.trees_[g], fitted.inputs_[g], fitted.outputs_[g], strict=True)
+            predicted = [
+                tree.predict(z[:, seen].astype(np.float32)).reshape(15, -1)[:, list(told).index(j)]
+                for tree, seen, told in group
+                if j in told
+            ]
+            off = np.abs(z[:, j] - np.mean(predicted, axis=0)) / fitted.errors_[g, j]
+            total -= np.minimum(off, 10) ** 2 / 4
+    np.testing.assert_allclose(fitted.score_samples(new), total, rtol=1e-9)
+
+
+def test_every_group_predicts_every_column_and_none_from_itself():
+    fitted = ColumnForest(8, random_state=0).fit(np.random.default_rng(0).normal(size=(50, 7)))
+    for inputs, outputs in zip(fitted.inputs_, fitted.outputs_, strict=True):
+        assert set(np.concatenate(outputs)) == set(range(7))
+        for seen, told in zip(inputs, outputs, strict=True):
+            assert sorted([*seen, *told]) == list(range(7))
+
+
+def test_a_group_has_not_seen_its_part():
+    X = related(200)
+    fitted = ColumnForest(8, random_state=0).fit(X)
+    assert np.bincount(fitted.parts_).tolist() == [50] * 4
+    held_out = fitted.leave_one_out_scores(X)
+    for g in range(4):
+        n_rows = {int(tree.n_node_samples[0]) for tree in fitted.trees_[g]}
+        assert n_rows <= set(range(1, 151))
+    # Seen rows fit better than unseen ones, so the mean over groups lies above.
+    assert np.mean(fitted.score_samples(X)) > np.mean(held_out)
+
+
+def test_held_out_scores_are_like_those_of_new_rows():
+    X, new = related(1000), related(1000, 1)
+    fitted = ColumnForest(random_state=0).fit(X)
+    assert ks_2samp(fitted.leave_one_out_scores(X), fitted.score_samples(new)).statistic < 0.08
+
+
+def test_of_many_rows_a_sample_is_learnt_from():
+    X = related(400)
+    fitted = ColumnForest(8, max_samples=100, random_state=0).fit(X)
+    assert np.bincount(fitted.parts_ + 1).tolist() == [300, 25, 25, 25, 25]
+    held_out, scores = fitted.leave_one_out_scores(X), fitted.score_samples(X)
+    unseen = fitted.parts_ < 0
+    np.testing.assert_array_equal(held_out[unseen], scores[unseen])
+    assert (held_out[~unseen] != scores[~unseen]).all()
+    assert (held_out < fitted.offset_).mean() == pytest.approx(0.1, abs=0.003)
+
+
+def test_a_single_column_is_predicted_by_its_mean():
+    x = np.random.default_rng(0).normal(5, 2, size=(200, 1))
+    fitted = ColumnForest(random_state=0).fit(x)
+    new = np.array([[5.0], [9.0], [20.0]])
+    expected = -(((new[:, 0] - x.mean()) / x.std()) ** 2)
+    np.testing.assert_allclose(fitted.score_samples(new), expected, rtol=0.1, atol=0.05)
+
+
+def test_constant_columns_and_equal_rows():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.full(60, 0.1), rng.normal(size=60), np.full(60, 1e9)])
+    fitted = ColumnForest(random_state=0).fit(X)
+    assert (fitted.predict(X) == 1).mean() > 0.85
+    other = X[:1] + np.array([0.5, 0, 0])
+    assert fitted.score_samples(other)[0] < fitted.score_samples(X[:1])[0] - 90
+    single = fitted.score_samples(X.astype(np.float32))
+    np.testing.assert_allclose(single, fitted.score_samples(X), rtol=1e-3, atol=0.1)
+    same = ColumnForest(random_state=0).fit(np.ones((10, 3)))
+    np.testing.assert_allclose(same.leave_one_out_scores(np.ones((10, 3))), 0)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_few_rows_will_do(n, d):
+    X = np.random.default_rng(0).normal(size=(n, d))
+    for detector in (ColumnForest(random_state=0), HistogramDetector()):
+        fitted = detector.fit(X)
+        assert np.isfinite(fitted.leave_one_out_scores(X)).all()
+        assert np.isfinite(fitted.score_samples(1e300 * X)).all()
+
+
+def test_units_do_not_matter():
+    X, new = related(200), related(20, 1)
+    plain = ColumnForest(random_state=0).fit(X).score_samples(new)
+    moved = ColumnForest(random_state=0).fit(X / 1024).score_samples(new / 1024)
+    np.testing.assert_allclose(moved, plain, rtol=1e-9)
+
+
+def test_a_file_cannot_lead_a_tree_out_of_its_columns(tmp_path):
+    """The compiled search does not look how many columns there are."""
+    X = related(60)
+    fitted = ColumnForest(8, random_state=0).fit(X)
+    wide = DecisionTreeRegressor(random_state=0).fit(np.tile(X, 10), X[:, :2])
+    fitted.trees_[0][0] = wide.tree_
+    save(fitted, tmp_path / "model.lpfuse")
+    with pytest.raises(ValueError, match="other columns"):
+        load(tmp_path / "model.lpfuse").score_samples(X)

@@ -1,0 +1,144 @@
+"""Views of a table against loops and closed forms."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm, rankdata
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from lpfuse import FusedDetector, KNNDetector
+from lpfuse.views import Indicators, NormalQuantiles
+
+
+@parametrize_with_checks([NormalQuantiles(), Indicators(), Indicators(max_values=100)])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+# --------------------------------------------------------------------------------- normal quantiles
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_training_rows_go_to_the_quantiles_of_their_mid_ranks(ties):
+    X = np.random.default_rng(0).standard_cauchy(size=(200, 3))
+    X = X.round() if ties else X
+    expected = norm.ppf((rankdata(X, axis=0) - 0.5) / 200)
+    np.testing.assert_allclose(NormalQuantiles().fit_transform(X), expected, atol=1e-12)
+
+
+def test_between_knots_lines_and_beyond_them_distances():
+    X = np.array([[1.0], [2.0], [4.0], [4.0]])
+    z = norm.ppf([1 / 8, 3 / 8, 6 / 8])
+    view = NormalQuantiles().fit(X)
+    new = [[1.5], [3.5], [0.0], [-9.0], [10.0]]
+    expected = [
+        (z[0] + z[1]) / 2,
+        0.25 * z[1] + 0.75 * z[2],
+        z[0] - 1 / X.std(),
+        z[0] - 10 / X.std(),
+        z[2] + 6 / X.std(),
+    ]
+    np.testing.assert_allclose(view.transform(new)[:, 0], expected)
+
+
+def test_many_values_keep_few_knots_and_the_ends():
+    x = np.random.default_rng(0).lognormal(size=(5000, 1))
+    view = NormalQuantiles().fit(x)
+    assert len(view.knots_[0]) == 256
+    assert view.knots_[0][[0, -1]].tolist() == [x.min(), x.max()]
+    exact = norm.ppf((rankdata(x) - 0.5) / 5000)
+    inner = np.abs(exact) < 2
+    off = np.abs(view.transform(x)[:, 0] - exact)
+    assert off[inner].max() < 0.05
+    # Where half of the rows share one value, knots are still even by rank.
+    x[:2500] = 1.0
+    assert 100 < len(NormalQuantiles().fit(x).knots_[0]) <= 256
+
+
+def test_a_constant_column_is_zero_and_keeps_distances():
+    view = NormalQuantiles().fit(np.full((30, 1), 0.1))
+    np.testing.assert_allclose(view.transform([[0.1], [3.1], [-1.9]])[:, 0], [0, 3, -2])
+
+
+@pytest.mark.filterwarnings("error")
+def test_any_finite_number_has_a_finite_place():
+    X = np.array([[1e300, 1e-300], [-1e300, 2e-300], [0.0, 0.0]])
+    assert np.isfinite(NormalQuantiles().fit(X).transform(X)).all()
+    assert np.isfinite(NormalQuantiles().fit(X[:, 1:]).transform([[1e300]])).all()
+
+
+# --------------------------------------------------------------------------------------- indicators
+
+
+def test_few_values_become_indicators_and_others_quantiles():
+    rng = np.random.default_rng(0)
+    number, kind = rng.normal(size=400), np.repeat([3.0, 1.0, 2.0], [300, 99, 1])
+    constant = np.ones(400)
+    X = np.column_stack([kind, number, constant])
+    view = Indicators().fit(X)
+    Z = view.transform(X)
+    assert Z.shape == (400, view.n_features_out_) == (400, 6)
+    np.testing.assert_array_equal(Z[:, :2], NormalQuantiles().fit_transform(X[:, 1:]))
+    heights = 0.5 * np.sqrt(1 / np.array([99 / 400, 0.01, 0.75]))  # of 1, 2 and 3
+    for column, (value, height) in enumerate(zip([1, 2, 3], heights, strict=True), start=2):
+        np.testing.assert_allclose(Z[:, column], np.where(kind == value, height, 0))
+    np.testing.assert_array_equal(Z[:, 5], 0)
+    unknown = view.transform([[2.5, 0.0, 1.0]])[0]
+    assert unknown[2:].tolist() == [0, 0, 0, 5]
+
+
+@pytest.mark.parametrize(("values", "width"), [(1, 1), (2, 3), (15, 16), (16, 1)])
+def test_the_number_of_values_decides(values, width):
+    X = np.arange(48.0)[:, None] % values
+    assert Indicators().fit_transform(X).shape == (48, width)
+
+
+def test_values_survive_single_precision():
+    X = np.tile([[0.1], [0.2], [0.3]], (20, 1))
+    view = Indicators().fit(X)
+    single = view.transform(X.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, view.transform(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("value", [0, 1.5, "many", None, True])
+def test_a_bad_parameter_is_named_with_what_came(value):
+    with pytest.raises(ValueError, match="max_values must be") as told:
+        Indicators(value).fit(np.ones((3, 1)))
+    assert repr(value) in str(told.value)
+
+
+# ---------------------------------------------------------------------------------------- all views
+
+
+@pytest.mark.parametrize("view", [NormalQuantiles(), Indicators()])
+def test_missing_cells_are_refused_by_name(view):
+    frame = pd.DataFrame({"height": [1.0, 2.0, 3.0], "width": [1.0, np.nan, 0.0]})
+    with pytest.raises(ValueError, match=r"NaN or infinity in column 'width' \(1 row\)"):
+        view.fit(frame)
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        view.fit(frame.fillna(0)).transform(frame)
+
+
+@pytest.mark.parametrize("view", [NormalQuantiles(), Indicators()])
+def test_torch_in_torch_out(view):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    X = np.random.default_rng(0).integers(0, 20, (50, 3)) * 1.0
+    Z = view.fit(torch.tensor(X)).transform(torch.tensor(X))
+    assert isinstance(Z, torch.Tensor)
+    np.testing.assert_allclose(Z.numpy(), view.fit(X).transform(X))
+
+
+def test_below_a_fused_detector_rows_with_gaps_are_left_out():
+    X = np.random.default_rng(0).normal(size=(80, 3))
+    gaps = X.copy()
+    gaps[::9, 1] = np.nan
+    members = [
+        ("quantiles", make_pipeline(NormalQuantiles(), KNNDetector(3))),
+        ("indicators", make_pipeline(Indicators(), KNNDetector(1))),
+    ]
+    with pytest.warns(UserWarning, match="could not score some rows"):
+        fitted = FusedDetector(members, cv=3, random_state=0).fit(gaps)
+    scores = fitted.score_samples(X)
+    assert np.isfinite(scores).all()
