@@ -99,42 +99,42 @@ def test_rows_that_break_the_relation_are_found():
 
 
 def test_scores_follow_from_the_trees():
-    """The formula, tree by tree, in the features' own units."""
+    """The formula, tree by tree."""
     X, new = related(120), related(15, 1)
     fitted = ColumnForest(16, random_state=0).fit(X)
     z = (new - X.mean(axis=0)) / X.std(axis=0)
     total = np.zeros(15)
-    for g in range(4):
-        for j in range(4):
-            group = zip(fitted.trees_[g], fitted.inputs_[g], fitted.outputs_[g], strict=True)
-            predicted = [
-                tree.predict(z[:, seen].astype(np.float32)).reshape(15, -1)[:, list(told).index(j)]
-                for tree, seen, told in group
-                if j in told
-            ]
-            off = np.abs(z[:, j] - np.mean(predicted, axis=0)) / fitted.errors_[g, j]
-            total -= np.minimum(off, 10) ** 2 / 4
+    for j in range(4):
+        predicted = [
+            tree.predict(z[:, seen].astype(np.float32)).reshape(15, -1)[:, list(told).index(j)]
+            for tree, seen, told in zip(fitted.trees_, fitted.inputs_, fitted.outputs_, strict=True)
+            if j in told
+        ]
+        assert len(predicted) == 8
+        off = np.abs(z[:, j] - np.mean(predicted, axis=0)) / fitted.errors_[j]
+        total -= np.minimum(off, 10) ** 2
     np.testing.assert_allclose(fitted.score_samples(new), total, rtol=1e-9)
 
 
-def test_every_group_predicts_every_column_and_none_from_itself():
-    fitted = ColumnForest(8, random_state=0).fit(np.random.default_rng(0).normal(size=(50, 7)))
-    for inputs, outputs in zip(fitted.inputs_, fitted.outputs_, strict=True):
-        assert set(np.concatenate(outputs)) == set(range(7))
-        for seen, told in zip(inputs, outputs, strict=True):
-            assert sorted([*seen, *told]) == list(range(7))
+@pytest.mark.parametrize("d", [2, 3, 7])
+def test_columns_are_predicted_equally_often_and_never_from_themselves(d):
+    fitted = ColumnForest(9, random_state=0).fit(np.random.default_rng(0).normal(size=(51, d)))
+    assert len(fitted.trees_) == 12
+    assert np.bincount(np.concatenate(fitted.outputs_)).tolist() == [6] * d
+    for seen, told in zip(fitted.inputs_, fitted.outputs_, strict=True):
+        assert sorted([*seen, *told]) == list(range(d))
+    rows = [int(tree.n_node_samples[0]) for tree in fitted.trees_]
+    assert sorted(rows) == [25] * 6 + [26] * 6  # halves of the rows, in turn
 
 
-def test_a_group_has_not_seen_its_part():
-    X = related(200)
-    fitted = ColumnForest(8, random_state=0).fit(X)
-    assert np.bincount(fitted.parts_).tolist() == [50] * 4
-    held_out = fitted.leave_one_out_scores(X)
-    for g in range(4):
-        n_rows = {int(tree.n_node_samples[0]) for tree in fitted.trees_[g]}
-        assert n_rows <= set(range(1, 151))
-    # Seen rows fit better than unseen ones, so the mean over groups lies above.
-    assert np.mean(fitted.score_samples(X)) > np.mean(held_out)
+def test_trees_that_have_seen_a_row_have_no_say_in_its_held_out_score():
+    """Noise is learnt by heart by trees with leaves of one row, and by no others."""
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    fitted = ColumnForest(40, min_samples_leaf=1, random_state=0).fit(X)
+    z = np.sqrt(-fitted.leave_one_out_scores(X).mean() / 4)
+    assert z == pytest.approx(1.0, abs=0.01)  # root mean squared errors, in units of themselves
+    assert (fitted.errors_ > 1).all()  # worse than the mean: nothing can be known
+    assert np.mean(fitted.score_samples(X)) > 0.6 * np.mean(fitted.leave_one_out_scores(X))
 
 
 def test_held_out_scores_are_like_those_of_new_rows():
@@ -146,9 +146,10 @@ def test_held_out_scores_are_like_those_of_new_rows():
 def test_of_many_rows_a_sample_is_learnt_from():
     X = related(400)
     fitted = ColumnForest(8, max_samples=100, random_state=0).fit(X)
-    assert np.bincount(fitted.parts_ + 1).tolist() == [300, 25, 25, 25, 25]
+    assert len(set(fitted.kept_)) == 100
+    assert fitted.trees_[0].n_node_samples[0] == 50
     held_out, scores = fitted.leave_one_out_scores(X), fitted.score_samples(X)
-    unseen = fitted.parts_ < 0
+    unseen = ~np.isin(np.arange(400), fitted.kept_)
     np.testing.assert_array_equal(held_out[unseen], scores[unseen])
     assert (held_out[~unseen] != scores[~unseen]).all()
     assert (held_out < fitted.offset_).mean() == pytest.approx(0.1, abs=0.003)
@@ -197,7 +198,7 @@ def test_a_file_cannot_lead_a_tree_out_of_its_columns(tmp_path):
     X = related(60)
     fitted = ColumnForest(8, random_state=0).fit(X)
     wide = DecisionTreeRegressor(random_state=0).fit(np.tile(X, 10), X[:, :2])
-    fitted.trees_[0][0] = wide.tree_
+    fitted.trees_[0] = wide.tree_
     save(fitted, tmp_path / "model.lpfuse")
     with pytest.raises(ValueError, match="other columns"):
         load(tmp_path / "model.lpfuse").score_samples(X)

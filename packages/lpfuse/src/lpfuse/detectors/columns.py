@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ FEWEST_BINS, MOST_BINS = 10, 40  # of a histogram; between them as many as the r
 PSEUDO = 0.5  # rows that each bin has before any is seen
 OUTSIDE = 0.25  # rows that all else has
 SMOOTHING = np.array([0.25, 0.5, 0.25])
-GROUPS = 4  # of trees, each grown without one part of the rows
 FAR = 10.0  # standard errors from which on a column says no more
 LEAST_ERROR = 1e-6  # standard deviations; a column that others determine has no error at all
 FARTHEST = 1e9  # standard deviations: what single precision holds
@@ -130,22 +130,21 @@ def _histogram(x: Host) -> tuple[Host, Host]:
 class ColumnForest(HeldOutDetector):
     r"""Columns predicted from other columns, by trees: how far off the predictions are.
 
-    Each tree predicts one half of the columns, drawn at random, from the other half; the next tree
-    the other way round. Trees form 4 groups, the rows 4 parts, and each group is grown without one
-    of the parts. With :math:`\hat x^g_j` the mean of the predictions of group g for column j, and
-    :math:`\sigma^g_j` the root mean squared error of its trees on the part that they have not seen,
-    the score is
+    A random half of the columns is predicted from the other half, and the other way round, by two
+    trees that are grown on a random half of the rows, and by two more that are grown on the other
+    half; then other halves are drawn. With :math:`\hat x_j` the mean of the predictions of column
+    j, and :math:`\sigma_j` the root mean squared error of trees that have not seen the row, the
+    score is
 
-    .. math:: -\frac14 \sum_{g=1}^{4} \sum_j
-              \min\Bigl(\frac{|x_j - \hat x^g_j|}{\sigma^g_j}, 10\Bigr)^2
+    .. math:: -\sum_j \min\Bigl(\frac{|x_j - \hat x_j|}{\sigma_j}, 10\Bigr)^2
 
     A single column is predicted from nothing, by its mean.
 
     Parameters
     ----------
     n_trees : int, default=60
-        Number of trees, of all groups together, rounded up to a multiple of 8.
-    min_samples_leaf : int, default=3
+        Number of trees, rounded up to a multiple of four.
+    min_samples_leaf : int, default=2
         Fewest rows in a leaf.
     max_samples : int, default=10_000
         Most rows to learn from; of more, a sample is drawn.
@@ -156,16 +155,16 @@ class ColumnForest(HeldOutDetector):
 
     Attributes
     ----------
-    trees_ : list of list of Tree
-        For each group its trees of scikit-learn.
-    inputs_, outputs_ : list of list of ndarray
+    trees_ : list of Tree
+        Trees of scikit-learn.
+    inputs_, outputs_ : list of ndarray
         The columns that each of them sees and predicts.
-    errors_ : ndarray of shape (n_groups, d)
-        The errors :math:`\sigma^g_j`, in standard deviations of the columns.
+    errors_ : ndarray of shape (d,)
+        The errors :math:`\sigma_j`, in standard deviations of the columns.
     mean_, scale_ : ndarray of shape (d,)
         Means and standard deviations of the columns.
-    parts_ : ndarray of shape (n,)
-        Which group has not seen a training row; −1: none has.
+    kept_, kept_scores_ : ndarray of shape (min(n, max_samples),)
+        Positions of the rows that were learnt from, and their leave-one-out scores.
     n_samples_ : int
         Number of training rows.
     held_out_scores_ : ndarray of shape (n,) or None
@@ -179,9 +178,9 @@ class ColumnForest(HeldOutDetector):
 
     Notes
     -----
-    ``leave_one_out_scores`` are those of the one group that has not seen the row: of the same kind
-    as what new rows get, with a little more noise. Work is done on the host, whatever library `X`
-    is of.
+    ``leave_one_out_scores`` are those of the half of the trees that have not seen the row: of the
+    same kind as what new rows get, with a little more noise. Work is done on the host, whatever
+    library `X` is of.
 
     Examples
     --------
@@ -193,18 +192,19 @@ class ColumnForest(HeldOutDetector):
     array([ 1, -1])
     """
 
-    trees_: list[list[Any]]
-    inputs_: list[list[NDArray[np.int64]]]
-    outputs_: list[list[NDArray[np.int64]]]
+    trees_: list[Any]
+    inputs_: list[NDArray[np.int64]]
+    outputs_: list[NDArray[np.int64]]
     errors_: Host
     mean_: Host
     scale_: Host
-    parts_: NDArray[np.int8]
+    kept_: NDArray[np.int64]
+    kept_scores_: Host
 
     def __init__(
         self,
         n_trees: int = 60,
-        min_samples_leaf: int = 3,
+        min_samples_leaf: int = 2,
         max_samples: int = 10_000,
         contamination: float = 0.1,
         random_state: Any = None,
@@ -220,84 +220,66 @@ class ColumnForest(HeldOutDetector):
             check_count(name, getattr(self, name))
 
     def _learn(self, X: Host, rng: np.random.RandomState) -> Host | None:
-        n, groups = len(X), min(GROUPS, len(X))
-        kept = rng.permutation(n)[: max(groups, int(self.max_samples))]
-        self.parts_ = np.full(n, -1, dtype=np.int8)
-        self.parts_[kept] = np.arange(len(kept)) % groups
+        most = max(2, int(self.max_samples))  # a half of one row is none
+        self.kept_ = np.sort(rng.permutation(len(X))[:most])
         with np.errstate(over="ignore", invalid="ignore"):
             self.mean_, deviations = X.mean(axis=0), X.std(axis=0)
         constant = no_spread(X.min(axis=0), X.max(axis=0))
         sizes = np.where(constant, np.abs(self.mean_), deviations)
         self.scale_ = np.where(sizes > 0, sizes, 1.0)
-        rows = self._standardised(X)
-        self.trees_, self.inputs_, self.outputs_ = [], [], []
-        self.errors_, scores = np.empty((groups, X.shape[1])), np.empty(n)
-        for group in range(groups):
-            unseen = self.parts_ == group
-            seen = (self.parts_ >= 0) & ~unseen
-            scores[unseen] = self._grow(group, rows[seen], rows[unseen], rng)
-        return scores if len(kept) == n else None
+        rows = self._standardised(X[self.kept_])
+        predicted = self._grow(rows, rng)
+        self.errors_ = np.sqrt(((rows - predicted) ** 2).mean(axis=0)) + LEAST_ERROR
+        self.kept_scores_ = self._judged(rows, predicted)
+        return self.kept_scores_ if len(rows) == len(X) else None
 
-    def _grow(self, group: int, rows: Host, unseen: Host, rng: np.random.RandomState) -> Host:
-        """Grow the trees of a group; what they say of the rows that they have not seen."""
-        d = unseen.shape[1]
-        trees, inputs, outputs = [], [], []
-        errors, grown, total = np.zeros(d), np.zeros(d), np.zeros(unseen.shape)
-        for _ in range(-(-int(self.n_trees) // (2 * GROUPS))):
-            order = rng.permutation(d)
-            half = max(1, d // 2)
-            for seen, told in ((order[half:], order[:half]), (order[:half], order[half:])):
+    def _grow(self, rows: Host, rng: np.random.RandomState) -> Host:
+        """Grow the trees; for each row the mean prediction of those that have not seen it."""
+        n, d = rows.shape
+        self.trees_, self.inputs_, self.outputs_ = [], [], []
+        total, draws = np.zeros(rows.shape), -(-int(self.n_trees) // 4)
+        for _ in range(draws):
+            columns, parts = rng.permutation(d), np.array_split(rng.permutation(n), 2)
+            halves = np.split(columns, [max(1, d // 2)])
+            for (learn, unseen), (told, seen) in product(
+                (parts, parts[::-1]), (halves, halves[::-1])
+            ):
                 if not len(told):
                     continue
-                drawn = rng.randint(len(rows), size=len(rows))
                 tree = DecisionTreeRegressor(
                     splitter="random",
                     min_samples_leaf=int(self.min_samples_leaf),
                     random_state=rng.randint(2**31 - 1),
-                ).fit(_columns(rows[drawn], seen), rows[np.ix_(drawn, told)], check_input=False)
-                predicted = _predicted(tree.tree_, unseen, seen)
-                total[:, told] += predicted
-                errors[told] += np.sqrt(((unseen[:, told] - predicted) ** 2).mean(axis=0))
-                grown[told] += 1
-                trees.append(tree.tree_)
-                inputs.append(seen)
-                outputs.append(told)
-        self.trees_.append(trees)
-        self.inputs_.append(inputs)
-        self.outputs_.append(outputs)
-        self.errors_[group] = errors / grown + LEAST_ERROR
-        return self._judged(group, unseen, total / grown)
+                ).fit(_columns(rows[learn], seen), rows[np.ix_(learn, told)], check_input=False)
+                self.trees_.append(tree.tree_)
+                self.inputs_.append(seen)
+                self.outputs_.append(told)
+                total[np.ix_(unseen, told)] += _predicted(tree.tree_, rows[unseen], seen)
+        return total / draws
 
     def _standardised(self, X: Host) -> Host:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.clip(np.nan_to_num((X - self.mean_) / self.scale_), -FARTHEST, FARTHEST)
 
-    def _of_group(self, group: int, rows: Host) -> Host:
-        """What a group says of standardised rows."""
-        total, count = np.zeros(rows.shape), np.zeros(rows.shape[1])
-        whole = self.trees_[group], self.inputs_[group], self.outputs_[group]
-        for tree, seen, told in zip(*whole, strict=True):
-            total[:, told] += _predicted(tree, rows, seen)
-            count[told] += 1
-        return self._judged(group, rows, total / count)
-
-    def _judged(self, group: int, rows: Host, predicted: Host) -> Host:
-        off = np.abs(rows - predicted) / self.errors_[group]
+    def _judged(self, rows: Host, predicted: Host) -> Host:
+        off = np.abs(rows - predicted) / self.errors_
         return -(np.minimum(off, FAR) ** 2).sum(axis=1)
 
     def _score(self, X: Host) -> Host:
         def work(block: slice) -> Host:
             rows = self._standardised(X[block])
-            return np.mean([self._of_group(g, rows) for g in range(len(self.trees_))], axis=0)
+            total, count = np.zeros(rows.shape), np.zeros(rows.shape[1])
+            for tree, seen, told in zip(self.trees_, self.inputs_, self.outputs_, strict=True):
+                total[:, told] += _predicted(tree, rows, seen)
+                count[told] += 1
+            return self._judged(rows, total / count)
 
         return np.concatenate(map_row_blocks(work, X, width=2 * X.shape[1]))
 
     def _leave_one_out(self, X: Host, index: NDArray[np.int64]) -> Host:
-        scores, parts = self._score(X), self.parts_[index]
-        for group in range(len(self.trees_)):
-            unseen = parts == group
-            scores[unseen] = self._of_group(group, self._standardised(X[unseen]))
-        return scores
+        known = np.full(self.n_samples_, np.nan)
+        known[self.kept_] = self.kept_scores_
+        return np.where(np.isnan(known[index]), self._score(X), known[index])
 
 
 def _columns(rows: Host, seen: NDArray[np.int64]) -> NDArray[np.float32]:
