@@ -44,16 +44,20 @@ from threadpoolctl import threadpool_limits
 
 from lpfuse import (
     SVDD,
+    ColumnForest,
     FixedRule,
     FusedDetector,
     GMMDetector,
+    HistogramDetector,
     KernelPCADetector,
+    KNNDetector,
     LpFusion,
     OneClassGP,
     TwoSidedMinMax,
 )
 from lpfuse.adapters import ClassifierExpert, PyODDetector, ScoreColumn, ScoreFunction
 from lpfuse.selection import FusedDetectorCV
+from lpfuse.views import Indicators, NormalQuantiles
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is an extra")
 pytest.importorskip("skl2onnx", reason="skl2onnx is an extra")
@@ -179,6 +183,47 @@ def test_a_learner_that_was_fitted_on_tensors():
         detector.fit(torch.tensor(SCALED[0]))
         found = run(to_onnx(detector), SCALED[1])["scores"]
         np.testing.assert_allclose(found, detector.score_samples(SCALED[1]), atol=1e-9)
+
+
+# Columns with few values, one with a single one, and many numbers; new rows have other ones too.
+FEW_VALUES = np.column_stack([X, rng.integers(0, 3, 120) * 0.1, np.full(120, 7.0)])
+OTHERS = rng.integers(0, 5, len(NEW)) * 0.1, rng.integers(7, 9, len(NEW))
+NEW_VALUES = np.column_stack([NEW, *OTHERS])
+VIEWS = [NormalQuantiles(), Indicators(), Indicators(200), StandardScaler()]
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=str)
+@pytest.mark.parametrize(
+    "detector",
+    [
+        KNNDetector(),
+        KNNDetector(200),
+        KNNDetector(1, n_subspaces=8, random_state=0),
+        KNNDetector(3, n_subspaces=3, max_samples=10, random_state=0),
+        HistogramDetector(),
+        ColumnForest(random_state=0),
+    ],
+    ids=str,
+)
+def test_views_and_learners_of_columns(view, detector):
+    pipeline = make_pipeline(clone(view), clone(detector)).fit(FEW_VALUES)
+    assert_same(pipeline, np.vstack([NEW_VALUES, FEW_VALUES]), within=1e-5)
+
+
+@pytest.mark.parametrize("detector", [KNNDetector(), HistogramDetector(), ColumnForest()], ids=str)
+def test_a_learner_of_one_column(detector):
+    assert_same(make_pipeline(NormalQuantiles(), clone(detector)).fit(X[:, :1]), NEW[:, :1], 1e-5)
+    assert_same(clone(detector).fit(X[:, :1]), NEW[:, :1], within=1e-5)
+
+
+def test_a_fused_detector_of_views():
+    pool = [
+        ("neighbours", make_pipeline(NormalQuantiles(), KNNDetector(1, 8, random_state=0))),
+        ("indicators", make_pipeline(Indicators(), KNNDetector())),
+        ("columns", make_pipeline(NormalQuantiles(), ColumnForest(random_state=0))),
+        ("histogram", HistogramDetector()),
+    ]
+    assert_same(FusedDetector(pool, cv=3, random_state=0).fit(BOTH, Y), within=1e-5)
 
 
 @pytest.mark.parametrize("clip", [False, True, "soft"])

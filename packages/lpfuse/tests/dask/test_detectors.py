@@ -12,11 +12,20 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
-from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
+from lpfuse import (
+    SVDD,
+    ColumnForest,
+    GMMDetector,
+    HistogramDetector,
+    KernelPCADetector,
+    KNNDetector,
+    OneClassGP,
+)
 from lpfuse.detectors import _sampling as sampling
 from lpfuse.detectors import fit_together, score_together
 from lpfuse.detectors._features import nystroem
 from lpfuse.detectors._kernels import Kernel
+from lpfuse.views import Indicators, NormalQuantiles
 
 NAMES = ["a", "b", "c"]
 UNEVEN = (100, 0, 7, 193, 1, 99)  # one block is empty
@@ -40,6 +49,11 @@ BY_SAMPLE = [
     SVDD(n_components=25, **NYSTROEM),
 ]
 GMM = GMMDetector(2, random_state=0)
+HELD_OUT = [
+    KNNDetector(2, n_subspaces=3, random_state=0),
+    HistogramDetector(),
+    ColumnForest(8, random_state=0),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -213,6 +227,31 @@ def test_a_mixture_is_learnt_from_the_sample(small_sample, form):
     assert_same(blocked, plain)
 
 
+@FORMS
+@pytest.mark.parametrize("detector", HELD_OUT, ids=str)
+def test_thresholds_by_held_out_scores_are_those_of_the_sample(small_sample, form, detector):
+    fitted = clone(detector).fit(form(X))
+    assert fitted.n_samples_ == 80
+    scores, close = fitted.held_out_scores_, 1e-6  # a histogram's may tie
+    assert (scores < fitted.offset_).sum() <= 8 <= (scores < fitted.offset_ + close).sum()
+    again = clone(detector).fit(form(X))
+    assert again.offset_ == fitted.offset_
+    with pytest.raises(ValueError, match="leave_one_out_scores needs the rows in memory"):
+        fitted.leave_one_out_scores(form(X))
+
+
+@FORMS
+@pytest.mark.parametrize("view", [NormalQuantiles(), Indicators()], ids=str)
+def test_views_are_lazy_and_learnt_in_memory(form, view):
+    rows = pd.DataFrame(X, columns=NAMES) if form is as_frame else X
+    fitted = clone(view).fit(rows)
+    lazy = fitted.transform(form(X))
+    assert isinstance(lazy, da.Array)
+    np.testing.assert_array_equal(lazy.compute(), fitted.transform(rows))
+    with pytest.raises(TypeError, match="bring them into memory"):
+        clone(view).fit(form(X))
+
+
 def test_a_sample_in_which_nothing_counts_is_refused(small_sample):
     weights = np.zeros(400)
     weights[3] = 1.0
@@ -255,6 +294,7 @@ def test_rows_on_a_cut_do_not_lie_below_it():
         (BY_SAMPLE[0], 2),  # ... from the ball
         (BY_SAMPLE[1], 3),
         (GMM, 3),
+        *((detector, 2) for detector in HELD_OUT),
     ],
     ids=str,
 )
@@ -273,7 +313,7 @@ def test_few_passes_are_made(small_sample, detector, passes):
 
 
 @FORMS
-@pytest.mark.parametrize("detector", [BY_SUMS[0], BY_SUMS[5], SVDD(), GMM], ids=str)
+@pytest.mark.parametrize("detector", [BY_SUMS[0], BY_SUMS[5], SVDD(), GMM, *HELD_OUT], ids=str)
 def test_nan_is_refused_with_its_block_and_column(form, detector):
     flawed = X.copy()
     flawed[150, 1] = np.nan
@@ -313,7 +353,7 @@ def never():
 
 
 @FORMS
-@pytest.mark.parametrize("detector", [*BY_SUMS, *BY_SAMPLE, GMM], ids=str)
+@pytest.mark.parametrize("detector", [*BY_SUMS, *BY_SAMPLE, GMM, *HELD_OUT], ids=str)
 def test_scores_are_lazy_and_those_of_memory(form, detector):
     fitted = clone(detector).fit(X) if form is not as_frame else clone(detector).fit(form(X))
     rows = pd.DataFrame(X, columns=NAMES) if form is as_frame else X

@@ -48,7 +48,7 @@ class HeldOutDetector(Detector):
         """
         self._check_contamination()
         self._check_parameters()
-        rng = check_random_state(getattr(self, "random_state", None))
+        rng = check_random_state(getattr(self, "random_state", 0))
         rows: TrainingRows = (
             sampled_rows(X, None, None, 0, rng) if is_blocked(X) else training_rows(X)
         )

@@ -22,6 +22,7 @@ from lpfuse.fusion.fixed import FixedRule
 from lpfuse.fusion.lp import LpFusion
 from lpfuse.fusion.search import ExhaustiveWeights, GeneticWeights, SwarmWeights
 from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
+from lpfuse.onnx_export import _columns as columns
 from lpfuse.onnx_export import _learners as learners
 from lpfuse.onnx_export import _scikit as scikit
 from lpfuse.onnx_export._graph import Converters, Graph, Tensor, side_by_side
@@ -215,9 +216,10 @@ SUMS = (
     SwarmWeights, ExhaustiveWeights,
 )  # fmt: skip
 CONTRIBUTIONS: Converters = {FusedDetector: _fused_parts, **dict.fromkeys(SUMS, _weighted)}
-TRANSFORMERS: Converters = {**learners.TRANSFORMERS, **scikit.TRANSFORMERS}
+TRANSFORMERS: Converters = {**learners.TRANSFORMERS, **columns.TRANSFORMERS, **scikit.TRANSFORMERS}
 SCORES: Converters = {
     **learners.DETECTORS,
+    **columns.DETECTORS,
     ClassifierExpert: _expert,
     ScoreFunction: _method,
     ScoreColumn: _column,

@@ -38,11 +38,15 @@ class Graph:
         self._input = self._described("X", dtype, [None, columns])
         self.X = Tensor(self, "X").cast(np.float64)
 
-    def apply(self, operator: str, *inputs: Any, **how: Any) -> Tensor:
-        """What an operator of ONNX makes of tensors and, where they are none, constants."""
+    def apply(self, operator: str, *inputs: Any, output: int = 0, **how: Any) -> Tensor:
+        """What an operator of ONNX makes of tensors and, where they are none, constants.
+
+        Where it makes several things, `output` says which one is wanted.
+        """
         names = [one.name if isinstance(one, Tensor) else self._constant(one) for one in inputs]
         result = Tensor(self, self._new(operator))
-        self.nodes.append(self.helper.make_node(operator, names, [result.name], **how))
+        outputs = [*(self._new("unused") for _ in range(output)), result.name]
+        self.nodes.append(self.helper.make_node(operator, names, outputs, **how))
         return result
 
     def include(self, model: Any, X: Tensor, output: str) -> Tensor:

@@ -46,7 +46,7 @@ from lpfuse.adapters import SUREST
 from lpfuse.detectors._kernels import Kernel
 from lpfuse.onnx_export._graph import ML_OPSET, OPSET, Converters, Tensor, extra
 from lpfuse.onnx_export._learners import mixture_likelihood, similarities
-from lpfuse.onnx_export._trees import Tree, sum_of_leaves
+from lpfuse.onnx_export._trees import Tree, as_trees_see, sum_of_leaves
 
 SURE = float(np.log((1 - SUREST) / SUREST))
 
@@ -85,7 +85,7 @@ def isolation_forest(forest: Any, X: Tensor) -> Tensor:
         depths = tree.compute_node_depths() + _average_path_length(tree.n_node_samples) - 1.0
         trees.append(Tree.of(tree, depths, columns))
     expected = len(trees) * _average_path_length(np.array([forest.max_samples_]))[0]
-    depth = sum_of_leaves(_as_trees_see(X), trees).sum()
+    depth = sum_of_leaves(as_trees_see(X), trees).sum()
     share = depth / expected if expected else depth * 0.0 + 1.0  # as scikit-learn has it
     return -(-np.log(2.0) * share).apply("Exp")
 
@@ -128,7 +128,7 @@ def _gradient_boosting(classifier: Any, X: Tensor) -> Tensor:
     members = [member.tree_ for member in classifier.estimators_.ravel()]
     trees = [Tree.of(tree, classifier.learning_rate * tree.value) for tree in members]
     start = classifier._raw_predict_init(np.zeros((1, classifier.n_features_in_)))
-    return sum_of_leaves(_as_trees_see(X), trees).sum() + start.ravel()
+    return sum_of_leaves(as_trees_see(X), trees).sum() + start.ravel()
 
 
 def _histogram_boosting(classifier: Any, X: Tensor) -> Tensor:
@@ -150,7 +150,7 @@ def _forest_classifier(classifier: Any, X: Tensor) -> Tensor:
     for member in members:
         counts = member.tree_.value[:, 0, :]
         trees.append(Tree.of(member.tree_, counts / counts.sum(axis=1, keepdims=True)))
-    shares = sum_of_leaves(_as_trees_see(X), trees).apply("Log")
+    shares = sum_of_leaves(as_trees_see(X), trees).apply("Log")
     normal, anomaly = _position(classifier, 1), _position(classifier, -1)
     # Both shares keep their digits where one is near 1; the limits are those of the adapter.
     return (shares.take(normal) - shares.take(anomaly)).clip(-SURE, SURE)
@@ -176,11 +176,6 @@ def _neighbours_classifier(classifier: Any, X: Tensor) -> Tensor:
 def _other_transformer(transformer: Any, X: Tensor) -> Tensor:
     """Whatever skl2onnx makes of a transformer."""
     return _by_skl2onnx(transformer, X, "variable")
-
-
-def _as_trees_see(X: Tensor) -> Tensor:
-    """Trees compare numbers in single precision with thresholds in double precision."""
-    return X.cast(np.float32).cast(np.float64)
 
 
 def _support_vectors(machine: Any, X: Tensor) -> Tensor:

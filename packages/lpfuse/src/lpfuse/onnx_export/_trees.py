@@ -75,3 +75,8 @@ def sum_of_leaves(X: Tensor, trees: Iterable[Tree]) -> Tensor:
         target_ids=targets.tolist(),
         target_weights_as_tensor=numbers_of("leaves", values[told, targets]),
     ).cast(np.float64)
+
+
+def as_trees_see(X: Tensor) -> Tensor:
+    """Trees compare numbers in single precision with thresholds in double precision."""
+    return X.cast(np.float32).cast(np.float64)
