@@ -1,4 +1,4 @@
-"""Measure methods on the tables (`run`), or write the page from stored rows (`page`)."""
+"""Measure methods on the tables (`run`), write the page (`page`), learn the prior (`prior`)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from research.common.store import write_whole
 from research.studies.running import RESULTS
 from research.studies.tables.comparison import read_tables
 from research.studies.tables.page import tables_page
+from research.studies.tables.prior import FILE, write_prior
 from research.studies.tables.splits import HALVES, LABELS, MODES
 from research.studies.tables.study import Plan, measure_tables
 
@@ -38,7 +39,13 @@ def main() -> None:
     page.add_argument("--rows", type=Path, nargs="+", help=f"by default all files of {ROWS}")
     page.add_argument("--reference", default="lpfuse", help="differences are told from it")
     page.add_argument("--out", type=Path, default=PAGE)
+    prior = commands.add_parser("prior", help="learn the prior weights of the default pool")
+    prior.add_argument("--jobs", type=int, default=1, help="tables at a time")
+    prior.add_argument("--out", type=Path, default=FILE, help="by default the file of the package")
     options = parser.parse_args()
+    if options.command == "prior":
+        write_prior(options.out, jobs=options.jobs)
+        return
     if options.command == "page":
         rows = read_tables(options.rows or sorted(ROWS.glob("*.jsonl")))
         write_whole(options.out, tables_page(rows, options.reference))

@@ -66,7 +66,7 @@ class FusedDetectorCV(FusedDetector):
         Its `rho` is replaced.
     fusion : LpFusion, optional
         Its `p` is replaced.
-    cv, experts_see_scores, artificial_anomalies, threshold, false_alarm_rate, contamination, \
+    prior, cv, experts_see_scores, artificial_anomalies, threshold, false_alarm_rate, contamination, \
     calibration, on_missing, n_jobs, random_state, progress, subsample
         As in `FusedDetector`. Artificial anomalies judge in any case where there are no others;
         with ``artificial_anomalies=True`` they also teach the weights.
@@ -119,8 +119,9 @@ class FusedDetectorCV(FusedDetector):
         scoring: Literal["auc", "g-mean"] = "auc",
         scaler: Any = None,
         fusion: Any = None,
+        prior: Any = None,
         cv: Any = 5,
-        experts_see_scores: bool = True,
+        experts_see_scores: bool | Literal["fused"] = "fused",
         artificial_anomalies: bool = False,
         threshold: str = "false-alarms",
         false_alarm_rate: float = 0.05,
@@ -136,6 +137,7 @@ class FusedDetectorCV(FusedDetector):
             detectors,
             scaler=scaler,
             fusion=fusion,
+            prior=prior,
             cv=cv,
             experts_see_scores=experts_see_scores,
             artificial_anomalies=artificial_anomalies,
@@ -202,10 +204,13 @@ class FusedDetectorCV(FusedDetector):
         return choose
 
     def _choose_combination(
-        self, out_of_fold: OutOfFoldScores, chosen: dict[str, Any]
+        self,
+        out_of_fold: OutOfFoldScores,
+        prior: Mapping[str, float] | None,
+        chosen: dict[str, Any],
     ) -> tuple[TwoSidedMinMax, LpFusion]:
         """The scaler with the best ρ and the fusion with the best p."""
-        scaler, fusion = super()._choose_combination(out_of_fold, chosen)
+        scaler, fusion = super()._choose_combination(out_of_fold, prior, chosen)
         if not isinstance(fusion, LpFusion) or not isinstance(scaler, TwoSidedMinMax):
             raise ValueError(
                 "FusedDetectorCV chooses p of an LpFusion and rho of a TwoSidedMinMax; got fusion="

@@ -4,43 +4,40 @@ import math
 
 import numpy as np
 import pytest
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 
 from lpfuse import FusedDetector
 from lpfuse.ensemble.components import default_detectors
 
-ONE_CLASS = ["svdd", "gp", "kpca", "gmm", "forest", "lof"]
+PROCESSES = ["gp", "gp quantiles", "gp indicators"]
+ONE_CLASS = [*PROCESSES, "knn", "knn subspaces", "histogram", "columns"]
+EXPERTS = ["trees", "boosting", "svm"]
 
 
 @pytest.mark.parametrize(
-    ("n_anomalies", "experts"),
-    [
-        (0, []),
-        (1, []),
-        (2, ["trees", "logistic"]),
-        (49, ["trees", "logistic"]),
-        (50, ["trees", "logistic", "random forest"]),
-        (math.inf, ["trees", "logistic", "random forest"]),
-    ],
+    ("n_anomalies", "experts"), [(0, []), (1, []), (2, EXPERTS), (math.inf, EXPERTS)]
 )
-def test_experts_join_as_labels_grow(n_anomalies, experts):
+def test_experts_join_with_labels(n_anomalies, experts):
     assert [name for name, _ in default_detectors(300, n_anomalies)] == [*ONE_CLASS, *experts]
 
 
-def test_all_see_standardised_features():
-    for _, made in default_detectors(300, math.inf):
-        assert isinstance(made, Pipeline)
-        assert isinstance(made[0], StandardScaler)
-
-
-def test_many_rows_have_approximate_kernels():
+def test_many_rows_have_approximate_kernels_and_no_support_vectors():
     for n, approximation in ((1_500, None), (1_501, "nystroem")):
         pool = dict(default_detectors(n, 0))
-        assert {pool[name][-1].approximation for name in ("svdd", "gp", "kpca")} == {approximation}
+        assert {pool[name][-1].approximation for name in PROCESSES} == {approximation}
+    assert "svm" in dict(default_detectors(5_000, 5))
+    assert "svm" not in dict(default_detectors(5_001, 5))
 
 
-def test_they_are_what_a_fused_detector_takes_by_itself():
+@pytest.mark.parametrize("has_few_values", [True, False])
+def test_they_are_what_a_fused_detector_takes_by_itself(has_few_values):
     X = np.random.default_rng(0).normal(size=(40, 2))
+    if has_few_values:
+        X[:, 1] = X[:, 1] > 0
     fused = FusedDetector(cv=2, calibration="plain", random_state=0).fit(X)
-    assert fused.detector_names_ == ONE_CLASS
+    left = [name for name in ONE_CLASS if has_few_values or name != "gp indicators"]
+    assert fused.detector_names_ == left
+
+
+def test_no_one_class_detector_needs_folds():
+    for _, made in default_detectors(300, 0):
+        assert hasattr(made, "leave_one_out_scores") or hasattr(made[-1], "leave_one_out_scores")

@@ -37,7 +37,7 @@ class NaiveFused:
         *,
         fusion,
         scaling=usual_scaling,
-        experts_see_scores=True,
+        experts_see_scores="fused",
         one_by_one=(),
         prefit=False,
         kept_back=None,
@@ -140,11 +140,15 @@ class NaiveFused:
         """The rows with, to their right, their scores by the one-class detectors."""
         if not self.sees_scores or not self.one_class:
             return rows
-        return np.column_stack([rows, self._scale(self.reference, scores)])
+        scaled = self._scale(self.reference, scores)
+        if self.sees_scores == "fused":  # the mean of those that speak
+            spoken = [[s for s in row if not isnan(s)] for row in scaled]
+            scaled = [[sum(row) / len(row)] if row else [nan] for row in spoken]
+        return np.column_stack([rows, scaled])
 
     def _seen(self, columns):
-        d = self.X.shape[1]
-        return [*columns, *range(d, d + len(self.one_class) * self.sees_scores)]
+        d, more = self.X.shape[1], len(self.one_class) * bool(self.sees_scores)
+        return [*columns, *range(d, d + (min(more, 1) if self.sees_scores == "fused" else more))]
 
     def _fit(self, detector, rows, labels=None):
         if self.prefit:

@@ -219,12 +219,19 @@ class HeldOutScores:
 
 
 def fuse(
-    scaler: Any, fusion: Any, scores: OutOfFoldScores, names: Sequence[str], *, is_default: bool
+    scaler: Any,
+    fusion: Any,
+    scores: OutOfFoldScores,
+    names: Sequence[str],
+    *,
+    own_detectors: bool,
+    own_fusion: bool,
 ) -> Combination:
     """The weights: copies of `scaler` and `fusion`, fitted to the usable rows, and audited.
 
-    `names` are those of the detectors; `is_default` is true for the default fusion, whose weights
-    are near uniform by design where the labels leave them open.
+    `names` are those of the detectors; `own_detectors` and `own_fusion` say whether the user chose
+    them. Of the default detectors some say little on any table, which is no news; the default
+    weights are near the prior by design where the labels leave them open.
     """
     S, y = scores.scores[scores.usable], scores.labels[scores.usable]
     features = None if scores.features is None else scores.features[scores.usable]
@@ -232,7 +239,11 @@ def fuse(
         warnings.filterwarnings("ignore", message="Scores have no spread")
         warnings.filterwarnings("ignore", message="Some detectors give the same")
         combination = Combination.learn(scaler, fusion, S, y, features)
-    audit(S, y, names, None if is_default else combination.fusion)
+    open_weights = combination.fusion if own_fusion else None
+    if own_detectors:
+        audit(S, y, names, open_weights)
+    else:
+        _warn_of_open_weights(open_weights, y)
     return combination
 
 

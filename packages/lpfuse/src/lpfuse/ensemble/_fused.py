@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, Self
 
@@ -10,13 +10,15 @@ from sklearn.utils import check_random_state
 
 from lpfuse._arrays.operations import is_blocked
 from lpfuse._checks.tables import check_table, remember_columns
-from lpfuse._saved import saved_as
+from lpfuse._saved import ANY, saved_as
 from lpfuse.ensemble._calibration import HeldOutScores, OutOfFoldScores, fuse, report_gaps
 from lpfuse.ensemble._defaults import (
     check_fit_labels,
     check_parameters,
     choose_combination,
     choose_members,
+    choose_prior,
+    choose_scaler,
     seed_members,
 )
 from lpfuse.ensemble._members import Member
@@ -31,7 +33,9 @@ from lpfuse.threshold import THRESHOLD_RULES
 @saved_as(
     "FusedDetector",
     detectors=("paper", ...),
+    prior=ANY,
     cv=("in-sample", "prefit"),
+    experts_see_scores=("fused",),
     threshold=THRESHOLD_RULES,
     calibration=("cross", "plain", "split"),
     on_missing=("warn", "raise"),
@@ -63,14 +67,21 @@ class FusedDetector(RefusableDetector):
     scaler : transformer, default=None
         Puts scores on one scale; None: ``TwoSidedMinMax()``.
     fusion : estimator, default=None
-        Learns the weights from scaled scores; None: an `LpFusion` with p = 4, w ≥ 0, an intercept,
-        balanced classes and an imaginary anomaly, safe with any number of labels.
+        Learns the weights from scaled scores; None: an `LpFusion` around the `prior` or, without
+        one, with p = 4, w ≥ 0, an intercept, balanced classes and an imaginary anomaly.
+    prior : "tables", None, mapping or array-like of shape (R,), default="tables"
+        The weights to start from, where `fusion` is None. Without labelled anomalies these are the
+        weights; with some, the weights leave them as far as held-out rows speak for it. "tables":
+        weights of the default pool that were learnt from 151 tables of many fields
+        (``docs/adr/0017``), which depend on the number of labelled anomalies; for other
+        `detectors` as None, all alike. Or ≥ 0 by the user: by name, or in the order of `detectors`.
     cv : int, splitter, iterable, "in-sample" or "prefit", default=5
         The folds. An int keeps the share of labels equal; any splitter whose test parts do not
         overlap will do. "in-sample": scores of the detectors' own training rows, as in the paper.
         "prefit": the detectors are fitted already, on other rows than these.
-    experts_see_scores : bool, default=True
-        Whether experts see, beside the features, the scaled scores of the other detectors.
+    experts_see_scores : bool or "fused", default="fused"
+        What experts see beside the features: one column, the scaled scores of the other detectors
+        fused by prior weights; True: the scaled score of each; False: nothing.
     artificial_anomalies : bool, default=False
         Whether the weights are learnt from jittered copies of normal rows, too, as anomalies, where
         none is labelled.
@@ -188,8 +199,9 @@ class FusedDetector(RefusableDetector):
         *,
         scaler: Any = None,
         fusion: Any = None,
+        prior: Any = "tables",
         cv: Any = 5,
-        experts_see_scores: bool = True,
+        experts_see_scores: bool | Literal["fused"] = "fused",
         artificial_anomalies: bool = False,
         threshold: str = "false-alarms",
         false_alarm_rate: float = 0.05,
@@ -204,6 +216,7 @@ class FusedDetector(RefusableDetector):
         self.detectors = detectors
         self.scaler = scaler
         self.fusion = fusion
+        self.prior = prior
         self.cv = cv
         self.experts_see_scores = experts_see_scores
         self.artificial_anomalies = artificial_anomalies
@@ -251,6 +264,8 @@ class FusedDetector(RefusableDetector):
         if self._needs_artificial_anomalies(training):
             training = training.with_artificial_anomalies(random)
         members = seed_members(self._members(training), random)
+        named = [member.name for member in members]
+        n_anomalies = int((training.labels < 0).sum())
 
         # Score out of fold. The fits on all rows run beside those on folds.
         chosen: dict[str, Any] = {}  # what FusedDetectorCV finds on the way
@@ -258,7 +273,9 @@ class FusedDetector(RefusableDetector):
             members,
             training,
             FitScheduler.for_user(self.n_jobs, self.progress),
-            scaler=choose_combination(self)[0] if self.experts_see_scores else None,
+            scaler=choose_scaler(self) if self.experts_see_scores else None,
+            fused=self.experts_see_scores == "fused",
+            prior=choose_prior(self, named, 0),
             choose=self._choice(training, chosen),
             two_folds_out=self.calibration == "cross",
         )
@@ -275,8 +292,10 @@ class FusedDetector(RefusableDetector):
         report_gaps(scores[in_folds], names, on_missing=self.on_missing)
 
         # Fuse.
-        scaler, fusion = self._choose_combination(out_of_fold, chosen)
-        combination = fuse(scaler, fusion, out_of_fold, names, is_default=self.fusion is None)
+        prior = choose_prior(self, names, n_anomalies)
+        scaler, fusion = self._choose_combination(out_of_fold, prior, chosen)
+        chose = {"own_detectors": self.detectors is not None, "own_fusion": self.fusion is not None}
+        combination = fuse(scaler, fusion, out_of_fold, names, **chose)
 
         # Calibrate, by rows that the weights at hand were not learnt from.
         extrapolation = 0.0 if two_folds_out is None else training.extrapolation
@@ -317,7 +336,10 @@ class FusedDetector(RefusableDetector):
         return None
 
     def _choose_combination(
-        self, out_of_fold: OutOfFoldScores, chosen: dict[str, Any]
+        self,
+        out_of_fold: OutOfFoldScores,
+        prior: Mapping[str, float] | None,
+        chosen: dict[str, Any],
     ) -> tuple[Any, Any]:
         """The scaler and the fusion to fit."""
-        return choose_combination(self, out_of_fold.seed)
+        return choose_combination(self, out_of_fold, prior)

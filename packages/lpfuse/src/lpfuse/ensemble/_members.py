@@ -23,7 +23,7 @@ from lpfuse._checks.messages import LARGEST_SCORE
 from lpfuse._saved import ANY, saved_as
 from lpfuse.adapters import check_answer, on_kept_rows
 from lpfuse.detectors import fit_together, score_together
-from lpfuse.ensemble._scoring import scale_scores
+from lpfuse.ensemble._scoring import scale_scores, without_gaps
 from lpfuse.ensemble._tables import Index, Table, frame_with_scores, missing_in_frame
 
 T = TypeVar("T")
@@ -251,11 +251,15 @@ class Pool:
     score_scaler : estimator or None
         Puts the scores of the one-class members on the scale that experts know; None: experts see
         features alone.
+    score_weights : ndarray of shape (len(one_class),) or None
+        Where experts see one score, the fused one of the one-class members, its weights; None:
+        they see the score of each.
     """
 
     one_class: list[Member]
     experts: list[Member]
     score_scaler: Any = None
+    score_weights: Host | None = None
 
     @property
     def members(self) -> list[Member]:
@@ -287,7 +291,7 @@ class Pool:
         return np.column_stack([scores, expert_scores]), errors | expert_errors
 
     def expert_inputs(self, X: Table, scores: Host) -> Table:
-        """What experts see of rows: features and, to their right, scaled one-class scores.
+        """What experts see of rows: features and, to their right, one-class scores.
 
         Parameters
         ----------
@@ -298,10 +302,14 @@ class Pool:
         """
         if self.score_scaler is None:
             return X
-        scaled = scale_scores(self.score_scaler, scores)
+        seen = scale_scores(self.score_scaler, scores)
+        names = [member.name for member in self.one_class]
+        if self.score_weights is not None:
+            terms = without_gaps(seen * self.score_weights, np.abs(self.score_weights))
+            seen, names = terms.sum(axis=1, keepdims=True), ["one-class detectors"]
         if isinstance(X, np.ndarray):
-            return np.column_stack([X, scaled])
-        return frame_with_scores(X, scaled, [member.name for member in self.one_class])
+            return np.column_stack([X, seen])
+        return frame_with_scores(X, seen, names)
 
 
 def _scores_and_errors(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,13 +82,16 @@ def fit_pool(
     scheduler: FitScheduler,
     *,
     scaler: Any = None,
+    fused: bool = False,
+    prior: Mapping[str, float] | None = None,
     choose: Choice | None = None,
     two_folds_out: bool = False,
 ) -> tuple[Pool, Host, Host | None]:
     """Fit a pool, and score its training rows by detectors that have not seen them.
 
     Fits on all rows run beside those on folds, so that no core waits for either. A copy of `scaler`
-    puts scores on the scale on which experts see them; without one they see features alone.
+    puts scores on the scale on which experts see them; without one they see features alone. With
+    `fused` they see one score, fused by the weights of `prior`, all alike if it is None.
     `choose` says which of the one-class members to keep, given these and their out-of-fold scores.
 
     Returns
@@ -116,14 +119,15 @@ def fit_pool(
         two_out = score_two_folds_out(fitted, training, scheduler, scores=scores[:n])
     if not experts:
         return Pool(fitted, []), scores, two_out
-    score_scaler = None
+    score_scaler, weights = None, None
     if scaler is not None and fitted:
         normal = scores[:n][training.weight_labels > 0]
         with warnings.catch_warnings():  # what there is to say of the scores is said by the audit
             warnings.simplefilter("ignore")
             score_scaler = clone(scaler).fit(normal[~np.isnan(normal).any(axis=1)])
-        experts = _beside_scores(experts, training.X.shape[1], len(fitted))
-    pool = Pool(fitted, experts, score_scaler)
+        weights = _weights_of(fitted, prior) if fused else None
+        experts = _beside_scores(experts, training.X.shape[1], 1 if fused else len(fitted))
+    pool = Pool(fitted, experts, score_scaler, weights)
     inputs = pool.expert_inputs(training.X, scores)
     scheduler.later = len(experts) * n_couples
     learnt, expert_scores = fit_experts(experts, inputs, training, scheduler)
@@ -134,7 +138,14 @@ def fit_pool(
             learnt, training, scheduler, scores=expert_scores, inputs=inputs, to_score=to_score
         )
         two_out = np.column_stack([two_out, expert_two_out])
-    return Pool(fitted, learnt, score_scaler), np.column_stack([scores, expert_scores]), two_out
+    pool = Pool(fitted, learnt, score_scaler, weights)
+    return pool, np.column_stack([scores, expert_scores]), two_out
+
+
+def _weights_of(members: list[Member], prior: Mapping[str, float] | None) -> Host:
+    """Prior weights of one-class members, which sum to 1; equal ones without a prior."""
+    weights = np.array([1.0 if prior is None else prior[member.name] for member in members])
+    return weights / weights.sum()
 
 
 def fit_one_class(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host
 from lpfuse.ensemble._calibration import HeldOutScores, OutOfFoldScores, fuse, report_gaps
+from lpfuse.ensemble._defaults import choose_prior
 from lpfuse.ensemble._members import Pool
 from lpfuse.ensemble._scoring import Combination, FusedScorer, Gaps
 from lpfuse.ensemble._tables import Table, impute_features
@@ -19,6 +21,7 @@ from lpfuse.ensemble._tables import Table, impute_features
 class RefusableDetector(FusedScorer):
     """Learns other weights from the out-of-fold scores at hand, and sets other thresholds."""
 
+    detectors: Any
     fusion: Any
     scaler: Any
     threshold: Any
@@ -64,8 +67,11 @@ class RefusableDetector(FusedScorer):
                 'calibration="split" asks for it. Fit anew, or with calibration="cross".'
             )
         scores, before = self.out_of_fold_, self.held_out_
-        scaler, settled = other._choose_combination(scores, {})
-        combination = fuse(scaler, settled, scores, self.detector_names_, is_default=fusion is None)
+        n_anomalies = int((scores.labels[: len(before.labels)] < 0).sum())
+        prior = choose_prior(other, self.detector_names_, n_anomalies)
+        scaler, settled = other._choose_combination(scores, prior, {})
+        chose = {"own_detectors": self.detectors is not None, "own_fusion": fusion is not None}
+        combination = fuse(scaler, settled, scores, self.detector_names_, **chose)
         held_out = HeldOutScores.out_of_fold(scaler, settled, scores, before.extrapolation)
         other.held_out_ = other.threshold_scores_ = held_out[: len(before.labels)]
         other.scaler_, other.fusion_ = combination.scaler, combination.fusion
@@ -74,7 +80,10 @@ class RefusableDetector(FusedScorer):
         return other
 
     def _choose_combination(
-        self, out_of_fold: OutOfFoldScores, chosen: dict[str, Any]
+        self,
+        out_of_fold: OutOfFoldScores,
+        prior: Mapping[str, float] | None,
+        chosen: dict[str, Any],
     ) -> tuple[Any, Any]:
         raise NotImplementedError
 

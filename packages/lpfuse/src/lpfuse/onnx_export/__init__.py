@@ -197,7 +197,10 @@ def _fused_parts(detector: FusedDetector, X: Tensor) -> Tensor:
     pool = detector.pool_
     columns = [_member_scores(member, X) for member in pool.one_class]
     if pool.score_scaler is not None:
-        X = side_by_side([X, transform(pool.score_scaler, side_by_side(columns))])
+        seen = transform(pool.score_scaler, side_by_side(columns))
+        if pool.score_weights is not None:
+            seen = (seen * pool.score_weights).sum().as_column()
+        X = side_by_side([X, seen])
     columns += [_member_scores(member, X) for member in pool.experts]
     scaled = transform(detector.scaler_, side_by_side(columns))
     return _convert(detector.fusion_, scaled, CONTRIBUTIONS)
