@@ -103,7 +103,8 @@ def write_prior(out: Path = FILE, *, jobs: int = 1) -> None:
     halves = half_of(table_names())
     names = [name for name in table_names() if halves[name] == "choose"]
     asked: list[tuple[str, Sequence[Mode]]] = [
-        (name, ("seen",) if i % UNSEEN_EVERY else ("seen", "unseen")) for i, name in enumerate(names)
+        (name, ("seen",) if i % UNSEEN_EVERY else ("seen", "unseen"))
+        for i, name in enumerate(names)
     ]
     with ProcessPoolExecutor(jobs) as pool:
         parts = [pair for found in pool.map(_pairs, asked) for pair in found]

@@ -30,8 +30,8 @@ from lpfuse.detectors import (
 )
 from lpfuse.ensemble._calibration import OutOfFoldScores
 from lpfuse.ensemble._members import Member
-from lpfuse.ensemble._tables import Table, column_positions, has_few_values
 from lpfuse.ensemble._prior import prior_fusion, prior_of_tables
+from lpfuse.ensemble._tables import Table, column_positions, has_few_values
 from lpfuse.ensemble._training import Training, draw_seed
 from lpfuse.fusion._prior import check_prior
 from lpfuse.fusion.lp import LpFusion
@@ -109,7 +109,10 @@ def default_detectors(n: int, n_anomalies: float, has_few_values: bool = True) -
     pool = [
         ("gp", make_pipeline(StandardScaler(), process)),
         ("gp quantiles", make_pipeline(NormalQuantiles(), clone(process))),
-        *([("gp indicators", make_pipeline(Indicators(FEW_VALUES), clone(process)))] * has_few_values),
+        *(
+            [("gp indicators", make_pipeline(Indicators(FEW_VALUES), clone(process)))]
+            * has_few_values
+        ),
         ("knn", make_pipeline(StandardScaler(), KNNDetector(n_neighbors=1))),
         (
             "knn subspaces",
