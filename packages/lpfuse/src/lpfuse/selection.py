@@ -68,8 +68,9 @@ class FusedDetectorCV(FusedDetector):
         Its `p` is replaced.
     prior, cv, experts_see_scores, artificial_anomalies, threshold, false_alarm_rate, \
     contamination, calibration, on_missing, n_jobs, random_state, progress, subsample
-        As in `FusedDetector`, but that there is no prior by default. Artificial anomalies judge in any case where there are no others;
-        with ``artificial_anomalies=True`` they also teach the weights.
+        As in `FusedDetector`, but that there is no prior by default. Artificial anomalies judge in
+        any case where there are no others; with ``artificial_anomalies=True`` they also teach the
+        weights.
 
     Attributes
     ----------

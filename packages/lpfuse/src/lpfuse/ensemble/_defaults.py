@@ -185,8 +185,8 @@ def choose_members(
     if entries is None:
         n_anomalies = int((training.labels < 0).sum())
         usable = n_anomalies if can_learn and training.folds is not None else 0
-        few = has_few_values(training.X, FEW_VALUES)
-        entries = default_detectors(int((training.labels >= 0).sum()), usable, few)
+        n_rows = int((training.labels >= 0).sum())
+        entries = default_detectors(n_rows, usable, has_few_values(training.X, FEW_VALUES))
     members = make_members(entries, training.X, prefit=prefit, reserved=reserved)
     experts = [repr(member.name) for member in members if member.learns_from_anomalies]
     if not experts:
