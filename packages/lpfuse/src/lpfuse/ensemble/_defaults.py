@@ -31,13 +31,13 @@ from lpfuse.detectors import (
 from lpfuse.ensemble._calibration import OutOfFoldScores
 from lpfuse.ensemble._members import Member
 from lpfuse.ensemble._prior import prior_fusion, prior_of_tables
-from lpfuse.ensemble._tables import Table, column_positions, has_few_values
+from lpfuse.ensemble._tables import Table, column_positions
 from lpfuse.ensemble._training import Training, draw_seed
 from lpfuse.fusion._prior import check_prior
 from lpfuse.fusion.lp import LpFusion
 from lpfuse.scaling import TwoSidedMinMax
 from lpfuse.threshold import THRESHOLD_RULES
-from lpfuse.views import Indicators, NormalQuantiles
+from lpfuse.views import NormalQuantiles
 
 Entries = list[tuple[str, Any]]
 
@@ -46,8 +46,6 @@ EXPERTS_FROM = 2
 # Rows beyond which kernels are approximated: cubic costs are not worth it, for 500 features lose
 # nothing in the ranks.
 EXACT_ROWS = 1_500
-# Values of a column up to which they are taken as names, as well as numbers.
-FEW_VALUES = 15
 # Rows beyond which there is no support vector machine, whose cost is quadratic.
 SVM_ROWS = 5_000
 
@@ -65,7 +63,7 @@ def _paper_detectors() -> Entries:
     )
 
 
-def default_detectors(n: int, n_anomalies: float, has_few_values: bool = True) -> Entries:
+def default_detectors(n: int, n_anomalies: float) -> Entries:
     """The default pool: one-class detectors and, with labelled anomalies, experts.
 
     Parameters
@@ -74,9 +72,6 @@ def default_detectors(n: int, n_anomalies: float, has_few_values: bool = True) -
         Rows that one-class detectors learn from.
     n_anomalies : int, or infinity for all experts
         Labelled anomalies that experts can learn from.
-    has_few_values : bool
-        Whether some column has so few values that they may be names. Where none has, there is no
-        detector that takes them as such.
 
     Returns
     -------
@@ -94,8 +89,6 @@ def default_detectors(n: int, n_anomalies: float, has_few_values: bool = True) -
     >>> for name, _ in default_detectors(300, 20):
     ...     print(name)
     gp
-    gp quantiles
-    gp indicators
     knn
     knn subspaces
     histogram
@@ -107,12 +100,7 @@ def default_detectors(n: int, n_anomalies: float, has_few_values: bool = True) -
     approximation = None if n <= EXACT_ROWS else "nystroem"
     process = OneClassGP(score_type="density", gamma="narrow", approximation=approximation)
     pool = [
-        ("gp", make_pipeline(StandardScaler(), process)),
-        ("gp quantiles", make_pipeline(NormalQuantiles(), clone(process))),
-        *(
-            [("gp indicators", make_pipeline(Indicators(FEW_VALUES), clone(process)))]
-            * has_few_values
-        ),
+        ("gp", make_pipeline(NormalQuantiles(), process)),
         ("knn", make_pipeline(StandardScaler(), KNNDetector(n_neighbors=1))),
         (
             "knn subspaces",
@@ -186,7 +174,7 @@ def choose_members(
         n_anomalies = int((training.labels < 0).sum())
         usable = n_anomalies if can_learn and training.folds is not None else 0
         n_rows = int((training.labels >= 0).sum())
-        entries = default_detectors(n_rows, usable, has_few_values(training.X, FEW_VALUES))
+        entries = default_detectors(n_rows, usable)
     members = make_members(entries, training.X, prefit=prefit, reserved=reserved)
     experts = [repr(member.name) for member in members if member.learns_from_anomalies]
     if not experts:

@@ -159,20 +159,6 @@ def frame_with_scores(X: Table, scores: Host, names: Sequence[str]) -> Table:
     return _with_columns(X, {key: scores[:, j] for j, key in enumerate(keys)})
 
 
-def has_few_values(X: Table, most: int) -> bool:
-    """Whether some column has at least 2 and at most so many different values.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> has_few_values(np.array([[0.1, 1.0], [0.2, 2.0], [0.3, 1.0]]), most=2)
-    True
-    """
-    some = _safe_indexing(X, np.arange(min(X.shape[0], 10_000)), axis=0)  # enough to tell
-    columns = (_column(some, j) for j in range(X.shape[1]))
-    return any(2 <= len(set(column[column == column].tolist())) <= most for column in columns)
-
-
 def _free(name: str, X: Table) -> str:
     """The name, marked where a column has it already."""
     return _free(f"{name}′", X) if name in X.columns else name
