@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from lpfuse._arrays.operations import Host
 from lpfuse.ensemble._calibration import OutOfFoldScores
@@ -21,7 +22,7 @@ from lpfuse.ensemble._scoring import Combination
 from lpfuse.fusion.lp import LpFusion
 
 FILE = "prior.json"  # written by `python -m research.studies.tables prior`
-# Radii to choose from, as multiples of ‖w₀‖₂: half as far as zero, as far, and twice that.
+# Radii to choose from, in multiples of ‖w₀‖₂: half as far from the prior as zero is, as far, twice.
 RADII = (0.5, 1.0, 2.0)
 # Standard errors by which held-out anomalies must gain before the weights leave the prior, or
 # leave it further. Half of one: docs/adr/0018.
@@ -114,7 +115,7 @@ def _radius(fusion: LpFusion, scores: OutOfFoldScores, scaler: Any, radii: list[
     """
     chosen, best = 0.0, _placements(fusion, scores, scaler)
     for radius in radii:
-        found = _placements(LpFusion(**{**fusion.get_params(), "radius": radius}), scores, scaler)
+        found = _placements(clone(fusion).set_params(radius=radius), scores, scaler)
         gain = found - best
         error = float(np.std(gain, ddof=1)) / np.sqrt(gain.size) if gain.size > 1 else np.inf
         if gain.size and float(gain.mean()) > CERTAIN * error:
