@@ -1,3 +1,4 @@
+import math
 import sys
 
 import pytest
@@ -5,16 +6,18 @@ from sklearn.ensemble import ExtraTreesClassifier, IsolationForest, RandomForest
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import LocalOutlierFactor
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
-from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
+from lpfuse import SVDD, ColumnForest, GMMDetector, KernelPCADetector, KNNDetector, OneClassGP
+from lpfuse.ensemble.components import default_detectors
 from lpfuse.tables._detectors import named_detectors
+from lpfuse.views import NormalQuantiles
 
 
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
         ("svdd", SVDD),
-        ("gp", OneClassGP),
         ("kpca", KernelPCADetector),
         ("gmm", GMMDetector),
         ("iforest", IsolationForest),
@@ -22,9 +25,10 @@ from lpfuse.tables._detectors import named_detectors
         ("isolation-forest", IsolationForest),
         ("IForest", IsolationForest),
         ("lof", LocalOutlierFactor),
-        ("trees", ExtraTreesClassifier),
+        ("knn", KNNDetector),
         ("logistic", LogisticRegression),
         ("random-forest", RandomForestClassifier),
+        ("random forest", RandomForestClassifier),
     ],
 )
 def test_each_name_is_a_detector_on_standardised_features(name, kind):
@@ -35,10 +39,42 @@ def test_each_name_is_a_detector_on_standardised_features(name, kind):
     assert isinstance(detector, kind)
 
 
-def test_they_are_set_up_for_the_number_of_rows():
-    ((_, few),) = named_detectors(["svdd"], 100)
-    ((_, many),) = named_detectors(["svdd"], 100_000)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("gp", OneClassGP),
+        ("GP", OneClassGP),
+        ("knn-subspaces", KNNDetector),
+        ("KNN subspaces", KNNDetector),
+        ("columns", ColumnForest),
+        ("trees", ExtraTreesClassifier),
+        ("svm", SVC),
+    ],
+)
+def test_others_are_on_normal_quantiles(name, kind):
+    ((found, pipeline),) = named_detectors([name], 100)
+    assert found == name
+    view, detector = pipeline
+    assert isinstance(view, NormalQuantiles)
+    assert isinstance(detector, kind)
+
+
+def test_all_of_the_default_pool_have_a_name():
+    pool = dict(default_detectors(100, math.inf))
+    named = dict(named_detectors([name.replace(" ", "-") for name in pool], 100))
+    assert [repr(detector) for detector in named.values()] == list(map(repr, pool.values()))
+
+
+@pytest.mark.parametrize("name", ["svdd", "kpca", "gp"])
+def test_they_are_set_up_for_the_number_of_rows(name):
+    ((_, few),) = named_detectors([name], 100)
+    ((_, many),) = named_detectors([name], 100_000)
     assert (few[-1].approximation, many[-1].approximation) == (None, "nystroem")
+
+
+def test_a_detector_that_many_rows_are_too_many_for_can_still_be_named():
+    ((_, machine),) = named_detectors(["svm"], 100_000)
+    assert isinstance(machine[-1], SVC)
 
 
 @pytest.mark.parametrize("name", ["pyod:ECOD", "PyOD:ecod", "pyod:HBOS"])
@@ -51,7 +87,8 @@ def test_detectors_of_pyod(name):
 
 def test_unknown_names_are_told_with_the_closest():
     with pytest.raises(
-        ValueError, match=r"no detector 'svd'\. Did you mean 'svdd'\? Known are svdd,"
+        ValueError,
+        match=r"no detector 'svd'\. Did you mean 'svdd'\? Known are gp, knn, knn-subspaces,",
     ):
         named_detectors(["svd"], 100)
     pytest.importorskip("pyod")

@@ -87,11 +87,10 @@ def conclusion(found: dict[str, Any]) -> str:
 
     rows = found["learnt_from"]
     learnt = f"{rows['normal']:,} normal rows and {rows['anomalies']:,} anomalies"
-    proven = proof(found["certificate"]["relative_gap"])
-    lines = [f"Weights {proven} (p = {found['p']:g}), learnt from {learnt}."]
-    if found["at_prior"]:
-        why = "the labels speak for no others" if rows["anomalies"] else "no anomaly is labelled"
-        lines = [f"Weights of the prior, for {why}; learnt with {learnt}: scales and threshold."]
+    lines = [
+        f"Weights {proof(found['certificate']['relative_gap'])} (p = {found['p']:g}), learnt from "
+        f"{learnt}.",
+    ]
     if found["auc"]:
         lines.append("AUC: of rows that neither the detectors nor the weights had seen.")
     rate = f"{100 * found['false_alarm_rate']:.3g} %"

@@ -39,9 +39,9 @@ Detectors = Annotated[
     str | None,
     typer.Option(
         metavar="NAMES",
-        help="With commas: svdd, gp, kpca, gmm, iforest, lof, trees, logistic, random-forest, "
-        "pyod:ECOD and others of PyOD.",
-        show_default="six, and more with labelled anomalies",
+        help="With commas: gp, knn, knn-subspaces, histogram, columns; trees, boosting, svm; svdd, "
+        "kpca, gmm, iforest, lof; logistic, random-forest; pyod:ECOD and others of PyOD.",
+        show_default="the first five, and the next three with labelled anomalies",
     ),
 ]
 Direction = Annotated[

@@ -1,33 +1,24 @@
-"""From out-of-fold scores to weights and a threshold: what both rest on, and what to be told of it.
+"""From out-of-fold scores to weights and a threshold: and what both rest on.
 
 `fuse` learns the weights from `OutOfFoldScores`; `HeldOutScores` are fused by weights that were
-learnt without the row's fold, and set the threshold; `audit` and `report_gaps` say what users
-should know of their detectors.
+learnt without the row's fold, and set the threshold.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
-from sklearn.metrics import roc_auc_score
 
 from lpfuse._arrays.operations import Host
 from lpfuse._saved import saved_as
+from lpfuse.ensemble._audit import audit, warn_of_open_weights
 from lpfuse.ensemble._scoring import Combination, Gaps, without_gaps
 from lpfuse.threshold import THRESHOLD_RULES, contamination_offset
-
-# Bounds of the audit, chosen by hand: rather too lax, for a warning that cries wolf is not read.
-ALIKE = 0.999  # rank correlation from which two detectors are as good as one
-TIED = 0.9  # share of rows with one and the same score from which a detector says too little
-CERTAIN = 4.0  # standard errors of the AUC from 1/2 beyond which chance explains nothing
-MOST_ROWS = 2000  # that are compared; more would tell the same
 
 
 @saved_as("OutOfFoldScores")
@@ -243,119 +234,5 @@ def fuse(
     if own_detectors:
         audit(S, y, names, open_weights)
     else:
-        _warn_of_open_weights(open_weights, y)
+        warn_of_open_weights(open_weights, y)
     return combination
-
-
-def audit(S: Host, y: Host, names: Sequence[str], fusion: Any = None) -> None:
-    """Warn of detectors that say nothing, the same or the opposite, and of weights left open.
-
-    Parameters
-    ----------
-    S : ndarray of shape (n, R)
-        Raw out-of-fold scores without gaps.
-    y : ndarray of shape (n,)
-        +1 or −1.
-    names : sequence of str
-        Names of the detectors.
-    fusion : estimator, optional
-        The fitted fusion; None where its weights are open by design.
-    """
-    normal = S[y > 0]
-    area, error = _areas(S, y)
-    said = ~nearly_constant(normal) | (area > 0.5 + CERTAIN * error)
-    quoted = np.array([repr(name) for name in names])
-    _warn(
-        quoted[~said],
-        "{} give most normal rows the same score, and so say next to nothing. Leave them out, or "
-        "look at what they are fed.",
-    )
-    _warn(
-        [f"{quoted[i]} = {quoted[j]}" for i, j in _alike(normal) if said[i] and said[j]],
-        "Some detectors rank all rows alike: {}. Each counts as often as it is repeated.",
-    )
-    _warn(
-        quoted[area < 0.5 - CERTAIN * error],
-        "{} score known anomalies above normal rows. Check the direction of the scores (high = "
-        'normal): lpfuse.adapters.ScoreFunction(..., high="anomaly") turns them.',
-    )
-    _warn_of_open_weights(fusion, y)
-
-
-def nearly_constant(S: Host) -> NDArray[np.bool_]:
-    """Which columns hold one value nearly everywhere."""
-    most_common = [np.unique(column, return_counts=True)[1].max() for column in S.T]
-    return np.array(most_common) >= TIED * len(S)
-
-
-def _alike(S: Host) -> list[tuple[int, int]]:
-    """Pairs of columns that put the rows in the same order."""
-    step = -(-len(S) // MOST_ROWS)
-    ranks = rankdata(S[::step], axis=0)
-    ranks -= ranks.mean(axis=0)
-    lengths = np.linalg.norm(ranks, axis=0)
-    together = ranks.T @ ranks >= ALIKE * np.outer(lengths, lengths)
-    moving = lengths > 0
-    pairs = combinations(range(S.shape[1]), 2)
-    return [(i, j) for i, j in pairs if together[i, j] and moving[i] and moving[j]]
-
-
-def _areas(S: Host, y: Host) -> tuple[Host, float]:
-    """The AUC of each column, and its standard error for a column that tells nothing."""
-    n, anomalies = (y > 0).sum(), (y < 0).sum()
-    if anomalies == 0:
-        return np.full(S.shape[1], 0.5), 1.0
-    error = float(np.sqrt((n + anomalies + 1) / (12 * n * anomalies)))
-    return np.array([roc_auc_score(y, column) for column in S.T]), error
-
-
-def _warn_of_open_weights(fusion: Any, y: Host) -> None:
-    certificate = getattr(fusion, "certificate_", None)
-    if certificate is None:
-        return
-    if certificate.primal <= 1e-9 * len(y):
-        _warn(
-            [""],
-            "Many weights are equally good: the fused scores of all rows are right with room to "
-            "spare. Of these the weights nearest to uniform were taken; p hardly matters.",
-        )
-    elif np.linalg.norm(fusion.weights_, fusion.p) < 1 - 1e-6:
-        _warn(
-            [""],
-            "The constraint ‖w‖_p ≤ 1 is not active: the best weights lie inside the ball, and a "
-            "larger p would not change them.",
-        )
-
-
-def _warn(found: Sequence[str] | Host, text: str) -> None:
-    if len(found):
-        warnings.warn(text.format(", ".join(found)), UserWarning, stacklevel=4)
-
-
-def report_gaps(
-    raw: Host,
-    names: Sequence[str],
-    *,
-    on_missing: str,
-    errors: Mapping[str, str] | None = None,
-    abs_weights: Host | None = None,
-) -> None:
-    """Say which detectors were silent, of how many rows, and why; stop if `on_missing` is "raise".
-
-    `abs_weights` of shape (R,) tells rows of which every detector with a weight is silent.
-    """
-    gaps, errors = np.isnan(raw).sum(axis=0), errors or {}
-    if not gaps.any():
-        return
-    told = [
-        f"{name!r} ({count} of {len(raw)} rows{': ' + errors[name] if name in errors else ''})"
-        for name, count in zip(names, gaps, strict=True)
-        if count
-    ]
-    counts_for_nothing = False if abs_weights is None else abs_weights == 0
-    lost = int((np.isnan(raw) | counts_for_nothing).all(axis=1).sum())
-    text = f"Some detectors could not score some rows: {', '.join(told)}."
-    if on_missing == "raise":
-        raise ValueError(f'{text} With on_missing="warn" the others would decide.')
-    rest = f" No detector with a weight could score {lost} of them." if lost else ""
-    warnings.warn(f"{text} The others decide on those rows.{rest}", UserWarning, stacklevel=4)

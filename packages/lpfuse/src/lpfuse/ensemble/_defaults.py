@@ -1,7 +1,4 @@
-"""Parameters of a `FusedDetector`: checked, and what is taken where users say nothing.
-
-To add a detector to the default pool, add it to the table in `default_detectors`.
-"""
+"""Parameters of a `FusedDetector`: checked, and what is taken where users say nothing."""
 
 from __future__ import annotations
 
@@ -11,147 +8,19 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.arguments import check_choice, check_count, check_labels, check_share, is_count
 from lpfuse.adapters import as_detector, frozen
-from lpfuse.detectors import (
-    SVDD,
-    ColumnForest,
-    GMMDetector,
-    HistogramDetector,
-    KernelPCADetector,
-    KNNDetector,
-    OneClassGP,
-)
 from lpfuse.ensemble._calibration import OutOfFoldScores
+from lpfuse.ensemble._default_pool import default_detectors, default_fusion, paper_detectors
 from lpfuse.ensemble._members import Member
 from lpfuse.ensemble._prior import prior_fusion, prior_of_tables
 from lpfuse.ensemble._tables import Table, column_positions
 from lpfuse.ensemble._training import Training, draw_seed
 from lpfuse.fusion._prior import check_prior
-from lpfuse.fusion.lp import LpFusion
 from lpfuse.scaling import TwoSidedMinMax
 from lpfuse.threshold import THRESHOLD_RULES
-from lpfuse.views import NormalQuantiles
-
-Entries = list[tuple[str, Any]]
-
-# Labelled anomalies from which there are experts. With fewer, a fold would have none to learn from.
-EXPERTS_FROM = 2
-# Rows beyond which kernels are approximated: cubic costs are not worth it, for 500 features lose
-# nothing in the ranks.
-EXACT_ROWS = 1_500
-# Rows beyond which there is no support vector machine, whose cost is quadratic.
-SVM_ROWS = 5_000
-
-
-def _paper_detectors() -> Entries:
-    """The four learners of the paper, on standardised features.
-
-    Examples
-    --------
-    >>> [name for name, _ in _paper_detectors()]
-    ['svdd', 'gp', 'kpca', 'gmm']
-    """
-    return _standardised(
-        {"svdd": SVDD(), "gp": OneClassGP(), "kpca": KernelPCADetector(), "gmm": GMMDetector()}
-    )
-
-
-def default_detectors(n: int, n_anomalies: float) -> Entries:
-    """The default pool: one-class detectors and, with labelled anomalies, experts.
-
-    Parameters
-    ----------
-    n : int
-        Rows that one-class detectors learn from.
-    n_anomalies : int, or infinity for all experts
-        Labelled anomalies that experts can learn from.
-
-    Returns
-    -------
-    list of (name, detector)
-        For ``FusedDetector(detectors=...)``.
-
-    Notes
-    -----
-    Chosen out of 44 by mean AUC on 151 tables of many fields, and confirmed on 151 others
-    (``docs/adr/0017``). All one-class detectors have leave-one-out scores in closed form, or nearly
-    so: none has to be fitted to folds.
-
-    Examples
-    --------
-    >>> for name, _ in default_detectors(300, 20):
-    ...     print(name)
-    gp
-    knn
-    knn subspaces
-    histogram
-    columns
-    trees
-    boosting
-    svm
-    """
-    approximation = None if n <= EXACT_ROWS else "nystroem"
-    process = OneClassGP(score_type="density", gamma="narrow", approximation=approximation)
-    pool = [
-        ("gp", make_pipeline(NormalQuantiles(), process)),
-        ("knn", make_pipeline(StandardScaler(), KNNDetector(n_neighbors=1))),
-        (
-            "knn subspaces",
-            make_pipeline(NormalQuantiles(), KNNDetector(n_neighbors=1, n_subspaces=20)),
-        ),
-        ("histogram", HistogramDetector()),
-        ("columns", make_pipeline(NormalQuantiles(), ColumnForest())),
-    ]
-    if n_anomalies < EXPERTS_FROM:
-        return pool
-    trees = ExtraTreesClassifier(class_weight="balanced", min_samples_leaf=2)
-    # Far from its defaults, which are made for many labels: a leaf may hold a single anomaly.
-    boosting = HistGradientBoostingClassifier(
-        learning_rate=0.05,
-        max_iter=150,
-        max_depth=4,
-        min_samples_leaf=1,
-        l2_regularization=1.0,
-        max_features=0.5,
-        early_stopping=False,
-    )
-    pool += [("trees", make_pipeline(NormalQuantiles(), trees)), ("boosting", boosting)]
-    if n <= SVM_ROWS:
-        machine = SVC(C=0.3, gamma="scale", class_weight="balanced")
-        pool.append(("svm", make_pipeline(NormalQuantiles(), machine)))
-    return pool
-
-
-def _standardised(pool: Mapping[str, Any]) -> Entries:
-    return [(name, make_pipeline(StandardScaler(), made)) for name, made in pool.items()]
-
-
-def default_fusion() -> LpFusion:
-    """How the weights are learnt without a prior, whatever the labels can tell.
-
-    One imaginary anomaly, which counts for three, keeps the weights near uniform while there are
-    few labels, and stands for anomalies while there are none. All settings are those with the best
-    mean AUC on 30 development sets, where the optimum is flat (``docs/adr/0006``).
-
-    Examples
-    --------
-    >>> default_fusion().p
-    4.0
-    """
-    return LpFusion(
-        p=4.0,
-        class_weight="balanced",
-        fit_intercept=True,
-        nonnegative=True,
-        imaginary_anomalies=3.0,
-    )
 
 
 def choose_members(
@@ -169,7 +38,7 @@ def choose_members(
         As in `make_members`.
     """
     can_learn = training.experts_can_learn
-    entries = _paper_detectors() if isinstance(detectors, str) else detectors
+    entries = paper_detectors() if isinstance(detectors, str) else detectors
     if entries is None:
         n_anomalies = int((training.labels < 0).sum())
         usable = n_anomalies if can_learn and training.folds is not None else 0
@@ -313,10 +182,18 @@ def choose_prior(fused: Any, names: Sequence[str], n_anomalies: int) -> dict[str
         return None
     if isinstance(fused.prior, str):
         return prior_of_tables(names, n_anomalies) if fused.detectors is None else None
-    weights = check_prior(fused.prior, len(names), names, nonnegative=True)
-    if not weights.any():
-        raise ValueError("prior is zero for all detectors. Give one of them a weight, or None.")
-    return dict(zip(names, (weights / weights.sum()).tolist(), strict=True))
+    # In the order of `detectors`, which is not that of the weights, and with those left out.
+    listed = fused.detectors is not None and not isinstance(fused.detectors, str)
+    given = [entry[0] for entry in fused.detectors] if listed else names
+    weights = check_prior(fused.prior, len(given), given, nonnegative=True)
+    found = {name: float(weights[given.index(name)]) for name in names}
+    total = sum(found.values())
+    if not total:
+        raise ValueError(
+            f"prior is zero for all detectors that there are, {', '.join(map(repr, names))}. Give "
+            "one of them a weight, or use prior=None."
+        )
+    return {name: weight / total for name, weight in found.items()}
 
 
 def check_parameters(fused: Any) -> None:

@@ -10,8 +10,9 @@ from sklearn.utils import check_random_state
 
 from lpfuse._arrays.operations import is_blocked
 from lpfuse._checks.tables import check_table, remember_columns
-from lpfuse._saved import ANY, saved_as
-from lpfuse.ensemble._calibration import HeldOutScores, OutOfFoldScores, fuse, report_gaps
+from lpfuse._saved import saved_as
+from lpfuse.ensemble._audit import report_gaps
+from lpfuse.ensemble._calibration import HeldOutScores, OutOfFoldScores, fuse
 from lpfuse.ensemble._defaults import (
     check_fit_labels,
     check_parameters,
@@ -33,7 +34,7 @@ from lpfuse.threshold import THRESHOLD_RULES
 @saved_as(
     "FusedDetector",
     detectors=("paper", ...),
-    prior=ANY,
+    prior=("tables", ...),
     cv=("in-sample", "prefit"),
     experts_see_scores=("fused",),
     threshold=THRESHOLD_RULES,

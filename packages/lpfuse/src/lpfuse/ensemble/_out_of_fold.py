@@ -143,9 +143,9 @@ def fit_pool(
 
 
 def _weights_of(members: list[Member], prior: Mapping[str, float] | None) -> Host:
-    """Prior weights of one-class members, which sum to 1; equal ones without a prior."""
-    weights = np.array([1.0 if prior is None else prior[member.name] for member in members])
-    return weights / weights.sum()
+    """Prior weights of one-class members, which sum to 1; equal ones where none has any."""
+    weights = np.array([0.0 if prior is None else prior[member.name] for member in members])
+    return weights / weights.sum() if weights.any() else np.full(len(members), 1 / len(members))
 
 
 def fit_one_class(

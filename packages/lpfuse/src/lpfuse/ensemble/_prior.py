@@ -43,8 +43,8 @@ def learnt_prior() -> dict[str, Any]:
     return found
 
 
-def prior_of_tables(names: Sequence[str], n_anomalies: int) -> dict[str, float]:
-    """Prior weights of the default pool, by name; their sum is 1.
+def prior_of_tables(names: Sequence[str], n_anomalies: int) -> dict[str, float] | None:
+    """Prior weights of the default pool, by name; their sum is 1. None of any other pool.
 
     They were learnt for some numbers of labelled anomalies: between two of these they are linear in
     the logarithm, beyond the last one constant.
@@ -52,7 +52,8 @@ def prior_of_tables(names: Sequence[str], n_anomalies: int) -> dict[str, float]:
     Parameters
     ----------
     names : sequence of str
-        The detectors that there are; weights of others are left out.
+        The detectors that there are; weights of others are left out. A model that was saved when
+        the default pool was another one has names that nothing was learnt of.
     n_anomalies : int
         Labelled anomalies.
 
@@ -63,6 +64,8 @@ def prior_of_tables(names: Sequence[str], n_anomalies: int) -> dict[str, float]:
     1.0
     """
     rows = learnt_prior()["weights"]
+    if not set(names) <= {name for row in rows for name in row["weights"]}:
+        return None
     counts = np.log1p([row["labels"] for row in rows])
     found = {
         name: np.interp(

@@ -11,7 +11,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host
-from lpfuse.ensemble._calibration import HeldOutScores, OutOfFoldScores, fuse, report_gaps
+from lpfuse.ensemble._audit import report_gaps
+from lpfuse.ensemble._calibration import HeldOutScores, OutOfFoldScores, fuse
 from lpfuse.ensemble._defaults import choose_prior
 from lpfuse.ensemble._members import Pool
 from lpfuse.ensemble._scoring import Combination, FusedScorer, Gaps

@@ -37,7 +37,8 @@ from joblib import delayed
 from sklearn.utils import check_random_state
 
 from lpfuse.ensemble._calibration import HeldOutScores, OutOfFoldScores
-from lpfuse.ensemble._defaults import default_detectors, default_fusion, make_members, seed_members
+from lpfuse.ensemble._default_pool import default_detectors, default_fusion
+from lpfuse.ensemble._defaults import make_members, seed_members
 from lpfuse.ensemble._members import Member, Pool, fit_members, group_members
 from lpfuse.ensemble._out_of_fold import Choice, FitScheduler, Progress
 from lpfuse.ensemble._scoring import Combination, Verdicts, scale_scores, without_gaps

@@ -83,11 +83,8 @@ class ScoredRows:
 
 
 def path_of(fused: FusedDetector) -> LpPath | None:
-    """Weights for a grid of p, learnt as the model's; at its own p, the model's own.
-
-    None where p has no say: the fusion is another one, or its weights are the prior's.
-    """
-    if not isinstance(fused.fusion_, LpFusion) or fused.fusion_.radius == 0:
+    """Weights for a grid of p, learnt as the model's; at its own p, the model's own."""
+    if not isinstance(fused.fusion_, LpFusion):
         return None
     training, chosen = fused.out_of_fold_, float(fused.fusion_.p)
     S, y = training.scores[training.usable], training.labels[training.usable]

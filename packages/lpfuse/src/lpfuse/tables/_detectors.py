@@ -10,54 +10,78 @@ from math import inf
 from pkgutil import iter_modules
 from typing import Any
 
+from sklearn.ensemble import IsolationForest, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lpfuse._checks.arguments import check_p
 from lpfuse._checks.messages import did_you_mean, key
 from lpfuse._format import quote
+from lpfuse.detectors import SVDD, GMMDetector, KernelPCADetector
 from lpfuse.ensemble.components import default_detectors, default_fusion
 from lpfuse.fusion.lp import LpFusion
 
 PYOD = "pyod:"
-ALIASES = {"iforest": "forest", "isolation-forest": "forest", "random-forest": "random forest"}
+ALIASES = {"iforest": "forest", "isolation-forest": "forest"}
 
 
 def named_detectors(names: Sequence[str], n: int) -> list[tuple[str, Any]]:
-    """Detectors of the default pool, and of PyOD, by name.
+    """Detectors of lpfuse, set up for the table at hand, and of PyOD, by name.
 
     Parameters
     ----------
     names : sequence of str
-        Such as "svdd", "gp", "kpca", "gmm", "iforest", "lof", "trees", "logistic", "random-forest"
-        or "pyod:ECOD".
+        Those of the default pool, such as "knn-subspaces" (spaces may be hyphens); "svdd", "kpca",
+        "gmm", "iforest", "lof", "logistic", "random-forest"; or "pyod:ECOD".
     n : int
         Rows that they will learn from.
 
     Returns
     -------
     list of (name, detector)
-        Set up as in the default pool, on standardised features.
+        Set up as in the default pool; those that are not in it are on standardised features.
 
     Examples
     --------
     >>> [name for name, _ in named_detectors(["gmm", "iforest"], n=1000)]
     ['gmm', 'iforest']
     """
-    pool = dict(default_detectors(n, inf))
-    return [(name, _detector(name, pool)) for name in names]
+    # Of a few rows first: who names a detector that many rows are too many for shall have it.
+    pool = dict(default_detectors(0, inf)) | dict(default_detectors(n, inf))
+    pool |= _further_detectors(n, pool["gp"][-1].approximation)
+    by_name = {known.replace(" ", "-"): detector for known, detector in pool.items()}
+    return [(name, _detector(name, by_name)) for name in names]
+
+
+def _further_detectors(n: int, approximation: str | None) -> dict[str, Any]:
+    """Detectors that are not in the default pool, in the settings of ``docs/adr/0006``."""
+    kernel: dict[str, Any] = {"gamma": "narrow", "approximation": approximation}
+    further = {
+        "svdd": SVDD(**kernel),
+        "kpca": KernelPCADetector(n_components=0.95, **kernel),
+        "gmm": GMMDetector(score_type="log_likelihood"),
+        "forest": IsolationForest(),
+        "lof": LocalOutlierFactor(n_neighbors=min(50, max(1, n // 2)), novelty=True),
+        "logistic": LogisticRegression(class_weight="balanced", C=0.1, max_iter=500),
+        "random forest": RandomForestClassifier(
+            class_weight="balanced_subsample", min_samples_leaf=2
+        ),
+    }
+    return {name: make_pipeline(StandardScaler(), made) for name, made in further.items()}
 
 
 def _detector(name: str, pool: dict[str, Any]) -> Any:
     if name.casefold().startswith(PYOD):
         return make_pipeline(StandardScaler(), _of_pyod(name[len(PYOD) :]))
-    known = ALIASES.get(name.casefold(), name.casefold())
+    known = name.casefold().replace(" ", "-")
+    known = ALIASES.get(known, known)
     if known not in pool:
         choices = [*pool, *ALIASES]
         raise ValueError(
             f"There is no detector {quote(name)}.{did_you_mean(name, choices)} Known are "
-            f"{', '.join(choice for choice in choices if ' ' not in choice)}, and those of PyOD as "
-            f"{PYOD}NAME."
+            f"{', '.join(choices)}, and those of PyOD as {PYOD}NAME."
         )
     return pool[known]
 

@@ -100,8 +100,8 @@ class TableModel:
             unlabelled; if `normal` is empty, these are the normal ones. It may be left out where
             the labels are 1 and −1, or one of them is "normal".
         detectors : sequence of str, optional
-            Of "svdd", "gp", "kpca", "gmm", "iforest", "lof", "trees", "logistic", "random-forest",
-            and "pyod:ECOD" and others of PyOD; None: the default pool.
+            Of the default pool, "svdd", "kpca", "gmm", "iforest", "lof", "logistic" and
+            "random-forest", and "pyod:ECOD" and others of PyOD; None: the default pool.
         p : float or "auto", default="auto"
             The norm of the weights; "auto": that of the default fusion.
         false_alarm_rate : float, default=0.05

@@ -36,7 +36,6 @@ def outcome(fused: FusedDetector) -> dict[str, Any]:
     labels, certificate = fused.out_of_fold_.labels, fused.certificate_
     return {
         "p": float(fused.fusion_.p),
-        "at_prior": fused.fusion_.radius == 0,
         "weights": dict(zip(names, map(float, fused.weights_), strict=True)),
         "certificate": {
             "status": certificate.status,

@@ -1,0 +1,268 @@
+"""Prior weights: the file of them, those of users, and how far labelled rows lead away."""
+
+import json
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from helpers.model_files import members_of, write_members
+from helpers.pools import Distance, both, normal_rows
+from lpfuse import FusedDetector, GMMDetector, OneClassGP, TwoSidedMinMax
+from lpfuse.ensemble._prior import _placements, learnt_prior, prior_fusion, prior_of_tables
+from lpfuse.ensemble.components import OutOfFoldScores, default_detectors, default_fusion
+from lpfuse.io import load, save
+
+NEAR, FAR, ALL = ("near", Distance(), [0, 1]), ("far", Distance(), [2, 3]), ("all", Distance())
+POOL = [NEAR, FAR, ALL]
+EXPERT = ("expert", LogisticRegression())
+X, Y = both(60, 10)
+ROWS = learnt_prior()["weights"]
+
+
+def trained(prior, y=Y, pool=POOL, **options):
+    return FusedDetector(pool, prior=prior, random_state=0, **options).fit(X, y)
+
+
+# ------------------------------------------------------------------------------------- the file
+
+
+def test_the_file_is_complete():
+    text = files("lpfuse.ensemble").joinpath("prior.json").read_text(encoding="utf-8")
+    found = json.loads(text)
+    assert found == learnt_prior()
+    assert (found["version"], found["made_by"]) == (1, "python -m research.studies.tables prior")
+    counts = [row["labels"] for row in found["weights"]]
+    assert counts[0] == 0
+    assert counts == sorted(set(counts))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["labels"])
+def test_each_of_its_rows_weighs_the_default_pool(row):
+    pool = [name for name, _ in default_detectors(300, row["labels"])]
+    assert list(row["weights"]) == pool
+    weights = np.array(list(row["weights"].values()))
+    assert (weights >= 0).all()
+    assert weights.sum() == pytest.approx(1, abs=5e-4 * len(pool))  # of four digits
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["labels"])
+def test_at_its_numbers_of_labels_the_weights_are_those_of_the_file(row):
+    found = prior_of_tables(list(row["weights"]), row["labels"])
+    total = sum(row["weights"].values())
+    assert found == pytest.approx({name: w / total for name, w in row["weights"].items()})
+    assert sum(found.values()) == pytest.approx(1, abs=1e-12)
+
+
+def test_between_two_numbers_of_labels_they_are_linear_in_the_logarithm():
+    names = list(ROWS[-1]["weights"])
+    few, more = ROWS[1], ROWS[2]
+    n = 10
+    share = np.log((1 + n) / (1 + few["labels"])) / np.log(
+        (1 + more["labels"]) / (1 + few["labels"])
+    )
+    wanted = {
+        name: (1 - share) * few["weights"][name] + share * more["weights"][name] for name in names
+    }
+    total = sum(wanted.values())
+    found = prior_of_tables(names, n)
+    assert found == pytest.approx({name: weight / total for name, weight in wanted.items()})
+
+
+def test_beyond_the_last_number_they_are_constant():
+    names = list(ROWS[-1]["weights"])
+    assert prior_of_tables(names, 100_000) == prior_of_tables(names, ROWS[-1]["labels"])
+
+
+def test_weights_of_detectors_that_are_not_there_go_to_the_others():
+    names = list(ROWS[-1]["weights"])
+    whole, part = prior_of_tables(names, 7), prior_of_tables(names[:-1], 7)
+    grown = {name: whole[name] / (1 - whole[names[-1]]) for name in names[:-1]}
+    assert part == pytest.approx(grown)
+
+
+def test_nothing_was_learnt_of_another_pool():
+    assert prior_of_tables(["svdd", "gp", "lof"], 5) is None
+
+
+# --------------------------------------------------------------------------------- without labels
+
+
+def test_without_labels_the_default_weights_are_those_of_the_file():
+    fused = FusedDetector(random_state=0).fit(normal_rows(50))
+    wanted = prior_of_tables(fused.detector_names_, 0)
+    assert fused.weights_.tolist() == list(wanted.values())
+    assert fused.fusion_.radius == 0
+    assert fused.certificate_.status == "optimal"
+
+
+@pytest.mark.parametrize("y", [None, np.ones(len(X)), np.zeros(len(X))])
+def test_without_labels_they_are_those_of_the_user(y):
+    fused = trained({"near": 3, "far": 1}, y=y)
+    assert fused.weights_.tolist() == [0.75, 0.25, 0.0]
+    assert fused.fusion_.radius == 0
+    assert fused.certificate_.status == "optimal"
+
+
+# -------------------------------------------------------------------------------- those of a user
+
+
+def test_arrays_are_in_the_order_of_detectors_and_need_not_sum_to_1():
+    by_name = trained({"near": 1, "far": 2, "all": 3})
+    np.testing.assert_array_equal(trained([1, 2, 3]).weights_, by_name.weights_)
+    large = trained(np.array([10, 20, 30])).fusion_.prior
+    np.testing.assert_allclose(large, [1 / 6, 1 / 3, 1 / 2], rtol=1e-12)
+
+
+def test_the_order_of_detectors_is_not_that_of_the_weights():
+    expert_first = trained([2, 1, 1], pool=[EXPERT, NEAR, FAR])
+    assert expert_first.detector_names_ == ["near", "far", "expert"]
+    assert expert_first.fusion_.prior.tolist() == [0.25, 0.25, 0.5]
+
+
+def test_those_of_experts_that_are_left_out_go_to_the_others():
+    with pytest.warns(UserWarning, match="'expert' are left out"):
+        fused = trained([2, 3, 1], y=None, pool=[EXPERT, NEAR, FAR])
+    assert fused.weights_.tolist() == [0.75, 0.25]
+    with (
+        pytest.warns(UserWarning, match="'expert' are left out"),
+        pytest.raises(ValueError, match="zero for all detectors that there are, 'near', 'far'"),
+    ):
+        trained([2, 0, 0], y=None, pool=[EXPERT, NEAR, FAR])
+
+
+def test_experts_see_scores_all_alike_where_they_have_all_the_weight():
+    fused = trained({"expert": 1}, pool=[NEAR, FAR, EXPERT])
+    assert fused.fusion_.prior.tolist() == [0, 0, 1]
+    assert fused.pool_.score_weights.tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        ("x", r"prior must be one of 'tables'; got 'x'"),
+        ({"narr": 1}, r"weight for none .* names \['narr'\], the columns are \['near', 'far'"),
+        ({}, r"weight for none"),
+        ({"near": -1, "far": 2}, r"negative weight, -1"),
+        ([1, 2], r"prior has 2 weights, but there are 3"),
+        ([[1], [2], [3]], r"got shape \(3, 1\)"),
+        (1.0, r"got shape \(\)"),
+        ([0, 0, 0], r"zero for all detectors .* use prior=None"),
+        ([1, np.nan, 1], r"1 of 3 are NaN"),
+        ({"near": np.inf}, r"finite weights of at most 1e\+09, got inf"),
+    ],
+)
+def test_what_cannot_be_a_prior(prior, message):
+    with pytest.raises(ValueError, match=message):
+        trained(prior)
+
+
+@pytest.mark.filterwarnings("ignore:Many weights are equally good")
+@pytest.mark.parametrize("y", [None, Y])
+def test_without_a_prior_the_fusion_is_the_default_one(y):
+    wanted = trained("tables", y=y, fusion=default_fusion())
+    for prior in (None, "tables"):  # tables say nothing of detectors of users
+        found = trained(prior, y=y)
+        assert repr(found.fusion_) == repr(default_fusion())
+        np.testing.assert_array_equal(found.weights_, wanted.weights_)
+
+
+# ------------------------------------------------------------------------------------ the radius
+
+
+def out_of_fold(seed, gain, R=4, n=300, n_anomalies=30):
+    """The first scores tell anomalies, by `gain` standard deviations; the others tell nothing."""
+    rng = np.random.default_rng(seed)
+    S, y = rng.normal(size=(n, R)), np.ones(n)
+    y[rng.choice(n, n_anomalies, replace=False)] = -1
+    S[y < 0, 0] -= gain
+    return OutOfFoldScores(S, y, rng.permutation(n) % 5, y, None)
+
+
+def fusion_for(scores):
+    uniform = dict.fromkeys("abcd", 0.25)
+    return prior_fusion(uniform, scores, TwoSidedMinMax())
+
+
+def test_labels_that_are_noise_leave_the_prior_alone():
+    radii = [fusion_for(out_of_fold(seed, gain=0.0)).radius for seed in range(10)]
+    assert radii.count(0.0) > 5
+
+
+def test_a_detector_that_is_clearly_better_leads_away():
+    for seed in range(5):
+        scores = out_of_fold(seed, gain=3.0)
+        fusion = fusion_for(scores)
+        assert fusion.radius > 0
+        S = TwoSidedMinMax().fit(scores.scores[scores.labels > 0]).transform(scores.scores)
+        weights = fusion.fit(S, scores.labels).weights_
+        assert np.argmax(weights) == 0
+        assert np.linalg.norm(weights - 0.25) <= fusion.radius * (1 + 1e-9)
+        assert (weights >= 0).all()
+
+
+@pytest.mark.parametrize("n_anomalies", [0, 1])
+def test_too_few_anomalies_to_hold_out_leave_the_prior_alone(n_anomalies):
+    assert fusion_for(out_of_fold(0, gain=9.0, n_anomalies=n_anomalies)).radius == 0
+
+
+def test_rows_that_teach_nothing_have_no_say():
+    """Unlabelled rows, and rows that a detector is silent of."""
+    scores = out_of_fold(0, gain=3.0)
+    more = out_of_fold(1, gain=-9.0)
+    more.labels[::2], more.scores[1::2, 1] = 0, np.nan
+    pairs = [
+        (getattr(scores, name), getattr(more, name))
+        for name in ("scores", "labels", "fold", "truth")
+    ]
+    both_of_them = OutOfFoldScores(*map(np.concatenate, pairs), None)
+    assert fusion_for(both_of_them).radius == fusion_for(scores).radius
+
+
+def test_placements_are_those_of_a_loop():
+    scores = out_of_fold(2, gain=1.0, n=60, n_anomalies=7)
+    scores.scores[:] = np.round(scores.scores)  # ties
+    scores.scores[3, 1] = np.nan
+    scores.labels[5] = 0
+    fusion = fusion_for(scores).set_params(radius=0.3)
+    wanted = []
+    for number in range(5):
+        usable = [i for i in range(60) if scores.labels[i] and not np.isnan(scores.scores[i]).any()]
+        rest = [i for i in usable if scores.fold[i] != number]
+        inside = [i for i in usable if scores.fold[i] == number]
+        scaler = TwoSidedMinMax().fit([scores.scores[i] for i in rest if scores.labels[i] > 0])
+        fusion.fit(scaler.transform(scores.scores[rest]), scores.labels[rest])
+        fused = {i: fusion.score_samples(scaler.transform(scores.scores[[i]]))[0] for i in inside}
+        normal = [i for i in inside if scores.labels[i] > 0]
+        for i in inside:
+            if scores.labels[i] < 0:
+                higher = [(fused[k] > fused[i]) + (fused[k] == fused[i]) / 2 for k in normal]
+                wanted.append(sum(higher) / len(normal))
+    found = _placements(fusion, scores, TwoSidedMinMax())
+    np.testing.assert_allclose(sorted(found), sorted(wanted), atol=1e-12)
+    assert len(found) == (scores.labels[scores.usable] < 0).sum()
+
+
+# ---------------------------------------------------------------------------------- model files
+
+
+def test_models_from_before_there_was_a_prior_can_be_loaded_and_weighed_anew(tmp_path):
+    """Of the default pool of that time, in names of that time."""
+    path = tmp_path / "old.lpfuse"
+    pool = [("svdd", GMMDetector()), ("gp", OneClassGP()), ("logistic", LogisticRegression())]
+    fused = trained(None, pool=pool, experts_see_scores=True)
+    save(fused, path)
+    members = members_of(path.read_bytes())
+    manifest = json.loads(members["manifest.json"])
+    held = {
+        kind: state
+        for kind, state in (one["object"] for one in manifest["objects"] if "object" in one)
+        if kind in ("FusedDetector", "Pool")
+    }
+    held["FusedDetector"]["detectors"] = None
+    del held["FusedDetector"]["prior"], held["Pool"]["score_weights"]
+    write_members(path, {**members, "manifest.json": json.dumps(manifest)})
+    old = load(path)
+    np.testing.assert_array_equal(old.score_samples(X), fused.score_samples(X))
+    np.testing.assert_array_equal(old.with_fusion(None).weights_, fused.weights_)
