@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.ensemble import IsolationForest
 from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import make_pipeline
@@ -80,7 +80,7 @@ def validated(training: TrainingData) -> FittedMethod:
     experts = [
         entry
         for entry in default_detectors(len(training.normals), len(training.labelled))
-        if entry[0] not in best
+        if is_classifier(entry[1])
     ]
     fused = FusedDetector([*chosen, *experts], calibration="plain", random_state=training.seed)
     return _fitted_method(fused, training)._replace(

@@ -5,10 +5,10 @@ from functools import partial
 from itertools import product
 
 import numpy as np
-from sklearn.ensemble import ExtraTreesClassifier, IsolationForest
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, IsolationForest
 from sklearn.metrics import roc_auc_score
 
-from lpfuse.ensemble import _defaults as defaults
+from lpfuse.ensemble import _default_pool as pool
 from research.common.protocol import Protocol
 from research.common.splits import split
 from research.paper import ours
@@ -44,10 +44,14 @@ def without_cache(parts_or_training, **changes):
 
 
 def plant_saplings(monkeypatch):
-    """Forests of three trees, which are quick to fit."""
+    """Forests of three trees, which are quick to fit, and as many rounds of boosting."""
     isolation = partial(IsolationForest, n_estimators=3)
-    monkeypatch.setattr(defaults, "ExtraTreesClassifier", partial(ExtraTreesClassifier, 3))
-    monkeypatch.setattr(defaults, "IsolationForest", isolation)
+
+    def boosting(**settings):
+        return HistGradientBoostingClassifier(**{**settings, "max_iter": 3})
+
+    monkeypatch.setattr(pool, "ExtraTreesClassifier", partial(ExtraTreesClassifier, 3))
+    monkeypatch.setattr(pool, "HistGradientBoostingClassifier", boosting)
     monkeypatch.setattr(ours, "IsolationForest", isolation)
     monkeypatch.setattr(rivals, "IsolationForest", lambda n_estimators: isolation())
 

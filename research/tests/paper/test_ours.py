@@ -179,7 +179,7 @@ def test_experts_join_where_anomalies_teach(setting, monkeypatch):
 
     monkeypatch.setattr(ours, "FusedDetector", record)
     members = validated(small_training(setting)).choices["members"]
-    experts = ["trees", "logistic"] if setting == "non-pure" else []
+    experts = ["trees", "boosting", "svm"] if setting == "non-pure" else []
     assert given == [*members, *experts]
 
 
