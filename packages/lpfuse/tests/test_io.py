@@ -217,6 +217,16 @@ def test_a_fused_detector_answers_to_the_bit(rows, labels, path):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("labels", [None, Y], ids=["pure", "labels"])
+def test_the_default_pool_answers_to_the_bit(labels, path):
+    detector = FusedDetector(cv=2, random_state=0).fit(BOTH, labels)
+    copy = copy_of(detector, path)
+    np.testing.assert_array_equal(copy.decision_function(BOTH), detector.decision_function(BOTH))
+    np.testing.assert_array_equal(copy.with_fusion(None).weights_, detector.weights_)
+    assert repr(copy) == repr(detector)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_detector_that_chose_its_parameters(path):
     detectors = [("kpca", KernelPCADetector()), ("gmm", GMMDetector(2))]
     grids = {"kpca": {"n_components": [2, 4]}}
@@ -239,8 +249,9 @@ def test_a_detector_that_fails_on_some_rows_still_does(path):
     np.testing.assert_array_equal(copy.pvalues(rows), detector.pvalues(rows))
 
 
-def test_an_unfitted_fused_detector_keeps_its_parameters(path):
-    detector = fused(false_alarm_rate=0.01)
+@pytest.mark.parametrize("prior", ["tables", None, {"svdd": 1, "gmm": 0.5}, [1, 2, 3, 4]], ids=str)
+def test_an_unfitted_fused_detector_keeps_its_parameters(prior, path):
+    detector = fused(false_alarm_rate=0.01, prior=prior)
     assert repr(copy_of(detector, path)) == repr(detector)
 
 
