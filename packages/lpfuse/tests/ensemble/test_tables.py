@@ -11,7 +11,7 @@ from lpfuse.ensemble._tables import (
     column_positions,
     frame_with_scores,
     joined_rows,
-    missing_in_frame,
+    missing_cells,
     numeric_columns,
     replace_numbers,
 )
@@ -115,7 +115,7 @@ MISSING = [[1, 0, 0, 1, 1], [0, 1, 0, 0, 0], [0, 0, 1, 0, 0]]
 @frames
 def test_missing_cells_of_every_type(frame):
     table = frame(GAPS | {"none": [1, 2, 3]})
-    np.testing.assert_array_equal(missing_in_frame(table), np.column_stack([MISSING, [0, 0, 0]]))
+    np.testing.assert_array_equal(missing_cells(table), np.column_stack([MISSING, [0, 0, 0]]))
     assert complete_rows(table[["none"]]).tolist() == [0, 1, 2]
     assert complete_rows(table[["float", "none"]]).tolist() == [1, 2]
 
@@ -124,7 +124,7 @@ def test_missing_cells_of_every_type(frame):
 def test_missing_cells_of_types_that_only_pandas_knows(dtype):
     values = ["x", None, "y"] if dtype in ("string", "category") else [1, None, 0]
     table = pd.DataFrame({"column": pd.array(values, dtype=dtype)})
-    assert missing_in_frame(table).ravel().tolist() == [False, True, False]
+    assert missing_cells(table).ravel().tolist() == [False, True, False]
 
 
 def test_missing_cells_of_arrays():

@@ -110,7 +110,8 @@ class KernelDetector(KernelScorer):
         exact = not self._is_approximate(rows)
         with blas_threads_for(len(rows) if exact else self._size()):
             kernel = self._settled_kernel(rows)
-            if "warned" not in rows.cache(kernel):  # once for all learners that share the rows
+            # Once for all learners that share the rows; "narrow" is narrow on purpose.
+            if self.gamma != "narrow" and "warned" not in rows.cache(kernel):
                 warn_about_width(kernel, rows.X)
                 rows.cache(kernel)["warned"] = True
             features = None if exact else self._features(kernel, rows)

@@ -13,6 +13,7 @@ from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
 from lpfuse._arrays.operations import Host
+from lpfuse._checks.tables import no_spread
 
 # Bounds of the audit, chosen by hand: rather too lax, for a warning that cries wolf is not read.
 ALIKE = 0.999  # rank correlation from which two detectors are as good as one
@@ -81,6 +82,16 @@ def _areas(S: Host, y: Host) -> tuple[Host, float]:
         return np.full(S.shape[1], 0.5), 1.0
     error = float(np.sqrt((n + anomalies + 1) / (12 * n * anomalies)))
     return np.array([roc_auc_score(y, column) for column in S.T]), error
+
+
+def warn_of_constants(normal: Host) -> None:
+    """Warn where no detector tells normal rows apart, by their scores of shape (n, R)."""
+    if (nearly_constant(normal) | no_spread(normal.min(axis=0), normal.max(axis=0))).all():
+        _warn(
+            [""],
+            "All detectors give most normal rows the same score: these rows hardly differ, so "
+            "nothing can be told of others. Bring columns that vary.",
+        )
 
 
 def warn_of_open_weights(fusion: Any, y: Host) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lpfuse._arrays.operations import Host
 from lpfuse._saved import saved_as
-from lpfuse.ensemble._audit import audit, warn_of_open_weights
+from lpfuse.ensemble._audit import audit, warn_of_constants, warn_of_open_weights
 from lpfuse.ensemble._scoring import Combination, Gaps, without_gaps
 from lpfuse.threshold import THRESHOLD_RULES, contamination_offset
 
@@ -235,4 +235,5 @@ def fuse(
         audit(S, y, names, open_weights)
     else:
         warn_of_open_weights(open_weights, y)
+        warn_of_constants(S[y > 0])
     return combination

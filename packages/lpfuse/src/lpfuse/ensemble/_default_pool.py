@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -85,6 +86,8 @@ def default_detectors(n: int, n_anomalies: float) -> Entries:
     """
     approximation = None if n <= EXACT_ROWS else "nystroem"
     process = OneClassGP(score_type="density", gamma="narrow", approximation=approximation)
+    # With boosting, the two detectors behind it decide on rows with missing cells.
+    filled = SimpleImputer(strategy="median", keep_empty_features=True)
     pool = [
         ("gp", make_pipeline(NormalQuantiles(), process)),
         ("knn", make_pipeline(StandardScaler(), KNNDetector(n_neighbors=1))),
@@ -92,8 +95,8 @@ def default_detectors(n: int, n_anomalies: float) -> Entries:
             "knn subspaces",
             make_pipeline(NormalQuantiles(), KNNDetector(n_neighbors=1, n_subspaces=20)),
         ),
-        ("histogram", HistogramDetector()),
-        ("columns", make_pipeline(NormalQuantiles(), ColumnForest())),
+        ("histogram", make_pipeline(filled, HistogramDetector())),
+        ("columns", make_pipeline(clone(filled), NormalQuantiles(), ColumnForest())),
     ]
     if n_anomalies < EXPERTS_FROM:
         return pool

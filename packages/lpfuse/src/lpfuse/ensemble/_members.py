@@ -24,9 +24,10 @@ from lpfuse._saved import ANY, saved_as
 from lpfuse.adapters import check_answer, on_kept_rows
 from lpfuse.detectors import fit_together, score_together
 from lpfuse.ensemble._scoring import scale_scores, without_gaps
-from lpfuse.ensemble._tables import Index, Table, frame_with_scores, missing_in_frame
+from lpfuse.ensemble._tables import Index, Table, frame_with_scores, missing_cells, no_complete_row
 
 T = TypeVar("T")
+LARGEST_SQUARED = 1e150  # beyond it, sums of squares overflow
 
 
 class TooFewCompleteRows(ValueError):
@@ -136,7 +137,8 @@ def fit_members(members: Sequence[Member], X: Table, labels: Host | None = None)
         head = members[0].head
         if head is not None:
             head = clone(head)
-            rows = head.fit_transform(rows)
+            with np.errstate(all="ignore"):  # what is no number then is refused below
+                rows = head.fit_transform(rows)
         detectors = [clone(member.last) for member in members]
         if isinstance(detectors[0], Detector):
             fit_together(detectors, rows)
@@ -199,8 +201,7 @@ def leave_one_out_scores(member: Member, X: Table) -> Host:
 
 def complete_rows(X: Table) -> Index:
     """Positions of the rows without a missing cell."""
-    missing = np.isnan(X) if isinstance(X, np.ndarray) else missing_in_frame(X)
-    return np.flatnonzero(~missing.any(axis=1))
+    return np.flatnonzero(~missing_cells(X).any(axis=1))
 
 
 def _on_usable_rows(
@@ -229,11 +230,15 @@ def _on_usable_rows(
             complete = complete_rows(view)
             if len(complete) == len(every):  # no missing cell: the error has another reason
                 raise
+            if len(complete) == 0 and doing == "fitting":
+                raise ValueError(no_complete_row(view)) from None
             whole = _safe_indexing(view, complete, axis=0)
             return on_kept_rows(lambda rows: work(rows, complete), whole), complete
     except Exception as error:
         names = ", ".join(repr(member.name) for member in members)
         error.add_note(f"This happened while {doing} {names}.")
+        if isinstance(view, np.ndarray) and np.abs(view).max(initial=0.0) > LARGEST_SQUARED:
+            error.add_note("X holds numbers beyond 1e150, whose squares overflow. Divide them.")
         raise
 
 

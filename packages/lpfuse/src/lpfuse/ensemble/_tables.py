@@ -99,8 +99,10 @@ def _positions_of_names(wanted: Sequence[Any], X: Table, name: str) -> list[int]
     return [known.index(column) for column in wanted]
 
 
-def missing_in_frame(X: Table) -> NDArray[np.bool_]:
+def missing_cells(X: Table) -> NDArray[np.bool_]:
     """Which cells are NaN, or whatever else a data frame calls missing."""
+    if isinstance(X, np.ndarray):
+        return np.isnan(X)
     return np.column_stack([_missing(_column(X, j)) for j in range(X.shape[1])])
 
 
@@ -118,6 +120,20 @@ def _is_missing(cell: Any) -> bool:
         return cell is None or bool(cell != cell)
     except TypeError:
         return True
+
+
+def no_complete_row(X: Table) -> str:
+    """Of training rows that each have a missing cell, for detectors that refuse them."""
+    names = column_names(X)
+    empty = [
+        j if names is None else names[j]
+        for j in np.flatnonzero(missing_cells(X).all(axis=0)).tolist()
+    ]
+    what = f"column {quoted(empty)} holds no value" if empty else "every row has a missing cell"
+    return (
+        f"Detectors that refuse missing cells need complete rows, but {what}. Leave empty columns "
+        "out, and fill other cells in first (for instance with sklearn.impute.SimpleImputer)."
+    )
 
 
 def numeric_columns(X: Table) -> Host:

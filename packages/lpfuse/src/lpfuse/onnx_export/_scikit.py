@@ -21,6 +21,7 @@ from sklearn.ensemble import (
     RandomForestClassifier,
 )
 from sklearn.ensemble._iforest import _average_path_length
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import (
     LogisticRegression,
     LogisticRegressionCV,
@@ -201,7 +202,17 @@ def _by_skl2onnx(estimator: Any, X: Tensor, output: str, **options: Any) -> Tens
     return X.graph.include(model, X, output)
 
 
+def _imputer(imputer: Any, X: Tensor) -> Tensor:
+    """The rows as they are: those with a missing cell get NaN in the end."""
+    if len(imputer.get_feature_names_out()) != imputer.n_features_in_:
+        raise NotImplementedError(
+            f"{imputer!r} drops or adds columns. Use keep_empty_features=True, add_indicator=False."
+        )
+    return X
+
+
 TRANSFORMERS: Converters = {
+    SimpleImputer: _imputer,
     StandardScaler: _standard_scaler,
     RobustScaler: _robust_scaler,
     MinMaxScaler: _min_max_scaler,

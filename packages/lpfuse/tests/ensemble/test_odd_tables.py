@@ -1,0 +1,117 @@
+"""The default pool on tables that are odd: constants, few rows, gaps, huge numbers, copies."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.stats import ks_2samp
+
+from lpfuse import FusedDetector, OneClassGP
+from lpfuse.io import load, save
+
+RNG = np.random.default_rng(0)
+NORMAL = RNG.normal(size=(120, 4))
+ODD = {
+    "one column": NORMAL[:, :1],
+    "rows twice": np.repeat(NORMAL, 2, axis=0),
+    "binary": (NORMAL > 0).astype(float),
+    "few integers": np.round(NORMAL),
+    "heavy tails": RNG.standard_cauchy((120, 4)),
+    "1e30": NORMAL * 1e30,
+    "offset": NORMAL + 1e12,
+    "tiny": NORMAL * 1e-300,
+    "mostly zeros": np.where(NORMAL > 1, NORMAL, 0.0),
+    "copies": np.hstack([NORMAL, NORMAL]),
+    "more columns than rows": RNG.normal(size=(40, 90)),
+    "single precision": NORMAL.astype(np.float32),
+}
+
+
+def far_from(X):
+    return 50 * np.abs(X).max(axis=0, keepdims=True) + np.abs(X).mean(axis=0)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_tables_are_scored_without_a_word_and_what_is_far_is_found(name, tmp_path):
+    X = ODD[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fused = FusedDetector(random_state=0).fit(X)
+        scores = fused.score_samples(X)
+        far = far_from(X).astype(X.dtype)
+        assert fused.predict(far)[0] == -1
+        assert ((fused.pvalues(X) > 0) & (fused.pvalues(X) <= 1)).all()
+    assert np.isfinite(scores).all()
+    save(fused, tmp_path / "fused.lpfuse")
+    np.testing.assert_array_equal(load(tmp_path / "fused.lpfuse").score_samples(X), scores)
+
+
+@pytest.mark.parametrize("X", [np.ones((60, 3)), np.full((60, 1), 0.1), np.zeros((60, 2)) * -1])
+def test_rows_that_are_all_alike_get_one_score_and_a_warning(X):
+    with pytest.warns(UserWarning, match="All detectors give most normal rows the same score"):
+        fused = FusedDetector(random_state=0).fit(X)
+    assert (fused.predict(X) == 1).all()
+
+
+@pytest.mark.parametrize("n", [3, 5, 10])
+def test_few_rows_get_one_warning_which_says_what_to_do(n):
+    with pytest.warns(UserWarning, match="cannot hold false alarms") as told:
+        fused = FusedDetector(random_state=0).fit(NORMAL[:n])
+    assert [str(one.message).split(":")[0] for one in told] == [
+        f"{n} normal rows cannot hold false alarms to 0.05"
+    ]
+    assert np.isfinite(fused.score_samples(NORMAL)).all()
+
+
+@pytest.mark.parametrize("gaps_in_training", [False, True])
+@pytest.mark.parametrize("n_anomalies", [0, 5])
+@pytest.mark.filterwarnings("ignore:Some detectors could not score")
+def test_rows_with_missing_cells_are_scored(gaps_in_training, n_anomalies):
+    rng = np.random.default_rng(1)
+    X, new = rng.normal(size=(2, 300, 4))
+    labels = np.ones(len(X), dtype=int)
+    X[:n_anomalies] += 6.0
+    labels[:n_anomalies] = -1
+    new[::2, 1] = np.nan
+    if gaps_in_training:
+        X[::2, 1] = np.nan
+    fused = FusedDetector(random_state=0).fit(X, labels)
+    assert np.isfinite(fused.score_samples(new)).all()
+    assert np.isfinite(fused.pvalues(new)).all()
+    assert (fused.predict(new) < 0).mean() < 0.12
+    assert fused.predict([[30.0, np.nan, 30.0, 30.0]])[0] == -1
+
+
+def test_an_empty_column_is_named():
+    X = NORMAL.copy()
+    X[:, 2] = np.nan
+    with pytest.raises(ValueError, match=r"column 2 holds no value\. Leave empty columns out"):
+        FusedDetector(random_state=0).fit(X)
+    X[:, 2] = NORMAL[:, 2]
+    X[np.arange(120), np.arange(120) % 4] = np.nan
+    with pytest.raises(ValueError, match="every row has a missing cell"):
+        FusedDetector(random_state=0).fit(X)
+
+
+def test_numbers_whose_squares_overflow_are_told():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="finite") as caught:
+            FusedDetector(random_state=0).fit(NORMAL * 1e200)
+    assert "X holds numbers beyond 1e150" in caught.value.__notes__[-1]
+
+
+def test_held_out_scores_of_landmarks_are_those_of_new_rows():
+    """Landmarks are means of training rows: a formula that keeps them flatters these rows."""
+    rng = np.random.default_rng(0)
+    X, new = np.split(rng.normal(size=(4_000, 6)), 2)
+    process = OneClassGP(
+        score_type="density", gamma="narrow", approximation="nystroem", random_state=0
+    )
+    assert not process.leaves_one_out_of(len(X))
+    assert OneClassGP().leaves_one_out_of(len(X))
+    kept = process.fit(X).leave_one_out_scores(X)
+    assert ks_2samp(kept, process.score_samples(new)).statistic > 0.1
+    fused = FusedDetector([("gp", process)], random_state=0).fit(X)
+    held_out = fused.held_out_.normal_scores(np.array([False]))
+    assert ks_2samp(held_out, fused.score_samples(new)).statistic < 0.06
