@@ -6,6 +6,7 @@ To add a detector to the default pool, add it to the table in `default_detectors
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
@@ -87,7 +88,7 @@ def default_detectors(n: int, n_anomalies: float) -> Entries:
     approximation = None if n <= EXACT_ROWS else "nystroem"
     process = OneClassGP(score_type="density", gamma="narrow", approximation=approximation)
     # With boosting, the two detectors behind it decide on rows with missing cells.
-    filled = SimpleImputer(strategy="median", keep_empty_features=True)
+    filled = partial(SimpleImputer, strategy="median", keep_empty_features=True)
     pool = [
         ("gp", make_pipeline(NormalQuantiles(), process)),
         ("knn", make_pipeline(StandardScaler(), KNNDetector(n_neighbors=1))),
@@ -95,8 +96,8 @@ def default_detectors(n: int, n_anomalies: float) -> Entries:
             "knn subspaces",
             make_pipeline(NormalQuantiles(), KNNDetector(n_neighbors=1, n_subspaces=20)),
         ),
-        ("histogram", make_pipeline(filled, HistogramDetector())),
-        ("columns", make_pipeline(clone(filled), NormalQuantiles(), ColumnForest())),
+        ("histogram", make_pipeline(filled(), HistogramDetector())),
+        ("columns", make_pipeline(filled(), NormalQuantiles(), ColumnForest())),
     ]
     if n_anomalies < EXPERTS_FROM:
         return pool
