@@ -37,9 +37,10 @@ from lpfuse.detectors._kernels import Expansion, Kernel, Similarities
 from lpfuse.detectors._training import TrainingRows, training_rows
 
 SCORES = ("mean", "variance", "density", "ratio")
-# Rows a landmark from which on their leave-one-out scores are those of new rows: from 20 on not all
-# rows are among those that landmarks are means of. With 4, a new row in 6 is below the lowest 5 %.
-ROWS_A_LANDMARK = 40
+# Rows a landmark from which on their leave-one-out scores are nearly those of new rows: up to there
+# all rows move landmarks (ROWS_A_CENTRE). With 4 rows a landmark, a new row in 6 lies below the
+# lowest 5 % of these scores; with 20, one in 14.
+ROWS_A_LANDMARK = 20
 SMALLEST_MEAN = 1e-12  # the logarithm of a mean needs it to be positive; chosen by hand
 # Share of the leave-one-out scores below the threshold of contamination="auto": the default of
 # `contamination`, which these scores keep on unseen rows (9.9 %, docs/adr/0004).
