@@ -201,7 +201,8 @@ def leave_one_out_scores(member: Member, X: Table) -> Host:
 
 def complete_rows(X: Table) -> Index:
     """Positions of the rows without a missing cell."""
-    return np.flatnonzero(~missing_cells(X).any(axis=1))
+    missing = np.isnan(X) if isinstance(X, np.ndarray) else missing_cells(X)
+    return np.flatnonzero(~missing.any(axis=1))
 
 
 def _on_usable_rows(

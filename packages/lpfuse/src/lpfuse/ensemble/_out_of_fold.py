@@ -198,13 +198,12 @@ def fit_one_class(
 
 def _leaves_one_out(member: Member, training: Training) -> bool:
     """Whether a formula can replace the folds: rows stand for themselves, none is jittered."""
-    n = int((training.labels >= 0).sum())
     return (
         training.folds is not None
         and training.folds.independent
         and training.jittered is None
         and hasattr(member.last, "leave_one_out_scores")
-        and getattr(member.last, "leaves_one_out_of", lambda n: True)(n)
+        and getattr(member.last, "leaves_one_out_of", bool)((training.labels >= 0).sum())
         and len(complete_rows(training.X)) == len(training.labels)
     )
 
