@@ -178,7 +178,7 @@ def choose_combination(
 def choose_prior(fused: Any, names: Sequence[str], n_anomalies: int) -> dict[str, float] | None:
     """The prior weights of a `FusedDetector` by name, which sum to 1; None: all alike."""
     names = list(dict.fromkeys(names))
-    if fused.prior is None or fused.fusion is not None:
+    if fused.prior is None:
         return None
     if isinstance(fused.prior, str):
         return prior_of_tables(names, n_anomalies) if fused.detectors is None else None

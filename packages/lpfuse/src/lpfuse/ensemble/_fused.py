@@ -76,6 +76,7 @@ class FusedDetector(RefusableDetector):
         weights of the default pool that were learnt from 151 tables of many fields
         (``docs/adr/0017``), which depend on the number of labelled anomalies; for other
         `detectors` as None, all alike. Or ≥ 0 by the user: by name, or in the order of `detectors`.
+        Whatever the `fusion`, they fuse the score that experts see.
     cv : int, splitter, iterable, "in-sample" or "prefit", default=5
         The folds. An int keeps the share of labels equal; any splitter whose test parts do not
         overlap will do. "in-sample": scores of the detectors' own training rows, as in the paper.
