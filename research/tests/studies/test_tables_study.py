@@ -289,4 +289,4 @@ def test_a_fused_detector_answers_for_its_controls_from_one_fit():
     picked = [rankdata(found[member]) for member in members]
     assert any((rankdata(found[", picked"]) == ranks).all() for ranks in picked)
     held_against = {name.removeprefix("lpfuse") for name in control_names("lpfuse")}
-    assert {", sum", ", picked", ", trees alone", ", logistic alone"} <= held_against & set(found)
+    assert {", sum", ", picked", ", trees alone", ", svm alone"} <= held_against & set(found)
