@@ -62,9 +62,9 @@ class FusedDetector(RefusableDetector):
         (:class:`lpfuse.adapters.ScoreFunction`); or any of them fitted already, wrapped in
         :class:`sklearn.frozen.FrozenEstimator`. Columns are names, positions, a slice, a mask or a
         function of `X`. "paper": SVDD, Gaussian process, kernel PCA and mixture, on standardised
-        features. None: these four in other settings, detectors of scikit-learn beside them and,
-        from 2 labelled anomalies on, experts: see
-        :func:`lpfuse.ensemble.components.default_detectors` and ``docs/adr/0006``.
+        features. None: five fast ones that did well together on real tables and, from 2 labelled
+        anomalies on, three experts: see :func:`lpfuse.ensemble.components.default_detectors` and
+        ``docs/adr/0017``.
     scaler : transformer, default=None
         Puts scores on one scale; None: ``TwoSidedMinMax()``.
     fusion : estimator, default=None
@@ -74,7 +74,7 @@ class FusedDetector(RefusableDetector):
         The weights to start from, where `fusion` is None. Without labelled anomalies these are the
         weights; with some, the weights leave them as far as held-out rows speak for it. "tables":
         weights of the default pool that were learnt from 151 tables of many fields
-        (``docs/adr/0017``), which depend on the number of labelled anomalies; for other
+        (``docs/adr/0018``), which depend on the number of labelled anomalies; for other
         `detectors` as None, all alike. Or ≥ 0 by the user: by name, or in the order of `detectors`.
         Whatever the `fusion`, they fuse the score that experts see.
     cv : int, splitter, iterable, "in-sample" or "prefit", default=5
@@ -153,9 +153,10 @@ class FusedDetector(RefusableDetector):
     Notes
     -----
     **Without anomalies** nothing tells whether a detector separates them; the data only show what
-    is usual among normal rows. The default weights then rest on a prior, that what all detectors
-    find strange is an anomaly, and are near uniform. Artificial anomalies add another, that
-    anomalies look like jittered normal rows. A handful of labelled ones is worth more than either.
+    is usual among normal rows. The default weights are then those of the `prior`: what did well on
+    other tables, or, for a pool of one's own, that what all detectors find strange is an anomaly.
+    Artificial anomalies add another, that anomalies look like jittered normal rows. A handful of
+    labelled ones is worth more than either.
 
     **Kinds of anomalies to come.** Experts know the labelled kinds best. Pass ``kind`` to `fit`
     where new kinds must be expected: scores of each kind then come from experts that never saw it,
