@@ -70,7 +70,7 @@ def default_detectors(n: int, n_anomalies: float) -> Entries:
     -----
     Chosen out of 44 by mean AUC on 151 tables of many fields, and confirmed on 151 others
     (``docs/adr/0017``). All one-class detectors have leave-one-out scores in closed form, or nearly
-    so: none has to be fitted to folds.
+    so: but the process between 1,500 and 10,000 rows, none has to be fitted to folds.
 
     Examples
     --------
