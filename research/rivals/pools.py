@@ -338,8 +338,8 @@ def heterogeneous(n: int) -> list[tuple[str, Any]]:
     --------
     >>> from research.rivals.pools import heterogeneous
     >>> pool = dict(heterogeneous(n=300))
-    >>> pool["forest"][-1]
-    IsolationForest()
+    >>> pool["columns"][-1]
+    ColumnForest()
     """
     return default_detectors(check_count("n", n), n_anomalies=0)
 

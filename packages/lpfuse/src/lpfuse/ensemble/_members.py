@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
-from lpfuse._arrays.operations import Host
+from lpfuse._arrays.operations import Host, openmp_threads_for
 from lpfuse._base import Detector
 from lpfuse._checks.messages import LARGEST_SCORE
 from lpfuse._saved import ANY, saved_as
@@ -142,10 +142,10 @@ def fit_members(members: Sequence[Member], X: Table, labels: Host | None = None)
         detectors = [clone(member.last) for member in members]
         if isinstance(detectors[0], Detector):
             fit_together(detectors, rows)
-        elif labels is not None:
-            detectors[0].fit(rows, labels[index])
         else:
-            detectors[0].fit(rows)
+            known = () if labels is None else (labels[index],)
+            with openmp_threads_for(len(index)):
+                detectors[0].fit(rows, *known)
         return [
             member.with_estimator(_behind(head, detector, member.last_name))
             for member, detector in zip(members, detectors, strict=True)
@@ -181,7 +181,8 @@ def score_members(members: Sequence[Member], X: Table) -> Host:
         if isinstance(members[0].last, Detector):
             together = score_together([member.last for member in members], rows)
             return np.asarray(together, dtype=np.float64)
-        answer = members[0].last.score_samples(rows)
+        with openmp_threads_for(len(index)):
+            answer = members[0].last.score_samples(rows)
         return check_answer(answer, len(index), members[0].name)[:, None]
 
     found, rows = _on_usable_rows(score, X, members, "scoring with")
