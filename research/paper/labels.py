@@ -2,7 +2,7 @@
 
 Of each development set, 70 % of the normal rows (at most 1000 are drawn) are learnt from, 30 % are
 for the test. Half of the anomalies may be labelled, the other half is sought; the first k of the
-former are labelled, so that more labels contain fewer. Ours is ``FusedDetector()`` as it comes.
+former are labelled, so that more labels contain fewer. Ours is ``former_default`` as it comes.
 Rivals fuse what ours starts from, the out-of-fold scores of its six one-class detectors on one
 scale. Whole ensembles bring their own detectors and use no labels.
 
@@ -26,6 +26,7 @@ from lpfuse.scaling import TwoSidedMinMax
 from research.common.datasets import anomaly_names
 from research.common.drawing import figure_line
 from research.common.experiment import measure_splits
+from research.common.former import former_default
 from research.common.options import Options
 from research.common.protocol import Protocol, area
 from research.common.splits import Split
@@ -178,7 +179,8 @@ def learnt(data: CurveData, counts: Sequence[int]) -> Iterator[tuple[int, str, S
     for name, make in ENSEMBLES.items():
         yield 0, name, _whole(make(data.seed, data.train.shape[1]).fit(data.train))
     for k in (k for k in counts if k <= len(data.known)):
-        ours = FusedDetector(random_state=data.seed).fit(data.rows(k), data.labels(k))
+        ours = former_default(len(data.train), k, random_state=data.seed)
+        ours = ours.fit(data.rows(k), data.labels(k))
         yield k, OURS, _whole(ours)
         for j, name in enumerate(ours.detector_names_):
             if name not in data.names:

@@ -22,8 +22,9 @@ from lpfuse.detectors import (
     score_together,
 )
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble.components import default_detectors, default_fusion
+from lpfuse.ensemble.components import default_fusion
 from lpfuse.scaling import TwoSidedMinMax
+from research.common.former import FORMER_OPTIONS, former_default, former_detectors
 from research.common.protocol import FittedMethod, TrainingData, area, threshold
 from research.paper.learners import Tables
 from research.paper.methods import Preset
@@ -50,8 +51,14 @@ def all_known(training: TrainingData) -> FittedMethod:
     Its threshold has the best G-mean on scores out of fold.
     """
     kept = training.validation[training.labels < 0]
-    fused = FusedDetector(threshold="g-mean", calibration="plain", random_state=training.seed)
-    fused = _fitted(fused, training.normals, np.concatenate([training.labelled, kept]))
+    known = np.concatenate([training.labelled, kept])
+    options: dict[str, Any] = {
+        "threshold": "g-mean",
+        "calibration": "plain",
+        "random_state": training.seed,
+    }
+    fused = former_default(len(training.normals), len(known), **options)
+    fused = _fitted(fused, training.normals, known)
     return FittedMethod(fused.score_samples, fused.offset_)
 
 
@@ -79,10 +86,11 @@ def validated(training: TrainingData) -> FittedMethod:
     chosen = [(grid[i][0], _standardised(grid[i][1])) for i in ranked[:m]]
     experts = [
         entry
-        for entry in default_detectors(len(training.normals), len(training.labelled))
+        for entry in former_detectors(len(training.normals), len(training.labelled))
         if is_classifier(entry[1])
     ]
-    fused = FusedDetector([*chosen, *experts], calibration="plain", random_state=training.seed)
+    options: dict[str, Any] = {"calibration": "plain", "random_state": training.seed}
+    fused = FusedDetector([*chosen, *experts], **FORMER_OPTIONS, **options)
     return _fitted_method(fused, training)._replace(
         choices={"members": [name for name, _ in chosen]}
     )

@@ -1,4 +1,4 @@
-"""FusedDetector() itself, as users get it, on the development sets.
+"""The default FusedDetector() of decision 0006 itself, on the development sets.
 
 ``python -m research.studies.fusion.verify`` measures, stores, and shows the table; cells
 (set, seed) that are stored are not measured again. Against it stand the average of its one-class
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lpfuse import FusedDetector
+from research.common.former import former_default
 from research.common.protocol import auc
 from research.common.statistics import compare
 from research.common.store import Record, read_rows
@@ -53,7 +53,7 @@ def records_of(parts: Parts) -> Iterator[Record]:
 def measured(parts: Parts, known: np.ndarray, sought: np.ndarray) -> Record:
     X = np.concatenate([parts.train, parts.anomalies[known]])
     y = np.repeat([1, -1], [len(parts.train), len(known)])
-    fused = FusedDetector(random_state=parts.seed).fit(X, y)
+    fused = former_default(len(parts.train), len(known), random_state=parts.seed).fit(X, y)
     tests = parts.test, parts.anomalies[sought]
     raw = [fused.detector_scores(rows) for rows in tests]
     one_class = len(fused.pool_.one_class)
