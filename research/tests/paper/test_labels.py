@@ -42,7 +42,7 @@ class Ours(FusedDetector):
 
 def ours(**given):
     """A FusedDetector of few detectors; an expert joins where there are labels enough."""
-    assert list(given) == ["random_state"], "ours is FusedDetector() with nothing but a seed"
+    assert list(given) == ["random_state"], "ours is the default with nothing but a seed"
     expert = ("tutor", GaussianNB())
     return Ours([*POOL, expert], cv=2, **given)
 
@@ -55,7 +55,7 @@ def small(monkeypatch):
         "dynamic": lambda seed: DynamicEnsemble(random_state=seed),
     }
     monkeypatch.setattr(labels, "heterogeneous", lambda n: POOL)
-    monkeypatch.setattr(labels, "FusedDetector", ours)
+    monkeypatch.setattr(labels, "former_default", lambda n, k, **given: ours(**given))
     monkeypatch.setattr(labels, "at_hand", lambda: rivals)
     monkeypatch.setattr(
         labels, "ENSEMBLES", {"whole": lambda seed, d: KernelPCADetector(min(d, 2))}
