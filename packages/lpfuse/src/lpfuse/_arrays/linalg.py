@@ -27,8 +27,8 @@ EXTRA_COLUMNS = 22  # beyond those that are wanted: eigenvalues that lie close t
 DEPTH = 8  # products before the iteration starts again
 RESTARTS = 20  # past them the eigenvalues lie too close together for the iteration
 EXACT = 1e-12  # a residual, as a share of the largest eigenvalue, that is as good as none
-# Rows of a matrix whose decomposition gains from several threads. one of 500 rows
-# was seen to take seconds instead of milliseconds on a busy machine, threads waiting for threads.
+# Rows of a matrix whose decomposition gains from several threads. By hand: one of 500 rows was seen
+# to take seconds instead of milliseconds on a busy machine, threads waiting for threads.
 THREADS_FROM = 2000
 
 

@@ -267,7 +267,7 @@ _one_openmp_thread = _OneThread("openmp")
 
 
 def openmp_threads_for(n: int) -> AbstractContextManager[None]:
-    """One thread of OpenMP for fits of fewer than 50,000 rows: its threads wait for each other.
+    """One thread of OpenMP for fits of fewer than 50,000 rows (by hand): its threads wait.
 
     Boosting 270 rows took 0.1 s with one, and up to minutes with two on cores that others use too.
     """

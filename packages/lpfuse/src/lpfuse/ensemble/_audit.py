@@ -98,13 +98,14 @@ def warn_of_open_weights(fusion: Any, y: Host) -> None:
     certificate = getattr(fusion, "certificate_", None)
     if certificate is None:
         return
+    centre = 0.0 if fusion.prior_ is None else fusion.prior_
     if certificate.primal <= 1e-9 * len(y):
         _warn(
             [""],
             "Many weights are equally good: the fused scores of all rows are right with room to "
             "spare. Of these the weights nearest to uniform were taken; p hardly matters.",
         )
-    elif np.linalg.norm(fusion.weights_, fusion.p) < 1 - 1e-6:
+    elif np.linalg.norm(fusion.weights_ - centre, fusion.p) < fusion.radius * (1 - 1e-6):
         _warn(
             [""],
             "The constraint ‖w‖_p ≤ 1 is not active: the best weights lie inside the ball, and a "

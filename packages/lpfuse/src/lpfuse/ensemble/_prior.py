@@ -94,18 +94,18 @@ def prior_fusion(prior: Mapping[str, float], scores: OutOfFoldScores, scaler: An
     LpFusion
         To be fitted: ``‖w − w₀‖₂ ≤ r``, w ≥ 0, with an intercept and balanced classes.
     """
-    center = np.fromiter(prior.values(), dtype=np.float64)
+    centre = np.fromiter(prior.values(), dtype=np.float64)
     fusion = LpFusion(
         p=2.0,
         class_weight="balanced",
         fit_intercept=True,
         nonnegative=True,
-        prior=center,
+        prior=centre,
         radius=0.0,
     )
     if not (scores.labels[scores.usable] < 0).any():
         return fusion
-    radii = [float(r * np.linalg.norm(center)) for r in RADII]
+    radii = [float(r * np.linalg.norm(centre)) for r in RADII]
     return fusion.set_params(radius=_radius(fusion, scores, scaler, radii))
 
 
