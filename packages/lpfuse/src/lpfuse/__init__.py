@@ -74,6 +74,7 @@ def __getattr__(name: str) -> Any:
 # Modules that users reach as `lpfuse.metrics` without importing them.
 _ROOMS = (
     "adapters",
+    "answers",
     "detectors",
     "fusion",
     "io",

@@ -61,7 +61,7 @@ def check_labels(y: Any, n: int, *, unlabelled: bool = False) -> Host | None:
     """
     if y is None:
         return None
-    labels = _one_dimensional(y, n, "y", "label")
+    labels = one_a_row(y, n, "y", "label")
     known = (-1, 0, 1) if unlabelled else (-1, 1)
     if labels.dtype.kind not in "iuf" or not np.isin(labels, known).all():
         raise ValueError(how_to_label(labels.tolist(), unlabelled))
@@ -140,7 +140,7 @@ def check_sample_weight(sample_weight: Any, n: int) -> Host | None:
     """
     if sample_weight is None:
         return None
-    weights = _one_dimensional(sample_weight, n, "sample_weight", "number")
+    weights = one_a_row(sample_weight, n, "sample_weight", "number")
     if weights.dtype.kind not in "biuf":
         raise ValueError(f"sample_weight must be numbers, got {weights.dtype} values.")
     with np.errstate(over="ignore"):  # of long doubles
@@ -197,10 +197,10 @@ def check_row_names(names: Any, n: int, argument: str) -> NDArray[Any] | None:
     >>> check_row_names(["a", "b", "a"], 3, "groups")
     array(['a', 'b', 'a'], dtype='<U1')
     """
-    return None if names is None else _one_dimensional(names, n, argument, "name")
+    return None if names is None else one_a_row(names, n, argument, "name")
 
 
-def _one_dimensional(values: Any, n: int, argument: str, noun: str) -> NDArray[Any]:
+def one_a_row(values: Any, n: int, argument: str, noun: str) -> NDArray[Any]:
     """`values` as a NumPy array with one entry a row of the scores."""
     if is_blocked(values):
         raise TypeError(
