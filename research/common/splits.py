@@ -23,11 +23,14 @@ from lpfuse.metrics import g_mean
 from research.common.protocol import FittedMethod, Protocol, Setting, TrainingData, auc
 
 STUDY_SHARE = 0.7  # of the normal rows of a development set that train: the paper's share
+FARTHEST = 10.0  # standard deviations; what lies beyond is pulled in
 
 
-def shuffled(is_anomaly: NDArray[Any], seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def shuffled(
+    is_anomaly: NDArray[Any], seed: int | np.random.Generator
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Numbers of the normal rows and of the anomalies, each in random order."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)  # a generator goes on from where it is
     normals = rng.permutation(np.flatnonzero(~is_anomaly))
     return normals, rng.permutation(np.flatnonzero(is_anomaly))
 
@@ -41,6 +44,15 @@ def standardised(X: Host, train: NDArray[Any], *others: NDArray[Any]) -> list[Ho
         prepare.transform(X[rows]) if len(rows) else np.empty((0, X.shape[1]))
         for rows in (train, *others)
     ]
+
+
+def clipped_z_scores(X: Host, train: NDArray[Any], *others: NDArray[Any]) -> list[Host]:
+    """Features of the training rows and of other rows, as z-scores of the former, at most 10 off.
+
+    Of sets without gaps: the scale of the protocols that the goals on tables are told in.
+    """
+    scaler = StandardScaler().fit(X[train])
+    return [np.clip(scaler.transform(X[r]), -FARTHEST, FARTHEST) for r in (train, *others)]
 
 
 class StudySplit(NamedTuple):

@@ -11,6 +11,8 @@ from scipy.stats import norm, rankdata, t, wilcoxon
 
 from lpfuse._arrays.operations import Host
 
+DRAWS = 2000  # of the bootstrap
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -209,6 +211,22 @@ def holm(p_values: Any) -> Host:
     corrected = np.empty_like(p_values)
     corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
     return corrected
+
+
+def bootstrapped(gains: Host, *, draws: int = DRAWS, seed: int = 0) -> Interval:
+    """A mean with the 95 % interval of the percentile bootstrap over sets.
+
+    Not Student's, as elsewhere, where gains on many tables have heavy tails; with 150 of them the
+    percentiles cover as they should, with twenty they are somewhat narrow.
+
+    Examples
+    --------
+    >>> bootstrapped(np.repeat([-1.0, 3.0], 60))
+    Interval(mean=1.0, low=0.6..., high=1.3...)
+    """
+    drawn = np.random.default_rng(seed).integers(len(gains), size=(draws, len(gains)))
+    low, high = np.percentile(gains[drawn].mean(axis=1), [2.5, 97.5])
+    return Interval(float(gains.mean()), float(low), float(high))
 
 
 def _signed_rank(gains: Host) -> float:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import fill
 
-from research.common.statistics import Comparison
+from lpfuse._arrays.operations import Host
+from research.common.statistics import Comparison, bootstrapped
 from research.common.store import Record
 
 NOTHING = "Nothing was measured yet.\n"
@@ -67,6 +68,24 @@ def gain(found: Comparison, p_value: float | None = None) -> str:
     mean, p_value = found.difference, found.p_value if p_value is None else p_value
     score = f"{found.wins}:{found.ties}:{found.losses}"
     return f"{mean.mean:+.1f} [{mean.low:+.1f}, {mean.high:+.1f}], {score}, p = {p_value:.2g}"
+
+
+def paired_gain(gains: Host) -> str:
+    """A mean gain with the interval of the bootstrap over sets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> paired_gain(np.repeat([-1.0, 3.0], 60))
+    '+1.0 [+0.6, +1.4]'
+    """
+    found = bootstrapped(gains)
+    return f"{found.mean:+.1f} [{found.low:+.1f}, {found.high:+.1f}]"
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    """So many digits; nothing where nothing was measured."""
+    return "" if value is None else f"{value:.{digits}f}"
 
 
 def gains_over_sets(rows: Sequence[Sequence[str]], sets: int) -> list[str]:

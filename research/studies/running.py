@@ -6,24 +6,28 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from lpfuse._arrays.operations import Host
 from research.common.datasets import UCI, anomaly_names, load_anomaly, load_uci, uci_file
-from research.common.measure import measure, versions
+from research.common.measure import finished, measure, versions
 from research.common.statistics import compare
-from research.common.store import Cell, Record
+from research.common.store import Cell, Record, RecordStore
 
 RESULTS = Path("research/results/studies")
 
 Study = Callable[[Host, Host, int], Iterable[Record]]  # features, is_anomaly, seed → records
 LoadSet = Callable[[str], tuple[Host, Host]]
+M = TypeVar("M", bound="HasPackage")
 
 
 def set_names() -> list[str]:
@@ -93,6 +97,78 @@ def measure_study(
 
 def _records(cell: Cell, study: Study, load: LoadSet) -> list[Record]:
     return list(study(*load(cell.set), cell.seed))
+
+
+# ---------------------------------------------------------------------- methods, measured once each
+
+
+class HasPackage(Protocol):
+    """A method that may need a package which is not installed."""
+
+    @property
+    def package(self) -> str:
+        """Its name, as it is imported."""
+
+
+def listed(text: str) -> list[str]:
+    """Parts of a list with commas; names that hold a comma are ended by semicolons."""
+    parts = (part.strip() for part in text.split(";" if ";" in text else ","))
+    return [part for part in parts if part]
+
+
+def title(name: str) -> str:
+    """What rows call a method: ``TITLE=module:function`` is called TITLE."""
+    return name.partition("=")[0]
+
+
+def maker_at(name: str, known: Iterable[str]) -> Callable[..., Any]:
+    """The function that ``[TITLE=]module:function`` names, which makes a detector."""
+    module, colon, function = name.rpartition("=")[2].partition(":")
+    if not colon:
+        raise ValueError(
+            f"There is no method {name!r}. Known are {'; '.join(known)}; and "
+            "[TITLE=]module:function, which is called with random_state and returns a detector."
+        )
+    return getattr(import_module(module), function)
+
+
+def installed(methods: Mapping[str, M]) -> dict[str, M]:
+    """Methods by name without those whose package is missing, which are told."""
+    missing = [name for name, method in methods.items() if find_spec(method.package) is None]
+    for name in missing:
+        print(f"{name} is left out: {methods[name].package} is not installed.", file=sys.stderr)
+    return {name: method for name, method in methods.items() if name not in missing}
+
+
+def append_missing(
+    store: RecordStore,
+    missing: Mapping[Cell, Sequence[Any]],
+    rows_of: Callable[[Cell], list[Record]],
+    *,
+    jobs: int = 1,
+) -> None:
+    """Measure the cells of which something is missing; a cell's rows come when all are there.
+
+    What a method cannot do on a set is told and not stored: the next run tries again.
+
+    Parameters
+    ----------
+    store : RecordStore
+        Where the rows are appended.
+    missing : mapping
+        Cell → questions that are not answered yet.
+    rows_of : callable
+        Cell → rows; one that is ``failed`` says why.
+    jobs : int
+        Cells measured at a time.
+    """
+    for rows in finished(rows_of, [cell for cell, asked in missing.items() if asked], jobs):
+        for row in rows:
+            if "failed" in row:
+                where = row.get("table", row.get("set"))
+                print(f"{row['method']} failed on {where}: {row['failed']}", file=sys.stderr)
+            else:
+                store.append(row)
 
 
 class Paired(NamedTuple):

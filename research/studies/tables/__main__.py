@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from research.common.store import write_whole
-from research.studies.running import RESULTS
+from research.studies.running import RESULTS, listed
 from research.studies.tables.comparison import read_tables
 from research.studies.tables.page import tables_page
 from research.studies.tables.prior import FILE, write_prior
@@ -15,12 +15,6 @@ from research.studies.tables.study import Plan, measure_tables
 
 ROWS = RESULTS / "tables"
 PAGE = Path("docs/benchmarks/tables.md")
-
-
-def listed(text: str) -> list[str]:
-    """Parts of a list with commas; names that hold a comma are ended by semicolons."""
-    parts = (part.strip() for part in text.split(";" if ";" in text else ","))
-    return [part for part in parts if part]
 
 
 def main() -> None:

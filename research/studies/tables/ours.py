@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 from lpfuse._arrays.operations import Host
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Combination, default_detectors
 from lpfuse.fusion import BestSingle, FixedRule
+from research.studies.running import maker_at
 from research.studies.tables.rivals import RIVALS, Method, Score
 from research.studies.tables.splits import LABELS, MOST_TRAINING, Training
 
@@ -78,15 +78,4 @@ def method_named(name: str) -> Method:
     known = {**OURS, **RIVALS}
     if name in known:
         return known[name]
-    module, colon, function = name.rpartition("=")[2].partition(":")
-    if not colon:
-        raise ValueError(
-            f"There is no method {name!r}. Known are {'; '.join(known)}; and "
-            "[TITLE=]module:function, which is called with random_state and returns a detector."
-        )
-    return of_detector(getattr(import_module(module), function))
-
-
-def title(name: str) -> str:
-    """What rows call a method: ``TITLE=module:function`` is called TITLE."""
-    return name.partition("=")[0]
+    return of_detector(maker_at(name, known))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from research.common.statistics import DRAWS
 from research.common.store import Record
-from research.common.tables import markdown, page, prose
-from research.studies.tables.comparison import DRAWS, MUCH, Place, TableFigures, bootstrapped
+from research.common.tables import markdown, number, page, paired_gain, prose
+from research.studies.figures import Place
+from research.studies.tables.comparison import MUCH, TableFigures
 from research.studies.tables.ours import control_names, is_control
 from research.studies.tables.rivals import RIVALS
 from research.studies.tables.splits import HALVES, LABELS, Half, Mode
@@ -46,7 +48,7 @@ def _about(figures: TableFigures) -> str:
     return "\n\n".join(
         [
             prose(
-                f"""Mean AUC in per cent on {len(figures.tables)} real tables of many fields,
+                f"""Mean AUC in per cent on {len(figures.sets)} real tables of many fields,
                 {seeds} each: at most 1,200 normal training rows, 0 to 100 labelled anomalies,
                 features as z-scores. One half of the tables may *choose* (pools, priors, options);
                 the other *confirms*, and had no say. Tables of one source are in one half."""
@@ -74,7 +76,7 @@ def _of_half(figures: TableFigures, half: Half, mode: Mode, reference: str) -> l
     head = ["", *(f"{k} labels" for k in counts)]
     of = ", ".join(f"{figures.count(place)} at {place[2]}" for place in places)
     means = [[m, *(_mean(figures, place, m) for place in places)] for m in methods]
-    best = [_number(figures.hindsight(place, methods)) for place in places]
+    best = [number(figures.hindsight(place, methods)) for place in places]
     means += [["*the best of them in hindsight*", *best]] if any(best) else []
     parts = [
         f"### The half that {half}s",
@@ -109,15 +111,12 @@ def _mean(figures: TableFigures, place: Place, method: str) -> str:
     if count < FEWEST:
         return ""
     partial = f" ({count})" if count < figures.count(place) else ""
-    return _number(figures.mean(place, method)) + partial
+    return number(figures.mean(place, method)) + partial
 
 
 def _gain(figures: TableFigures, place: Place, method: str, reference: str) -> str:
     gains = figures.gains(place, method, reference)
-    if len(gains) < FEWEST:
-        return ""
-    found = bootstrapped(gains)
-    return f"{found.mean:+.1f} [{found.low:+.1f}, {found.high:+.1f}]"
+    return paired_gain(gains) if len(gains) >= FEWEST else ""
 
 
 def _losses(figures: TableFigures, place: Place, method: str) -> str:
@@ -127,12 +126,8 @@ def _losses(figures: TableFigures, place: Place, method: str) -> str:
 
 def _seconds(figures: TableFigures) -> list[Sequence[str]]:
     spent = [
-        [m, *(_number(figures.seconds(k, m), digits=2) for k in LABELS)]
+        [m, *(number(figures.seconds(k, m), digits=2) for k in LABELS)]
         for m in _ordered(figures)
         if not is_control(m)
     ]
     return [["", *(f"{k} labels" for k in LABELS)], *spent]
-
-
-def _number(value: float | None, digits: int = 1) -> str:
-    return "" if value is None else f"{value:.{digits}f}"

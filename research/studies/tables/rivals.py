@@ -9,7 +9,6 @@ no tuning. Forests have 300 trees, as many as the boosting of CatBoost. To add o
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -40,11 +39,6 @@ class Method(NamedTuple):
     learn: Learn
     labels: Literal["needs", "ignores", "takes"]
     package: str = "sklearn"
-
-    @property
-    def is_installed(self) -> bool:
-        """Whether its package is there."""
-        return find_spec(self.package) is not None
 
     def answers(self, labels: int) -> bool:
         """Whether it has something of its own to say with so many labelled anomalies."""

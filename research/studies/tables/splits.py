@@ -7,7 +7,7 @@ what is stored calls a table by `table_key`, and pages show figures over many ta
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
@@ -17,10 +17,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
-from sklearn.preprocessing import StandardScaler
 
 from lpfuse._arrays.operations import Host
 from research.common.datasets.base import FOLDER_VARIABLE, local_folder
+from research.common.splits import clipped_z_scores, shuffled
 
 Mode = Literal["seen", "unseen", "contaminated"]
 Half = Literal["choose", "confirm"]
@@ -30,12 +30,12 @@ HALVES: tuple[Half, ...] = ("choose", "confirm")
 LABELS = (0, 5, 20, 100)  # labelled anomalies
 
 # The sizes of the protocol that the goals are told in; none of them is ours to choose.
+FIRST_SEED = 1000  # of the generator that draws the first split
 MOST_NORMALS, MOST_ANOMALIES = 2400, 1600  # drawn from a table
 TRAINING_SHARE, MOST_TRAINING = 0.75, 1200  # of the normal rows
 MOST_SOUGHT = 600  # anomalies of the test
 FEWEST_ANOMALIES = 5  # on either side, or the table has nothing to say in this mode
 HIDDEN_SHARE = 0.05  # of the training rows, in the mode "contaminated"
-FARTHEST = 10.0  # standard deviations; what lies beyond is pulled in
 
 
 # ----------------------------------------------------------------------------------------- tables
@@ -189,9 +189,8 @@ def split_table(X: Host, is_anomaly: NDArray[Any], seed: int, mode: Mode) -> Tab
     >>> [len(rows) for rows in (parts.train, parts.test, parts.known, parts.sought)]
     [90, 30, 20, 20]
     """
-    rng = np.random.default_rng(1000 + seed)
-    normals = rng.permutation(np.flatnonzero(~is_anomaly))[:MOST_NORMALS]
-    anomalies = rng.permutation(np.flatnonzero(is_anomaly))[:MOST_ANOMALIES]
+    normals, anomalies = shuffled(is_anomaly, FIRST_SEED + seed)
+    normals, anomalies = normals[:MOST_NORMALS], anomalies[:MOST_ANOMALIES]
     cut = int(TRAINING_SHARE * len(normals))
     train, test = normals[:cut][:MOST_TRAINING], normals[cut:]
     if mode == "unseen":
@@ -204,18 +203,13 @@ def split_table(X: Host, is_anomaly: NDArray[Any], seed: int, mode: Mode) -> Tab
         train = np.concatenate([train, hidden])
     if min(len(known), len(sought)) < FEWEST_ANOMALIES:
         return None
-    z_scores = _standardised(X, train, test, sought[:MOST_SOUGHT], known[: max(LABELS)])
+    z_scores = clipped_z_scores(X, train, test, sought[:MOST_SOUGHT], known[: max(LABELS)])
     return TableSplit(*z_scores, mode)
 
 
 def _by_cluster(X: Host, train: Rows, anomalies: Rows) -> tuple[Rows, Rows]:
     """The smaller and the larger of two clusters of anomalies."""
-    _, z_scores = _standardised(X, train, anomalies)
+    _, z_scores = clipped_z_scores(X, train, anomalies)
     side = KMeans(2, n_init=5, random_state=0).fit_predict(z_scores)
     smaller = side == np.bincount(side, minlength=2).argmin()
     return anomalies[smaller], anomalies[~smaller]
-
-
-def _standardised(X: Host, train: Rows, *others: Rows) -> Iterator[Host]:
-    scaler = StandardScaler().fit(X[train])
-    return (np.clip(scaler.transform(X[r]), -FARTHEST, FARTHEST) for r in (train, *others))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from dataclasses import dataclass
@@ -14,9 +13,9 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from research.common.machine import environment
-from research.common.measure import finished
 from research.common.store import Cell, Record, RecordStore
-from research.studies.tables.ours import method_named, title
+from research.studies.running import append_missing, installed, title
+from research.studies.tables.ours import method_named
 from research.studies.tables.rivals import Score
 from research.studies.tables.splits import (
     LABELS,
@@ -73,14 +72,14 @@ class Plan:
 
     def questions(self) -> list[Question]:
         """Of one split; a method whose package is missing is left out with a word."""
-        asked: list[Question] = []
-        for name in self.methods:
-            method = method_named(name)
-            if not method.is_installed:
-                print(f"{name} is left out: {method.package} is not installed.", file=sys.stderr)
-                continue
-            asked += [(m, k, name) for m in self.modes for k in self.labels if method.answers(k)]
-        return asked
+        methods = installed({name: method_named(name) for name in self.methods})
+        return [
+            (mode, labels, name)
+            for name, method in methods.items()
+            for mode in self.modes
+            for labels in self.labels
+            if method.answers(labels)
+        ]
 
     def tables(self) -> dict[str, Half]:
         """Names of the tables, and their halves."""
@@ -90,24 +89,14 @@ class Plan:
 
 
 def measure_tables(plan: Plan, path: Path, *, jobs: int = 1) -> None:
-    """Append the rows that are not stored yet; a table's rows come when all of them are there.
-
-    What a method cannot do on a table is told and not stored: the next run tries again.
-    """
+    """Append the rows that are not stored yet."""
     store = RecordStore(path, environment(1, PACKAGES), ASKED)
     halves, questions = plan.tables(), plan.questions()
     cells = [Cell(name, seed) for seed in range(plan.seeds) for name in halves]
     missing = {
         cell: [q for q in questions if store.find(**_asked(cell, q)) is None] for cell in cells
     }
-    work = partial(_rows_of, missing)
-    for rows in finished(work, [cell for cell in cells if missing[cell]], jobs):
-        for row in rows:
-            if "failed" in row:
-                print(f"{row['method']} failed on {row['table']}: {row['failed']}", file=sys.stderr)
-                continue
-            name = row.pop("name")
-            store.append({"kind": "auc", "family": family_of(name), "half": halves[name], **row})
+    append_missing(store, missing, partial(_rows_of, missing, halves), jobs=jobs)
 
 
 def _asked(cell: Cell, question: Question) -> Record:
@@ -118,10 +107,13 @@ def _asked(cell: Cell, question: Question) -> Record:
     }  # fmt: skip
 
 
-def _rows_of(missing: dict[Cell, list[Question]], cell: Cell) -> list[Record]:
+def _rows_of(
+    missing: dict[Cell, list[Question]], halves: dict[str, Half], cell: Cell
+) -> list[Record]:
     """What is missing of one table and seed."""
     X, is_anomaly = load_rows(cell.set)
     rows: list[Record] = []
+    about = {"kind": "auc", "family": family_of(cell.set), "half": halves[cell.set]}
     unlabelled: dict[str, Fitted] = {}  # "seen" and "unseen" train alike without labels: fit once
     for mode in MODES:
         asked = [question for question in missing[cell] if question[0] == mode]
@@ -137,7 +129,7 @@ def _rows_of(missing: dict[Cell, list[Question]], cell: Cell) -> list[Record]:
                 came_out = _measured(fits[method], parts)
             except Exception as error:  # whatever a package raises: the other methods go on
                 came_out = {"": {"failed": f"{type(error).__name__}: {error}"}}
-            asked_here = {"name": cell.set, **_asked(cell, question)}
+            asked_here = {**about, **_asked(cell, question)}
             rows += [
                 {**asked_here, "method": title(method) + suffix, **found}
                 for suffix, found in came_out.items()

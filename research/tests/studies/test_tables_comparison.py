@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from research.studies.tables.__main__ import listed
-from research.studies.tables.comparison import TableFigures, bootstrapped, read_tables
+from research.common.statistics import bootstrapped
+from research.studies.running import listed
+from research.studies.tables.comparison import TableFigures, read_tables
 from research.studies.tables.page import FEWEST, tables_page
 
 ROOT = Path(__file__).parents[3]

@@ -148,8 +148,7 @@ def test_the_halves_of_the_tables_are_of_one_size_and_share_no_source():
 @pytest.mark.parametrize("name", [name for name in RIVALS if name != "XGBOD"])
 def test_a_rival_scores_normal_rows_higher(name):
     method = RIVALS[name]
-    if not method.is_installed:
-        pytest.skip(f"needs {method.package}")
+    pytest.importorskip(method.package)
     parts = split_table(*random_table(200, 60), 0, "seen")
     score = method.learn(parts.training(20 if method.labels == "needs" else 0), 0)
     normal, anomalous = score(parts.test), score(parts.sought)
