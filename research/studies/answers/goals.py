@@ -44,17 +44,17 @@ def _dirty(figures: SetFigures, collection: str, method: str) -> list[Goal]:
 
 
 def _answers(figures: SetFigures, collection: str, method: str) -> list[Goal]:
-    own = f"{method}; own questions"
-    before = collection, "answers", 0
-    gains = {
-        (at, who): figures.gains((collection, "answers", at), f"{method}; {who}", own, before)
+    own, before = f"{method}; own questions", (collection, "answers", 0)
+    ways = [label for label in figures.methods if label.startswith(f"{method}; ")]
+    found = (
+        figures.gains((collection, "answers", at), way, way, before)
         for at in (5, *REACHED)
-        for who in ("own questions", "lowest scores", "at random")
-    }
-    gains = {key: values for key, values in gains.items() if len(values)}
+        for way in ways
+    )
+    gains = [values for values in found if len(values)]
     name = "mean gain over zero answers, the smallest of any number and way to ask"
     if gains:
-        least = min(round(float(values.mean()), 2) for values in gains.values())
+        least = min(round(float(values.mean()), 2) for values in gains)
         goals = [Goal(name, "≥ 0", f"{least:+.2f}", least >= 0)]
     else:
         goals = [Goal(name, "≥ 0")]

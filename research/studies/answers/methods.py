@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import IsolationForest
+from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 
 from lpfuse._arrays.operations import Host
@@ -26,6 +27,7 @@ from research.studies.running import maker_at
 from research.studies.tables.rivals import RIVALS, Score
 from research.studies.tables.splits import Training
 
+FOLDS = 5  # as many as a `FusedDetector` has
 PYOD_CONTAMINATION = 0.1  # the share of training rows that PyOD's detectors call anomalies
 
 
@@ -82,35 +84,41 @@ class Rival:
 
 
 class PoolRule:
-    """A rule of PyOD over the scores of the default pool: each detector fitted once, z-scores.
+    """A rule of PyOD over z-scores of the default pool's one-class detectors.
 
-    Anomalies are the tenth of the training rows with the lowest scores, as PyOD has it.
+    Scale and threshold are by scores of rows that a detector has not learnt from (five folds), for
+    PyOD's detectors do not count a training row among its own neighbours, and ours do. A tenth of
+    these rows are called anomalies, as PyOD has it. Nothing of a `FusedDetector` but its pool.
     """
 
     def __init__(self, rule: str, seed: int) -> None:
         self.rule, self.seed = rule, seed
 
     def fit(self, X: Host, y: NDArray[np.int_] | None = None) -> Self:
-        pool = default_detectors(len(X), 0)
-        self._detectors = fit_detectors(pool, X, random_state=self.seed)
-        raw = self._raw(X)
+        folds = KFold(FOLDS, shuffle=True, random_state=self.seed)
+        held_out = [self._scores(self._pool(X[a]), X[b]) for a, b in folds.split(X)]
+        raw = np.concatenate(held_out)
         self._scaler = StandardScaler().fit(raw)
         self._fusion = FixedRule(self.rule).fit(self._scaler.transform(raw))
-        self._offset = np.quantile(self.score_samples(X), PYOD_CONTAMINATION)
+        self._offset = np.quantile(self._fuse(raw), PYOD_CONTAMINATION)
+        self._detectors = self._pool(X)
         return self
 
-    def _raw(self, X: Host) -> Host:
-        everything = slice(None)
-        return np.column_stack([
-            detector.score_samples(X[:, everything if columns is None else columns])
-            for _, detector, columns in self._detectors
-        ])  # fmt: skip
-
     def score_samples(self, X: Host) -> Host:
-        return self._fusion.score_samples(self._scaler.transform(self._raw(X)))
+        return self._fuse(self._scores(self._detectors, X))
 
     def predict(self, X: Host) -> NDArray[np.int_]:
         return np.where(self.score_samples(X) < self._offset, -1, 1)
+
+    def _pool(self, X: Host) -> list[Any]:
+        found = fit_detectors(default_detectors(len(X), 0), X, random_state=self.seed)
+        return [detector for _, detector, _ in found]  # which all see every column
+
+    def _scores(self, detectors: list[Any], X: Host) -> Host:
+        return np.column_stack([detector.score_samples(X) for detector in detectors])
+
+    def _fuse(self, raw: Host) -> Host:
+        return self._fusion.score_samples(self._scaler.transform(raw))
 
 
 def _aad_forest(seed: int, **options: Any) -> Any:

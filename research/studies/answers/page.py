@@ -19,7 +19,13 @@ TITLES: dict[CollectionName, str] = {
     "anomaly": "Twenty public sets",
     "tables": "Real tables of many fields",
 }
-ASKED_BY = {"own": "own questions", "lowest": "lowest scores", "random": "at random"}
+ASKED_BY = {
+    "own": "own questions",
+    "taught": "own questions, taught",
+    "one by one": "lowest score, one by one",
+    "lowest": "lowest scores",
+    "random": "at random",
+}
 
 Cell = Callable[[Place, str], str]
 
@@ -27,7 +33,7 @@ Cell = Callable[[Place, str], str]
 def labelled(rows: Iterable[Record]) -> list[Record]:
     """Rows of ``answers`` with who chose the questions in the name of the method."""
     return [
-        row | {"method": f"{row['method']}; {ASKED_BY.get(row['mode'], row['mode'])}"}
+        row | {"method": f"{row['method']}; {ASKED_BY[row['mode']]}"}
         if row["kind"] == "answers"
         else row
         for row in rows
@@ -70,10 +76,13 @@ def _about(figures: SetFigures) -> str:
                 """Rivals are as their packages ship them; AADForest also with the weight 1 of its
                 prior, for by default it has none. Both forests of coniferest go on learning through
                 all rounds, and are asked one by one too, as in its sessions. Rules of PyOD fuse
-                z-scores of the one-class detectors of lpfuse's default pool and know no answers; no
-                more does the isolation forest. XGBOD and ExtraTrees take rows that nobody has
-                looked at as normal, and are the isolation forest until an anomaly is known. "Sum"
-                and "picked member" are lpfuse with that in place of its weights."""
+                z-scores of the five one-class detectors of lpfuse's default pool; with PyOD's five
+                subgroups AOM is then the average and MOA the maximization. They learn nothing from
+                answers, nor does the isolation forest: what they find is told for the lowest scores
+                only, for at random all methods find the same. XGBOD and ExtraTrees take rows that
+                nobody has looked at as normal, and are the isolation forest until an anomaly is
+                known. The sum and the picked member (by the same labels) are lpfuse with that in
+                place of its weights."""
             ),
             prose(
                 """Made by `python -m research.studies.answers page` from the rows in
@@ -124,14 +133,15 @@ class Section:
             return []
         head, later = [f"{at} answers" for *_, at in places], places[1:]
         found = self._table(head[1:], later, methods, self._field("found"))
-        worse = self._table(head[1:], later, methods, self._worse(places[0]))
+        learners = [m for m in methods if _base(m) not in METHODS or METHODS[_base(m)].learns]
+        worse = self._table(head[1:], later, learners, self._worse(places[0]))
         return [
             "### Answers of a person, 5 % of the training rows are anomalies",
             markdown(self._table(head, places, methods, self._mean)),
             "Anomalies found among the rows that were asked about:",
             markdown(found),
             "Gained by answers, paired, and on the worst set:",
-            markdown(self._table(head[1:], later, methods, self._change(places[0]))),
+            markdown(self._table(head[1:], later, learners, self._change(places[0]))),
             f"Share of sets that are worse than with zero answers by more than {WORSE:g} point:",
             markdown(worse),
             *self._against(head, places, methods),
@@ -165,12 +175,7 @@ class Section:
             for method in self.figures.methods
             if any(len(self.figures.of(place, method)) >= self.fewest for place in places)
         ]
-        order = list(METHODS)
-        known = [m for m in methods if _base(m) in order]
-        return places, [
-            *(m for m in methods if m not in known),
-            *sorted(known, key=lambda m: order.index(_base(m))),
-        ]
+        return places, sorted(methods, key=_rank)
 
     def _table(
         self, head: Sequence[str], places: Sequence[Place], methods: Sequence[str], cell: Cell
@@ -245,6 +250,13 @@ class Section:
             return f"{100 * (gains < -WORSE).mean():.0f} %" if len(gains) >= self.fewest else ""
 
         return cell
+
+
+def _rank(label: str) -> tuple[int, int]:
+    """Methods that are not listed first, then in the order of the list and of who asks."""
+    methods, asked_by = list(METHODS), ["", *ASKED_BY.values()]
+    base, _, mode = label.partition("; ")
+    return (methods.index(base) if base in methods else -1), asked_by.index(mode)
 
 
 def _base(label: str) -> str:

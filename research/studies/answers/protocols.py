@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -24,9 +25,10 @@ from research.studies.answers.splits import DirtySplit, dirty_split
 from research.studies.tables.splits import LABELS, split_table
 
 ProtocolName = Literal["dirty", "answers", "contaminated"]
-# Who chooses the questions: the detector's own `query`; the lowest scores, of a whole round or one
-# by one; chance. The other two are the only modes of their protocols.
-Mode = Literal["own", "one by one", "lowest", "random", "dirty", "contaminated"]
+# Who chooses the questions: the detector's own `query`, after which it is fitted anew, or taught
+# with the chances of asking; the lowest scores, of a whole round or one by one; chance. The other
+# two are the only modes of their protocols.
+Mode = Literal["own", "taught", "one by one", "lowest", "random", "dirty", "contaminated"]
 
 RATES = (0.0, 0.01, 0.05, 0.1)
 ANSWERS_RATE = 0.05
@@ -59,10 +61,15 @@ def questions_for(protocol: ProtocolName, name: str, method: Method) -> list[Que
 
 
 def _modes(method: Method) -> list[Mode]:
-    first: list[Mode] = ["one by one"] if method.keeps else []
-    if hasattr(method.make(0), "query"):
-        first = ["own"]
-    return [*first, "lowest", "random"]
+    detector = method.make(0)
+    has: dict[Mode, bool] = {
+        "own": hasattr(detector, "query"),
+        "taught": hasattr(detector, "query") and hasattr(detector, "teach"),
+        "one by one": method.keeps,
+        "lowest": True,
+        "random": method.learns,  # else all that is found is found by anyone
+    }
+    return [mode for mode, is_there in has.items() if is_there]
 
 
 def answer(
@@ -78,13 +85,13 @@ def answer(
             )
         elif question.protocol == "dirty":
             parts = dirty_split(X, is_anomaly, seed, at)
-            detector, seconds = _fitted(method.make(seed), parts.rows)
+            detector, seconds = _timed(method.make(seed).fit, parts.rows)
             yield at, measured(detector, parts.test, parts.sought, seconds)
         else:
             table = split_table(X, is_anomaly, seed, "contaminated")
             if table is not None and at in table.label_counts(LABELS):
                 training = table.training(int(at))
-                detector, seconds = _fitted(method.make(seed), training.X, training.y)
+                detector, seconds = _timed(method.make(seed).fit, training.X, training.y)
                 yield at, measured(detector, table.test, table.sought, seconds)
 
 
@@ -93,35 +100,41 @@ def _answered(
 ) -> Iterator[tuple[float, Record]]:
     """A person answers, the detector learns, round after round."""
     known = np.zeros(len(parts.rows), int)
-    detector, seconds = _fitted(method.make(seed), parts.rows)
+    detector, seconds = _timed(method.make(seed).fit, parts.rows)
     for answers, n in zip(ANSWERS, (0, *ROUNDS), strict=True):
         for step in [1] * n if mode == "one by one" else [n] * (n > 0):
-            chosen = _chosen(detector, parts, np.flatnonzero(known == 0), step, mode)
+            free = np.flatnonzero(known == 0)
+            chosen, chances = _chosen(detector, parts, free, step, mode)
             known[chosen] = parts.truth[chosen]
-            if method.learns:
+            if mode == "taught":
+                teach = partial(detector.teach, chances=chances)
+                detector, seconds = _timed(teach, parts.rows[chosen], known[chosen])
+            elif method.learns:
                 again = detector if method.keeps else method.make(seed)
-                detector, seconds = _fitted(again, parts.rows, known)
+                detector, seconds = _timed(again.fit, parts.rows, known)
         found = {"found": int((known < 0).sum())}
         yield answers, measured(detector, parts.test, parts.sought, seconds) | found
 
 
 def _chosen(
     detector: Any, parts: DirtySplit, free: NDArray[np.int_], n: int, mode: Mode
-) -> NDArray[np.int_]:
-    """Which n of the rows that nobody has looked at are shown to the person."""
+) -> tuple[NDArray[np.int_], Host | None]:
+    """Which n of the rows that nobody has looked at are shown to the person, with their chances."""
     if mode == "random":
-        return parts.rng.permutation(free)[:n]
+        return parts.rng.permutation(free)[:n], None
     rows = parts.rows[free]
+    if mode == "taught":
+        chosen, chances = detector.query(rows, n, return_chances=True)
+        return free[np.asarray(chosen)], chances
     if mode == "own":
-        return free[np.asarray(detector.query(rows, n))]
-    return free[np.argsort(detector.score_samples(rows))[:n]]
+        return free[np.asarray(detector.query(rows, n))], None
+    return free[np.argsort(detector.score_samples(rows))[:n]], None
 
 
-def _fitted(detector: Any, X: Host, y: NDArray[np.int_] | None = None) -> tuple[Any, float]:
+def _timed(learn: Callable[..., Any], *data: Any) -> tuple[Any, float]:
     """A detector that has learnt, and the seconds of the processor that this took."""
     start = time.process_time()
-    fitted = detector.fit(X, y) if y is not None else detector.fit(X)
-    return fitted, time.process_time() - start
+    return learn(*data), time.process_time() - start
 
 
 def measured(detector: Any, test: Host, sought: Host, seconds: float) -> Record:
