@@ -113,6 +113,7 @@ class Section:
         head, later = [f"{100 * at:g} %" for *_, at in places], places[1:]
         return [
             "### Hidden anomalies among the training rows, no labels",
+            self._counts(head, places),
             markdown(self._table(head, places, methods, self._mean)),
             "Lost to hidden anomalies, paired, and on the worst set:",
             markdown(self._table(head[1:], later, methods, self._change(places[0]))),
@@ -137,6 +138,7 @@ class Section:
         worse = self._table(head[1:], later, learners, self._worse(places[0]))
         return [
             "### Answers of a person, 5 % of the training rows are anomalies",
+            self._counts(head, places),
             markdown(self._table(head, places, methods, self._mean)),
             "Anomalies found among the rows that were asked about:",
             markdown(found),
@@ -158,6 +160,7 @@ class Section:
         head = [f"{at} labels" for *_, at in places]
         return [
             "### Labelled anomalies, and 5 % that nobody labelled",
+            self._counts(head, places),
             markdown(self._table(head, places, methods, self._mean)),
             *self._against(head, places, methods),
             *self._seconds(head, places, methods),
@@ -176,6 +179,11 @@ class Section:
             if any(len(self.figures.of(place, method)) >= self.fewest for place in places)
         ]
         return places, sorted(methods, key=_rank)
+
+    def _counts(self, head: Sequence[str], places: Sequence[Place]) -> str:
+        counts = [self.figures.count(place) for place in places]
+        each = ", ".join(f"{n} at {at}" for at, n in zip(head, counts, strict=True))
+        return f"Sets: {counts[0] if len(set(counts)) == 1 else each}."
 
     def _table(
         self, head: Sequence[str], places: Sequence[Place], methods: Sequence[str], cell: Cell

@@ -45,6 +45,7 @@ def test_the_page_tells_means_losses_and_flagged_rows():
     told = answers_page(DIRTY)
     assert "| lpfuse | 85.0 | 84.5 | 81.0 |  |" in told
     assert re.search(r"\| lpfuse \| -0\.5 .*worst -1\.0 \| -4\.0 .*worst -6\.0 \|", told)
+    assert "Sets: 2 at 0 %, 2 at 1 %, 2 at 5 %, 0 at 10 %." in told
     assert "| lpfuse | 5.0 / 70.0 |  | 4.0 / 60.0 |  |" in told
     assert re.search(r"\| isolation forest \|  \|  \| -10\.5 \[-18\.0, -3\.0\] \|", told)
 
