@@ -349,6 +349,13 @@ def test_what_the_answers_do_not_say_is_not_made_up():
     assert all(getattr(nothing, rate)[1:] == (0, 1) for rate in RATES)
 
 
+def test_a_threshold_that_flags_nothing_can_be_audited():
+    s, y = some_table(30)
+    audit = audit_answers(s, y, np.full(30, 0.5), offset=-np.inf)
+    assert audit.hit_rate.value == audit.false_alarm_rate.value == 0 < audit.hit_rate.high
+    assert np.isnan(audit.precision.value)
+
+
 def test_rows_that_nobody_asked_about_may_hide_anomalies():
     """Flagged rows alone were asked about: of missed anomalies nothing is known."""
     for n_rows in (None, 1000):
@@ -407,11 +414,11 @@ def test_audits_that_cannot_be_made_are_refused(change, sentence):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rounds", [1, 2])
-def test_intervals_hold(rounds):
-    """Coverage of 95 % intervals: above 93 % in nearly all cells, and far below in none."""
+@pytest.mark.parametrize(("rounds", "other"), [(1, 0.0), (2, 0.0), (1, 1.0)])
+def test_intervals_hold(rounds, other):
+    """Coverage of 95 % intervals, also where another detector chose the questions."""
     random, cells = np.random.default_rng(0), []
-    n_rows, repeats = 1000, 100
+    n_rows, repeats = 1000, 50
     for n, share, shift, floor in product((6, 20, 40), (0.02, 0.1), (0.7, 3.0), (0.1, 0.4, 1.0)):
         covered = np.zeros(5)
         for _ in range(repeats):
@@ -420,7 +427,8 @@ def test_intervals_hold(rounds):
             offset = float(np.quantile(s[y > 0], 0.05))
             left, asked, known = np.arange(n_rows), [], []
             for _ in range(rounds):
-                appeal = 1 / (10 + np.argsort(np.argsort(s[left]))) ** 2
+                chosen_by = s[left] + other * random.normal(size=left.size)
+                appeal = 1 / (10 + np.argsort(np.argsort(chosen_by))) ** 2
                 chances = chances_of_asking(appeal, n // rounds, floor=floor)
                 drawn = draw_questions(chances, random_state=int(random.integers(2**31)))
                 asked.append(left[drawn])
@@ -437,6 +445,6 @@ def test_intervals_hold(rounds):
                 for e, true in zip(found, naive_rates(s, y, offset), strict=True)
             ]
         cells.append(covered / repeats)
-    # 100 repeats at 95 %: two standard errors are 4 points.
-    assert np.mean(np.array(cells) >= 0.91) >= 0.95
-    assert np.min(cells) >= 0.80
+    # With 50 repeats at 95 %, three standard errors are 9 points.
+    assert np.mean(cells) >= 0.95
+    assert np.min(cells) >= 0.86

@@ -27,8 +27,8 @@ class Estimate(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        spread = f"{_short(self.low)} to {_short(self.high)}"
-        return f"unknown ({spread})" if np.isnan(self.value) else f"{_short(self.value)} ({spread})"
+        value = "unknown" if np.isnan(self.value) else _short(self.value)
+        return f"{value} ({_short(self.low)} to {_short(self.high)})"
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,7 @@ class AnswerAudit:
     effective_size : float
         How many answers of equal chances would say as much of a mean: (Σw)² / Σw².
     n_elsewhere, n_left_out : int
-        Labels that were not asked for, and answers without a use: "don't know", or a row without
-        a finite score.
+        Labels not asked for, and answers "don't know" or for rows without a finite score.
     confidence : float
         Of each interval.
     """
@@ -73,11 +72,10 @@ class AnswerAudit:
     def summary(self) -> str:
         """A few sentences for someone without statistics."""
         told = [f"{self.n_answers} answers took part; {self.n_anomalies} of them are anomalies."]
-        if self.n_answers:
-            told.append(f"Of the rows asked from, about {self.anomaly_share} are anomalies.")
         told += [
             words.format(rate) if np.isfinite(rate.value) else unknown
             for rate, words, unknown in (
+                (self.anomaly_share, "Of the rows asked from, about {} are anomalies.", ""),
                 (self.hit_rate, "Of the anomalies, about {} are caught.", _NO_HITS),
                 (self.precision, "Of the rows flagged, about {} are anomalies.", _NO_ALARMS),
                 (self.false_alarm_rate, "Of the normal rows, about {} are flagged.", _NO_NORMALS),
@@ -85,9 +83,8 @@ class AnswerAudit:
             )
         ]
         if self.n_answers:
-            told.append(
-                f"The ranges in brackets hold with {percent(self.confidence, 0)} confidence."
-            )
+            level = percent(self.confidence, 0)
+            told.append(f"The ranges in brackets hold with {level} confidence.")
         if self.n_elsewhere:
             told.append(f"{self.n_elsewhere} labels that nobody was asked for do not take part.")
         if self.n_left_out:
@@ -112,9 +109,8 @@ def audit_answers(
 ) -> AnswerAudit:
     r"""How good a detector is, from answered rows and the chances with which they were asked.
 
-    An answer stands for :math:`1/\pi_i` rows, so that sums over the answers are unbiased for sums
-    over all rows, however strange the rows asked about (Horvitz and Thompson 1952). Every
-    estimate is a ratio of such sums: of caught anomalies to anomalies, and so on.
+    An answer stands for :math:`1/\pi_i` rows: sums over answers are then unbiased for those over
+    all rows (Horvitz and Thompson 1952). Each estimate is a ratio of such sums.
 
     Parameters
     ----------
@@ -149,15 +145,28 @@ def audit_answers(
     r the weight :math:`w_i = \lambda_r / \pi_i + \sum_{t > r} \lambda_t`; errors of different
     rounds are uncorrelated, and only the first part is uncertain.
 
-    *Intervals.* A resampling without tables of variances, which are hopeless for a handful of
-    answers: the uncertain part of each weight is multiplied by independent
-    :math:`\mathrm{Gamma}(1/(1 - \pi_i))` numbers of mean 1 and variance :math:`1 - \pi_i`, and
-    to each end is added *one more answer that nobody gave*, the worst for that end, as heavy as
-    the heaviest uncertain one of its side of the threshold, or as what the weights fall short
-    of `n_rows`. With equal small chances this is the interval of Clopper and Pearson; for means of
-    bounded numbers it is that of Gaffke (2005). An interval therefore stays wide where no anomaly
-    was seen because nobody asked: of hit rate and AUC, until some tens of *unflagged* rows have
-    been asked about.
+    *Intervals.* Estimated variances say little of a handful of answers. Instead the uncertain part
+    of each weight is multiplied by independent :math:`\mathrm{Gamma}(1/(1 - \pi_i))` numbers, of
+    mean 1 and variance :math:`1 - \pi_i`, and to each end is added *one more answer that nobody
+    gave*, the worst for that end, about as heavy as the heaviest on its side of the threshold, or
+    as what the weights fall short of `n_rows`. With equal small chances this is the interval of
+    Clopper and Pearson; for means of bounded numbers that of Gaffke (2005). It stays wide where
+    no anomaly was seen because nobody asked.
+
+    Measured on 60 to 2,000 rows, 5 to 300 answers, 1 to 20 % anomalies, good and poor detectors,
+    chances even, by the scores or by another detector's, one to three rounds: of 1,710 intervals
+    for 95 %, all but one (92 %) held in at least 93 % of 60 to 100 repeats, above 99 % in the mean:
+    rather too wide. (How heavy "about" is was chosen on such tables.) Mean widths with 5 %
+    anomalies, a good detector, 2,000 rows, and 4 questions in 10 spread evenly:
+
+    ======= ===== ======== ========= ============ ====
+    answers share hit rate precision false alarms AUC
+    ======= ===== ======== ========= ============ ====
+    10      0.58  0.97     0.92      0.36         0.97
+    40      0.24  0.86     0.71      0.16         0.85
+    100     0.11  0.68     0.47      0.08         0.66
+    300     0.03  0.37     0.20      0.03         0.32
+    ======= ===== ======== ========= ============ ====
 
     References
     ----------
@@ -171,11 +180,7 @@ def audit_answers(
     --------
     >>> from lpfuse.answers import audit_answers
     >>> audit = audit_answers(
-    ...     scores=[-2.0, -1.5, -1.0, 0.5, 2.0],
-    ...     y=[-1, -1, 1, -1, 1],
-    ...     chances=[1.0, 1.0, 1.0, 1.0, 1.0],
-    ...     offset=0.0,
-    ...     n_rows=5,
+    ...     [-2.0, -1.5, -1.0, 0.5, 2.0], y=[-1, -1, 1, -1, 1], chances=[1, 1, 1, 1, 1], offset=0.0
     ... )  # every row was asked: nothing is uncertain
     >>> audit.precision
     Estimate(value=0.6666666666666666, low=0.6666666666666666, high=0.6666666666666666)
@@ -184,7 +189,8 @@ def audit_answers(
     labels, pi = check_answers(y, s.size), check_chances(chances, s.size)
     round_of = np.zeros(s.size) if rounds is None else check_values(rounds, "rounds", may_miss=True)
     one_a_row(round_of, s.size, "rounds", "number")
-    threshold = check_number("offset", offset)
+    # Too few rows for a rate of false alarms set the threshold to minus infinity.
+    threshold = -np.inf if offset == -np.inf else check_number("offset", offset)
     level = check_number("confidence", confidence, above=0, at_most=1 - 1e-6)
     asked = ~np.isnan(pi)
     if np.isnan(round_of[asked]).any():
@@ -199,18 +205,11 @@ def audit_answers(
     answers = _Answers(judged, is_anomaly, judged < threshold, taking_part, rows_left)
     share, hit_rate, precision, false_alarm_rate, auc = answers.estimates((1 - level) / 2)
     return AnswerAudit(
-        share,
-        hit_rate,
-        precision,
-        false_alarm_rate,
-        auc,
-        n_answers=int(of_use.sum()),
-        n_anomalies=int(answers.anomaly.sum()),
-        effective_size=answers.weights.effective_size(),
-        n_elsewhere=int((~asked & (labels != 0)).sum()),
-        n_left_out=int((~of_use).sum()),
-        confidence=level,
-    )
+        share, hit_rate, precision, false_alarm_rate, auc,
+        n_answers=int(of_use.sum()), n_anomalies=int(answers.anomaly.sum()),
+        effective_size=taking_part.effective_size(), confidence=level,
+        n_elsewhere=int((~asked & (labels != 0)).sum()), n_left_out=int((~of_use).sum()),
+    )  # fmt: skip
 
 
 class _Weights(NamedTuple):
@@ -224,8 +223,7 @@ class _Weights(NamedTuple):
     def of(cls, chance: Host, round_of: Host) -> _Weights:
         _, turn, counts = np.unique(round_of, return_inverse=True, return_counts=True)
         share = counts / max(chance.size, 1)
-        later = 1 - np.cumsum(share)
-        return cls(np.maximum(later, 0)[turn], share[turn] / chance, chance)
+        return cls(np.maximum(1 - np.cumsum(share), 0)[turn], share[turn] / chance, chance)
 
     def total(self) -> Host:
         return self.known + self.asked
@@ -241,8 +239,7 @@ class _Weights(NamedTuple):
     def drawn(self, n: int, random: np.random.Generator) -> Host:
         """Weights as they might have been, of shape (n, answers)."""
         noise = 1 - self.chance
-        factor = np.ones((n, noise.size))
-        some = noise > 0
+        factor, some = np.ones((n, noise.size)), noise > 0
         factor[:, some] = noise[some] * random.standard_gamma(1 / noise[some], (n, some.sum()))
         return self.known + self.asked * factor
 
@@ -308,14 +305,16 @@ class _Answers:
 
     def _heaviest(self) -> tuple[float, float]:
         """How many rows one flagged and one unflagged answer that nobody gave may stand for."""
-        spread = self.weights.spread()
+        spread, total = self.weights.spread(), float(self.weights.total().sum())
         either = float(spread.max(initial=0.0))
-        flagged = float(spread[self.flagged].max(initial=0.0)) or either
+        flagged = float(spread[self.flagged].max(initial=0.0))
         unflagged = float(spread[~self.flagged].max(initial=0.0))
-        if self.n_rows:
-            return flagged, max(unflagged, self.n_rows - float(self.weights.total().sum()))
-        # Without any answer on that side it could be any number of rows.
-        return flagged, unflagged or (MANY_ROWS if either else 0.0)
+        # Few answers may hold none of the heaviest flagged rows: halfway to the heaviest of all,
+        # as weights go by factors (of the rules tried, the shortest intervals that hold).
+        below = float(np.sqrt((flagged or either) * either))
+        # Where no unflagged row was asked about, there could be any number of them.
+        above = unflagged or (MANY_ROWS if either and not self.n_rows else 0.0)
+        return below, max(above, self.n_rows - total)
 
     def _sums(self, weights: Host) -> _Sums:
         """Of weights of shape (draws, answers)."""
