@@ -79,6 +79,7 @@ def default_detectors(n: int, n_anomalies: float) -> Entries:
     gp
     knn
     knn subspaces
+    knn samples
     histogram
     columns
     trees
@@ -95,6 +96,13 @@ def default_detectors(n: int, n_anomalies: float) -> Entries:
         (
             "knn subspaces",
             make_pipeline(NormalQuantiles(), KNNDetector(n_neighbors=1, n_subspaces=20)),
+        ),
+        # Samples of 16 rows: a dense group of hidden anomalies has hardly a member in them.
+        (
+            "knn samples",
+            make_pipeline(
+                NormalQuantiles(), KNNDetector(n_neighbors=1, n_subspaces=40, max_samples=16)
+            ),
         ),
         ("histogram", make_pipeline(filled(), HistogramDetector())),
         ("columns", make_pipeline(filled(), NormalQuantiles(), ColumnForest())),

@@ -19,7 +19,7 @@ from lpfuse.ensemble._prior import prior_fusion, prior_of_tables
 from lpfuse.ensemble._tables import Table, column_positions
 from lpfuse.ensemble._training import Training, draw_seed
 from lpfuse.fusion._prior import check_prior
-from lpfuse.scaling import TwoSidedMinMax
+from lpfuse.scaling import TailScaler, TwoSidedMinMax
 from lpfuse.threshold import THRESHOLD_RULES
 
 
@@ -160,7 +160,11 @@ def _seed_estimator(estimator: Any, seed: int) -> Any:
 
 def choose_scaler(fused: Any) -> Any:
     """The scaler of a `FusedDetector`, to be copied and fitted."""
-    return TwoSidedMinMax() if fused.scaler is None else fused.scaler
+    if fused.scaler is not None:
+        return fused.scaler
+    # What the prior weights of the default pool were learnt on.
+    is_default = fused.detectors is None and fused.fusion is None and fused.prior == "tables"
+    return TailScaler() if is_default else TwoSidedMinMax()
 
 
 def choose_combination(
