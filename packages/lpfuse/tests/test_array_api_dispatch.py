@@ -15,7 +15,7 @@ import sklearn
 import torch
 from sklearn.pipeline import make_pipeline
 
-from lpfuse import FixedRule, LpFusion, TwoSidedMinMax
+from lpfuse import FixedRule, LpFusion, TailScaler, TwoSidedMinMax
 from lpfuse.fusion.fixed import RULES
 
 warnings.simplefilter("error")
@@ -24,10 +24,12 @@ y = np.repeat([1.0, -1.0], [250, 50])
 S = rng.normal(size=(300, 4)) + y[:, None]
 rows, labels = torch.tensor(S), torch.tensor(y)
 
-for fusion in [LpFusion(p=2), *(FixedRule(rule, n_buckets=2) for rule in RULES)]:
-    expected = make_pipeline(TwoSidedMinMax(), sklearn.clone(fusion)).fit(S, y)
+rules = [FixedRule(rule, n_buckets=2) for rule in RULES]
+pairs = [(TwoSidedMinMax(), fusion) for fusion in (LpFusion(p=2), *rules)]
+for scaler, fusion in [*pairs, (TailScaler(), FixedRule())]:
+    expected = make_pipeline(sklearn.clone(scaler), sklearn.clone(fusion)).fit(S, y)
     with sklearn.config_context(array_api_dispatch=True):
-        pipeline = make_pipeline(TwoSidedMinMax(), fusion).fit(rows, labels)
+        pipeline = make_pipeline(scaler, fusion).fit(rows, labels)
         for method in ("score_samples", "decision_function", "predict"):
             found = getattr(pipeline, method)(rows)
             assert isinstance(found, torch.Tensor), (fusion, method, type(found))

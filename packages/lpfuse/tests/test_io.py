@@ -67,6 +67,7 @@ from lpfuse import (
     KernelPCADetector,
     LpFusion,
     OneClassGP,
+    TailScaler,
     TwoSidedMinMax,
     lp_path,
 )
@@ -123,6 +124,7 @@ ESTIMATORS = {
     "least squares": LpFusion(p=float("inf"), loss="least_squares"),
     "sum": FixedRule(),
     "scaler": TwoSidedMinMax(clip=True),
+    "tail": TailScaler(),
     "pipeline": make_pipeline(StandardScaler(), RobustScaler(), SVDD(gamma=0.3)),
     "frozen": FrozenEstimator(make_pipeline(StandardScaler(), GMMDetector(2, random_state=0))),
 }

@@ -53,6 +53,7 @@ from lpfuse import (
     KNNDetector,
     LpFusion,
     OneClassGP,
+    TailScaler,
     TwoSidedMinMax,
 )
 from lpfuse.adapters import ClassifierExpert, PyODDetector, ScoreColumn, ScoreFunction
@@ -232,11 +233,19 @@ def test_scaling(clip, feature_range):
     assert_same(TwoSidedMinMax(10.0, feature_range, clip).fit(X))
 
 
+def test_scaling_by_cubes():
+    scaler = TailScaler().fit(X)
+    far = np.vstack([NEW, X.mean(axis=0) - 1e6 * UNITS])  # beyond where it becomes logarithmic
+    for rows in (NEW, far):
+        assert_same(scaler, rows)
+
+
 @pytest.mark.filterwarnings("ignore:Scores have no spread")
-def test_a_column_without_spread_becomes_the_middle():
+@pytest.mark.parametrize("scaler", [TailScaler(), TwoSidedMinMax()], ids=str)
+def test_a_column_without_spread_becomes_the_middle(scaler):
     flat = X.copy()
     flat[:, 1] = 7.0
-    assert_same(TwoSidedMinMax().fit(flat))
+    assert_same(clone(scaler).fit(flat))
 
 
 @pytest.mark.parametrize(
@@ -385,9 +394,10 @@ def test_columns_experts_and_prefit_parts(sees):
         ("logistic", make_pipeline(StandardScaler(), LogisticRegression())),
         ("trees", ExtraTreesClassifier(20), [1, 2]),
     ]
-    detector = fused(detectors=detectors, experts_see_scores=sees, scaler=TwoSidedMinMax(clip=True))
-    assert_same(detector, within=1e-6)
-    assert_same(FrozenEstimator(detector), within=1e-6)
+    for scaler in (TwoSidedMinMax(clip=True), TailScaler()):
+        detector = fused(detectors=detectors, experts_see_scores=sees, scaler=scaler)
+        assert_same(detector, within=1e-6)
+        assert_same(FrozenEstimator(detector), within=1e-6)
 
 
 def test_experts_alone():

@@ -26,7 +26,7 @@ NAMES = {
     "OutOfFoldScores", "LinearSVMStacker", "LocalLpFusion", "LogisticStacker", "LpFusion", "LpPath",
     "Member", "NormalQuantiles", "OneClassEnsembleClassifier", "OneClassGP", "Pool",
     "PyODDetector", "SVDD", "ScoreColumn", "ScoreFunction", "Similarities", "SwarmWeights",
-    "TableModel", "TablePreparation", "TwoSidedMinMax", "Waves",
+    "TableModel", "TablePreparation", "TailScaler", "TwoSidedMinMax", "Waves",
 }  # fmt: skip
 
 

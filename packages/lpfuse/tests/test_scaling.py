@@ -10,7 +10,8 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from lpfuse import FixedRule, TwoSidedMinMax
+from lpfuse import FixedRule, TailScaler, TwoSidedMinMax
+from oracles.tail_scaler import tail_scaler
 from oracles.two_sided_min_max import two_sided_min_max
 
 IDLE_COLUMNS = "ignore:Scores have no spread:UserWarning", "ignore:Some detectors give:UserWarning"
@@ -36,8 +37,17 @@ class LabelsDropped(TwoSidedMinMax):
         return super().fit(S)
 
 
+class TailLabelsDropped(TailScaler):
+    """The same of the other scaler."""
+
+    def fit(self, S, y=None):
+        return super().fit(S)
+
+
 @pytest.mark.filterwarnings(*IDLE_COLUMNS)
-@parametrize_with_checks([LabelsDropped(), LabelsDropped(clip="soft", feature_range=(0, 1))])
+@parametrize_with_checks(
+    [LabelsDropped(), LabelsDropped(clip="soft", feature_range=(0, 1)), TailLabelsDropped()]
+)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
@@ -212,3 +222,96 @@ def test_parameters_are_checked_in_fit(scores, parameters, words):
     scaler = TwoSidedMinMax(**parameters)
     with pytest.raises(ValueError, match=words):
         scaler.fit(scores)
+
+
+# --------------------------------------------------------------------------------- TailScaler
+
+
+@pytest.mark.filterwarnings(*IDLE_COLUMNS)
+@given(S=score_tables)
+def test_cubes_agree_with_the_naive_version(S):
+    new = np.vstack([S, S[::-1] * 300 - 1])  # also beyond ten deviations
+    expected = tail_scaler(S.tolist(), new.tolist())
+    np.testing.assert_allclose(TailScaler().fit(S).transform(new), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_cubes_of_normal_scores_are_those_of_standard_deviations():
+    S = np.random.default_rng(0).normal(3.0, 20.0, size=(200_000, 1))
+    deviations = np.array([[5.0], [1.0], [0.0], [-1.0], [-3.0]])
+    found = TailScaler().fit(S).transform(3.0 + 20.0 * deviations)
+    np.testing.assert_allclose(found[:, 0], [0.0, 0.0, -1 / 8, -1.0, -8.0], rtol=0.05, atol=1e-4)
+
+
+def test_the_loudest_detector_outweighs_four_that_find_a_row_usual():
+    S = np.random.default_rng(0).normal(size=(400, 5))
+    one_is_sure, all_have_doubts = [0.5, 0.5, 0.5, 0.5, -5.0], [-0.8] * 5
+    for scaler, first_is_lower in ((TailScaler(), True), (TwoSidedMinMax(), False)):
+        fused = scaler.fit(S).transform([one_is_sure, all_have_doubts]).sum(axis=1)
+        assert (fused[0] < fused[1]) is np.bool_(first_is_lower)
+
+
+@pytest.mark.filterwarnings(*IDLE_COLUMNS)
+@given(S=score_tables, factor=st.sampled_from([0.25, 2, 64]), shift=columns)
+def test_cubes_keep_the_order_and_do_not_depend_on_units(S, factor, shift):
+    scaled = TailScaler().fit_transform(S)
+    assert (np.isfinite(scaled) & (scaled <= 0)).all()
+    ordered = np.take_along_axis(scaled, np.argsort(S, axis=0), axis=0)
+    assert (np.diff(ordered, axis=0) >= 0).all()
+    moved = TailScaler().fit_transform(factor * S + shift)
+    np.testing.assert_allclose(moved, scaled, rtol=1e-9, atol=1e-9)
+
+
+def test_below_the_usual_no_two_scores_become_one(scores):
+    far = -np.logspace(-1, 12, 60)[:, None] * scores.std(axis=0) + scores.mean(axis=0)
+    assert (np.diff(TailScaler().fit(scores).transform(far), axis=0) < 0).all()
+
+
+def test_quarter_less_one_of_strange_rows_cannot_carry_the_scale_off(scores):
+    strange = np.full((66, 3), -1e12)  # of 267 rows
+    moved = TailScaler().fit(np.vstack([scores, strange]))
+    assert (moved.lower_ >= scores.min(axis=0)).all()
+
+
+def test_cubes_of_ties_of_one_row_and_of_constant_columns():
+    votes = np.ones((100, 1))
+    votes[0] = 0.0
+    scaler = TailScaler().fit(votes)  # the quartiles coincide: the extremes take their place
+    assert (scaler.lower_.item(), scaler.upper_.item()) == (0.0, 1.0)
+    for flat in (np.full((1, 2), 3.0), np.full((50, 2), 3.0)):
+        with pytest.warns(UserWarning, match="no spread"):
+            scaler = TailScaler().fit(flat)
+        np.testing.assert_array_equal(scaler.transform([[-1e300, 1e300]]), -1 / 8)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cubes_of_huge_scores_are_finite(scores, dtype):
+    scaler = TailScaler().fit(scores.astype(dtype))
+    huge = np.finfo(dtype).max / 64 * np.array([[-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]], dtype)
+    scaled = scaler.transform(huge)
+    assert scaled.dtype == dtype
+    assert np.isfinite(scaled).all()
+    np.testing.assert_array_equal(scaled[1], 0.0)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_cubes_of_what_is_no_number_are_refused(scores, value):
+    scaler = TailScaler().fit(scores)
+    scores[3, 1] = value
+    for method in (scaler.transform, TailScaler().fit):
+        with pytest.raises(ValueError, match="NaN or infinity"):
+            method(scores)
+
+
+@pytest.mark.parametrize("library", ["torch", "array_api_strict"])
+def test_cubes_of_other_libraries_are_the_same(scores, library):
+    xp = pytest.importorskip(library, reason=f"{library} is not installed")
+    far = np.vstack([scores, scores * 50])
+    y = np.where(np.arange(len(scores)) % 5, 1, -1)
+    scaled = TailScaler().fit(xp.asarray(scores), y).transform(xp.asarray(far))
+    assert isinstance(scaled, type(xp.asarray(far)))
+    expected = TailScaler().fit(scores[y > 0]).transform(far)
+    np.testing.assert_allclose(np.asarray(scaled), expected, rtol=1e-12, atol=1e-15)
+    single = TailScaler().fit(xp.asarray(scores)).transform(xp.asarray(far, dtype=xp.float32))
+    assert single.dtype == xp.float32
+    again = TailScaler().fit(scores).transform(far)
+    np.testing.assert_allclose(np.asarray(single), again, rtol=1e-3, atol=1e-3)

@@ -212,9 +212,7 @@ def prior_page(parts: list[Pairs]) -> str:
 def _equal(parts: list[Pairs]) -> Host:
     equal = dict.fromkeys(parts[0].names, 1.0)
     return np.array(
-        [
-            np.mean([_order(p, equal) for p in parts if p.mode == mode]) for mode in MODES
-        ]
+        [np.mean([_order(p, equal) for p in parts if p.mode == mode]) for mode in MODES]
     )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lpfuse.io import load
     from lpfuse.iterative import IterativeEnsemble
     from lpfuse.multiclass import OneClassEnsembleClassifier
-    from lpfuse.scaling import TwoSidedMinMax
+    from lpfuse.scaling import TailScaler, TwoSidedMinMax
     from lpfuse.selection import FusedDetectorCV
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "LpFusion",
     "OneClassEnsembleClassifier",
     "OneClassGP",
+    "TailScaler",
     "TwoSidedMinMax",
     "load",
     "lp_path",
@@ -56,6 +57,7 @@ _HOMES = {
     "LpFusion": "fusion.lp",
     "OneClassEnsembleClassifier": "multiclass",
     "OneClassGP": "detectors",
+    "TailScaler": "scaling",
     "TwoSidedMinMax": "scaling",
     "load": "io",
     "lp_path": "fusion.lp",

@@ -28,7 +28,7 @@ from lpfuse._saved import saved_as
 
 __all__ = ["TailScaler", "TwoSidedMinMax"]
 
-# Robust standard deviations below the usual from which `TailScaler` goes on logarithmically; by hand.
+# From here on `TailScaler` goes on logarithmically, in robust standard deviations; by hand.
 FAR = 10.0
 # The quartiles of a normal distribution are this many standard deviations apart.
 QUARTILES = 1.349
@@ -94,8 +94,8 @@ class _QuantileScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         array of shape (n, R)
-            In the library and precision of `S`; order within a column is kept. Of Dask's
-            collections a lazy Dask array.
+            In the library and precision of `S`; no order within a column is turned round. Of
+            Dask's collections a lazy Dask array.
         """
         check_is_fitted(self)
         S = check_scores(S, estimator=self)
@@ -112,11 +112,7 @@ class _QuantileScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         raise NotImplementedError
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.rho, Real) or not 0 <= self.rho < 100:
-            raise ValueError(
-                f"rho must be a percentage in [0, 100), got {self.rho!r}. "
-                "Use 5 to leave 5 % of the reference scores outside the thresholds."
-            )
+        pass
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -201,7 +197,11 @@ class TwoSidedMinMax(_QuantileScaler):
         return low + (high - low) * z
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
+        if not isinstance(self.rho, Real) or not 0 <= self.rho < 100:
+            raise ValueError(
+                f"rho must be a percentage in [0, 100), got {self.rho!r}. "
+                "Use 5 to leave 5 % of the reference scores outside the thresholds."
+            )
         ends = np.asarray(self.feature_range, dtype=object)
         if ends.shape != (2,) or not -np.inf < ends[0] < ends[1] < np.inf:
             raise ValueError(
@@ -220,23 +220,19 @@ class TailScaler(_QuantileScaler):
 
     .. math:: u = \max(0, 1 - z), \qquad s' = -(u / 2)^3
 
-    from u = 10 on with :math:`10 (1 + \log(u / 10))` in its place, which keeps the order.
+    from u = 10 on with :math:`10 (1 + \log(u / 10))` in place of u, which keeps the order. A robust
+    standard deviation is the distance of the quartiles of the reference scores over 1.349. Scores
+    more than one of them above the middle are all 0: how usual a row is does not matter.
 
     A sum on a linear scale is a mean opinion: four detectors that find a row usual outvote one that
     has never seen the like. A sum of cubes is near the lowest opinion, and still a sum: weights,
     their proof and contributions stay what they are. That helps most where training rows hold
     anomalies, which teach some detectors, but not all, to find their like usual.
 
-    Parameters
-    ----------
-    rho : float in [0, 100), default=50.0
-        Percentage of the reference scores outside the two quantiles that the scale is set by; 50:
-        the quartiles, which a quarter of strange rows does not move.
-
     Attributes
     ----------
     lower_, upper_ : ndarray of shape (R,)
-        The quantiles.
+        The quartiles, which less than a quarter of strange rows cannot carry off.
     quantile_error_ : float
         By what share of the reference rows they can be off in rank, at most; 0.0 in memory.
     n_features_in_ : int
@@ -253,20 +249,19 @@ class TailScaler(_QuantileScaler):
     Examples
     --------
     >>> import numpy as np
-    >>> from lpfuse.scaling import TailScaler
+    >>> from lpfuse import TailScaler
     >>> S = np.linspace(-3.0, 3.0, 61)[:, None]
     >>> TailScaler().fit(S).transform([[0.0], [3.0], [-3.0], [-9.0]]).round(2)[:, 0]
-    array([ -0.12,  -0.  ,  -1.62, -15.98])
+    array([ -0.12,  -0.  ,  -1.62, -16.07])
     """
 
-    def __init__(self, rho: float = 50.0) -> None:
-        self.rho = rho
+    rho = 50.0
 
     def _map(self, z: Array) -> Array:
         xp = namespace(z)
         u = xp.clip(1.0 - QUARTILES * (z - 0.5), 0.0, None)
         far = xp.clip(u, FAR, None)
-        return -((xp.clip(u, None, FAR) + FAR * xp.log(far / FAR)) / 2) ** 3
+        return -(((xp.clip(u, None, FAR) + FAR * xp.log(far / FAR)) / 2) ** 3)
 
 
 class _Ranks:

@@ -212,6 +212,7 @@ class FusedDetectorCV(FusedDetector):
     ) -> tuple[TwoSidedMinMax, LpFusion]:
         """The scaler with the best ρ and the fusion with the best p."""
         scaler, fusion = super()._choose_combination(out_of_fold, prior, chosen)
+        scaler = TwoSidedMinMax() if self.scaler is None else scaler  # the one that has a ρ
         if not isinstance(fusion, LpFusion) or not isinstance(scaler, TwoSidedMinMax):
             raise ValueError(
                 "FusedDetectorCV chooses p of an LpFusion and rho of a TwoSidedMinMax; got fusion="

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
-from lpfuse import FixedRule, LpFusion, TwoSidedMinMax
+from lpfuse import FixedRule, LpFusion, TailScaler, TwoSidedMinMax
 from lpfuse._quantiles import SIZE
 from lpfuse.fusion.fixed import RULES
 from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
@@ -113,10 +113,14 @@ def test_contributions_add_up_to_the_scores(fusion, form):
 
 
 @FORMS
-@pytest.mark.parametrize("clip", [False, True, "soft"])
-def test_the_scaler_answers_as_in_memory(clip, form):
+@pytest.mark.parametrize(
+    "scaler",
+    [TailScaler(), *(TwoSidedMinMax(clip=clip) for clip in (False, True, "soft"))],
+    ids=str,
+)
+def test_the_scaler_answers_as_in_memory(scaler, form):
     frame = pd.DataFrame(S, columns=NAMES)
-    scaler = TwoSidedMinMax(clip=clip).fit(frame if form == 2 else S)
+    scaler = fitted(scaler, frame if form == 2 else S)
     scaled = scaler.transform(forms(S)[form])
     assert isinstance(scaled, da.Array)
     assert scaled.shape[1] == 3
@@ -124,7 +128,7 @@ def test_the_scaler_answers_as_in_memory(clip, form):
     np.testing.assert_array_equal(scaled.compute(), expected)
 
 
-@pytest.mark.parametrize("estimator", [*FUSIONS, TwoSidedMinMax()], ids=str)
+@pytest.mark.parametrize("estimator", [*FUSIONS, TailScaler(), TwoSidedMinMax()], ids=str)
 def test_nothing_is_computed_before_it_is_asked_for(estimator):
     done = fitted(estimator, S, Y)
     rows = untouchable()
@@ -147,7 +151,9 @@ def test_a_method_without_rows_is_refused_as_ever():
         FixedRule("sum").fit(S).score_samples()
 
 
-@pytest.mark.parametrize("estimator", [LpFusion(p=2), FixedRule("median"), TwoSidedMinMax()])
+@pytest.mark.parametrize(
+    "estimator", [LpFusion(p=2), FixedRule("median"), TailScaler(), TwoSidedMinMax()]
+)
 def test_single_precision_stays_single(estimator):
     single = S.astype(np.float32)
     done = fitted(estimator, S)
@@ -326,12 +332,13 @@ def test_blocks_of_labels_must_be_those_of_the_scores():
 
 
 @FORMS
-def test_a_pipeline_of_scaler_and_rule_stays_lazy(form):
+@pytest.mark.parametrize("scaler", [TailScaler(), TwoSidedMinMax()], ids=str)
+def test_a_pipeline_of_scaler_and_rule_stays_lazy(scaler, form):
     rows = forms(S)[form]
-    pipeline = make_pipeline(TwoSidedMinMax(), FixedRule("median")).fit(rows)
+    pipeline = make_pipeline(clone(scaler), FixedRule("median")).fit(rows)
     answer = pipeline.score_samples(rows)
     assert isinstance(answer, da.Array)
-    expected = make_pipeline(TwoSidedMinMax(), FixedRule("median")).fit(S).score_samples(S)
+    expected = make_pipeline(clone(scaler), FixedRule("median")).fit(S).score_samples(S)
     np.testing.assert_array_equal(answer.compute(), expected)
 
 

@@ -48,6 +48,7 @@ from lpfuse import (
     KNNDetector,
     LpFusion,
     OneClassGP,
+    TailScaler,
     TwoSidedMinMax,
     lp_path,
 )
@@ -95,6 +96,7 @@ FUSIONS = {
     "LocalLpFusion": LocalLpFusion(),
     "LogisticStacker": LogisticStacker(),
     "SwarmWeights": SwarmWeights(6, 2, random_state=0),
+    "TailScaler": TailScaler(),
     "TwoSidedMinMax": TwoSidedMinMax(),
     "NormalQuantiles": NormalQuantiles(),
     "Indicators": Indicators(40),

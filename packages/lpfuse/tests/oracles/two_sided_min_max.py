@@ -6,7 +6,7 @@ from math import log
 def two_sided_min_max(reference, scores, rho, feature_range=(-1, 1), clip=False):
     """Lists of rows in, list of rows out; `reference` sets the thresholds."""
     columns = [
-        [_scaled(s, *_thresholds(known, rho), feature_range, clip) for s in column]
+        [_scaled(s, *thresholds(known, rho), feature_range, clip) for s in column]
         for known, column in zip(
             zip(*reference, strict=True), zip(*scores, strict=True), strict=True
         )
@@ -14,7 +14,7 @@ def two_sided_min_max(reference, scores, rho, feature_range=(-1, 1), clip=False)
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _thresholds(column, rho):
+def thresholds(column, rho):
     lower, upper = _quantile(column, rho / 200), _quantile(column, 1 - rho / 200)
     return (lower, upper) if lower < upper else (min(column), max(column))
 

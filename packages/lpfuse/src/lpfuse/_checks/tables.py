@@ -151,8 +151,8 @@ def check_table(X: Any, *, estimator: Any = None) -> Any:
 def _check_table(values: Any, table: Table, estimator: Any) -> Array:
     if is_blocked(values):
         raise TypeError(
-            f"{table.noun} of Dask are taken by LpFusion, FixedRule, TwoSidedMinMax, FusedDetector "
-            f"and lpfuse's detectors. Here bring them into memory first: {table.letter}.compute()."
+            f"{table.noun} of Dask are taken by LpFusion, FixedRule, TwoSidedMinMax, TailScaler, "
+            f"FusedDetector and lpfuse's detectors. Here bring them into memory first: {table.letter}.compute()."
         )
     names = column_names(values, estimator)
     foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)

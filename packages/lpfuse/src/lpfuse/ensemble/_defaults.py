@@ -162,8 +162,8 @@ def choose_scaler(fused: Any) -> Any:
     """The scaler of a `FusedDetector`, to be copied and fitted."""
     if fused.scaler is not None:
         return fused.scaler
-    # What the prior weights of the default pool were learnt on.
-    is_default = fused.detectors is None and fused.fusion is None and fused.prior == "tables"
+    # What the prior weights of the default pool were learnt on; a string `prior` is "tables".
+    is_default = fused.detectors is None and fused.fusion is None and isinstance(fused.prior, str)
     return TailScaler() if is_default else TwoSidedMinMax()
 
 

@@ -62,11 +62,12 @@ class FusedDetector(RefusableDetector):
         (:class:`lpfuse.adapters.ScoreFunction`); or any of them fitted already, wrapped in
         :class:`sklearn.frozen.FrozenEstimator`. Columns are names, positions, a slice, a mask or a
         function of `X`. "paper": SVDD, Gaussian process, kernel PCA and mixture, on standardised
-        features. None: five fast ones that did well together on real tables and, from 2 labelled
+        features. None: six fast ones that did well together on real tables and, from 2 labelled
         anomalies on, three experts: see :func:`lpfuse.ensemble.components.default_detectors` and
         ``docs/adr/0017``.
     scaler : transformer, default=None
-        Puts scores on one scale; None: ``TwoSidedMinMax()``.
+        Puts scores on one scale; None: ``TailScaler()`` for the default pool around its prior, of
+        "tables", and ``TwoSidedMinMax()`` otherwise.
     fusion : estimator, default=None
         Learns the weights from scaled scores; None: an `LpFusion` around the `prior` or, without
         one, with p = 4, w ≥ 0, an intercept, balanced classes and an imaginary anomaly.

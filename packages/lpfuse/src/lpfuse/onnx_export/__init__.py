@@ -26,7 +26,6 @@ from lpfuse.onnx_export import _columns as columns
 from lpfuse.onnx_export import _learners as learners
 from lpfuse.onnx_export import _scikit as scikit
 from lpfuse.onnx_export._graph import Converters, Graph, Tensor, side_by_side
-from lpfuse.scaling import TwoSidedMinMax
 
 __all__ = ["to_onnx"]
 
@@ -56,7 +55,7 @@ def to_onnx(estimator: Any, path: str | PathLike[str] | None = None, *, dtype: A
         decision      (n,)         ``decision_function``
         label         (n,) int64   ``predict``: +1 normal, −1 anomaly
         contributions (n, R)       ``contributions``, where scores are sums of parts
-        transformed   (n, R)       instead of all these, for `TwoSidedMinMax`
+        transformed   (n, R)       instead of all these, for a scaler of lpfuse
         ============= ============ ==================================================
 
     Notes
@@ -93,7 +92,7 @@ def _outputs(estimator: Any, X: Tensor) -> Outputs:
     def known(tensor: Tensor) -> Tensor:
         return missing.apply("Where", np.nan, tensor)
 
-    if type(estimator) is TwoSidedMinMax:
+    if type(estimator) in learners.TRANSFORMERS:
         width = estimator.n_features_in_
         return {"transformed": (known(transform(estimator, X)), float, [None, width])}
     parts = contributions(estimator, X)

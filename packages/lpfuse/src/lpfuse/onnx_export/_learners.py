@@ -14,16 +14,28 @@ from lpfuse.detectors._kernels import Kernel
 from lpfuse.detectors.gaussian_process import SMALLEST_MEAN
 from lpfuse.detectors.mixture import log_heights, precision_roots
 from lpfuse.onnx_export._graph import Converters, Tensor, side_by_side
-from lpfuse.scaling import TwoSidedMinMax
+from lpfuse.scaling import FAR, QUARTILES, TailScaler, TwoSidedMinMax
 
 KERNELS = ("rbf", "laplacian", "linear", "poly", "polynomial", "sigmoid", "cosine")
 
 
-def two_sided_min_max(scaler: TwoSidedMinMax, S: Tensor) -> Tensor:
-    """Scores on the common scale."""
+def _between_quantiles(scaler: TailScaler | TwoSidedMinMax, S: Tensor) -> Tensor:
+    """Scores on a scale on which the lower quantile is 0 and the upper one 1."""
     width = scaler.upper_ - scaler.lower_
     slope = np.divide(1.0, width, out=np.zeros_like(width), where=width > 0)
-    z = 0.5 + (S - (scaler.lower_ + width / 2)) * slope
+    return 0.5 + (S - (scaler.lower_ + width / 2)) * slope
+
+
+def tail_scaler(scaler: TailScaler, S: Tensor) -> Tensor:
+    """Cubes of robust standard deviations below the usual."""
+    u = (1.0 - QUARTILES * (_between_quantiles(scaler, S) - 0.5)).clip(low=0.0)
+    far = (u.clip(low=FAR) / FAR).apply("Log")
+    return -(((u.clip(high=FAR) + FAR * far) / 2.0) ** 3)
+
+
+def two_sided_min_max(scaler: TwoSidedMinMax, S: Tensor) -> Tensor:
+    """Scores on the common scale."""
+    z = _between_quantiles(scaler, S)
     if scaler.clip:
         inside = z.clip(0.0, 1.0)
         beyond = z - inside
@@ -137,7 +149,7 @@ def _expansion(detector: Any, X: Tensor) -> tuple[Tensor, Host]:
     return waves, coefficients * frequencies.shape[1] ** -0.5
 
 
-TRANSFORMERS: Converters = {TwoSidedMinMax: two_sided_min_max}
+TRANSFORMERS: Converters = {TailScaler: tail_scaler, TwoSidedMinMax: two_sided_min_max}
 DETECTORS: Converters = {
     SVDD: svdd,
     OneClassGP: gaussian_process,
