@@ -1,7 +1,7 @@
 """The default `FusedDetector` of decision 0006, by which stored results were measured.
 
 Results of the paper's experiments and of the studies of 30 sets are its; those of today's default,
-which decisions 0017 and 0018 describe, are in ``docs/benchmarks/tables.md``.
+which decisions 0017 to 0019 describe, are in ``docs/benchmarks/tables.md``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,21 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lpfuse import SVDD, FusedDetector, GMMDetector, KernelPCADetector, OneClassGP
+from lpfuse import (
+    SVDD,
+    FusedDetector,
+    GMMDetector,
+    KernelPCADetector,
+    OneClassGP,
+    TwoSidedMinMax,
+)
 
 # What `FusedDetector` took where users said nothing.
-FORMER_OPTIONS: dict[str, Any] = {"prior": None, "experts_see_scores": True}
+FORMER_OPTIONS: dict[str, Any] = {
+    "prior": None,
+    "experts_see_scores": True,
+    "scaler": TwoSidedMinMax(),
+}
 
 
 def former_detectors(n: int, n_anomalies: float) -> list[tuple[str, Any]]:

@@ -84,7 +84,9 @@ class Rival:
 
 
 class PoolRule:
-    """A rule of PyOD over z-scores of the default pool's one-class detectors.
+    """A rule of PyOD over z-scores of the default pool's one-class detectors but "knn samples".
+
+    That one came later, and with it five subgroups of PyOD would no longer be the five detectors.
 
     Scale and threshold are by scores of rows that a detector has not learnt from (five folds), for
     PyOD's detectors do not count a training row among its own neighbours, and ours do. A tenth of
@@ -111,7 +113,8 @@ class PoolRule:
         return np.where(self.score_samples(X) < self._offset, -1, 1)
 
     def _pool(self, X: Host) -> list[Any]:
-        found = fit_detectors(default_detectors(len(X), 0), X, random_state=self.seed)
+        pool = [entry for entry in default_detectors(len(X), 0) if entry[0] != "knn samples"]
+        found = fit_detectors(pool, X, random_state=self.seed)
         return [detector for _, detector, _ in found]  # which all see every column
 
     def _scores(self, detectors: list[Any], X: Host) -> Host:

@@ -76,10 +76,10 @@ def _about(figures: SetFigures) -> str:
                 """Rivals are as their packages ship them; AADForest also with the weight 1 of its
                 prior, for by default it has none. Both forests of coniferest go on learning through
                 all rounds, and are asked one by one too, as in its sessions. Rules of PyOD fuse
-                z-scores of the five one-class detectors of lpfuse's default pool; with PyOD's five
-                subgroups AOM is then the average and MOA the maximization. They learn nothing from
-                answers, nor does the isolation forest: what they find is told for the lowest scores
-                only, for at random all methods find the same. XGBOD and ExtraTrees take rows that
+                z-scores of five one-class detectors, lpfuse's default pool without "knn samples";
+                with PyOD's five subgroups AOM is then the average and MOA the maximization. They
+                learn nothing from answers, nor does the isolation forest: what they find is told
+                for the lowest scores only, for at random all methods find the same. XGBOD and ExtraTrees take rows that
                 nobody has looked at as normal, and are the isolation forest until an anomaly is
                 known. The sum and the picked member (by the same labels) are lpfuse with that in
                 place of its weights."""

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from lpfuse import FusedDetector
+from lpfuse import FixedRule, FusedDetector, FusedDetectorCV, TailScaler, TwoSidedMinMax
 from lpfuse.ensemble.components import default_detectors
 
-ONE_CLASS = ["gp", "knn", "knn subspaces", "histogram", "columns"]
+ONE_CLASS = ["gp", "knn", "knn subspaces", "knn samples", "histogram", "columns"]
 EXPERTS = ["trees", "boosting", "svm"]
 
 
@@ -30,6 +30,32 @@ def test_they_are_what_a_fused_detector_takes_by_itself():
     X = np.random.default_rng(0).normal(size=(40, 2))
     fused = FusedDetector(cv=2, calibration="plain", random_state=0).fit(X)
     assert fused.detector_names_ == ONE_CLASS
+
+
+@pytest.mark.parametrize(
+    ("options", "scaler"),
+    [
+        ({}, TailScaler),
+        ({"prior": None}, TwoSidedMinMax),
+        ({"prior": np.ones(6)}, TwoSidedMinMax),
+        ({"prior": dict.fromkeys(ONE_CLASS, 1.0)}, TwoSidedMinMax),
+        ({"fusion": FixedRule()}, TwoSidedMinMax),
+        ({"detectors": "paper"}, TwoSidedMinMax),
+        ({"fusion": FixedRule(), "scaler": TailScaler()}, TailScaler),
+        ({"scaler": TwoSidedMinMax(rho=10)}, TwoSidedMinMax),
+    ],
+)
+def test_the_default_pool_has_the_scale_that_its_weights_were_learnt_on(options, scaler):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    fused = FusedDetector(cv=2, calibration="plain", random_state=0, **options).fit(X)
+    assert type(fused.scaler_) is scaler
+
+
+def test_where_p_is_chosen_the_scale_is_the_one_with_a_rho():
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    given = {"ps": [2], "rhos": [1, 5], "prior": "tables"}
+    fused = FusedDetectorCV(cv=2, calibration="plain", random_state=0, **given).fit(X)
+    assert type(fused.scaler_) is TwoSidedMinMax
 
 
 def test_no_one_class_detector_needs_folds():

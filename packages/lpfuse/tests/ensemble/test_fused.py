@@ -26,6 +26,7 @@ from lpfuse import (
     KernelPCADetector,
     LpFusion,
     OneClassGP,
+    TailScaler,
     TwoSidedMinMax,
 )
 from lpfuse._checks.tables import check_table
@@ -34,6 +35,7 @@ from lpfuse.ensemble._training import prepare_training
 from lpfuse.metrics import best_g_mean
 from lpfuse.threshold import THRESHOLD_RULES, contamination_offset
 from oracles.fused import NaiveFused, silent_in
+from oracles.tail_scaler import tail_scaler
 from oracles.two_sided_min_max import two_sided_min_max
 
 # Least squares reach their best inside the ball more often than not.
@@ -291,6 +293,12 @@ def test_scalers_of_any_kind(scaler):
 
     naive = {"scaling": scaling}
     assert_as_naive([*QUICK, EXPERTS[0]], X, Y, scaler=scaler, fusion=FixedRule(), naive=naive)
+
+
+def test_the_scale_on_which_the_loudest_is_heard():
+    pool, naive = [*QUICK, EXPERTS[0]], {"scaling": tail_scaler}
+    fused, _ = assert_as_naive(pool, X, Y, scaler=TailScaler(), fusion=FixedRule(), naive=naive)
+    assert fused.score_samples(NEW).min() < -8  # beyond any score of a linear scale
 
 
 def test_leave_one_out_by_the_formula_is_leave_one_out():

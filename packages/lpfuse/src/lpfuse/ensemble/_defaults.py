@@ -158,20 +158,23 @@ def _seed_estimator(estimator: Any, seed: int) -> Any:
     return copy.set_params(**unset) if unset else copy
 
 
-def choose_scaler(fused: Any) -> Any:
-    """The scaler of a `FusedDetector`, to be copied and fitted."""
+def choose_scaler(fused: Any, *, has_prior: bool = True) -> Any:
+    """The scaler of a `FusedDetector`, to be copied and fitted.
+
+    `has_prior` is False of a pool that was saved when nothing had been learnt of its detectors.
+    """
     if fused.scaler is not None:
         return fused.scaler
     # What the prior weights of the default pool were learnt on; a string `prior` is "tables".
     is_default = fused.detectors is None and fused.fusion is None and isinstance(fused.prior, str)
-    return TailScaler() if is_default else TwoSidedMinMax()
+    return TailScaler() if is_default and has_prior else TwoSidedMinMax()
 
 
 def choose_combination(
     fused: Any, scores: OutOfFoldScores, prior: Mapping[str, float] | None
 ) -> tuple[Any, Any]:
     """The scaler and the fusion of a `FusedDetector`, to be copied and fitted to the scores."""
-    scaler = choose_scaler(fused)
+    scaler = choose_scaler(fused, has_prior=prior is not None)
     if fused.fusion is not None:
         return scaler, _seed_estimator(fused.fusion, scores.seed)
     if prior is None:
