@@ -8,8 +8,9 @@ from research.structure import CORE, ROOT, size_of, walk, walks
 def test_the_core_is_small_enough_to_know():
     # 15,000 was reached in decision 0013; what rounding may do and what files may hold (0015, 0008)
     # took twelve hundred lines more; views, neighbours, histograms and forests of columns, and the
-    # weights to start from (0017, 0018) nine hundred.
-    assert size_of(CORE).code <= 17_200
+    # weights to start from (0017, 0018) nine hundred; dirty rows (0019), questions, answers, their
+    # audit and the page to answer on fourteen hundred.
+    assert size_of(CORE).code <= 18_600
 
 
 # What was reached. The goals were 12, 25, 12 and 20 (docs/adr/0013): these may only go down. Bounds
