@@ -14,14 +14,7 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lpfuse import (
-    SVDD,
-    FusedDetector,
-    GMMDetector,
-    KernelPCADetector,
-    OneClassGP,
-    TwoSidedMinMax,
-)
+from lpfuse import SVDD, FusedDetector, GMMDetector, KernelPCADetector, OneClassGP, TwoSidedMinMax
 
 # What `FusedDetector` took where users said nothing.
 FORMER_OPTIONS: dict[str, Any] = {

@@ -79,10 +79,10 @@ def _about(figures: SetFigures) -> str:
                 z-scores of five one-class detectors, lpfuse's default pool without "knn samples";
                 with PyOD's five subgroups AOM is then the average and MOA the maximization. They
                 learn nothing from answers, nor does the isolation forest: what they find is told
-                for the lowest scores only, for at random all methods find the same. XGBOD and ExtraTrees take rows that
-                nobody has looked at as normal, and are the isolation forest until an anomaly is
-                known. The sum and the picked member (by the same labels) are lpfuse with that in
-                place of its weights."""
+                for the lowest scores only, for at random all methods find the same. XGBOD and
+                ExtraTrees take rows that nobody has looked at as normal, and are the isolation
+                forest until an anomaly is known. The sum and the picked member (by the same labels)
+                are lpfuse with that in place of its weights."""
             ),
             prose(
                 """Made by `python -m research.studies.answers page` from the rows in

@@ -1,8 +1,8 @@
 """The prior weights of the default pool, learnt from the tables that choose.
 
 For each number of labels, ``w ≥ 0`` that lets normal rows score above anomalies, over all tables,
-on seen and unseen kinds, and where anomalies hide among the training rows: with d the scaled scores of a normal test row less those of an
-anomaly,
+on seen and unseen kinds, and where anomalies hide among the training rows: with d the scaled scores
+of a normal test row less those of an anomaly,
 
     minimise   mean_tables mean_pairs log(1 + exp(−dᵀw))  +  (RIDGE / 2) ‖w − w̄‖²
 
@@ -39,8 +39,8 @@ from research.studies.tables.splits import (
 
 FILE = Path(lpfuse.__file__).parent / "ensemble" / "prior.json"
 PAGE = Path("docs/benchmarks/prior.md")
-# Tables also speak for unseen kinds, nothing else, hidden anomalies, nothing else, in turns: to save
-# time.
+# Tables also speak for unseen kinds, nothing else, hidden anomalies, nothing else, in turns: all
+# modes of all tables would take too long.
 TURNS: tuple[tuple[Mode, ...], ...] = (
     ("seen", "unseen"), ("seen",), ("seen", "contaminated"), ("seen",),
 )  # fmt: skip
@@ -201,9 +201,9 @@ def prior_page(parts: list[Pairs]) -> str:
         ),
         markdown([head, *weights]),
         prose(
-            """Pairs in the right order, in per cent, seen kinds / unseen kinds / with hidden anomalies: weights learnt on
-            one half of these tables and read on the other. Then what changes if a detector is left
-            out and the weights are learnt anew."""
+            """Pairs in the right order, in per cent, seen kinds / unseen kinds / with hidden
+            anomalies: weights learnt on one half of these tables and read on the other. Then what
+            changes if a detector is left out and the weights are learnt anew."""
         ),
         markdown([head, *rows]),
     )

@@ -152,7 +152,8 @@ def _check_table(values: Any, table: Table, estimator: Any) -> Array:
     if is_blocked(values):
         raise TypeError(
             f"{table.noun} of Dask are taken by LpFusion, FixedRule, TwoSidedMinMax, TailScaler, "
-            f"FusedDetector and lpfuse's detectors. Here bring them into memory first: {table.letter}.compute()."
+            "FusedDetector and lpfuse's detectors. Here bring them into memory first: "
+            f"{table.letter}.compute()."
         )
     names = column_names(values, estimator)
     foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
