@@ -22,7 +22,7 @@ from sklearn.base import (
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from lpfuse._arrays.operations import Host, without_mask
 from lpfuse._checks.arguments import check_choice, check_labels
@@ -187,7 +187,7 @@ class ClassifierExpert(Adapter):
         """Whether the classifier has yet to be fitted."""
         return not isinstance(self.classifier, FrozenEstimator)
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit a copy of the classifier.
 
         Parameters
@@ -196,6 +196,8 @@ class ClassifierExpert(Adapter):
             Rows of both classes.
         y : array-like of shape (n,)
             +1 normal, −1 anomaly.
+        sample_weight : array-like of shape (n,), optional
+            How much each row counts; not looked at by a classifier that takes no weights.
 
         Returns
         -------
@@ -204,7 +206,9 @@ class ClassifierExpert(Adapter):
         """
         learns = self.learns_from_anomalies
         labels = _both_classes(y, len(X)).astype(int) if learns else None
-        classifier = _fitted(self.classifier, X, labels)
+        takes_weights = learns and has_fit_parameter(self.classifier, "sample_weight")
+        weights = {"sample_weight": sample_weight} if takes_weights else {}
+        classifier = _fitted(self.classifier, X, labels, **weights)
         if set(classifier.classes_) != {1, -1}:  # only one that was fitted elsewhere
             raise ValueError(
                 f"{self.classifier!r} knows the classes {list(classifier.classes_)}; expected +1 "
@@ -429,11 +433,11 @@ def _last(entry: Any) -> Any:
     return _last(inner[-1]) if isinstance(inner, Pipeline) else inner
 
 
-def _fitted(estimator: Any, X: Any, y: Any = None) -> Any:
+def _fitted(estimator: Any, X: Any, y: Any = None, **weights: Any) -> Any:
     """A fitted copy; what is frozen stays as it is, but wants to be handed labels."""
     copy = clone(estimator, safe=False)  # what is not of scikit-learn's kind is copied whole
     labels = () if y is None and not isinstance(copy, FrozenEstimator) else (y,)
-    return on_kept_rows(lambda rows: copy.fit(rows, *labels), X)
+    return on_kept_rows(lambda rows: copy.fit(rows, *labels, **weights), X)
 
 
 def on_kept_rows(work: Callable[[Any], T], X: Any) -> T:
