@@ -11,12 +11,8 @@ from helpers.pools import Distance, ExpertWitness, Journal, Witness, anomalous_r
 from lpfuse import SVDD, FixedRule, FusedDetector, KernelPCADetector, LpFusion, OneClassGP
 from lpfuse.ensemble._defaults import make_members
 from lpfuse.ensemble._members import Member
-from lpfuse.ensemble._out_of_fold import (
-    FitScheduler,
-    fit_experts,
-    fit_one_class,
-    score_two_folds_out,
-)
+from lpfuse.ensemble._experts import fit_experts
+from lpfuse.ensemble._out_of_fold import FitScheduler, fit_one_class, score_two_folds_out
 from lpfuse.ensemble._training import Training, labels_for_weights, make_folds
 
 ROWS, Y = both(60, 10)

@@ -45,6 +45,12 @@ class OutOfFoldScores:
         For a fusion that draws at random.
     two_folds_out : ndarray of shape (n, R) or None
         As `scores`, by detectors that learnt from fewer rows: without a second fold.
+    weights : ndarray of shape (n,) or None
+        How much each row counts; None: all alike.
+    known : ndarray or None
+        Labels of the training rows as they were given: 0 where nobody looked.
+    chances : ndarray or None
+        With which training rows were asked about; NaN, or None, where they were not.
     """
 
     scores: Host
@@ -55,6 +61,13 @@ class OutOfFoldScores:
     features: Host | None = None
     seed: int = 0
     two_folds_out: Host | None = None
+    weights: Host | None = None
+    known: Host | None = None
+    chances: Host | None = None
+
+    def weights_of(self, rows: Any) -> Host | None:
+        """How much some of the rows count; None: all alike."""
+        return None if self.weights is None else self.weights[rows]
 
     @property
     def usable(self) -> NDArray[np.bool_]:
@@ -122,7 +135,9 @@ class HeldOutScores:
             here, there = (None if features is None else features[some] for some in (inside, rest))
             with warnings.catch_warnings():  # what there is to say is said of the final weights
                 warnings.simplefilter("ignore")
-                combination = Combination.learn(scaler, fusion, S[rest], y[rest], there)
+                combination = Combination.learn(
+                    scaler, fusion, S[rest], y[rest], there, scores.weights_of(rest)
+                )
             two_out = None if scores.two_folds_out is None else scores.two_folds_out[inside]
             found.append(cls.by(combination, S[inside], y[inside], here, two_out))
             rows.append(np.flatnonzero(inside))
@@ -229,7 +244,8 @@ def fuse(
     with warnings.catch_warnings():  # the audit says the same with the detectors' names
         warnings.filterwarnings("ignore", message="Scores have no spread")
         warnings.filterwarnings("ignore", message="Some detectors give the same")
-        combination = Combination.learn(scaler, fusion, S, y, features)
+        weights = scores.weights_of(scores.usable)
+        combination = Combination.learn(scaler, fusion, S, y, features, weights)
     open_weights = combination.fusion if own_fusion else None
     if own_detectors:
         audit(S, y, names, open_weights)

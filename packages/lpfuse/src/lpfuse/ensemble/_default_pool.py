@@ -119,6 +119,7 @@ def default_detectors(n: int, n_anomalies: float) -> Entries:
         l2_regularization=1.0,
         max_features=0.5,
         early_stopping=False,
+        max_bins=64,  # as good as 255, and four times as fast with weights of rows
     )
     pool += [("trees", make_pipeline(NormalQuantiles(), trees)), ("boosting", boosting)]
     if n <= SVM_ROWS:

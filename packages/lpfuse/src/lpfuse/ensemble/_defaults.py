@@ -15,7 +15,7 @@ from lpfuse.adapters import as_detector, frozen
 from lpfuse.ensemble._calibration import OutOfFoldScores
 from lpfuse.ensemble._default_pool import default_detectors, default_fusion, paper_detectors
 from lpfuse.ensemble._members import Member
-from lpfuse.ensemble._prior import prior_fusion, prior_of_tables
+from lpfuse.ensemble._prior import prior_fusion, prior_of_tables, scale_for
 from lpfuse.ensemble._tables import Table, column_positions
 from lpfuse.ensemble._training import Training, draw_seed
 from lpfuse.fusion._prior import check_prior
@@ -158,23 +158,26 @@ def _seed_estimator(estimator: Any, seed: int) -> Any:
     return copy.set_params(**unset) if unset else copy
 
 
-def choose_scaler(fused: Any, *, has_prior: bool = True) -> Any:
+def choose_scaler(fused: Any, n_anomalies: int = 0, *, has_prior: bool = True) -> Any:
     """The scaler of a `FusedDetector`, to be copied and fitted.
 
-    `has_prior` is False of a pool that was saved when nothing had been learnt of its detectors.
+    `n_anomalies` are labelled. `has_prior` is False of a pool that was saved when nothing had been
+    learnt of its detectors.
     """
     if fused.scaler is not None:
         return fused.scaler
     # What the prior weights of the default pool were learnt on; a string `prior` is "tables".
     is_default = fused.detectors is None and fused.fusion is None and isinstance(fused.prior, str)
-    return TailScaler() if is_default and has_prior else TwoSidedMinMax()
+    tail = is_default and has_prior and scale_for(n_anomalies) == "tail"
+    return TailScaler() if tail else TwoSidedMinMax()
 
 
 def choose_combination(
     fused: Any, scores: OutOfFoldScores, prior: Mapping[str, float] | None
 ) -> tuple[Any, Any]:
     """The scaler and the fusion of a `FusedDetector`, to be copied and fitted to the scores."""
-    scaler = choose_scaler(fused, has_prior=prior is not None)
+    n_anomalies = int(((scores.labels if scores.known is None else scores.known) < 0).sum())
+    scaler = choose_scaler(fused, n_anomalies, has_prior=prior is not None)
     if fused.fusion is not None:
         return scaler, _seed_estimator(fused.fusion, scores.seed)
     if prior is None:
@@ -236,9 +239,9 @@ def check_parameters(fused: Any) -> None:
 
 
 def check_fit_labels(y: Any, n: int, threshold: str, contamination: float | None) -> Host:
-    """Labels of n rows, all normal where there are none; with anomalies where a rule needs some."""
+    """Labels of n rows, 0 where there are none; with anomalies where a rule needs some."""
     labels = check_labels(y, n, unlabelled=True)
-    labels = np.ones(n) if labels is None else labels
+    labels = np.zeros(n) if labels is None else labels  # nobody looked
     needs_anomalies = contamination is None and THRESHOLD_RULES[threshold].needs_anomalies
     if needs_anomalies and not (labels < 0).any():
         raise ValueError(

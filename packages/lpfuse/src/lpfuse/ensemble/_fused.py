@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Literal, Self
 
+import numpy as np
 from sklearn.utils import check_random_state
 
 from lpfuse._arrays.operations import is_blocked
+from lpfuse._checks.answers import check_chances
 from lpfuse._checks.tables import check_table, remember_columns
 from lpfuse._saved import saved_as
-from lpfuse.ensemble._audit import report_gaps
-from lpfuse.ensemble._calibration import HeldOutScores, OutOfFoldScores, fuse
+from lpfuse.ensemble._calibration import OutOfFoldScores
 from lpfuse.ensemble._defaults import (
     check_fit_labels,
     check_parameters,
@@ -22,12 +22,13 @@ from lpfuse.ensemble._defaults import (
     choose_scaler,
     seed_members,
 )
+from lpfuse.ensemble._experts import fit_pool
+from lpfuse.ensemble._kept_rows import kept_rows
 from lpfuse.ensemble._members import Member
-from lpfuse.ensemble._out_of_fold import Choice, FitScheduler, fit_pool
-from lpfuse.ensemble._refusion import RefusableDetector
+from lpfuse.ensemble._out_of_fold import Choice, FitScheduler
 from lpfuse.ensemble._subsample import draw_from_blocks
-from lpfuse.ensemble._tables import fit_imputer
-from lpfuse.ensemble._training import Training, collect_scores, prepare_training
+from lpfuse.ensemble._teaching import TeachableDetector
+from lpfuse.ensemble._training import Training, prepare_training
 from lpfuse.threshold import THRESHOLD_RULES
 
 
@@ -41,7 +42,7 @@ from lpfuse.threshold import THRESHOLD_RULES
     calibration=("cross", "plain", "split"),
     on_missing=("warn", "raise"),
 )
-class FusedDetector(RefusableDetector):
+class FusedDetector(TeachableDetector):
     r"""Several anomaly detectors, fused into one that is better and knows its false alarms.
 
     Every row gets the raw scores of R detectors, these are put on one scale, and their weighted
@@ -144,6 +145,11 @@ class FusedDetector(RefusableDetector):
         The fitted detectors by what they learnt from: ``one_class`` and ``experts``.
     combination_ : Combination
         `scaler_` and `fusion_` together: raw scores in, fused scores out.
+    contamination_ : Estimate
+        The share of anomalies among the rows that nobody vouched for, with its 95 % interval. The
+        scores do not tell it: without answers that have `chances` it stays wide.
+    rows_ : KeptRows
+        The training rows, which `teach` and `query` go back to.
     feature_imputer_ : SimpleImputer or None
         Fills in missing cells for a fusion that looks at the features; None for all others.
     n_features_in_ : int
@@ -234,7 +240,9 @@ class FusedDetector(RefusableDetector):
         self.progress = progress
         self.subsample = subsample
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None, kind: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, groups: Any = None, kind: Any = None, chances: Any = None
+    ) -> Self:
         """Fit the detectors, learn the weights, set the threshold.
 
         Parameters
@@ -243,13 +251,18 @@ class FusedDetector(RefusableDetector):
             Rows. Cells may be missing; a detector that cannot do with that learns from the rows
             that are complete in its columns. Of Dask, `subsample` rows are learnt from.
         y : array-like, or Dask array or series, of shape (n,), optional
-            +1 normal, −1 anomaly, 0 unlabelled. Without it all rows are normal. Unlabelled rows
-            train the detectors; weights are learnt from them only where no row is labelled normal.
+            +1 normal, −1 anomaly, 0 where nobody looked. Without it all rows are normal. Rows that
+            nobody looked at always teach, as normal ones, each with a weight that says how probably
+            it is one; labelled rows count in full.
         groups : array-like of shape (n,), optional
             Rows of one group (a person, a machine, a day) are never both learnt from and scored.
         kind : array-like of shape (n,) or "clusters", optional
             Kinds of anomalies, by name or as clusters of their features. Each kind is then scored
             by experts that have not seen it, as kinds that are yet to come will be.
+        chances : array-like of shape (n,), optional
+            With which chance each labelled row was asked about, as `query` tells it; NaN for labels
+            from elsewhere. Answers then stand for rows that were not asked about as well. Of rows
+            in memory only.
 
         Returns
         -------
@@ -260,20 +273,25 @@ class FusedDetector(RefusableDetector):
         self._check_parameters()
         random = check_random_state(self.random_state)
         if is_blocked(X):
+            if chances is not None:
+                raise ValueError(
+                    "chances go with rows in memory, got rows of Dask. Fit first, then hand the "
+                    "answers to teach(X, y, chances=...)."
+                )
             X, y = draw_from_blocks(X, y, groups, kind, self.subsample, random)
         table = check_table(X)
         labels = check_fit_labels(y, table.shape[0], self.threshold, self.contamination)
         split = self.calibration == "split"
-        training = prepare_training(table, labels, groups, kind, self.cv, split, random)
+        asked = None if chances is None else check_chances(chances, table.shape[0])
+        training = prepare_training(table, labels, groups, kind, self.cv, split, random, asked)
         if self._needs_artificial_anomalies(training):
             training = training.with_artificial_anomalies(random)
         members = seed_members(self._members(training), random)
         named = [member.name for member in members]
-        n_anomalies = int((training.labels < 0).sum())
 
         # Score out of fold. The fits on all rows run beside those on folds.
         chosen: dict[str, Any] = {}  # what FusedDetectorCV finds on the way
-        pool, scores, two_folds_out = fit_pool(
+        found = fit_pool(
             members,
             training,
             FitScheduler.for_user(self.n_jobs, self.progress),
@@ -283,43 +301,12 @@ class FusedDetector(RefusableDetector):
             choose=self._choice(training, chosen),
             two_folds_out=self.calibration == "cross",
         )
-        names = [member.name for member in pool.members]
-        imputer = (
-            fit_imputer(training.X, training.labels)
-            if getattr(self.fusion, "uses_features", False)
-            else None
-        )
-        out_of_fold = collect_scores(
-            training, scores, two_folds_out, names, self.artificial_anomalies, imputer, random
-        )
-        in_folds = (out_of_fold.labels != 0) & (out_of_fold.fold >= 0)
-        report_gaps(scores[in_folds], names, on_missing=self.on_missing)
+        settled = self._settle(training, found, table, labels, chosen, random)
 
-        # Fuse.
-        prior = choose_prior(self, names, n_anomalies)
-        scaler, fusion = self._choose_combination(out_of_fold, prior, chosen)
-        chose = {"own_detectors": self.detectors is not None, "own_fusion": self.fusion is not None}
-        combination = fuse(scaler, fusion, out_of_fold, names, **chose)
-
-        # Calibrate, by rows that the weights at hand were not learnt from.
-        extrapolation = 0.0 if two_folds_out is None else training.extrapolation
-        held_out = HeldOutScores.out_of_fold(scaler, fusion, out_of_fold, extrapolation)
-        held_out = held_out[: len(training.labels)]
-        if training.kept_back is not None:
-            # Rows that nothing has learnt from take the place of normal ones out of fold.
-            unseen = self._score_by(pool, combination, imputer, training.kept_back, report=True)
-            held_out = HeldOutScores.concatenate([unseen, held_out[held_out.labels <= 0]])
-        threshold_scores = held_out
-        if self.contamination is not None:
-            threshold_scores = self._score_by(pool, combination, imputer, table, labels)
-        offset = threshold_scores.offset(self.threshold, self.false_alarm_rate, self.contamination)
-
-        # Remember at the end: a fit that was refused leaves no trace.
         remember_columns(self, X)
         self.__dict__.update(chosen)
-        self.pool_, self.scaler_, self.fusion_ = pool, combination.scaler, combination.fusion
-        self.feature_imputer_, self.out_of_fold_ = imputer, replace(out_of_fold, features=None)
-        self.held_out_, self.threshold_scores_, self.offset_ = held_out, threshold_scores, offset
+        self._remember(settled)
+        self.rows_, self.rounds_ = kept_rows(training.X), np.zeros(len(training.labels), np.intp)
         return self
 
     # What FusedDetectorCV does in another way.

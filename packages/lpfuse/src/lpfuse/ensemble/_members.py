@@ -21,7 +21,7 @@ from lpfuse._arrays.operations import Host, openmp_threads_for
 from lpfuse._base import Detector
 from lpfuse._checks.messages import LARGEST_SCORE
 from lpfuse._saved import ANY, saved_as
-from lpfuse.adapters import check_answer, on_kept_rows
+from lpfuse.adapters import ClassifierExpert, check_answer, on_kept_rows
 from lpfuse.detectors import fit_together, score_together
 from lpfuse.ensemble._scoring import scale_scores, without_gaps
 from lpfuse.ensemble._tables import Index, Table, frame_with_scores, missing_cells, no_complete_row
@@ -85,10 +85,10 @@ class Member:
 
 
 def group_members(members: Sequence[Member], *, fitted: bool = False) -> list[list[int]]:
-    """Positions of members to be worked on together: kernels can be shared between them.
+    """Positions of members that can share work.
 
-    These are lpfuse's own detectors with the same columns, prepared in the same way; fitted ones,
-    where they hold the very same fitted preparation. All others are on their own.
+    These are lpfuse's own detectors with the same columns and preparation; fitted ones, where they
+    hold the very same fitted preparation. All others are on their own.
     """
     groups: dict[Any, list[int]] = {}
     for i, member in enumerate(members):
@@ -110,7 +110,9 @@ def _preparation(member: Member, i: int, fitted: bool) -> Any:
         return i
 
 
-def fit_members(members: Sequence[Member], X: Table, labels: Host | None = None) -> list[Member]:
+def fit_members(
+    members: Sequence[Member], X: Table, labels: Host | None = None, weights: Host | None = None
+) -> list[Member]:
     """Fit copies of members that see the same columns, prepared in the same way.
 
     Kernel learners share the kernel's work. Where rows with missing cells are refused, the
@@ -122,8 +124,8 @@ def fit_members(members: Sequence[Member], X: Table, labels: Host | None = None)
         One group of `group_members`.
     X : table of shape (n, d)
         Rows, with all columns.
-    labels : ndarray of shape (n,), optional
-        ±1, for experts.
+    labels, weights : ndarrays of shape (n,), optional
+        For experts: ±1, and how much each row counts.
 
     Raises
     ------
@@ -144,6 +146,8 @@ def fit_members(members: Sequence[Member], X: Table, labels: Host | None = None)
             fit_together(detectors, rows)
         else:
             known = () if labels is None else (labels[index],)
+            if weights is not None and isinstance(detectors[0], ClassifierExpert):
+                known = (*known, weights[index])
             with openmp_threads_for(len(index)):
                 detectors[0].fit(rows, *known)
         return [
@@ -155,7 +159,7 @@ def fit_members(members: Sequence[Member], X: Table, labels: Host | None = None)
 
 
 def _behind(head: Pipeline | None, detector: Any, name: str) -> Any:
-    """The detector with the preparation, already fitted and shared, in front of it."""
+    """The detector with the fitted preparation in front of it."""
     return detector if head is None else Pipeline([*head.steps, (name, detector)])
 
 
@@ -187,7 +191,6 @@ def score_members(members: Sequence[Member], X: Table) -> Host:
 
     found, rows = _on_usable_rows(score, X, members, "scoring with")
     scores = np.full((X.shape[0], len(members)), np.nan)
-    # Infinite scores become finite ones beyond all scores of working detectors.
     scores[rows] = np.clip(found, -LARGEST_SCORE, LARGEST_SCORE)
     return scores
 
@@ -211,9 +214,8 @@ def _on_usable_rows(
 ) -> tuple[T, Index]:
     """The work on all rows or, where it refuses missing cells, on the complete ones.
 
-    Whether a detector accepts missing cells is found by trying, for it cannot be asked:
-    scikit-learn's tag ``allow_nan`` speaks of NaN, not of the missing words that an encoder may
-    take, and PyOD, functions and objects of other makers have no tags.
+    Whether a detector accepts missing cells is found by trying: scikit-learn's ``allow_nan`` speaks
+    of NaN, not of missing words, and what is of other makers has no tags.
 
     Returns
     -------

@@ -1,26 +1,23 @@
 """Raw scores of training rows by detectors that have not seen them, and the detectors themselves.
 
-All fits of a `FusedDetector` happen here: one-class members first, on rows that are not known
-anomalies; then experts, which may see the one-class scores beside the features.
+One-class members learn from rows that are not known anomalies. Experts come after them:
+`lpfuse.ensemble._experts`.
 """
 
 from __future__ import annotations
 
 import sys
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
 from lpfuse.ensemble._members import (
     Member,
-    Pool,
     TooFewCompleteRows,
     complete_rows,
     fit_members,
@@ -30,6 +27,9 @@ from lpfuse.ensemble._members import (
 )
 from lpfuse.ensemble._tables import Index, Table
 from lpfuse.ensemble._training import Training
+
+# Normal rows that an expert learns from, at most; chosen by hand.
+EXPERT_ROWS = 2_000
 
 Progress = Callable[[int, int], None]
 Choice = Callable[[list[Member], Host], list[int]]
@@ -74,78 +74,6 @@ class FitScheduler:
 def _to_stderr(done: int, total: int) -> None:
     end = "\n" if done == total else ""
     print(f"\rFitting detectors: {done} of {total}", end=end, file=sys.stderr, flush=True)
-
-
-def fit_pool(
-    members: Sequence[Member],
-    training: Training,
-    scheduler: FitScheduler,
-    *,
-    scaler: Any = None,
-    fused: bool = False,
-    prior: Mapping[str, float] | None = None,
-    choose: Choice | None = None,
-    two_folds_out: bool = False,
-) -> tuple[Pool, Host, Host | None]:
-    """Fit a pool, and score its training rows by detectors that have not seen them.
-
-    Fits on all rows run beside those on folds, so that no core waits for either. A copy of `scaler`
-    puts scores on the scale on which experts see them; without one they see features alone. With
-    `fused` they see one score, fused by the weights of `prior`, all alike if it is None.
-    `choose` says which of the one-class members to keep, given these and their out-of-fold scores.
-
-    Returns
-    -------
-    pool : Pool
-        Fitted on all rows.
-    scores : ndarray of shape (n + artificial, R)
-        Out-of-fold scores of the rows, then of the artificial anomalies.
-    two_folds_out : ndarray of shape (n, R) or None
-        See `score_two_folds_out`.
-    """
-    one_class = [member for member in members if not member.learns_from_anomalies]
-    experts = [member for member in members if member.learns_from_anomalies]
-    n_folds = len(training.folds.pairs) if training.folds else 0
-    n_couples = len(training.folds.in_pairs()) if training.folds and two_folds_out else 0
-    n_groups = len(group_members(one_class))
-    scheduler.later = len(experts) * (1 + n_folds) + (n_groups + len(experts)) * n_couples
-    fitted, scores = fit_one_class(one_class, training, scheduler)
-    if choose is not None:
-        kept = choose(fitted, scores)
-        fitted, scores = [fitted[i] for i in kept], scores[:, kept]
-    n, two_out = len(training.labels), None
-    if n_couples:
-        scheduler.later = len(experts) * (1 + n_folds + n_couples)
-        two_out = score_two_folds_out(fitted, training, scheduler, scores=scores[:n])
-    if not experts:
-        return Pool(fitted, []), scores, two_out
-    score_scaler, weights = None, None
-    if scaler is not None and fitted:
-        normal = scores[:n][training.weight_labels > 0]
-        with warnings.catch_warnings():  # what there is to say of the scores is said by the audit
-            warnings.simplefilter("ignore")
-            score_scaler = clone(scaler).fit(normal[~np.isnan(normal).any(axis=1)])
-        weights = _weights_of(fitted, prior) if fused else None
-        experts = _beside_scores(experts, training.X.shape[1], 1 if fused else len(fitted))
-    pool = Pool(fitted, experts, score_scaler, weights)
-    inputs = pool.expert_inputs(training.X, scores)
-    scheduler.later = len(experts) * n_couples
-    learnt, expert_scores = fit_experts(experts, inputs, training, scheduler)
-    scheduler.later = 0
-    if two_out is not None:
-        to_score = pool.expert_inputs(training.X, two_out)
-        expert_two_out = score_two_folds_out(
-            learnt, training, scheduler, scores=expert_scores, inputs=inputs, to_score=to_score
-        )
-        two_out = np.column_stack([two_out, expert_two_out])
-    pool = Pool(fitted, learnt, score_scaler, weights)
-    return pool, np.column_stack([scores, expert_scores]), two_out
-
-
-def _weights_of(members: list[Member], prior: Mapping[str, float] | None) -> Host:
-    """Prior weights of one-class members, which sum to 1; equal ones where none has any."""
-    weights = np.array([0.0 if prior is None else prior[member.name] for member in members])
-    return weights / weights.sum() if weights.any() else np.full(len(members), 1 / len(members))
 
 
 def fit_one_class(
@@ -241,51 +169,35 @@ def _fit_and_score(
     return np.concatenate(scores)
 
 
-def fit_experts(
-    experts: list[Member], inputs: Table, training: Training, scheduler: FitScheduler
-) -> tuple[list[Member], Host]:
-    """As `fit_one_class`, for members that learn from both classes of the rows of `inputs`."""
-    known, every = training.weight_labels, np.arange(len(training.labels))
-    nothing = np.empty(0, dtype=np.intp)
-    tasks, places = [], []
-    for i, expert in enumerate(experts):
-        for learn, score in [(every, nothing), *(training.folds.pairs if training.folds else [])]:
-            learn = learn[known[learn] != 0]
-            tasks.append(delayed(_fit_expert)(expert, inputs, known, learn, score))
-            places.append((i, score))
-    fitted: dict[int, Member] = {}
-    left_out: set[int] = set()
-    scores = np.full((len(known), len(experts)), np.nan)
-    for (i, score), result in zip(places, scheduler.run(tasks), strict=True):
-        if result is None:
-            left_out.add(i)
-        elif len(score):
-            scores[score, i] = result
-        else:
-            fitted[i] = result
-    if left_out:
-        names = ", ".join(repr(experts[i].name) for i in sorted(left_out))
-        warnings.warn(
-            f"{names} are left out: they cannot do with missing cells, and whichever fold is "
-            "hidden, complete rows of both classes must remain.",
-            UserWarning,
-            stacklevel=4,
-        )
-    kept = [i for i in range(len(experts)) if i not in left_out]
-    return [fitted[i] for i in kept], scores[:, kept]
+def learners_of_experts(training: Training, rows: Index) -> Index:
+    """The rows, of some, that experts learn from: all anomalies, and at most so many normal ones.
+
+    Those that somebody vouched for come first; the others are taken evenly.
+    """
+    normal = rows[training.labels[rows] >= 0]
+    if len(normal) <= EXPERT_ROWS:
+        return rows
+    vouched = normal[training.labels[normal] > 0]
+    vouched = vouched if len(vouched) <= EXPERT_ROWS // 2 else vouched[:0]
+    others = np.setdiff1d(normal, vouched)
+    some = others[np.linspace(0, len(others) - 1, EXPERT_ROWS - len(vouched)).astype(np.intp)]
+    return np.concatenate([rows[training.labels[rows] < 0], vouched, some])
 
 
-def _fit_expert(
+def fit_expert(
     expert: Member,
     inputs: Table,
     labels: Host,
     learn: Index,
     score: Index,
     to_score: Table | None = None,
+    weights: Host | None = None,
 ) -> Member | Host | None:
     """The expert, or its scores of some rows; None where too few complete rows can be learnt."""
     try:
-        (fitted,) = fit_members([expert], _safe_indexing(inputs, learn, axis=0), labels[learn])
+        rows = _safe_indexing(inputs, learn, axis=0)
+        counts = None if weights is None else weights[learn]
+        (fitted,) = fit_members([expert], rows, labels[learn], counts)
     except TooFewCompleteRows:
         return None
     if len(score) == 0:
@@ -302,12 +214,13 @@ def score_two_folds_out(
     scores: Host,
     inputs: Table | None = None,
     to_score: Table | None = None,
+    weights: Host | None = None,
 ) -> Host:
     """Scores of the normal rows by members that learnt from fewer rows: without a second fold.
 
     How scores depend on the number of rows learnt from shows in the difference to the out-of-fold
     `scores`, which stay where a member has a formula instead of folds, or too few rows are left to
-    learn from. Experts have `inputs` to learn from and `to_score`.
+    learn from. Experts have `inputs` to learn from, with `weights`, and `to_score`.
     """
     assert training.folds is not None
     known, found = training.weight_labels, scores.copy()
@@ -328,23 +241,12 @@ def score_two_folds_out(
                 tasks.append(delayed(_fit_and_score)(chosen, training, learn, score, nothing))
                 places.append((score, group))
             continue
-        learn = learn[known[learn] != 0]
+        learn = learners_of_experts(training, learn)
         for i, expert in enumerate(members if len(np.unique(known[learn])) == 2 else []):
-            task = delayed(_fit_expert)(expert, inputs, known, learn, score, to_score)
+            task = delayed(fit_expert)(expert, inputs, known, learn, score, to_score, weights)
             tasks.append(task)
             places.append((score, [i]))
     for (score, group), result in zip(places, scheduler.run(tasks), strict=True):
         if result is not None:
             found[np.ix_(score, np.array(group))] = result.reshape(len(score), -1)
     return found
-
-
-def _beside_scores(experts: list[Member], d: int, n_scores: int) -> list[Member]:
-    """Experts that see, with the columns that they saw of d, the scores to their right."""
-    scores = np.arange(d, d + n_scores)
-    return [
-        expert
-        if expert.columns is None
-        else Member(expert.name, expert.estimator, np.concatenate([expert.columns, scores]))
-        for expert in experts
-    ]

@@ -27,6 +27,9 @@ RADII = (0.5, 1.0, 2.0)
 # Standard errors by which held-out anomalies must gain before the weights leave the prior, or
 # leave it further: docs/adr/0018.
 CERTAIN = 1.0
+# Labelled anomalies below which scores are on the scale that hears the loudest detector: beyond,
+# experts know more than a loud voice, and the two-sided scale does better (docs/adr/0019).
+FEW = 5
 
 
 @cache
@@ -43,11 +46,16 @@ def learnt_prior() -> dict[str, Any]:
     return found
 
 
+def scale_for(n_anomalies: int) -> str:
+    """The scale of the scores: "tail" or "two-sided", as `lpfuse.scaling` has them."""
+    return "tail" if n_anomalies < FEW else "two-sided"
+
+
 def prior_of_tables(names: Sequence[str], n_anomalies: int) -> dict[str, float] | None:
     """Prior weights of the default pool, by name; their sum is 1. None of any other pool.
 
-    They were learnt for some numbers of labelled anomalies: between two of these they are linear in
-    the logarithm, beyond the last one constant.
+    They were learnt for some numbers of labelled anomalies, on the scale that is used with these:
+    between two numbers they are linear in the logarithm, beyond the last one constant.
 
     Parameters
     ----------
@@ -66,6 +74,8 @@ def prior_of_tables(names: Sequence[str], n_anomalies: int) -> dict[str, float] 
     rows = learnt_prior()["weights"]
     if not set(names) <= {name for row in rows for name in row["weights"]}:
         return None
+    scale = scale_for(n_anomalies)
+    rows = [row for row in rows if row["scale"] == scale]
     counts = np.log1p([row["labels"] for row in rows])
     found = {
         name: np.interp(
@@ -136,7 +146,8 @@ def _placements(fusion: LpFusion, scores: OutOfFoldScores, scaler: Any) -> Host:
             continue
         with warnings.catch_warnings():  # what there is to say is said of the final weights
             warnings.simplefilter("ignore")
-            combination = Combination.learn(scaler, fusion, S[rest], y[rest])
+            weights = scores.weights_of(rest)
+            combination = Combination.learn(scaler, fusion, S[rest], y[rest], weights=weights)
         fused = combination.score_samples(S[inside])
         normal, anomalous = np.sort(fused[y[inside] > 0]), fused[y[inside] < 0]
         below = [np.searchsorted(normal, anomalous, side) for side in ("left", "right")]

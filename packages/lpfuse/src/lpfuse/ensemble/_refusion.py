@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.impute import SimpleImputer
@@ -14,9 +15,23 @@ from lpfuse._arrays.operations import Host
 from lpfuse.ensemble._audit import report_gaps
 from lpfuse.ensemble._calibration import HeldOutScores, OutOfFoldScores, fuse
 from lpfuse.ensemble._defaults import choose_prior
+from lpfuse.ensemble._experts import FittedPool
 from lpfuse.ensemble._members import Pool
 from lpfuse.ensemble._scoring import Combination, FusedScorer, Gaps
-from lpfuse.ensemble._tables import Table, impute_features
+from lpfuse.ensemble._tables import Table, fit_imputer, impute_features
+from lpfuse.ensemble._training import Training, collect_scores
+
+
+class Settled(NamedTuple):
+    """What a fit leaves: see the attributes of `FusedDetector`."""
+
+    pool: Pool
+    combination: Combination
+    imputer: SimpleImputer | None
+    out_of_fold: OutOfFoldScores
+    held_out: HeldOutScores
+    threshold_scores: HeldOutScores
+    offset: float
 
 
 class RefusableDetector(FusedScorer):
@@ -30,6 +45,7 @@ class RefusableDetector(FusedScorer):
     contamination: float | None
     calibration: Any
     on_missing: Any
+    artificial_anomalies: bool
     out_of_fold_: OutOfFoldScores
     threshold_scores_: HeldOutScores
 
@@ -79,6 +95,56 @@ class RefusableDetector(FusedScorer):
         other.feature_imputer_ = None
         other.offset_ = other.threshold_scores_.offset(other.threshold, other.false_alarm_rate)
         return other
+
+    def _settle(
+        self,
+        training: Training,
+        found: FittedPool,
+        table: Table,
+        labels: Host,
+        chosen: dict[str, Any],
+        random: np.random.RandomState,
+    ) -> Settled:
+        """From the scores of a pool to all that a fit leaves: fuse, then calibrate."""
+        pool, scores, two_folds_out, weights = found
+        names = [member.name for member in pool.members]
+        imputer = None
+        if getattr(self.fusion, "uses_features", False):
+            imputer = fit_imputer(training.X, training.labels)
+        out_of_fold = collect_scores(
+            training, scores, two_folds_out, names, self.artificial_anomalies, imputer, weights,
+            random,
+        )  # fmt: skip
+        in_folds = (out_of_fold.labels != 0) & (out_of_fold.fold >= 0)
+        report_gaps(scores[in_folds], names, on_missing=self.on_missing)
+
+        # Fuse.
+        prior = choose_prior(self, names, int((training.labels < 0).sum()))
+        scaler, fusion = self._choose_combination(out_of_fold, prior, chosen)
+        chose = {"own_detectors": self.detectors is not None, "own_fusion": self.fusion is not None}
+        combination = fuse(scaler, fusion, out_of_fold, names, **chose)
+
+        # Calibrate, by rows that the weights at hand were not learnt from.
+        extrapolation = 0.0 if two_folds_out is None else training.extrapolation
+        held_out = HeldOutScores.out_of_fold(scaler, fusion, out_of_fold, extrapolation)
+        held_out = held_out[: len(training.labels)]
+        if training.kept_back is not None:
+            # Rows that nothing has learnt from take the place of normal ones out of fold.
+            unseen = self._score_by(pool, combination, imputer, training.kept_back, report=True)
+            held_out = HeldOutScores.concatenate([unseen, held_out[held_out.labels <= 0]])
+        threshold_scores = held_out
+        if self.contamination is not None:
+            threshold_scores = self._score_by(pool, combination, imputer, table, labels)
+        offset = threshold_scores.offset(self.threshold, self.false_alarm_rate, self.contamination)
+        out_of_fold = replace(out_of_fold, features=None)
+        return Settled(pool, combination, imputer, out_of_fold, held_out, threshold_scores, offset)
+
+    def _remember(self, settled: Settled) -> None:
+        """The end of a fit: one that was refused leaves no trace."""
+        self.pool_, self.feature_imputer_ = settled.pool, settled.imputer
+        self.scaler_, self.fusion_ = settled.combination.scaler, settled.combination.fusion
+        self.out_of_fold_, self.held_out_ = settled.out_of_fold, settled.held_out
+        self.threshold_scores_, self.offset_ = settled.threshold_scores, settled.offset
 
     def _choose_combination(
         self,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._base import Scorer, lazily
@@ -59,15 +59,24 @@ class Combination:
 
     @classmethod
     def learn(
-        cls, scaler: Any, fusion: Any, S: Host, y: Host, features: Host | None = None
+        cls,
+        scaler: Any,
+        fusion: Any,
+        S: Host,
+        y: Host,
+        features: Host | None = None,
+        weights: Host | None = None,
     ) -> Combination:
         """Fit copies to raw scores without gaps and labels ±1; normal rows set the scale.
 
-        `features` are those of the rows, for a fusion that looks at them.
+        `features` and `weights` of the rows are for a fusion that takes them.
         """
         scaler = clone(scaler).fit(S[y > 0])
         labels = None if (y > 0).all() else y
-        return cls(scaler, clone(fusion).fit(scale_scores(scaler, S), labels, **_where(features)))
+        also = _where(features)
+        if weights is not None and has_fit_parameter(fusion, "sample_weight"):
+            also["sample_weight"] = weights
+        return cls(scaler, clone(fusion).fit(scale_scores(scaler, S), labels, **also))
 
     @property
     def is_additive(self) -> bool:
@@ -308,7 +317,7 @@ class FusedScorer(EnsembleEstimator, Scorer):
         return found
 
     def verdicts(self, X: Any) -> Verdicts:
-        """Everything at once: the detectors are asked only once.
+        """Everything at once.
 
         Parameters
         ----------

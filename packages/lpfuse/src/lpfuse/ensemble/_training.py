@@ -27,9 +27,7 @@ def draw_seed(random: np.random.RandomState) -> int:
 
 
 def labels_for_weights(labels: Host) -> Host:
-    """±1 for the rows that weights are learnt from, 0 for the others.
-
-    Unlabelled rows stand in for normal ones where none is labelled normal.
+    """±1 for all rows: those that nobody looked at stand in for normal ones, by weights of theirs.
 
     Parameters
     ----------
@@ -39,12 +37,10 @@ def labels_for_weights(labels: Host) -> Host:
     Examples
     --------
     >>> import numpy as np
-    >>> labels_for_weights(np.array([0.0, 0.0, -1.0]))
-    array([ 1.,  1., -1.])
     >>> labels_for_weights(np.array([0.0, 1.0, -1.0]))
-    array([ 0.,  1., -1.])
+    array([ 1.,  1., -1.])
     """
-    return labels if (labels > 0).any() else np.where(labels == 0, 1.0, labels)
+    return np.where(labels == 0, 1.0, labels)
 
 
 @dataclass(frozen=True)
@@ -110,6 +106,8 @@ class Training:
         The rows that were jittered; an artificial anomaly is scored in the fold of its source.
     kept_back : table or None
         Normal rows beside `X` that nothing learns from, to set the threshold by.
+    chances : ndarray of shape (n,) or None
+        With which labelled rows were asked about; NaN, or None, for labels from elsewhere.
     """
 
     X: Table
@@ -120,6 +118,7 @@ class Training:
     jittered: Table | None = None
     source: Index = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     kept_back: Table | None = None
+    chances: Host | None = None
 
     @property
     def weight_labels(self) -> Host:
@@ -240,6 +239,7 @@ def prepare_training(
     cv: Any,
     keep_back: bool,
     random: np.random.RandomState,
+    chances: Host | None = None,
 ) -> Training:
     """The rows of users, checked, dealt out into the folds of `cv`; none where `cv` is a name.
 
@@ -270,7 +270,8 @@ def prepare_training(
     if kept_back.any():
         normal = np.flatnonzero(kept_back & (labels_for_weights(labels) > 0))
         for_threshold = _safe_indexing(table, normal, axis=0)
-    return Training(X, y, folds, groups, kinds, kept_back=for_threshold)
+    chances = None if chances is None else chances[learn]
+    return Training(X, y, folds, groups, kinds, kept_back=for_threshold, chances=chances)
 
 
 def collect_scores(
@@ -280,12 +281,14 @@ def collect_scores(
     names: Sequence[str],
     artificial_anomalies: bool,
     imputer: SimpleImputer | None,
+    weights: Host | None,
     random: np.random.RandomState,
 ) -> OutOfFoldScores:
     """The scores with what is known of their rows: all that the weights are learnt from.
 
     `names` are those of the detectors; `artificial_anomalies` says whether the weights are learnt
-    from these, too; with `imputer` features are kept for a fusion that looks at them.
+    from these, too; with `imputer` features are kept for a fusion that looks at them; `weights` say
+    how much each row counts.
     """
     n, fold, truth = len(training.labels), training.fold_of_truth, training.truth
     if training.folds is None:
@@ -302,9 +305,12 @@ def collect_scores(
         tables = [training.X, *([] if training.jittered is None else [training.jittered])]
         features = np.concatenate([impute_features(imputer, table) for table in tables])
     seed = draw_seed(random)
+    if weights is not None:
+        weights = np.concatenate([weights, np.ones(len(training.source))])
     found = OutOfFoldScores(
-        scores, labels, fold, truth, training.kinds, features, seed, two_folds_out
-    )
+        scores, labels, fold, truth, training.kinds, features, seed, two_folds_out, weights,
+        training.labels, training.chances,
+    )  # fmt: skip
     gaps = np.isnan(scores[labels > 0])
     silent = [repr(name) for name, column in zip(names, gaps.T, strict=True) if column.all()]
     if silent:

@@ -1,0 +1,114 @@
+"""The training rows that a detector keeps, and how rows are known again: by their values alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
+
+from lpfuse._arrays.operations import Host
+from lpfuse._checks.tables import column_names
+from lpfuse._saved import saved_as
+from lpfuse.ensemble._tables import Index, Table, numeric_columns
+
+
+@saved_as("KeptRows")
+@dataclass(frozen=True)
+class KeptRows:
+    """The training rows, in a form that a file can hold.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n, d) or None
+        Numbers; None where some column has words, which are not kept.
+    names : list of str or None
+        Of the columns, where the rows were a data frame.
+    of_polars : bool
+        Whether that was one of polars.
+    """
+
+    values: Host | None
+    names: list[str] | None = None
+    of_polars: bool = False
+
+    def table(self) -> Table:
+        """The rows as they were fitted to."""
+        if self.values is None:
+            raise ValueError(
+                "The detector learnt from columns of words, which it does not keep, so it cannot "
+                "be taught. Fit it again with y=, or encode the words as numbers first."
+            )
+        if self.names is None:
+            return self.values
+        if self.of_polars:
+            import polars
+
+            return polars.DataFrame(self.values, schema=self.names)
+        import pandas
+
+        return pandas.DataFrame(self.values, columns=self.names)
+
+
+def kept_rows(table: Table) -> KeptRows:
+    """What is kept of training rows."""
+    if isinstance(table, np.ndarray):
+        return KeptRows(table)
+    names, of_polars = column_names(table), not hasattr(table, "iloc")
+    try:
+        values = numeric_columns(table)
+    except ValueError:
+        return KeptRows(None, names, of_polars)
+    whole = values.shape[1] == table.shape[1]
+    return KeptRows(values if whole else None, names, of_polars)
+
+
+def numbers_of(table: Table) -> Host | None:
+    """The rows as numbers; None where some column has words."""
+    try:
+        values = numeric_columns(table)
+    except ValueError:
+        return None
+    return values if values.shape[1] == table.shape[1] else None
+
+
+def repeated(rows: Table, n: int) -> Table:
+    """The first row, n times: a frame of the same library and names."""
+    return _safe_indexing(rows, np.zeros(n, dtype=np.intp), axis=0)
+
+
+def keys_of(values: Host) -> NDArray[Any]:
+    """One value for each row that is equal for equal rows; missing cells are equal."""
+    whole = np.ascontiguousarray(np.where(np.isnan(values), np.nan, values + 0.0))  # −0.0 is 0.0
+    return whole.view(np.dtype((np.void, whole.dtype.itemsize * whole.shape[1]))).ravel()
+
+
+def places_of(known: Host, rows: Host) -> Index:
+    """Where each of the rows is among the known ones; −1 where it is not."""
+    keys, sought = keys_of(known), keys_of(rows)
+    order = np.argsort(keys)
+    at = np.minimum(np.searchsorted(keys, sought, sorter=order), len(keys) - 1)
+    found = order[at]
+    return np.where(keys[found] == sought, found, -1)
+
+
+def units_of(numbers: Host | None, n: int) -> NDArray[Any]:
+    """Numbers of the rows, equal for equal rows."""
+    if numbers is None:
+        return np.arange(n)
+    return np.unique(keys_of(numbers), return_inverse=True)[1].ravel()
+
+
+def refuse_contradictions(answers: Host, copy_of: NDArray[np.intp]) -> None:
+    low, high = (np.full(int(np.max(copy_of)) + 1, side * np.inf) for side in (1, -1))
+    np.minimum.at(low, copy_of, answers)
+    np.maximum.at(high, copy_of, answers)
+    torn = np.flatnonzero(low < high)
+    if len(torn):
+        rows = np.flatnonzero(np.asarray(copy_of) == torn[0])[:2].tolist()
+        raise ValueError(
+            f"Answers contradict each other: rows {rows[0]} and {rows[1]} are equal, but one is "
+            f"called normal and the other an anomaly ({len(torn)} such rows). Decide, or answer 0."
+        )

@@ -1,0 +1,313 @@
+"""Answers of a person: which rows to ask about, how to learn from them, what they say of us.
+
+`query` draws rows with known chances, `teach` adds what was answered without fitting one-class
+detectors again, `audit_answers` judges the detector by it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from lpfuse._arrays.operations import Host, is_blocked
+from lpfuse._checks.answers import check_answers, check_chances
+from lpfuse._checks.arguments import check_count, check_row_names
+from lpfuse._checks.tables import check_table
+from lpfuse.answers import AnswerAudit, Estimate, ask_each_unit_once, audit_answers
+from lpfuse.ensemble._calibration import OutOfFoldScores
+from lpfuse.ensemble._defaults import choose_members, choose_prior, choose_scaler, seed_members
+from lpfuse.ensemble._experts import OneClass, add_experts
+from lpfuse.ensemble._kept_rows import (
+    KeptRows,
+    kept_rows,
+    keys_of,
+    numbers_of,
+    places_of,
+    refuse_contradictions,
+    repeated,
+    units_of,
+)
+from lpfuse.ensemble._out_of_fold import FitScheduler
+from lpfuse.ensemble._questions import appeal_of, neighbouring_order
+from lpfuse.ensemble._refusion import RefusableDetector
+from lpfuse.ensemble._suspicion import UNKNOWN, estimate_share
+from lpfuse.ensemble._tables import Table, numeric_columns, replace_numbers
+from lpfuse.ensemble._training import Training, make_folds
+
+# Folds of the experts that `teach` fits: fewer than five, for a person waits.
+TEACHING_FOLDS = 3
+
+
+class TeachableDetector(RefusableDetector):
+    """Asks about rows, and learns from the answers."""
+
+    cv: Any
+    random_state: Any
+    experts_see_scores: Any
+    rows_: KeptRows
+
+    def query(
+        self,
+        X: Any,
+        n_instances: int = 1,
+        *,
+        groups: Any = None,
+        explore: float = 0.1,
+        random_state: Any = None,
+        return_chances: bool = False,
+    ) -> Any:
+        r"""Rows to ask a person about: the answers that help most, drawn with known chances.
+
+        Most questions go to the rows that are likeliest anomalies, some to rows near the threshold,
+        and a share `explore` to all rows alike, so that no region stays without an answer. Along an
+        order in which like rows are neighbours, the draw is systematic: rows that are alike are
+        rarely asked about together, equal rows never (see :mod:`lpfuse.answers`).
+
+        Parameters
+        ----------
+        X : array-like, data frame, or Dask array or data frame, of shape (m, d)
+            Rows that were not asked about yet. Training rows are known again, and judged by what
+            detectors that have not seen them say.
+        n_instances : int, default=1
+            Questions; where there are fewer rows that differ, so many.
+        groups : array-like of shape (m,), optional
+            Of a group one row at most is asked about.
+        explore : float in (0, 1], default=0.1
+            Share of the questions that goes to all rows alike. 0.3 to 0.5 makes `audit_answers`
+            tell more, at the price of fewer anomalies found.
+        random_state : int, RandomState or None, default=None
+            None: that of the detector.
+        return_chances : bool, default=False
+            Whether to return the chances, too: hand them to `teach`.
+
+        Returns
+        -------
+        positions : ndarray of shape (n_instances,)
+            Rows of `X`.
+        chances : ndarray of shape (n_instances,)
+            The chance with which each was drawn. Only if `return_chances`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lpfuse import FusedDetector, GMMDetector
+        >>> X = np.random.default_rng(0).normal(size=(100, 2))
+        >>> X[7] = 9.0
+        >>> fused = FusedDetector([("gmm", GMMDetector())], random_state=0).fit(X)
+        >>> 7 in fused.query(X, 3)
+        True
+        """
+        check_is_fitted(self)
+        n = check_count("n_instances", n_instances)
+        random = check_random_state(self.random_state if random_state is None else random_state)
+        if is_blocked(X):
+            lazy: Any = self.score_samples(X)
+            scores, numbers = np.asarray(lazy.compute()), None
+            units = np.arange(len(scores))
+        else:
+            table = check_table(X, estimator=self)
+            numbers = numbers_of(table)
+            scores = self._held_out_scores(table, numbers)
+            units = units_of(numbers, len(scores))
+        names = check_row_names(groups, len(scores), "groups")
+        order = neighbouring_order(numbers, scores, n, random)
+        positions, chances = ask_each_unit_once(
+            appeal_of(scores, self.offset_, n),
+            units if names is None else names,
+            n,
+            order=order,
+            floor=explore,
+            random_state=random,
+        )
+        return (positions, chances) if return_chances else positions
+
+    def _held_out_scores(self, table: Table, numbers: Host | None) -> Host:
+        """Fused scores; of training rows those by detectors that have not seen them."""
+        scores: Host = self.score_samples(table)
+        known = getattr(self, "rows_", KeptRows(None)).values
+        if numbers is None or known is None or len(self.held_out_.labels) != len(known):
+            return scores
+        place = places_of(known, numbers)
+        seen = place >= 0
+        scores[seen] = self.held_out_.fused[place[seen]]
+        return scores
+
+    def teach(self, X: Any, y: Any, *, chances: Any = None) -> Self:
+        """Learn from answers: weights, threshold and experts, without fitting one-class detectors.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (m, d)
+            Rows that were answered: training rows, which are known again, or others, which are
+            added to them.
+        y : array-like of shape (m,)
+            +1 normal, −1 anomaly, 0 don't know.
+        chances : array-like of shape (m,), optional
+            With which each row was asked about, from ``query(..., return_chances=True)``; NaN for
+            labels from elsewhere. Rows of one call were asked about together.
+
+        Returns
+        -------
+        FusedDetector
+            This detector, changed. Where something is refused it stays what it was.
+
+        Notes
+        -----
+        A fit to the same rows and labels differs in three ways: its one-class detectors do not
+        learn from rows that turned out anomalous, its experts are scored by five folds instead of
+        three, and its threshold is continued to detectors that learn from all rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lpfuse import FusedDetector, GMMDetector
+        >>> X = np.random.default_rng(0).normal(size=(100, 2))
+        >>> X[:6] += 4.0
+        >>> fused = FusedDetector([("gmm", GMMDetector())], random_state=0).fit(X, np.zeros(100))
+        >>> rows, chances = fused.query(X, 10, return_chances=True)
+        >>> answers = np.where(rows < 6, -1, 1)
+        >>> fused = fused.teach(X[rows], answers, chances=chances)
+        >>> fused.audit_answers().n_answers
+        10
+        """
+        check_is_fitted(self)
+        self._check_teachable()
+        table = check_table(X, estimator=self)
+        answers = check_answers(y, table.shape[0])
+        asked = np.full(len(answers), np.nan)
+        if chances is not None:
+            asked = check_chances(chances, len(answers))
+        numbers = numbers_of(table)
+        if numbers is None:
+            raise ValueError("The answered rows hold words where the training rows had numbers.")
+        if not answers.any():
+            raise ValueError(
+                "y has no answer: all are 0, don't know. Pass +1 (normal) or -1 (anomaly)."
+            )
+        decided = answers != 0
+        training, one_class, rounds = self._with_answers(
+            numbers[decided], answers[decided], asked[decided]
+        )
+        random = check_random_state(self.random_state)
+        members = choose_members(
+            self.detectors, training, prefit=self.cv == "prefit", reserved=self._get_param_names()
+        )
+        experts = [m for m in seed_members(members, random) if m.learns_from_anomalies]
+        found = add_experts(
+            one_class,
+            experts,
+            training,
+            FitScheduler(self.n_jobs),
+            scaler=choose_scaler(self) if self.experts_see_scores else None,
+            fused=self.experts_see_scores == "fused",
+            prior=choose_prior(self, [member.name for member in one_class.members], 0),
+        )
+        settled = self._settle(training, found, training.X, training.labels, {}, random)
+        self._remember(settled)
+        self.rows_, self.rounds_ = kept_rows(training.X), rounds
+        return self
+
+    def audit_answers(self, *, confidence: float = 0.95) -> AnswerAudit:
+        """How good the detector is, from the rows that were asked about alone.
+
+        Scores are those by detectors, weights and experts that have not seen the row.
+
+        Parameters
+        ----------
+        confidence : float in (0, 1), default=0.95
+            Of the intervals.
+
+        Returns
+        -------
+        AnswerAudit
+            Share of anomalies, hit rate, precision, false alarms and AUC, each with an interval;
+            ``.summary()`` says it in words.
+        """
+        check_is_fitted(self)
+        known, chances = self.out_of_fold_.known, self.out_of_fold_.chances
+        if known is None or chances is None or np.isnan(chances[known != 0]).all():
+            raise ValueError(
+                "No row was asked about with a known chance. Draw rows with query(X, n, "
+                "return_chances=True), and hand the answers and the chances to teach."
+            )
+        n, answered = len(known), known != 0
+        rounds = getattr(self, "rounds_", np.zeros(n))
+        return audit_answers(
+            self.held_out_.fused[:n][answered],
+            known[answered],
+            chances[answered],
+            offset=self.offset_,
+            n_rows=n,
+            rounds=rounds[answered],
+            confidence=confidence,
+        )
+
+    @property
+    def contamination_(self) -> Estimate:
+        """The share of anomalies among the training rows, with its 95 % interval."""
+        known, chances = self.out_of_fold_.known, self.out_of_fold_.chances
+        if known is None or chances is None:
+            return UNKNOWN
+        return estimate_share(known, chances, self.rounds_)
+
+    def _check_teachable(self) -> None:
+        if not hasattr(self, "rows_") or self.out_of_fold_.known is None:
+            raise ValueError(
+                "The detector was saved by an earlier version, which kept no rows to teach it "
+                "with. Fit it again."
+            )
+        if self.calibration == "split" or self.artificial_anomalies or self.cv == "in-sample":
+            raise ValueError(
+                'A detector with calibration="split", artificial_anomalies=True or cv="in-sample" '
+                "cannot be taught: its scores were not kept. Fit it again with y=."
+            )
+
+    def _with_answers(
+        self, numbers: Host, answers: Host, asked: Host
+    ) -> tuple[Training, OneClass, NDArray[np.intp]]:
+        """The training rows and their one-class scores with answers entered, or added."""
+        before: OutOfFoldScores = self.out_of_fold_
+        rows, known = self.rows_.table(), np.asarray(before.known)
+        values = numeric_columns(rows)
+        n_one_class, n = len(self.pool_.one_class), len(known)
+        chances = np.full(n, np.nan) if before.chances is None else before.chances
+        rounds = getattr(self, "rounds_", np.zeros(n, dtype=np.intp))
+        _, first, copy_of = np.unique(keys_of(numbers), return_index=True, return_inverse=True)
+        refuse_contradictions(answers, copy_of.ravel())
+        numbers, answers, asked = numbers[first], answers[first], asked[first]
+        place = places_of(values, numbers)
+        new = np.flatnonzero(place < 0)
+        X = replace_numbers(repeated(rows, len(new)), numbers[new]) if len(new) else None
+        scores = before.scores[:n, :n_one_class]
+        if X is not None:
+            raw, _ = type(self.pool_)(self.pool_.one_class, []).scores(X, self.n_jobs)
+            scores = np.concatenate([scores, raw])
+            values = np.concatenate([values, numbers[new]])
+            known, chances, rounds = (
+                np.concatenate([old, np.full(len(new), fill)])
+                for old, fill in ((known, 0.0), (chances, np.nan), (rounds, 0))
+            )
+        known, chances, rounds = known.copy(), chances.copy(), rounds.astype(np.intp)
+        this_round = int(rounds.max(initial=0)) + 1
+        # The answer for a row is that for each of its copies.
+        of_row = places_of(numbers, values)
+        told = of_row >= 0
+        known[told], rounds[told] = answers[of_row[told]], this_round
+        chances[told] = np.nan
+        head = np.flatnonzero(told)[np.unique(of_row[told], return_index=True)[1]]
+        chances[head] = asked[of_row[head]]  # one of the copies stands for all in the audit
+        random = check_random_state(self.random_state)
+        folds = None
+        if not isinstance(self.cv, str):
+            folds = make_folds(TEACHING_FOLDS, known, None, None, random)
+        table = (
+            self.rows_.table()
+            if X is None
+            else KeptRows(values, self.rows_.names, self.rows_.of_polars).table()
+        )
+        training = Training(table, known, folds, chances=chances)
+        return training, OneClass(self.pool_.one_class, scores, None), rounds
