@@ -22,7 +22,7 @@ NAMES = {
     "DecisionTemplates", "DynamicEnsemble", "ExhaustiveWeights", "Expansion", "FeatureMap",
     "FixedRule", "FusedDetector", "FusedDetectorCV", "GMMDetector",
     "GeneticWeights", "IterativeEnsemble", "HeldOutScores",
-    "HistogramDetector", "Indicators", "KNNDetector", "Kernel", "KernelPCADetector",
+    "HistogramDetector", "Indicators", "KNNDetector", "KeptRows", "Kernel", "KernelPCADetector",
     "OutOfFoldScores", "LinearSVMStacker", "LocalLpFusion", "LogisticStacker", "LpFusion", "LpPath",
     "Member", "NormalQuantiles", "OneClassEnsembleClassifier", "OneClassGP", "Pool",
     "PyODDetector", "SVDD", "ScoreColumn", "ScoreFunction", "Similarities", "SwarmWeights",

@@ -66,6 +66,19 @@ NAMES = ["height", "width", "depth", "weight"]
 RULES = ", ".join(map(repr, THRESHOLD_RULES))
 
 
+told_of_gaps = pytest.mark.filterwarnings("ignore:Some detectors could not score some rows")
+SIGHTS = [(name, Distance(), [j]) for j, name in enumerate(NAMES)]
+GAPPY = np.array(  # every pattern of missing cells
+    [np.where([j >> k & 1 for k in range(4)], np.nan, NEW[j % len(NEW)]) for j in range(16)]
+)
+
+
+def with_gaps(X, share=0.25, seed=3):
+    """Cells missing in the first two columns only, so that some rows can be scored by all."""
+    holes = np.random.default_rng(seed).random((len(X), 4)) < share
+    return np.where(holes & [True, True, False, False], np.nan, X)
+
+
 def close(found, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
 
@@ -74,12 +87,23 @@ def close(found, expected):
 
 
 def dealt_out(
-    X, y=None, *, cv, groups=None, kind=None, calibration="cross", artificial_anomalies=False, **_
+    X,
+    y=None,
+    *,
+    cv,
+    groups=None,
+    kind=None,
+    chances=None,
+    calibration="cross",
+    artificial_anomalies=False,
+    **_,
 ):
     """The rows and folds of a fit with random_state=0, which deals them out first."""
-    labels, random = np.ones(len(X)) if y is None else y.astype(float), np.random.RandomState(0)
+    labels, random = np.zeros(len(X)) if y is None else y.astype(float), np.random.RandomState(0)
     keep_back = calibration == "split"
-    training = prepare_training(check_table(X), labels, groups, kind, cv, keep_back, random)
+    training = prepare_training(
+        check_table(X), labels, groups, kind, cv, keep_back, random, chances
+    )
     if artificial_anomalies and not (labels < 0).any():
         return training.with_artificial_anomalies(random)
     return training
@@ -103,9 +127,13 @@ def assert_as_naive(pool, X, y=None, *, fit=None, views=None, naive=None, **sett
         kept_back=None if training.kept_back is None else np.asarray(training.kept_back),
         jittered=() if training.jittered is None else training.jittered,
         source=training.source,
+        chances=training.chances,
         **(naive or {}),
     )
     close(fused.out_of_fold_.scores, expected.out_of_fold)
+    assert (fused.out_of_fold_.weights is None) == (expected.counts is None)
+    if expected.counts is not None:
+        close(fused.out_of_fold_.weights[: len(training.labels)], expected.counts)
     close(fused.weights_, expected.weights)
     close(fused.calibration_, sorted(expected.calibration()))
     assert_scores_as_naive(fused, expected, NEW)
@@ -148,11 +176,34 @@ def test_experts_with_labels_for_some_rows(y, sees):
     settings = {"experts_see_scores": sees}
     pool = [*OURS[:2], *EXPERTS]
     fused, _ = assert_as_naive(pool, X, y, fusion=SMOOTH, naive=settings, **settings)
-    assert len(fused.calibration_) == ((y > 0).sum() or (y == 0).sum())
+    assert len(fused.calibration_) == (y >= 0).sum()
 
 
 def test_labels_without_experts():
     assert_as_naive(MIXED, X, HALF, fusion=SMOOTH)
+
+
+@pytest.mark.parametrize("y", [HALF, Y, ONLY_ANOMALIES], ids=["half", "all", "anomalies"])
+@pytest.mark.parametrize("pool", [QUICK, [*QUICK, *EXPERTS]], ids=["without experts", "with"])
+def test_answers_stand_for_rows_that_were_not_asked_about(y, pool):
+    """Some were asked about, with chances that differ; some labels are from elsewhere."""
+    chances = np.random.default_rng(0).choice([0.01, 0.4, 1.0, np.nan], len(y))
+    fit = {"chances": np.where(y == 0, np.nan, chances)}
+    fused, expected = assert_as_naive(pool, X, y, fusion=SMOOTH, fit=fit)
+    assert max(expected.counts) == 10  # what is asked about with a small chance counts for many
+    told, _ = assert_as_naive(pool, X, y, fusion=SMOOTH)
+    assert (fused.weights_ != told.weights_).any()
+
+
+@told_of_gaps
+def test_rows_with_gaps_are_suspected_by_the_detectors_that_speak():
+    fit = {"chances": np.where(HALF == 0, np.nan, 0.3)}
+    for sees in ("fused", True, False):
+        settings = {"experts_see_scores": sees}
+        pool = [*SIGHTS, EXPERTS[1]]
+        assert_as_naive(
+            pool, with_gaps(X), HALF, fusion=SMOOTH, fit=fit, naive=settings, **settings
+        )
 
 
 def test_experts_alone():
@@ -235,12 +286,12 @@ def test_folds_of_any_kind(cv):
 @pytest.mark.parametrize("cv", [5, "in-sample"])
 def test_split_calibration(y, cv):
     fused, _ = assert_as_naive(QUICK, X, y, cv=cv, calibration="split", false_alarm_rate=0.2)
-    normal = len(X) if y is None else (y > 0).sum()
+    normal = len(X) if y is None else (y >= 0).sum()
     assert len(fused.calibration_) == round(normal / 5)
-    labels = np.ones(len(X)) if y is None else y
+    labels = np.ones(len(X)) if y is None else np.where(y < 0, -1, 1)
     kept_back = choose_rows_kept_back(labels, None, np.random.RandomState(0))
     assert kept_back.sum() == round(normal / 5)
-    assert y is None or (y[kept_back] > 0).all()
+    assert y is None or (y[kept_back] >= 0).all()
     assert len(fused.out_of_fold_.labels) == len(X) - kept_back.sum()
 
 
@@ -248,7 +299,8 @@ def test_split_calibration_with_groups():
     groups = np.arange(len(X)) // 5
     settings = {"calibration": "split", "false_alarm_rate": 0.2, "fit": {"groups": groups}}
     fused, _ = assert_as_naive(QUICK, X, HALF, **settings)
-    kept_back = choose_rows_kept_back(HALF, groups, np.random.RandomState(0))
+    stand_in = np.where(HALF < 0, -1, 1)
+    kept_back = choose_rows_kept_back(stand_in, groups, np.random.RandomState(0))
     assert len(fused.out_of_fold_.labels) == len(X) - kept_back.sum()
     assert kept_back.any()
     assert not set(groups[kept_back]) & set(groups[~kept_back])
@@ -317,12 +369,12 @@ def test_false_alarms_are_counted_on_rows_that_were_not_learnt_from():
         np.testing.assert_array_equal(fused.pvalues(NEW) <= rate, new < fused.offset_)
 
 
-def test_g_mean_is_the_best_on_rows_that_were_not_learnt_from():
-    far = np.linalg.norm(X, axis=1) > 5
-    y = np.where((Y > 0) & far, 0, Y)  # what is unlabelled must not count as normal
+@pytest.mark.parametrize("y", [Y, HALF], ids=["all", "half"])
+def test_g_mean_is_the_best_on_rows_that_were_not_learnt_from(y):
+    """Rows that nobody looked at stand in for normal ones."""
     fused, expected = assert_as_naive(QUICK, X, y, threshold="g-mean", fusion=SMOOTH)
-    scores, labels = zip(*((s, y) for s, y in expected.scored() if y != 0), strict=True)
-    assert 0 in fused.held_out_.labels
+    scores, labels = zip(*expected.scored(), strict=True)
+    assert labels.count(1) == (y >= 0).sum()
     close(fused.offset_, best_g_mean(labels, scores)[1])
 
 
@@ -342,18 +394,6 @@ def test_too_few_rows_for_the_rate_call_nothing_an_anomaly():
 
 
 # ---------------------------------------------------------------------------- silent detectors
-
-told_of_gaps = pytest.mark.filterwarnings("ignore:Some detectors could not score some rows")
-SIGHTS = [(name, Distance(), [j]) for j, name in enumerate(NAMES)]
-GAPPY = np.array(  # every pattern of missing cells
-    [np.where([j >> k & 1 for k in range(4)], np.nan, NEW[j % len(NEW)]) for j in range(16)]
-)
-
-
-def with_gaps(X, share=0.25, seed=3):
-    """Cells missing in the first two columns only, so that some rows can be scored by all."""
-    holes = np.random.default_rng(seed).random((len(X), 4)) < share
-    return np.where(holes & [True, True, False, False], np.nan, X)
 
 
 @told_of_gaps

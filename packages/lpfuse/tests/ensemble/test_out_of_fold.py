@@ -8,11 +8,25 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from helpers.pools import Distance, ExpertWitness, Journal, Witness, anomalous_rows, both, numbered
-from lpfuse import SVDD, FixedRule, FusedDetector, KernelPCADetector, LpFusion, OneClassGP
+from lpfuse import (
+    SVDD,
+    FixedRule,
+    FusedDetector,
+    KernelPCADetector,
+    LpFusion,
+    OneClassGP,
+    TwoSidedMinMax,
+)
 from lpfuse.ensemble._defaults import make_members
-from lpfuse.ensemble._members import Member
 from lpfuse.ensemble._experts import fit_experts
-from lpfuse.ensemble._out_of_fold import FitScheduler, fit_one_class, score_two_folds_out
+from lpfuse.ensemble._members import Member
+from lpfuse.ensemble._out_of_fold import (
+    EXPERT_ROWS,
+    FitScheduler,
+    fit_one_class,
+    learners_of_experts,
+    score_two_folds_out,
+)
 from lpfuse.ensemble._training import Training, labels_for_weights, make_folds
 
 ROWS, Y = both(60, 10)
@@ -79,13 +93,12 @@ def test_all_rows_are_scored_once(y):
 
 
 @pytest.mark.parametrize("y", [Y, HALF, ONLY_ANOMALIES], ids=["all", "half", "anomalies"])
-def test_experts_learn_from_labelled_rows_of_both_classes(y):
+def test_experts_learn_from_rows_of_both_classes(y):
     _, experts = watched(y)
-    known = (-1, 0) if y is ONLY_ANOMALIES else (-1, 1)  # unlabelled rows stand in for normal ones
-    assert rows_with(y, *known) in experts.fits
+    assert set(range(70)) in experts.fits  # unlabelled rows stand in for normal ones
     for learnt in experts.fits:
-        assert learnt <= rows_with(y, *known)
         assert learnt & rows_with(y, -1)
+        assert learnt & rows_with(y, 0, 1)
 
 
 @some_labels
@@ -108,7 +121,7 @@ def test_kinds_are_hidden_from_experts():
 def test_rows_kept_back_are_kept_from_everything_but_the_threshold(y):
     ours, experts = watched(y, calibration="split", false_alarm_rate=0.4)
     kept_back = set(ours.asked[-1][1])
-    assert len(kept_back) == round(0.2 * len(rows_with(y, 1) or rows_with(y, 0)))
+    assert len(kept_back) == round(0.2 * len(rows_with(y, 0, 1)))
     for journal in (ours, experts):
         assert not any(learnt & kept_back for learnt in journal.fits)
         assert not any(rows & kept_back for _, rows in journal.asked[:-1])
@@ -122,20 +135,28 @@ def test_experts_see_scores_beside_their_columns():
         assert fused.detectors_[2][1].classifier_.width_ == width
 
 
-def test_unlabelled_rows_train_but_do_not_teach():
-    """Where some rows are labelled normal, scores of unlabelled ones change nothing."""
-    odd = np.where(HALF[:, None] == 0, 1000 * ROWS, ROWS)
+@pytest.mark.parametrize("y", [HALF, ONLY_ANOMALIES], ids=["half", "anomalies"])
+def test_rows_that_nobody_looked_at_always_teach(y):
+    """Of fitted detectors: whatever else is labelled, their scores move weights and threshold."""
+    odd = np.where(y[:, None] == 0, 3 * ROWS, ROWS)
     pool = [("a", Distance([0]).fit(ROWS)), ("b", Distance([1, 2]).fit(ROWS))]
-    fusion = LpFusion(p=1, loss="least_squares", class_weight="balanced")
-    fused = FusedDetector(pool, fusion=fusion, cv="prefit", random_state=0)
-    without, taught = (
-        [clone(fused).set_params(detectors=pool).fit(rows, y) for rows in (ROWS, odd)]
-        for y in (HALF, HALF * (HALF < 0))
-    )
-    for attribute in ("weights_", "calibration_"):
-        same, other = ([getattr(fused, attribute) for fused in pair] for pair in (without, taught))
-        np.testing.assert_array_equal(*same)
-        assert (other[0] != other[1]).any()
+    fused = FusedDetector(pool, fusion=LpFusion(p=2), cv="prefit", random_state=0)
+    one, other = (clone(fused).set_params(detectors=pool).fit(rows, y) for rows in (ROWS, odd))
+    assert (one.weights_ != other.weights_).any()
+    assert len(one.calibration_) == (y >= 0).sum()
+    assert (one.calibration_ != other.calibration_).any()
+
+
+def test_the_stranger_a_row_that_nobody_looked_at_the_less_it_counts():
+    pool = [("a", Distance([0]).fit(ROWS)), ("b", Distance([1, 2]).fit(ROWS))]
+    fused = FusedDetector(pool, cv="prefit", random_state=0).fit(ROWS, HALF)
+    weights, unseen = fused.out_of_fold_.weights, HALF == 0
+    np.testing.assert_array_equal(weights[~unseen], 1)  # labels count in full
+    assert (weights[unseen] < 1).all()
+    assert (weights > 0).all()
+    seen = TwoSidedMinMax().fit(fused.out_of_fold_.scores[HALF >= 0])
+    together = seen.transform(fused.out_of_fold_.scores).mean(axis=1)
+    assert (np.diff(weights[unseen][np.argsort(together[unseen])]) >= 0).all()
 
 
 # ------------------------------------------------------------------------------- leaving one out
@@ -241,7 +262,7 @@ def test_in_sample_scores():
 
 
 def test_labels_that_teach():
-    np.testing.assert_array_equal(labels_for_weights(np.array([1.0, 0, -1])), [1, 0, -1])
+    np.testing.assert_array_equal(labels_for_weights(np.array([1.0, 0, -1])), [1, 1, -1])
     np.testing.assert_array_equal(labels_for_weights(np.array([0.0, 0, -1])), [1, 1, -1])
 
 
@@ -255,19 +276,53 @@ def test_experts_can_learn_where_both_classes_remain():
     assert training(y, kinds=np.arange(70)).experts_can_learn
 
 
-def test_experts_out_of_fold():
+def judge(rows, weights=None):
+    """A classifier that learnt from some rows, unlabelled ones as normal."""
+    labels = np.where(HALF < 0, -1, 1)
+    counts = None if weights is None else weights[rows]
+    return LogisticRegression().fit(X[rows][:, [1, 3]], labels[rows], sample_weight=counts)
+
+
+@pytest.mark.parametrize("weights", [None, np.linspace(0.1, 3, 70)], ids=["alike", "weights"])
+def test_experts_out_of_fold(weights):
     case = training(HALF)
     (expert,) = make_members([("a", LogisticRegression(), [1, 3])], X)
-    (fitted,), scores = fit_experts([expert], X, case, FitScheduler())
+    (fitted,), scores = fit_experts([expert], X, case, FitScheduler(), weights)
+    view = X[:, [1, 3]]
     for learn, score in case.folds.pairs:
-        known = [i for i in learn if HALF[i] != 0]
-        judge = LogisticRegression().fit(X[known][:, [1, 3]], HALF[known])
-        np.testing.assert_allclose(scores[score, 0], judge.decision_function(X[score][:, [1, 3]]))
-    everyone = HALF != 0
-    whole = LogisticRegression().fit(X[everyone][:, [1, 3]], HALF[everyone])
-    np.testing.assert_allclose(
-        fitted.estimator.score_samples(X[:, [1, 3]]), whole.decision_function(X[:, [1, 3]])
-    )
+        expected = judge(learn, weights).decision_function(view[score])
+        np.testing.assert_allclose(scores[score, 0], expected)
+    expected = judge(np.arange(70), weights).decision_function(view)
+    np.testing.assert_allclose(fitted.estimator.score_samples(view), expected)
+
+
+def test_of_very_many_rows_experts_see_all_anomalies_and_those_that_were_vouched_for():
+    n = 5_000
+    y = np.zeros(n)
+    y[7::50], y[9::70] = 1, -1
+    rows = np.arange(0, n, 2)
+    case = training(y, X=np.zeros((n, 1)))
+    found = learners_of_experts(case, rows)
+    assert len(found) == len(set(found))
+    assert set(found) <= set(rows)
+    for label in (-1, 1):
+        assert set(rows[y[rows] == label]) <= set(found)
+    assert (y[found] >= 0).sum() == EXPERT_ROWS
+    unseen = np.sort(found[y[found] == 0])
+    assert np.diff(unseen).max() <= 8  # evenly
+    few = rows[:100]
+    np.testing.assert_array_equal(learners_of_experts(case, few), few)
+
+
+def test_of_very_many_rows_that_were_vouched_for_experts_see_some():
+    y = np.r_[np.ones(6_000), -np.ones(30), np.zeros(500)]
+    case = training(y, X=np.zeros((len(y), 1)))
+    found = learners_of_experts(case, np.arange(len(y)))
+    counts = [(y[found] == label).sum() for label in (-1, 0, 1)]
+    assert counts[0] == 30
+    assert sum(counts) == EXPERT_ROWS + 30
+    assert counts[2] > 0
+    assert counts[1] > 0
 
 
 # ------------------------------------------------------------------ what more rows would change
@@ -296,16 +351,14 @@ def test_normal_rows_are_scored_once_more_by_those_who_miss_a_second_fold(y):
 
 def test_experts_that_miss_a_second_fold_see_scores_of_such_detectors():
     case, elsewhere = training(HALF), X + 1
-    (expert,) = make_members([("a", LogisticRegression())], X)
+    (expert,) = make_members([("a", LogisticRegression(), [1, 3])], X)
     two_folds_out = score_two_folds_out(
         [expert], case, FitScheduler(), scores=np.zeros((70, 1)), inputs=X, to_score=elsewhere
     )
     expected = np.zeros(70)
     for learn, score in case.folds.in_pairs():
-        known = learn[HALF[learn] != 0]
-        judge = LogisticRegression().fit(X[known], HALF[known])
-        expected[score] = judge.decision_function(elsewhere[score])
-    np.testing.assert_allclose(two_folds_out[:, 0], np.where(HALF > 0, expected, 0))
+        expected[score] = judge(learn).decision_function(elsewhere[score][:, [1, 3]])
+    np.testing.assert_allclose(two_folds_out[:, 0], np.where(HALF >= 0, expected, 0))
 
 
 def test_how_far_the_final_fit_is_ahead():

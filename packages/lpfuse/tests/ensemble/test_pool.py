@@ -8,8 +8,8 @@ from helpers.pools import Distance, Says, both, normal_rows
 from lpfuse import SVDD, KernelPCADetector, OneClassGP, TwoSidedMinMax
 from lpfuse.adapters import as_detector
 from lpfuse.ensemble._defaults import make_members
-from lpfuse.ensemble._members import Member, Pool
 from lpfuse.ensemble._experts import fit_pool
+from lpfuse.ensemble._members import Member, Pool
 from lpfuse.ensemble._out_of_fold import FitScheduler
 from lpfuse.ensemble._training import Training, make_folds
 

@@ -10,7 +10,14 @@ from sklearn.linear_model import LogisticRegression
 from helpers.model_files import members_of, write_members
 from helpers.pools import Distance, both, normal_rows
 from lpfuse import FusedDetector, GMMDetector, OneClassGP, TwoSidedMinMax
-from lpfuse.ensemble._prior import _placements, learnt_prior, prior_fusion, prior_of_tables
+from lpfuse.ensemble._prior import (
+    FEW,
+    _placements,
+    learnt_prior,
+    prior_fusion,
+    prior_of_tables,
+    scale_for,
+)
 from lpfuse.ensemble.components import OutOfFoldScores, default_detectors, default_fusion
 from lpfuse.io import load, save
 
@@ -19,6 +26,10 @@ POOL = [NEAR, FAR, ALL]
 EXPERT = ("expert", LogisticRegression())
 X, Y = both(60, 10)
 ROWS = learnt_prior()["weights"]
+
+
+def name_of(row):
+    return f"{row['scale']} {row['labels']}"
 
 
 def trained(prior, y=Y, pool=POOL, **options):
@@ -32,13 +43,25 @@ def test_the_file_is_complete():
     text = files("lpfuse.ensemble").joinpath("prior.json").read_text(encoding="utf-8")
     found = json.loads(text)
     assert found == learnt_prior()
-    assert (found["version"], found["made_by"]) == (1, "python -m research.studies.tables prior")
-    counts = [row["labels"] for row in found["weights"]]
-    assert counts[0] == 0
-    assert counts == sorted(set(counts))
+    assert (found["version"], found["made_by"]) == (2, "python -m research.studies.tables prior")
+    tail, two_sided = (counts_on(scale) for scale in ("tail", "two-sided"))
+    assert len(tail) + len(two_sided) == len(found["weights"])
+    assert tail[0] == 0
+    assert tail[-1] == two_sided[0] == FEW  # each scale has weights for its numbers of labels
+    assert tail == sorted(set(tail))
+    assert two_sided == sorted(set(two_sided))
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["labels"])
+def counts_on(scale):
+    return [row["labels"] for row in ROWS if row["scale"] == scale]
+
+
+def test_each_number_of_labels_has_a_scale():
+    assert [scale_for(n) for n in (0, 1, FEW - 1)] == ["tail"] * 3
+    assert [scale_for(n) for n in (FEW, 100)] == ["two-sided"] * 2
+
+
+@pytest.mark.parametrize("row", ROWS, ids=name_of)
 def test_each_of_its_rows_weighs_the_default_pool(row):
     pool = [name for name, _ in default_detectors(300, row["labels"])]
     assert list(row["weights"]) == pool
@@ -47,23 +70,29 @@ def test_each_of_its_rows_weighs_the_default_pool(row):
     assert weights.sum() == pytest.approx(1, abs=5e-4 * len(pool))  # of four digits
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["labels"])
+@pytest.mark.parametrize("row", ROWS, ids=name_of)
 def test_at_its_numbers_of_labels_the_weights_are_those_of_the_file(row):
+    if scale_for(row["labels"]) != row["scale"]:
+        row = next(r for r in ROWS if (r["labels"], r["scale"]) == (FEW, "two-sided"))
     found = prior_of_tables(list(row["weights"]), row["labels"])
     total = sum(row["weights"].values())
     assert found == pytest.approx({name: w / total for name, w in row["weights"].items()})
     assert sum(found.values()) == pytest.approx(1, abs=1e-12)
 
 
-def test_between_two_numbers_of_labels_they_are_linear_in_the_logarithm():
-    names = list(ROWS[-1]["weights"])
-    few, more = ROWS[1], ROWS[2]
-    n = 10
+@pytest.mark.parametrize("n", [1, FEW - 1, FEW + 1, 10, 19])
+def test_between_two_numbers_of_labels_they_are_linear_in_the_logarithm(n):
+    """On the scale of that number: just below `FEW`, weights lead to those of the tail's."""
+    rows = [row for row in ROWS if row["scale"] == scale_for(n)]
+    few = max((row for row in rows if row["labels"] <= n), key=lambda row: row["labels"])
+    more = min((row for row in rows if row["labels"] > n), key=lambda row: row["labels"])
+    names = list(more["weights"])
     share = np.log((1 + n) / (1 + few["labels"])) / np.log(
         (1 + more["labels"]) / (1 + few["labels"])
     )
     wanted = {
-        name: (1 - share) * few["weights"][name] + share * more["weights"][name] for name in names
+        name: (1 - share) * few["weights"].get(name, 0.0) + share * more["weights"][name]
+        for name in names
     }
     total = sum(wanted.values())
     found = prior_of_tables(names, n)

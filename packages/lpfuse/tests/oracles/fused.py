@@ -2,13 +2,20 @@
 
 Nothing is shared, nothing is refused, and every fit is a fit of its own. Rows, labels and folds are
 given, so that nothing here is random.
+
+Rows that nobody looked at (y = 0) stand in for normal ones. With the share u of the rows that are
+at least as strange, by what the one-class detectors say in the mean, and a share s of hidden
+anomalies, of which the strangest u hold u^0.38, such a row counts 1 − q: it is a hidden anomaly
+with the chance q = 0.38 s u^(0.38 − 1), 0.9 at most.
 """
 
 from math import floor, isnan, log, nan
 
 import numpy as np
 from sklearn.base import clone, is_classifier
+from sklearn.utils.validation import has_fit_parameter
 
+from oracles.tail_scaler import tail_scaler
 from oracles.two_sided_min_max import two_sided_min_max
 
 
@@ -24,7 +31,8 @@ class NaiveFused:
     what they learnt from. `fold` numbers the rows for the folds of the weights. Positions in
     `one_by_one` name detectors that are fitted anew for every row they score. `jittered` are
     artificial anomalies, and `source` says of which rows. `kept_back` rows take the place of the
-    normal ones in the calibration.
+    normal ones in the calibration. `chances` are those with which rows were asked about, NaN for
+    labels from elsewhere.
     """
 
     def __init__(
@@ -43,6 +51,7 @@ class NaiveFused:
         kept_back=None,
         jittered=(),
         source=(),
+        chances=None,
     ):
         self.fusion, self.scaling = fusion, scaling
         self.sees_scores, self.prefit = experts_see_scores, prefit
@@ -52,12 +61,18 @@ class NaiveFused:
         self.rows = np.array([*self.X, *jittered])
         self.origin = [*range(len(self.y)), *source]
         self.fold = [fold[i] for i in self.origin]
-        is_known = any(label > 0 for label in self.y)
-        self.labels = [1 if label == 0 and not is_known else label for label in self.y]
+        self.labels = [1 if label == 0 else label for label in self.y]
         self.known = [*self.labels, *(-1 for _ in source)]
         self.out_of_fold = np.full((len(self.rows), len(detectors)), nan)
         self.fitted = []
         self._learn_one_class(one_by_one)
+        self.reference = [
+            [float(s) for s in scores]
+            for scores, label in zip(self._heard(), self.labels, strict=True)
+            if label > 0 and not np.isnan(scores).any()
+        ]
+        self.chances = [nan] * len(self.y) if chances is None else list(chances)
+        self._suspect()
         self._learn_experts()
         self._learn_from_fewer(one_by_one, wanted=kept_back is None)
         self.scale, self.weights = self._weights_from(self._teachers())
@@ -79,25 +94,81 @@ class NaiveFused:
                 for i in [i for i, origin in enumerate(self.origin) if origin in score]:
                     (self.out_of_fold[i, j],) = says(judge, view[[i]])
 
+    def _heard(self):
+        """What the one-class detectors say of the rows."""
+        return self.out_of_fold[: len(self.y), : len(self.one_class)]
+
+    def _suspect(self):
+        """How much each row counts; None where all count alike."""
+        pairs = zip(self.y, self.chances, strict=True)
+        asked = [(label, 1 / chance) for label, chance in pairs if label and not isnan(chance)]
+        if not asked and (not any(self.y) or all(self.y)):
+            self.counts = None  # nobody looked at any row, or somebody at all of them
+            return
+        share = 0.05  # where answers do not tell
+        if asked:  # each answer stands for so many rows, all of them for all rows at least
+            stand_for = max(sum(rows for _, rows in asked), len(self.y))
+            share = sum(rows for label, rows in asked if label < 0) / stand_for
+        self.counts = [
+            count_of(label, chance, min(0.9, 0.38 * share * rank ** (0.38 - 1)))
+            for label, chance, rank in zip(self.y, self.chances, self._ranks(), strict=True)
+        ]
+
+    def _ranks(self):
+        """The share of the rows that are at least as strange; of equal rows half."""
+        if not self.one_class or not self.reference:
+            return [0.5 for _ in self.y]
+        # On the scale on which experts see the scores; where they see none, on that of tails.
+        scaling = self.scaling if self.sees_scores else tail_scaler
+        together = [
+            mean_of_spoken(row) for row in self._scale(self.reference, self._heard(), scaling)
+        ]
+        together = [-np.inf if isnan(score) else score for score in together]
+        return [
+            (
+                sum(other < score for other in together)
+                + sum(other == score for other in together) / 2
+            )
+            / len(together)
+            for score in together
+        ]
+
+    def _counts_of_experts(self):
+        """Ten times less for a row that nobody looked at, where others were vouched for.
+
+        Rows that stand for normal ones count 1 in the mean.
+        """
+        if self.counts is None:
+            return None
+        guess = 0.1 if any(label > 0 for label in self.y) else 1.0
+        found = [
+            guess * count if label == 0 else count
+            for label, count in zip(self.y, self.counts, strict=True)
+        ]
+        normal = [count for label, count in zip(self.y, found, strict=True) if label >= 0]
+        mean = sum(normal) / len(normal)
+        return np.array(
+            [
+                count / mean if label >= 0 else count
+                for label, count in zip(self.y, found, strict=True)
+            ]
+        )
+
     def _learn_experts(self):
         first = len(self.one_class)
-        heard = self.out_of_fold[: len(self.y), :first]
-        taught = [
-            scores
-            for scores, label in zip(heard, self.labels, strict=True)
-            if label > 0 and not np.isnan(scores).any()
-        ]
-        self.reference = [list(scores) for scores in taught]
-        seen = self._beside(self.X, heard)
-        everyone = [i for i, label in enumerate(self.labels) if label != 0]
+        seen = self._beside(self.X, self._heard())
+        everyone, counts = list(range(len(self.y))), self._counts_of_experts()
         for j, (expert, columns) in enumerate(self.experts, start=first):
             view = seen[:, self._seen(columns)]
-            labels = np.array(self.labels)
-            self.fitted.append(self._fit(expert, view[everyone], labels[everyone]))
+            self.fitted.append(self._teach(expert, view, everyone, counts))
             for learn, score in self.folds:
-                learn = sorted(set(learn) & set(everyone))
-                judge = self._fit(expert, view[learn], labels[learn])
+                judge = self._teach(expert, view, sorted(learn), counts)
                 self.out_of_fold[sorted(score), j] = says(judge, view[sorted(score)])
+
+    def _teach(self, expert, view, rows, counts):
+        """A copy of the expert that has learnt from some rows of both classes."""
+        labels = np.array(self.labels)[rows]
+        return self._fit(expert, view[rows], labels, None if counts is None else counts[rows])
 
     def _learn_from_fewer(self, one_by_one, wanted):
         """Normal rows are scored once more, by detectors that learnt without a second fold.
@@ -126,14 +197,15 @@ class NaiveFused:
                     self.two_folds_out[score, j] = says(judge, self.X[score][:, columns])
         seen = self._beside(self.X, self.out_of_fold[:n, :first])
         to_see = self._beside(self.X, self.two_folds_out[:, :first])
-        labels = np.array(self.labels)
+        counts = self._counts_of_experts()
         for learn, score in couples:
-            score = [i for i in sorted(score) if self.labels[i] > 0]
-            few = [i for i in sorted(learn) if self.labels[i] != 0]
-            if len(set(labels[few])) < 2:
+            score, few = [i for i in sorted(score) if self.labels[i] > 0], sorted(learn)
+            if len({self.labels[i] for i in few}) < 2:
                 continue
             for j, (expert, columns) in enumerate(self.experts, start=first):
-                judge = self._fit(expert, seen[few][:, self._seen(columns)], labels[few])
+                judge = self._teach(expert, seen[:, self._seen(columns)], few, counts)
+                if judge is None:
+                    continue
                 self.two_folds_out[score, j] = says(judge, to_see[score][:, self._seen(columns)])
 
     def _beside(self, rows, scores):
@@ -141,22 +213,25 @@ class NaiveFused:
         if not self.sees_scores or not self.one_class:
             return rows
         scaled = self._scale(self.reference, scores)
-        if self.sees_scores == "fused":  # the mean of those that speak
-            spoken = [[s for s in row if not isnan(s)] for row in scaled]
-            scaled = [[sum(row) / len(row)] if row else [nan] for row in spoken]
+        if self.sees_scores == "fused":
+            scaled = [[mean_of_spoken(row)] for row in scaled]
         return np.column_stack([rows, scaled])
 
     def _seen(self, columns):
         d, more = self.X.shape[1], len(self.one_class) * bool(self.sees_scores)
         return [*columns, *range(d, d + (min(more, 1) if self.sees_scores == "fused" else more))]
 
-    def _fit(self, detector, rows, labels=None):
+    def _fit(self, detector, rows, labels=None, counts=None):
         if self.prefit:
             return detector
         complete = ~np.isnan(rows).any(axis=1)
         for some in (slice(None), complete):  # where missing cells are refused, without them
+            known = [] if labels is None else [labels[some]]
+            if known and len(set(known[0])) < 2:
+                return None  # complete rows of both classes are needed
+            weights = {} if counts is None else {"sample_weight": counts[some]}
             try:
-                return clone(detector).fit(rows[some], *([] if labels is None else [labels[some]]))
+                return clone(detector).fit(rows[some], *known, **weights)
             except ValueError:
                 if complete.all() or some is complete:
                     raise
@@ -164,10 +239,10 @@ class NaiveFused:
 
     # -------------------------------------------------------------------------------- weights
 
-    def _scale(self, reference, scores):
+    def _scale(self, reference, scores, scaling=None):
         """Scaled scores, row by row; NaN stays NaN."""
         finite = [[0.0 if isnan(s) else float(s) for s in row] for row in scores]
-        scaled = self.scaling(reference, finite)
+        scaled = (scaling or self.scaling)(reference, finite)
         return [
             [nan if isnan(s) else z for s, z in zip(*pair, strict=True)]
             for pair in zip(scores, scaled, strict=True)
@@ -186,7 +261,11 @@ class NaiveFused:
 
         S = np.array(scale(self.out_of_fold[rows]))
         y = np.array([self.known[i] for i in rows])
-        return scale, clone(self.fusion).fit(S, y if (y < 0).any() else None).weights_.tolist()
+        counts = {}
+        if self.counts is not None and has_fit_parameter(self.fusion, "sample_weight"):
+            counts["sample_weight"] = [(self.counts + [1.0] * len(self.rows))[i] for i in rows]
+        fitted = clone(self.fusion).fit(S, y if (y < 0).any() else None, **counts)
+        return scale, fitted.weights_.tolist()
 
     def _calibrate(self, kept_back):
         """Of each row: scaled scores, the same by fewer rows, weights without its fold, label."""
@@ -281,6 +360,22 @@ def couples_of(folds):
         (set(one[0]) & set(other[0]), set(one[1]) | set(other[1]))
         for one, other in (couples if len(folds) > 2 else [])
     ]
+
+
+def count_of(label, chance, q):
+    """How much a row counts that is a hidden anomaly, for all one knew before, with chance q."""
+    if label == 0:
+        return 1 - q
+    if isnan(chance):
+        return 1.0
+    certain, in_doubt = (1 - q, q) if label > 0 else (q, 1 - q)
+    return min(10.0, certain + in_doubt / chance)
+
+
+def mean_of_spoken(scores):
+    """The mean of those that speak."""
+    spoken = [score for score in scores if not isnan(score)]
+    return sum(spoken) / len(spoken) if spoken else nan
 
 
 def without(silent, scaled):

@@ -76,9 +76,9 @@ def test_empty_labels_are_unlabelled_rows():
         state=pl.when(pl.int_range(pl.len()) < 30).then(None).otherwise("state")
     )
     model = TableModel.fit(frame, label="state", normal="ok", detectors=["gmm"])
-    labels = model.fused.out_of_fold_.labels
-    np.testing.assert_array_equal(labels, model.labels(frame))
-    assert (labels[:30] == 0).all()
+    known = model.fused.out_of_fold_.known
+    np.testing.assert_array_equal(known, model.labels(frame))
+    assert (known[:30] == 0).all()
     assert "30 rows without a label" in model.notes[0]
 
 

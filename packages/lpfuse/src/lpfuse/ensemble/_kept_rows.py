@@ -11,11 +11,11 @@ from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.tables import column_names
-from lpfuse._saved import saved_as
+from lpfuse._saved import ANY, saved_as
 from lpfuse.ensemble._tables import Index, Table, numeric_columns
 
 
-@saved_as("KeptRows")
+@saved_as("KeptRows", names=ANY)
 @dataclass(frozen=True)
 class KeptRows:
     """The training rows, in a form that a file can hold.

@@ -145,9 +145,9 @@ def fit_members(
         if isinstance(detectors[0], Detector):
             fit_together(detectors, rows)
         else:
-            known = () if labels is None else (labels[index],)
+            known = [] if labels is None else [labels[index]]
             if weights is not None and isinstance(detectors[0], ClassifierExpert):
-                known = (*known, weights[index])
+                known.append(weights[index])
             with openmp_threads_for(len(index)):
                 detectors[0].fit(rows, *known)
         return [
