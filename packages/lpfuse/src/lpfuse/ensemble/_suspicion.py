@@ -11,6 +11,8 @@ The scores do not tell s (docs/adr/0019). Answers do, by the chances with which 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
@@ -45,7 +47,7 @@ def hidden_chance(rank: Host, share: float | Host) -> Host:
     return found
 
 
-def estimate_share(known: Host, chances: Host, rounds: Host | None = None) -> Estimate:
+def estimate_share(known: Host, chances: Host, rounds: NDArray[Any] | None = None) -> Estimate:
     """The share of anomalies, from rows that were asked about with known chances alone.
 
     Parameters
