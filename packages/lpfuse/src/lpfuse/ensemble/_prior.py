@@ -55,7 +55,8 @@ def prior_of_tables(names: Sequence[str], n_anomalies: int) -> dict[str, float] 
     """Prior weights of the default pool, by name; their sum is 1. None of any other pool.
 
     They were learnt for some numbers of labelled anomalies, on the scale that is used with these:
-    between two numbers they are linear in the logarithm, beyond the last one constant.
+    between two numbers they are linear, from `FEW` on in the logarithm, beyond the last one
+    constant.
 
     Parameters
     ----------
@@ -76,10 +77,11 @@ def prior_of_tables(names: Sequence[str], n_anomalies: int) -> dict[str, float] 
         return None
     scale = scale_for(n_anomalies)
     rows = [row for row in rows if row["scale"] == scale]
-    counts = np.log1p([row["labels"] for row in rows])
+    measure = np.asarray if scale == "tail" else np.log1p
+    counts = measure([row["labels"] for row in rows])
     found = {
         name: np.interp(
-            np.log1p(n_anomalies), counts, [row["weights"].get(name, 0.0) for row in rows]
+            measure(n_anomalies), counts, [row["weights"].get(name, 0.0) for row in rows]
         )
         for name in names
     }

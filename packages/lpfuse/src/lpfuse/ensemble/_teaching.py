@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._checks.answers import check_answers, check_chances
-from lpfuse._checks.arguments import check_count, check_row_names
+from lpfuse._checks.arguments import check_count, check_row_names, check_share
 from lpfuse._checks.tables import check_table
 from lpfuse.answers import AnswerAudit, Estimate, ask_each_unit_once, audit_answers
 from lpfuse.ensemble._calibration import OutOfFoldScores
@@ -32,8 +32,9 @@ from lpfuse.ensemble._kept_rows import (
     units_of,
 )
 from lpfuse.ensemble._out_of_fold import FitScheduler
-from lpfuse.ensemble._questions import appeal_of, neighbouring_order
+from lpfuse.ensemble._questions import appeal_of, neighbouring_order, strangest_of
 from lpfuse.ensemble._refusion import RefusableDetector
+from lpfuse.ensemble._scoring import without_gaps
 from lpfuse.ensemble._suspicion import UNKNOWN, estimate_share
 from lpfuse.ensemble._tables import Table, numeric_columns, replace_numbers
 from lpfuse.ensemble._training import Training, make_folds
@@ -62,10 +63,11 @@ class TeachableDetector(RefusableDetector):
     ) -> Any:
         r"""Rows to ask a person about: the answers that help most, drawn with known chances.
 
-        Most questions go to the rows that are likeliest anomalies, some to rows near the threshold,
-        and a share `explore` to all rows alike, so that no region stays without an answer. Along an
-        order in which like rows are neighbours, the draw is systematic: rows that are alike are
-        rarely asked about together, equal rows never (see :mod:`lpfuse.answers`).
+        Most questions go to the rows that one-class detectors, or experts, call strangest, some to
+        rows near the threshold, and a share `explore` to all rows alike, so that no region stays
+        without an answer. Along an order in which like rows are neighbours, the draw is systematic:
+        rows that are alike are rarely asked about together, equal rows never (see
+        :mod:`lpfuse.answers`).
 
         Parameters
         ----------
@@ -103,20 +105,22 @@ class TeachableDetector(RefusableDetector):
         """
         check_is_fitted(self)
         n = check_count("n_instances", n_instances)
+        check_share("explore", explore, of="the questions", at_most=1)
         random = check_random_state(self.random_state if random_state is None else random_state)
         if is_blocked(X):
             lazy: Any = self.score_samples(X)
             scores, numbers = np.asarray(lazy.compute()), None
-            units = np.arange(len(scores))
+            units, parts = np.arange(len(scores)), scores[:, None]
         else:
             table = check_table(X, estimator=self)
             numbers = numbers_of(table)
-            scores = self._held_out_scores(table, numbers)
-            units = units_of(numbers, len(scores))
+            parts = self._held_out_parts(table, numbers)
+            scores, units = parts.sum(axis=1), units_of(numbers, len(parts))
         names = check_row_names(groups, len(scores), "groups")
-        order = neighbouring_order(numbers, scores, n, random)
+        rank, flagged = strangest_of(parts), float(np.mean(scores < self.offset_))
+        order = neighbouring_order(numbers, rank, n, random)
         positions, chances = ask_each_unit_once(
-            appeal_of(scores, self.offset_, n),
+            appeal_of(rank, flagged, n, explore),
             units if names is None else names,
             n,
             order=order,
@@ -125,16 +129,22 @@ class TeachableDetector(RefusableDetector):
         )
         return (positions, chances) if return_chances else positions
 
-    def _held_out_scores(self, table: Table, numbers: Host | None) -> Host:
-        """Fused scores; of training rows those by detectors that have not seen them."""
-        scores: Host = self.score_samples(table)
+    def _held_out_parts(self, table: Table, numbers: Host | None) -> Host:
+        """What one-class detectors add to the fused score, and what experts do, if there are any.
+
+        Of training rows by detectors that have not seen them.
+        """
+        raw, features = self._raw_scores(table)
+        terms = self.combination_.contributions(raw, features)
         known = getattr(self, "rows_", KeptRows(None)).values
-        if numbers is None or known is None or len(self.held_out_.labels) != len(known):
-            return scores
-        place = places_of(known, numbers)
-        seen = place >= 0
-        scores[seen] = self.held_out_.fused[place[seen]]
-        return scores
+        if numbers is not None and known is not None and len(self.held_out_.labels) == len(known):
+            place = places_of(known, numbers)
+            seen = place >= 0
+            held_out = self.held_out_[place[seen]]
+            terms[seen] = without_gaps(held_out.terms, held_out.abs_weights)
+        split = len(self.pool_.one_class) if self.combination_.is_additive else terms.shape[1]
+        parts = [terms[:, :split], terms[:, split:]]
+        return np.column_stack([part.sum(axis=1) for part in parts if part.shape[1]])
 
     def teach(self, X: Any, y: Any, *, chances: Any = None) -> Self:
         """Learn from answers: weights, threshold and experts, without fitting one-class detectors.
