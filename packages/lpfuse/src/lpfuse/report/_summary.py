@@ -26,6 +26,7 @@ from lpfuse.report._measures import (
     FALSE_ALARM_RATES,
     RECALLS,
     auc_difference,
+    bins,
     calibration,
     places,
     rank_correlation,
@@ -37,8 +38,6 @@ from lpfuse.threshold import THRESHOLD_RULES
 
 # Chosen by hand: bars wide enough to see on a phone, and rates that people ask for.
 BINS = 40
-# Scores that reach further than so many times their usual size have a bent axis; by hand.
-LONG_TAIL = 20.0
 RATES = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 POINTS_OF_A_P = 120  # of a curve: fewer than of the fusion's, for the page carries one for every p
 
@@ -286,24 +285,12 @@ def _threshold(fused: FusedDetector, scored: ScoredRows) -> dict[str, Any]:
 
 
 def _histograms(scored: ScoredRows) -> dict[str, Any]:
-    """Counts of rows in bins of equal width or, where tails are long, of equal width in arsinh.
-
-    That scale, ``arsinh(s / linear_width)``, is linear for scores of the usual size, and counts
-    factors beyond it.
-    """
     scores, y = scored.fused, scored.labels
-    usual = scores[scored.margin >= 0]
-    width = float(np.mean(np.abs(usual if usual.size else scores)))
-    ends = np.array([scores.min(), scores.max()])
-    bent = 0 < LONG_TAIL * width < ends[1] - ends[0]
-    edges = np.histogram_bin_edges(scores, BINS)
-    if bent:
-        edges = width * np.sinh(np.linspace(*np.arcsinh(ends / width), BINS + 1))
-        edges[[0, -1]] = ends  # which rounding would leave outside
+    edges, width = bins(scores, scored.margin >= 0, BINS)
     sides = {"normal": 1, "anomalies": -1, "unlabelled": 0}
     return {
         "edges": rounded(edges),
-        "linear_width": width if bent else None,
+        "linear_width": width,
         **{
             name: np.histogram(scores[y == side], edges)[0].tolist() for name, side in sides.items()
         },
