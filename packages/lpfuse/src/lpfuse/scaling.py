@@ -252,7 +252,7 @@ class TailScaler(_QuantileScaler):
     >>> from lpfuse import TailScaler
     >>> S = np.linspace(-3.0, 3.0, 61)[:, None]
     >>> TailScaler().fit(S).transform([[0.0], [3.0], [-3.0], [-9.0]]).round(2)[:, 0]
-    array([ -0.12,  -0.  ,  -1.62, -16.07])
+    array([ -0.12,   0.  ,  -1.62, -16.07])
     """
 
     rho = 50.0
@@ -261,7 +261,8 @@ class TailScaler(_QuantileScaler):
         xp = namespace(z)
         u = xp.clip(1.0 - QUARTILES * (z - 0.5), 0.0, None)
         far = xp.clip(u, FAR, None)
-        return -(((xp.clip(u, None, FAR) + FAR * xp.log(far / FAR)) / 2) ** 3)
+        # From zero, not with a minus before it: a table should not say −0.0.
+        return 0.0 - ((xp.clip(u, None, FAR) + FAR * xp.log(far / FAR)) / 2) ** 3
 
 
 class _Ranks:

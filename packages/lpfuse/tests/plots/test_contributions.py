@@ -263,6 +263,19 @@ def test_the_diamonds_are_not_cut_at_the_edge():
     assert right == pytest.approx(0.15)
 
 
+def test_a_row_that_would_leave_the_others_no_room_is_cut_and_its_score_written():
+    table = np.array([[-900.0, -100.0], [-2.0, 1.0], [-2.0, 0.5], [-1.0, 0.0]])
+    display = ContributionsDisplay(table).plot()
+    low, high = display.ax_.get_xlim()
+    assert low == -16  # eight times the median bar
+    assert 1 < high < 2
+    cut = {round(text.xy[1]): text.get_text() for text in display.ax_.texts}
+    assert cut[0] == "← −1e+03"
+    whole = ContributionsDisplay(table[1:]).plot()
+    assert whole.ax_.get_xlim()[0] < -2
+    assert not any(text.get_text().startswith("←") for text in whole.ax_.texts)
+
+
 def test_constructing_only_stores():
     stored = {k: object() for k in ("contributions", "names", "scores", "offset", "rows")}
     assert vars(ContributionsDisplay(**stored)) == stored

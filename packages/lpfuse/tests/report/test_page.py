@@ -3,6 +3,7 @@ import json
 import re
 import sys
 from base64 import b64encode
+from copy import deepcopy
 from html.parser import HTMLParser
 
 import pytest
@@ -11,6 +12,7 @@ from helpers.pools import Distance, Lowest, both
 from helpers.reports import NASTY, fitted
 from lpfuse import FixedRule
 from lpfuse.report import summarise, write_report
+from lpfuse.report._charts import strange
 from lpfuse.report._page import html
 
 
@@ -259,3 +261,19 @@ def test_without_matplotlib_the_extra_is_named(summary, tmp_path, monkeypatch):
     with pytest.raises(ImportError, match=r'needs matplotlib.* pip install "lpfuse\[cli\]"'):
         write_report(summary, tmp_path / "report.html")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_row_that_would_leave_the_others_no_room_is_drawn_smaller_and_says_so(summary):
+    found = deepcopy(summary)
+    rows = found["strangest"]
+    for row in rows:
+        row["contributions"] = [-1.0, 0.5, *[0.0] * (len(row["contributions"]) - 2)]
+    rows[0]["contributions"] = [1000 * part for part in rows[0]["contributions"]]
+    drawn = strange(found)
+    first, *others = drawn["rows"]
+    assert (first["shrunk"], {row["shrunk"] for row in others}) == ("125.0", {None})
+    widths = [[float(bar["width"]) for bar in row["bars"]] for row in drawn["rows"]]
+    assert widths[0] == pytest.approx([8 * width for width in widths[1]], abs=1e-3)
+    assert [part["value"] for part in first["main"]] == [-1000.0, 500.0]  # the words are not shrunk
+    assert html(found).count("times too small") == 1
+    assert "times too small" not in html(summary)

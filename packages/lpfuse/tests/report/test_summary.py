@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from helpers.pools import Distance, both, normal_rows
 from helpers.reports import fitted
-from lpfuse import SVDD, FusedDetector, LpFusion
+from lpfuse import SVDD, FixedRule, FusedDetector, LpFusion, TailScaler
 from lpfuse.adapters import ScoreFunction
 from lpfuse.report import figures, summarise
 from lpfuse.report._measures import POINTS
@@ -144,6 +144,29 @@ def test_histograms_hold_every_row_once(labelled, fresh):
     assert (edges[0], edges[-1]) == pytest.approx((scores.min(), scores.max()))
     for name, side in {"normal": 1, "anomalies": -1, "unlabelled": 0}.items():
         assert sum(found["scores"][name]) == found["judged_on"][name] == (y == side).sum()
+
+
+def test_histograms_of_long_tails_leave_room_for_the_usual_rows(rows, fresh):
+    heavy = fitted(*rows, scaler=TailScaler(), fusion=FixedRule())
+    X, y = fresh
+    far = X.copy()
+    far[3] = 1e4
+    found, scores = summarise(heavy, far, y)["scores"], heavy.score_samples(far)
+    edges, width = np.array(found["edges"]), found["linear_width"]
+    usual = scores[scores >= heavy.offset_]
+    assert width == pytest.approx(np.abs(usual).mean())
+    np.testing.assert_allclose(np.ptp(np.diff(np.arcsinh(edges / width))), 0, atol=1e-6)
+    assert (edges[0], edges[-1]) == pytest.approx((scores.min(), scores.max()))
+    counts = np.array([found[kind] for kind in ("normal", "anomalies", "unlabelled")]).sum(axis=0)
+    assert counts.sum() == len(far)
+    assert (counts > 0).sum() > 5  # on a linear axis all rows but one would share two bins
+    assert (np.histogram(scores, BINS)[0] > 0).sum() == 2
+
+
+def test_histograms_of_short_tails_are_not_bent(labelled, fresh):
+    found = summarise(labelled, *fresh)["scores"]
+    assert found["linear_width"] is None
+    np.testing.assert_allclose(np.ptp(np.diff(found["edges"])), 0, atol=1e-7)
 
 
 def test_false_alarms_are_measured_on_normal_rows(labelled, fresh):

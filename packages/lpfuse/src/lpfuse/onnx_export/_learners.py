@@ -30,7 +30,7 @@ def tail_scaler(scaler: TailScaler, S: Tensor) -> Tensor:
     """Cubes of robust standard deviations below the usual."""
     u = (1.0 - QUARTILES * (_between_quantiles(scaler, S) - 0.5)).clip(low=0.0)
     far = (u.clip(low=FAR) / FAR).apply("Log")
-    return -(((u.clip(high=FAR) + FAR * far) / 2.0) ** 3)
+    return 0.0 - ((u.clip(high=FAR) + FAR * far) / 2.0) ** 3
 
 
 def two_sided_min_max(scaler: TwoSidedMinMax, S: Tensor) -> Tensor:

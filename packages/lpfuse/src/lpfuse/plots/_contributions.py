@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.container import BarContainer
     from matplotlib.lines import Line2D
 
+LONGEST = 8  # times the median bar is the longest one that is drawn whole; by hand
 SUMMED = {"color": "0.8", "hatch": None, "edgecolor": "white"}
 
 
@@ -45,7 +46,8 @@ class ContributionsDisplay:
 
     Contributions below zero, which speak for an anomaly, are stacked to the left, the others to
     the right; the fused score of a row is their sum. A detector that could not score a row (NaN)
-    has no bar there; its name is written under the row.
+    has no bar there; its name is written under the row. A row that would leave the others no room
+    is cut off where the axis ends, and its fused score is written there.
 
     Parameters
     ----------
@@ -215,6 +217,7 @@ class ContributionsDisplay:
             _name_missing(ax, place, [names[j] for j in np.flatnonzero(missing)])
         self.scores_, self.threshold_ = _mark(ax, scores, offsets)
         ax.use_sticky_edges = False  # bars would end at the edge, and cut the diamonds there
+        _cut(ax, table, scores)
 
         ax.set_xlabel("contribution to the fused score  (below zero: for an anomaly)", **PLAIN)
         told += ["fused score", *_threshold_in_words(offsets)]
@@ -274,6 +277,28 @@ def _mark(ax: Axes, scores: Host, offsets: Host) -> tuple[Line2D, LineCollection
     (diamonds,) = ax.plot(scores, places, "wD", markeredgecolor="k", markersize=7, zorder=4)
     dashes = ax.vlines(offsets, places - 0.5, places + 0.5, colors="black", linestyles="dashed")
     return diamonds, dashes
+
+
+def _cut(ax: Axes, table: Host, scores: Host) -> None:
+    """End the axis where a few rows leave the others no room, and write their scores there."""
+    ends = np.nansum(np.fmin(table, 0.0), axis=1)
+    end = LONGEST * float(np.median(ends))
+    if not ends.min() < end < 0:
+        return
+    right = np.nansum(np.fmax(table, 0.0), axis=1).max()
+    ax.set_xlim(end, right + 0.05 * (right - end))  # as wide a margin as there would be
+    box = {"boxstyle": "square,pad=0.15", "facecolor": "white", "edgecolor": "none"}
+    for place in np.flatnonzero(ends < end):
+        ax.annotate(
+            f"← {number(scores[place])}",
+            (0.005, place),
+            xycoords=ax.get_yaxis_transform(),
+            va="center",
+            fontsize="small",
+            bbox=box,
+            zorder=5,
+            **PLAIN,
+        )
 
 
 def _threshold_in_words(offsets: Host) -> list[str]:

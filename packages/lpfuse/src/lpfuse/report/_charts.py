@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from lpfuse._format import fixed, number, percent
@@ -147,10 +148,14 @@ def histogram(summary: Summary) -> dict[str, Any]:
     ax.axhline(0, color=INK, linewidth=0.8, clip_on=False)
     if not isinstance(value, str) and edges[0] <= value <= edges[-1]:
         ax.axvline(value, color=INK, linewidth=1.5, linestyle=(0, (4, 3)), clip_on=False)
+    told = "fused score: low is strange, high is normal"
+    if scores["linear_width"] is not None:
+        ax.set_xscale("asinh", linear_width=scores["linear_width"])
+        told += " (far from zero on a logarithmic scale)"
     ax.margins(x=0)
     ax.yaxis.set_major_formatter(lambda share, _: f"{100 * abs(share):g} %")
     ax.xaxis.set_major_formatter(lambda score, _: number(score, 6))
-    ax.set_xlabel("fused score: low is strange, high is normal", fontsize=LETTERS)
+    ax.set_xlabel(told, fontsize=LETTERS)
     return {
         "kinds": [{"key": KINDS[kind], "name": f"{kind}, {judged[kind]:,} rows"} for kind in kinds],
         "drawing": _drawn(ax, "histogram", words),
@@ -233,6 +238,7 @@ def _drawn(ax: Any, name: str, label: str) -> Markup:
 
 # ---------------------------------------------------------------------------------- the lowest rows
 
+LONGEST = 8  # times the median bar is the longest one that is drawn to scale; by hand
 KNOWN = {1: ("normal", "normal"), -1: ("anomaly", "odd"), 0: ("unlabelled", "unknown")}
 
 
@@ -240,8 +246,13 @@ def strange(summary: Summary) -> dict[str, Any]:
     """The strangest rows, what each detector adds to their scores, their unusual values."""
     rows, names = summary["strangest"], [detector["name"] for detector in summary["detectors"]]
     parts = [[part or 0.0 for part in row["contributions"] or []] for row in rows]
-    low = min(sum(min(part, 0.0) for part in row) for row in parts)
-    high = max(sum(max(part, 0.0) for part in row) for row in parts)
+    # A row that would leave the others no room is drawn smaller, and says so.
+    lengths = [sum(map(abs, row)) for row in parts]
+    longest = LONGEST * median(lengths) or max(lengths)
+    shrunk = [max(1.0, length / longest) if longest else 1.0 for length in lengths]
+    drawn = [[part / by for part in row] for row, by in zip(parts, shrunk, strict=True)]
+    low = min(sum(min(part, 0.0) for part in row) for row in drawn)
+    high = max(sum(max(part, 0.0) for part in row) for row in drawn)
     span = (high - low) or 1.0
     which = "" if summary["judged_on"]["origin"] == "given" else " of the training data"
     words = (
@@ -253,8 +264,13 @@ def strange(summary: Summary) -> dict[str, Any]:
     return {
         "words": words,
         "rows": [
-            {**row, **_explained(row, part, names), "bars": _stacked(part, low, span)}
-            for row, part in zip(rows, parts, strict=True)
+            {
+                **row,
+                **_explained(row, part, names),
+                "bars": _stacked(bars, low, span),
+                "shrunk": f"{by:,.1f}" if by > 1 else None,
+            }
+            for row, part, bars, by in zip(rows, parts, drawn, shrunk, strict=True)
         ],
         "zero": _at(-low / span),
         "head": ["row", "known as", "score", "p-value", *names],

@@ -15,6 +15,8 @@ FALSE_ALARM_RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 RECALLS = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 DIGITS = 5  # of points of curves: a hundredth of a pixel
 VALUE_DIGITS = 8  # of weights, shares and contributions: beyond what solvers prove by default
+# Scores that reach further than so many times their usual size have a bent axis; by hand.
+LONG_TAIL = 20.0
 
 
 def places(labels: Host, scores: Host, fold: Any) -> Host:
@@ -232,6 +234,43 @@ def calibration(pvalues: Host, rates: Host) -> list[dict[str, float]]:
         high = 1.0 if k == n else float(beta.ppf(0.975, k + 1, n - k))
         table.append({"asked": float(rate), "measured": k / n, "low": low, "high": high})
     return table
+
+
+def bins(scores: Host, usual: Any, n_bins: int) -> tuple[Host, float | None]:
+    """Edges of bins of equal width or, where tails are long, of equal width in ``arsinh(s / a)``.
+
+    That scale is linear up to a, the mean size of the usual scores, and counts factors beyond it.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n,)
+        What the bins are to hold.
+    usual : ndarray of shape (n,) of bool
+        Which of them are usual; if none is, all are.
+    n_bins : int
+        How many bins.
+
+    Returns
+    -------
+    edges : ndarray of shape (n_bins + 1,)
+        From the lowest score to the highest.
+    linear_width : float or None
+        a; None where the bins are of equal width.
+
+    Examples
+    --------
+    >>> edges, a = bins(np.array([-1e6, -1.0, 1.0]), np.array([False, True, True]), 2)
+    >>> edges.round().tolist(), a
+    ([-1000000.0, -455.0, 1.0], 1.0)
+    """
+    low, high = float(scores.min()), float(scores.max())
+    a = float(np.mean(np.abs(scores[usual] if usual.any() else scores)))
+    if not 0 < LONG_TAIL * a < high - low:
+        return np.histogram_bin_edges(scores, n_bins), None
+    ends = np.arcsinh([low / a, high / a])
+    edges = a * np.sinh(np.linspace(ends[0], ends[1], n_bins + 1))
+    edges[0], edges[-1] = low, high  # which rounding might leave outside
+    return edges, a
 
 
 def rounded(values: Host) -> list[float | None]:

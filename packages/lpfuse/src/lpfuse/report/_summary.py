@@ -26,6 +26,7 @@ from lpfuse.report._measures import (
     FALSE_ALARM_RATES,
     RECALLS,
     auc_difference,
+    bins,
     calibration,
     places,
     rank_correlation,
@@ -285,10 +286,11 @@ def _threshold(fused: FusedDetector, scored: ScoredRows) -> dict[str, Any]:
 
 def _histograms(scored: ScoredRows) -> dict[str, Any]:
     scores, y = scored.fused, scored.labels
-    edges = np.histogram_bin_edges(scores, BINS)
+    edges, width = bins(scores, scored.margin >= 0, BINS)
     sides = {"normal": 1, "anomalies": -1, "unlabelled": 0}
     return {
         "edges": rounded(edges),
+        "linear_width": width,
         **{
             name: np.histogram(scores[y == side], edges)[0].tolist() for name, side in sides.items()
         },
