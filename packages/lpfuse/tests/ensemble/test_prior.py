@@ -81,15 +81,16 @@ def test_at_its_numbers_of_labels_the_weights_are_those_of_the_file(row):
 
 
 @pytest.mark.parametrize("n", [1, FEW - 1, FEW + 1, 10, 19])
-def test_between_two_numbers_of_labels_they_are_linear_in_the_logarithm(n):
-    """On the scale of that number: just below `FEW`, weights lead to those of the tail's."""
+def test_between_two_numbers_of_labels_they_are_linear(n):
+    """On the scale of that number; from `FEW` on in the logarithm."""
     rows = [row for row in ROWS if row["scale"] == scale_for(n)]
     few = max((row for row in rows if row["labels"] <= n), key=lambda row: row["labels"])
     more = min((row for row in rows if row["labels"] > n), key=lambda row: row["labels"])
     names = list(more["weights"])
-    share = np.log((1 + n) / (1 + few["labels"])) / np.log(
-        (1 + more["labels"]) / (1 + few["labels"])
-    )
+    start, here, end = few["labels"], n, more["labels"]
+    if n >= FEW:
+        start, here, end = np.log([1 + start, 1 + here, 1 + end])
+    share = (here - start) / (end - start)
     wanted = {
         name: (1 - share) * few["weights"].get(name, 0.0) + share * more["weights"][name]
         for name in names

@@ -261,8 +261,7 @@ class Pool:
         Puts the scores of the one-class members on the scale that experts know; None: experts see
         features alone.
     score_weights : ndarray of shape (len(one_class),) or None
-        Where experts see one score, the fused one of the one-class members, its weights; None:
-        they see the score of each.
+        Of the one fused score that experts see; None: they see the score of each.
     """
 
     one_class: list[Member]

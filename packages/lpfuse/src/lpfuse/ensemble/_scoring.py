@@ -73,7 +73,7 @@ class Combination:
         """
         scaler = clone(scaler).fit(S[y > 0])
         labels = None if (y > 0).all() else y
-        also = _where(features)
+        also = {} if features is None else {"X": features}
         if weights is not None and has_fit_parameter(fusion, "sample_weight"):
             also["sample_weight"] = weights
         return cls(scaler, clone(fusion).fit(scale_scores(scaler, S), labels, **also))
@@ -97,7 +97,7 @@ class Combination:
         terms = np.full((len(S), 1), np.nan)
         whole = ~gaps.any(axis=1)
         if whole.any():
-            here = _where(None if features is None else features[whole])
+            here = {} if features is None else {"X": features[whole]}
             terms[whole, 0] = self.fusion.score_samples(scaled[whole], **here)
         return terms
 
@@ -153,11 +153,6 @@ def without_gaps(terms: Host, abs_weights: Host, silent: Gaps | None = None) -> 
     whole = abs_weights.sum(axis=-1, keepdims=True)
     np.divide(whole, speaking, out=growth, where=some & (speaking > 0))
     return np.where(gaps, 0.0, terms) * growth
-
-
-def _where(features: Host | None) -> dict[str, Host]:
-    """The argument of a fusion that looks at the rows themselves."""
-    return {} if features is None else {"X": features}
 
 
 def rows_by_gaps(gaps: Gaps) -> list[tuple[NDArray[np.bool_], Gaps]]:
