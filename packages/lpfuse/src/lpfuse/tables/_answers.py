@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 
 MEANINGS = {"normal": 1.0, "anomaly": -1.0, "don't know": 0.0}
 OWN_COLUMNS = ("row", "answer", "chance", "round")  # of the file, before those of the rows
-_IN_APOSTROPHES = re.compile(r"'.*'", re.DOTALL)
+# Texts that would not come back as they are: those in apostrophes, and those with what readers of
+# CSV disagree on, above all in names of columns.
+_PROTECTED = re.compile(r"'.*'|.*[\"\x00-\x1f\x7f].*", re.DOTALL)
 
 
 def cells_of(model: TableModel | FusedDetector, frame: polars.DataFrame) -> polars.DataFrame:
@@ -76,8 +80,8 @@ def answer_file(
     """The file that takes the answers, but for these: CSV, in pieces.
 
     Texts that `read_table` would change, or a spreadsheet run, and names that are those of
-    `OWN_COLUMNS`, stand in apostrophes; so do those that stand in apostrophes already. What
-    `read_answers` reads is thereby what was written.
+    `OWN_COLUMNS`, stand in apostrophes, written as in JSON; so do those that stand in apostrophes
+    already. What `read_answers` reads is thereby what was written.
 
     Parameters
     ----------
@@ -118,13 +122,19 @@ def _written(value: Any) -> str:
 
 def _protected(text: str, taken: Sequence[str] = ()) -> str:
     """A text in apostrophes, where it would not come back without."""
-    changed = text != text.strip() or text in {*MISSING, *taken}
-    if (
-        changed
-        or _IN_APOSTROPHES.fullmatch(text)
-        or (re.match(FORMULA, text) and not _spells(text))
-    ):
-        return f"'{text}'"
+    runs = re.match(FORMULA, text) and not _spells(text)
+    if runs or text != text.strip() or text in {*MISSING, *taken} or _PROTECTED.fullmatch(text):
+        inside = json.dumps(text, ensure_ascii=False)[1:-1].replace('\\"', "\\u0022")
+        return f"'{inside}'"
+    return text
+
+
+def _restored(text: str | None) -> str | None:
+    """What `_protected` was given; other texts stay as they are."""
+    if text is None or len(text) < 2 or not text[0] == text[-1] == "'":
+        return text
+    with suppress(ValueError):
+        return str(json.loads(f'"{text[1:-1]}"'))
     return text
 
 
@@ -199,9 +209,9 @@ def read_answers(path: str | Path) -> Answers:
             f"{first_cell(table['chance'], wrong)}. Export the answers again, or leave the cell "
             "empty where a label is from elsewhere."
         )
-    texts = pl.selectors.string().str.replace(r"(?s)^'(.*)'$", "$1")
-    rows = table.drop(OWN_COLUMNS, strict=False).with_columns(texts)
-    rows = rows.rename({name: re.sub(r"(?s)\A'(.*)'\Z", r"\1", name) for name in rows.columns})
+    rows = table.drop(OWN_COLUMNS, strict=False)
+    texts = pl.selectors.string().map_elements(_restored, return_dtype=pl.String)
+    rows = rows.with_columns(texts).rename({name: str(_restored(name)) for name in rows.columns})
     return Answers(rows.filter(decided), y[decided], chances[decided], int((~decided).sum()))
 
 
