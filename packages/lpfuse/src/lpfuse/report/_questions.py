@@ -86,7 +86,7 @@ def ask(
     held = frame.select(name for name in frame.columns if name != label)
     asked = held.with_columns(cells)[positions]
     header, lines = answer_file(asked, positions.tolist(), chances.tolist(), _round(fused))
-    verdicts = fused.verdicts(features_of(model, frame[positions]))
+    verdicts = fused.verdicts(features[found])
     average = len(positions) / len(some)
     questions = [
         {
@@ -102,8 +102,9 @@ def ask(
         }
         for i, row in enumerate(positions.tolist())
     ]
+    used = set(cells.columns)
     for column in held:
-        seen = cells[column.name] if column.name in cells.columns else None
+        seen = cells[column.name] if column.name in used else None
         for question, value in zip(questions, _described(column, seen, positions), strict=True):
             odd = value["tail"] is not None and value["tail"] <= UNUSUAL
             question["values"].append({"name": column.name, **value, "odd": odd})
