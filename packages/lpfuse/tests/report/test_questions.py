@@ -6,12 +6,12 @@ import polars as pl
 import pytest
 
 from helpers.pools import normal_rows
-from helpers.pumps import DETECTORS, pumps
+from helpers.pumps import DETECTORS, pumps, write
 from helpers.reports import NASTY, fitted
 from lpfuse import FixedRule, FusedDetector
 from lpfuse.report import ask, write_questions
 from lpfuse.report._questions import FEW, MOST, html
-from lpfuse.tables import TableModel, read_answers
+from lpfuse.tables import TableModel, read_answers, read_table
 from lpfuse.tables._answers import features_of
 
 
@@ -89,8 +89,10 @@ def test_an_extreme_value_is_called_unusual():
     assert [by_row[row]["a"]["odd"] for row in (99, 1, 50)] == [True, True, False]
 
 
-def test_the_file_of_answers_gives_the_model_the_same_features(model, found, tmp_path):
+@pytest.mark.parametrize("source", ["csv", "parquet"])
+def test_the_file_of_answers_gives_the_model_the_same_features(model, source, tmp_path):
     frame = pumps(120, seed=5)
+    found = ask(model, read_table(write(frame, tmp_path / f"rows.{source}")), 10)
     answers = answered(found, tmp_path / "answers.csv")
     rows = [q["row"] for q in found["questions"]]
     assert np.array_equal(features_of(model, answers.rows), model.numbers(frame[rows]))
@@ -192,14 +194,16 @@ def test_of_many_columns_the_oddest_come_first_and_the_rest_stay_away():
     X = np.random.default_rng(0).normal(size=(60, MOST + 20))
     X[7, 150] = 1e3
     frame = pl.DataFrame(X, schema=[f"c{j}" for j in range(MOST + 20)])
+    frame = frame.with_columns(serial=pl.Series([f"P{i}" for i in range(60)]))
     found = ask(TableModel.fit(frame, detectors=["gmm"]), frame, 60)
     page = html(found)
     section = page[page.index("row 7</h2>") :]
     section = section[: section.index("</section>")]
-    shown = re.findall(r'<th scope="row"><bdi>(c\d+)</bdi>', section)
+    shown = re.findall(r'<th scope="row"><bdi>(c\d+|serial)</bdi>', section)
     assert len(shown) == MOST
+    assert shown[0] == "serial"  # which one it is
     assert "c150" in shown[:FEW]
-    assert "20 others are in the file alone" in section
+    assert "21 others are in the file alone" in section
 
 
 def test_detectors_that_are_silent_or_say_nothing_are_told():

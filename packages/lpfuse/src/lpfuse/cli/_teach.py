@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Annotated, Any
 
 import typer
@@ -49,7 +49,7 @@ def teach(
     counts = {"normal": n_normal, "anomalies": len(found.y) - n_normal, "left_out": found.undecided}
     if as_json:
         weights = {"before": before, "after": after}
-        told = {"answers": counts, "weights": weights, "audit": asdict(audit), "warnings": remarks}
+        told = {"answers": counts, "weights": weights, "audit": _plain(audit), "warnings": remarks}
         console.show_json({"model": str(out), **told})
     elif not silent:
         console.say(
@@ -59,6 +59,12 @@ def teach(
         if after:
             console.show(f"\n{_changes(before, after)}", False)
         console.say(f"\n{audit.summary()}\n\nSaved {out}.")
+
+
+def _plain(audit: Any) -> dict[str, Any]:
+    """An audit in terms of JSON: each estimate with its ends by name."""
+    values = {field.name: getattr(audit, field.name) for field in fields(audit)}
+    return {key: v._asdict() if hasattr(v, "_asdict") else v for key, v in values.items()}
 
 
 def _weights(fused: Any) -> dict[str, float]:

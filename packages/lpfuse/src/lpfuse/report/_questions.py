@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from lpfuse._checks.messages import counted
 from lpfuse._files import as_json
-from lpfuse._format import MINUS, number, shortened
+from lpfuse._format import MINUS, number, percent, shortened
 from lpfuse._versions import versions
 from lpfuse.ensemble import FusedDetector
 from lpfuse.report._measures import rounded
 from lpfuse.report._page import rendered, write_page
 from lpfuse.tables import TableModel
 from lpfuse.tables._answers import MEANINGS, answer_file, are_empty, cells_of, features_of
-from lpfuse.tables._preparation import is_number
+from lpfuse.tables._preparation import is_number, is_text
 
 if TYPE_CHECKING:
     import polars
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # Chosen by hand, for a page that is read on a phone:
 UNUSUAL = 0.05  # share of rows whose value lies as far out, from where one is worth a word
 FEW = 16  # values that are shown in the order of the file; of more, the oddest first
+NAMES = 3  # of columns that the model does not use, before these: they may say which row it is
 MOST = 200  # values of a row that are shown at all
 LOUDEST = 12  # detectors that are shown, those that say most
 LONGEST = 200  # letters of a value
@@ -84,7 +85,9 @@ def ask(
     positions = some[found]
     # The label is what is asked.
     held = frame.select(name for name in frame.columns if name != label)
-    asked = held.with_columns(cells)[positions]
+    # Texts will be read as these were; other cells are written as the model sees them.
+    texts = {column.name for column in held if is_text(column)}
+    asked = held.with_columns(each for each in cells if each.name not in texts)[positions]
     header, lines = answer_file(asked, positions.tolist(), chances.tolist(), _round(fused))
     verdicts = fused.verdicts(features[found])
     average = len(positions) / len(some)
@@ -273,14 +276,18 @@ def _reasons(question: Questions, average: float) -> list[str]:
 
 
 def _percent(share: float) -> str:
-    return f"{number(100 * share, 2)} %"
+    """Two digits, or whole per cents from 10 on."""
+    return percent(share, 0) if share >= 0.0995 else f"{number(100 * share, 2)} %"
 
 
 def _shown(question: Questions, detectors: list[str], longest: float) -> Questions:
     """A question as the template takes it."""
     values = question["values"]
     if len(values) > FEW:
-        values = sorted(values, key=lambda value: 2.0 if value["tail"] is None else value["tail"])
+        names = [value for value in values if value["tail"] is None][:NAMES]
+        rest = [value for value in values if value not in names]
+        rest.sort(key=lambda value: 2.0 if value["tail"] is None else value["tail"])
+        values = names + rest
     parts = question["contributions"] or []
     order = sorted(range(len(parts)), key=lambda j: -abs(parts[j] or 0.0))
     return {
