@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from helpers.model_files import members_of, write_members
 from helpers.pumps import DETECTORS, pumps, write
 from lpfuse import SVDD, FusedDetector, GMMDetector, KernelPCADetector, LpFusion, load
 from lpfuse.cli._app import app
@@ -141,6 +142,22 @@ def test_what_cannot_be_asked_about_is_refused(stored, model, data, words, tmp_p
     assert words in answer.stderr
     assert len(answer.stderr.strip().splitlines()) == 1
     assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("command", ["ask", "teach"])
+def test_a_model_that_was_tampered_with_or_is_of_another_version(stored, tmp_path, command):
+    lpfuse("ask", stored / "table.lpfuse", stored / "new.csv")
+    data = {"ask": stored / "new.csv", "teach": answer_all(tmp_path)}[command]
+    there = files(tmp_path)
+    for model in ("table", "arrays"):
+        members = members_of((stored / f"{model}.lpfuse").read_bytes())
+        assert b'"offset_": ' in members["manifest.json"]
+        changed = members["manifest.json"].replace(b'"offset_": ', b'"offset_": "x", "was": ')
+        write_members(tmp_path / "forged.lpfuse", members | {"manifest.json": changed})
+        answer = lpfuse(command, "forged.lpfuse", data, "-o", "out")
+        assert answer.exit_code == 2, answer.output
+        assert "forged.lpfuse" in answer.stderr
+    assert files(tmp_path) == sorted([*there, "forged.lpfuse"])
 
 
 def test_what_is_read_is_not_overwritten(stored):
