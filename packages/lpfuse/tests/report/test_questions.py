@@ -143,7 +143,7 @@ def test_the_reasons_tell_of_verdict_and_chance(found):
         if question["chance"] >= 2 * average:
             assert why.startswith("Its answer tells much")
         elif question["chance"] <= average:
-            assert why.startswith("It is one of the rows that look ordinary")
+            assert why.startswith("It is one of the rows that are seldom asked about")
 
 
 def test_the_key_is_that_of_the_questions(model, found):

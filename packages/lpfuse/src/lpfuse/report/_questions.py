@@ -89,30 +89,21 @@ def ask(
     texts = {column.name for column in held if is_text(column)}
     asked = held.with_columns(each for each in cells if each.name not in texts)[positions]
     header, lines = answer_file(asked, positions.tolist(), chances.tolist(), _round(fused))
-    verdicts = fused.verdicts(features[found])
-    average = len(positions) / len(some)
-    questions = [
-        {
-            "row": row,
-            "chance": float(chances[i]),
-            "score": as_json(verdicts.scores[i]),
-            "p_value": as_json(verdicts.pvalues[i]),
-            "normal": bool(verdicts.decision[i] >= 0),
-            "contributions": _parts(verdicts, i),
-            "before": lines[i][0],
-            "behind": lines[i][1],
-            "values": [],
-        }
-        for i, row in enumerate(positions.tolist())
-    ]
     used = set(cells.columns)
-    for column in held:
-        seen = cells[column.name] if column.name in used else None
-        for question, value in zip(questions, _described(column, seen, positions), strict=True):
-            odd = value["tail"] is not None and value["tail"] <= UNUSUAL
-            question["values"].append({"name": column.name, **value, "odd": odd})
+    columns = [
+        _described(column, cells[column.name] if column.name in used else None, positions)
+        for column in held
+    ]
+    told = _judged(fused.verdicts(features[found]))
+    questions = [
+        {"row": int(row), "chance": float(chance), "before": line[0], "behind": line[1], **said}
+        | {"values": list(values)}
+        for row, chance, line, said, *values in zip(
+            positions, chances, lines, told, *columns, strict=True
+        )
+    ]
     for question in questions:
-        question["why"] = _reasons(question, average)
+        question["why"] = _reasons(question, average=len(positions) / len(some))
     return {
         "questions": questions,
         "detectors": list(fused.detector_names_),
@@ -165,12 +156,21 @@ def _round(fused: FusedDetector) -> int:
     return 1
 
 
-def _parts(verdicts: Any, i: int) -> list[float | None] | None:
-    """What each detector adds to the score of a row; None where it is silent."""
-    if verdicts.contributions is None:
-        return None
-    silent = np.isnan(verdicts.detector_scores[i])
-    return rounded(np.where(silent, np.nan, verdicts.contributions[i]))
+def _judged(verdicts: Any) -> list[Questions]:
+    """What the model says of each row; of detectors that are silent, None."""
+    silent = np.isnan(verdicts.detector_scores)
+    parts = verdicts.contributions
+    return [
+        {
+            "score": as_json(verdicts.scores[i]),
+            "p_value": as_json(verdicts.pvalues[i]),
+            "normal": bool(verdicts.decision[i] >= 0),
+            "contributions": None
+            if parts is None
+            else rounded(np.where(silent[i], np.nan, parts[i])),
+        }
+        for i in range(len(silent))
+    ]
 
 
 # ------------------------------------------------------------------------------------ the values
@@ -191,29 +191,27 @@ def _described(
     Returns
     -------
     list of dict
-        ``text``, None where it is missing; ``place``, the share of rows with a lower number, ties
-        by half; ``tail``, the share of rows that lie as far out, or hold the same; ``note``.
+        ``name``; ``text``, None where it is missing; ``place``, the share of rows with a lower
+        number, ties by half; ``tail``, the share of rows that lie as far out, or hold the same, and
+        whether that is ``odd``; ``note``, in words.
     """
-    texts = [_text(value) for value in held[rows]]
+    name, texts = held.name, [_text(value) for value in held[rows]]
     if seen is None:
-        note = "not used by the model"
-        return [{"text": text, "place": None, "tail": None, "note": note} for text in texts]
+        return [_value(name, text, "not used by the model") for text in texts]
     if not is_number(seen):
+        counts = [int(seen.eq_missing(value).sum()) for value in seen[rows]]
         return [
-            _common(text, int(seen.eq_missing(value).sum()), len(seen))
-            for text, value in zip(texts, seen[rows], strict=True)
+            _common(name, text, count, len(seen)) for text, count in zip(texts, counts, strict=True)
         ]
     values = np.array(seen.cast(float).fill_null(np.nan), dtype=np.float64)
     known = np.sort(values[~np.isnan(values)])
-    lower, upto = (np.searchsorted(known, values[rows], side) for side in ("left", "right"))
-    gaps = len(values) - len(known)
+    n, asked = len(known), values[rows]
+    below, above = np.searchsorted(known, asked), n - np.searchsorted(known, asked, "right")
     return [
-        _common(None, gaps, len(values))
-        if np.isnan(value)
-        else _ranked(_figure(text, value), below, len(known) - through, len(known))
-        for text, value, below, through in zip(
-            texts, values[rows].tolist(), lower.tolist(), upto.tolist(), strict=True
-        )
+        _common(name, None, len(values) - n, len(values))
+        if text is None or np.isnan(value)
+        else _ranked(name, _figure(text, value), int(low), int(high), n)
+        for text, value, low, high in zip(texts, asked, below, above, strict=True)
     ]
 
 
@@ -221,28 +219,34 @@ def _text(value: Any) -> str | None:
     return None if value is None or value != value else shortened(str(value), LONGEST)
 
 
-def _figure(text: str | None, value: float) -> str:
+def _figure(text: str, value: float) -> str:
     """A number for the eye: whole where it is, else with 6 digits; true and false as they are."""
-    if text is None or text.casefold() in ("true", "false"):
-        return text or ""
+    if text.casefold() in ("true", "false"):
+        return text
     whole = value == round(value) and abs(value) < 1e15
     return f"{value:.0f}".replace("-", MINUS) if whole else number(value, 6)
 
 
-def _common(text: str | None, count: int, n: int) -> Questions:
+def _value(
+    name: str, text: str | None, note: str, place: float | None = None, tail: float | None = None
+) -> Questions:
+    odd = tail is not None and tail <= UNUSUAL
+    return {"name": name, "text": text, "note": note, "place": place, "tail": tail, "odd": odd}
+
+
+def _common(name: str, text: str | None, count: int, n: int) -> Questions:
     """A text, or a gap, that so many of n rows have."""
-    note = f"{count:,} of {n:,} rows"
-    return {"text": text, "place": None, "tail": count / n, "note": note}
+    return _value(name, text, f"{count:,} of {n:,} rows", tail=count / n)
 
 
-def _ranked(text: str, below: int, above: int, n: int) -> Questions:
+def _ranked(name: str, text: str, below: int, above: int, n: int) -> Questions:
     """A number with so many of n below and above it, ties with neither."""
     place = (below + n - above) / (2 * n)
+    tail = 2 * min(place, 1 - place)
     beyond, side = min((below, "lowest"), (above, "highest"))
-    tail, ties = 2 * min(place, 1 - place), n - below - above
-    last = beyond + ties
+    last = beyond + n - below - above
     note = f"the {side} of {n:,}" if last == 1 else f"among the {last:,} {side} of {n:,}"
-    return {"text": text, "place": place, "tail": tail, "note": note if tail <= UNUSUAL else ""}
+    return _value(name, text, note if tail <= UNUSUAL else "", place, tail)
 
 
 # -------------------------------------------------------------------------------------- the words
@@ -267,8 +271,8 @@ def _reasons(question: Questions, average: float) -> list[str]:
         why = f"Its answer tells much: {drawn}"
     elif chance <= average:
         why = (
-            f"It is one of the rows that look ordinary ({drawn}): without some of these nobody "
-            "would know what the model misses"
+            f"It is one of the rows that are seldom asked about ({drawn}): without some of these "
+            "nobody would know what the model misses"
         )
     else:
         why = drawn.capitalize()
