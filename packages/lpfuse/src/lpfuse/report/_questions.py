@@ -42,6 +42,7 @@ def ask(
     n_questions: int = 10,
     *,
     random_state: int | None = 0,
+    round_number: int = 1,
 ) -> Questions:
     """Choose rows whose answers help most, see :meth:`FusedDetector.query`, and describe them.
 
@@ -56,6 +57,8 @@ def ask(
         How many; fewer, where there are not as many rows.
     random_state : int, optional
         Seed of the draw.
+    round_number : int, default=1
+        Which round of questions this is, for the file of answers.
 
     Returns
     -------
@@ -88,7 +91,7 @@ def ask(
     # Texts will be read as these were; other cells are written as the model sees them.
     texts = {column.name for column in held if is_text(column)}
     asked = held.with_columns(each for each in cells if each.name not in texts)[positions]
-    header, lines = answer_file(asked, positions.tolist(), chances.tolist(), _round(fused))
+    header, lines = answer_file(asked, positions.tolist(), chances.tolist(), round_number)
     used = set(cells.columns)
     columns = [
         _described(column, cells[column.name] if column.name in used else None, positions)
@@ -150,10 +153,6 @@ def html(questions: Questions) -> str:
         made=questions,
         shown=[_shown(q, questions["detectors"], longest) for q in questions["questions"]],
     )
-
-
-def _round(fused: FusedDetector) -> int:
-    return 1
 
 
 def _judged(verdicts: Any) -> list[Questions]:
