@@ -14,7 +14,7 @@ from lpfuse._versions import versions
 from lpfuse.cli import console, main
 from lpfuse.cli._app import app
 
-COMMANDS = ["fit", "score", "fuse", "report", "demo", "version"]
+COMMANDS = ["fit", "score", "fuse", "report", "ask", "teach", "demo", "version"]
 TABLE = "# Ours\n\n| method | AUC |\n|---|---|\n| sum [1] | 0.9 |\n"
 
 

@@ -57,11 +57,11 @@ ZSTD = bytes.fromhex("28b52ffd2008410000612c620a312c320a")  # "a,b\n1,2\n", not 
 @pytest.mark.parametrize(
     "pack", [gzip.compress, zlib.compress, bz2.compress, lzma.compress, zipped, lambda _: ZSTD]
 )
-@pytest.mark.parametrize("command", ["fit", "score", "fuse"])
+@pytest.mark.parametrize("command", ["fit", "score", "fuse", "ask", "teach"])
 def test_packed_tables_are_never_unpacked(tmp_path, model, pack, command):
     path, out = tmp_path / "rows.csv", tmp_path / "out.csv"
     path.write_bytes(pack(b"bar,flow,kind\n" + b"1,2,a\n" * 100_000))
-    first = [command, model, path] if command == "score" else [command, path]
+    first = [command, path] if command in ("fit", "fuse") else [command, model, path]
     answer = run(*first, "-o", out)
     assert answer.exit_code == 2
     assert "rows.csv could not be read as CSV: it is packed. Unpack it first" in answer.output
@@ -209,6 +209,7 @@ def test_no_text_of_a_file_reaches_the_terminal_raw(model, tmp_path, text):
         pl.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), schema=[text, "b"]),
         tmp_path / "scores.csv",
     )
+    answers = write(pl.DataFrame({"answer": [text], "chance": [1.0]}), tmp_path / "answers.csv")
     out = tmp_path / "out.lpfuse"
     for command in (
         ["score", model, harm, "-o", tmp_path / "o.csv"],
@@ -225,6 +226,10 @@ def test_no_text_of_a_file_reaches_the_terminal_raw(model, tmp_path, text):
         ["fuse", scores, "--json"],
         ["report", model, harm, "-o", tmp_path / "o.html"],
         ["report", model, cells, "-o", tmp_path / "o.html", "--label", "state"],
+        ["ask", model, harm, "-o", tmp_path / "o.html"],
+        ["ask", model, cells, "-o", tmp_path / "o.html"],
+        ["teach", model, harm, "-o", out],
+        ["teach", model, answers, "-o", out],
     ):
         answer = run(*command)
         assert answer.exit_code in (0, 2), answer.output
@@ -244,6 +249,8 @@ def test_names_of_files_are_escaped(model, tmp_path):
         ["fit", tmp_path / name, "-o", tmp_path / name],
         ["fit", tmp_path / name, "-o", tmp_path / name / "x"],
         ["report", tmp_path / name],
+        ["ask", model, tmp_path / name],
+        ["teach", model, tmp_path / name, "-o", tmp_path / "m.lpfuse"],
     ):
         answer = run(*command)
         assert answer.exit_code == 2
@@ -321,6 +328,10 @@ def test_what_is_no_file_is_refused_both_ways(model, rows, tmp_path, make):
         ["fuse", odd],
         ["report", model, odd],
         ["report", model, "-o", odd],
+        ["ask", model, odd],
+        ["ask", model, rows, "-o", odd],
+        ["teach", model, odd, "-o", tmp_path / "m.lpfuse"],
+        ["teach", model, rows, "-o", odd],
     ):
         answer = run(*arguments)
         assert answer.exit_code == 2, answer.output

@@ -1,9 +1,35 @@
+import shutil
+
 import numpy as np
 import pytest
 
 from helpers.pools import both, normal_rows
 from helpers.reports import NASTY, fitted, pool
 from lpfuse.report import summarise
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+QUIETLY = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Debian's Chromium, driven by Playwright."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
+        pytest.skip(f"no browser is installed: none of {', '.join(BROWSERS)}")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=QUIETLY)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(scope="session")

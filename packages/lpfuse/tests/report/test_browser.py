@@ -1,7 +1,6 @@
 """The page in a real browser: Debian's Chromium, driven by Playwright."""
 
 import json
-import shutil
 from contextlib import contextmanager
 
 import pytest
@@ -11,29 +10,7 @@ from lpfuse.report import summarise, write_report
 
 pytestmark = pytest.mark.slow  # starts a browser
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-QUIETLY = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if program is None:
-        pytest.skip(f"no browser is installed: none of {', '.join(BROWSERS)}")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=QUIETLY)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import typer
 
+from lpfuse.cli import _ask as ask
 from lpfuse.cli import _demo as demo
 from lpfuse.cli import _fit as fit
 from lpfuse.cli import _fuse as fuse
 from lpfuse.cli import _report as report
 from lpfuse.cli import _score as score
+from lpfuse.cli import _teach as teach
 from lpfuse.cli._plugins import add_plugins
 from lpfuse.cli.console import Json, PlainErrors, Quiet, is_quiet, root_options, show_json
 
@@ -26,6 +28,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
     score.score: "lpfuse score pumps.lpfuse new.csv -o scores.csv --keep serial",
     fuse.fuse: "lpfuse fuse scores.csv --label fake --normal no --direction knn=anomaly",
     report.report: "lpfuse report pumps.lpfuse new.csv -o report.html",
+    ask.ask: "lpfuse ask pumps.lpfuse new.csv -o questions.html",
+    teach.teach: "lpfuse teach pumps.lpfuse answers.csv -o better.lpfuse",
     demo.demo: "lpfuse demo -o report.html",
 }
 for _command, _example in EXAMPLES.items():

@@ -19,6 +19,9 @@ def _table_argument(name: str) -> typer.models.ArgumentInfo:
 Train = Annotated[str, _table_argument("TRAIN")]
 Scores = Annotated[str, _table_argument("SCORES")]
 Data = Annotated[str, _table_argument("DATA")]
+Model = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A file of `lpfuse fit`, or of Python's save.")
+]
 NewModel = Annotated[Path, typer.Option(*OUTPUT, metavar="MODEL", help="The file for the model.")]
 Weights = Annotated[
     Path | None, typer.Option(metavar="MODEL", help="A file for the weights, for `lpfuse score`.")

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from lpfuse.cli import _options as options
 from lpfuse.cli import console
-
-if TYPE_CHECKING:
-    import polars
+from lpfuse.cli._models import load_detector, model_errors
 
 DEFAULT = Path("report.html")
 
 
 def report(
     ctx: typer.Context,
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A file of `lpfuse fit`, or of Python's save.")
-    ],
+    model: options.Model,
     data: Annotated[
         str | None,
         typer.Argument(
@@ -55,7 +51,7 @@ def report(
     output, and the page is written only if -o names it.
     """
     from lpfuse._files import check_target, write_errors
-    from lpfuse.report import write_report
+    from lpfuse.report import summarise, write_report
 
     silent = as_json or console.is_quiet(ctx, quiet)
     target = out if out is not None or as_json else DEFAULT
@@ -64,9 +60,10 @@ def report(
     if data is None and (label is not None or normal is not None):
         raise ValueError("--label and --normal tell what a column of DATA means: name the file.")
     with console.remarks(silent):
-        loaded = _loaded(model, trust or (), None if key is None else key.read_bytes())
+        loaded = load_detector(model, trust or (), key, "A report")
         rows = () if data is None else _rows(loaded, data, label, normal)
-        summary = _summary(model, loaded, rows)
+        with model_errors(model, "reported on"):
+            summary = summarise(loaded, *rows)
     if target is not None:
         with write_errors(target.name):
             write_report(summary, target)
@@ -79,43 +76,10 @@ def report(
         console.say(f"\nWritten to {target}. Open it in a browser.")
 
 
-def _loaded(path: Path, trusted: Any, key: bytes | None) -> Any:
-    """A fused detector, bare or with what prepares its tables."""
-    from lpfuse import FusedDetector, load
-    from lpfuse.tables import TableModel, load_model
-
-    path = path.expanduser()
-    if path.is_file():
-        model = load(path, trusted, key=key)
-        if isinstance(model, FusedDetector):
-            return model
-        if not isinstance(model, TableModel):
-            raise ValueError(
-                f"{path} holds {type(model).__name__}. A report needs a fused detector, of "
-                "`lpfuse fit` or of FusedDetector.save."
-            )
-    return load_model(path, trusted, key=key)
-
-
-def _summary(path: Path, model: Any, rows: tuple[Any, ...]) -> dict[str, Any]:
-    """What there is to say; a file that was tampered with may hold anything."""
-    from lpfuse.report import summarise
-
-    try:
-        return summarise(model, *rows)
-    except ValueError as error:
-        error.add_note(f"The model is {path}.")
-        raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
-        raise ValueError(
-            f"{path} cannot be reported on: it is damaged, or of another version of lpfuse "
-            f"({type(error).__name__}: {error}). Fit the model again, or restore the file."
-        ) from error
-
-
 def _rows(model: Any, data: str, label: str | None, normal: str | None) -> tuple[Any, Any]:
     """Rows as `summarise` takes them, and their labels."""
     from lpfuse.tables import TableModel, read_table
+    from lpfuse.tables._answers import features_of
     from lpfuse.tables._labels import labels_of, settle_normal
     from lpfuse.tables._preparation import check_names
 
@@ -128,19 +92,4 @@ def _rows(model: Any, data: str, label: str | None, normal: str | None) -> tuple
         (label,) = check_names([label], frame.columns)
         y = labels_of(frame[label], settle_normal(frame[label], normal))
         frame = frame.drop(label)
-    return (frame if isinstance(model, TableModel) else _columns(model, frame)), y
-
-
-def _columns(fused: Any, frame: polars.DataFrame) -> Any:
-    """The columns that a fused detector was fitted to: by their names, where it knows names."""
-    import numpy as np
-
-    from lpfuse.tables._columns import typed
-    from lpfuse.tables._preparation import check_names, numbers_of
-
-    names = getattr(fused, "feature_names_in_", None)
-    if names is None:
-        return np.column_stack([numbers_of(typed(column)) for column in frame])
-    for name in names:
-        check_names([name], frame.columns)
-    return frame.select(map(typed, frame.select(names.tolist())))
+    return (frame if isinstance(model, TableModel) else features_of(model, frame)), y

@@ -42,9 +42,13 @@ def write_report(summary: Summary, path: str | PathLike[str]) -> None:
     >>> page.startswith("<!doctype html>")
     True
     """
-    content = html(summary).encode("utf-8", "backslashreplace")  # a name may be no valid text
+    write_page(html(summary), path)
+
+
+def write_page(page: str, path: str | PathLike[str]) -> None:
+    """Write a page; the file appears whole or not at all."""
     with replacing(path) as file:
-        file.write(content)
+        file.write(page.encode("utf-8", "backslashreplace"))  # a name may be no valid text
 
 
 def html(summary: Summary) -> str:
@@ -55,21 +59,11 @@ def html(summary: Summary) -> str:
     summary : dict
         What `summarise` returned.
     """
-    from markupsafe import Markup
-
-    environment = _environment()
-    loader = environment.loader
-    style, script = (loader.get_source(environment, f"page.{kind}")[0] for kind in ("css", "js"))
-    policy = (
-        f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    page: str = environment.get_template("page.html").render(
-        s=summary,
-        policy=policy,
-        style=Markup(style),  # nosec B704 # a file of this package
-        script=Markup(script),  # nosec B704 # a file of this package
-        json=Markup(_embedded(summary)),  # nosec B704 # escaped in `_embedded`
+    return rendered(
+        "page.html",
+        summary,
+        styles=["page.css"],
+        script="page.js",
         **trust(summary),
         **_tables(summary),
         counts=_counts(summary["judged_on"]),
@@ -81,6 +75,39 @@ def html(summary: Summary) -> str:
         data=_data(summary),
         proof=_proof(summary),
     )
+
+
+def rendered(template: str, summary: Summary, styles: list[str], script: str, **values: Any) -> str:
+    """A page that runs its own style and script and nothing else, and carries its values as JSON.
+
+    Parameters
+    ----------
+    template, styles, script : str, list of str, str
+        Files of the folder ``template``.
+    summary : dict
+        Plain values: ``s`` in the template, JSON in its element.
+    **values
+        What else the template names.
+    """
+    from markupsafe import Markup
+
+    environment = _environment()
+    source = environment.loader.get_source
+    style, code = (
+        "".join(source(environment, name)[0] for name in names) for names in (styles, [script])
+    )
+    policy = (
+        f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(code)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    page: str = environment.get_template(template).render(
+        s=summary,
+        policy=policy,
+        style=Markup(style),  # nosec B704 # files of this package
+        script=Markup(code),  # nosec B704 # a file of this package
+        json=Markup(_embedded(summary)),  # nosec B704 # escaped in `_embedded`
+        **values,
+    )
     return page.strip() + "\n"
 
 
@@ -88,7 +115,7 @@ def _environment() -> Any:
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
-        raise ImportError('A report needs jinja2. Install it: pip install "lpfuse[cli]"') from error
+        raise ImportError('A page needs jinja2. Install it: pip install "lpfuse[cli]"') from error
     environment = Environment(
         loader=PackageLoader("lpfuse.report", "template"),
         autoescape=True,

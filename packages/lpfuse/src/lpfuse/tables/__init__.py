@@ -5,6 +5,7 @@ became features; `score_file` scores files that are larger than the memory. The 
 ``lpfuse`` are thin shells around these.
 """
 
+from lpfuse.tables._answers import Answers, read_answers
 from lpfuse.tables._columns import learn_preparation
 from lpfuse.tables._model import CONTRIBUTION, TableModel, load_model
 from lpfuse.tables._outcome import outcome, proof
@@ -14,6 +15,7 @@ from lpfuse.tables._writing import ScoredFile, check_table_target, score_file, t
 
 __all__ = [
     "CONTRIBUTION",
+    "Answers",
     "ScoredFile",
     "TableModel",
     "TablePreparation",
@@ -22,6 +24,7 @@ __all__ = [
     "load_model",
     "outcome",
     "proof",
+    "read_answers",
     "read_table",
     "score_file",
     "table_writer",
