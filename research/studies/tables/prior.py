@@ -35,8 +35,8 @@ from research.studies.tables.splits import LABELS, MODES, family_of, source_of
 FILE = Path(lpfuse.__file__).parent / "ensemble" / "prior.json"
 PAGE = Path("docs/benchmarks/prior.md")
 SCALERS = {"tail": TailScaler, "two-sided": TwoSidedMinMax}
-# What the file holds. A scale needs weights at `FEW` labels on either side of it: those between two
-# numbers of labels are linear between them.
+# What the file holds. Both scales have weights at `FEW` labels, where one takes the place of the
+# other: those below lead to the tail's, those above start from the two-sided ones.
 ROWS = (
     *(("tail", k) for k in LABELS if k <= FEW),
     *(("two-sided", k) for k in LABELS if k >= FEW),
@@ -216,7 +216,7 @@ def prior_page(stored: Stored, content: Mapping[str, Any]) -> str:
             for unseen kinds, the others for hidden anomalies among the training rows; each table
             counts once in each of its modes. Below {FEW} labels scores are on the scale "tail"
             (`TailScaler`), with {FEW} or more on "two-sided" (`TwoSidedMinMax`); between two
-            numbers of labels weights are linear in the logarithm."""
+            numbers of labels weights are linear, from {FEW} on in the logarithm."""
         ),
         markdown([head, *weights]),
         prose(
