@@ -10,6 +10,7 @@ from research.studies.running import RESULTS, listed
 from research.studies.tables.comparison import read_tables
 from research.studies.tables.page import tables_page
 from research.studies.tables.prior import FILE, write_prior
+from research.studies.tables.prior_scores import FOLDER, measure_scores
 from research.studies.tables.splits import HALVES, LABELS, MODES
 from research.studies.tables.study import Plan, measure_tables
 
@@ -34,11 +35,17 @@ def main() -> None:
     page.add_argument("--reference", default="lpfuse", help="differences are told from it")
     page.add_argument("--out", type=Path, default=PAGE)
     prior = commands.add_parser("prior", help="learn the prior weights of the default pool")
-    prior.add_argument("--jobs", type=int, default=1, help="tables at a time")
+    steps = ("measure", "learn")
+    prior.add_argument("step", nargs="?", choices=steps, help="by default one after the other")
+    prior.add_argument("--jobs", type=int, default=1, help="tables measured at a time")
+    prior.add_argument("--scores", type=Path, default=FOLDER, help="where raw scores are stored")
     prior.add_argument("--out", type=Path, default=FILE, help="by default the file of the package")
     options = parser.parse_args()
     if options.command == "prior":
-        write_prior(options.out, jobs=options.jobs)
+        if options.step != "learn":
+            measure_scores(options.scores, jobs=options.jobs)
+        if options.step != "measure":
+            write_prior(options.scores, options.out)
         return
     if options.command == "page":
         rows = read_tables(options.rows or sorted(ROWS.glob("*.jsonl")))
