@@ -42,14 +42,21 @@ def teach(
         before = _weights(fused)
         with model_errors(model, "taught"):
             fused.teach(features_of(loaded, found.rows), found.y, chances=found.chances)
-            audit = fused.audit_answers()
+            # Labels from elsewhere alone say nothing of rows that nobody looked at.
+            asked = bool((found.chances == found.chances).any())
+            audit = fused.audit_answers() if asked else None
     with write_errors(out.name):
         loaded.save(out, **({} if key is None else {"key": key.read_bytes()}))
     after, n_normal = _weights(fused), int((found.y > 0).sum())
     counts = {"normal": n_normal, "anomalies": len(found.y) - n_normal, "left_out": found.undecided}
     if as_json:
         weights = {"before": before, "after": after}
-        told = {"answers": counts, "weights": weights, "audit": _plain(audit), "warnings": remarks}
+        told = {
+            "answers": counts,
+            "weights": weights,
+            "audit": audit and _plain(audit),
+            "warnings": remarks,
+        }
         console.show_json({"model": str(out), **told})
     elif not silent:
         console.say(
@@ -58,7 +65,8 @@ def teach(
         )
         if after:
             console.show(f"\n{_changes(before, after)}", False)
-        console.say(f"\n{audit.summary()}\n\nSaved {out}.")
+        said = "No row was asked about with a known chance: there is no audit."
+        console.say(f"\n{audit.summary() if audit else said}\n\nSaved {out}.")
 
 
 def _plain(audit: Any) -> dict[str, Any]:

@@ -251,9 +251,9 @@ class FusedDetector(TeachableDetector):
             Rows. Cells may be missing; a detector that cannot do with that learns from the rows
             that are complete in its columns. Of Dask, `subsample` rows are learnt from.
         y : array-like, or Dask array or series, of shape (n,), optional
-            +1 normal, −1 anomaly, 0 where nobody looked. Without it all rows are normal. Rows that
-            nobody looked at always teach, as normal ones, each with a weight that says how probably
-            it is one; labelled rows count in full.
+            +1 normal, −1 anomaly, 0 where nobody looked; without it, at none. Rows that nobody
+            looked at always teach, as normal ones, each with a weight that says how probably it is
+            one; labelled rows count in full.
         groups : array-like of shape (n,), optional
             Rows of one group (a person, a machine, a day) are never both learnt from and scored.
         kind : array-like of shape (n,) or "clusters", optional

@@ -36,7 +36,7 @@ from lpfuse.ensemble._questions import appeal_of, neighbouring_order, strangest_
 from lpfuse.ensemble._refusion import RefusableDetector
 from lpfuse.ensemble._scoring import without_gaps
 from lpfuse.ensemble._suspicion import UNKNOWN, estimate_share
-from lpfuse.ensemble._tables import Table, numeric_columns, replace_numbers
+from lpfuse.ensemble._tables import Index, Table, numeric_columns, replace_numbers
 from lpfuse.ensemble._training import Training, make_folds
 
 # Folds of the experts that `teach` fits: fewer than five, for a person waits.
@@ -72,8 +72,8 @@ class TeachableDetector(RefusableDetector):
         Parameters
         ----------
         X : array-like, data frame, or Dask array or data frame, of shape (m, d)
-            Rows that were not asked about yet. Training rows are known again, and judged by what
-            detectors that have not seen them say.
+            Rows. Those that were taught already are not asked about again. Training rows are known
+            again, and judged by what detectors that have not seen them say.
         n_instances : int, default=1
             Questions; where there are fewer rows that differ, so many.
         groups : array-like of shape (m,), optional
@@ -117,17 +117,27 @@ class TeachableDetector(RefusableDetector):
             parts = self._held_out_parts(table, numbers)
             scores, units = parts.sum(axis=1), units_of(numbers, len(parts))
         names = check_row_names(groups, len(scores), "groups")
-        rank, flagged = strangest_of(parts), float(np.mean(scores < self.offset_))
-        order = neighbouring_order(numbers, rank, n, random)
+        free = self._without_answer(numbers, len(scores))
+        rank, flagged = strangest_of(parts[free]), float(np.mean(scores[free] < self.offset_))
+        near = None if numbers is None else numbers[free]
         positions, chances = ask_each_unit_once(
             appeal_of(rank, flagged, n, explore),
-            units if names is None else names,
+            (units if names is None else names)[free],
             n,
-            order=order,
+            order=neighbouring_order(near, rank, n, random),
             floor=explore,
             random_state=random,
         )
-        return (positions, chances) if return_chances else positions
+        return (free[positions], chances) if return_chances else free[positions]
+
+    def _without_answer(self, numbers: Host | None, n: int) -> Index:
+        """Positions of the rows that were not taught yet; of all rows where all were."""
+        known = getattr(self, "rows_", KeptRows(None)).values
+        if numbers is None or known is None or not self.rounds_.any():
+            return np.arange(n)
+        place = places_of(known, numbers)
+        free = np.flatnonzero((place < 0) | (self.rounds_[place] == 0))
+        return free if len(free) else np.arange(n)
 
     def _held_out_parts(self, table: Table, numbers: Host | None) -> Host:
         """What one-class detectors add to the fused score, and what experts do, if there are any.
