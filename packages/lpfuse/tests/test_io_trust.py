@@ -86,7 +86,8 @@ def test_a_file_says_nothing_of_how_the_work_is_done(path):
 # Parameters that may be any string: names and sentences, which no code takes for more.
 NAMES = {
     ("Certificate", "status"), ("DummyClassifier", "constant"), ("KNNImputer", "missing_values"),
-    ("LpFusion", "prior"), ("Member", "name"), ("MissingIndicator", "missing_values"),
+    ("KeptRows", "names"), ("LpFusion", "prior"), ("Member", "name"),
+    ("MissingIndicator", "missing_values"),
     ("OneClassEnsembleClassifier", "unknown_label"), ("SimpleImputer", "fill_value"),
     ("SimpleImputer", "missing_values"), ("TableModel", "label"), ("TableModel", "normal"),
 }  # fmt: skip
