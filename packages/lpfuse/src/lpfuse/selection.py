@@ -163,6 +163,13 @@ class FusedDetectorCV(FusedDetector):
             "FusedDetectorCV chose its parameters for the fusion that it was fitted with: fit anew."
         )
 
+    def teach(self, X: Any, y: Any, *, chances: Any = None) -> Self:
+        """Refused: what was chosen, was chosen for the labels at hand."""
+        raise TypeError(
+            "FusedDetectorCV chose its parameters for the labels that it was fitted with: fit anew "
+            "with the answers as y."
+        )
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice("scoring", self.scoring, tuple(CRITERIA))

@@ -47,7 +47,9 @@ def hidden_chance(rank: Host, share: float | Host) -> Host:
     return found
 
 
-def estimate_share(known: Host, chances: Host, rounds: NDArray[Any] | None = None) -> Estimate:
+def estimate_share(
+    known: Host, chances: Host, rounds: NDArray[Any] | None = None, n_rows: int | None = None
+) -> Estimate:
     """The share of anomalies, from rows that were asked about with known chances alone.
 
     Parameters
@@ -58,13 +60,15 @@ def estimate_share(known: Host, chances: Host, rounds: NDArray[Any] | None = Non
         With which rows were asked about; NaN where they were not.
     rounds : ndarray of shape (n,), optional
         Numbers of the rounds in which they were.
+    n_rows : int, optional
+        How many rows were asked from, where that is known.
 
     Examples
     --------
     >>> import numpy as np
     >>> chances = np.where(np.arange(200) < 40, 0.2, np.nan)
     >>> known = np.where(np.arange(200) < 40, np.where(np.arange(200) < 4, -1.0, 1.0), 0.0)
-    >>> round(estimate_share(known, chances).value, 3)
+    >>> round(estimate_share(known, chances, n_rows=200).value, 3)
     0.1
     """
     asked = (known != 0) & ~np.isnan(chances)
@@ -75,7 +79,7 @@ def estimate_share(known: Host, chances: Host, rounds: NDArray[Any] | None = Non
         known[asked],
         chances[asked],
         offset=0.0,
-        n_rows=len(known),
+        n_rows=n_rows,
         rounds=None if rounds is None else rounds[asked],
     )
     return audit.anomaly_share
@@ -101,7 +105,7 @@ def row_weights(scores: Host, known: Host, chances: Host) -> tuple[Host, NDArray
         Rows that nobody looked at.
     """
     rank, unseen = strangeness(scores), known == 0
-    q = hidden_chance(rank, estimate_share(known, chances).value)
+    q = hidden_chance(rank, estimate_share(known, chances, n_rows=len(known)).value)
     return answer_weights(1.0 - q, known, chances), unseen
 
 

@@ -6,6 +6,7 @@ detectors again, `audit_answers` judges the detector by it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host, is_blocked
+from lpfuse._base import lazily
 from lpfuse._checks.answers import check_answers, check_chances
 from lpfuse._checks.arguments import check_count, check_row_names, check_share
 from lpfuse._checks.tables import check_table
@@ -23,20 +25,19 @@ from lpfuse.ensemble._defaults import choose_members, choose_prior, choose_scale
 from lpfuse.ensemble._experts import OneClass, add_experts
 from lpfuse.ensemble._kept_rows import (
     KeptRows,
-    kept_rows,
     keys_of,
+    number_rows,
     numbers_of,
     places_of,
     refuse_contradictions,
     repeated,
-    units_of,
 )
 from lpfuse.ensemble._out_of_fold import FitScheduler
 from lpfuse.ensemble._questions import appeal_of, neighbouring_order, strangest_of
 from lpfuse.ensemble._refusion import RefusableDetector
 from lpfuse.ensemble._scoring import without_gaps
 from lpfuse.ensemble._suspicion import UNKNOWN, estimate_share
-from lpfuse.ensemble._tables import Index, Table, numeric_columns, replace_numbers
+from lpfuse.ensemble._tables import numeric_columns, replace_numbers
 from lpfuse.ensemble._training import Training, make_folds
 
 # Folds of the experts that `teach` fits: fewer than five, for a person waits.
@@ -107,22 +108,20 @@ class TeachableDetector(RefusableDetector):
         n = check_count("n_instances", n_instances)
         check_share("explore", explore, of="the questions", at_most=1)
         random = check_random_state(self.random_state if random_state is None else random_state)
-        if is_blocked(X):
-            lazy: Any = self.score_samples(X)
-            scores, numbers = np.asarray(lazy.compute()), None
-            units, parts = np.arange(len(scores)), scores[:, None]
-        else:
-            table = check_table(X, estimator=self)
-            numbers = numbers_of(table)
-            parts = self._held_out_parts(table, numbers)
-            scores, units = parts.sum(axis=1), units_of(numbers, len(parts))
-        names = check_row_names(groups, len(scores), "groups")
-        free = self._without_answer(numbers, len(scores))
-        rank, flagged = strangest_of(parts[free]), float(np.mean(scores[free] < self.offset_))
+        judged: Any = self._judge(X)
+        judged = np.asarray(judged.compute() if is_blocked(X) else judged)
+        numbers = None if is_blocked(X) else numbers_of(check_table(X, estimator=self))
+        names = check_row_names(groups, len(judged), "groups")
+        free = np.flatnonzero(judged[:, 3] == 0)
+        free = free if len(free) else np.arange(len(judged))
+        parts, units = judged[free, :2], judged[free, 2]
+        rank = strangest_of(parts if self.pool_.experts else parts[:, :1])
+        flagged = float(np.mean(parts.sum(axis=1) < self.offset_))
         near = None if numbers is None else numbers[free]
+        units = np.where(np.isnan(units), -1.0 - free, units)  # words: no row is like another
         positions, chances = ask_each_unit_once(
             appeal_of(rank, flagged, n, explore),
-            (units if names is None else names)[free],
+            units if names is None else names[free],
             n,
             order=neighbouring_order(near, rank, n, random),
             floor=explore,
@@ -130,31 +129,30 @@ class TeachableDetector(RefusableDetector):
         )
         return (free[positions], chances) if return_chances else free[positions]
 
-    def _without_answer(self, numbers: Host | None, n: int) -> Index:
-        """Positions of the rows that were not taught yet; of all rows where all were."""
-        known = getattr(self, "rows_", KeptRows(None)).values
-        if numbers is None or known is None or not self.rounds_.any():
-            return np.arange(n)
-        place = places_of(known, numbers)
-        free = np.flatnonzero((place < 0) | (self.rounds_[place] == 0))
-        return free if len(free) else np.arange(n)
+    @lazily(width=lambda _: 4, dtype="float64")
+    def _judge(self, X: Any) -> Host:
+        """What there is to know of each row before it is asked about, in four columns.
 
-    def _held_out_parts(self, table: Table, numbers: Host | None) -> Host:
-        """What one-class detectors add to the fused score, and what experts do, if there are any.
-
-        Of training rows by detectors that have not seen them.
+        What one-class detectors add to the fused score, and what experts do: of training rows by
+        detectors that have not seen them. A number that is equal for equal rows, NaN where they
+        have words. The round in which a row was taught, 0 if it was not.
         """
-        raw, features = self._raw_scores(table)
-        terms = self.combination_.contributions(raw, features)
-        known = getattr(self, "rows_", KeptRows(None)).values
-        if numbers is not None and known is not None and len(self.held_out_.labels) == len(known):
+        table = check_table(X, estimator=self)
+        terms = self.combination_.contributions(*self._raw_scores(table))
+        numbers, known = numbers_of(table), getattr(self, "rows_", KeptRows(None)).values
+        number, taught = np.full(len(terms), np.nan), np.zeros(len(terms))
+        if numbers is not None:
+            number = number_rows(numbers)
+        if numbers is not None and known is not None:
             place = places_of(known, numbers)
             seen = place >= 0
-            held_out = self.held_out_[place[seen]]
-            terms[seen] = without_gaps(held_out.terms, held_out.abs_weights)
+            taught[seen] = self.rounds_[place[seen]]
+            if len(self.held_out_.labels) == len(known):
+                held_out = self.held_out_[place[seen]]
+                terms[seen] = without_gaps(held_out.terms, held_out.abs_weights)
         split = len(self.pool_.one_class) if self.combination_.is_additive else terms.shape[1]
-        parts = [terms[:, :split], terms[:, split:]]
-        return np.column_stack([part.sum(axis=1) for part in parts if part.shape[1]])
+        parts = [part.sum(axis=1) for part in (terms[:, :split], terms[:, split:])]
+        return np.column_stack([*parts, number, taught])
 
     def teach(self, X: Any, y: Any, *, chances: Any = None) -> Self:
         """Learn from answers: weights, threshold and experts, without fitting one-class detectors.
@@ -196,6 +194,11 @@ class TeachableDetector(RefusableDetector):
         """
         check_is_fitted(self)
         self._check_teachable()
+        self.rows_.table()  # refuses words, which were not kept
+        if is_blocked(X):
+            raise ValueError(
+                "Answers are of few rows: pass them in memory, X[positions].compute()."
+            )
         table = check_table(X, estimator=self)
         answers = check_answers(y, table.shape[0])
         asked = np.full(len(answers), np.nan)
@@ -209,7 +212,7 @@ class TeachableDetector(RefusableDetector):
                 "y has no answer: all are 0, don't know. Pass +1 (normal) or -1 (anomaly)."
             )
         decided = answers != 0
-        training, one_class, rounds = self._with_answers(
+        training, one_class, kept, rounds = self._with_answers(
             numbers[decided], answers[decided], asked[decided]
         )
         random = check_random_state(self.random_state)
@@ -224,11 +227,11 @@ class TeachableDetector(RefusableDetector):
             FitScheduler(self.n_jobs),
             scaler=choose_scaler(self) if self.experts_see_scores else None,
             fused=self.experts_see_scores == "fused",
-            prior=choose_prior(self, [member.name for member in one_class.members], 0),
+            prior=choose_prior(self, [member.name for member in members], 0),
         )
         settled = self._settle(training, found, training.X, training.labels, {}, random)
         self._remember(settled)
-        self.rows_, self.rounds_ = kept_rows(training.X), rounds
+        self.rows_, self.rounds_ = kept, rounds
         return self
 
     def audit_answers(self, *, confidence: float = 0.95) -> AnswerAudit:
@@ -248,6 +251,7 @@ class TeachableDetector(RefusableDetector):
             ``.summary()`` says it in words.
         """
         check_is_fitted(self)
+        self._check_teachable()
         known, chances = self.out_of_fold_.known, self.out_of_fold_.chances
         if known is None or chances is None or np.isnan(chances[known != 0]).all():
             raise ValueError(
@@ -261,7 +265,7 @@ class TeachableDetector(RefusableDetector):
             known[answered],
             chances[answered],
             offset=self.offset_,
-            n_rows=n,
+            n_rows=self._n_asked_from(),
             rounds=rounds[answered],
             confidence=confidence,
         )
@@ -272,7 +276,13 @@ class TeachableDetector(RefusableDetector):
         known, chances = self.out_of_fold_.known, self.out_of_fold_.chances
         if known is None or chances is None:
             return UNKNOWN
-        return estimate_share(known, chances, self.rounds_)
+        return estimate_share(known, chances, self.rounds_, self._n_asked_from())
+
+    def _n_asked_from(self) -> int | None:
+        """The training rows, if questions went to these alone; else there is no telling."""
+        chances = np.asarray(self.out_of_fold_.chances)
+        n = len(chances) - self.rows_.n_added
+        return n if np.isnan(chances[n:]).all() else None
 
     def _check_teachable(self) -> None:
         if not hasattr(self, "rows_") or self.out_of_fold_.known is None:
@@ -283,12 +293,13 @@ class TeachableDetector(RefusableDetector):
         if self.calibration == "split" or self.artificial_anomalies or self.cv == "in-sample":
             raise ValueError(
                 'A detector with calibration="split", artificial_anomalies=True or cv="in-sample" '
-                "cannot be taught: its scores were not kept. Fit it again with y=."
+                "cannot be taught, nor judged by answers: held-out scores of its rows were not "
+                "kept. Fit it again with y=."
             )
 
     def _with_answers(
         self, numbers: Host, answers: Host, asked: Host
-    ) -> tuple[Training, OneClass, NDArray[np.intp]]:
+    ) -> tuple[Training, OneClass, KeptRows, NDArray[np.intp]]:
         """The training rows and their one-class scores with answers entered, or added."""
         before: OutOfFoldScores = self.out_of_fold_
         rows, known = self.rows_.table(), np.asarray(before.known)
@@ -313,21 +324,21 @@ class TeachableDetector(RefusableDetector):
             )
         known, chances, rounds = known.copy(), chances.copy(), rounds.astype(np.intp)
         this_round = int(rounds.max(initial=0)) + 1
-        # The answer for a row is that for each of its copies.
+        # The answer for a row is that for each of its copies. One of them stands for all in the
+        # audit, with the chance by which it was first asked about: a corrected answer keeps it.
         of_row = places_of(numbers, values)
         told = of_row >= 0
-        known[told], rounds[told] = answers[of_row[told]], this_round
-        chances[told] = np.nan
+        before_asked = np.zeros(len(numbers), dtype=bool)
+        before_asked[of_row[told & (known != 0) & ~np.isnan(chances)]] = True
+        known[told] = answers[of_row[told]]
         head = np.flatnonzero(told)[np.unique(of_row[told], return_index=True)[1]]
-        chances[head] = asked[of_row[head]]  # one of the copies stands for all in the audit
+        head = head[~before_asked[of_row[head]]]
+        chances[head] = asked[of_row[head]]
+        rounds[told & (rounds == 0)] = rounds[head] = this_round
         random = check_random_state(self.random_state)
         folds = None
         if not isinstance(self.cv, str):
             folds = make_folds(TEACHING_FOLDS, known, None, None, random)
-        table = (
-            self.rows_.table()
-            if X is None
-            else KeptRows(values, self.rows_.names, self.rows_.of_polars).table()
-        )
-        training = Training(table, known, folds, chances=chances)
-        return training, OneClass(self.pool_.one_class, scores, None), rounds
+        kept = replace(self.rows_, values=values, n_added=self.rows_.n_added + len(new))
+        training = Training(kept.table(), known, folds, chances=chances)
+        return training, OneClass(self.pool_.one_class, scores, None), kept, rounds

@@ -1,0 +1,149 @@
+"""How much rows count that nobody looked at, and how many of them are anomalies."""
+
+import numpy as np
+import pytest
+
+from helpers.pools import Distance, both
+from lpfuse import FusedDetector
+from lpfuse.answers import Estimate, answer_weights
+from lpfuse.ensemble._suspicion import (
+    GUESS,
+    SUREST,
+    UNKNOWN,
+    estimate_share,
+    expert_weights,
+    hidden_chance,
+    row_weights,
+    strangeness,
+)
+
+NOBODY = np.full(200, np.nan)
+
+
+def test_strangeness_is_a_share_of_rows_whatever_the_unit():
+    scores = np.random.default_rng(0).standard_cauchy(200)
+    ranks = strangeness(scores)
+    np.testing.assert_array_equal(np.sort(ranks), (np.arange(200) + 0.5) / 200)
+    np.testing.assert_array_equal(strangeness(np.exp(scores / 100)), ranks)
+    np.testing.assert_array_equal(strangeness(np.zeros(200)), 0.5)
+    assert strangeness(np.where(np.arange(200) == 7, np.nan, scores))[7] == 0.5 / 200
+
+
+def test_hidden_anomalies_are_as_many_as_their_share():
+    """The mean chance is the share, but for what `SUREST` cuts off and the steps of the ranks."""
+    ranks = (np.arange(100_000) + 0.5) / 100_000
+    for share in (0.001, 0.01):
+        chances = hidden_chance(ranks, share)
+        assert chances.mean() == pytest.approx(share, rel=0.03)
+        assert (np.diff(chances) <= 0).all()
+        strangest = chances[: len(chances) // 10].sum() / chances.sum()
+        assert strangest == pytest.approx(0.1**0.38, abs=0.02)
+    assert 0.2 < hidden_chance(ranks, 0.3).mean() < 0.3  # less than the share: it errs to trust
+    assert hidden_chance(ranks, 0.3).max() == SUREST
+
+
+def test_labels_from_elsewhere_tell_no_share():
+    known = np.where(np.arange(200) % 2, 1.0, -1.0)
+    assert estimate_share(known, NOBODY) == UNKNOWN
+    assert estimate_share(np.zeros(200), np.full(200, 0.5)) == UNKNOWN  # asked, but not answered
+
+
+@pytest.mark.parametrize("share", [0.0, 0.04, 0.3])
+def test_the_share_is_that_of_answers_by_their_chances(share):
+    """Strange rows were all asked about, of the others one in ten: their mean is far off."""
+    random = np.random.default_rng(0)
+    anomaly = np.arange(2_000) < 2_000 * share
+    chances = np.where(anomaly, 1.0, 0.1)
+    asked = random.random(2_000) < chances
+    known = np.where(asked, np.where(anomaly, -1.0, 1.0), 0.0)
+    found = estimate_share(known, np.where(asked, chances, np.nan), n_rows=2_000)
+    assert found.low <= share <= found.high
+    assert found.value == pytest.approx(share, abs=0.03)
+    assert found.high < 0.4
+
+
+@pytest.mark.parametrize("n", [1, 50, 2_000])
+def test_weights_are_those_of_answers(n):
+    random = np.random.default_rng(0)
+    scores, known = random.normal(size=n), random.choice([-1.0, 0.0, 0.0, 1.0], n)
+    chances = np.where(known == 0, np.nan, random.uniform(0.1, 1, n))
+    weights, unseen = row_weights(scores, known, chances)
+    np.testing.assert_array_equal(unseen, known == 0)
+    share = estimate_share(known, chances, n_rows=n).value
+    q = np.minimum(0.9, share * 0.38 * strangeness(scores) ** -0.62)
+    np.testing.assert_allclose(weights, answer_weights(1 - q, known, chances))
+    assert (weights > 0).all()
+    assert (weights <= 10).all()
+
+
+def test_equal_rows_count_alike():
+    weights, _ = row_weights(np.zeros(60), np.r_[1.0, np.zeros(59)], np.full(60, np.nan))
+    assert len(set(weights[1:])) == 1
+    assert weights[0] == 1
+
+
+def test_experts_trust_what_was_vouched_for_ten_times_as_much():
+    weights, known = np.array([1.0, 1.0, 0.8, 0.4, 2.0]), np.array([1.0, 1.0, 0.0, 0.0, -1.0])
+    found = expert_weights(weights, known)
+    assert found[:4].mean() == pytest.approx(1)
+    assert found[4] == 2
+    assert found[2] / found[0] == pytest.approx(GUESS * 0.8)
+    nobody_vouched = expert_weights(weights, np.where(known > 0, 0.0, known))
+    np.testing.assert_allclose(nobody_vouched[:4], weights[:4] / weights[:4].mean())
+    np.testing.assert_array_equal(weights, [1, 1, 0.8, 0.4, 2])
+
+
+# --------------------------------------------------------------------------------- of a detector
+
+X, Y = both(90, 10)
+POOL = [("near", Distance(), [0, 1]), ("far", Distance(), [2, 3])]
+
+
+@pytest.mark.parametrize("y", [None, np.zeros(100), np.ones(100)], ids=["none", "0", "1"])
+def test_where_nobody_or_somebody_looked_at_every_row_they_count_alike(y):
+    fused = FusedDetector(POOL, random_state=0).fit(X, y)
+    assert fused.out_of_fold_.weights is None
+    assert fused.contamination_ == UNKNOWN
+    np.testing.assert_array_equal(fused.out_of_fold_.known, 0 if y is None else y)
+
+
+def test_fits_without_labels_are_those_without_any():
+    one, other = (FusedDetector(POOL, random_state=0).fit(X, y) for y in (None, np.zeros(100)))
+    np.testing.assert_array_equal(one.score_samples(X), other.score_samples(X))
+    assert one.offset_ == other.offset_
+
+
+@pytest.mark.filterwarnings("ignore:y holds 1 and 0")
+@pytest.mark.parametrize("label", [-1, 1])
+def test_one_label_leaves_the_others_to_teach(label):
+    """On one set five honest labels made AUC fall from 99.6 to 50.0: nothing else was learnt of."""
+    y = np.zeros(100)
+    y[np.flatnonzero(Y == label)[0]] = label
+    fused = FusedDetector(POOL, random_state=0).fit(X, y)
+    weights = fused.out_of_fold_.weights
+    assert (weights > 0).all()
+    assert weights[y != 0] == 1
+    assert weights[y == 0].mean() > 0.9
+    assert len(fused.calibration_) == (y >= 0).sum()
+
+
+def test_contamination_is_the_share_of_answers_with_chances():
+    asked = np.arange(100) % 2 == 0
+    fused = FusedDetector(POOL, random_state=0).fit(
+        X, np.where(asked, Y, 0), chances=np.where(asked, 0.5, np.nan)
+    )
+    assert isinstance(fused.contamination_, Estimate)
+    assert fused.contamination_.value == pytest.approx((Y[asked] < 0).mean())
+    assert fused.contamination_.low < 0.1 < fused.contamination_.high
+
+
+def test_chances_that_cannot_be():
+    fused = FusedDetector(POOL)
+    for chances, words in [
+        (np.zeros(100), "chances must lie above 0"),
+        (np.full(100, 1.5), "be 1 at most, got 1.5"),
+        (np.full(99, 0.5), r"chances must hold one number for each row"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            fused.fit(X, Y, chances=chances)
+        assert not hasattr(fused, "pool_")
