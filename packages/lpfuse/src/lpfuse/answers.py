@@ -128,7 +128,7 @@ def draw_questions(chances: Any, order: Any = None, random_state: Any = None) ->
     certain = pi[along] >= 1 - _ROUNDING
     others = along[~certain]
     left = n - int(certain.sum())
-    u = random.uniform()
+    u = random.random_sample()
     if left <= 0:
         return along[certain]
     ends = np.cumsum(pi[others])
@@ -197,7 +197,7 @@ def ask_each_unit_once(
         along = units_along[np.argsort(first)]
     drawn = draw_questions(pi, along, random)
     rows = np.argsort(unit, kind="stable")
-    within = (random.uniform(size=drawn.size) * sizes[drawn]).astype(np.intp)
+    within = (random.random_sample(drawn.size) * sizes[drawn]).astype(np.intp)
     return rows[(np.cumsum(sizes) - sizes)[drawn] + within], pi[drawn]
 
 

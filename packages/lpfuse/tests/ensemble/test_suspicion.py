@@ -8,16 +8,16 @@ from lpfuse import FusedDetector
 from lpfuse.answers import Estimate, answer_weights
 from lpfuse.ensemble._suspicion import (
     GUESS,
+    SHARE,
+    SHARES,
+    STEEPNESSES,
     SUREST,
-    UNKNOWN,
     estimate_share,
     expert_weights,
     hidden_chance,
     row_weights,
     strangeness,
 )
-
-NOBODY = np.full(200, np.nan)
 
 
 def test_strangeness_is_a_share_of_rows_whatever_the_unit():
@@ -42,24 +42,51 @@ def test_hidden_anomalies_are_as_many_as_their_share():
     assert hidden_chance(ranks, 0.3).max() == SUREST
 
 
-def test_labels_from_elsewhere_tell_no_share():
-    known = np.where(np.arange(200) % 2, 1.0, -1.0)
-    assert estimate_share(known, NOBODY) == UNKNOWN
-    assert estimate_share(np.zeros(200), np.full(200, 0.5)) == UNKNOWN  # asked, but not answered
-
-
-@pytest.mark.parametrize("share", [0.0, 0.04, 0.3])
-def test_the_share_is_that_of_answers_by_their_chances(share):
-    """Strange rows were all asked about, of the others one in ten: their mean is far off."""
+def test_the_share_is_that_of_a_naive_posterior():
+    """All shares with all steepnesses, one answer at a time."""
     random = np.random.default_rng(0)
-    anomaly = np.arange(2_000) < 2_000 * share
-    chances = np.where(anomaly, 1.0, 0.1)
-    asked = random.random(2_000) < chances
-    known = np.where(asked, np.where(anomaly, -1.0, 1.0), 0.0)
-    found = estimate_share(known, np.where(asked, chances, np.nan), n_rows=2_000)
-    assert found.low <= share <= found.high
-    assert found.value == pytest.approx(share, abs=0.03)
-    assert found.high < 0.4
+    rank, known = random.uniform(0.001, 1, 30), random.choice([-1.0, 1.0, 1.0], 30)
+    rank = np.exp(np.round(100 * np.log(rank)) / 100)
+    probable = np.zeros(len(SHARES))
+    for k, share in enumerate(SHARES):
+        for steep in STEEPNESSES:
+            q = np.minimum(0.9, share * steep * rank ** (steep - 1))
+            probable[k] += np.prod(np.where(known < 0, q, 1 - q))
+    found = estimate_share(rank, known)
+    assert found.value == pytest.approx(np.average(SHARES, weights=probable))
+    inside = (found.low <= SHARES) & (found.high >= SHARES)
+    assert 0.95 <= probable[inside].sum() / probable.sum() < 0.97
+
+
+def test_before_anyone_answers_the_share_is_five_per_cent():
+    assert estimate_share(np.empty(0), np.empty(0)).value == pytest.approx(0.05, rel=0.01)
+    assert SHARES.mean() == pytest.approx(SHARE, rel=0.01)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.2])
+def test_answers_narrow_the_share_down(share):
+    """Tables that follow the law: intervals hold it, and shrink as answers come."""
+    rank, held, widths = (np.arange(1_000) + 0.5) / 1_000, [], []
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        known = np.where(random.random(1_000) < hidden_chance(rank, share, 0.45), -1.0, 1.0)
+        estimates = [estimate_share(rank[:m], known[:m]) for m in (10, 40)]
+        held.append([one.low <= (known < 0).mean() <= one.high for one in estimates])
+        widths.append([one.high - one.low for one in estimates])
+    assert (np.mean(held, axis=0) > 0.9).all()
+    assert np.mean(widths, axis=0)[1] < np.mean(widths, axis=0)[0]
+
+
+def test_what_was_found_is_the_least_that_there_is():
+    assert estimate_share(np.array([0.01]), np.array([1.0]), at_least=0.1).low > 0.1
+    assert estimate_share(np.array([0.01]), np.array([1.0]), at_least=0.9).low == SHARES[-1]
+
+
+def test_as_many_answers_as_rows():
+    rank = (np.arange(200_000) + 0.5) / 200_000
+    known = np.where(np.random.default_rng(0).random(200_000) < 0.03, -1.0, 1.0)
+    found = estimate_share(rank, known)
+    assert 0 < found.low <= found.value <= found.high < 0.1
 
 
 @pytest.mark.parametrize("n", [1, 50, 2_000])
@@ -69,8 +96,7 @@ def test_weights_are_those_of_answers(n):
     chances = np.where(known == 0, np.nan, random.uniform(0.1, 1, n))
     weights, unseen = row_weights(scores, known, chances)
     np.testing.assert_array_equal(unseen, known == 0)
-    share = estimate_share(known, chances, n_rows=n).value
-    q = np.minimum(0.9, share * 0.38 * strangeness(scores) ** -0.62)
+    q = np.minimum(0.9, 0.05 * 0.38 * strangeness(scores) ** -0.62)
     np.testing.assert_allclose(weights, answer_weights(1 - q, known, chances))
     assert (weights > 0).all()
     assert (weights <= 10).all()
@@ -103,7 +129,7 @@ POOL = [("near", Distance(), [0, 1]), ("far", Distance(), [2, 3])]
 def test_where_nobody_or_somebody_looked_at_every_row_they_count_alike(y):
     fused = FusedDetector(POOL, random_state=0).fit(X, y)
     assert fused.out_of_fold_.weights is None
-    assert fused.contamination_ == UNKNOWN
+    assert fused.contamination_ == estimate_share(np.empty(0), np.empty(0))
     np.testing.assert_array_equal(fused.out_of_fold_.known, 0 if y is None else y)
 
 
@@ -127,14 +153,17 @@ def test_one_label_leaves_the_others_to_teach(label):
     assert len(fused.calibration_) == (y >= 0).sum()
 
 
-def test_contamination_is_the_share_of_answers_with_chances():
+def test_contamination_is_the_share_by_answers_with_chances():
+    """Labels from elsewhere are of rows that someone picked: they tell nothing of the others."""
     asked = np.arange(100) % 2 == 0
     fused = FusedDetector(POOL, random_state=0).fit(
         X, np.where(asked, Y, 0), chances=np.where(asked, 0.5, np.nan)
     )
     assert isinstance(fused.contamination_, Estimate)
-    assert fused.contamination_.value == pytest.approx((Y[asked] < 0).mean())
-    assert fused.contamination_.low < 0.1 < fused.contamination_.high
+    assert fused.contamination_.value == pytest.approx(0.1, abs=0.05)
+    assert 0.02 < fused.contamination_.low < 0.1 < fused.contamination_.high < 0.25
+    labelled = FusedDetector(POOL, random_state=0).fit(X, np.where(asked, Y, 0))
+    assert labelled.contamination_ == estimate_share(np.empty(0), np.empty(0))
 
 
 def test_chances_that_cannot_be():

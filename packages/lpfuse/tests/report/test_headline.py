@@ -25,6 +25,7 @@ def facts(gain=0.02, interval=(0.01, 0.03), shares=(0.5, 0.45, 0.05), **changes)
         "certificate": {"status": "optimal", "relative_gap": 2.1e-9},
         "threshold": {"value": 0.1, "false_alarm_rate": 0.05, "flagged": {"anomalies": 40}},
         "calibration": [{"asked": 0.05, "measured": 0.048}],
+        "data": {"hidden_anomalies": None},
     }
     for key, value in changes.items():
         found[key] = found[key] | value if isinstance(value, dict) and found[key] else value
@@ -110,3 +111,15 @@ def test_false_alarms_and_what_is_found():
     assert headline(blind)[-1].endswith("nothing is called an anomaly.")
     unlabelled = facts(comparisons=[], calibration=[], judged_on={"anomalies": 0, "normal": 0})
     assert not any("false alarms" in sentence for sentence in headline(unlabelled))
+
+
+def test_anomalies_among_rows_that_nobody_looked_at():
+    share = {"value": 0.042, "low": 0.005, "high": 0.14, "answers": 20}
+    assert headline(facts(data={"hidden_anomalies": share}))[-1] == (
+        "By 20 answers, about 4.2 % of the training rows are anomalies (95 % interval 0.5 to 14 %)."
+    )
+    told = headline(facts(data={"hidden_anomalies": share | {"answers": 0, "high": 0.23}}))[-1]
+    assert told.startswith(
+        "How many of the training rows without a label are anomalies is not known"
+    )
+    assert "up to 23 %" in told

@@ -111,7 +111,7 @@ def test_a_detector_without_a_table_model(kind, tmp_path):
 
 
 def test_columns_of_any_name_come_back(tmp_path):
-    names = ["row", "answer", "chance", "=round", NASTY]
+    names = ["row", "answer", "chance", "=x", NASTY]
     frame = pl.DataFrame(normal_rows(60)[:, [0, 1, 2, 3, 0]], schema=names)
     frame = frame.with_columns(pl.col(NASTY) ** 2)
     model = TableModel.fit(frame, detectors=["gmm"])

@@ -23,7 +23,6 @@ ODD_NAMES = [
     "row",
     "answer",
     "chance",
-    "round",
     "'row'",
     "=a",
     " b",
@@ -38,11 +37,11 @@ texts = st.one_of(
 )
 
 
-def exported(rows, answers, chances=None, positions=None, number=1):
+def exported(rows, answers, chances=None, positions=None):
     """The file as the page puts it together."""
     n = rows.height
     chances = [0.5] * n if chances is None else chances
-    header, lines = answer_file(rows, positions or list(range(n)), chances, number)
+    header, lines = answer_file(rows, positions or list(range(n)), chances)
     told = [
         before + answer + behind for answer, (before, behind) in zip(answers, lines, strict=True)
     ]
@@ -100,15 +99,15 @@ def test_whole_numbers_and_truths_come_back():
 
 @given(st.floats(0, 1, exclude_min=True))
 def test_chances_come_back_to_the_last_bit(chance):
-    content = exported(pl.DataFrame({"a": ["x"]}), ["normal"], [chance], [7], 3)
+    content = exported(pl.DataFrame({"a": ["x"]}), ["normal"], [chance], [7])
     assert read_back(content).chances.tolist() == [chance]
     assert content.splitlines()[1].startswith("7,normal,")
-    assert content.splitlines()[1].endswith(",3,x")
+    assert content.splitlines()[1].endswith(",x")
 
 
 def test_formulas_do_not_run_in_a_spreadsheet():
     rows = pl.DataFrame({"=name": ["=1+1", "@x", "-3.2"], "b": ["+cmd", "－1", "ok"]})
-    header, lines = answer_file(rows, [0, 1, 2], [1.0] * 3, 1)
+    header, lines = answer_file(rows, [0, 1, 2], [1.0] * 3)
     cells = [
         cell for line in [header, *(behind for _, behind in lines)] for cell in line.split(",")
     ]

@@ -146,8 +146,8 @@ class FusedDetector(TeachableDetector):
     combination_ : Combination
         `scaler_` and `fusion_` together: raw scores in, fused scores out.
     contamination_ : Estimate
-        The share of anomalies among the rows that nobody vouched for, with its 95 % interval. The
-        scores do not tell it: without answers that have `chances` it stays wide.
+        The share of anomalies among the training rows, with its 95 % interval. The scores do not
+        tell it: without answers that have `chances` it is what is believed of any table.
     rows_ : KeptRows
         The training rows, which `teach` and `query` go back to.
     feature_imputer_ : SimpleImputer or None

@@ -21,6 +21,7 @@ from lpfuse._checks.arguments import check_count, check_row_names, check_share
 from lpfuse._checks.tables import check_table
 from lpfuse.answers import AnswerAudit, Estimate, ask_each_unit_once, audit_answers
 from lpfuse.ensemble._calibration import OutOfFoldScores
+from lpfuse.ensemble._default_pool import EXPERTS_FROM
 from lpfuse.ensemble._defaults import choose_members, choose_prior, choose_scaler, seed_members
 from lpfuse.ensemble._experts import OneClass, add_experts
 from lpfuse.ensemble._kept_rows import (
@@ -36,7 +37,7 @@ from lpfuse.ensemble._out_of_fold import FitScheduler
 from lpfuse.ensemble._questions import appeal_of, neighbouring_order, strangest_of
 from lpfuse.ensemble._refusion import RefusableDetector
 from lpfuse.ensemble._scoring import without_gaps
-from lpfuse.ensemble._suspicion import UNKNOWN, estimate_share
+from lpfuse.ensemble._suspicion import estimate_share, strangeness
 from lpfuse.ensemble._tables import numeric_columns, replace_numbers
 from lpfuse.ensemble._training import Training, make_folds
 
@@ -272,11 +273,26 @@ class TeachableDetector(RefusableDetector):
 
     @property
     def contamination_(self) -> Estimate:
-        """The share of anomalies among the training rows, with its 95 % interval."""
-        known, chances = self.out_of_fold_.known, self.out_of_fold_.chances
-        if known is None or chances is None:
-            return UNKNOWN
-        return estimate_share(known, chances, self.rounds_, self._n_asked_from())
+        """The share of anomalies among the training rows, with its 95 % interval.
+
+        From rows that were asked about with known chances before experts had a say in what is
+        asked, by how strange these rows were. Without any: what is believed of a table that nobody
+        has looked at.
+        """
+        scores: OutOfFoldScores = self.out_of_fold_
+        known, chances = scores.known, scores.chances
+        if known is None or chances is None or len(self.held_out_.labels) < len(known):
+            return estimate_share(np.empty(0), np.empty(0))
+        asked = (known != 0) & ~np.isnan(chances)
+        found = np.bincount(self.rounds_[known < 0], minlength=int(self.rounds_.max()) + 1)
+        known_before = (np.cumsum(found) - found)[self.rounds_]
+        unsteered = asked & ((known_before < EXPERTS_FROM) | (not self.pool_.experts))
+        held_out = self.held_out_[: len(known)]
+        one_class = slice(len(self.pool_.one_class) if self.combination_.is_additive else None)
+        terms = without_gaps(held_out.terms, held_out.abs_weights)[:, one_class]
+        rank = strangeness(terms.sum(axis=1))
+        n, n_found = self._n_asked_from(), int((known[asked] < 0).sum())
+        return estimate_share(rank[unsteered], known[unsteered], n_found / n if n else 0.0)
 
     def _n_asked_from(self) -> int | None:
         """The training rows, if questions went to these alone; else there is no telling."""

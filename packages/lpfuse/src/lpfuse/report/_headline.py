@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lpfuse._checks.messages import counted
 from lpfuse._format import fixed
 from lpfuse.tables import proof
 
@@ -13,7 +14,7 @@ MOST = 0.9  # of the weight: so many detectors are named as those that carry it
 
 
 def headline(summary: dict[str, Any]) -> list[str]:
-    """Sentences: what fusing gained, where the weight lies, what is proven, the false alarms.
+    """Sentences: what fusing gained, where the weight lies, proof, false alarms, hidden anomalies.
 
     Parameters
     ----------
@@ -21,7 +22,7 @@ def headline(summary: dict[str, Any]) -> list[str]:
         What `summarise` found.
     """
     judged = [_comparison, _chance, _alone] if summary["comparisons"] else [_no_comparison]
-    sentences = [sentence(summary) for sentence in (*judged, _weights, _proof, _alarms)]
+    sentences = [sentence(summary) for sentence in (*judged, _weights, _proof, _alarms, _hidden)]
     return [sentence for sentence in sentences if sentence]
 
 
@@ -146,3 +147,20 @@ def _per_cent(share: float) -> str:
 
 def _points(difference: float) -> str:
     return fixed(100 * difference, 1)
+
+
+def _hidden(summary: dict[str, Any]) -> str:
+    """How many anomalies hide among rows that nobody looked at."""
+    share = summary["data"]["hidden_anomalies"]
+    if share is None:
+        return ""
+    low, high = (f"{100 * share[end]:.2g}" for end in ("low", "high"))
+    if not share["answers"]:
+        return (
+            "How many of the training rows without a label are anomalies is not known: up to "
+            f"{high} % would be no surprise. A few answers tell more: lpfuse ask."
+        )
+    return (
+        f"By {counted(share['answers'], 'answer')}, about {100 * share['value']:.2g} % of the "
+        f"training rows are anomalies (95 % interval {low} to {high} %)."
+    )

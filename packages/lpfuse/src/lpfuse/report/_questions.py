@@ -42,7 +42,6 @@ def ask(
     n_questions: int = 10,
     *,
     random_state: int | None = 0,
-    round_number: int = 1,
 ) -> Questions:
     """Choose rows whose answers help most, see :meth:`FusedDetector.query`, and describe them.
 
@@ -57,8 +56,6 @@ def ask(
         How many; fewer, where there are not as many rows.
     random_state : int, optional
         Seed of the draw.
-    round_number : int, default=1
-        Which round of questions this is, for the file of answers.
 
     Returns
     -------
@@ -75,7 +72,7 @@ def ask(
     >>> rows = pl.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), schema=["a", "b"])
     >>> found = ask(TableModel.fit(rows, detectors=["gmm", "kpca"]), rows, 3)
     >>> len(found["questions"]), found["rows"], found["header"]
-    (3, 60, 'row,answer,chance,round,a,b')
+    (3, 60, 'row,answer,chance,a,b')
     """
     fused, label = (model.fused, model.label) if isinstance(model, TableModel) else (model, None)
     cells = cells_of(model, frame)
@@ -91,7 +88,7 @@ def ask(
     # Texts will be read as these were; other cells are written as the model sees them.
     texts = {column.name for column in held if is_text(column)}
     asked = held.with_columns(each for each in cells if each.name not in texts)[positions]
-    header, lines = answer_file(asked, positions.tolist(), chances.tolist(), round_number)
+    header, lines = answer_file(asked, positions.tolist(), chances.tolist())
     used = set(cells.columns)
     columns = [
         _described(column, cells[column.name] if column.name in used else None, positions)

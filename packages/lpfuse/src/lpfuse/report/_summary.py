@@ -326,7 +326,17 @@ def _data(model: Any) -> dict[str, Any]:
         "normal": getattr(model, "normal", None),
         "notes": [str(note) for note in getattr(model, "notes", [])],
         "taught": {"normal": int((taught > 0).sum()), "anomalies": int((taught < 0).sum())},
+        "hidden_anomalies": _hidden_anomalies(fused),
     }
+
+
+def _hidden_anomalies(fused: FusedDetector) -> dict[str, Any] | None:
+    """The share of anomalies among the training rows; None where someone looked at all of them."""
+    scores = fused.out_of_fold_
+    if scores.known is None or scores.known.all():
+        return None
+    asked = 0 if scores.chances is None else int((~np.isnan(scores.chances)).sum())
+    return {**fused.contamination_._asdict(), "answers": asked}
 
 
 def _settings(fused: FusedDetector) -> dict[str, str]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import polars
 
 MEANINGS = {"normal": 1.0, "anomaly": -1.0, "don't know": 0.0}
-OWN_COLUMNS = ("row", "answer", "chance", "round")  # of the file, before those of the rows
+OWN_COLUMNS = ("row", "answer", "chance")  # of the file, before those of the rows
 # Texts that would not come back as they are: those in apostrophes, and those with what readers of
 # CSV disagree on, above all in names of columns.
 _PROTECTED = re.compile(r"'.*'|.*[\"\x00-\x1f\x7f].*", re.DOTALL)
@@ -75,7 +75,7 @@ def are_empty(cells: polars.DataFrame) -> NDArray[np.bool_]:
 
 
 def answer_file(
-    rows: polars.DataFrame, positions: Sequence[int], chances: Sequence[float], number: int
+    rows: polars.DataFrame, positions: Sequence[int], chances: Sequence[float]
 ) -> tuple[str, list[tuple[str, str]]]:
     """The file that takes the answers, but for these: CSV, in pieces.
 
@@ -89,8 +89,6 @@ def answer_file(
         Those that are asked about, without other columns than theirs.
     positions, chances : sequences of length n
         Where they are in their file, from 0, and with which chance each was asked.
-    number : int
-        Of the round of questions, from 1.
 
     Returns
     -------
@@ -101,7 +99,7 @@ def answer_file(
     """
     names = [_protected(name, OWN_COLUMNS) for name in rows.columns]
     lines = [
-        (_line([position]) + ",", "," + _line([float(chance), number, *map(_written, row)]))
+        (_line([position]) + ",", "," + _line([float(chance), *map(_written, row)]))
         for position, chance, row in zip(positions, chances, rows.iter_rows(), strict=True)
     ]
     return _line([*OWN_COLUMNS, *names]), lines
@@ -180,7 +178,7 @@ def read_answers(path: str | Path) -> Answers:
     Examples
     --------
     >>> path = getfixture("tmp_path") / "answers.csv"
-    >>> lines = ["row,answer,chance,round,bar", "7,normal,0.5,1,2.5", "9,don't know,0.5,1,2.6"]
+    >>> lines = ["row,answer,chance,bar", "7,normal,0.5,2.5", "9,don't know,0.5,2.6"]
     >>> _ = path.write_text("\n".join(lines))
     >>> answers = read_answers(path)
     >>> answers.rows.rows(), answers.y, answers.undecided
