@@ -275,9 +275,8 @@ class TeachableDetector(RefusableDetector):
     def contamination_(self) -> Estimate:
         """The share of anomalies among the training rows, with its 95 % interval.
 
-        From rows that were asked about with known chances before experts had a say in what is
-        asked, by how strange these rows were. Without any: what is believed of a table that nobody
-        has looked at.
+        From rows that were asked about with known chances, by how strange these rows were. Without
+        any: what is believed of a table that nobody has looked at.
         """
         scores: OutOfFoldScores = self.out_of_fold_
         known, chances = scores.known, scores.chances
@@ -286,13 +285,15 @@ class TeachableDetector(RefusableDetector):
         asked = (known != 0) & ~np.isnan(chances)
         found = np.bincount(self.rounds_[known < 0], minlength=int(self.rounds_.max()) + 1)
         known_before = (np.cumsum(found) - found)[self.rounds_]
-        unsteered = asked & ((known_before < EXPERTS_FROM) | (not self.pool_.experts))
+        # Experts lead questions to anomalies: these are counted, but they are no sign of more.
+        led = (known_before >= EXPERTS_FROM) & bool(self.pool_.experts)
+        tells = asked & ~(led & (known < 0))
         held_out = self.held_out_[: len(known)]
         one_class = slice(len(self.pool_.one_class) if self.combination_.is_additive else None)
         terms = without_gaps(held_out.terms, held_out.abs_weights)[:, one_class]
         rank = strangeness(terms.sum(axis=1))
         n, n_found = self._n_asked_from(), int((known[asked] < 0).sum())
-        return estimate_share(rank[unsteered], known[unsteered], n_found / n if n else 0.0)
+        return estimate_share(rank[tells], known[tells], n_found / n if n else 0.0)
 
     def _n_asked_from(self) -> int | None:
         """The training rows, if questions went to these alone; else there is no telling."""
