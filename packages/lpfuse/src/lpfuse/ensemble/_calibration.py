@@ -188,7 +188,8 @@ class HeldOutScores:
 
         Scores move with the number m of rows learnt from, about as ``a + b/m``. What a fold less
         changes, from `two_folds_out` to `terms`, is continued `extrapolation` as far; in order of
-        size, for the distribution is wanted, and single rows are noisy.
+        size, for the distribution is wanted, and single rows are noisy, and on a scale that is
+        logarithmic far from the median: there small shares of a score are large numbers.
         """
         if self.terms.shape[1] == 1:
             silent = None
@@ -199,8 +200,14 @@ class HeldOutScores:
         if silent is not None and not scored.any():
             return self.normal_scores()
         found, two_out = np.sort(found[scored]), np.sort(two_out[scored])
-        scores: Host = np.sort(found + self.extrapolation * (found - two_out))
-        return scores
+        if self.extrapolation == 0.0 or found.size == 0:
+            return found
+        low, middle, high = np.quantile(found, [0.25, 0.5, 0.75])
+        if low == high:
+            return found
+        near, far = (np.arcsinh((part - middle) / (high - low)) for part in (found, two_out))
+        scores: Host = middle + (high - low) * np.sinh(near + self.extrapolation * (near - far))
+        return np.sort(scores)
 
     def offset(
         self,

@@ -75,15 +75,15 @@ def fit_pool(
     n_folds = len(training.folds.pairs) if training.folds else 0
     n_couples = len(training.folds.in_pairs()) if training.folds and two_folds_out else 0
     n_groups = len(group_members(one_class))
-    scheduler.later = len(experts) * (1 + n_folds) + (n_groups + len(experts)) * n_couples
+    scheduler.later = len(experts) * (1 + n_folds) + n_groups * n_couples
     fitted, scores = fit_one_class(one_class, training, scheduler)
     if choose is not None:
         kept = choose(fitted, scores)
         fitted, scores = [fitted[i] for i in kept], scores[:, kept]
     n, two_out = len(training.labels), None
     if n_couples:
-        scheduler.later = len(experts) * (1 + n_folds + n_couples)
-        two_out = score_two_folds_out(fitted, training, scheduler, scores=scores[:n])
+        scheduler.later = len(experts) * (1 + n_folds)
+        two_out = score_two_folds_out(fitted, training, scheduler, scores[:n])
     learnt = OneClass(fitted, scores, two_out)
     return add_experts(
         learnt, experts, training, scheduler, scaler=scaler, fused=fused, prior=prior
@@ -139,17 +139,12 @@ def add_experts(
     pool = Pool(fitted, experts, score_scaler, score_weights)
     counts = None if alike else expert_weights(weights, training.labels)
     inputs = pool.expert_inputs(training.X, scores)
-    couples = training.folds.in_pairs() if training.folds and two_out is not None else []
-    scheduler.later = len(experts) * len(couples)
-    learnt, expert_scores = fit_experts(experts, inputs, training, scheduler, counts)
     scheduler.later = 0
+    learnt, expert_scores = fit_experts(experts, inputs, training, scheduler, counts)
     if two_out is not None:
-        to_score = pool.expert_inputs(training.X, two_out)
-        expert_two_out = score_two_folds_out(
-            learnt, training, scheduler, scores=expert_scores, inputs=inputs, to_score=to_score,
-            weights=counts,
-        )  # fmt: skip
-        two_out = np.column_stack([two_out, expert_two_out])
+        # Without a second fold experts would lose anomalies, of which they have few: what that
+        # changes says nothing of the rows that are still to come.
+        two_out = np.column_stack([two_out, expert_scores])
     pool = Pool(fitted, learnt, score_scaler, score_weights)
     scores = np.column_stack([scores, expert_scores])
     return FittedPool(pool, scores, two_out, None if alike else weights)
@@ -196,7 +191,7 @@ def fit_experts(
     for i, expert in enumerate(experts):
         for learn, score in [(every, nothing), *(training.folds.pairs if training.folds else [])]:
             learn = learners_of_experts(training, learn)
-            task = delayed(fit_expert)(expert, inputs, known, learn, score, None, weights)
+            task = delayed(fit_expert)(expert, inputs, known, learn, score, weights)
             tasks.append(task)
             places.append((i, score))
     fitted: dict[int, Member] = {}

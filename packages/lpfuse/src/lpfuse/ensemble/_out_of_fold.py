@@ -190,7 +190,6 @@ def fit_expert(
     labels: Host,
     learn: Index,
     score: Index,
-    to_score: Table | None = None,
     weights: Host | None = None,
 ) -> Member | Host | None:
     """The expert, or its scores of some rows; None where too few complete rows can be learnt."""
@@ -202,51 +201,34 @@ def fit_expert(
         return None
     if len(score) == 0:
         return fitted
-    rows = _safe_indexing(inputs if to_score is None else to_score, score, axis=0)
-    return score_members([fitted], rows)[:, 0]
+    return score_members([fitted], _safe_indexing(inputs, score, axis=0))[:, 0]
 
 
 def score_two_folds_out(
-    members: Sequence[Member],
-    training: Training,
-    scheduler: FitScheduler,
-    *,
-    scores: Host,
-    inputs: Table | None = None,
-    to_score: Table | None = None,
-    weights: Host | None = None,
+    members: Sequence[Member], training: Training, scheduler: FitScheduler, scores: Host
 ) -> Host:
     """Scores of the normal rows by members that learnt from fewer rows: without a second fold.
 
     How scores depend on the number of rows learnt from shows in the difference to the out-of-fold
     `scores`, which stay where a member has a formula instead of folds, or too few rows are left to
-    learn from. Experts have `inputs` to learn from, with `weights`, and `to_score`.
+    learn from.
     """
     assert training.folds is not None
-    known, found = training.weight_labels, scores.copy()
-    nothing = np.empty(0, dtype=np.intp)
+    found, nothing = scores.copy(), np.empty(0, dtype=np.intp)
+    groups = [
+        [i for i in group if not _leaves_one_out(members[i], training)]
+        for group in group_members(members)
+    ]
     tasks, places = [], []
     for learn, score in training.folds.in_pairs():
-        score = score[known[score] > 0]
-        if len(score) == 0:  # folds that hold anomalies alone
+        score = score[training.weight_labels[score] > 0]
+        learn = learn[training.labels[learn] >= 0]
+        if len(score) == 0 or len(learn) == 0:  # folds that hold anomalies alone
             continue
-        if inputs is None:
-            learn = learn[training.labels[learn] >= 0]
-            groups = [
-                [i for i in group if not _leaves_one_out(members[i], training)]
-                for group in group_members(members)
-            ]
-            for group in filter(None, groups if len(learn) else []):
-                chosen = [members[i] for i in group]
-                tasks.append(delayed(_fit_and_score)(chosen, training, learn, score, nothing))
-                places.append((score, group))
-            continue
-        learn = learners_of_experts(training, learn)
-        for i, expert in enumerate(members if len(np.unique(known[learn])) == 2 else []):
-            task = delayed(fit_expert)(expert, inputs, known, learn, score, to_score, weights)
-            tasks.append(task)
-            places.append((score, [i]))
+        for group in filter(None, groups):
+            chosen = [members[i] for i in group]
+            tasks.append(delayed(_fit_and_score)(chosen, training, learn, score, nothing))
+            places.append((score, group))
     for (score, group), result in zip(places, scheduler.run(tasks), strict=True):
-        if result is not None:
-            found[np.ix_(score, np.array(group))] = result.reshape(len(score), -1)
+        found[np.ix_(score, np.array(group))] = result
     return found

@@ -27,8 +27,9 @@ RADII = (0.5, 1.0, 2.0)
 # Standard errors by which held-out anomalies must gain before the weights leave the prior, or
 # leave it further: docs/adr/0018.
 CERTAIN = 1.0
-# Labelled anomalies below which scores are on the scale that hears the loudest detector: beyond,
-# experts know more than a loud voice, and the two-sided scale does better (docs/adr/0019).
+# Labelled anomalies below which weights are the prior's, for so few speak for nothing, and scores
+# are on the scale that hears the loudest detector: from there on experts know more than a loud
+# voice, and the two-sided scale does better (docs/adr/0019).
 FEW = 5
 
 
@@ -115,7 +116,7 @@ def prior_fusion(prior: Mapping[str, float], scores: OutOfFoldScores, scaler: An
         prior=centre,
         radius=0.0,
     )
-    if not (scores.labels[scores.usable] < 0).any():
+    if (scores.labels[scores.usable] < 0).sum() < FEW:
         return fusion
     radii = [float(r * np.linalg.norm(centre)) for r in RADII]
     return fusion.set_params(radius=_radius(fusion, scores, scaler, radii))

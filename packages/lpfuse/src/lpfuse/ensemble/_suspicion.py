@@ -19,6 +19,7 @@ from scipy.stats import beta, norm, rankdata
 
 from lpfuse._arrays.operations import Host
 from lpfuse.answers import Estimate, answer_weights
+from lpfuse.ensemble._default_pool import EXPERTS_FROM
 
 STEEP = 0.38  # 42 % of the hidden anomalies among the strangest tenth, measured at 5 %
 SHARE = 0.05  # of hidden anomalies, as rows are weighed by; by hand
@@ -89,6 +90,36 @@ def estimate_share(rank: Host, known: Host, at_least: float = 0.0) -> Estimate:
     upto = np.cumsum(probable) / probable.sum()
     low, high = SHARES[np.searchsorted(upto, [0.025, 0.975])]
     return Estimate(float(SHARES @ probable / probable.sum()), float(low), float(high))
+
+
+def share_by_answers(
+    scores: Host, known: Host, chances: Host, rounds: NDArray[np.intp], n_asked_from: int
+) -> Estimate:
+    """`estimate_share` of training rows, from rounds of questions.
+
+    Experts lead questions to anomalies, once there are experts: anomalies that were found that way
+    are counted, but they are no sign of more.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n,)
+        Held-out scores by detectors that learn from normal rows.
+    known : ndarray of shape (n,)
+        +1, −1, or 0 where nobody looked.
+    chances : ndarray of shape (n,)
+        With which rows were asked about; NaN where they were not. Labels from elsewhere are of rows
+        that someone picked, and tell nothing of the others.
+    rounds : ndarray of shape (n,)
+        Numbers of the rounds; all 0 where there never were experts.
+    n_asked_from : int
+        Rows that were asked from.
+    """
+    asked = (known != 0) & ~np.isnan(chances)
+    found = np.bincount(rounds[known < 0], minlength=int(rounds.max()) + 1)
+    led = (np.cumsum(found) - found)[rounds] >= EXPERTS_FROM
+    tells = asked & ~(led & (known < 0))
+    at_least = int((known[asked] < 0).sum()) / n_asked_from
+    return estimate_share(strangeness(scores)[tells], known[tells], at_least)
 
 
 def row_weights(scores: Host, known: Host, chances: Host) -> tuple[Host, NDArray[np.bool_]]:

@@ -21,7 +21,6 @@ from lpfuse._checks.arguments import check_count, check_row_names, check_share
 from lpfuse._checks.tables import check_table
 from lpfuse.answers import AnswerAudit, Estimate, ask_each_unit_once, audit_answers
 from lpfuse.ensemble._calibration import OutOfFoldScores
-from lpfuse.ensemble._default_pool import EXPERTS_FROM
 from lpfuse.ensemble._defaults import choose_members, choose_prior, choose_scaler, seed_members
 from lpfuse.ensemble._experts import OneClass, add_experts
 from lpfuse.ensemble._kept_rows import (
@@ -37,7 +36,7 @@ from lpfuse.ensemble._out_of_fold import FitScheduler
 from lpfuse.ensemble._questions import appeal_of, neighbouring_order, strangest_of
 from lpfuse.ensemble._refusion import RefusableDetector
 from lpfuse.ensemble._scoring import without_gaps
-from lpfuse.ensemble._suspicion import estimate_share, strangeness
+from lpfuse.ensemble._suspicion import estimate_share, share_by_answers
 from lpfuse.ensemble._tables import numeric_columns, replace_numbers
 from lpfuse.ensemble._training import Training, make_folds
 
@@ -260,14 +259,13 @@ class TeachableDetector(RefusableDetector):
                 "return_chances=True), and hand the answers and the chances to teach."
             )
         n, answered = len(known), known != 0
-        rounds = getattr(self, "rounds_", np.zeros(n))
         return audit_answers(
             self.held_out_.fused[:n][answered],
             known[answered],
             chances[answered],
             offset=self.offset_,
             n_rows=self._n_asked_from(),
-            rounds=rounds[answered],
+            rounds=self.rounds_[answered],
             confidence=confidence,
         )
 
@@ -278,22 +276,14 @@ class TeachableDetector(RefusableDetector):
         From rows that were asked about with known chances, by how strange these rows were. Without
         any: what is believed of a table that nobody has looked at.
         """
-        scores: OutOfFoldScores = self.out_of_fold_
-        known, chances = scores.known, scores.chances
+        known, chances, nobody = self.out_of_fold_.known, self.out_of_fold_.chances, np.empty(0)
         if known is None or chances is None or len(self.held_out_.labels) < len(known):
-            return estimate_share(np.empty(0), np.empty(0))
-        asked = (known != 0) & ~np.isnan(chances)
-        found = np.bincount(self.rounds_[known < 0], minlength=int(self.rounds_.max()) + 1)
-        known_before = (np.cumsum(found) - found)[self.rounds_]
-        # Experts lead questions to anomalies: these are counted, but they are no sign of more.
-        led = (known_before >= EXPERTS_FROM) & bool(self.pool_.experts)
-        tells = asked & ~(led & (known < 0))
-        held_out = self.held_out_[: len(known)]
+            return estimate_share(nobody, nobody)
         one_class = slice(len(self.pool_.one_class) if self.combination_.is_additive else None)
+        held_out = self.held_out_[: len(known)]
         terms = without_gaps(held_out.terms, held_out.abs_weights)[:, one_class]
-        rank = strangeness(terms.sum(axis=1))
-        n, n_found = self._n_asked_from(), int((known[asked] < 0).sum())
-        return estimate_share(rank[tells], known[tells], n_found / n if n else 0.0)
+        rounds, n = self.rounds_ * bool(self.pool_.experts), self._n_asked_from() or len(known)
+        return share_by_answers(terms.sum(axis=1), known, chances, rounds, n)
 
     def _n_asked_from(self) -> int | None:
         """The training rows, if questions went to these alone; else there is no telling."""
@@ -321,9 +311,8 @@ class TeachableDetector(RefusableDetector):
         before: OutOfFoldScores = self.out_of_fold_
         rows, known = self.rows_.table(), np.asarray(before.known)
         values = numeric_columns(rows)
-        n_one_class, n = len(self.pool_.one_class), len(known)
+        n_one_class, n, rounds = len(self.pool_.one_class), len(known), self.rounds_
         chances = np.full(n, np.nan) if before.chances is None else before.chances
-        rounds = getattr(self, "rounds_", np.zeros(n, dtype=np.intp))
         _, first, copy_of = np.unique(keys_of(numbers), return_index=True, return_inverse=True)
         refuse_contradictions(answers, copy_of.ravel())
         numbers, answers, asked = numbers[first], answers[first], asked[first]

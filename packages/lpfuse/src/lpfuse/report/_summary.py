@@ -40,6 +40,7 @@ from lpfuse.threshold import THRESHOLD_RULES
 BINS = 40
 RATES = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 POINTS_OF_A_P = 120  # of a curve: fewer than of the fusion's, for the page carries one for every p
+SIDES = {"normal": 1, "anomalies": -1, "unlabelled": 0}
 
 
 def summarise(
@@ -259,9 +260,7 @@ def _judged_on(fused: FusedDetector, scored: ScoredRows) -> dict[str, Any]:
         "words": ORIGINS[scored.origin],
         "caveats": caveats,
         "rows": len(y),
-        "normal": int((y > 0).sum()),
-        "anomalies": int((y < 0).sum()),
-        "unlabelled": int((y == 0).sum()),
+        **{name: int((y == side).sum()) for name, side in SIDES.items()},
     }
 
 
@@ -273,13 +272,12 @@ def _threshold(fused: FusedDetector, scored: ScoredRows) -> dict[str, Any]:
         words = THRESHOLD_RULES[fused.threshold].words
         rule = words.format(false_alarm_rate=fused.false_alarm_rate)
     flagged = scored.margin < 0
-    sides = {"normal": 1, "anomalies": -1, "unlabelled": 0}
     return {
         "value": as_json(fused.offset_),
         "rule": rule,
         "false_alarm_rate": fused.false_alarm_rate,
         "flagged": {
-            name: int(flagged[scored.labels == side].sum()) for name, side in sides.items()
+            name: int(flagged[scored.labels == side].sum()) for name, side in SIDES.items()
         },
     }
 
@@ -287,12 +285,11 @@ def _threshold(fused: FusedDetector, scored: ScoredRows) -> dict[str, Any]:
 def _histograms(scored: ScoredRows) -> dict[str, Any]:
     scores, y = scored.fused, scored.labels
     edges, width = bins(scores, scored.margin >= 0, BINS)
-    sides = {"normal": 1, "anomalies": -1, "unlabelled": 0}
     return {
         "edges": rounded(edges),
         "linear_width": width,
         **{
-            name: np.histogram(scores[y == side], edges)[0].tolist() for name, side in sides.items()
+            name: np.histogram(scores[y == side], edges)[0].tolist() for name, side in SIDES.items()
         },
     }
 
@@ -332,10 +329,10 @@ def _data(model: Any) -> dict[str, Any]:
 
 def _hidden_anomalies(fused: FusedDetector) -> dict[str, Any] | None:
     """The share of anomalies among the training rows; None where someone looked at all of them."""
-    scores = fused.out_of_fold_
-    if scores.known is None or scores.known.all():
+    known, chances = fused.out_of_fold_.known, fused.out_of_fold_.chances
+    if known is None or known.all():
         return None
-    asked = 0 if scores.chances is None else int((~np.isnan(scores.chances)).sum())
+    asked = 0 if chances is None else int((~np.isnan(chances)).sum())
     return {**fused.contamination_._asdict(), "answers": asked}
 
 
