@@ -246,13 +246,29 @@ def test_a_weight_that_is_next_to_nothing_is_no_voice():
 
 
 def test_calibration_scores_continue_what_a_fold_more_changes():
-    """From two hidden folds to one all scores rise by a tenth; half of that is still to come."""
+    """Near the median by as much, far from it by as large a share, as the last step was long."""
     terms = np.array([[3.0], [1.0], [2.0], [9.0]])
     labels = np.array([1.0, 1, 1, -1])
     weights = np.ones((4, 1))
     as_it_is = HeldOutScores(terms, weights, labels, terms / 1.1)
     np.testing.assert_allclose(as_it_is.normal_scores(), [1, 2, 3])
     held_out = replace(as_it_is, extrapolation=0.5)
-    np.testing.assert_allclose(held_out.normal_scores(), np.array([1, 2, 3]) * (1 + 0.05 / 1.1))
+    near, far = (np.arcsinh(np.array([1, 2, 3]) / by - 2) for by in (1, 1.1))
+    expected = 2 + np.sinh(1.5 * near - 0.5 * far)  # the quartiles are 1 apart
+    np.testing.assert_allclose(held_out.normal_scores(), expected)
+    np.testing.assert_allclose(expected, np.array([1, 2, 3]) * (1 + 0.05 / 1.1), rtol=0.03)
     mixed = HeldOutScores(terms, weights, labels, terms[[1, 2, 0, 3]] / 1.1, 0.5)
     np.testing.assert_array_equal(mixed.normal_scores(), held_out.normal_scores())
+
+
+def test_scores_that_fell_tenfold_are_not_continued_beyond_the_others():
+    """Linearly, −10 after −100 would go on to +35: then every row would be below the threshold."""
+    random = np.random.default_rng(0)
+    terms = np.concatenate([random.normal(size=95), np.full(5, -10.0)])[:, None]
+    two_out = np.concatenate([terms[:95], np.full((5, 1), -100.0)])
+    held_out = HeldOutScores(terms, np.ones((100, 1)), np.ones(100), two_out, 0.5)
+    found = held_out.normal_scores()
+    assert (found[:5] < -2).all()
+    np.testing.assert_allclose(found[5:], np.sort(terms[:95, 0]), atol=1e-12)
+    equal = replace(held_out, terms=np.zeros((100, 1)))
+    np.testing.assert_array_equal(equal.normal_scores(), 0)

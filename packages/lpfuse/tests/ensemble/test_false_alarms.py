@@ -43,3 +43,15 @@ def test_false_alarms_are_within_a_point_of_the_rate(calibration, anomalies, det
         at_ten.append(np.mean(pvalues <= 0.1))
     assert np.mean(at_five) == pytest.approx(0.05, abs=0.01)
     assert np.mean(at_ten) == pytest.approx(0.1, abs=0.01)
+
+
+@pytest.mark.parametrize("anomalies", [2, 3, 4])
+def test_a_handful_of_labels_does_not_flag_every_row(anomalies):
+    """Two labels once taught weights of next to nothing, and flagged all rows of some tables."""
+    for repetition in range(3):
+        rng = np.random.default_rng([anomalies, repetition])
+        X = np.vstack([rng.normal(size=(300, 3)), rng.normal(0.5, 1.5, size=(anomalies, 3))])
+        y = np.repeat([0, -1], [300, anomalies])
+        fused = FusedDetector(random_state=repetition).fit(X, y)
+        assert (fused.predict(rng.normal(size=(1_000, 3))) == -1).mean() < 0.12
+        assert fused.weights_.sum() == pytest.approx(1)

@@ -349,18 +349,6 @@ def test_normal_rows_are_scored_once_more_by_those_who_miss_a_second_fold(y):
         assert not learnt & rows_with(y, -1)
 
 
-def test_experts_that_miss_a_second_fold_see_scores_of_such_detectors():
-    case, elsewhere = training(HALF), X + 1
-    (expert,) = make_members([("a", LogisticRegression(), [1, 3])], X)
-    two_folds_out = score_two_folds_out(
-        [expert], case, FitScheduler(), scores=np.zeros((70, 1)), inputs=X, to_score=elsewhere
-    )
-    expected = np.zeros(70)
-    for learn, score in case.folds.in_pairs():
-        expected[score] = judge(learn).decision_function(elsewhere[score][:, [1, 3]])
-    np.testing.assert_allclose(two_folds_out[:, 0], np.where(HALF >= 0, expected, 0))
-
-
 def test_how_far_the_final_fit_is_ahead():
     """Of 70 rows, 56 are learnt from without a fold, 42 without two."""
     expected = (1 / 56 - 1 / 70) / (1 / 42 - 1 / 56)

@@ -232,7 +232,7 @@ def test_a_detector_that_is_clearly_better_leads_away():
         assert (weights >= 0).all()
 
 
-@pytest.mark.parametrize("n_anomalies", [0, 1])
+@pytest.mark.parametrize("n_anomalies", [0, 1, 2, 4])
 def test_too_few_anomalies_to_hold_out_leave_the_prior_alone(n_anomalies):
     assert fusion_for(out_of_fold(0, gain=9.0, n_anomalies=n_anomalies)).radius == 0
 

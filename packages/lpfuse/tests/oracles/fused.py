@@ -4,12 +4,12 @@ Nothing is shared, nothing is refused, and every fit is a fit of its own. Rows, 
 given, so that nothing here is random.
 
 Rows that nobody looked at (y = 0) stand in for normal ones. With the share u of the rows that are
-at least as strange, by what the one-class detectors say in the mean, and a share s of hidden
-anomalies, of which the strangest u hold u^0.38, such a row counts 1 − q: it is a hidden anomaly
-with the chance q = 0.38 s u^(0.38 − 1), 0.9 at most.
+at least as strange, by what the one-class detectors say in the mean, and 5 % of hidden anomalies,
+of which the strangest u hold u^0.38, such a row counts 1 − q: it is a hidden anomaly with the
+chance q = 0.38 · 0.05 · u^(0.38 − 1), 0.9 at most.
 """
 
-from math import floor, isnan, log, nan
+from math import asinh, floor, isnan, log, nan, sinh
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -101,16 +101,12 @@ class NaiveFused:
     def _suspect(self):
         """How much each row counts; None where all count alike."""
         pairs = zip(self.y, self.chances, strict=True)
-        asked = [(label, 1 / chance) for label, chance in pairs if label and not isnan(chance)]
+        asked = any(label and not isnan(chance) for label, chance in pairs)
         if not asked and (not any(self.y) or all(self.y)):
             self.counts = None  # nobody looked at any row, or somebody at all of them
             return
-        share = 0.05  # where answers do not tell
-        if asked:  # each answer stands for so many rows, all of them for all rows at least
-            stand_for = max(sum(rows for _, rows in asked), len(self.y))
-            share = sum(rows for label, rows in asked if label < 0) / stand_for
         self.counts = [
-            count_of(label, chance, min(0.9, 0.38 * share * rank ** (0.38 - 1)))
+            count_of(label, chance, min(0.9, 0.38 * 0.05 * rank ** (0.38 - 1)))
             for label, chance, rank in zip(self.y, self.chances, self._ranks(), strict=True)
         ]
 
@@ -171,13 +167,12 @@ class NaiveFused:
         return self._fit(expert, view[rows], labels, None if counts is None else counts[rows])
 
     def _learn_from_fewer(self, one_by_one, wanted):
-        """Normal rows are scored once more, by detectors that learnt without a second fold.
+        """Normal rows are scored once more, by one-class detectors that miss a second fold.
 
         From two hidden folds to one and to none, scores change in proportion to 1/m, for m rows
         learnt from: `extrapolation` is how much longer the last step is.
         """
-        n, first = len(self.y), len(self.one_class)
-        self.two_folds_out, self.extrapolation = self.out_of_fold[:n].copy(), 0.0
+        self.two_folds_out, self.extrapolation = self.out_of_fold[: len(self.y)].copy(), 0.0
         couples = couples_of(self.folds or [])
         if not wanted or not couples:
             return
@@ -195,18 +190,6 @@ class NaiveFused:
                 if j not in one_by_one and few:
                     judge = self._fit(detector, self.X[few][:, columns])
                     self.two_folds_out[score, j] = says(judge, self.X[score][:, columns])
-        seen = self._beside(self.X, self.out_of_fold[:n, :first])
-        to_see = self._beside(self.X, self.two_folds_out[:, :first])
-        counts = self._counts_of_experts()
-        for learn, score in couples:
-            score, few = [i for i in sorted(score) if self.labels[i] > 0], sorted(learn)
-            if len({self.labels[i] for i in few}) < 2:
-                continue
-            for j, (expert, columns) in enumerate(self.experts, start=first):
-                judge = self._teach(expert, seen[:, self._seen(columns)], few, counts)
-                if judge is None:
-                    continue
-                self.two_folds_out[score, j] = says(judge, to_see[score][:, self._seen(columns)])
 
     def _beside(self, rows, scores):
         """The rows with, to their right, their scores by the one-class detectors."""
@@ -335,8 +318,18 @@ class NaiveFused:
         pairs = [pair for pair in pairs if not any(map(isnan, pair))]
         if silent and not pairs:
             return self.calibration()
-        ordered = zip(*map(sorted, zip(*pairs, strict=True)), strict=True)
-        return sorted(score + self.extrapolation * (score - two_out) for score, two_out in ordered)
+        scores, two_out = map(sorted, zip(*pairs, strict=True))
+        low, middle, high = np.quantile(scores, [0.25, 0.5, 0.75])
+        if self.extrapolation == 0 or low == high:
+            return scores
+        steps = zip(
+            *([asinh((one - middle) / (high - low)) for one in side] for side in (scores, two_out)),
+            strict=True,
+        )
+        return sorted(
+            middle + (high - low) * sinh(near + self.extrapolation * (near - far))
+            for near, far in steps
+        )
 
     def pvalue(self, row):
         raw = self.raw(row)
