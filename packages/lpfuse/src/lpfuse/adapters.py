@@ -96,7 +96,9 @@ class PyODDetector(Adapter):
     Parameters
     ----------
     detector : pyod.models.base.BaseDetector
-        Any detector of PyOD. Those that must be given labels (XGBOD) learn from both classes.
+        Any detector of PyOD. Those that must be given labels (XGBOD) learn from both classes. Some
+        score a row by the batch it comes in (ECOD, COPOD, COF, SOD and others):
+        :class:`~lpfuse.FusedDetector` refuses them.
 
     Attributes
     ----------
@@ -106,8 +108,8 @@ class PyODDetector(Adapter):
     Examples
     --------
     >>> from lpfuse.adapters import PyODDetector
-    >>> from pyod.models.ecod import ECOD  # doctest: +SKIP
-    >>> PyODDetector(ECOD()).fit(X).score_samples(X)  # doctest: +SKIP
+    >>> from pyod.models.hbos import HBOS  # doctest: +SKIP
+    >>> PyODDetector(HBOS()).fit(X).score_samples(X)  # doctest: +SKIP
     """
 
     _adapts = "detector"
@@ -431,6 +433,20 @@ def _last(entry: Any) -> Any:
     """What scores, behind whatever freezes it or prepares its rows."""
     inner = _inner(entry)
     return _last(inner[-1]) if isinstance(inner, Pipeline) else inner
+
+
+def innermost(entry: Any) -> Any:
+    """What scores, behind adapters as well: the object whose class a user knows.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import IsolationForest
+    >>> innermost(ScoreFunction(frozen(IsolationForest()), high="normal"))
+    IsolationForest()
+    """
+    inner = _last(entry)
+    adapted = getattr(inner, getattr(inner, "_adapts", ""), None)
+    return inner if adapted is None else innermost(adapted)
 
 
 def _fitted(estimator: Any, X: Any, y: Any = None, **weights: Any) -> Any:

@@ -43,7 +43,7 @@ Detectors = Annotated[
     typer.Option(
         metavar="NAMES",
         help="With commas: gp, knn, knn-subspaces, histogram, columns; trees, boosting, svm; svdd, "
-        "kpca, gmm, iforest, lof; logistic, random-forest; pyod:ECOD and others of PyOD.",
+        "kpca, gmm, iforest, lof; logistic, random-forest; pyod:HBOS and others of PyOD.",
         show_default="the first five, and the next three with labelled anomalies",
     ),
 ]

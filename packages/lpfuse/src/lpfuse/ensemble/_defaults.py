@@ -214,7 +214,7 @@ def check_parameters(fused: Any) -> None:
     check_count("subsample", fused.subsample)
     check_share("false_alarm_rate", fused.false_alarm_rate, of="the normal rows")
     if fused.contamination is not None:
-        check_share("contamination", fused.contamination, of="the training rows")
+        check_share("contamination", fused.contamination, of="rows like the training rows")
     if isinstance(fused.cv, str):
         check_choice("cv", fused.cv, ("in-sample", "prefit"))
     if isinstance(fused.detectors, str):

@@ -61,11 +61,12 @@ class FusedDetector(TeachableDetector):
         scikit-learn or PyOD; a classifier, which becomes an expert that learns from labelled
         anomalies; a Pipeline that ends in one of these; anything else with a stated direction
         (:class:`lpfuse.adapters.ScoreFunction`); or any of them fitted already, wrapped in
-        :class:`sklearn.frozen.FrozenEstimator`. Columns are names, positions, a slice, a mask or a
-        function of `X`. "paper": SVDD, Gaussian process, kernel PCA and mixture, on standardised
-        features. None: six fast ones that did well together on real tables and, from 2 labelled
-        anomalies on, three experts: see :func:`lpfuse.ensemble.components.default_detectors` and
-        ``docs/adr/0017``.
+        :class:`sklearn.frozen.FrozenEstimator`. One that scores a row by what else is in its batch,
+        as PyOD's ECOD, COPOD, COF and SOD do, is refused by `fit`. Columns are names, positions, a
+        slice, a mask or a function of `X`. "paper": SVDD, Gaussian process, kernel PCA and mixture,
+        on standardised features. None: six fast ones that did well together on real tables and,
+        from 2 labelled anomalies on, three experts: see ``docs/adr/0017`` and
+        :func:`lpfuse.ensemble.components.default_detectors`.
     scaler : transformer, default=None
         Puts scores on one scale; None: ``TailScaler()`` for the default pool around its prior, of
         "tables", and ``TwoSidedMinMax()`` otherwise.
@@ -96,7 +97,10 @@ class FusedDetector(TeachableDetector):
     false_alarm_rate : float in (0, 0.5], default=0.05
         Share of normal rows that may be called anomalies.
     contamination : float in (0, 0.5], default=None
-        If given, it sets the threshold: that share of the training rows lies below.
+        If given, it sets the threshold: that share of unseen rows like the training rows lies
+        below, by their out-of-fold scores. `contamination_offset(fused.score_samples(X), share)`
+        of :mod:`lpfuse.threshold` leaves that share of the training rows themselves below: of
+        unseen ones then 36 % for 10 % (60 Gaussian rows) or 22 % (300).
     calibration : {"cross", "plain", "split"}, default="cross"
         Which normal rows set the false-alarm rate. "cross": all, by detectors and weights learnt
         without their fold, and continued to detectors that learn from all rows, which comes within
@@ -140,7 +144,8 @@ class FusedDetector(TeachableDetector):
         The same rows fused by weights that were learnt without their folds, in ``fused`` (n,), with
         their ``labels``; what the threshold and p-values rest on.
     threshold_scores_ : HeldOutScores
-        What the threshold was set by: `held_out_`, or all training rows for `contamination`.
+        What the threshold was set by: `held_out_`; for `contamination`, rows that
+        ``calibration="split"`` learnt from as well, out of fold.
     pool_ : Pool
         The fitted detectors by what they learnt from: ``one_class`` and ``experts``.
     combination_ : Combination
@@ -301,7 +306,7 @@ class FusedDetector(TeachableDetector):
             choose=self._choice(training, chosen),
             two_folds_out=self.calibration == "cross",
         )
-        settled = self._settle(training, found, table, labels, chosen, random)
+        settled = self._settle(training, found, chosen, random)
 
         remember_columns(self, X)
         self.__dict__.update(chosen)

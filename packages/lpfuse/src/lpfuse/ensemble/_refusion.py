@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.random import RandomState
 from sklearn.impute import SimpleImputer
 from sklearn.utils.validation import check_is_fitted
 
@@ -78,10 +79,10 @@ class RefusableDetector(FusedScorer):
         other = copy(self).set_params(fusion=fusion, scaler=scaler)
         if getattr(fusion, "uses_features", False):
             raise ValueError(f"{fusion!r} looks at the features of the rows: fit anew with it.")
-        if self.contamination is not None or self.calibration == "split":
+        if self.calibration == "split":
             raise ValueError(
-                "The threshold rests on rows whose scores were not kept, for contamination or "
-                'calibration="split" asks for it. Fit anew, or with calibration="cross".'
+                'With calibration="split" the threshold rests on rows whose scores were not kept. '
+                'Fit anew, or with calibration="cross".'
             )
         scores, before = self.out_of_fold_, self.held_out_
         n_anomalies = int((scores.labels[: len(before.labels)] < 0).sum())
@@ -93,17 +94,12 @@ class RefusableDetector(FusedScorer):
         other.held_out_ = other.threshold_scores_ = held_out[: len(before.labels)]
         other.scaler_, other.fusion_ = combination.scaler, combination.fusion
         other.feature_imputer_ = None
-        other.offset_ = other.threshold_scores_.offset(other.threshold, other.false_alarm_rate)
+        rule = other.threshold, other.false_alarm_rate, other.contamination
+        other.offset_ = other.threshold_scores_.offset(*rule)
         return other
 
     def _settle(
-        self,
-        training: Training,
-        found: FittedPool,
-        table: Table,
-        labels: Host,
-        chosen: dict[str, Any],
-        random: np.random.RandomState,
+        self, training: Training, found: FittedPool, chosen: dict[str, Any], random: RandomState
     ) -> Settled:
         """From the scores of a pool to all that a fit leaves: fuse, then calibrate."""
         pool, scores, two_folds_out, weights = found
@@ -127,14 +123,13 @@ class RefusableDetector(FusedScorer):
         # Calibrate, by rows that the weights at hand were not learnt from.
         extrapolation = 0.0 if two_folds_out is None else training.extrapolation
         held_out = HeldOutScores.out_of_fold(scaler, fusion, out_of_fold, extrapolation)
-        held_out = held_out[: len(training.labels)]
+        held_out = every = held_out[: len(training.labels)]
         if training.kept_back is not None:
             # Rows that nothing has learnt from take the place of normal ones out of fold.
-            unseen = self._score_by(pool, combination, imputer, training.kept_back, report=True)
+            unseen = self._score_by(pool, combination, imputer, training.kept_back)
+            every = HeldOutScores.concatenate([unseen, held_out])
             held_out = HeldOutScores.concatenate([unseen, held_out[held_out.labels <= 0]])
-        threshold_scores = held_out
-        if self.contamination is not None:
-            threshold_scores = self._score_by(pool, combination, imputer, table, labels)
+        threshold_scores = held_out if self.contamination is None else every
         offset = threshold_scores.offset(self.threshold, self.false_alarm_rate, self.contamination)
         out_of_fold = replace(out_of_fold, features=None)
         return Settled(pool, combination, imputer, out_of_fold, held_out, threshold_scores, offset)
@@ -155,23 +150,14 @@ class RefusableDetector(FusedScorer):
         raise NotImplementedError
 
     def _score_by(
-        self,
-        pool: Pool,
-        combination: Combination,
-        imputer: SimpleImputer | None,
-        X: Table,
-        labels: Host | None = None,
-        *,
-        report: bool = False,
+        self, pool: Pool, combination: Combination, imputer: SimpleImputer | None, X: Table
     ) -> HeldOutScores:
-        """Rows, normal ones by default, scored by the final detectors; `report` tells of gaps."""
+        """Normal rows scored by the final detectors."""
         raw, errors = pool.scores(X, self.n_jobs)
-        if report:
-            names = [member.name for member in pool.members]
-            report_gaps(raw, names, on_missing=self.on_missing, errors=errors)
+        names = [member.name for member in pool.members]
+        report_gaps(raw, names, on_missing=self.on_missing, errors=errors)
         features = None if imputer is None else impute_features(imputer, X)
-        labels = np.ones(len(raw)) if labels is None else labels
-        return HeldOutScores.by(combination, raw, labels, features)
+        return HeldOutScores.by(combination, raw, np.ones(len(raw)), features)
 
     def _report_gaps(self, raw: Host, errors: dict[str, str]) -> None:
         report_gaps(

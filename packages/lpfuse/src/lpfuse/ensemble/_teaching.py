@@ -229,7 +229,7 @@ class TeachableDetector(RefusableDetector):
             fused=self.experts_see_scores == "fused",
             prior=choose_prior(self, [member.name for member in members], 0),
         )
-        settled = self._settle(training, found, training.X, training.labels, {}, random)
+        settled = self._settle(training, found, {}, random)
         self._remember(settled)
         self.rows_, self.rounds_ = kept, rounds
         return self

@@ -267,7 +267,7 @@ def _judged_on(fused: FusedDetector, scored: ScoredRows) -> dict[str, Any]:
 def _threshold(fused: FusedDetector, scored: ScoredRows) -> dict[str, Any]:
     """Where it lies, what set it, and what it does to the rows."""
     if fused.contamination is not None:
-        rule = f"{fused.contamination:.3g} of the training rows lie below it"
+        rule = f"{fused.contamination:.3g} of unseen rows like the training rows lie below it"
     else:
         words = THRESHOLD_RULES[fused.threshold].words
         rule = words.format(false_alarm_rate=fused.false_alarm_rate)

@@ -34,7 +34,7 @@ def named_detectors(names: Sequence[str], n: int) -> list[tuple[str, Any]]:
     ----------
     names : sequence of str
         Those of the default pool, such as "knn-subspaces" (spaces may be hyphens); "svdd", "kpca",
-        "gmm", "iforest", "lof", "logistic", "random-forest"; or "pyod:ECOD".
+        "gmm", "iforest", "lof", "logistic", "random-forest"; or "pyod:HBOS".
     n : int
         Rows that they will learn from.
 

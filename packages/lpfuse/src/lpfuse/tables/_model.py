@@ -101,7 +101,7 @@ class TableModel:
             the labels are 1 and −1, or one of them is "normal".
         detectors : sequence of str, optional
             Of the default pool, "svdd", "kpca", "gmm", "iforest", "lof", "logistic" and
-            "random-forest", and "pyod:ECOD" and others of PyOD; None: the default pool.
+            "random-forest", and "pyod:HBOS" and others of PyOD; None: the default pool.
         p : float or "auto", default="auto"
             The norm of the weights; "auto": that of the default fusion.
         false_alarm_rate : float, default=0.05
