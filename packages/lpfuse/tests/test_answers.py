@@ -28,7 +28,7 @@ class FixedStart(np.random.RandomState):
         super().__init__(0)
         self.u = u
 
-    def uniform(self, *_args, **_kwargs):
+    def random_sample(self, *_args, **_kwargs):
         return self.u
 
 

@@ -49,9 +49,13 @@ def test_the_share_is_that_of_a_naive_posterior():
     rank = np.exp(np.round(100 * np.log(rank)) / 100)
     probable = np.zeros(len(SHARES))
     for k, share in enumerate(SHARES):
-        for steep in STEEPNESSES:
-            q = np.minimum(0.9, share * steep * rank ** (steep - 1))
-            probable[k] += np.prod(np.where(known < 0, q, 1 - q))
+        laws = [(np.minimum(0.9, share * a * rank ** (a - 1)), 0.3 / 9) for a in STEEPNESSES]
+        for density in (0.15, 0.3, 0.6, 0.9):
+            band = 0.9 * share / density  # holds nine in ten; the last lies anywhere else
+            beyond = max(1e-6, 0.1 * share / max(1 - band, 0.05))
+            laws.append((np.where(rank <= band, density, beyond), 0.7 / 4))
+        for q, weight in laws:
+            probable[k] += weight * np.prod(np.where(known < 0, q, 1 - q))
     found = estimate_share(rank, known)
     assert found.value == pytest.approx(np.average(SHARES, weights=probable))
     inside = (found.low <= SHARES) & (found.high >= SHARES)
@@ -75,6 +79,14 @@ def test_answers_narrow_the_share_down(share):
         widths.append([one.high - one.low for one in estimates])
     assert (np.mean(held, axis=0) > 0.9).all()
     assert np.mean(widths, axis=0)[1] < np.mean(widths, axis=0)[0]
+
+
+def test_an_easy_table_is_not_taken_for_a_dirty_one():
+    """Of 300 rows the 15 strangest are anomalies, and no others: 20 answers hold 5 %."""
+    rank = np.r_[(np.arange(17) + 0.5) / 300, 0.3, 0.6, 0.9]
+    found = estimate_share(rank, np.repeat([-1.0, 1.0], [15, 5]))
+    assert found.low <= 0.05 <= found.high
+    assert found.value < 0.1
 
 
 def test_what_was_found_is_the_least_that_there_is():

@@ -7,8 +7,9 @@ their number; with a share s of hidden anomalies a row of rank u then is one wit
     q(u) = s · STEEP · u ** (STEEP − 1)
 
 The scores do not tell s (docs/adr/0019). Answers do: whoever finds four anomalies among the ten
-strangest rows knows that there are more. How steep the law is differs between tables, so the share
-is estimated for all steepnesses, each as probable as it was among tables.
+strangest rows knows that there are more. How steep the law is differs between tables, and on easy
+ones it is no power: anomalies then fill a band of the strangest rows and end. The share is
+estimated under all these laws.
 """
 
 from __future__ import annotations
@@ -25,9 +26,12 @@ STEEP = 0.38  # 42 % of the hidden anomalies among the strangest tenth, measured
 SHARE = 0.05  # of hidden anomalies, as rows are weighed by; by hand
 SUREST = 0.9  # of no row the suspicion is greater; by hand
 # What is believed before anyone answers: equally probable shares of hidden anomalies, 5 % in the
-# mean and 23 % at most in 39 of 40 cases, by hand; and steepnesses as they were found on sets.
+# mean and 23 % at most in 39 of 40 cases, by hand; with the chance 1 − BANDED a power law, as steep
+# as sets were; else nine in ten of the anomalies in a band of the strangest rows, so densely.
 SHARES = beta.ppf((np.arange(400) + 0.5) / 400, 0.5, 9.5)
 STEEPNESSES = 0.45 * np.exp(0.6 * norm.ppf((np.arange(9) + 0.5) / 9))
+DENSITIES = (0.15, 0.3, 0.6, 0.9)
+IN_BAND, BANDED = 0.9, 0.7  # by hand
 # What a row that nobody looked at counts for beside one that was vouched for, in the eyes of an
 # expert. Ten to thirty times less did best on twenty sets: docs/adr/0020.
 GUESS = 0.1
@@ -52,6 +56,13 @@ def hidden_chance(rank: Host, share: float | Host, steep: float = STEEP) -> Host
     return found
 
 
+def _banded_chance(rank: Host, share: Host, density: float) -> Host:
+    """As `hidden_chance`, where anomalies fill a band of the strangest rows so densely."""
+    band = IN_BAND * share / density
+    beyond = (1 - IN_BAND) * share / np.maximum(1 - band, 0.05)
+    return np.where(rank <= band, density, np.clip(beyond, 1e-6, SUREST))
+
+
 def estimate_share(rank: Host, known: Host, at_least: float = 0.0) -> Estimate:
     """The share of anomalies, from rows that were asked about: its mean and 95 % interval.
 
@@ -72,7 +83,7 @@ def estimate_share(rank: Host, known: Host, at_least: float = 0.0) -> Estimate:
     5.0 % (0.0 % to 23 %)
     >>> rank = (np.arange(20) + 0.5) / 200
     >>> print(estimate_share(rank, np.ones(20)))  # no anomaly among the strangest tenth
-    1.0 % (0.0 % to 5.6 %)
+    0.7 % (0.0 % to 4.7 %)
     """
     # Ranks to one per cent: as many answers as there may be, hundreds of different ranks.
     nearest, place = np.unique(np.round(100 * np.log(rank)), return_inverse=True)
@@ -81,10 +92,14 @@ def estimate_share(rank: Host, known: Host, at_least: float = 0.0) -> Estimate:
         np.bincount(place, weights=kind, minlength=len(nearest)) for kind in (anomalous, ~anomalous)
     )
     u, shares = np.exp(nearest / 100), SHARES[:, None]
+    laws = [
+        *((hidden_chance(u, shares, a), (1 - BANDED) / len(STEEPNESSES)) for a in STEEPNESSES),
+        *((_banded_chance(u, shares, density), BANDED / len(DENSITIES)) for density in DENSITIES),
+    ]
     fit = np.full(len(SHARES), -np.inf)
-    for steep in STEEPNESSES:
-        q = hidden_chance(u, shares, steep)
-        fit = np.logaddexp(fit, np.log(q) @ found + np.log1p(-q) @ vouched)
+    for q, weight in laws:
+        told = np.log(q) @ found + np.log1p(-q) @ vouched
+        fit = np.logaddexp(fit, np.log(weight) + told)
     fit[SHARES < min(at_least, SHARES[-1])] = -np.inf
     probable = np.exp(fit - fit.max())
     upto = np.cumsum(probable) / probable.sum()
