@@ -87,19 +87,15 @@ def estimate_share(rank: Host, known: Host, at_least: float = 0.0) -> Estimate:
     """
     # Ranks to one per cent: as many answers as there may be, hundreds of different ranks.
     nearest, place = np.unique(np.round(100 * np.log(rank)), return_inverse=True)
-    anomalous = known < 0
     found, vouched = (
-        np.bincount(place, weights=kind, minlength=len(nearest)) for kind in (anomalous, ~anomalous)
+        np.bincount(place, weights=known * side > 0, minlength=len(nearest)) for side in (-1, 1)
     )
     u, shares = np.exp(nearest / 100), SHARES[:, None]
-    laws = [
-        *((hidden_chance(u, shares, a), (1 - BANDED) / len(STEEPNESSES)) for a in STEEPNESSES),
-        *((_banded_chance(u, shares, density), BANDED / len(DENSITIES)) for density in DENSITIES),
-    ]
+    laws = [(hidden_chance(u, shares, a), (1 - BANDED) / len(STEEPNESSES)) for a in STEEPNESSES]
+    laws += [(_banded_chance(u, shares, d), BANDED / len(DENSITIES)) for d in DENSITIES]
     fit = np.full(len(SHARES), -np.inf)
     for q, weight in laws:
-        told = np.log(q) @ found + np.log1p(-q) @ vouched
-        fit = np.logaddexp(fit, np.log(weight) + told)
+        fit = np.logaddexp(fit, np.log(weight) + np.log(q) @ found + np.log1p(-q) @ vouched)
     fit[SHARES < min(at_least, SHARES[-1])] = -np.inf
     probable = np.exp(fit - fit.max())
     upto = np.cumsum(probable) / probable.sum()
@@ -122,12 +118,10 @@ def share_by_answers(
     known : ndarray of shape (n,)
         +1, −1, or 0 where nobody looked.
     chances : ndarray of shape (n,)
-        With which rows were asked about; NaN where they were not. Labels from elsewhere are of rows
-        that someone picked, and tell nothing of the others.
-    rounds : ndarray of shape (n,)
-        Numbers of the rounds; all 0 where there never were experts.
-    n_asked_from : int
-        Rows that were asked from.
+        With which rows were asked about; NaN for labels from elsewhere, which tell nothing of the
+        other rows.
+    rounds, n_asked_from : ndarray of shape (n,), int
+        Numbers of the rounds, all 0 where there never were experts; the rows asked from.
     """
     asked = (known != 0) & ~np.isnan(chances)
     found = np.bincount(rounds[known < 0], minlength=int(rounds.max()) + 1)
