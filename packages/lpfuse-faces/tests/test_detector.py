@@ -169,7 +169,7 @@ def test_the_threshold_rests_on_whole_videos(pooling):
 
 
 def test_scores_out_of_fold_are_continued_to_all_videos():
-    """What a fold less changes in the pooled scores, in order of size, as a fused detector has it."""
+    """What a fold less changes in the pooled scores is continued as a fused detector does it."""
     fitted = detector(fusion=FixedRule("sum")).fit(genuine())
     frames = fitted.fused_.held_out_
     ahead = frames.extrapolation
