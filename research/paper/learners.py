@@ -94,7 +94,7 @@ class FittedGrid:
             detectors = [candidate.detector for candidate in grid]
             with warnings.catch_warnings():  # widths far from the data are part of the grid
                 warnings.simplefilter("ignore", UserWarning)
-                fit_together(detectors, training.normals)
+                fit_together(detectors, training.normals, thresholds=False)
                 training.cache["fitted grid"] = cls(
                     grid, score_together(detectors, training.normals)
                 )

@@ -168,20 +168,14 @@ def test_the_threshold_rests_on_whole_videos(pooling):
     assert fitted.offset_ == pytest.approx(np.sort(pooled)[3])  # ⌊0.1 · 42⌋ = 4 of them below
 
 
-def test_scores_out_of_fold_are_continued_to_all_videos():
-    """What a fold less changes in the pooled scores is continued as a fused detector does it."""
+def test_videos_calibrate_by_learners_that_never_saw_any_of_their_frames():
     fitted = detector(fusion=FixedRule("sum")).fit(genuine())
-    frames = fitted.fused_.held_out_
-    ahead = frames.extrapolation
-    found, fewer = (
-        np.sort(terms.sum(axis=1).reshape(24, 6).mean(axis=1))
-        for terms in (frames.terms, frames.two_folds_out)
-    )
-    assert ahead > 0.5
-    assert np.abs(found - fewer).max() > 1e-3
-    low, middle, high = np.quantile(found, [0.25, 0.5, 0.75])
-    near, far = (np.arcsinh((scores - middle) / (high - low)) for scores in (found, fewer))
-    expected = np.sort(middle + (high - low) * np.sinh(near + ahead * (near - far)))
+    frames, parts = fitted.fused_.held_out_, fitted.fused_.unseen_.parts
+    assert fitted.fused_.unseen_.by == "cross"
+    np.testing.assert_array_equal(np.sort(np.concatenate([p.hidden for p in parts])), range(144))
+    for part in parts:
+        assert not set(fitted.frame_videos_[part.learnt]) & set(fitted.frame_videos_[part.hidden])
+    expected = np.sort(frames.fused.reshape(24, 6).mean(axis=1))
     np.testing.assert_allclose(fitted.calibration_, expected, rtol=1e-9)
 
 

@@ -174,7 +174,6 @@ def test_a_row_that_nobody_can_score_is_no_suspect_and_no_hindrance(contaminated
         ({"max_rounds": 0}, ValueError, "max_rounds must be a whole number from 1"),
         ({"contamination": 2}, ValueError, "contamination must be"),
         ({"detector": GMMDetector()}, TypeError, "must be a FusedDetector.*Wrap it"),
-        ({"detector": prototype(calibration="split")}, ValueError, 'use calibration="cross"'),
     ],
 )
 def test_parameters_are_checked_in_fit(contaminated, parameters, error, words):

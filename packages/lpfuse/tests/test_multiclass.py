@@ -234,7 +234,6 @@ def test_scores_that_mislead_count_for_nothing():
         ({"unknown_label": 2}, ValueError, "none of them; got 2 for the labels 0, 1, 2"),
         ({"unknown_label": "none"}, ValueError, "of the type of the labels.*got 'none'"),
         ({"detector": GMMDetector()}, TypeError, "must be a FusedDetector.*Wrap it"),
-        ({"detector": distances(calibration="split")}, ValueError, 'use calibration="cross"'),
     ],
 )
 def test_parameters_are_checked_in_fit(parameters, error, words):

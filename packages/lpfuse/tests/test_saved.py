@@ -20,13 +20,14 @@ from lpfuse._saved import (
 NAMES = {
     "BestSingle", "Certificate", "ClassifierExpert", "ColumnForest", "CosineSimilarity",
     "DecisionTemplates", "DynamicEnsemble", "ExhaustiveWeights", "Expansion", "FeatureMap",
-    "FixedRule", "FusedDetector", "FusedDetectorCV", "GMMDetector",
+    "FilledGaps", "FixedRule", "FusedDetector", "FusedDetectorCV", "GMMDetector",
     "GeneticWeights", "IterativeEnsemble", "HeldOutScores",
     "HistogramDetector", "Indicators", "KNNDetector", "KeptRows", "Kernel", "KernelPCADetector",
     "OutOfFoldScores", "LinearSVMStacker", "LocalLpFusion", "LogisticStacker", "LpFusion", "LpPath",
-    "Member", "NormalQuantiles", "OneClassEnsembleClassifier", "OneClassGP", "Pool",
-    "PyODDetector", "SVDD", "ScoreColumn", "ScoreFunction", "Similarities", "SwarmWeights",
-    "TableModel", "TablePreparation", "TailScaler", "TwoSidedMinMax", "Waves",
+    "Member", "NormalQuantiles", "OneClassEnsembleClassifier", "OneClassGP", "OnlineDiscoveries",
+    "Pool", "PyODDetector", "SVDD", "ScoreColumn", "ScoreFunction", "Similarities", "SwarmWeights",
+    "TableModel", "TablePreparation", "TailScaler", "TwoSidedMinMax", "UnseenPart", "UnseenRows",
+    "Waves",
 }  # fmt: skip
 
 

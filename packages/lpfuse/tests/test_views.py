@@ -8,10 +8,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lpfuse import FusedDetector, KNNDetector
-from lpfuse.views import Indicators, NormalQuantiles
+from lpfuse.views import FilledGaps, Indicators, NormalQuantiles
+
+VIEWS = [FilledGaps(), NormalQuantiles(), Indicators(), Indicators(max_values=100)]
 
 
-@parametrize_with_checks([NormalQuantiles(), Indicators(), Indicators(max_values=100)])
+@parametrize_with_checks(VIEWS)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
@@ -142,3 +144,72 @@ def test_below_a_fused_detector_rows_with_gaps_are_left_out():
         fitted = FusedDetector(members, cv=3, random_state=0).fit(gaps)
     scores = fitted.score_samples(X)
     assert np.isfinite(scores).all()
+
+
+# ------------------------------------------------------------------------------------- filled gaps
+
+
+def lend(row, lenders, medians, scale):
+    """The same as a loop over cells and rows."""
+    found = row.copy()
+    known = ~np.isnan(row)
+    for j in np.flatnonzero(~known):
+        distances = [
+            sum(
+                (row[k] / scale[k] - (medians if np.isnan(other[k]) else other)[k] / scale[k]) ** 2
+                for k in np.flatnonzero(known)
+            )
+            if not np.isnan(other[j])
+            else np.inf
+            for other in lenders
+        ]
+        nearest = lenders[int(np.argmin(distances))][j]
+        found[j] = nearest if known.any() and not np.isnan(nearest) else medians[j]
+    return found
+
+
+@pytest.mark.parametrize("decimals", [0, 3])  # with ties, the first row lends
+def test_gaps_are_filled_as_by_a_loop(decimals):
+    rng = np.random.default_rng(0)
+    X, new = np.round(2 * rng.normal(size=(2, 60, 4)), decimals)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    new[rng.random(new.shape) < 0.4] = np.nan
+    new[0] = np.nan
+    view = FilledGaps().fit(X)
+    np.testing.assert_allclose(view.scale_, np.nanstd(X, axis=0))
+    expected = [lend(row, X, np.nanmedian(X, axis=0), view.scale_) for row in new]
+    np.testing.assert_array_equal(view.transform(new), expected)
+    np.testing.assert_array_equal(view.transform(new[7:8]), expected[7:8])
+
+
+def test_rows_without_gaps_stay_to_the_bit_in_their_precision():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    for rows in (X, X.astype(np.float32), np.asfortranarray(X)):
+        found = FilledGaps().fit(rows).transform(rows)
+        np.testing.assert_array_equal(found, rows)
+        assert found.dtype == rows.dtype
+        assert found.flags.f_contiguous == rows.flags.f_contiguous
+
+
+def test_an_empty_column_is_zero_and_lends_nothing():
+    X = np.array([[1.0, np.nan, 5.0], [2.0, np.nan, np.nan], [3.0, np.nan, 7.0]])
+    view = FilledGaps().fit(X)
+    new = [[2.9, 400.0, np.nan], [np.nan, 1.0, np.nan], [1.0, np.nan, 2.0]]
+    expected = [[2.9, 0.0, 7.0], [2.0, 0.0, 6.0], [1.0, 0.0, 2.0]]
+    np.testing.assert_array_equal(view.transform(new), expected)
+
+
+def test_many_rows_lend_evenly():
+    X = np.arange(3_000.0)[:, None] + [0.0, 0.5]
+    view = FilledGaps().fit(X)
+    assert view.rows_.shape == (1_000, 2)
+    found = view.transform([[0.0, np.nan], [1_500.0, np.nan], [2_999.0, np.nan]])
+    np.testing.assert_allclose(found[:, 1], [0.5, 1_500.5, 2_999.5], atol=2)
+
+
+def test_what_is_no_number_is_named_and_infinity_refused():
+    frame = pd.DataFrame({"a": [1.0, np.nan], "b": ["x", "y"]})
+    with pytest.raises(ValueError, match="'b'"):
+        FilledGaps().fit(frame)
+    with pytest.raises(ValueError, match="infinity"):
+        FilledGaps().fit([[np.inf], [1.0]])

@@ -134,8 +134,8 @@ def fit_and_score(
     four = [sized(name, sizes) for name in LEARNERS]
     *kernels, mixture = four
     timed(seconds, "standardise", lambda: standardise(X, forged))
-    timed(seconds, "kernels", lambda: fit_together(kernels, X))
-    timed(seconds, "mixture", lambda: mixture.fit(X))
+    timed(seconds, "kernels", lambda: fit_together(kernels, X, thresholds=False))
+    timed(seconds, "mixture", lambda: fit_together([mixture], X, thresholds=False))
     parts = timed(seconds, "score", lambda: [score_together(four, part) for part in (X, forged)])
     return torch.cat(parts), mixture.n_iter_
 

@@ -59,7 +59,7 @@ def aucs_of(parts: StudySplit, seed: int, options: Sequence[Option] = OPTIONS) -
     ours = [option for option in options if option.learner in LEARNERS]
     others = options[len(ours) :]
     detectors = [make_detector(option, parts.train, seed) for option in ours]
-    scores = score_together(fit_together(detectors, parts.train), parts.tested)
+    scores = score_together(fit_together(detectors, parts.train, thresholds=False), parts.tested)
     yardsticks = [make_detector(option, parts.train, seed).fit(parts.train) for option in others]
     columns = [*scores.T, *(yardstick.score_samples(parts.tested) for yardstick in yardsticks)]
     return [parts.auc(column) for column in columns]

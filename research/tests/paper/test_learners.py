@@ -113,7 +113,9 @@ def test_learners_are_fitted_once_for_both_settings(monkeypatch):
     fits = []
     fit = learners.fit_together
     monkeypatch.setattr(
-        learners, "fit_together", lambda detectors, X: fits.append(len(X)) or fit(detectors, X)
+        learners,
+        "fit_together",
+        lambda detectors, X, **named: fits.append(len(X)) or fit(detectors, X, **named),
     )
     parts = small_split()
     for setting in SETTINGS:

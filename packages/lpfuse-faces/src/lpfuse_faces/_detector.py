@@ -5,14 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays.operations import Host
 from lpfuse._checks.arguments import (
     check_choice,
     check_labels,
@@ -83,8 +81,9 @@ class VideoDetector(VideoScores):
     cv : int, splitter, iterable or "in-sample", default=5
         The folds, of frames; a number of folds keeps groups together.
     calibration : {"cross", "plain"}, default="cross"
-        Whether the scores of genuine videos out of fold are continued to learners that learn from
-        all of them, as in the fused detector.
+        Which scores of genuine videos set the threshold. "cross": by learners, scale and weights
+        that never saw the video, learnt anew without each of five parts; "plain": out of fold as
+        they are, in a sixth of the time.
     false_alarm_rate : float in (0, 0.5], default=0.05
         Share of genuine videos that may be called forgeries.
     n_jobs : int, default=None
@@ -318,14 +317,9 @@ class VideoDetector(VideoScores):
         """Pool what is held out by video, and set the threshold."""
         n, frames = len(self.labels_), self.fused_.held_out_
 
-        def by_video(scores: HeldOutScores) -> Host:
-            return pooled(scores.fused, self.frame_videos_, n, self.pooling)[:, None]
-
-        two_folds_out = by_video(replace(frames, terms=frames.two_folds_out))
+        scores = pooled(frames.fused, self.frame_videos_, n, self.pooling)[:, None]
         labels = labels_for_weights(self.labels_)
-        self.held_out_ = HeldOutScores(
-            by_video(frames), np.ones((n, 1)), labels, two_folds_out, frames.extrapolation
-        )
+        self.held_out_ = HeldOutScores(scores, np.ones((n, 1)), labels)
         genuine = self.calibration_
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=TOO_FEW_ROWS)

@@ -1,7 +1,7 @@
 """From a score and a threshold to decisions: what detectors and fusion objects share.
 
 `Scorer` decides by ``score_samples`` and ``offset_``. A `Detector` is a scorer that learns from
-rows of features and takes its threshold from the share of them, `contamination`, that lies below.
+rows of features and whose threshold leaves a share of rows, `contamination`, below it.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def signs(decision: Array) -> Array:
 
 
 class Detector(Scorer):
-    """A learner with a threshold: `contamination` of the training rows lie below it."""
+    """A learner with a threshold: `contamination` of unseen rows, or of its own, lie below it."""
 
     contamination: Any
     _knows_auto = False  # whether there is a threshold of its own, contamination="auto"
@@ -202,21 +202,12 @@ class Detector(Scorer):
         """Scores of checked rows."""
         raise NotImplementedError
 
-    def _set_offset(self, rows: Any, scores: Array, size: float = 0.0) -> None:
-        """Set the threshold that leaves the share `contamination` of the training rows below it.
-
-        `rows` are the `TrainingRows` of the fit, which know their weights and, of rows in blocks,
-        all the others; `scores` are theirs, differences of terms of that size.
-        """
-        quantile = rows.lower_quantile(scores, float(self.contamination), self._scores)
-        self.offset_ = below_rounding(quantile, size, scores)
-
     def _check_contamination(self) -> None:
         named = isinstance(self.contamination, str) and self.contamination == "auto"
         if self._knows_auto and named:
             return
         choice = ' Or pass "auto".' if self._knows_auto else ""
-        hint = f"It is the share of the training rows below the threshold.{choice}"
+        hint = f"It is the share of unseen rows like the training rows below the threshold.{choice}"
         check_number("contamination", self.contamination, above=0, at_most=0.5, hint=hint)
 
 
@@ -229,6 +220,46 @@ def below_rounding(threshold: float, size: float, scores: Array) -> float:
     # Chosen by hand: far above what is seen, far below what tells two rows apart.
     of_score, of_terms = (1e-6, 1e-6) if is_single(scores) else (1e-9, 1e-12)
     return threshold - of_score * abs(threshold) - of_terms * size
+
+
+def unseen_quantile(scores: Host, weights: Host, different: int, share: float) -> float:
+    r"""The highest threshold that no more than a share of unseen rows lies below, on average.
+
+    Of n scores of rows that were not learnt from it is the k-th smallest,
+    :math:`k = \lfloor \alpha (n + 1) \rfloor`: an unseen row lies strictly below it with a
+    probability of at most :math:`k / (n + 1) \le \alpha` (Vovk, Gammerman and Shafer, Algorithmic
+    learning in a random world, 2005). With weights, n counts the different rows, so that a row of
+    weight 2 does what two equal rows do. Where k = 0 it is the lowest score, with the least
+    probability that n rows can promise, :math:`1 / (n + 1)`.
+
+    Parameters
+    ----------
+    scores, weights : ndarrays of shape (m,)
+        Scores of rows that were not learnt from, and how often each counts.
+    different : int
+        How many of these rows differ.
+    share : float
+        :math:`\alpha`, above 0 and at most 0.5.
+
+    Returns
+    -------
+    float
+        One of the scores.
+
+    Examples
+    --------
+    >>> unseen_quantile(np.arange(1.0, 100.0), np.ones(99), 99, 0.05)
+    5.0
+    >>> unseen_quantile(np.array([3.0, 1.0, 2.0]), np.ones(3), 3, 0.1)
+    1.0
+    """
+    order = np.argsort(scores, kind="stable")
+    reached = np.cumsum(weights[order])
+    everything = float(reached[-1])
+    of_one_row = everything / different
+    # Sums of weights are rounded: a tenth of 100 rows must mean ten of them.
+    allowed = share * (everything + of_one_row) - of_one_row + 1e-9 * everything
+    return float(scores[order[int((reached <= allowed).sum())]])
 
 
 def lower_quantile(scores: Array, weights: Host, share: float) -> float:

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -188,18 +189,14 @@ class IterativeEnsemble(Scorer):
 
     def _prototype(self) -> FusedDetector:
         if self.detector is None:
-            return FusedDetector(fusion=FixedRule("sum"))
+            return FusedDetector(fusion=FixedRule("sum"), calibration="plain")
         if not isinstance(self.detector, FusedDetector):
             raise TypeError(
                 "detector must be a FusedDetector, whose out-of-fold scores tell the suspects, got "
                 f'{self.detector!r}. Wrap it: FusedDetector([("mine", detector)]).'
             )
-        if self.detector.calibration != "cross":
-            raise ValueError(
-                'IterativeEnsemble judges every row out of fold: use calibration="cross", got '
-                f"{self.detector.calibration!r}."
-            )
-        return self.detector
+        # Rows are judged by their scores out of fold; no round's own threshold is ever used.
+        return clone(self.detector).set_params(calibration="plain")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

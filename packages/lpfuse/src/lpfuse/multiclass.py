@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import expit, log_expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import _safe_indexing, assert_all_finite, check_random_state
 from sklearn.utils.metaestimators import available_if
@@ -286,18 +286,14 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
 
     def _prototype(self) -> FusedDetector:
         if self.detector is None:
-            return FusedDetector()
+            return FusedDetector(calibration="plain")
         if not isinstance(self.detector, FusedDetector):
             raise TypeError(
                 "detector must be a FusedDetector, whose out-of-fold scores are calibrated, got "
                 f'{self.detector!r}. Wrap it: FusedDetector([("mine", detector)]).'
             )
-        if self.detector.calibration != "cross":
-            raise ValueError(
-                "OneClassEnsembleClassifier calibrates on scores out of fold: use calibration="
-                f'"cross", got {self.detector.calibration!r}.'
-            )
-        return self.detector
+        # Scores out of fold are turned into log-odds; no detector's own threshold is ever used.
+        return clone(self.detector).set_params(calibration="plain")
 
     def _check_parameters(self) -> None:
         check_choice("others", self.others, ("anomalies", "ignore"))

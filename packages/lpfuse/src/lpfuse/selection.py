@@ -67,7 +67,7 @@ class FusedDetectorCV(FusedDetector):
     fusion : LpFusion, optional
         Its `p` is replaced.
     prior, cv, experts_see_scores, artificial_anomalies, threshold, false_alarm_rate, \
-    contamination, calibration, on_missing, n_jobs, random_state, progress, subsample
+    contamination, confidence, calibration, on_missing, n_jobs, random_state, progress, subsample
         As in `FusedDetector`, but that there is no prior by default. Artificial anomalies judge in
         any case where there are no others; with ``artificial_anomalies=True`` they also teach the
         weights.
@@ -127,7 +127,8 @@ class FusedDetectorCV(FusedDetector):
         threshold: str = "false-alarms",
         false_alarm_rate: float = 0.05,
         contamination: float | None = None,
-        calibration: Literal["cross", "plain", "split"] = "cross",
+        confidence: float | None = None,
+        calibration: Literal["auto", "cross", "plain", "split"] = "auto",
         on_missing: Literal["warn", "raise"] = "warn",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -145,6 +146,7 @@ class FusedDetectorCV(FusedDetector):
             threshold=threshold,
             false_alarm_rate=false_alarm_rate,
             contamination=contamination,
+            confidence=confidence,
             calibration=calibration,
             on_missing=on_missing,
             n_jobs=n_jobs,

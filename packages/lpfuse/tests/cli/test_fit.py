@@ -45,9 +45,11 @@ def test_a_table_becomes_a_model_and_everything_is_said(train, tmp_path):
         f"(p = 4), learnt from {normal} normal rows and {100 - normal} anomalies."
     )
     assert "had seen" in auc
-    assert threshold == (
-        f"A score below {fused.offset_:.4g} is an anomaly; about 5 % of all normal rows will be."
+    assert threshold.startswith(
+        f"A score below {fused.offset_:.4g} is an anomaly; about 5 % of all normal rows will be "
+        "(95 % interval "
     )
+    assert threshold.endswith(f" %, by a calibration with {normal} rows).")
     assert f"Next: lpfuse score {tmp_path / 'pumps.lpfuse'} DATA" in answer.stdout
     assert answer.stderr.startswith("Fitting: ")
     assert "of" in answer.stderr.splitlines()[-1]
@@ -82,9 +84,11 @@ def test_json_knows_no_infinity(tmp_path):
     assert found["threshold"] is None
     assert "too few" in " ".join(found["warnings"]) or found["warnings"]
     answer = fit(train, "--detectors", "gmm", "-o", tmp_path / "m")
-    assert "No row will be called an anomaly: for 5 % false alarms, there are too few." in (
-        answer.stdout
-    )
+    assert (
+        "Nothing can be called an anomaly: 12 normal rows cannot hold false alarms to 5 %. It "
+        "takes 19. Fit to more normal rows, or ask for a rate of 7.7 % or more."
+    ) in answer.stdout
+    assert found["alarms"]["too_few"]["needed"] == 19
     assert answer.stderr.count("Note: ") == 1
 
 

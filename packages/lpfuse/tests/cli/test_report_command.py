@@ -130,6 +130,32 @@ def test_unlabelled_rows_are_told_apart(stored):
         assert "no labelled anomalies to judge by" in answer.stdout
 
 
+def test_training_rows_are_known_again(stored, tmp_path):
+    pumps().write_csv("old.csv")
+    for model in ("table", "arrays"):
+        told = ["--label", "state", "--normal", "ok"]
+        answer = lpfuse("report", stored / f"{model}.lpfuse", "old.csv", *told, "--check")
+        assert answer.exit_code == 3, answer.output
+        assert answer.stdout.startswith("100 of 100 rows are rows that the model learnt from")
+        assert "asked for" not in answer.stdout
+        page = (tmp_path / "report.html").read_text(encoding="utf-8")
+        assert "training rows: no measure of new ones" in page
+        assert 'id="calibration"' not in page
+        # Without them they are judged held out, which is honest.
+        answer = lpfuse("report", stored / f"{model}.lpfuse", "--check")
+        assert answer.exit_code == 0, answer.output
+        assert "normal training rows, each held out" in answer.stdout
+
+
+def test_json_says_what_the_command_says(stored):
+    arguments = ["report", stored / "table.lpfuse", stored / "new.csv"]
+    found = json.loads(lpfuse(*arguments, "--json").stdout)
+    told = lpfuse(*arguments).stdout
+    normal = found["alarms"]["normal"]
+    assert f"({normal['flagged']} of {normal['rows']}; 95 % interval " in told
+    assert found["alarms"]["anomalies"]["flagged"] == found["threshold"]["flagged"]["anomalies"]
+
+
 def test_json_and_a_page(stored, tmp_path):
     answer = lpfuse("report", stored / "table.lpfuse", "--json", "-o", "page.html")
     json.loads(answer.stdout)

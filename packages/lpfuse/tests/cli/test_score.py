@@ -49,7 +49,8 @@ def test_rows_become_scores(model, data, tmp_path, suffix):
     assert (scored["score"] - frame["score"]).abs().max() < 1e-9
     parts = scored.select(pl.sum_horizontal("contribution:gmm", "contribution:kpca")).to_series()
     assert (parts - scored["score"]).abs().max() < 1e-9
-    *progress, last = answer.stderr.splitlines()
+    lines = answer.stderr.splitlines()
+    progress, last = [line for line in lines if line.startswith("Scoring: ")], lines[-1]
     anomalies = (scored["decision"] < 0).sum()
     assert last.startswith("60 rows scored in ")
     assert f"{anomalies} called anomalies" in last
@@ -82,6 +83,60 @@ def test_json(model, data, tmp_path):
     assert found["notes"] == ["Ignored, for the model does not know it: 'extra'."]
     assert found["warnings"] == []
     assert found["seconds"] >= 0
+
+
+def test_alarms_asked_for_and_measured(model, data, tmp_path):
+    # The file has the column of labels: normal rows are compared, and anomalies counted.
+    told = score(model, data, "-o", tmp_path / "s.csv").stderr
+    loaded, frame = load_model(model), pumps(60, seed=5)
+    normal = frame["state"] == "ok"
+    flagged = expected(model, frame)["decision"] < 0
+    assert "5 % false alarms were asked for: of " in told
+    assert f"({(flagged & normal).sum()} of {normal.sum()}; 95 % interval " in told
+    assert f"Of {(~normal).sum()} rows labelled anomalies " in told
+    gaps = int(frame["bar"].null_count())
+    assert f"{gaps} rows lack a cell or hold a text that the training did not" in told
+
+    answer = score(model, data, "-o", tmp_path / "s.csv", "--json", "--chunk-rows", 7)
+    found = json.loads(answer.stdout)["alarms"]
+    assert found["asked"] == 0.05
+    assert found["calibration_rows"] == len(loaded.fused.calibration_)
+    assert found["normal"]["flagged"] == (flagged & normal).sum()
+    assert found["anomalies"]["rows"] == (~normal).sum()
+    assert found["incomplete"]["rows"] == gaps
+    assert all(sentence in told for sentence in found["sentences"])
+
+
+def test_check_ends_with_a_code_of_its_own(model, tmp_path):
+    usual = write(pumps(60, seed=5, worn=0).drop("state"), tmp_path / "usual.csv")
+    strange = write(pumps(60, seed=5, worn=1).drop("state"), tmp_path / "strange.csv")
+    training = write(pumps(), tmp_path / "training.csv")
+    out = ["-o", tmp_path / "s.csv", "--check"]
+    answer = score(model, usual, *out)
+    assert (answer.exit_code, "Normal rows alone would give as many" in answer.stderr) == (0, True)
+    answer = score(model, strange, *out)
+    assert answer.exit_code == 3
+    assert "Either these rows hold anomalies, about " in answer.stderr
+    assert (tmp_path / "s.csv").exists()
+    assert score(model, strange, "-o", tmp_path / "s.csv").exit_code == 0
+    answer = score(model, training, *out, "--json")
+    assert answer.exit_code == 3
+    found = json.loads(answer.stdout)["alarms"]
+    assert found["trained_on"]["rows"] == 200
+    assert found["normal"]["verdict"] is None
+    assert found["sentences"][0].startswith("200 of 200 rows are rows that the model learnt from")
+
+
+def test_no_rows_have_no_alarms(model, data, tmp_path):
+    answer = score(model, write(pumps(9).clear(), data), "-o", tmp_path / "s.csv", "--json")
+    assert json.loads(answer.stdout)["alarms"] is None
+
+
+def test_labels_that_are_lists_are_not_read(model, tmp_path):
+    frame = pumps(20, seed=5).with_columns(state=pl.Series([["ok"]] * 20))
+    answer = score(model, write(frame, tmp_path / "n.parquet"), "-o", tmp_path / "s.csv", "--json")
+    assert answer.exit_code == 0, answer.output
+    assert json.loads(answer.stdout)["alarms"]["unlabelled"]["rows"] == 20
 
 
 def test_notes_go_to_stderr(model, data, tmp_path):

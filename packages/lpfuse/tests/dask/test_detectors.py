@@ -21,11 +21,12 @@ from lpfuse import (
     KNNDetector,
     OneClassGP,
 )
+from lpfuse._base import unseen_quantile
 from lpfuse.detectors import _sampling as sampling
 from lpfuse.detectors import fit_together, score_together
 from lpfuse.detectors._features import nystroem
 from lpfuse.detectors._kernels import Kernel
-from lpfuse.views import Indicators, NormalQuantiles
+from lpfuse.views import FilledGaps, Indicators, NormalQuantiles
 
 NAMES = ["a", "b", "c"]
 UNEVEN = (100, 0, 7, 193, 1, 99)  # one block is empty
@@ -205,7 +206,7 @@ def test_a_ball_is_learnt_from_the_sample(small_sample, form, detector):
     plain = clone(detector).fit(X[drawn])
     blocked = clone(detector).fit(form(X))
     if detector.contamination != "auto":
-        plain.offset_ = blocked.offset_  # of all rows, not of the sample
+        plain.offset_ = blocked.offset_  # by one part of the sample, not by all parts
     assert_same(blocked, plain)
     np.testing.assert_array_equal(blocked.support_, drawn[plain.support_])
     np.testing.assert_allclose(blocked.support_vectors_, X[blocked.support_])
@@ -223,7 +224,7 @@ def test_a_ball_keeps_known_anomalies_out(form):
 def test_a_mixture_is_learnt_from_the_sample(small_sample, form):
     drawn = sampling._spread(400, 80, check_random_state(0))
     blocked, plain = clone(GMM).fit(form(X)), clone(GMM).fit(X[drawn])
-    plain.offset_ = blocked.offset_  # of all rows, not of the sample
+    plain.offset_ = blocked.offset_  # by one part of the sample, not by all parts
     assert_same(blocked, plain)
 
 
@@ -233,7 +234,8 @@ def test_thresholds_by_held_out_scores_are_those_of_the_sample(small_sample, for
     fitted = clone(detector).fit(form(X))
     assert fitted.n_samples_ == 80
     scores, close = fitted.held_out_scores_, 1e-6  # a histogram's may tie
-    assert (scores < fitted.offset_).sum() <= 8 <= (scores < fitted.offset_ + close).sum()
+    # The 8th of 80 scores: ⌊81 / 10⌋.
+    assert (scores < fitted.offset_).sum() < 8 <= (scores < fitted.offset_ + close).sum()
     again = clone(detector).fit(form(X))
     assert again.offset_ == fitted.offset_
     with pytest.raises(ValueError, match="leave_one_out_scores needs the rows in memory"):
@@ -241,7 +243,7 @@ def test_thresholds_by_held_out_scores_are_those_of_the_sample(small_sample, for
 
 
 @FORMS
-@pytest.mark.parametrize("view", [NormalQuantiles(), Indicators()], ids=str)
+@pytest.mark.parametrize("view", [NormalQuantiles(), Indicators(), FilledGaps()], ids=str)
 def test_views_are_lazy_and_learnt_in_memory(form, view):
     rows = pd.DataFrame(X, columns=NAMES) if form is as_frame else X
     fitted = clone(view).fit(rows)
@@ -262,19 +264,46 @@ def test_a_sample_in_which_nothing_counts_is_refused(small_sample):
 
 @pytest.mark.parametrize("detector", [*BY_SUMS[:3], *BY_SUMS[4:], BY_SAMPLE[1], GMM], ids=str)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_threshold_is_that_of_all_rows(small_sample, detector, weighted):
+def test_from_training_rows_the_threshold_is_that_of_all_rows(small_sample, detector, weighted):
     """The highest score in the sample with no more than the share of all rows below it."""
     if weighted and detector is GMM:
         pytest.skip("mixtures have no weights")
     weights = WEIGHTS if weighted else np.ones(400)
     given = {"sample_weight": as_array(weights)} if weighted else {}
-    detector = clone(detector).fit(as_array(X), **given)
+    detector = clone(detector).set_params(offset_from="training").fit(as_array(X), **given)
     drawn = sampling._spread(400, 80, check_random_state(0))
     scores, cuts = detector.score_samples(X), detector.score_samples(X[drawn[weights[drawn] > 0]])
     share = float(detector.contamination) * weights.sum()
     fitting = [cut for cut in cuts if weights[scores < cut - 1e-9].sum() <= share]
     expected = max(fitting, default=cuts.min())
     assert detector.offset_ == pytest.approx(expected, rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize("detector", [*BY_SUMS, BY_SAMPLE[1], GMM], ids=str)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_part_of_the_sample_is_left_out_for_the_threshold(small_sample, detector, weighted):
+    """Of sums over all rows what that part adds is taken off again."""
+    if weighted and detector is GMM:
+        pytest.skip("mixtures have no weights")
+    weights = WEIGHTS if weighted else np.ones(400)
+    given = {"sample_weight": as_array(weights)} if weighted else {}
+    fitted = clone(detector).fit(as_array(X), **given)
+    drawn = sampling._spread(400, 80, check_random_state(0))
+    drawn = drawn[weights[drawn] > 0]
+    part = np.random.default_rng(0).permutation(np.arange(len(drawn)) % 10) == 0
+    blocks = as_array(X), None, given.get("sample_weight"), 0, check_random_state(0)
+    without = sampling.sampled_rows(*blocks).without(np.flatnonzero(part))
+    np.testing.assert_array_equal(without.X, X[drawn[~part]])
+    if detector in BY_SUMS:
+        others = np.delete(np.arange(400), drawn[part])
+        expected = fitted.features_.moments(X[others], weights[others])
+        for found, sums in zip(without.moments(fitted.features_), expected, strict=True):
+            np.testing.assert_allclose(found, sums, rtol=1e-9, atol=1e-9)
+    refit = fitted._refitted(without, 1 - float(weights[drawn[part]].sum() / weights[drawn].sum()))
+    scores, counts = refit._scores(X[drawn[part]]), weights[drawn[part]]
+    share = 0.1 if fitted.contamination == "auto" else fitted.contamination
+    expected = unseen_quantile(scores, counts, int(part.sum()), share)
+    assert fitted.offset_ == pytest.approx(expected, rel=1e-6, abs=1e-8)
 
 
 def test_rows_on_a_cut_do_not_lie_below_it():
@@ -288,12 +317,13 @@ def test_rows_on_a_cut_do_not_lie_below_it():
 @pytest.mark.parametrize(
     ("detector", "passes"),
     [
-        (BY_SUMS[0], 4),
+        (BY_SUMS[0], 4),  # the last sums with landmarks that a part of the sample has not seen
         (BY_SUMS[5], 4),
-        (BY_SUMS[3], 3),  # its threshold comes from held-out scores of the sample
-        (BY_SAMPLE[0], 2),  # ... from the ball
-        (BY_SAMPLE[1], 3),
-        (GMM, 3),
+        (clone(BY_SUMS[5]).set_params(offset_from="training"), 4),  # ... finds the threshold
+        (BY_SAMPLE[0], 2),
+        (BY_SAMPLE[1], 2),
+        (clone(BY_SAMPLE[1]).set_params(offset_from="training"), 3),
+        (GMM, 2),
         *((detector, 2) for detector in HELD_OUT),
     ],
     ids=str,

@@ -82,12 +82,12 @@ def test_the_quantile_counts_weights_exactly(pairs, percent):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("contamination", [0.02, 0.1, 0.33, 0.5])
 @every_detector
-def test_contamination_is_the_share_of_rows_below_the_threshold(name, contamination, weighted):
+def test_from_training_rows_it_is_their_share_below_the_threshold(name, contamination, weighted):
     if weighted and "GMM" in name:
         return  # there the algorithm knows no weights
     X = rows()
     weights = np.random.default_rng(1).integers(1, 5, 50) if weighted else np.ones(50)
-    fitted = detector(name, contamination=contamination)
+    fitted = detector(name, contamination=contamination, offset_from="training")
     fitted.fit(X, sample_weight=weights) if weighted else fitted.fit(X)
     below = weights[fitted.predict(X) == -1].sum()
     allowed = contamination * weights.sum()

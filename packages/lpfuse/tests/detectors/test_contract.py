@@ -52,17 +52,18 @@ class LabelsDropped(SVDD):
 def expected_failures(estimator):
     """Weights against repetitions, to seven digits: tested elsewhere to the digits there are.
 
-    And thresholds by leave-one-out scores, as of scikit-learn's LocalOutlierFactor.
+    And thresholds by scores of rows that were held out, as of scikit-learn's LocalOutlierFactor.
     """
+    reason = "the threshold leaves its share of held-out scores below, not of training scores"
+    failures = dict.fromkeys(("check_outliers_train", "check_outliers_fit_predict"), reason)
+    if getattr(estimator, "offset_from", "unseen") == "training":
+        failures = {}
     check = "check_sample_weight_equivalence_on_dense_data"
     if getattr(estimator, "approximation", None) == "nystroem":
-        return {check: "other landmarks are drawn among repeated rows"}
-    if isinstance(estimator, KNNDetector | HistogramDetector | ColumnForest):
-        reason = "the threshold leaves its share of held-out scores below, not of training scores"
-        return dict.fromkeys(("check_outliers_train", "check_outliers_fit_predict"), reason)
-    if isinstance(estimator, SVDD):
-        return {check: "libsvm stops at its tolerance, as in scikit-learn's OneClassSVM"}
-    return {}
+        failures[check] = "other landmarks are drawn among repeated rows"
+    elif isinstance(estimator, SVDD):
+        failures[check] = "libsvm stops at its tolerance, as in scikit-learn's OneClassSVM"
+    return failures
 
 
 @pytest.mark.filterwarnings(
@@ -74,15 +75,18 @@ def expected_failures(estimator):
 @parametrize_with_checks(
     [
         LabelsDropped(),
-        LabelsDropped(nu=0.5, kernel="linear", contamination=0.2),
+        LabelsDropped(nu=0.5, kernel="linear", contamination=0.2, offset_from="training"),
         LabelsDropped(gamma="median", **FEW),
         OneClassGP(),
+        OneClassGP(offset_from="training"),
         OneClassGP("density", kernel="laplacian"),
         OneClassGP("variance", **FEW),
         KernelPCADetector(),
+        KernelPCADetector(offset_from="training"),
         KernelPCADetector(0.9, kernel="poly"),
         KernelPCADetector(2, approximation="nystroem", n_approximation=5, random_state=0),
         GMMDetector(),
+        GMMDetector(offset_from="training"),
         GMMDetector(1, "log_likelihood", "diag"),
         KNNDetector(),
         KNNDetector(2, n_subspaces=3, max_samples=20, random_state=0),
@@ -429,6 +433,7 @@ BAD_ARGUMENTS = {  # of SVDD; sample weights of all that take them
 }
 KERNEL = {
     "contamination": [0.0, 0.6, -0.1, "all", None, float("nan"), True],
+    "offset_from": ["held-out", None, True],
     "kernel": ["gaussian", None, 3, ["rbf"]],
     "gamma": [0.0, -1.0, "auto", None, float("inf"), float("nan"), [0.1]],
     "degree": ["two", None, float("nan")],
@@ -457,6 +462,7 @@ BAD_PARAMETERS = {
     },
     GMMDetector: {
         "contamination": KERNEL["contamination"],
+        "offset_from": KERNEL["offset_from"],
         "n_components": [0, 1.5, "three", None, True],
         "score_type": ["mean", None],
         "covariance_type": ["round", None, 1],
@@ -524,7 +530,7 @@ def test_a_bad_parameter_is_named_with_what_came(make, parameter, value):
     [
         (OneClassGP(gamma="auto"), ['"narrow", "scale" or "median"', "gamma_from_sigma(sigma)"]),
         (SVDD(kernel="gaussian"), ["rbf", "function of two rows"]),
-        (SVDD(contamination=0.9), ['Or pass "auto"', "share of the training rows"]),
+        (SVDD(contamination=0.9), ['Or pass "auto"', "share of unseen rows like the training"]),
         (
             KernelPCADetector(kernel="linear", approximation="fourier"),
             ['Use approximation="nystroem"'],

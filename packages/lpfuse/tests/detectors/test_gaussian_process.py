@@ -331,7 +331,8 @@ def test_leaving_one_out_needs_a_fit(rows):
 
 
 def assert_the_fit_knew_the_scores(detector, X, weights, close):
-    """Each threshold that a fit sets lies where the scores, asked afterwards, put it."""
+    """Each threshold from training rows lies where the scores, asked afterwards, put it."""
+    detector.set_params(offset_from="training")
     for share in np.arange(0.05, 0.5, 0.05):
         detector.set_params(contamination=share).fit(X, sample_weight=weights)
         scores = detector.score_samples(X)
@@ -363,8 +364,9 @@ def test_the_fit_knows_them_with_much_jitter_too():
 @every_score
 @every_way
 @pytest.mark.parametrize("contamination", [0.1, 0.3, 0.5])
-def test_the_threshold_leaves_its_share_below(rows, score, way, contamination):
-    detector = OneClassGP(score, gamma=0.5, contamination=contamination, **way).fit(rows)
+def test_from_training_rows_the_threshold_leaves_their_share_below(rows, score, way, contamination):
+    settings = {"contamination": contamination, "offset_from": "training", **way}
+    detector = OneClassGP(score, gamma=0.5, **settings).fit(rows)
     assert (detector.predict(rows) == -1).sum() == round(contamination * 30)
     np.testing.assert_array_equal(
         detector.decision_function(rows), detector.score_samples(rows) - detector.offset_
@@ -585,23 +587,34 @@ def test_the_order_of_rows_does_not_matter(problem, score, random):
 # ------------------------------------------------------------------------- an honest threshold
 
 
+@pytest.mark.parametrize("offset_from", ["unseen", "training"])
 @pytest.mark.parametrize("approximation", [None, "nystroem"])
 @every_score
-def test_auto_leaves_a_tenth_of_the_held_out_scores_below(score, approximation):
+def test_auto_is_a_tenth(score, approximation, offset_from):
     X = np.random.default_rng(0).normal(size=(80, 4))
-    detector = OneClassGP(
-        score, contamination="auto", approximation=approximation, n_components=40, random_state=0
-    ).fit(X)
-    held_out = detector.leave_one_out_scores(X)
-    assert int((held_out < detector.offset_).sum()) == 8
+    settings = {"approximation": approximation, "n_components": 40, "random_state": 0}
+    auto, tenth = (
+        OneClassGP(score, contamination=share, offset_from=offset_from, **settings).fit(X)
+        for share in ("auto", 0.1)
+    )
+    assert auto.offset_ == tenth.offset_
 
 
-def test_auto_raises_no_more_false_alarms_than_it_says():
+@pytest.mark.parametrize("score", ["mean", "density"])
+def test_with_a_given_width_the_threshold_is_that_of_leave_one_out_scores(score):
+    """Nothing but the rows themselves is learnt: the closed form knows each refit."""
+    X = np.random.default_rng(0).normal(size=(80, 4))
+    detector = OneClassGP(score, gamma=0.2, contamination=0.1).fit(X)
+    eighth = np.sort(detector.leave_one_out_scores(X))[7]  # of 81 tenths
+    assert detector.offset_ == pytest.approx(eighth, rel=1e-6)
+
+
+def test_the_threshold_raises_no_more_false_alarms_than_it_says():
     rng = np.random.default_rng(0)
     X, unseen = rng.normal(size=(300, 8)), rng.normal(size=(4000, 8))
     rates = [
-        float((OneClassGP(contamination=share).fit(X).predict(unseen) == -1).mean())
-        for share in (0.1, "auto")
+        float((OneClassGP(offset_from=source).fit(X).predict(unseen) == -1).mean())
+        for source in ("training", "unseen")
     ]
     assert rates[0] > 0.2  # the training rows' own scores flatter
     assert rates[1] == pytest.approx(0.1, abs=0.04)

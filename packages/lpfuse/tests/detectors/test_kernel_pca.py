@@ -469,10 +469,11 @@ def test_only_the_proportions_of_weights_matter(rows, new):
 @pytest.mark.parametrize("q", [4, 0.8, 1000])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_fit_knows_the_scores_of_its_rows(rows, way, q, weighted):
-    """Each threshold that a fit sets lies where the scores, asked afterwards, put it."""
+    """Each threshold from training rows lies where the scores, asked afterwards, put it."""
     weights = np.arange(30) % 3 + 0.5 if weighted else np.ones(30)
     for share in np.arange(0.05, 0.5, 0.05):
-        detector = KernelPCADetector(q, gamma=0.5, contamination=share, **way)
+        settings = {"contamination": share, "offset_from": "training", **way}
+        detector = KernelPCADetector(q, gamma=0.5, **settings)
         scores = detector.fit(rows, sample_weight=weights).score_samples(rows)
         expected = lower_quantile(scores, weights, share)
         assert detector.offset_ == pytest.approx(expected, rel=1e-8, abs=2e-9)
@@ -480,8 +481,9 @@ def test_the_fit_knows_the_scores_of_its_rows(rows, way, q, weighted):
 
 @every_way
 @pytest.mark.parametrize("contamination", [0.1, 0.3, 0.5])
-def test_the_threshold_leaves_its_share_below(rows, way, contamination):
-    detector = KernelPCADetector(4, gamma=0.5, contamination=contamination, **way).fit(rows)
+def test_from_training_rows_the_threshold_leaves_their_share_below(rows, way, contamination):
+    settings = {"contamination": contamination, "offset_from": "training", **way}
+    detector = KernelPCADetector(4, gamma=0.5, **settings).fit(rows)
     assert (detector.predict(rows) == -1).sum() == round(contamination * 30)
 
 

@@ -76,14 +76,15 @@ def test_of_many_rows_each_subset_searches_its_own_sample(new):
             others = X[np.setdiff1d(sample, [i])][:, columns]  # a row not in the sample: all of it
             expected[i] -= softened(kth_distance(x[columns], others, 2) / scale) / 5
     np.testing.assert_allclose(fitted.leave_one_out_scores(X), expected, rtol=1e-9)
-    below = (fitted.leave_one_out_scores(X) < fitted.offset_).mean()
-    assert below == pytest.approx(0.1, abs=0.003)
+    held_out = np.sort(fitted.leave_one_out_scores(X))
+    assert fitted.offset_ == pytest.approx(held_out[49], rel=1e-6)  # the 50th: ⌊501 / 10⌋
 
 
 @pytest.mark.parametrize("n_subspaces", [None, 4])
-def test_the_threshold_leaves_its_share_of_held_out_scores_below(X, n_subspaces):
+def test_the_threshold_is_the_held_out_score_of_rank_share_times_n_plus_one(X, n_subspaces):
     fitted = KNNDetector(1, n_subspaces, contamination=0.2, random_state=0).fit(X)
-    assert (fitted.leave_one_out_scores(X) < fitted.offset_).sum() == 12
+    held_out = np.sort(fitted.leave_one_out_scores(X))
+    assert fitted.offset_ == pytest.approx(held_out[11], rel=1e-6)  # the 12th: ⌊61 / 5⌋
 
 
 @pytest.mark.parametrize("n_subspaces", [None, 5])

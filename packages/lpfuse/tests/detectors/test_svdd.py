@@ -7,9 +7,10 @@ from sklearn.svm import OneClassSVM
 from lpfuse import SVDD
 from lpfuse.detectors import KernelWidthWarning
 from lpfuse.detectors._kernels import Kernel
+from lpfuse.detectors._libsvm import libsvm
 from lpfuse.detectors._training import training_rows
 from lpfuse.detectors._working_set import working_set
-from lpfuse.detectors.svdd import MANY, libsvm
+from lpfuse.detectors.svdd import MANY
 from oracles import enclosing_ball as oracle
 
 EXACT = {"approximation": None, "tol": 1e-7}

@@ -167,11 +167,14 @@ def test_learners_of_a_kernel_share_its_matrix():
         return len(pairs)
 
     grid = [KernelPCADetector(q, similar) for q in (2, 10, 6)] + [OneClassGP(kernel=similar)]
-    alone = calls_of(lambda: clone(grid[0]).fit(rows))
-    together = calls_of(lambda: fit_together(grid, rows))
+    alone = calls_of(lambda: fit_together([clone(grid[0])], rows, thresholds=False))
+    together = calls_of(lambda: fit_together(grid, rows, thresholds=False))
     # Three more learners ask for less than one more matrix, of which half the pairs are computed:
     # for diagonals, and for how large the terms of a score are.
     assert together - alone < len(rows) * (len(rows) + 1) / 2
+    # So in each of the 20 refits for thresholds; there, each scores the rows that were left out.
+    refits = calls_of(lambda: fit_together([clone(each) for each in grid], rows)) - together
+    assert refits < (20 + len(grid)) * len(rows) ** 2
 
 
 def test_one_decomposition_serves_all_numbers_of_components(rows):

@@ -17,8 +17,8 @@ from sklearn.svm import OneClassSVM
 from helpers.pools import Distance, both, normal_rows
 from lpfuse import SVDD, FusedDetector, KernelPCADetector
 from lpfuse.adapters import ScoreFunction, as_detector
+from lpfuse.ensemble._batches import FEWEST_ROWS, MOST_ROWS, check_scores_by_row
 from lpfuse.ensemble._members import Member
-from lpfuse.ensemble._out_of_fold import FEWEST_ROWS, MOST_ROWS, check_scores_by_row
 
 X = normal_rows(120)
 BY_BATCH = r"scores a row by what else is in its batch: .* Leave it out, or use a detector"

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -145,7 +144,7 @@ def test_a_fusion_that_is_not_a_sum_has_one_term():
 
 def test_what_nobody_else_can_say_is_judged_by_all():
     held_out = HeldOutScores.by(combination(Lowest()), S, Y)
-    scores, labels = held_out.scores(np.array([True, False, True]))
+    scores, labels, _ = held_out.scores(np.array([True, False, True]))
     np.testing.assert_array_equal(scores, combination(Lowest()).score_samples(S))
     np.testing.assert_array_equal(labels, Y)
 
@@ -189,7 +188,7 @@ def test_scores_had_some_been_silent():
     held_out = held_out_scores(LEAST_SQUARES, gaps, Y, fold)
     for silent in product([False, True], repeat=3):
         unheard = np.isnan(gaps) | silent
-        scores, labels = held_out.scores(np.array(silent))
+        scores, labels, _ = held_out.scores(np.array(silent))
         if unheard.all():
             np.testing.assert_array_equal(scores, held_out.scores()[0])
             continue
@@ -208,8 +207,8 @@ def test_scores_had_some_been_silent():
 
 def test_where_only_anomalies_would_be_left_all_rows_decide():
     terms = np.array([[np.nan, 1.0], [np.nan, 2.0], [3.0, 4.0]])
-    held_out = HeldOutScores(terms, np.ones((3, 2)), np.array([1.0, 1, -1]), terms)
-    scores, labels = held_out.scores(np.array([False, True]))
+    held_out = HeldOutScores(terms, np.ones((3, 2)), np.array([1.0, 1, -1]))
+    scores, labels, _ = held_out.scores(np.array([False, True]))
     np.testing.assert_array_equal(scores, [2.0, 4.0, 7.0])
     np.testing.assert_array_equal(labels, [1, 1, -1])
 
@@ -245,30 +244,27 @@ def test_a_weight_that_is_next_to_nothing_is_no_voice():
     np.testing.assert_array_equal(np.isnan(fused.score_samples(only)), [False, True, False])
 
 
-def test_calibration_scores_continue_what_a_fold_more_changes():
-    """Near the median by as much, far from it by as large a share, as the last step was long."""
-    terms = np.array([[3.0], [1.0], [2.0], [9.0]])
-    labels = np.array([1.0, 1, 1, -1])
-    weights = np.ones((4, 1))
-    as_it_is = HeldOutScores(terms, weights, labels, terms / 1.1)
-    np.testing.assert_allclose(as_it_is.normal_scores(), [1, 2, 3])
-    held_out = replace(as_it_is, extrapolation=0.5)
-    near, far = (np.arcsinh(np.array([1, 2, 3]) / by - 2) for by in (1, 1.1))
-    expected = 2 + np.sinh(1.5 * near - 0.5 * far)  # the quartiles are 1 apart
-    np.testing.assert_allclose(held_out.normal_scores(), expected)
-    np.testing.assert_allclose(expected, np.array([1, 2, 3]) * (1 + 0.05 / 1.1), rtol=0.03)
-    mixed = HeldOutScores(terms, weights, labels, terms[[1, 2, 0, 3]] / 1.1, 0.5)
-    np.testing.assert_array_equal(mixed.normal_scores(), held_out.normal_scores())
+def test_scores_that_are_moved_move_as_far_with_some_detectors_silent():
+    terms = np.array([[3.0, 1.0], [np.nan, 2.0], [1.0, 5.0], [np.nan, np.nan]])
+    weights = np.array([[1.0, 3.0], [2.0, 2.0], [1.0, 0.0], [1.0, 1.0]])
+    held_out = HeldOutScores(terms, weights, np.ones(4))
+    by = np.array([0.5, -2.0, 1.0, 7.0])
+    for silent in (None, np.array([True, False]), np.array([False, True])):
+        before, after = (h.scores(silent)[0] for h in (held_out, held_out.moved(by)))
+        speaks = ~np.isnan(held_out._fused(silent))
+        np.testing.assert_allclose(after - before, by[speaks])
 
 
-def test_scores_that_fell_tenfold_are_not_continued_beyond_the_others():
-    """Linearly, −10 after −100 would go on to +35: then every row would be below the threshold."""
-    random = np.random.default_rng(0)
-    terms = np.concatenate([random.normal(size=95), np.full(5, -10.0)])[:, None]
-    two_out = np.concatenate([terms[:95], np.full((5, 1), -100.0)])
-    held_out = HeldOutScores(terms, np.ones((100, 1)), np.ones(100), two_out, 0.5)
-    found = held_out.normal_scores()
-    assert (found[:5] < -2).all()
-    np.testing.assert_allclose(found[5:], np.sort(terms[:95, 0]), atol=1e-12)
-    equal = replace(held_out, terms=np.zeros((100, 1)))
-    np.testing.assert_array_equal(equal.normal_scores(), 0)
+def test_normal_rows_that_calibrate_stand_for_all():
+    terms, labels = np.arange(6.0)[:, None], np.array([1.0, 1, 1, 1, -1, 0])
+    calibrates = np.array([False, True, False, True, False, False])
+    held_out = HeldOutScores(terms, np.ones((6, 1)), labels, calibrates)
+    np.testing.assert_array_equal(held_out.normal_scores(), [1, 3])
+    scores, known, counts = held_out.scores()
+    np.testing.assert_array_equal(scores, [1, 3, 4, 5])
+    np.testing.assert_array_equal(known, [1, 1, -1, 0])
+    np.testing.assert_array_equal(counts, [2, 2, 1, 1])
+    np.testing.assert_array_equal(held_out[2:].normal_scores(), [3])
+    everyone = HeldOutScores(terms, np.ones((6, 1)), labels)
+    both = HeldOutScores.concatenate([held_out, everyone])
+    np.testing.assert_array_equal(both.normal_scores(), [0, 1, 1, 2, 3, 3])

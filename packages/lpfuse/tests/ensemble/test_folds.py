@@ -193,9 +193,13 @@ def test_kinds_of_no_known_sort():
             kinds_of("cluster", labels=labels)
 
 
-def test_folds_in_pairs_hide_each_fold_and_keep_neighbours_apart():
-    folds = Folds.by_number(np.arange(10) % 5)
-    hidden = [sorted(set(range(10)) - set(learn.tolist())) for learn, _ in folds.in_pairs()]
-    assert hidden == [[0, 3, 5, 8], [1, 4, 6, 9], [0, 2, 5, 7]]
-    assert [sorted(score.tolist()) for _, score in folds.in_pairs()] == hidden
-    assert Folds.by_number(np.arange(4) % 2).in_pairs() == []
+def test_folds_among_some_rows_are_the_same_ones_numbered_anew():
+    folds = Folds.by_number(np.arange(10) % 5, independent=True)
+    some = folds.among(np.array([1, 2, 6, 9]))  # nothing is left of the first and the fourth
+    assert [(learn.tolist(), score.tolist()) for learn, score in some.pairs] == [
+        ([1, 3], [0, 2]),
+        ([0, 2, 3], [1]),
+        ([0, 1, 2], [3]),
+    ]
+    np.testing.assert_array_equal(some.of_row, [0, 1, 0, 2])
+    assert some.independent

@@ -109,6 +109,19 @@ def dealt_out(
     return training
 
 
+def folds_of(part, training, cv):
+    """Pairs of rows to learn from and to score, among those that a part was learnt from."""
+    if training.folds is None:
+        return None
+    if not isinstance(cv, int):
+        pairs = training.folds.among(part.learnt).pairs
+        return [(set(learn), set(score)) for learn, score in pairs]
+    fold = part.out_of_fold.fold
+    every = set(range(len(fold)))
+    scored = [set(np.flatnonzero(fold == number)) for number in np.unique(fold)]
+    return [(every - score, score) for score in scored]
+
+
 def assert_as_naive(pool, X, y=None, *, fit=None, views=None, naive=None, **settings):
     """A fused detector and one that does everything one by one agree; both are handed back."""
     settings = {"cv": 3} | settings
@@ -117,6 +130,13 @@ def assert_as_naive(pool, X, y=None, *, fit=None, views=None, naive=None, **sett
     everything = list(range(np.shape(X)[1]))
     views = views or [entry[2] if len(entry) > 2 else everything for entry in pool]
     folds = training.folds
+    if training.jittered is not None:  # those of the parts are others, and are not kept
+        settings["calibration"] = "plain"
+        fused.set_params(calibration="plain").fit(X, y, **(fit or {}))
+    parts = [
+        (part.learnt, folds_of(part, training, settings["cv"]), part.out_of_fold.fold, part.hidden)
+        for part in fused.unseen_.parts
+    ]
     expected = NaiveFused(
         [(entry[1], view) for entry, view in zip(pool, views, strict=True)],
         np.asarray(training.X),
@@ -125,6 +145,7 @@ def assert_as_naive(pool, X, y=None, *, fit=None, views=None, naive=None, **sett
         fused.out_of_fold_.fold,
         fusion=clone(fused.fusion_),
         kept_back=None if training.kept_back is None else np.asarray(training.kept_back),
+        parts=parts,
         jittered=() if training.jittered is None else training.jittered,
         source=training.source,
         chances=training.chances,
@@ -373,7 +394,7 @@ def test_false_alarms_are_counted_on_rows_that_were_not_learnt_from():
 def test_g_mean_is_the_best_on_rows_that_were_not_learnt_from(y):
     """Rows that nobody looked at stand in for normal ones."""
     fused, expected = assert_as_naive(QUICK, X, y, threshold="g-mean", fusion=SMOOTH)
-    scores, labels = zip(*expected.scored(), strict=True)
+    scores, labels, _ = zip(*expected.scored(), strict=True)
     assert labels.count(1) == (y >= 0).sum()
     close(fused.offset_, best_g_mean(labels, scores)[1])
 
@@ -382,10 +403,17 @@ def test_g_mean_is_the_best_on_rows_that_were_not_learnt_from(y):
 def test_contamination_is_a_share_of_rows_that_nobody_has_seen(calibration):
     settings = {"contamination": 0.2, "calibration": calibration, "random_state": 0}
     fused = FusedDetector([*QUICK, EXPERTS[0]], **settings).fit(X, HALF)
-    assert len(fused.threshold_scores_.fused) == len(X)  # every row, by detectors without it
-    assert fused.offset_ == contamination_offset(fused.threshold_scores_.fused, 0.2)
+    held_out = fused.held_out_
+    assert len(held_out.fused) == len(X)  # every row, by detectors without it
     if calibration == "cross":
-        np.testing.assert_array_equal(fused.threshold_scores_.fused, fused.held_out_.fused)
+        assert fused.offset_ == contamination_offset(held_out.fused, 0.2)
+        return
+    # Each normal row that was kept back stands for as many as there are to one of them.
+    normal, kept_back = held_out.labels > 0, held_out.calibrates
+    each = normal.sum() / kept_back.sum()
+    below = held_out.fused < fused.offset_
+    share = (below[kept_back].sum() * each + below[~normal].sum()) / len(X)
+    assert share <= 0.2 < share + each / len(X)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.1])
@@ -432,10 +460,10 @@ def test_every_threshold_knows_gaps(threshold):
     for row in GAPPY[:-1]:
         silent = silent_in(row)
         if threshold == "g-mean":
-            scores, labels = zip(*expected.scored(silent), strict=True)
+            scores, labels, _ = zip(*expected.scored(silent), strict=True)
             offset = best_g_mean(labels, scores)[1]
         elif threshold == "contamination":
-            offset = contamination_offset([score for score, _ in expected.scored(silent)], 0.2)
+            offset = contamination_offset([score for score, *_ in expected.scored(silent)], 0.2)
         else:
             offset = expected.false_alarm_offset(0.2, silent)
         decision = fused.decision_function(row[None])
@@ -657,7 +685,7 @@ def test_progress_can_be_a_line_on_standard_error(capsys):
     FusedDetector(QUICK, progress=True, cv=2, random_state=0).fit(X)
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.endswith("9 of 9\n")
+    assert err.endswith("54 of 54\n")  # three detectors, all rows and two folds; and five parts
     assert err.count("\n") == 1
     FusedDetector(QUICK, cv=2, random_state=0).fit(X)
     assert capsys.readouterr() == ("", "")

@@ -18,14 +18,13 @@ from lpfuse import (
     TwoSidedMinMax,
 )
 from lpfuse.ensemble._defaults import make_members
-from lpfuse.ensemble._experts import fit_experts
+from lpfuse.ensemble._experts import _on_one_level, fit_experts
 from lpfuse.ensemble._members import Member
 from lpfuse.ensemble._out_of_fold import (
     EXPERT_ROWS,
     FitScheduler,
     fit_one_class,
     learners_of_experts,
-    score_two_folds_out,
 )
 from lpfuse.ensemble._training import Training, labels_for_weights, make_folds
 
@@ -294,10 +293,15 @@ def test_experts_out_of_fold(weights):
     case = training(HALF)
     (expert,) = make_members([("a", LogisticRegression(), [1, 3])], X)
     (fitted,), scores = fit_experts([expert], X, case, FitScheduler(), weights)
-    view = X[:, [1, 3]]
+    view, normal = X[:, [1, 3]], case.weight_labels > 0
+    levels = []
     for learn, score in case.folds.pairs:
         expected = judge(learn, weights).decision_function(view[score])
-        np.testing.assert_allclose(scores[score, 0], expected)
+        moved = scores[score, 0] - expected
+        np.testing.assert_allclose(moved, moved[0])  # all rows of a fold alike
+        levels.append((np.median(expected[normal[score]]), moved[0]))
+    medians, moves = np.array(levels).T
+    np.testing.assert_allclose(medians + moves, np.median(medians))
     expected = judge(np.arange(70), weights).decision_function(view)
     np.testing.assert_allclose(fitted.estimator.score_samples(view), expected)
 
@@ -331,39 +335,6 @@ def test_of_very_many_rows_that_were_vouched_for_experts_see_some():
     assert counts[1] > 0
 
 
-# ------------------------------------------------------------------ what more rows would change
-
-
-@some_labels
-def test_normal_rows_are_scored_once_more_by_those_who_miss_a_second_fold(y):
-    journal = Journal()
-    case = training(y)
-    members = [Member("witness", Witness(journal)), Member("gp", GP)]
-    scores = np.arange(140.0).reshape(70, 2)
-    two_folds_out = score_two_folds_out(members, case, FitScheduler(), scores=scores)
-    normal = case.weight_labels > 0
-    np.testing.assert_array_equal(two_folds_out[~normal], scores[~normal])
-    np.testing.assert_array_equal(two_folds_out[:, 1], scores[:, 1])  # a formula instead of folds
-    np.testing.assert_array_equal(
-        two_folds_out[normal, 0], -np.linalg.norm(X[normal][:, 1:], axis=1)
-    )
-    of_row = case.folds.of_row
-    for learnt, scored in journal.asked:
-        hidden = set(range(5)) - {of_row[i] for i in learnt}
-        assert len(hidden) == 2
-        assert {of_row[i] for i in scored} <= hidden
-        assert not learnt & rows_with(y, -1)
-
-
-def test_how_far_the_final_fit_is_ahead():
-    """Of 70 rows, 56 are learnt from without a fold, 42 without two."""
-    expected = (1 / 56 - 1 / 70) / (1 / 42 - 1 / 56)
-    assert training().extrapolation == pytest.approx(expected)
-    unpartitioned = training(cv=KFold(5).split(X))
-    assert unpartitioned.extrapolation == pytest.approx(expected)
-    assert training(cv=[([0, 1], [2]), ([0, 1], [3]), ([0, 1], [4])]).extrapolation == 0.0
-
-
 def test_folds_without_a_normal_row_are_refused():
     case = training(Y, cv=[(np.flatnonzero(Y < 0), np.flatnonzero(Y > 0))])
     with pytest.raises(ValueError, match="A fold leaves no normal row to learn from"):
@@ -379,3 +350,13 @@ def test_a_workshop_tells_of_all_that_is_done_and_to_come():
     assert list(scheduler.run([delayed(abs)(-5)] * 2)) == [5, 5]
     assert told == [(1, 5), (2, 5), (3, 5), (4, 5), (5, 5)]
     assert list(FitScheduler(n_jobs=1).run([])) == []
+
+
+def test_what_parts_the_experts_of_folds_alone_is_no_scale():
+    """Where every fold's expert gives all its normal rows one score, so do all together."""
+    fold, labels = np.repeat([0, 1, 2], 4), np.tile([1, 1, 1, -1], 3)
+    scores = np.array([5.0, 5.0, 5.0, -2.0, 5.1, 5.1, 5.1, -3.0, 5.4, 5.4, np.nan, -1.0])[:, None]
+    found = _on_one_level(scores, labels, fold)
+    np.testing.assert_allclose(
+        found[:, 0], [5.1, 5.1, 5.1, -1.9, 5.1, 5.1, 5.1, -3.0, 5.1, 5.1, np.nan, -1.3]
+    )

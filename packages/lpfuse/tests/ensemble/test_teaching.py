@@ -61,11 +61,12 @@ def assert_same(one, other, rows=X):
 def test_with_fitted_detectors_it_is_the_fit_to_the_bit():
     pool = [(f"{j}", Distance([j]).fit(normal_rows(50, seed=5))) for j in range(4)]
     chances = np.linspace(0.1, 1, len(ASKED))
-    taught = FusedDetector(pool, cv="prefit", random_state=0).fit(X)
+    settings = {"cv": "prefit", "calibration": "plain", "random_state": 0}
+    taught = FusedDetector(pool, **settings).fit(X)
     taught.teach(X[ASKED], Y[ASKED], chances=chances)
     told = np.full(len(X), np.nan)
     told[ASKED] = chances
-    whole = FusedDetector(pool, cv="prefit", random_state=0)
+    whole = FusedDetector(pool, **settings)
     whole.fit(X, labels(ASKED, Y[ASKED]), chances=told)
     assert_same(taught, whole)
     assert taught.contamination_ == whole.contamination_
@@ -280,7 +281,6 @@ def test_detectors_that_cannot_be_taught():
     with pytest.raises(ValueError, match="columns of words, which it does not keep"):
         FusedDetector(POOL).fit(frame).teach(frame[:5], Y[:5])
     for settings in (
-        {"calibration": "split", "false_alarm_rate": 0.2},
         {"cv": "in-sample"},
         {"artificial_anomalies": True},
     ):
@@ -291,13 +291,27 @@ def test_detectors_that_cannot_be_taught():
         FusedDetectorCV(POOL, random_state=0).fit(X).teach(X[:5], Y[:5])
 
 
-def test_split_calibration_cannot_be_judged_by_answers():
+def test_rows_kept_back_are_judged_by_answers_and_calibrate_until_they_are_anomalies():
     some = np.arange(200) % 4 == 0
     fused = FusedDetector(POOL, calibration="split", false_alarm_rate=0.2, random_state=0)
     fused.fit(X, np.where(some, Y, 0), chances=np.where(some, 0.25, np.nan))
-    with pytest.raises(ValueError, match="held-out scores of its rows were not kept"):
-        fused.audit_answers()
+    assert fused.audit_answers().n_answers == some.sum()
     assert 0 < fused.contamination_.value < 0.3
+    kept_back = fused.rows_.values[-fused.unseen_.n_kept_back :]
+    calibration, n = fused.calibration_, len(fused.out_of_fold_.known)
+    known = fused.unseen_.known[:, 0]
+    asked = kept_back[np.flatnonzero(known == 0)[:4]]
+    fused.teach(asked, np.array([-1, 1, 1, -1]), chances=np.full(4, 0.1))
+    assert len(fused.calibration_) == len(calibration) - 2  # anomalies calibrate no longer
+    assert len(fused.out_of_fold_.known) == n + 2  # but teach
+    np.testing.assert_array_equal(fused.rows_.values[n : n + 2], asked[[0, 3]])
+    np.testing.assert_array_equal(fused.out_of_fold_.known[n:], -1)
+    assert fused.audit_answers().n_answers == some.sum() + 4
+    assert len(fused.held_out_.labels) == len(fused.rows_.values) == 200
+    again = fused.rows_.values[-fused.unseen_.n_kept_back :]
+    np.testing.assert_allclose(  # by the final detectors, which never saw them
+        fused.score_samples(again), fused.held_out_.fused[-len(again) :], rtol=1e-12
+    )
 
 
 # --------------------------------------------------------------------------------- saved and loaded

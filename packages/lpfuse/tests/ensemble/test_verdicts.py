@@ -58,8 +58,9 @@ def test_the_detectors_are_asked_once():
 
 def test_plain_calibration_changes_the_threshold_alone():
     (cross, all_fits), (plain, fewer_fits) = watched(), watched(calibration="plain")
-    # All rows, five folds; and for "cross" three pairs of folds.
-    assert (len(all_fits.fits), len(fewer_fits.fits)) == (9, 6)
+    # All rows, five folds; and for "cross" the same without each of five parts.
+    assert (len(all_fits.fits), len(fewer_fits.fits)) == (36, 6)
     rows = numbered(X)
     np.testing.assert_array_equal(cross.score_samples(rows), plain.score_samples(rows))
-    assert plain.held_out_.extrapolation == 0 < cross.held_out_.extrapolation
+    assert (plain.unseen_.by, cross.unseen_.by) == ("plain", "cross")
+    assert plain.offset_ != cross.offset_

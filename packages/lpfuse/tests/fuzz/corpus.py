@@ -70,7 +70,8 @@ from lpfuse.iterative import IterativeEnsemble
 from lpfuse.multiclass import OneClassEnsembleClassifier
 from lpfuse.selection import FusedDetectorCV
 from lpfuse.tables import TableModel
-from lpfuse.views import Indicators, NormalQuantiles
+from lpfuse.threshold import OnlineDiscoveries
+from lpfuse.views import FilledGaps, Indicators, NormalQuantiles
 
 _rng = np.random.default_rng(0)
 X = np.vstack([_rng.normal(size=(24, 3)), _rng.normal(3.0, 1.0, size=(12, 3))])
@@ -98,6 +99,7 @@ FUSIONS = {
     "SwarmWeights": SwarmWeights(6, 2, random_state=0),
     "TailScaler": TailScaler(),
     "TwoSidedMinMax": TwoSidedMinMax(),
+    "FilledGaps": FilledGaps(),
     "NormalQuantiles": NormalQuantiles(),
     "Indicators": Indicators(40),
 }
@@ -203,6 +205,9 @@ def ours():
         yield name, _fitted(estimator)
     yield "PyODDetector", PyODDetector(None)  # what it holds needs trust
     yield "LpPath", lp_path(X, Y, ps=[1.0, 2.0])
+    stream = OnlineDiscoveries(0.1)
+    stream.update([0.001, 0.5])
+    yield "OnlineDiscoveries", stream
     frame = pumps(40).drop("serial", "when")
     yield "TableModel", TableModel.fit(frame, label="state", normal="ok", detectors=["gmm", "kpca"])
 

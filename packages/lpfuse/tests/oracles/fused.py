@@ -9,7 +9,9 @@ of which the strangest u hold u^0.38, such a row counts 1 − q: it is a hidden 
 chance q = 0.38 · 0.05 · u^(0.38 − 1), 0.9 at most.
 """
 
-from math import asinh, floor, isnan, log, nan, sinh
+from itertools import pairwise
+from math import floor, isnan, log, nan
+from statistics import median
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -31,8 +33,9 @@ class NaiveFused:
     what they learnt from. `fold` numbers the rows for the folds of the weights. Positions in
     `one_by_one` name detectors that are fitted anew for every row they score. `jittered` are
     artificial anomalies, and `source` says of which rows. `kept_back` rows take the place of the
-    normal ones in the calibration. `chances` are those with which rows were asked about, NaN for
-    labels from elsewhere.
+    normal ones in the calibration; or `parts` do, each of which names the rows to learn from anew,
+    their folds and fold numbers, and the rows that are hidden meanwhile. `chances` are those with
+    which rows were asked about, NaN for labels from elsewhere.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class NaiveFused:
         one_by_one=(),
         prefit=False,
         kept_back=None,
+        parts=(),
         jittered=(),
         source=(),
         chances=None,
@@ -74,9 +78,14 @@ class NaiveFused:
         self.chances = [nan] * len(self.y) if chances is None else list(chances)
         self._suspect()
         self._learn_experts()
-        self._learn_from_fewer(one_by_one, wanted=kept_back is None)
         self.scale, self.weights = self._weights_from(self._teachers())
         self._calibrate(kept_back)
+        others = {
+            "fusion": fusion, "scaling": scaling, "experts_see_scores": experts_see_scores,
+            "one_by_one": one_by_one, "prefit": prefit,
+        }  # fmt: skip
+        if parts:
+            self._calibrate_in_parts(detectors, parts, others)
 
     # ------------------------------------------------------------------------------ detectors
 
@@ -160,36 +169,26 @@ class NaiveFused:
             for learn, score in self.folds:
                 judge = self._teach(expert, view, sorted(learn), counts)
                 self.out_of_fold[sorted(score), j] = says(judge, view[sorted(score)])
+            self._level(j)
+
+    def _level(self, j):
+        """Normal rows of every fold get the same median of an expert's scores."""
+        numbers = self.fold[: len(self.y)]
+        medians = {}
+        for number in set(numbers):
+            rows = [i for i, k in enumerate(numbers) if k == number and self.labels[i] > 0]
+            spoken = [self.out_of_fold[i, j] for i in rows if not isnan(self.out_of_fold[i, j])]
+            if rows:
+                medians[number] = median(spoken) if spoken else nan
+        known = [value for value in medians.values() if not isnan(value)]
+        for i, number in enumerate(numbers):
+            if not isnan(medians.get(number, nan)):
+                self.out_of_fold[i, j] += median(known) - medians[number]
 
     def _teach(self, expert, view, rows, counts):
         """A copy of the expert that has learnt from some rows of both classes."""
         labels = np.array(self.labels)[rows]
         return self._fit(expert, view[rows], labels, None if counts is None else counts[rows])
-
-    def _learn_from_fewer(self, one_by_one, wanted):
-        """Normal rows are scored once more, by one-class detectors that miss a second fold.
-
-        From two hidden folds to one and to none, scores change in proportion to 1/m, for m rows
-        learnt from: `extrapolation` is how much longer the last step is.
-        """
-        self.two_folds_out, self.extrapolation = self.out_of_fold[: len(self.y)].copy(), 0.0
-        couples = couples_of(self.folds or [])
-        if not wanted or not couples:
-            return
-        counts = [
-            sum(sum(self.y[i] >= 0 for i in learn) for learn, _ in folds) / len(folds)
-            for folds in (self.folds, couples)
-        ]
-        steps = [1 / sum(label >= 0 for label in self.y), *(1 / count for count in counts if count)]
-        if len(steps) == 3 and steps[2] > steps[1]:
-            self.extrapolation = (steps[1] - steps[0]) / (steps[2] - steps[1])
-        for learn, score in couples:
-            score = [i for i in sorted(score) if self.labels[i] > 0]
-            few = [i for i in sorted(learn) if self.y[i] >= 0]
-            for j, (detector, columns) in enumerate(self.one_class):
-                if j not in one_by_one and few:
-                    judge = self._fit(detector, self.X[few][:, columns])
-                    self.two_folds_out[score, j] = says(judge, self.X[score][:, columns])
 
     def _beside(self, rows, scores):
         """The rows with, to their right, their scores by the one-class detectors."""
@@ -251,18 +250,41 @@ class NaiveFused:
         return scale, fitted.weights_.tolist()
 
     def _calibrate(self, kept_back):
-        """Of each row: scaled scores, the same by fewer rows, weights without its fold, label."""
-        self.held_out = []
+        """Of each row: scaled scores, weights without its fold, label; whether it calibrates."""
+        self.held_out = {}
         for number in set(self.fold):
             scale, weights = self._weights_from(self._outside(number))
             rows = [i for i in range(len(self.y)) if self.fold[i] == number]
-            both = zip(scale(self.out_of_fold[rows]), scale(self.two_folds_out[rows]), strict=True)
-            for i, (scaled, two_out) in zip(rows, both, strict=True):
-                if kept_back is None or self.labels[i] <= 0:
-                    self.held_out.append((scaled, two_out, weights, self.labels[i]))
-        for row in [] if kept_back is None else kept_back:
+            for i, scaled in zip(rows, scale(self.out_of_fold[rows]), strict=True):
+                normal = self.labels[i] > 0
+                self.held_out[i] = (
+                    scaled,
+                    weights,
+                    0.0,
+                    self.labels[i],
+                    normal and kept_back is None,
+                )
+        for k, row in enumerate([] if kept_back is None else kept_back):
             (scaled,) = self.scale([self.raw(row)])
-            self.held_out.append((scaled, scaled, self.weights, 1))
+            self.held_out[len(self.y) + k] = scaled, self.weights, 0.0, 1, True
+
+    def _calibrate_in_parts(self, detectors, parts, others):
+        """Hidden rows calibrate by a whole that never saw them, on the scale of this one."""
+        reference = [score for score, label, _ in self.scored() if label > 0]
+        chosen = {}
+        for learn, folds, fold, hidden in parts:
+            y, asked = [self.y[i] for i in learn], [self.chances[i] for i in learn]
+            other = NaiveFused(detectors, self.X[learn], y, folds, fold, chances=asked, **others)
+            own = [score for score, label, _ in other.scored() if label > 0]
+            for i in hidden:
+                (scaled,) = other.scale([other.raw(self.X[i])])
+                score = weigh(scaled, other.weights)
+                over = brought_over(score, own, reference)
+                if sum((self.X[i] == row).all() for row in self.X) > 1:
+                    over = min(over, self.score(self.X[i]))
+                chosen[i] = scaled, other.weights, over - score, 1, True
+        for i, (*told, label, _) in self.held_out.items():
+            self.held_out[i] = chosen.get(i, (*told, label, False))
 
     def _outside(self, number):
         """Who teaches the weights for a fold; a class that is all in that fold is not left out."""
@@ -299,37 +321,18 @@ class NaiveFused:
         return [0.0 if isnan(z) else share * w * z for z, w in pairs]
 
     def scored(self, silent=()):
-        """Scores and labels of rows that were not learnt from, had some detectors been silent."""
+        """Score, label and whether it calibrates, of each row, had some detectors been silent."""
         found = []
-        for scaled, _, weights, label in self.held_out:
-            score = weigh(without(silent, scaled), weights)
+        for scaled, weights, move, label, calibrates in self.held_out.values():
+            score = weigh(without(silent, scaled), weights) + move
             if not isnan(score):
-                found.append((score, label))
-        nobody = not any(label > 0 for _, label in found)
+                found.append((score, label, calibrates))
+        nobody = not any(calibrates for *_, calibrates in found)
         return self.scored() if silent and nobody else found
 
     def calibration(self, silent=()):
-        """The scores of normal rows among these, as detectors that learnt from all would give."""
-        pairs = [
-            (weigh(without(silent, scaled), weights), weigh(without(silent, two_out), weights))
-            for scaled, two_out, weights, label in self.held_out
-            if label > 0
-        ]
-        pairs = [pair for pair in pairs if not any(map(isnan, pair))]
-        if silent and not pairs:
-            return self.calibration()
-        scores, two_out = map(sorted, zip(*pairs, strict=True))
-        low, middle, high = np.quantile(scores, [0.25, 0.5, 0.75])
-        if self.extrapolation == 0 or low == high:
-            return scores
-        steps = zip(
-            *([asinh((one - middle) / (high - low)) for one in side] for side in (scores, two_out)),
-            strict=True,
-        )
-        return sorted(
-            middle + (high - low) * sinh(near + self.extrapolation * (near - far))
-            for near, far in steps
-        )
+        """The scores of rows that calibrate."""
+        return sorted(score for score, _, calibrates in self.scored(silent) if calibrates)
 
     def pvalue(self, row):
         raw = self.raw(row)
@@ -345,14 +348,37 @@ class NaiveFused:
         return calibration[k - 1] if k else -np.inf
 
 
-def couples_of(folds):
-    """Two folds at a time, and each at least once: (learn, score)."""
-    half = (len(folds) + 1) // 2
-    couples = [(folds[i], folds[(i + half) % len(folds)]) for i in range(half)]
-    return [
-        (set(one[0]) & set(other[0]), set(one[1]) | set(other[1]))
-        for one, other in (couples if len(folds) > 2 else [])
-    ]
+def brought_over(score, own, reference):
+    """A score where it would be among `reference`, had it its place among `own`.
+
+    Levels of 0.5 % from the tenth part on; below that both are straight lines, as steep as from
+    there to the median. Of levels with one score the lowest counts.
+    """
+    if isnan(score):
+        return nan
+    levels = [0.1 + 0.005 * k for k in range(181)]
+    here, there = ([quantile_of(scores, q) for q in levels] for scores in (own, reference))
+    if score < here[0]:
+        widths = here[80] - here[0], there[80] - there[0]
+        steep = min(max(widths[1] / widths[0], 0.5), 2.0) if min(widths) > 0 else 1.0
+        return there[0] + steep * (score - here[0])
+    pairs = []
+    for pair in zip(here, there, strict=True):
+        if not pairs or pair[0] > pairs[-1][0]:
+            pairs.append(pair)
+    for (low, to_low), (high, to_high) in pairwise(pairs):
+        if low <= score <= high:
+            return to_low + (to_high - to_low) * (score - low) / (high - low)
+    return pairs[-1][1]
+
+
+def quantile_of(scores, q):
+    """Between two neighbours in order, in proportion."""
+    ordered = sorted(scores)
+    place = q * (len(ordered) - 1)
+    low = min(floor(place), len(ordered) - 1)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
 
 
 def count_of(label, chance, q):

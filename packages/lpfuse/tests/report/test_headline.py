@@ -7,10 +7,35 @@ from hypothesis import strategies as st
 from lpfuse.report._headline import headline
 
 
+def share(rows, flagged, low, high, **more):
+    """Alarms among some rows, as a summary has them."""
+    return {"rows": rows, "flagged": flagged, "share": flagged / rows, "low": low, "high": high} | (
+        {"expected": None, "verdict": None, "excess": None} | more
+    )
+
+
+def alarms(**changes):
+    """Of training rows, each held out."""
+    return {
+        "asked": 0.05,
+        "of": "normal",
+        "confidence": None,
+        "calibration_rows": 100,
+        "too_few": None,
+        "rows": share(150, 45, 0.23, 0.38),
+        "normal": share(100, 5, 0.016, 0.113, verdict="as expected"),
+        "anomalies": share(50, 40, 0.66, 0.9),
+        "unlabelled": None,
+        "complete": None,
+        "incomplete": None,
+        "trained_on": {"rows": 150, "flatters": False, "held_out": None},
+    } | changes
+
+
 def facts(gain=0.02, interval=(0.01, 0.03), shares=(0.5, 0.45, 0.05), **changes):
     """A summary with just what the sentences are made of."""
     found = {
-        "judged_on": {"normal": 100, "anomalies": 50, "unlabelled": 0},
+        "judged_on": {"origin": "out-of-fold", "normal": 100, "anomalies": 50, "unlabelled": 0},
         "fusion": {"auc": 0.95},
         "equal_weights": {"auc": 0.93},
         "comparisons": [
@@ -23,8 +48,7 @@ def facts(gain=0.02, interval=(0.01, 0.03), shares=(0.5, 0.45, 0.05), **changes)
         ],
         "detectors": [{"auc": 0.9 + 0.01 * j, "share": s} for j, s in enumerate(shares)],
         "certificate": {"status": "optimal", "relative_gap": 2.1e-9},
-        "threshold": {"value": 0.1, "false_alarm_rate": 0.05, "flagged": {"anomalies": 40}},
-        "calibration": [{"asked": 0.05, "measured": 0.048}],
+        "alarms": alarms(),
         "data": {"hidden_anomalies": None},
     }
     for key, value in changes.items():
@@ -67,7 +91,7 @@ def test_no_gain_is_claimed_that_the_interval_does_not_show(gain, half, anomalie
 def test_one_anomaly_cannot_tell():
     told = headline(facts(0.2, None, judged_on={"anomalies": 1}))
     assert told[0].startswith("One row of a class cannot tell")
-    assert not any("interval" in sentence for sentence in told)
+    assert not any("difference" in sentence for sentence in told)
 
 
 @pytest.mark.parametrize(("anomalies", "lack"), [(0, "anomalies"), (5, "normal rows")])
@@ -103,14 +127,33 @@ def test_the_proof_promises_no_more_than_it_holds():
 
 
 def test_false_alarms_and_what_is_found():
-    assert headline(facts())[-1] == (
-        "5 % false alarms were asked for, 4.8 % measured on 100 normal rows; the threshold finds "
-        "40 of 50 anomalies."
+    assert headline(facts())[-2:] == [
+        "5 % false alarms were asked for, 5 % measured on 100 normal training rows, each held out "
+        "(95 % interval 1.6 to 11 %).",
+        "The threshold finds 40 of 50 anomalies (95 % interval 66 to 90 %).",
+    ]
+    more = share(100, 15, 0.09, 0.24, verdict="more")
+    assert "That is more: " in headline(facts(alarms={"normal": more}))[-2]
+    fewer = share(400, 1, 0.0, 0.01, verdict="fewer")
+    assert headline(facts(alarms={"normal": fewer}))[-2].endswith("fewer than was asked for.")
+    blind = facts(alarms={"too_few": {"needed": 999, "least_rate": 0.0099}, "asked": 0.001})
+    assert headline(blind)[-1] == (
+        "Nothing can be called an anomaly: 100 normal rows cannot hold false alarms to 0.1 %. It "
+        "takes 999. Fit to more normal rows, or ask for a rate of 1 % or more."
     )
-    blind = facts(threshold={"value": "-inf"})
-    assert headline(blind)[-1].endswith("nothing is called an anomaly.")
-    unlabelled = facts(comparisons=[], calibration=[], judged_on={"anomalies": 0, "normal": 0})
+    unlabelled = facts(
+        comparisons=[], alarms={"anomalies": None, "normal": None}, judged_on={"anomalies": 0}
+    )
     assert not any("false alarms" in sentence for sentence in headline(unlabelled))
+
+
+def test_that_rows_taught_the_model_is_said_first():
+    learnt = {"rows": 148, "flatters": True, "held_out": None}
+    found = facts(judged_on={"origin": "learnt"}, alarms={"trained_on": learnt})
+    told = headline(found)
+    assert told[0].startswith("148 of 150 rows are rows that the model learnt from")
+    assert told[1].startswith("Fusing beat")
+    assert not any("asked for" in sentence for sentence in told)
 
 
 def test_anomalies_among_rows_that_nobody_looked_at():

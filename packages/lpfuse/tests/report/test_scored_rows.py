@@ -195,7 +195,7 @@ def test_silent_detectors_leave_the_others_to_decide(rows):
     with pytest.warns(UserWarning, match="could not score"):
         found = summarise(fused, gappy, y)
     assert found["judged_on"]["rows"] == len(y)
-    assert "5 rows lack a detector's score" in found["judged_on"]["caveats"][0]
+    assert "5 rows lack a detector's score" in found["judged_on"]["caveats"][-1]
     silent = {row["row"]: row["contributions"] for row in found["strangest"]}
     for row in set(silent) & set(range(5)):
         assert silent[row][0] is None

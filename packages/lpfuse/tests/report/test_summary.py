@@ -32,6 +32,7 @@ KEYS = [
     "grid",
     "certificate",
     "threshold",
+    "alarms",
     "scores",
     "calibration",
     "correlation",

@@ -12,7 +12,8 @@ Learners = list[SVDD | OneClassGP | KernelPCADetector]
 
 
 def learners(task: GridTask) -> Learners:
-    exact = {"approximation": None}
+    # The others set no threshold by refits, so here none is set either.
+    exact = {"approximation": None, "offset_from": "training"}
     make = {
         "svdd": lambda m: SVDD(nu=task.nu, gamma=m.gamma, tol=task.tol, **exact),
         "gp": lambda m: OneClassGP(noise=task.noise, gamma=m.gamma, **exact),

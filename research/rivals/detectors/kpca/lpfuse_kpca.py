@@ -10,7 +10,9 @@ name = "lpfuse KernelPCADetector"
 
 
 def fit(X: Matrix, task: KPCATask) -> KernelPCADetector:
-    return KernelPCADetector(task.q, gamma=task.gamma, approximation=None).fit(X)
+    # The others set no threshold by refits, so here none is set either.
+    exact = {"approximation": None, "offset_from": "training"}
+    return KernelPCADetector(task.q, gamma=task.gamma, **exact).fit(X)
 
 
 def score(model: KernelPCADetector, X: Matrix) -> Vector:

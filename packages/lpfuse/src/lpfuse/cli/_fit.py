@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import Any
 
 import typer
@@ -21,6 +20,7 @@ def fit(
     detectors: options.Detectors = None,
     p: console.Norm = "auto",
     false_alarm_rate: options.FalseAlarms = 0.05,
+    confidence: options.Confidence = None,
     features: options.Features = None,
     drop: options.Drop = None,
     categories: options.Categories = None,
@@ -49,6 +49,7 @@ def fit(
             detectors=None if detectors is None else _names(detectors),
             p=p,
             false_alarm_rate=false_alarm_rate,
+            confidence=confidence,
             features=features or (),
             drop=drop or (),
             categories=categories or (),
@@ -93,12 +94,24 @@ def conclusion(found: dict[str, Any]) -> str:
     ]
     if found["auc"]:
         lines.append("AUC: of rows that neither the detectors nor the weights had seen.")
-    rate = f"{100 * found['false_alarm_rate']:.3g} %"
-    if isfinite(found["threshold"]):
-        below = f"A score below {found['threshold']:.4g} is an anomaly"
-        lines.append(f"{below}; about {rate} of all normal rows will be.")
-    else:
-        lines.append(
-            f"No row will be called an anomaly: for {rate} false alarms, there are too few."
-        )
-    return "\n".join(lines)
+    return "\n".join([*lines, threshold_words(found)])
+
+
+def threshold_words(found: dict[str, Any]) -> str:
+    """What the threshold promises of new rows, or why there is none."""
+    from lpfuse.tables._alarm_words import per_cent, per_cent_range, too_few_words
+
+    alarms = found["alarms"]
+    if alarms["too_few"]:
+        return too_few_words(alarms)
+    below = f"A score below {found['threshold']:.4g} is an anomaly"
+    if alarms["long_run"] is None:
+        return f"{below}."
+    sure, about = alarms["confidence"], "about"
+    if sure is not None:
+        about = f"with a probability of {per_cent(sure)}, at most"
+    return (
+        f"{below}; {about} {per_cent(alarms['asked'])} of all normal rows will be (95 % interval "
+        f"{per_cent_range(*alarms['long_run'])}, by a calibration with "
+        f"{alarms['calibration_rows']:,} rows)."
+    )

@@ -58,6 +58,13 @@ Direction = Annotated[
 FalseAlarms = Annotated[
     float, typer.Option(metavar=FLOAT, help="Share of normal rows that may be called anomalies.")
 ]
+Confidence = Annotated[
+    float | None,
+    typer.Option(
+        metavar=FLOAT,
+        help="Hold false alarms to the rate with this probability, such as 0.9, not on average.",
+    ),
+]
 Features = Annotated[
     list[str] | None,
     typer.Option(metavar=COLUMN, help="Use these columns only; may be repeated."),
@@ -106,3 +113,12 @@ Trust = Annotated[
     list[str] | None,
     typer.Option(metavar="TYPE", help="A type of another maker that MODEL may hold."),
 ]
+Check = Annotated[
+    bool,
+    typer.Option(
+        "--check",
+        help="End with exit code 3 if more or fewer rows are called anomalies than the rate asked "
+        "for explains, or if that cannot be told: for training rows, or without a threshold.",
+    ),
+]
+PARTED = 3  # the exit code of --check

@@ -42,6 +42,7 @@ def report(
     ] = None,
     trust: options.Trust = None,
     key: options.Key = None,
+    check: options.Check = False,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -52,6 +53,7 @@ def report(
     """
     from lpfuse._files import check_target, write_errors
     from lpfuse.report import summarise, write_report
+    from lpfuse.tables._alarm_words import parted
 
     silent = as_json or console.is_quiet(ctx, quiet)
     target = out if out is not None or as_json else DEFAULT
@@ -74,6 +76,8 @@ def report(
     else:
         console.say("\n".join(summary["headline"]))
         console.say(f"\nWritten to {target}. Open it in a browser.")
+    if check and parted(summary["alarms"]):
+        raise typer.Exit(options.PARTED)
 
 
 def _rows(model: Any, data: str, label: str | None, normal: str | None) -> tuple[Any, Any]:

@@ -30,15 +30,18 @@ def score(
     jobs: options.Chunks = -1,
     trust: options.Trust = None,
     key: options.Key = None,
+    check: options.Check = False,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
     """Score the rows of a table of any size.
 
     Columns of the result: score (high = normal), p_value, decision (1 normal, -1 anomaly), and
-    contribution:NAME of each detector, which add up to the score.
+    contribution:NAME of each detector, which add up to the score. Says whether as many rows are
+    called anomalies as were asked for.
     """
     from lpfuse.tables import check_table_target, load_model, score_file
+    from lpfuse.tables._alarm_words import alarm_sentences, parted
 
     silent = as_json or console.is_quiet(ctx, quiet)
     if as_json and out == options.STANDARD:
@@ -60,12 +63,17 @@ def score(
                 progress=progress,
             )
         seconds = monotonic() - began
+    told = [] if scored.alarms is None else alarm_sentences(scored.alarms)
     if as_json:
         counts = {"rows": scored.rows, "anomalies": scored.anomalies, "seconds": round(seconds, 3)}
-        console.show_json({"output": out, **counts, "notes": scored.notes, "warnings": remarks})
+        alarms = None if scored.alarms is None else {"sentences": told, **scored.alarms}
+        notes = {"notes": scored.notes, "warnings": remarks}
+        console.show_json({"output": out, **counts, "alarms": alarms, **notes})
     elif not silent:
         for note in scored.notes:
             typer.secho(brief(f"Note: {note}"), fg="yellow", err=True)
+        for sentence in told:
+            console.say(sentence, err=True)
         share = scored.anomalies / max(1, scored.rows)
         target = "standard output" if out == options.STANDARD else out
         console.say(
@@ -73,3 +81,5 @@ def score(
             f"anomalies ({share:.1%}). Written to {target}.",
             err=True,
         )
+    if check and scored.alarms is not None and parted(scored.alarms):
+        raise typer.Exit(options.PARTED)

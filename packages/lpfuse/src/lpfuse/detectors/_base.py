@@ -12,6 +12,7 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
@@ -32,6 +33,7 @@ from lpfuse.detectors._training import (
     training_rows,
     warn_about_width,
 )
+from lpfuse.detectors._unseen import OFFSET_FROM, RefittedDetector, set_offsets
 
 # What the parameters of kernel learners can be, where they are strings.
 KERNEL_WORDS = {
@@ -39,10 +41,11 @@ KERNEL_WORDS = {
     "gamma": ("median", *SCALES),
     "contamination": ("auto",),
     "approximation": ("auto", "nystroem", "fourier"),
+    "offset_from": OFFSET_FROM,
 }
 
 
-class KernelDetector(KernelScorer):
+class KernelDetector(KernelScorer, RefittedDetector):
     """A kernel learner: `KernelScorer` says how it scores, this class how it is fitted.
 
     A subclass says how it learns from a kernel matrix (`_fit_exactly`) and how from explicit
@@ -85,7 +88,9 @@ class KernelDetector(KernelScorer):
         estimator
             The fitted detector.
         """
-        self._fit_rows(self._rows(X, None, sample_weight))
+        rows = self._rows(X, None, sample_weight)
+        self._fit_rows(rows)
+        set_offsets([self], rows)
         remember_columns(self, head_of(X) if is_blocked(X) else X)
         return self
 
@@ -104,7 +109,7 @@ class KernelDetector(KernelScorer):
         at_least = sample_size.per_landmark * self._size()
         return sampled_rows(X, y, sample_weight, at_least, rng)
 
-    def _fit_rows(self, rows: TrainingRows) -> None:
+    def _fit_rows(self, rows: TrainingRows, *, thresholds: bool = True) -> None:
         """Fit to checked rows: exactly, or through features that stand for the kernel."""
         self._check_parameters()
         exact = not self._is_approximate(rows)
@@ -114,13 +119,25 @@ class KernelDetector(KernelScorer):
             if self.gamma != "narrow" and "warned" not in rows.cache(kernel):
                 warn_about_width(kernel, rows.X)
                 rows.cache(kernel)["warned"] = True
-            features = None if exact else self._features(kernel, rows)
-            if features is None:
-                scores = self._fit_exactly(kernel, rows)
-            else:
-                scores = self._fit_features(features, rows)
-            self.features_ = features
-            self._settle_offset(rows, scores)
+            scores = self._learn(kernel, rows, exact)
+            if not (thresholds and self._is_by_unseen()):
+                self._settle_offset(rows, scores)
+
+    def _learn(self, kernel: Kernel, rows: TrainingRows, exact: bool) -> Array | None:
+        """Learn with a settled kernel; the scores of the rows where they come for free."""
+        features = None if exact else self._features(kernel, rows)
+        if features is None:
+            scores = self._fit_exactly(kernel, rows)
+        else:
+            scores = self._fit_features(features, rows)
+        self.features_ = features
+        return scores
+
+    def _refitted(self, rows: TrainingRows, kept: float) -> Self:
+        other, exact = clone(self), self.features_ is None
+        with blas_threads_for(len(rows) if exact else self._size()):
+            other._learn(other._settled_kernel(rows), rows, exact)
+        return other
 
     def _settled_kernel(self, rows: TrainingRows) -> Kernel:
         weights = rows.weights if rows.is_weighted else None
@@ -146,7 +163,7 @@ class KernelDetector(KernelScorer):
         return self.approximation is not None
 
     def _check_parameters(self) -> None:
-        self._check_contamination()
+        super()._check_parameters()
         check_choice("approximation", self.approximation, (None, *KERNEL_WORDS["approximation"]))
         check_count(self._size_name, self._size())
 
@@ -155,11 +172,6 @@ class KernelDetector(KernelScorer):
     def _size(self) -> Any:
         """How many features approximate the kernel."""
         return getattr(self, self._size_name)
-
-    def _settle_offset(self, rows: TrainingRows, scores: Array | None) -> None:
-        if scores is None:
-            scores = self._scores(rows.X)
-        self._set_offset(rows, scores, self._size_of_terms(rows))
 
     def _turn(self, rows: TrainingRows) -> tuple[str, float]:
         """What to sort detectors on the same rows by: those of a kernel follow each other."""
@@ -183,12 +195,13 @@ class KernelDetector(KernelScorer):
 
 
 def fit_together(
-    detectors: Sequence[Detector], X: Any, sample_weight: Any = None
+    detectors: Sequence[Detector], X: Any, sample_weight: Any = None, *, thresholds: bool = True
 ) -> list[Detector]:
     """Fit detectors on the same normal rows, faster than one by one, with the same result.
 
     Squared distances are computed once for all widths, a kernel matrix once for all learners of a
-    width, and one eigendecomposition serves all numbers of components.
+    width, and one eigendecomposition serves all numbers of components; so in each of the refits
+    that set thresholds, too.
 
     Parameters
     ----------
@@ -198,6 +211,9 @@ def fit_together(
         Normal rows.
     sample_weight : array-like of shape (n,), optional
         How often each row counts.
+    thresholds : bool, default=True
+        False, where scores are all that is wanted: nothing is fitted again for a threshold, which
+        then comes from scores of the training rows, as with ``offset_from="training"``.
 
     Returns
     -------
@@ -216,26 +232,47 @@ def fit_together(
     >>> score_together(fit_together(grid, X), X).shape
     (100, 10)
     """
+    own = [detector for detector in detectors if isinstance(detector, RefittedDetector)]
+    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
     if is_blocked(X):  # nothing is kept of them that could be shared
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return [detector.fit(X, **weights) for detector in detectors]
-    rows = training_rows(X, sample_weight, share=True)
+        for detector in own:
+            rows = detector._rows(X, None, sample_weight)
+            detector._fit_rows(rows, thresholds=thresholds)
+            _finish([detector], rows, head_of(X), thresholds)
+    else:
+        rows = training_rows(X, sample_weight, share=True)
+        _check_together(detectors, own, weighted=sample_weight is not None)
+        # One kernel after the other, so that one matrix is held at a time; the most components
+        # first, so that their decomposition holds what the others need.
+        in_turn = sorted(own, key=lambda detector: detector._turn(rows))
+        for detector in in_turn:
+            detector._fit_rows(rows, thresholds=thresholds)
+        _finish(in_turn, rows, X, thresholds)
+    for other in detectors:
+        if not isinstance(other, RefittedDetector):
+            other.fit(X, **weights)
+    return list(detectors)
+
+
+def _check_together(
+    detectors: Sequence[Detector], own: Sequence[RefittedDetector], *, weighted: bool
+) -> None:
+    """Refuse, before any of them is fitted, what cannot be fitted."""
     for detector in detectors:
-        if sample_weight is not None and not has_fit_parameter(detector, "sample_weight"):
+        if weighted and not has_fit_parameter(detector, "sample_weight"):
             raise ValueError(
                 f"{type(detector).__name__} cannot weigh its rows. Fit it apart, or leave "
                 "sample_weight out."
             )
-    with_kernel = [detector for detector in detectors if isinstance(detector, KernelDetector)]
-    for detector in with_kernel:  # before any of them is fitted
-        detector._check_parameters()
-    # One kernel after the other, so that one matrix is held at a time; the most components first,
-    # so that their decomposition holds what the others need.
-    for detector in sorted(with_kernel, key=lambda detector: detector._turn(rows)):
-        detector._fit_rows(rows)
-        remember_columns(detector, X)
+    for checked in own:
+        checked._check_parameters()
+
+
+def _finish(
+    detectors: Sequence[RefittedDetector], rows: TrainingRows, X: Any, thresholds: bool
+) -> None:
+    """What comes after the fits."""
+    if thresholds:
+        set_offsets(detectors, rows)
     for detector in detectors:
-        if not isinstance(detector, KernelDetector):
-            weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-            detector.fit(X, **weights)
-    return list(detectors)
+        remember_columns(detector, X)

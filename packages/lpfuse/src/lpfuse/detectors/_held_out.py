@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.blocks import head_of
 from lpfuse._arrays.operations import Array, Host, beside, is_blocked, to_host
-from lpfuse._base import Detector, below_rounding, lower_quantile
+from lpfuse._base import Detector, below_rounding, unseen_quantile
 from lpfuse._checks.tables import check_features, remember_columns
 from lpfuse.detectors._sampling import sampled_rows
 from lpfuse.detectors._training import TrainingRows, training_rows
@@ -64,7 +64,8 @@ class HeldOutDetector(Detector):
         if scores is None:
             some = np.linspace(0, len(host) - 1, min(len(host), THRESHOLD_ROWS)).astype(np.int64)
             scores = self._leave_one_out(host[some], some)
-        quantile = lower_quantile(scores, np.ones(len(scores)), float(self.contamination))
+        share, n = float(self.contamination), len(scores)
+        quantile = unseen_quantile(scores, np.ones(n), n, share)
         self.offset_ = below_rounding(quantile, 0.0, scores)
         remember_columns(self, head_of(X) if is_blocked(X) else X)
         return self

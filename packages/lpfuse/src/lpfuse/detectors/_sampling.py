@@ -1,8 +1,9 @@
 """Rows in blocks: learners see a sample of them, and sums over all of them.
 
 Two passes check the rows and draw the sample. A learner whose fit needs no more of the rows than
-sums takes a third one over all of them; any other is fitted to the sample. A last one finds the
-threshold among all scores.
+sums takes a third one over all of them; any other is fitted to the sample. For a threshold by
+unseen rows a part of the sample is taken off these sums, which is one more pass; for one by the
+training rows the last pass finds it among all scores.
 """
 
 from __future__ import annotations
@@ -70,8 +71,13 @@ class SampledRows(TrainingRows):
             )
         super().__init__(X, weights, labels)
         self.positions = positions if self.positions is None else positions[self.positions]
-        self._checked, self._is_all = checked, len(positions) == checked.n
+        self._checked, self.stands_for_more = checked, len(positions) < checked.n
         self._summed: tuple[FeatureMap, Moments] | None = None  # the latest
+
+    def without(self, part: Positions, *, share: bool = False) -> TrainingRows:
+        """The sample but for the rows at some positions; its sums are over all other rows."""
+        rest = super().without(part, share=share)
+        return _Rest(self, part, rest) if self.stands_for_more else rest
 
     def moments(self, features: FeatureMap, *, mean: bool = False) -> Moments:
         """``Σ w φ`` and ``Σ w φφᵀ`` of all rows: each block adds its own."""
@@ -84,12 +90,31 @@ class SampledRows(TrainingRows):
 
     def lower_quantile(self, scores: Array, share: float, score: Scoring) -> float:
         """Of all rows: the highest score in the sample that no more than the share lies below."""
-        if self._is_all:
+        if not self.stands_for_more:
             return super().lower_quantile(scores, share, score)
         cuts = np.unique(to_host(scores))
         below = np.cumsum(self._checked.blocks.reduce(_weight_between, _sum, score, cuts))
         within = below <= share * sum(self._checked.mass) * (1 + 1e-9)
         return float(cuts[within][-1] if within.any() else cuts[0])
+
+
+class _Rest(TrainingRows):
+    """A sample without some of its rows; sums are over all rows but these."""
+
+    is_sample = stands_for_more = True
+
+    def __init__(self, whole: SampledRows, part: Positions, rest: TrainingRows) -> None:
+        super().__init__(rest.X, rest.weights, rest.labels, share=rest.share)
+        self._whole, self._left_out = whole, (take(whole.X, part), whole.weights[part])
+
+    def moments(self, features: FeatureMap, *, mean: bool = False) -> Moments:
+        """``Σ w φ`` and ``Σ w φφᵀ`` of all rows but those that are left out."""
+        every = self._whole.moments(features)
+        first, second = (
+            total - own for total, own in zip(every, features.moments(*self._left_out), strict=True)
+        )
+        mass = sum(self._whole._checked.mass) - self._left_out[1].sum() if mean else 1.0
+        return first / mass, second / mass
 
 
 def sampled_rows(

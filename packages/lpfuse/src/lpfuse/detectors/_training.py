@@ -65,7 +65,8 @@ class TrainingRows:
         other fits.
     """
 
-    is_sample = False  # whether the rows stand for many more
+    is_sample = False  # whether the rows were drawn from rows in blocks, ...
+    stands_for_more = False  # ... of which there are many more
 
     def __init__(
         self, X: Array, weights: Host | None, labels: Host | None = None, *, share: bool = False
@@ -100,6 +101,16 @@ class TrainingRows:
         if self._anchors is None:
             self._anchors = self.X + 0.0
         return self._anchors
+
+    def without(self, part: NDArray[np.int64], *, share: bool = False) -> TrainingRows:
+        """The rows but for those at some positions."""
+        kept = np.delete(np.arange(len(self)), part)
+        labels = None if self.labels is None else self.labels[kept]
+        return TrainingRows(take(self.X, kept), self.weights[kept], labels, share=share)
+
+    def forget(self) -> None:
+        """Drop what was computed for kernels, maybe matrices with a number for every two rows."""
+        self._kernel, self._distances, self._cache = None, None, {}
 
     def moments(self, features: FeatureMap, *, mean: bool = False) -> tuple[Array, Array]:
         """``Σ w φ`` and ``Σ w φφᵀ`` of the rows' features; with `mean` the weights sum to one."""

@@ -43,7 +43,7 @@ class HistogramDetector(HeldOutDetector):
     Parameters
     ----------
     contamination : float in (0, 0.5], default=0.1
-        Share of the training rows whose leave-one-out score lies below the threshold.
+        Share of unseen rows like the training rows below the threshold, by leave-one-out scores.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class ColumnForest(HeldOutDetector):
     max_samples : int, default=10_000
         Most rows to learn from; of more, a sample is drawn.
     contamination : float in (0, 0.5], default=0.1
-        Share of the training rows whose leave-one-out score lies below the threshold.
+        Share of unseen rows like the training rows below the threshold, by leave-one-out scores.
     random_state : int, RandomState instance or None, default=None
         Seed of the sample, the parts, the halves and the trees.
 

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn import config_context
+from sklearn.base import clone
 from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_random_state
 
@@ -23,20 +24,20 @@ from lpfuse._arrays.operations import (
     one_blas_thread,
     to_host,
 )
-from lpfuse._base import Detector
 from lpfuse._checks.arguments import check_choice, check_count, check_number
 from lpfuse._checks.tables import remember_columns
 from lpfuse._saved import saved_as
 from lpfuse.detectors._mixture_em import fit_on_device
 from lpfuse.detectors._sampling import sampled_rows
 from lpfuse.detectors._training import TrainingRows, training_rows
+from lpfuse.detectors._unseen import OFFSET_FROM, RefittedDetector, set_offsets
 
 SCORES = ("mahalanobis", "log_likelihood")
 COVARIANCES = ("full", "tied", "diag", "spherical")
 
 
-@saved_as("GMMDetector", score_type=SCORES, covariance_type=COVARIANCES)
-class GMMDetector(Detector):
+@saved_as("GMMDetector", score_type=SCORES, covariance_type=COVARIANCES, offset_from=OFFSET_FROM)
+class GMMDetector(RefittedDetector):
     r"""Distance to the nearest component of a Gaussian mixture.
 
     With :math:`\mu_k` and :math:`\Sigma_k` the means and covariances of the components,
@@ -56,13 +57,17 @@ class GMMDetector(Detector):
     reg_covar : float, default=0.01
         Added to the variances; choose it to the scale of the features (1 where standardised).
     contamination : float in (0, 0.5], default=0.1
-        Share of the training rows that the threshold leaves below it.
+        Share of unseen rows like the training rows that the threshold leaves below it, on average.
     n_init : int, default=1
         Number of starts, of which the likeliest mixture is kept.
     max_iter : int, default=200
         Most steps of the EM algorithm.
     random_state : int, RandomState instance or None, default=None
         Seed of the starts.
+    offset_from : {"unseen", "training"}, default="unseen"
+        Rows whose scores set the threshold. "unseen": each is scored by a refit without it; n rows
+        can promise a share of 1 / (n + 1), not less. "training": their own scores, fast and
+        flattering: for 10 %, 15 % of unseen rows with 300 Gaussian rows, and 35 % with 60.
 
     Attributes
     ----------
@@ -106,6 +111,7 @@ class GMMDetector(Detector):
         n_init: int = 1,
         max_iter: int = 200,
         random_state: Any = None,
+        offset_from: str = "unseen",
     ) -> None:
         self.n_components = n_components
         self.score_type = score_type
@@ -115,6 +121,7 @@ class GMMDetector(Detector):
         self.n_init = n_init
         self.max_iter = max_iter
         self.random_state = random_state
+        self.offset_from = offset_from
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the mixture from normal rows.
@@ -131,17 +138,28 @@ class GMMDetector(Detector):
         GMMDetector
             The fitted detector.
         """
-        self._check_parameters()
-        if is_blocked(X):
-            rows: TrainingRows = sampled_rows(
-                X, None, None, 0, check_random_state(self.random_state)
-            )
-        else:
-            rows = training_rows(X)
-        self.mixture_ = self._mixture(rows.X)
-        self._set_offset(rows, self._scores(rows.X))
+        rows = self._rows(X, None, None)
+        self._fit_rows(rows)
+        set_offsets([self], rows)
         remember_columns(self, head_of(X) if is_blocked(X) else X)
         return self
+
+    def _rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
+        if not is_blocked(X):
+            return training_rows(X)
+        self._check_parameters()
+        return sampled_rows(X, None, None, 0, check_random_state(self.random_state))
+
+    def _fit_rows(self, rows: TrainingRows, *, thresholds: bool = True) -> None:
+        self._check_parameters()
+        self.mixture_ = self._mixture(rows.X)
+        if not (thresholds and self._is_by_unseen()):
+            self._settle_offset(rows, None)
+
+    def _refitted(self, rows: TrainingRows, kept: float) -> Self:
+        other = clone(self)
+        other.mixture_ = other._mixture(rows.X)
+        return other
 
     @property
     def n_iter_(self) -> int:
@@ -149,7 +167,7 @@ class GMMDetector(Detector):
         return int(self.mixture_.n_iter_)
 
     def _check_parameters(self) -> None:
-        self._check_contamination()
+        super()._check_parameters()
         check_choice("score_type", self.score_type, SCORES)
         check_choice("covariance_type", self.covariance_type, COVARIANCES)
         for name in ("n_components", "n_init", "max_iter"):

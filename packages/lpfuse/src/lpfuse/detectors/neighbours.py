@@ -50,7 +50,7 @@ class KNNDetector(HeldOutDetector):
         Most rows that neighbours are sought among. Of more rows, each subset draws its own sample,
         from a sample five times as large.
     contamination : float in (0, 0.5], default=0.1
-        Share of the training rows whose leave-one-out score lies below the threshold.
+        Share of unseen rows like the training rows below the threshold, by leave-one-out scores.
     random_state : int, RandomState instance or None, default=None
         Seed of the subsets and samples.
 

@@ -8,11 +8,10 @@ the matrix :math:`(\ell_i + \ell_j) / (2 \sum \beta)`.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
-from sklearn import config_context
-from sklearn.svm import OneClassSVM
 
 from lpfuse._arrays.blocks import head_of
 from lpfuse._arrays.operations import Array, Host, is_blocked, take, to_host
@@ -24,7 +23,9 @@ from lpfuse.detectors._base import KERNEL_WORDS, KernelDetector
 from lpfuse.detectors._enclosing_ball import enclosing_ball
 from lpfuse.detectors._features import FeatureMap
 from lpfuse.detectors._kernels import Expansion, Kernel, Similarities
+from lpfuse.detectors._libsvm import libsvm
 from lpfuse.detectors._training import TrainingRows
+from lpfuse.detectors._unseen import set_offsets
 from lpfuse.detectors._working_set import similarities, working_set
 
 # Rows from which a working set beats libsvm on all rows: 1.1 to 4.8 times as fast from 2,000 rows
@@ -33,6 +34,9 @@ MANY = 2000
 # Multipliers from which libsvm is faster with the whole matrix than with rows of its own. With 300
 # of 1,000 rows it is, 1.2 to 1.4 times (the same page); the line below that is drawn by hand.
 MATRIX_FROM = 200
+# Parts that are left out in turn for a threshold. Of 300 rows with heavy tails (Student's t, 2
+# degrees of freedom), on whose far rows the width hangs, 20 parts give 8.4 % for 10 %, 50 give 9.3.
+PARTS = 50
 ON_BOUND = 1e-9  # a multiplier this close to its bound, as a share, is on it; chosen by hand
 
 
@@ -75,8 +79,9 @@ class SVDD(KernelDetector):
         When the solver may stop: the tolerance of libsvm; for approximations, its square is the
         largest gap to the optimum as a share of the objective.
     contamination : float in (0, 0.5] or "auto", default="auto"
-        Share of the training rows that the threshold leaves below it. "auto": the surface of the
-        ball is the threshold.
+        Share of unseen rows like the normal ones that the threshold leaves below it, on average.
+        "auto": the surface of the ball is the threshold, whatever share of unseen rows that leaves
+        outside (15 % with 300 Gaussian rows and ``nu=0.1``).
     approximation : {"auto", None, "nystroem", "fourier"}, default="auto"
         None: exact, by libsvm. The others use explicit features, for the Gaussian kernel and
         ("nystroem") for any other. "auto": exact while an n×n matrix would fit, else "nystroem".
@@ -84,6 +89,10 @@ class SVDD(KernelDetector):
         Number of features of the approximation.
     random_state : int, RandomState instance or None, default=None
         Seed of the approximation.
+    offset_from : {"unseen", "training"}, default="unseen"
+        Rows whose scores set the threshold. "unseen": each is scored by a refit without it; n rows
+        can promise a share of 1 / (n + 1), not less. "training": their own scores, fast and
+        flattering: for 10 %, 16 % of unseen rows with 300 Gaussian rows, and 34 % with 60.
 
     Attributes
     ----------
@@ -149,6 +158,7 @@ class SVDD(KernelDetector):
         approximation: str | None = "auto",
         n_components: int = 500,
         random_state: Any = None,
+        offset_from: str = "unseen",
     ) -> None:
         self.nu = nu
         self.C = C
@@ -163,6 +173,7 @@ class SVDD(KernelDetector):
         self.approximation = approximation
         self.n_components = n_components
         self.random_state = random_state
+        self.offset_from = offset_from
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the ball from normal rows and, where there are some, known anomalies.
@@ -183,7 +194,9 @@ class SVDD(KernelDetector):
             The fitted detector.
         """
         # Not by the base class's fit: warnings point to the caller of this one.
-        self._fit_rows(self._rows(X, y, sample_weight))
+        rows = self._rows(X, y, sample_weight)
+        self._fit_rows(rows)
+        set_offsets([self], rows)
         remember_columns(self, head_of(X) if is_blocked(X) else X)
         return self
 
@@ -209,6 +222,17 @@ class SVDD(KernelDetector):
         for name in ("C", "C_negative"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), above=0)
+
+    def _is_by_unseen(self) -> bool:
+        return self.contamination != "auto" and super()._is_by_unseen()
+
+    def _fewest_parts(self) -> int:
+        return PARTS if self.features_ is None else 0
+
+    def _refitted(self, rows: TrainingRows, kept: float) -> Self:
+        alike = copy(self)
+        alike.C = None if self.C is None else self.C / kept  # the same share outside
+        return super(SVDD, alike)._refitted(rows, kept)
 
     def _settle_offset(self, rows: TrainingRows, scores: Array | None) -> None:
         if self.contamination == "auto":
@@ -323,21 +347,3 @@ def _shifted_one_class_svm(
     beta = lower + gamma
     beta[np.abs(beta) <= 1e-12 * bounds] = 0.0  # what adding and subtracting C left of a zero
     return beta, float(linear @ gamma) / reach - 2 * (size * rho + mean * reach)
-
-
-def libsvm(
-    data: Host, bounds: Host, tol: float, reach: float = 1.0, **parameters: Any
-) -> tuple[Host, float]:
-    """The least ``αᵀQα`` with 0 ≤ α_i ≤ C_i and Σ α = `reach`, and the ρ that ``Qα`` has inside.
-
-    libsvm wants the bounds as shares of the largest, and the sum as a share of theirs.
-    """
-    machine = OneClassSVM(nu=min(1.0, reach / bounds.sum()), tol=tol, **parameters)
-    weighted = bounds.min() < bounds.max()
-    with config_context(assume_finite=True, skip_parameter_validation=True):
-        machine.fit(data, sample_weight=bounds / bounds.max() if weighted else None)
-    coefficients = machine.dual_coef_.ravel()
-    scale = reach / coefficients.sum()
-    solution = np.zeros(len(data))
-    solution[machine.support_] = coefficients * scale
-    return solution, float(-machine.intercept_[0]) * scale

@@ -1,7 +1,8 @@
-"""From out-of-fold scores to weights and a threshold: and what both rest on.
+"""From out-of-fold scores to weights, and the held-out scores that thresholds rest on.
 
-`fuse` learns the weights from `OutOfFoldScores`; `HeldOutScores` are fused by weights that were
-learnt without the row's fold, and set the threshold.
+`fuse` learns the weights from `OutOfFoldScores`. `HeldOutScores` are fused scores of rows by
+weights that were not learnt from them; those that *calibrate* are of rows that nothing at all has
+seen, and set the threshold: see `lpfuse.ensemble._unseen`.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse._arrays.operations import Host
+from lpfuse._base import lower_quantile
 from lpfuse._saved import saved_as
 from lpfuse.ensemble._audit import audit, warn_of_constants, warn_of_open_weights
 from lpfuse.ensemble._scoring import Combination, Gaps, without_gaps
-from lpfuse.threshold import THRESHOLD_RULES, contamination_offset
+from lpfuse.threshold import THRESHOLD_RULES, conformal_offset, contamination_offset
 
 
 @saved_as("OutOfFoldScores")
@@ -43,8 +45,6 @@ class OutOfFoldScores:
         Features, for a fusion that looks at them.
     seed : int
         For a fusion that draws at random.
-    two_folds_out : ndarray of shape (n, R) or None
-        As `scores`, by detectors that learnt from fewer rows: without a second fold.
     weights : ndarray of shape (n,) or None
         How much each row counts; None: all alike.
     known : ndarray or None
@@ -60,7 +60,6 @@ class OutOfFoldScores:
     kinds: NDArray[np.intp] | None
     features: Host | None = None
     seed: int = 0
-    two_folds_out: Host | None = None
     weights: Host | None = None
     known: Host | None = None
     chances: Host | None = None
@@ -88,38 +87,25 @@ class HeldOutScores:
         Absolute values of the weights behind each row's terms, which differ between folds.
     labels : ndarray of shape (m,)
         ±1, or 0 for unlabelled.
-    two_folds_out : ndarray of shape (m, R)
-        As `terms`, by detectors that learnt without a second fold; `terms` where none did.
-    extrapolation : float
-        How far the step from `two_folds_out` to `terms` is continued, to detectors that learn from
-        all rows: see `normal_scores`.
+    calibrates : ndarray of shape (m,) or None
+        Normal rows that thresholds and p-values rest on; None: all of them.
     """
 
     terms: Host
     abs_weights: Host
     labels: Host
-    two_folds_out: Host
-    extrapolation: float = 0.0
+    calibrates: NDArray[np.bool_] | None = None
 
     @classmethod
     def by(
-        cls,
-        combination: Combination,
-        S: Host,
-        labels: Host,
-        features: Host | None = None,
-        two_folds_out: Host | None = None,
+        cls, combination: Combination, S: Host, labels: Host, features: Host | None = None
     ) -> HeldOutScores:
         """Rows scored by one combination, given their raw scores."""
         terms = combination.terms(S, features)
-        weights = np.broadcast_to(combination.abs_weights, terms.shape)
-        two_out = terms if two_folds_out is None else combination.terms(two_folds_out, features)
-        return cls(terms, weights, labels, two_out)
+        return cls(terms, np.broadcast_to(combination.abs_weights, terms.shape), labels)
 
     @classmethod
-    def out_of_fold(
-        cls, scaler: Any, fusion: Any, scores: OutOfFoldScores, extrapolation: float = 0.0
-    ) -> HeldOutScores:
+    def out_of_fold(cls, scaler: Any, fusion: Any, scores: OutOfFoldScores) -> HeldOutScores:
         """Rows scored by combinations, copies of `scaler` and `fusion`, learnt without their folds.
 
         A row with gaps is scored, but no weights are learnt from it.
@@ -138,76 +124,73 @@ class HeldOutScores:
                 combination = Combination.learn(
                     scaler, fusion, S[rest], y[rest], there, scores.weights_of(rest)
                 )
-            two_out = None if scores.two_folds_out is None else scores.two_folds_out[inside]
-            found.append(cls.by(combination, S[inside], y[inside], here, two_out))
+            found.append(cls.by(combination, S[inside], y[inside], here))
             rows.append(np.flatnonzero(inside))
-        whole = cls.concatenate(found)[np.argsort(np.concatenate(rows))]
-        return replace(whole, extrapolation=extrapolation)
+        return cls.concatenate(found)[np.argsort(np.concatenate(rows))]
 
     @classmethod
     def concatenate(cls, several: Sequence[HeldOutScores]) -> HeldOutScores:
-        """Several of them, one after the other, with the extrapolation of the first."""
+        """Several of them, one after the other."""
         return cls(
             np.concatenate([one.terms for one in several]),
             np.concatenate([one.abs_weights for one in several]),
             np.concatenate([one.labels for one in several]),
-            np.concatenate([one.two_folds_out for one in several]),
-            several[0].extrapolation,
+            np.concatenate([one.is_calibrating for one in several]),
         )
 
     def __getitem__(self, rows: Any) -> HeldOutScores:
+        calibrates = None if self.calibrates is None else self.calibrates[rows]
         return HeldOutScores(
-            self.terms[rows],
-            self.abs_weights[rows],
-            self.labels[rows],
-            self.two_folds_out[rows],
-            self.extrapolation,
+            self.terms[rows], self.abs_weights[rows], self.labels[rows], calibrates
         )
+
+    @property
+    def is_calibrating(self) -> NDArray[np.bool_]:
+        """`calibrates`, with all normal rows where it is None."""
+        return self.labels > 0 if self.calibrates is None else self.calibrates
 
     @property
     def fused(self) -> Host:
         """The fused score of each row; NaN where no detector could score it."""
-        return self._fused(self.terms, None)
+        return self._fused(None)
 
-    def scores(self, silent: Gaps | None = None) -> tuple[Host, Host]:
-        """Fused scores and labels of the rows, had some detectors been silent.
+    def moved(self, by: Host) -> HeldOutScores:
+        """The same rows with fused scores that differ by these numbers, of shape (m,).
 
-        Without the rows that no other detector scored; if that leaves no normal one, all as they
-        are.
+        Each detector takes a part in proportion to its weight, so that a row's score moves as far
+        when some of them are silent.
         """
-        if self.terms.shape[1] == 1:  # not a sum: no detector can make up for another
-            silent = None
-        found = self._fused(self.terms, silent)
-        scored = ~np.isnan(found)
-        if silent is not None and not (self.labels[scored] > 0).any():
+        whole = self.abs_weights.sum(axis=1, keepdims=True)
+        shares = np.divide(self.abs_weights, whole, out=np.zeros_like(whole * self.abs_weights),
+                           where=whole > 0)  # fmt: skip
+        return replace(self, terms=self.terms + by[:, None] * shares)
+
+    def scores(self, silent: Gaps | None = None) -> tuple[Host, Host, Host]:
+        """Fused scores and labels of the rows, had some detectors been silent, and their counts.
+
+        Of normal rows those that calibrate, each of which counts for as many as there are to one
+        of them; the others count 1. Without the rows that no other detector scored; if that leaves
+        no normal one, all as they are.
+        """
+        silent = self._can_be(silent)
+        found, calibrating = self._fused(silent), self.is_calibrating
+        scored = ~np.isnan(found) & (calibrating | (self.labels <= 0))
+        if silent is not None and not calibrating[scored].any():
             return self.scores()
-        return found[scored], self.labels[scored]
+        counts = np.ones(len(found))
+        if calibrating.any():
+            counts[calibrating] = (self.labels > 0).sum() / calibrating.sum()
+        return found[scored], self.labels[scored], counts[scored]
 
     def normal_scores(self, silent: Gaps | None = None) -> Host:
-        """Fused scores of the normal rows, as detectors fitted to all rows would give unseen ones.
-
-        Scores move with the number m of rows learnt from, about as ``a + b/m``. What a fold less
-        changes, from `two_folds_out` to `terms`, is continued `extrapolation` as far; in order of
-        size, for the distribution is wanted, and single rows are noisy, and on a scale that is
-        logarithmic far from the median: there small shares of a score are large numbers.
-        """
-        if self.terms.shape[1] == 1:
-            silent = None
-        normal = self[self.labels > 0]
-        found = normal._fused(normal.terms, silent)
-        two_out = normal._fused(normal.two_folds_out, silent)
-        scored = ~np.isnan(found) & ~np.isnan(two_out)
+        """Fused scores of the rows that calibrate, ascending, had some detectors been silent."""
+        silent = self._can_be(silent)
+        normal = self[self.is_calibrating]
+        found = normal._fused(silent)
+        scored = ~np.isnan(found)
         if silent is not None and not scored.any():
             return self.normal_scores()
-        found, two_out = np.sort(found[scored]), np.sort(two_out[scored])
-        if self.extrapolation == 0.0 or found.size == 0:
-            return found
-        low, middle, high = np.quantile(found, [0.25, 0.5, 0.75])
-        if low == high:
-            return found
-        near, far = (np.arcsinh((part - middle) / (high - low)) for part in (found, two_out))
-        scores: Host = middle + (high - low) * np.sinh(near + self.extrapolation * (near - far))
-        return np.sort(scores)
+        return np.sort(found[scored])
 
     def offset(
         self,
@@ -215,19 +198,28 @@ class HeldOutScores:
         false_alarm_rate: float,
         contamination: float | None = None,
         silent: Gaps | None = None,
+        confidence: float | None = None,
     ) -> float:
         """The threshold by a rule of ``THRESHOLD_RULES``, had some detectors been silent."""
         rule = THRESHOLD_RULES[threshold]
         if contamination is None and not rule.needs_anomalies:
             normal = self.normal_scores(silent)
+            if confidence is not None:
+                return conformal_offset(normal, false_alarm_rate, confidence)
             return rule.offset(normal, np.ones(len(normal)), false_alarm_rate)
-        scores, labels = self.scores(silent)
-        if contamination is not None:
+        scores, labels, counts = self.scores(silent)
+        if contamination is None:
+            return rule.offset(scores[labels != 0], labels[labels != 0], false_alarm_rate)
+        if (counts == 1).all():
             return contamination_offset(scores, contamination)
-        return rule.offset(scores[labels != 0], labels[labels != 0], false_alarm_rate)
+        return lower_quantile(scores, counts, contamination)
 
-    def _fused(self, terms: Host, silent: Gaps | None) -> Host:
-        scores: Host = without_gaps(terms, self.abs_weights, silent).sum(axis=1)
+    def _can_be(self, silent: Gaps | None) -> Gaps | None:
+        """Where the fused score is no sum, no detector can make up for another."""
+        return None if self.terms.shape[1] == 1 else silent
+
+    def _fused(self, silent: Gaps | None) -> Host:
+        scores: Host = without_gaps(self.terms, self.abs_weights, silent).sum(axis=1)
         return scores
 
 

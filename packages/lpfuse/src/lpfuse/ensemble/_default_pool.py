@@ -6,12 +6,10 @@ To add a detector to the default pool, add it to the table in `default_detectors
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
@@ -25,7 +23,7 @@ from lpfuse.detectors import (
     OneClassGP,
 )
 from lpfuse.fusion.lp import LpFusion
-from lpfuse.views import NormalQuantiles
+from lpfuse.views import FilledGaps, NormalQuantiles
 
 Entries = list[tuple[str, Any]]
 
@@ -88,24 +86,16 @@ def default_detectors(n: int, n_anomalies: float) -> Entries:
     """
     approximation = None if n <= EXACT_ROWS else "nystroem"
     process = OneClassGP(score_type="density", gamma="narrow", approximation=approximation)
-    # With boosting, the two detectors behind it decide on rows with missing cells.
-    filled = partial(SimpleImputer, strategy="median", keep_empty_features=True)
+    subspaces = KNNDetector(n_neighbors=1, n_subspaces=20)
+    # Samples of 16 rows: a dense group of hidden anomalies has hardly a member in them.
+    samples = KNNDetector(n_neighbors=1, n_subspaces=40, max_samples=16)
     pool = [
-        ("gp", make_pipeline(NormalQuantiles(), process)),
-        ("knn", make_pipeline(StandardScaler(), KNNDetector(n_neighbors=1))),
-        (
-            "knn subspaces",
-            make_pipeline(NormalQuantiles(), KNNDetector(n_neighbors=1, n_subspaces=20)),
-        ),
-        # Samples of 16 rows: a dense group of hidden anomalies has hardly a member in them.
-        (
-            "knn samples",
-            make_pipeline(
-                NormalQuantiles(), KNNDetector(n_neighbors=1, n_subspaces=40, max_samples=16)
-            ),
-        ),
-        ("histogram", make_pipeline(filled(), HistogramDetector())),
-        ("columns", make_pipeline(filled(), NormalQuantiles(), ColumnForest())),
+        ("gp", _filled(NormalQuantiles(), process)),
+        ("knn", _filled(StandardScaler(), KNNDetector(n_neighbors=1))),
+        ("knn subspaces", _filled(NormalQuantiles(), subspaces)),
+        ("knn samples", _filled(NormalQuantiles(), samples)),
+        ("histogram", _filled(HistogramDetector())),
+        ("columns", _filled(NormalQuantiles(), ColumnForest())),
     ]
     if n_anomalies < EXPERTS_FROM:
         return pool
@@ -121,11 +111,20 @@ def default_detectors(n: int, n_anomalies: float) -> Entries:
         early_stopping=False,
         max_bins=64,  # as good as 255, and four times as fast with weights of rows
     )
-    pool += [("trees", make_pipeline(NormalQuantiles(), trees)), ("boosting", boosting)]
+    pool += [("trees", _filled(NormalQuantiles(), trees)), ("boosting", _filled(boosting))]
     if n <= SVM_ROWS:
         machine = SVC(C=0.3, gamma="scale", class_weight="balanced")
-        pool.append(("svm", make_pipeline(NormalQuantiles(), machine)))
+        pool.append(("svm", _filled(NormalQuantiles(), machine)))
     return pool
+
+
+def _filled(*steps: Any) -> Pipeline:
+    """The steps behind one that fills missing cells in: no detector is silent about such rows.
+
+    Whether a cell is missing is told to none of them. With a feature that tells it, 72 % of the
+    rows with a gap were flagged where 7 % of them had one, and 0.3 % of the others.
+    """
+    return make_pipeline(FilledGaps(), *steps)
 
 
 def _standardised(pool: Mapping[str, Any]) -> Entries:

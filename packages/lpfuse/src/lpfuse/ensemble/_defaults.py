@@ -21,6 +21,7 @@ from lpfuse.ensemble._training import Training, draw_seed
 from lpfuse.fusion._prior import check_prior
 from lpfuse.scaling import TailScaler, TwoSidedMinMax
 from lpfuse.threshold import THRESHOLD_RULES
+from lpfuse.threshold._promise import check_confidence
 
 
 def choose_members(
@@ -209,12 +210,20 @@ def choose_prior(fused: Any, names: Sequence[str], n_anomalies: int) -> dict[str
 def check_parameters(fused: Any) -> None:
     """Refuse parameters of a `FusedDetector` that cannot be, or not together."""
     check_choice("threshold", fused.threshold, tuple(THRESHOLD_RULES))
-    check_choice("calibration", fused.calibration, ("cross", "plain", "split"))
+    check_choice("calibration", fused.calibration, ("auto", "cross", "plain", "split"))
     check_choice("on_missing", fused.on_missing, ("warn", "raise"))
     check_count("subsample", fused.subsample)
     check_share("false_alarm_rate", fused.false_alarm_rate, of="the normal rows")
     if fused.contamination is not None:
         check_share("contamination", fused.contamination, of="rows like the training rows")
+    if fused.confidence is not None:
+        check_confidence(fused.confidence)
+        if fused.contamination is not None or fused.threshold != "false-alarms":
+            raise ValueError(
+                "confidence is that of a false-alarm rate: it goes with threshold="
+                f'"false-alarms" and without contamination, got threshold={fused.threshold!r} and '
+                f"contamination={fused.contamination!r}."
+            )
     if isinstance(fused.cv, str):
         check_choice("cv", fused.cv, ("in-sample", "prefit"))
     if isinstance(fused.detectors, str):

@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import delayed
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from lpfuse._arrays.operations import Host
-from lpfuse.ensemble._members import Member, Pool, group_members
+from lpfuse.ensemble._members import Member, Pool
 from lpfuse.ensemble._out_of_fold import (
     Choice,
     FitScheduler,
     fit_expert,
     fit_one_class,
     learners_of_experts,
-    score_two_folds_out,
 )
 from lpfuse.ensemble._scoring import scale_scores, without_gaps
 from lpfuse.ensemble._suspicion import expert_weights, row_weights
@@ -40,15 +40,12 @@ class FittedPool(NamedTuple):
         Fitted on all rows.
     scores : ndarray of shape (n + artificial, R)
         Out-of-fold scores of the rows, then of the artificial anomalies.
-    two_folds_out : ndarray of shape (n, R) or None
-        See `score_two_folds_out`.
     weights : ndarray of shape (n,) or None
         How much each row counts; None: all alike.
     """
 
     pool: Pool
     scores: Host
-    two_folds_out: Host | None
     weights: Host | None
 
 
@@ -61,7 +58,6 @@ def fit_pool(
     fused: bool = False,
     prior: Mapping[str, float] | None = None,
     choose: Choice | None = None,
-    two_folds_out: bool = False,
 ) -> FittedPool:
     """Fit a pool, and score its training rows by detectors that have not seen them.
 
@@ -73,18 +69,12 @@ def fit_pool(
     one_class = [member for member in members if not member.learns_from_anomalies]
     experts = [member for member in members if member.learns_from_anomalies]
     n_folds = len(training.folds.pairs) if training.folds else 0
-    n_couples = len(training.folds.in_pairs()) if training.folds and two_folds_out else 0
-    n_groups = len(group_members(one_class))
-    scheduler.later = len(experts) * (1 + n_folds) + n_groups * n_couples
+    scheduler.later = len(experts) * (1 + n_folds)
     fitted, scores = fit_one_class(one_class, training, scheduler)
     if choose is not None:
         kept = choose(fitted, scores)
         fitted, scores = [fitted[i] for i in kept], scores[:, kept]
-    n, two_out = len(training.labels), None
-    if n_couples:
-        scheduler.later = len(experts) * (1 + n_folds)
-        two_out = score_two_folds_out(fitted, training, scheduler, scores[:n])
-    learnt = OneClass(fitted, scores, two_out)
+    learnt = OneClass(fitted, scores)
     return add_experts(
         learnt, experts, training, scheduler, scaler=scaler, fused=fused, prior=prior
     )
@@ -99,13 +89,10 @@ class OneClass(NamedTuple):
         Fitted on all rows but anomalies.
     scores : ndarray of shape (n + artificial, R)
         Out-of-fold scores.
-    two_folds_out : ndarray of shape (n, R) or None
-        See `score_two_folds_out`.
     """
 
     members: list[Member]
     scores: Host
-    two_folds_out: Host | None
 
 
 def add_experts(
@@ -122,7 +109,7 @@ def add_experts(
 
     Parameters are those of `fit_pool`.
     """
-    fitted, scores, two_out = one_class
+    fitted, scores = one_class
     n = len(training.labels)
     seen = _fused_by_prior(one_class, training, scaler, prior)
     chances = np.full(n, np.nan) if training.chances is None else training.chances
@@ -130,7 +117,7 @@ def add_experts(
     # Where nobody looked at any row, or at all of them, rows count alike.
     alike = np.isnan(chances).all() and (unseen.all() or not unseen.any())
     if not experts:
-        return FittedPool(Pool(fitted, []), scores, two_out, None if alike else weights)
+        return FittedPool(Pool(fitted, []), scores, None if alike else weights)
     score_scaler, score_weights = None, None
     if scaler is not None and fitted:
         score_scaler = _fit_scale(scaler, scores[:n][training.weight_labels > 0])
@@ -141,13 +128,9 @@ def add_experts(
     inputs = pool.expert_inputs(training.X, scores)
     scheduler.later = 0
     learnt, expert_scores = fit_experts(experts, inputs, training, scheduler, counts)
-    if two_out is not None:
-        # Without a second fold experts would lose anomalies, of which they have few: what that
-        # changes says nothing of the rows that are still to come.
-        two_out = np.column_stack([two_out, expert_scores])
     pool = Pool(fitted, learnt, score_scaler, score_weights)
     scores = np.column_stack([scores, expert_scores])
-    return FittedPool(pool, scores, two_out, None if alike else weights)
+    return FittedPool(pool, scores, None if alike else weights)
 
 
 def _fit_scale(scaler: Any, normal: Host) -> Any:
@@ -191,8 +174,8 @@ def fit_experts(
     for i, expert in enumerate(experts):
         for learn, score in [(every, nothing), *(training.folds.pairs if training.folds else [])]:
             learn = learners_of_experts(training, learn)
-            task = delayed(fit_expert)(expert, inputs, known, learn, score, weights)
-            tasks.append(task)
+            check = not training.is_part
+            tasks.append(delayed(fit_expert)(expert, inputs, known, learn, score, weights, check))
             places.append((i, score))
     fitted: dict[int, Member] = {}
     left_out: set[int] = set()
@@ -213,7 +196,32 @@ def fit_experts(
             stacklevel=4,
         )
     kept = [i for i in range(len(experts)) if i not in left_out]
-    return [fitted[i] for i in kept], scores[:, kept]
+    fold = training.fold_of_truth[: len(known)]
+    return [fitted[i] for i in kept], _on_one_level(scores[:, kept], known, fold)
+
+
+def _on_one_level(scores: Host, labels: Host, fold: NDArray[np.intp]) -> Host:
+    """Scores by the experts of each fold, moved so that normal rows have the same median in all.
+
+    Experts that tell the classes apart without fail give all normal rows nearly one score, and
+    those of another fold another one. That difference says nothing of the rows, but would be all
+    that there is to set a scale by: with it, a hundredth of a score once counted like a standard
+    deviation.
+    """
+    numbers = [number for number in np.unique(fold) if (labels[fold == number] > 0).any()]
+    medians = np.array([_median(scores[(fold == number) & (labels > 0)]) for number in numbers])
+    found = scores.copy()
+    for number, median in zip(numbers, medians, strict=True):
+        found[fold == number] += np.nan_to_num(_median(medians) - median)
+    return found
+
+
+def _median(scores: Host) -> Host:
+    """Of each column, without gaps; NaN where there is nothing else."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="All-NaN slice")
+        middle: Host = np.nanmedian(scores, axis=0)
+    return middle
 
 
 def _beside_scores(experts: list[Member], d: int, n_scores: int) -> list[Member]:

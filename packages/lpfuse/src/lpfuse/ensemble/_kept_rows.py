@@ -23,13 +23,14 @@ class KeptRows:
     Attributes
     ----------
     values : ndarray of shape (n, d) or None
-        Numbers; None where some column has words, which are not kept.
+        Numbers: rows learnt from, then those kept back; None where some column has words, which
+        are not kept.
     names : list of str or None
         Of the columns, where the rows were a data frame.
     of_polars : bool
         Whether that was one of polars.
     n_added : int
-        Rows at the end that came with answers.
+        Rows at the end of those learnt from that came with answers.
     """
 
     values: Host | None
@@ -37,35 +38,34 @@ class KeptRows:
     of_polars: bool = False
     n_added: int = 0
 
-    def table(self) -> Table:
-        """The rows as they were fitted to."""
+    def table(self, rows: Index | slice = slice(None)) -> Table:
+        """The rows, or some of them, as they were fitted to."""
         if self.values is None:
             raise ValueError(
                 "The detector learnt from columns of words, which it does not keep, so it cannot "
                 "be taught. Fit it again with y=, or encode the words as numbers first."
             )
+        values = self.values[rows]
         if self.names is None:
-            return self.values
+            return values
         if self.of_polars:
             import polars
 
-            return polars.DataFrame(self.values, schema=self.names)
+            return polars.DataFrame(values, schema=self.names)
         import pandas
 
-        return pandas.DataFrame(self.values, columns=self.names)
+        return pandas.DataFrame(values, columns=self.names)
 
 
-def kept_rows(table: Table) -> KeptRows:
-    """What is kept of training rows."""
-    if isinstance(table, np.ndarray):
-        return KeptRows(table)
-    names, of_polars = column_names(table), not hasattr(table, "iloc")
-    try:
-        values = numeric_columns(table)
-    except ValueError:
-        return KeptRows(None, names, of_polars)
-    whole = values.shape[1] == table.shape[1]
-    return KeptRows(values if whole else None, names, of_polars)
+def kept_rows(table: Table, below: Table | None = None) -> KeptRows:
+    """What is kept of training rows and, where there are some, of others below them."""
+    names, of_polars = None, False
+    if not isinstance(table, np.ndarray):
+        names, of_polars = column_names(table), not hasattr(table, "iloc")
+    parts = [numbers_of(part) for part in (table, below) if part is not None]
+    values = [part for part in parts if part is not None]
+    whole = len(values) == len(parts)
+    return KeptRows(np.concatenate(values) if whole else None, names, of_polars)
 
 
 def numbers_of(table: Table) -> Host | None:
@@ -75,11 +75,6 @@ def numbers_of(table: Table) -> Host | None:
     except ValueError:
         return None
     return values if values.shape[1] == table.shape[1] else None
-
-
-def repeated(rows: Table, n: int) -> Table:
-    """The first row, n times: a frame of the same library and names."""
-    return _safe_indexing(rows, np.zeros(n, dtype=np.intp), axis=0)
 
 
 def keys_of(values: Host) -> NDArray[Any]:
@@ -123,3 +118,22 @@ def refuse_contradictions(answers: Host, copy_of: NDArray[np.intp]) -> None:
             f"Answers contradict each other: rows {rows[0]} and {rows[1]} are equal, but one is "
             f"called normal and the other an anomaly ({len(torn)} such rows). Decide, or answer 0."
         )
+
+
+def copied_rows(table: Table) -> Index:
+    """Positions of the rows that have an equal among them; words are compared as well.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> copied_rows(np.array([[1.0, 2.0], [0.0, 0.0], [1.0, 2.0]]))
+    array([0, 2])
+    """
+    values = numbers_of(table)
+    if values is None:
+        columns = [np.asarray(_safe_indexing(table, j, axis=1)) for j in range(table.shape[1])]
+        texts = [np.array([str(cell) for cell in column]) for column in columns]
+        numbers = [np.unique(column, return_inverse=True)[1] for column in texts]
+        values = np.column_stack(numbers).astype(np.float64)
+    number, count = np.unique(keys_of(values), return_inverse=True, return_counts=True)[1:]
+    return np.flatnonzero(count[number.ravel()] > 1)

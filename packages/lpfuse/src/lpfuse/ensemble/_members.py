@@ -1,7 +1,7 @@
 """Members of an ensemble: named detectors that are fitted and scored, together where they can be.
 
-Two questions are answered here and nowhere else: which rows a detector can use where cells are
-missing (`_on_usable_rows`), and what becomes of a fitted detector that fails (`_scores_or_error`).
+Which rows a detector can use where cells are missing is settled in `_usable_rows`, what becomes of
+a fitted detector that fails here (`_scores_or_error`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import joblib
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
+from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
@@ -21,13 +22,15 @@ from lpfuse._arrays.operations import Host, openmp_threads_for
 from lpfuse._base import Detector
 from lpfuse._checks.messages import LARGEST_SCORE
 from lpfuse._saved import ANY, saved_as
-from lpfuse.adapters import ClassifierExpert, check_answer, on_kept_rows
+from lpfuse.adapters import ClassifierExpert, check_answer
 from lpfuse.detectors import fit_together, score_together
 from lpfuse.ensemble._scoring import scale_scores, without_gaps
-from lpfuse.ensemble._tables import Index, Table, frame_with_scores, missing_cells, no_complete_row
+from lpfuse.ensemble._tables import Index, Table, frame_with_scores
+from lpfuse.ensemble._usable_rows import complete_rows as complete_rows
+from lpfuse.ensemble._usable_rows import on_usable_rows, rows_with_any_cell
+from lpfuse.views import FilledGaps
 
 T = TypeVar("T")
-LARGEST_SQUARED = 1e150  # beyond it, sums of squares overflow
 
 
 class TooFewCompleteRows(ValueError):
@@ -78,6 +81,12 @@ class Member:
         """What prepares the rows for the detector."""
         is_pipeline = isinstance(self.estimator, Pipeline) and len(self.estimator) > 1
         return self.estimator[:-1] if is_pipeline else None
+
+    @property
+    def fills_gaps(self) -> bool:
+        """Whether the first thing it does is to fill missing cells in."""
+        fills = (FilledGaps, KNNImputer, SimpleImputer)
+        return self.head is not None and isinstance(self.head[0], fills)
 
     def with_estimator(self, estimator: Any) -> Member:
         """The same member with another estimator, for instance a fitted one."""
@@ -143,7 +152,7 @@ def fit_members(
                 rows = head.fit_transform(rows)
         detectors = [clone(member.last) for member in members]
         if isinstance(detectors[0], Detector):
-            fit_together(detectors, rows)
+            fit_together(detectors, rows, thresholds=False)  # the fused scores have their own
         else:
             known = [] if labels is None else [labels[index]]
             if weights is not None and isinstance(detectors[0], ClassifierExpert):
@@ -203,47 +212,20 @@ def leave_one_out_scores(member: Member, X: Table) -> Host:
     return np.asarray(member.last.leave_one_out_scores(rows), dtype=np.float64)
 
 
-def complete_rows(X: Table) -> Index:
-    """Positions of the rows without a missing cell."""
-    missing = np.isnan(X) if isinstance(X, np.ndarray) else missing_cells(X)
-    return np.flatnonzero(~missing.any(axis=1))
+def judged_rows(member: Member, X: Table) -> Index:
+    """Positions of the rows that a member can judge in any case, whatever it thinks of NaN."""
+    view = X if member.columns is None else _safe_indexing(X, member.columns, axis=1)
+    return rows_with_any_cell(view) if member.fills_gaps else complete_rows(view)
 
 
 def _on_usable_rows(
     work: Callable[[Table, Index], T], X: Table, members: Sequence[Member], doing: str
 ) -> tuple[T, Index]:
-    """The work on all rows or, where it refuses missing cells, on the complete ones.
-
-    Whether a detector accepts missing cells is found by trying: scikit-learn's ``allow_nan`` speaks
-    of NaN, not of missing words, and what is of other makers has no tags.
-
-    Returns
-    -------
-    result : object
-        What the work gave.
-    rows : ndarray of positions
-        The rows that it was done on.
-    """
-    columns = members[0].columns
+    """The work on the rows that members of one group can use, and which these are."""
+    columns, fills_gaps = members[0].columns, members[0].fills_gaps
     view = X if columns is None else _safe_indexing(X, columns, axis=1)
-    every = np.arange(X.shape[0])
-    try:
-        try:
-            return on_kept_rows(lambda rows: work(rows, every), view), every
-        except Exception:
-            complete = complete_rows(view)
-            if len(complete) == len(every):  # no missing cell: the error has another reason
-                raise
-            if len(complete) == 0 and doing == "fitting":
-                raise ValueError(no_complete_row(view)) from None
-            whole = _safe_indexing(view, complete, axis=0)
-            return on_kept_rows(lambda rows: work(rows, complete), whole), complete
-    except Exception as error:
-        names = ", ".join(repr(member.name) for member in members)
-        error.add_note(f"This happened while {doing} {names}.")
-        if isinstance(view, np.ndarray) and np.abs(view).max(initial=0.0) > LARGEST_SQUARED:
-            error.add_note("X holds numbers beyond 1e150, whose squares overflow. Divide them.")
-        raise
+    names = ", ".join(repr(member.name) for member in members)
+    return on_usable_rows(work, view, f"{doing} {names}", fills_gaps, must_have=doing == "fitting")
 
 
 @saved_as("Pool")
@@ -292,11 +274,16 @@ class Pool:
             Name of a detector: its error.
         """
         scores, errors = _scores_and_errors(self.one_class, X, n_jobs)
-        if not self.experts:
-            return scores, errors
-        inputs = self.expert_inputs(X, scores)
-        expert_scores, expert_errors = _scores_and_errors(self.experts, inputs, n_jobs)
+        expert_scores, expert_errors = self.expert_scores(X, scores, n_jobs)
         return np.column_stack([scores, expert_scores]), errors | expert_errors
+
+    def expert_scores(
+        self, X: Table, scores: Host, n_jobs: int | None = None
+    ) -> tuple[Host, dict[str, str]]:
+        """As `scores`, of the experts alone, given the scores of the one-class members."""
+        if not self.experts:
+            return np.empty((len(scores), 0)), {}
+        return _scores_and_errors(self.experts, self.expert_inputs(X, scores), n_jobs)
 
     def expert_inputs(self, X: Table, scores: Host) -> Table:
         """What experts see of rows: features and, to their right, one-class scores.

@@ -1,7 +1,8 @@
 """Raw scores of training rows by detectors that have not seen them, and the detectors themselves.
 
 One-class members learn from rows that are not known anomalies. Experts come after them:
-`lpfuse.ensemble._experts`. Of either, a final fit is asked whether it scores each row by itself.
+`lpfuse.ensemble._experts`. Of either, a final fit is asked whether it scores each row by itself:
+`lpfuse.ensemble._batches`.
 """
 
 from __future__ import annotations
@@ -16,14 +17,10 @@ from joblib import Parallel, delayed
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
-from lpfuse._base import Scorer
-from lpfuse._checks.messages import LARGEST_SCORE
-from lpfuse._format import quote
-from lpfuse.adapters import innermost
+from lpfuse.ensemble._batches import check_scores_by_row
 from lpfuse.ensemble._members import (
     Member,
     TooFewCompleteRows,
-    complete_rows,
     fit_members,
     group_members,
     leave_one_out_scores,
@@ -31,20 +28,10 @@ from lpfuse.ensemble._members import (
 )
 from lpfuse.ensemble._tables import Index, Table
 from lpfuse.ensemble._training import Training
+from lpfuse.ensemble._usable_rows import complete_rows, rows_with_any_cell
 
 # Normal rows that an expert learns from, at most; chosen by hand.
 EXPERT_ROWS = 2_000
-
-# Rows that are scored again in another batch: a two-hundredth of those learnt from, so that a batch
-# that is added to the training rows still moves their ranks; within bounds, as time is short.
-FEWEST_ROWS, MOST_ROWS, SHARE_OF_ROWS = 32, 1_000, 200
-# What rounding may change, of the spread of the scores and of each score: networks in single
-# precision differ by 1e-6, detectors in double by 1e-15, ECOD by 1e-3 or more. Chosen by hand.
-OF_SPREAD, OF_SCORE = 1e-4, 1e-6
-# Terms of size 1 that cancel leave such scores: a row that a full basis rebuilds, for instance.
-NOISE = 1e-12
-
-REMEDY = "Leave it out, or use a detector that scores each row by itself, as all of lpfuse do."
 
 Progress = Callable[[int, int], None]
 Choice = Callable[[list[Member], Host], list[int]]
@@ -64,12 +51,20 @@ class FitScheduler:
         Fits that are known to follow.
     done : int
         Fits that are done.
+    rounds : int
+        How often all will be fitted again, without a part of the rows.
     """
 
     n_jobs: int | None = None
     progress: Progress | None = None
     later: int = 0
     done: int = 0
+    rounds: int = 0
+    done_before: int = 0
+
+    def start_round(self) -> None:
+        """One of the rounds begins."""
+        self.rounds, self.done_before = self.rounds - 1, self.done
 
     @classmethod
     def for_user(cls, n_jobs: int | None, progress: bool | Progress) -> FitScheduler:
@@ -78,7 +73,8 @@ class FitScheduler:
 
     def run(self, tasks: Sequence[Any]) -> Iterator[Any]:
         """Results of the tasks, in their order."""
-        total = self.done + len(tasks) + self.later
+        in_round = self.done - self.done_before + len(tasks) + self.later
+        total = self.done_before + in_round * (1 + self.rounds)  # later rounds are like this one
         for result in Parallel(n_jobs=self.n_jobs, return_as="generator")(tasks):
             self.done += 1
             if self.progress is not None:
@@ -147,7 +143,8 @@ def _leaves_one_out(member: Member, training: Training) -> bool:
         and training.jittered is None
         and hasattr(member.last, "leave_one_out_scores")
         and getattr(member.last, "leaves_one_out_of", bool)((training.labels >= 0).sum())
-        and len(complete_rows(training.X)) == len(training.labels)
+        and len((rows_with_any_cell if member.fills_gaps else complete_rows)(training.X))
+        == len(training.labels)
     )
 
 
@@ -158,7 +155,7 @@ def _fit_on_all(
     learn = np.flatnonzero(training.labels >= 0)
     X = _safe_indexing(training.X, learn, axis=0)
     fitted = fit_members(members, X)
-    for member in fitted:
+    for member in [] if training.is_part else fitted:
         check_scores_by_row(member, X)
     if not score:
         return fitted, None
@@ -208,8 +205,12 @@ def fit_expert(
     learn: Index,
     score: Index,
     weights: Host | None = None,
+    check: bool = True,
 ) -> Member | Host | None:
-    """The expert, or its scores of some rows; None where too few complete rows can be learnt."""
+    """The expert, or its scores of some rows; None where too few complete rows can be learnt.
+
+    With `check`, an expert that scores a row by its batch is refused.
+    """
     try:
         rows = _safe_indexing(inputs, learn, axis=0)
         counts = None if weights is None else weights[learn]
@@ -217,112 +218,7 @@ def fit_expert(
     except TooFewCompleteRows:
         return None
     if len(score) == 0:
-        check_scores_by_row(fitted, rows)
+        if check:
+            check_scores_by_row(fitted, rows)
         return fitted
     return score_members([fitted], _safe_indexing(inputs, score, axis=0))[:, 0]
-
-
-def score_two_folds_out(
-    members: Sequence[Member], training: Training, scheduler: FitScheduler, scores: Host
-) -> Host:
-    """Scores of the normal rows by members that learnt from fewer rows: without a second fold.
-
-    How scores depend on the number of rows learnt from shows in the difference to the out-of-fold
-    `scores`, which stay where a member has a formula instead of folds, or too few rows are left to
-    learn from.
-    """
-    assert training.folds is not None
-    found, nothing = scores.copy(), np.empty(0, dtype=np.intp)
-    groups = [
-        [i for i in group if not _leaves_one_out(members[i], training)]
-        for group in group_members(members)
-    ]
-    tasks, places = [], []
-    for learn, score in training.folds.in_pairs():
-        score = score[training.weight_labels[score] > 0]
-        learn = learn[training.labels[learn] >= 0]
-        if len(score) == 0 or len(learn) == 0:  # folds that hold anomalies alone
-            continue
-        for group in filter(None, groups):
-            chosen = [members[i] for i in group]
-            tasks.append(delayed(_fit_and_score)(chosen, training, learn, score, nothing))
-            places.append((score, group))
-    for (score, group), result in zip(places, scheduler.run(tasks), strict=True):
-        found[np.ix_(score, np.array(group))] = result
-    return found
-
-
-def check_scores_by_row(member: Member, X: Table) -> None:
-    """Refuse a fitted member that gives rows other scores when they come in another batch.
-
-    Some detectors rank a row among those that are scored with it (PyOD's ECOD and COPOD add the
-    batch to the training rows, COF and SOD look at nothing else). A threshold set on one batch says
-    nothing about the next: false alarms went from 5.2 to 0.6 % with the size of the batch.
-    Some training rows are scored together, then half of them without the rest; two calls in all.
-    The detectors of lpfuse are never asked.
-
-    Parameters
-    ----------
-    member : Member
-        Fitted.
-    X : table of shape (n, d)
-        The rows that it was fitted on.
-    """
-    if isinstance(innermost(member.estimator), Scorer):
-        return
-    rows = _rows_to_score(member, X)
-    together = _scores(member, X, rows)
-    known = np.flatnonzero(np.abs(together) < LARGEST_SCORE)  # infinite ones are cut to it
-    if len(known) < 2:
-        return
-    # A half unlike the whole, for a sample of it would have the same ranks: that of the lowest
-    # scores, without the very lowest, as who counts the rows below notices no others.
-    half = np.sort(known[np.argsort(together[known], kind="stable")[1 : 1 + len(known) // 2]])
-    apart = _scores(member, X, rows[half])
-    if _same(together[half], apart, together[known]):
-        return
-    who = _who(member)
-    if not _same(together[known], _scores(member, X, rows)[known], together[known]):
-        raise ValueError(
-            f"{who} scores at random: the same {len(rows)} rows got other scores a second time. A "
-            "threshold needs scores that stay. Fix its seed, or leave it out."
-        )
-    raise ValueError(
-        f"{who} scores a row by what else is in its batch: {len(half)} of {len(rows)} rows got "
-        "other scores when they came without the rest. A threshold set on one batch then says "
-        f"nothing about the next. {REMEDY}"
-    )
-
-
-def _rows_to_score(member: Member, X: Table) -> Index:
-    """Training rows, spread evenly; complete ones where there are at least two."""
-    n = X.shape[0]
-    view = X if member.columns is None else _safe_indexing(X, member.columns, axis=1)
-    found = complete_rows(view)
-    found = found if len(found) > 1 else np.arange(n)
-    count = min(len(found), max(FEWEST_ROWS, min(MOST_ROWS, n // SHARE_OF_ROWS)))
-    return found[np.linspace(0, len(found) - 1, count).astype(np.intp)]
-
-
-def _scores(member: Member, X: Table, rows: Index) -> Host:
-    """Scores of some training rows; a member that can score only more of them is refused."""
-    try:
-        return score_members([member], _safe_indexing(X, rows, axis=0))[:, 0]
-    except Exception as error:
-        score_members([member], X)  # where it fails on all rows as well, that is the error
-        raise ValueError(
-            f"{_who(member)} scores {X.shape[0]} rows, but not {len(rows)} of them by themselves "
-            f"({type(error).__name__}: {error}): what it says of a row depends on its batch. "
-            f"{REMEDY}"
-        ) from error
-
-
-def _same(first: Host, second: Host, scale: Host) -> bool:
-    """Whether two answers agree up to rounding, as far as both are finite."""
-    low, high = np.quantile(scale, [0.25, 0.75])
-    allowed = OF_SPREAD * (high - low) + OF_SCORE * np.abs(first) + NOISE
-    return not np.any(np.abs(first - second) > allowed)  # NaN is no difference
-
-
-def _who(member: Member) -> str:
-    return f"{quote(member.name)} ({type(innermost(member.estimator)).__name__})"

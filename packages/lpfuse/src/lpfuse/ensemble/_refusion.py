@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
@@ -18,20 +19,19 @@ from lpfuse.ensemble._calibration import HeldOutScores, OutOfFoldScores, fuse
 from lpfuse.ensemble._defaults import choose_prior
 from lpfuse.ensemble._experts import FittedPool
 from lpfuse.ensemble._members import Pool
-from lpfuse.ensemble._scoring import Combination, FusedScorer, Gaps
-from lpfuse.ensemble._tables import Table, fit_imputer, impute_features
+from lpfuse.ensemble._scoring import FusedScorer, Gaps
+from lpfuse.ensemble._tables import fit_imputer
 from lpfuse.ensemble._training import Training, collect_scores
+from lpfuse.ensemble._unseen import Learnt, UnseenRows
+from lpfuse.threshold import integrative_pvalues
 
 
 class Settled(NamedTuple):
     """What a fit leaves: see the attributes of `FusedDetector`."""
 
-    pool: Pool
-    combination: Combination
-    imputer: SimpleImputer | None
-    out_of_fold: OutOfFoldScores
+    learnt: Learnt
     held_out: HeldOutScores
-    threshold_scores: HeldOutScores
+    unseen: UnseenRows
     offset: float
 
 
@@ -47,8 +47,9 @@ class RefusableDetector(FusedScorer):
     calibration: Any
     on_missing: Any
     artificial_anomalies: bool
+    confidence: float | None
     out_of_fold_: OutOfFoldScores
-    threshold_scores_: HeldOutScores
+    unseen_: UnseenRows
 
     def with_fusion(self, fusion: Any, scaler: Any = None) -> Self:
         """A copy with other weights, learnt from the same scores: no detector is fitted again.
@@ -79,67 +80,116 @@ class RefusableDetector(FusedScorer):
         other = copy(self).set_params(fusion=fusion, scaler=scaler)
         if getattr(fusion, "uses_features", False):
             raise ValueError(f"{fusion!r} looks at the features of the rows: fit anew with it.")
-        if self.calibration == "split":
-            raise ValueError(
-                'With calibration="split" the threshold rests on rows whose scores were not kept. '
-                'Fit anew, or with calibration="cross".'
-            )
-        scores, before = self.out_of_fold_, self.held_out_
-        n_anomalies = int((scores.labels[: len(before.labels)] < 0).sum())
-        prior = choose_prior(other, self.detector_names_, n_anomalies)
-        scaler, settled = other._choose_combination(scores, prior, {})
-        chose = {"own_detectors": self.detectors is not None, "own_fusion": fusion is not None}
-        combination = fuse(scaler, settled, scores, self.detector_names_, **chose)
-        held_out = HeldOutScores.out_of_fold(scaler, settled, scores, before.extrapolation)
-        other.held_out_ = other.threshold_scores_ = held_out[: len(before.labels)]
-        other.scaler_, other.fusion_ = combination.scaler, combination.fusion
-        other.feature_imputer_ = None
-        rule = other.threshold, other.false_alarm_rate, other.contamination
-        other.offset_ = other.threshold_scores_.offset(*rule)
+        n = len(self.held_out_.labels) - self.unseen_.n_kept_back
+        learnt = other._fuse(self.out_of_fold_, self.pool_, None, {})
+        learnt = learnt._replace(held_out=learnt.held_out[:n])  # without artificial anomalies
+        with warnings.catch_warnings():  # what there is to say was said of all rows
+            warnings.simplefilter("ignore")
+            others = [
+                other._fuse(part.out_of_fold, self.pool_, None, {}) for part in self.unseen_.parts
+            ]
+        other._remember(other._settle(learnt, others, self.unseen_))
         return other
 
-    def _settle(
+    def integrative_pvalues(self, X: Any, method: str = "ratio") -> Host:
+        """P-values that labelled anomalies sharpen, as valid as `pvalues` are.
+
+        Among the detectors, and their fused score, those count that tell labelled anomalies from
+        normal rows: see :func:`lpfuse.threshold.integrative_pvalues`.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            Rows.
+        method : {"ratio", "best"}, default="ratio"
+            How the scores of the detectors become one p-value.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            P-values; NaN where a detector is silent.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lpfuse import FusedDetector, GMMDetector, KernelPCADetector
+        >>> rng = np.random.default_rng(0)
+        >>> X = np.concatenate([rng.normal(size=(300, 2)), rng.normal(3, 1, size=(20, 2))])
+        >>> y = np.repeat([1, -1], [300, 20])
+        >>> pool = [("kpca", KernelPCADetector()), ("gmm", GMMDetector())]
+        >>> fused = FusedDetector(pool, calibration="split", random_state=0).fit(X, y)
+        >>> fused.integrative_pvalues([[3.0, 3.0], [0.0, 0.0]]) < 0.05
+        array([ True, False])
+        """
+        check_is_fitted(self)
+        known = self.out_of_fold_.known
+        if self.unseen_.by != "split" or known is None or not (known < 0).any():
+            raise ValueError(
+                "Integrative p-values compare with normal rows that were kept back, and with "
+                f'labelled anomalies; got calibration by "{self.unseen_.by}" and '
+                f"{0 if known is None else int((known < 0).sum())} anomalies. Fit with "
+                'calibration="split" and some y = -1, or use pvalues.'
+            )
+        anomalies, kept_back = np.flatnonzero(known < 0), self.unseen_.n_kept_back
+        fused, (raw, features) = self.held_out_.fused, self._raw_scores(X)
+        return integrative_pvalues(
+            np.column_stack([self.unseen_.scores, fused[-kept_back:]]),
+            np.column_stack([self.out_of_fold_.scores[anomalies], fused[anomalies]]),
+            np.column_stack([raw, self.combination_.score_samples(raw, features)]),
+            method,
+        )
+
+    def _learn(
         self, training: Training, found: FittedPool, chosen: dict[str, Any], random: RandomState
-    ) -> Settled:
-        """From the scores of a pool to all that a fit leaves: fuse, then calibrate."""
-        pool, scores, two_folds_out, weights = found
+    ) -> Learnt:
+        """From the scores of a pool to weights, and held-out scores of the rows."""
+        pool, scores, weights = found
         names = [member.name for member in pool.members]
         imputer = None
         if getattr(self.fusion, "uses_features", False):
             imputer = fit_imputer(training.X, training.labels)
         out_of_fold = collect_scores(
-            training, scores, two_folds_out, names, self.artificial_anomalies, imputer, weights,
-            random,
-        )  # fmt: skip
+            training, scores, names, self.artificial_anomalies, imputer, weights, random
+        )
         in_folds = (out_of_fold.labels != 0) & (out_of_fold.fold >= 0)
         report_gaps(scores[in_folds], names, on_missing=self.on_missing)
+        learnt = self._fuse(out_of_fold, pool, imputer, chosen)
+        return learnt._replace(held_out=learnt.held_out[: len(training.labels)])
 
-        # Fuse.
-        prior = choose_prior(self, names, int((training.labels < 0).sum()))
+    def _fuse(
+        self,
+        out_of_fold: OutOfFoldScores,
+        pool: Pool,
+        imputer: SimpleImputer | None,
+        chosen: dict[str, Any],
+    ) -> Learnt:
+        """Scale and weights, learnt from out-of-fold scores."""
+        names = [member.name for member in pool.members]
+        known = out_of_fold.labels if out_of_fold.known is None else out_of_fold.known
+        prior = choose_prior(self, names, int((known < 0).sum()))
         scaler, fusion = self._choose_combination(out_of_fold, prior, chosen)
         chose = {"own_detectors": self.detectors is not None, "own_fusion": self.fusion is not None}
         combination = fuse(scaler, fusion, out_of_fold, names, **chose)
+        held_out = HeldOutScores.out_of_fold(scaler, fusion, out_of_fold)
+        out_of_fold = replace(out_of_fold, features=None)  # no weights are learnt from them again
+        return Learnt(pool, combination, imputer, out_of_fold, held_out)
 
-        # Calibrate, by rows that the weights at hand were not learnt from.
-        extrapolation = 0.0 if two_folds_out is None else training.extrapolation
-        held_out = HeldOutScores.out_of_fold(scaler, fusion, out_of_fold, extrapolation)
-        held_out = every = held_out[: len(training.labels)]
-        if training.kept_back is not None:
-            # Rows that nothing has learnt from take the place of normal ones out of fold.
-            unseen = self._score_by(pool, combination, imputer, training.kept_back)
-            every = HeldOutScores.concatenate([unseen, held_out])
-            held_out = HeldOutScores.concatenate([unseen, held_out[held_out.labels <= 0]])
-        threshold_scores = held_out if self.contamination is None else every
-        offset = threshold_scores.offset(self.threshold, self.false_alarm_rate, self.contamination)
-        out_of_fold = replace(out_of_fold, features=None)
-        return Settled(pool, combination, imputer, out_of_fold, held_out, threshold_scores, offset)
+    def _settle(self, learnt: Learnt, others: Sequence[Learnt], unseen: UnseenRows) -> Settled:
+        """Calibrate: the threshold, by rows that nothing has seen."""
+        held_out = unseen.calibrate(learnt, others)
+        return Settled(learnt, held_out, unseen.without_features(), self._offset_by(held_out))
+
+    def _offset_by(self, held_out: HeldOutScores, silent: Gaps | None = None) -> float:
+        rule = self.threshold, self.false_alarm_rate, self.contamination
+        return held_out.offset(*rule, silent, self.confidence)
 
     def _remember(self, settled: Settled) -> None:
         """The end of a fit: one that was refused leaves no trace."""
-        self.pool_, self.feature_imputer_ = settled.pool, settled.imputer
-        self.scaler_, self.fusion_ = settled.combination.scaler, settled.combination.fusion
-        self.out_of_fold_, self.held_out_ = settled.out_of_fold, settled.held_out
-        self.threshold_scores_, self.offset_ = settled.threshold_scores, settled.offset
+        learnt = settled.learnt
+        self.pool_, self.feature_imputer_ = learnt.pool, learnt.imputer
+        self.scaler_, self.fusion_ = learnt.combination.scaler, learnt.combination.fusion
+        self.out_of_fold_, self.held_out_ = learnt.out_of_fold, settled.held_out
+        self.unseen_, self.offset_ = settled.unseen, settled.offset
 
     def _choose_combination(
         self,
@@ -148,16 +198,6 @@ class RefusableDetector(FusedScorer):
         chosen: dict[str, Any],
     ) -> tuple[Any, Any]:
         raise NotImplementedError
-
-    def _score_by(
-        self, pool: Pool, combination: Combination, imputer: SimpleImputer | None, X: Table
-    ) -> HeldOutScores:
-        """Normal rows scored by the final detectors."""
-        raw, errors = pool.scores(X, self.n_jobs)
-        names = [member.name for member in pool.members]
-        report_gaps(raw, names, on_missing=self.on_missing, errors=errors)
-        features = None if imputer is None else impute_features(imputer, X)
-        return HeldOutScores.by(combination, raw, np.ones(len(raw)), features)
 
     def _report_gaps(self, raw: Host, errors: dict[str, str]) -> None:
         report_gaps(
@@ -170,5 +210,4 @@ class RefusableDetector(FusedScorer):
 
     def _offset_without(self, silent: Gaps) -> float:
         """The threshold where some detectors are silent."""
-        scores = self.threshold_scores_
-        return scores.offset(self.threshold, self.false_alarm_rate, self.contamination, silent)
+        return self._offset_by(self.held_out_, silent)

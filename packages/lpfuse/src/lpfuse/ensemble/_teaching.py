@@ -6,11 +6,9 @@ detectors again, `audit_answers` judges the detector by it.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,37 +18,16 @@ from lpfuse._checks.answers import check_answers, check_chances
 from lpfuse._checks.arguments import check_count, check_row_names, check_share
 from lpfuse._checks.tables import check_table
 from lpfuse.answers import AnswerAudit, Estimate, ask_each_unit_once, audit_answers
-from lpfuse.ensemble._calibration import OutOfFoldScores
-from lpfuse.ensemble._defaults import choose_members, choose_prior, choose_scaler, seed_members
-from lpfuse.ensemble._experts import OneClass, add_experts
-from lpfuse.ensemble._kept_rows import (
-    KeptRows,
-    keys_of,
-    number_rows,
-    numbers_of,
-    places_of,
-    refuse_contradictions,
-    repeated,
-)
-from lpfuse.ensemble._out_of_fold import FitScheduler
+from lpfuse.ensemble._defaults import choose_members, seed_members
+from lpfuse.ensemble._kept_rows import KeptRows, number_rows, numbers_of, places_of
 from lpfuse.ensemble._questions import appeal_of, neighbouring_order, strangest_of
-from lpfuse.ensemble._refusion import RefusableDetector
+from lpfuse.ensemble._relearning import RelearningDetector
 from lpfuse.ensemble._scoring import without_gaps
 from lpfuse.ensemble._suspicion import estimate_share, share_by_answers
-from lpfuse.ensemble._tables import numeric_columns, replace_numbers
-from lpfuse.ensemble._training import Training, make_folds
-
-# Folds of the experts that `teach` fits: fewer than five, for a person waits.
-TEACHING_FOLDS = 3
 
 
-class TeachableDetector(RefusableDetector):
+class TeachableDetector(RelearningDetector):
     """Asks about rows, and learns from the answers."""
-
-    cv: Any
-    random_state: Any
-    experts_see_scores: Any
-    rows_: KeptRows
 
     def query(
         self,
@@ -147,9 +124,8 @@ class TeachableDetector(RefusableDetector):
             place = places_of(known, numbers)
             seen = place >= 0
             taught[seen] = self.rounds_[place[seen]]
-            if len(self.held_out_.labels) == len(known):
-                held_out = self.held_out_[place[seen]]
-                terms[seen] = without_gaps(held_out.terms, held_out.abs_weights)
+            held_out = self.held_out_[place[seen]]
+            terms[seen] = without_gaps(held_out.terms, held_out.abs_weights)
         split = len(self.pool_.one_class) if self.combination_.is_additive else terms.shape[1]
         parts = [part.sum(axis=1) for part in (terms[:, :split], terms[:, split:])]
         return np.column_stack([*parts, number, taught])
@@ -175,9 +151,9 @@ class TeachableDetector(RefusableDetector):
 
         Notes
         -----
-        A fit to the same rows and labels differs in three ways: its one-class detectors do not
-        learn from rows that turned out anomalous, its experts are scored by five folds instead of
-        three, and its threshold is continued to detectors that learn from all rows.
+        A fit to the same rows and labels differs in two ways: its one-class detectors do not
+        learn from rows that turned out anomalous, and its experts are scored by five folds instead
+        of three. The threshold rests on rows that nothing has seen, as in a fit.
 
         Examples
         --------
@@ -212,26 +188,17 @@ class TeachableDetector(RefusableDetector):
                 "y has no answer: all are 0, don't know. Pass +1 (normal) or -1 (anomaly)."
             )
         decided = answers != 0
-        training, one_class, kept, rounds = self._with_answers(
-            numbers[decided], answers[decided], asked[decided]
-        )
+        taught = self._with_answers(numbers[decided], answers[decided], asked[decided])
         random = check_random_state(self.random_state)
+        training = taught.training
         members = choose_members(
             self.detectors, training, prefit=self.cv == "prefit", reserved=self._get_param_names()
         )
         experts = [m for m in seed_members(members, random) if m.learns_from_anomalies]
-        found = add_experts(
-            one_class,
-            experts,
-            training,
-            FitScheduler(self.n_jobs),
-            scaler=choose_scaler(self) if self.experts_see_scores else None,
-            fused=self.experts_see_scores == "fused",
-            prior=choose_prior(self, [member.name for member in members], 0),
-        )
-        settled = self._settle(training, found, {}, random)
-        self._remember(settled)
-        self.rows_, self.rounds_ = kept, rounds
+        learnt = self._learn_again(taught.one_class, experts, training, random)
+        unseen, others = self._unseen_again(taught, learnt, experts, random)
+        self._remember(self._settle(learnt, others, unseen))
+        self.rows_, self.rounds_ = taught.rows, taught.rounds
         return self
 
     def audit_answers(self, *, confidence: float = 0.95) -> AnswerAudit:
@@ -252,15 +219,15 @@ class TeachableDetector(RefusableDetector):
         """
         check_is_fitted(self)
         self._check_teachable()
-        known, chances = self.out_of_fold_.known, self.out_of_fold_.chances
-        if known is None or chances is None or np.isnan(chances[known != 0]).all():
+        known, chances = self._known()
+        if np.isnan(chances[known != 0]).all():
             raise ValueError(
                 "No row was asked about with a known chance. Draw rows with query(X, n, "
                 "return_chances=True), and hand the answers and the chances to teach."
             )
-        n, answered = len(known), known != 0
+        answered = known != 0
         return audit_answers(
-            self.held_out_.fused[:n][answered],
+            self.held_out_.fused[answered],
             known[answered],
             chances[answered],
             offset=self.offset_,
@@ -276,20 +243,21 @@ class TeachableDetector(RefusableDetector):
         From rows that were asked about with known chances, by how strange these rows were. Without
         any: what is believed of a table that nobody has looked at.
         """
-        known, chances, nobody = self.out_of_fold_.known, self.out_of_fold_.chances, np.empty(0)
-        if known is None or chances is None or len(self.held_out_.labels) < len(known):
+        nobody = np.empty(0)
+        if self.out_of_fold_.known is None or self.out_of_fold_.chances is None:
             return estimate_share(nobody, nobody)
+        known, chances = self._known()
         one_class = slice(len(self.pool_.one_class) if self.combination_.is_additive else None)
-        held_out = self.held_out_[: len(known)]
-        terms = without_gaps(held_out.terms, held_out.abs_weights)[:, one_class]
+        terms = without_gaps(self.held_out_.terms, self.held_out_.abs_weights)[:, one_class]
         rounds, n = self.rounds_ * bool(self.pool_.experts), self._n_asked_from() or len(known)
         return share_by_answers(terms.sum(axis=1), known, chances, rounds, n)
 
     def _n_asked_from(self) -> int | None:
         """The training rows, if questions went to these alone; else there is no telling."""
-        chances = np.asarray(self.out_of_fold_.chances)
-        n = len(chances) - self.rows_.n_added
-        return n if np.isnan(chances[n:]).all() else None
+        known, chances = self._known()
+        end = len(known) - self.unseen_.n_kept_back
+        from_elsewhere = chances[end - self.rows_.n_added : end]
+        return len(known) - self.rows_.n_added if np.isnan(from_elsewhere).all() else None
 
     def _check_teachable(self) -> None:
         if not hasattr(self, "rows_") or self.out_of_fold_.known is None:
@@ -297,54 +265,9 @@ class TeachableDetector(RefusableDetector):
                 "The detector was saved by an earlier version, which kept no rows to teach it "
                 "with. Fit it again."
             )
-        if self.calibration == "split" or self.artificial_anomalies or self.cv == "in-sample":
+        if self.artificial_anomalies or self.cv == "in-sample":
             raise ValueError(
-                'A detector with calibration="split", artificial_anomalies=True or cv="in-sample" '
-                "cannot be taught, nor judged by answers: held-out scores of its rows were not "
-                "kept. Fit it again with y=."
+                'A detector with artificial_anomalies=True or cv="in-sample" cannot be taught, nor '
+                "judged by answers: held-out scores of its rows were not kept. Fit it again with "
+                "y=."
             )
-
-    def _with_answers(
-        self, numbers: Host, answers: Host, asked: Host
-    ) -> tuple[Training, OneClass, KeptRows, NDArray[np.intp]]:
-        """The training rows and their one-class scores with answers entered, or added."""
-        before: OutOfFoldScores = self.out_of_fold_
-        rows, known = self.rows_.table(), np.asarray(before.known)
-        values = numeric_columns(rows)
-        n_one_class, n, rounds = len(self.pool_.one_class), len(known), self.rounds_
-        chances = np.full(n, np.nan) if before.chances is None else before.chances
-        _, first, copy_of = np.unique(keys_of(numbers), return_index=True, return_inverse=True)
-        refuse_contradictions(answers, copy_of.ravel())
-        numbers, answers, asked = numbers[first], answers[first], asked[first]
-        place = places_of(values, numbers)
-        new = np.flatnonzero(place < 0)
-        X = replace_numbers(repeated(rows, len(new)), numbers[new]) if len(new) else None
-        scores = before.scores[:n, :n_one_class]
-        if X is not None:
-            raw, _ = type(self.pool_)(self.pool_.one_class, []).scores(X, self.n_jobs)
-            scores = np.concatenate([scores, raw])
-            values = np.concatenate([values, numbers[new]])
-            known, chances, rounds = (
-                np.concatenate([old, np.full(len(new), fill)])
-                for old, fill in ((known, 0.0), (chances, np.nan), (rounds, 0))
-            )
-        known, chances, rounds = known.copy(), chances.copy(), rounds.astype(np.intp)
-        this_round = int(rounds.max(initial=0)) + 1
-        # The answer for a row is that for each of its copies. One of them stands for all in the
-        # audit, with the chance by which it was first asked about: a corrected answer keeps it.
-        of_row = places_of(numbers, values)
-        told = of_row >= 0
-        before_asked = np.zeros(len(numbers), dtype=bool)
-        before_asked[of_row[told & (known != 0) & ~np.isnan(chances)]] = True
-        known[told] = answers[of_row[told]]
-        head = np.flatnonzero(told)[np.unique(of_row[told], return_index=True)[1]]
-        head = head[~before_asked[of_row[head]]]
-        chances[head] = asked[of_row[head]]
-        rounds[told & (rounds == 0)] = rounds[head] = this_round
-        random = check_random_state(self.random_state)
-        folds = None
-        if not isinstance(self.cv, str):
-            folds = make_folds(TEACHING_FOLDS, known, None, None, random)
-        kept = replace(self.rows_, values=values, n_added=self.rows_.n_added + len(new))
-        training = Training(kept.table(), known, folds, chances=chances)
-        return training, OneClass(self.pool_.one_class, scores, None), kept, rounds

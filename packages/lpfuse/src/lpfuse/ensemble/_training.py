@@ -15,7 +15,12 @@ from lpfuse._arrays.operations import Host
 from lpfuse._checks.arguments import check_row_names, is_count
 from lpfuse.ensemble._anomalies import jittered_rows, number_kinds
 from lpfuse.ensemble._calibration import OutOfFoldScores
-from lpfuse.ensemble._splits import choose_rows_kept_back, folds_of_groups, folds_of_splitter
+from lpfuse.ensemble._splits import (
+    NO_FOLD,
+    choose_rows_kept_back,
+    folds_of_groups,
+    folds_of_splitter,
+)
 from lpfuse.ensemble._tables import Index, Table, impute_features
 
 FOLDS_OF_WEIGHTS = 5  # where the detectors have no folds, the weights still need some; as cv=5
@@ -68,20 +73,16 @@ class Folds:
         pairs = [(np.flatnonzero(of_row != k), np.flatnonzero(of_row == k)) for k in numbers]
         return cls(pairs, of_row, independent)
 
-    def in_pairs(self) -> list[tuple[Index, Index]]:
-        """Two folds hidden at a time, each of them at least once: (learn, score)."""
-        if len(self.pairs) < 3:
-            return []  # nothing would be left to learn from
-        count, half = len(self.pairs), -(-len(self.pairs) // 2)
-        # Neighbours are kept apart: few anomalies are dealt out to the first folds.
-        couples = [(i, (i + half) % count) for i in range(half)]
-        return [
-            (
-                np.intersect1d(self.pairs[i][0], self.pairs[j][0]),
-                np.concatenate([self.pairs[i][1], self.pairs[j][1]]),
-            )
-            for i, j in couples
-        ]
+    def among(self, rows: Index) -> Folds:
+        """The same pairs, as far as they are among some of the rows, which are numbered anew."""
+        place = np.full(len(self.of_row), -1)
+        place[rows] = np.arange(len(rows))
+        pairs = [tuple(place[part][place[part] >= 0] for part in pair) for pair in self.pairs]
+        kept = [(learn, score) for learn, score in pairs if len(learn) and len(score)]
+        of_row = np.full(len(rows), NO_FOLD, dtype=np.intp)
+        for k, (_, score) in enumerate(kept):
+            of_row[score] = k
+        return Folds(kept, of_row, self.independent)
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,12 @@ class Training:
         The rows that were jittered; an artificial anomaly is scored in the fold of its source.
     kept_back : table or None
         Normal rows beside `X` that nothing learns from, to set the threshold by.
+    kept_back_known : ndarray or None
+        Their labels as they were given, +1 or 0, and the chances, in two columns.
     chances : ndarray of shape (n,) or None
         With which labelled rows were asked about; NaN, or None, for labels from elsewhere.
+    is_part : bool
+        Whether these are some of the rows: what was checked with all of them is not checked again.
     """
 
     X: Table
@@ -118,29 +123,14 @@ class Training:
     jittered: Table | None = None
     source: Index = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     kept_back: Table | None = None
+    kept_back_known: Host | None = None
     chances: Host | None = None
+    is_part: bool = False
 
     @property
     def weight_labels(self) -> Host:
         """`labels_for_weights` of the rows."""
         return labels_for_weights(self.labels)
-
-    @property
-    def extrapolation(self) -> float:
-        """How much further the final fit is than the folds, in steps from two hidden folds to one.
-
-        Scores are taken to depend on the number m of rows learnt from as ``a + b/m``. With m₁ rows
-        without a fold and m₂ without two, of m in all: ``(1/m₁ − 1/m) / (1/m₂ − 1/m₁)``.
-        """
-        assert self.folds is not None
-        learners = self.labels >= 0
-        one, two = (
-            np.mean([learners[learn].sum() for learn, _ in pairs])
-            for pairs in (self.folds.pairs, self.folds.in_pairs())
-        )
-        if not 0 < two < one:  # folds that are no partition: nothing to continue
-            return 0.0
-        return float((1 / one - 1 / learners.sum()) / (1 / two - 1 / one))
 
     @property
     def experts_can_learn(self) -> bool:
@@ -260,7 +250,7 @@ def prepare_training(
     groups = None if groups is None else groups[learn]
     kind = kind if kind is None or isinstance(kind, str) else kind[learn]
     kinds = None if kind is None else number_kinds(kind, X, y, random)
-    folds, for_threshold = None, None
+    folds, for_threshold, known = None, None, None
     if not isinstance(cv, str):
         folds = make_folds(cv, y, groups, kinds, random)
     elif kinds is not None:
@@ -270,14 +260,17 @@ def prepare_training(
     if kept_back.any():
         normal = np.flatnonzero(kept_back & (labels_for_weights(labels) > 0))
         for_threshold = _safe_indexing(table, normal, axis=0)
+        asked = np.full(n, np.nan) if chances is None else chances
+        known = np.column_stack([labels, asked])[normal]
     chances = None if chances is None else chances[learn]
-    return Training(X, y, folds, groups, kinds, kept_back=for_threshold, chances=chances)
+    return Training(
+        X, y, folds, groups, kinds, kept_back=for_threshold, kept_back_known=known, chances=chances
+    )
 
 
 def collect_scores(
     training: Training,
     scores: Host,
-    two_folds_out: Host | None,
     names: Sequence[str],
     artificial_anomalies: bool,
     imputer: SimpleImputer | None,
@@ -297,9 +290,6 @@ def collect_scores(
     labels = truth.copy()
     if not artificial_anomalies:
         labels[n:] = 0
-    if two_folds_out is not None:  # artificial anomalies have no such scores, and need none
-        others = np.full((len(training.source), two_folds_out.shape[1]), np.nan)
-        two_folds_out = np.concatenate([two_folds_out, others])
     features = None
     if imputer is not None:
         tables = [training.X, *([] if training.jittered is None else [training.jittered])]
@@ -308,7 +298,7 @@ def collect_scores(
     if weights is not None:
         weights = np.concatenate([weights, np.ones(len(training.source))])
     found = OutOfFoldScores(
-        scores, labels, fold, truth, training.kinds, features, seed, two_folds_out, weights,
+        scores, labels, fold, truth, training.kinds, features, seed, weights,
         training.labels, training.chances,
     )  # fmt: skip
     gaps = np.isnan(scores[labels > 0])

@@ -13,7 +13,8 @@ its ``fit`` that make sense alone, and its defaults.
 * `Combination`: a fitted scaler and a fitted fusion, from raw scores to fused ones; `scale_scores`
   and `without_gaps` are its two steps where detectors are silent;
 * `HeldOutScores`: fused scores by weights that were learnt without the row, and the threshold;
-* `default_detectors`, `default_fusion`: what is taken where users say nothing.
+* `default_detectors`, `default_fusion`: what is taken where users say nothing;
+* `places_in_training`: which rows a fitted detector has learnt from, known again by their values.
 
 Examples
 --------
@@ -34,11 +35,13 @@ from typing import Any
 
 import numpy as np
 from joblib import delayed
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from lpfuse.ensemble._calibration import HeldOutScores, OutOfFoldScores
 from lpfuse.ensemble._default_pool import default_detectors, default_fusion
 from lpfuse.ensemble._defaults import make_members, seed_members
+from lpfuse.ensemble._kept_rows import number_rows, numbers_of
 from lpfuse.ensemble._members import Member, Pool, fit_members, group_members
 from lpfuse.ensemble._out_of_fold import Choice, FitScheduler, Progress
 from lpfuse.ensemble._scoring import Combination, Verdicts, scale_scores, without_gaps
@@ -64,6 +67,7 @@ __all__ = [
     "make_folds",
     "make_members",
     "numeric_columns",
+    "places_in_training",
     "scale_scores",
     "seeded_copy",
     "without_gaps",
@@ -140,3 +144,41 @@ def seeded_copy(estimator: Any, random: np.random.RandomState) -> Any:
     """
     (member,) = seed_members([Member("copy", estimator)], random)
     return member.estimator
+
+
+def places_in_training(fused: Any, X: Table) -> NDArray[np.intp]:
+    """Where rows are among those that a detector has learnt from: known again by their values.
+
+    Equal rows have the same place, also where several training rows are equal.
+
+    Parameters
+    ----------
+    fused : FusedDetector
+        Fitted.
+    X : array or data frame of shape (n, d)
+        Rows, checked.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Positions in ``fused.rows_``; −1 where a row is none of these, and for all rows where the
+        detector keeps none, having learnt from columns of words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpfuse import FusedDetector, GMMDetector
+    >>> from lpfuse.ensemble.components import places_in_training
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> fused = FusedDetector([("gmm", GMMDetector())], random_state=0).fit(X)
+    >>> places_in_training(fused, np.array([X[7], [0.0, 0.0]]))
+    array([ 7, -1])
+    """
+    rows, sought = getattr(fused, "rows_", None), numbers_of(X)
+    if rows is None or rows.values is None or sought is None or not len(sought):
+        return np.full(X.shape[0], -1, dtype=np.intp)
+    # By numbers made of the rows, which sort many times faster than the rows themselves.
+    known, wanted = number_rows(rows.values), number_rows(sought)
+    order = np.argsort(known, kind="stable")
+    found = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)]
+    return np.where(known[found] == wanted, found, -1)

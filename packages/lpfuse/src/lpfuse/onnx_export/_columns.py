@@ -9,7 +9,8 @@ from lpfuse._quantiles import tolerance_of
 from lpfuse.detectors import ColumnForest, HistogramDetector, KNNDetector, columns, neighbours
 from lpfuse.onnx_export._graph import Converters, Tensor, side_by_side
 from lpfuse.onnx_export._trees import Tree, as_trees_see, sum_of_leaves
-from lpfuse.views import FARTHEST, UNKNOWN, Indicators, NormalQuantiles
+from lpfuse.views import FilledGaps, Indicators, NormalQuantiles
+from lpfuse.views._columns import FARTHEST, UNKNOWN
 
 # Columns that are looked up at once: each number is compared with up to 255 edges, which takes
 # 10 MB for 256 rows; one by one, 500 columns would be thousands of nodes. Chosen by hand.
@@ -45,6 +46,11 @@ def indicators(view: Indicators, X: Tensor) -> Tensor:
         order = np.argsort(np.r_[owner.argmax(axis=1), np.arange(len(few))], kind="stable")
         parts.append(side_by_side([hits * heights, unknown]).take(order))
     return side_by_side(parts)
+
+
+def filled_gaps(view: FilledGaps, X: Tensor) -> Tensor:
+    """The rows as they are: those with a missing cell get NaN in the end."""
+    return X
 
 
 def histogram(detector: HistogramDetector, X: Tensor) -> Tensor:
@@ -139,7 +145,11 @@ def _true(x: Tensor, comparison: str, other: Host | float) -> Tensor:
     return x.apply(comparison, other).cast(np.float64)
 
 
-TRANSFORMERS: Converters = {NormalQuantiles: normal_quantiles, Indicators: indicators}
+TRANSFORMERS: Converters = {
+    FilledGaps: filled_gaps,
+    NormalQuantiles: normal_quantiles,
+    Indicators: indicators,
+}
 DETECTORS: Converters = {
     KNNDetector: nearest_neighbours,
     HistogramDetector: histogram,

@@ -254,7 +254,7 @@ def strange(summary: Summary) -> dict[str, Any]:
     low = min(sum(min(part, 0.0) for part in row) for row in drawn)
     high = max(sum(max(part, 0.0) for part in row) for row in drawn)
     span = (high - low) or 1.0
-    which = "" if summary["judged_on"]["origin"] == "given" else " of the training data"
+    which = "" if summary["judged_on"]["origin"] in ("given", "learnt") else " of the training data"
     words = (
         f"The lowest fused scores first; rows{which} count from 0. A bar to the left of the line "
         "speaks for an anomaly, one to the right for a normal row, each in its detector’s colour."

@@ -7,6 +7,13 @@ from typing import Any
 from lpfuse._checks.messages import counted
 from lpfuse._format import fixed
 from lpfuse.tables import proof
+from lpfuse.tables._alarm_words import (
+    alarm_sentences,
+    asked_words,
+    per_cent,
+    per_cent_range,
+    too_few_words,
+)
 
 # Both chosen by hand.
 FEW = 20  # rows of a class: below, an interval that rests on normal theory is a rough guide
@@ -22,8 +29,15 @@ def headline(summary: dict[str, Any]) -> list[str]:
         What `summarise` found.
     """
     judged = [_comparison, _chance, _alone] if summary["comparisons"] else [_no_comparison]
-    sentences = [sentence(summary) for sentence in (*judged, _weights, _proof, _alarms, _hidden)]
-    return [sentence for sentence in sentences if sentence]
+    alarms = _alarms(summary)
+    # That rows taught the model comes before all that it makes doubtful.
+    first, alarms = (alarms[:1], alarms[1:]) if _is_learnt(summary) else ([], alarms)
+    sentences = [sentence(summary) for sentence in (*judged, _weights, _proof)]
+    return [sentence for sentence in (*first, *sentences, *alarms, _hidden(summary)) if sentence]
+
+
+def _is_learnt(summary: dict[str, Any]) -> bool:
+    return bool(summary["judged_on"]["origin"] == "learnt")
 
 
 def _no_comparison(summary: dict[str, Any]) -> str:
@@ -111,23 +125,41 @@ def _proof(summary: dict[str, Any]) -> str:
     return f"The weights may be up to {certificate['relative_gap']:.2g} above the least loss."
 
 
-def _alarms(summary: dict[str, Any]) -> str:
-    judged, threshold = summary["judged_on"], summary["threshold"]
-    if threshold["value"] == "-inf":
-        return "There were too few normal rows for a threshold: nothing is called an anomaly."
-    parts = []
-    rate = threshold["false_alarm_rate"]
-    measured = [each["measured"] for each in summary["calibration"] if each["asked"] == rate]
-    if measured:
-        parts.append(
-            f"{_per_cent(rate)} false alarms were asked for, {_per_cent(measured[0])} measured on "
-            f"{judged['normal']} normal rows"
-        )
-    if judged["anomalies"]:
-        found = threshold["flagged"]["anomalies"]
-        parts.append(f"the threshold finds {found} of {judged['anomalies']} anomalies")
-    text = "; ".join(parts)
-    return f"{text[0].upper()}{text[1:]}." if text else ""
+def _alarms(summary: dict[str, Any]) -> list[str]:
+    found = summary["alarms"]
+    if summary["judged_on"]["origin"] in ("given", "learnt"):
+        return alarm_sentences(found)
+    if found["too_few"]:
+        return [too_few_words(found)]
+    return [_out_of_fold_alarms(found), _found(found)]
+
+
+def _out_of_fold_alarms(found: dict[str, Any]) -> str:
+    """False alarms on training rows, each by what was learnt without it."""
+    normal = found["normal"]
+    if normal is None or normal["verdict"] is None:
+        return ""
+    seen = "by what has seen them" if found["trained_on"]["flatters"] else "each held out"
+    told = (
+        f"{asked_words(found)}, {per_cent(normal['share'])} measured on {normal['rows']:,} normal "
+        f"training rows, {seen} (95 % interval {per_cent_range(normal['low'], normal['high'])})"
+    )
+    if normal["verdict"] == "more":
+        return f"{told}. That is more: if rows belong together, fit with groups."
+    if normal["verdict"] == "fewer":
+        return f"{told}. That is fewer than was asked for."
+    return f"{told}."
+
+
+def _found(found: dict[str, Any]) -> str:
+    anomalies = found["anomalies"]
+    if anomalies is None:
+        return ""
+    interval = per_cent_range(anomalies["low"], anomalies["high"])
+    return (
+        f"The threshold finds {anomalies['flagged']:,} of {anomalies['rows']:,} anomalies "
+        f"(95 % interval {interval})."
+    )
 
 
 def points(difference: float) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.stats import beta, norm, rankdata
+from scipy.stats import norm, rankdata
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
 from lpfuse._arrays.operations import Host
+from lpfuse.tables._alarm_figures import share_interval
 
 POINTS = 200  # of a curve: more than a screen shows
 FALSE_ALARM_RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -230,8 +231,7 @@ def calibration(pvalues: Host, rates: Host) -> list[dict[str, float]]:
     table = []
     for rate in rates:
         k = int((pvalues <= rate + 1e-12).sum())
-        low = 0.0 if k == 0 else float(beta.ppf(0.025, k, n - k + 1))
-        high = 1.0 if k == n else float(beta.ppf(0.975, k + 1, n - k))
+        low, high = share_interval(k, n)
         table.append({"asked": float(rate), "measured": k / n, "low": low, "high": high})
     return table
 

@@ -10,8 +10,9 @@ from os import PathLike
 from typing import Any
 
 from lpfuse._files import replacing
-from lpfuse._format import fixed, number, percent, rounded_up
+from lpfuse._format import MISSING, fixed, number, percent, rounded_up
 from lpfuse.report._charts import calibration, histogram, points, shade, strange, trust
+from lpfuse.tables._alarm_words import asked_words, per_cent, per_cent_range
 
 Summary = dict[str, Any]
 
@@ -71,6 +72,8 @@ def html(summary: Summary) -> str:
         threshold_words=_threshold_words(summary),
         histogram=histogram(summary),
         calibration=calibration(summary),
+        alarm_rows=_alarm_rows(summary["alarms"]),
+        alarm_words=_alarm_words(summary["alarms"]),
         strange=strange(summary),
         data=_data(summary),
         proof=_proof(summary),
@@ -183,31 +186,73 @@ def _counts(judged: Summary) -> str:
 
 def _tiles(summary: Summary) -> list[dict[str, str]]:
     """The figures that one looks for first."""
-    judged, threshold, tiles = summary["judged_on"], summary["threshold"], []
+    tiles = []
     if summary["comparisons"]:
         best = summary["comparisons"][0]
         auc = summary["fusion"]["auc"]
         beside = f"best detector, {best['name']}: {fixed(auc - best['gain'])}"
         tiles.append({"what": "AUC of the fusion", "value": fixed(auc), "beside": beside})
-    if judged["anomalies"]:
-        share = threshold["flagged"]["anomalies"] / judged["anomalies"]
-        beside = f"{threshold['flagged']['anomalies']:,} of {judged['anomalies']:,}"
-        tiles.append({"what": "anomalies found", "value": percent(share), "beside": beside})
-    rate = threshold["false_alarm_rate"]
-    own = [entry for entry in summary["calibration"] if entry["asked"] == rate]
-    if own:
-        beside = f"{percent(rate)} asked for"
-        value = percent(own[0]["measured"])
-        tiles.append({"what": "false alarms", "value": value, "beside": beside})
-    if not judged["normal"]:
-        share = sum(threshold["flagged"].values()) / judged["rows"]
-        tiles.append({"what": "rows flagged", "value": percent(share), "beside": ""})
+    tiles += _alarm_tiles(summary["alarms"])
     certificate = summary["certificate"]
     if certificate is not None:
         beside = "relative gap, proven" if certificate["status"] == "optimal" else "not optimal"
         gap = rounded_up(certificate["relative_gap"])
         tiles.append({"what": "weights within", "value": gap, "beside": beside})
     return tiles
+
+
+def _alarm_tiles(alarms: Summary) -> list[dict[str, str]]:
+    """Anomalies found, and alarms: of normal rows, else of rows of which nobody knows."""
+    tiles = []
+    names = {"anomalies": "anomalies found", "normal": "false alarms", "unlabelled": "rows flagged"}
+    for kind, what in names.items():
+        found = alarms[kind]
+        if found is None or (kind == "unlabelled" and alarms["normal"]):
+            continue
+        beside = f"{found['flagged']:,} of {found['rows']:,}"
+        asked = kind != "anomalies" and (found["verdict"] or found["expected"])
+        if alarms["trained_on"]["flatters"]:
+            beside += ", training rows: no measure of new ones"
+        elif asked:
+            beside += f"; {per_cent(alarms['asked'])} asked for"
+            if kind == "unlabelled" and alarms["of"] == "normal":
+                beside += " of normal rows"
+        tiles.append({"what": what, "value": percent(found["share"]), "beside": beside})
+    return tiles
+
+
+def _alarm_words(alarms: Summary) -> str:
+    """What stands above the table of alarms."""
+    told, n = asked_words(alarms), f"{alarms['calibration_rows']:,}"
+    if any((alarms[kind] or {}).get("expected") for kind in ("normal", "unlabelled")):
+        return (
+            f"{told}. Expected is what as many rows like those of the calibration would give, in "
+            f"95 of 100 cases; the threshold rests on {n} rows, and is uncertain itself."
+        )
+    if alarms["trained_on"]["flatters"]:
+        return "The model learnt from these rows: there is nothing to compare their alarms with."
+    return f"{told}." if told else ""
+
+
+def _alarm_rows(alarms: Summary) -> list[list[str]]:
+    """Alarms by kind of rows, as a table: those kinds that tell something of their own."""
+    labels = [kind for kind in ("normal", "anomalies", "unlabelled") if alarms[kind]]
+    names = {kind: kind for kind in labels}
+    if len(labels) != 1 or alarms["trained_on"]["rows"]:
+        names["rows"] = "all"
+    if alarms["incomplete"]:
+        names |= {"complete": "complete", "incomplete": "with gaps"}
+    return [
+        [
+            name,
+            f"{found['flagged']:,} of {found['rows']:,}",
+            percent(found["share"]),
+            per_cent_range(found["low"], found["high"]),
+            per_cent_range(*found["expected"]) if found.get("expected") else MISSING,
+        ]
+        for kind, name in names.items()
+        if (found := alarms[kind])
+    ]
 
 
 def _threshold_words(summary: Summary) -> str:

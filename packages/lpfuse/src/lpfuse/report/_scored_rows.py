@@ -22,7 +22,9 @@ from lpfuse.threshold import conformal_pvalues
 GRID = (1, 32 / 31, 16 / 15, 8 / 7, 4 / 3, 1.5, 2, 3, 4, 6, 8, 16, 32, 100, float("inf"))
 
 ORIGINS = {
-    "given": "the rows given to the report, none of which the model should have learnt from",
+    "given": "the rows given to the report",
+    "learnt": "the rows given to the report, most of which the model has learnt from: figures that "
+    "flatter",
     "out-of-fold": "the training rows, each scored by detectors and weights that were learnt "
     "without it, in folds",
     "prefit": "the rows that taught the weights, each fused by weights that were learnt without "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,6 +21,13 @@ from lpfuse._format import name_of_p
 from lpfuse._versions import versions
 from lpfuse.ensemble import FusedDetector
 from lpfuse.optim import Certificate, LpPath
+from lpfuse.report._alarms import (
+    alarms_of_rows,
+    alarms_of_training,
+    measured_rates,
+    rows_without_values,
+    threshold,
+)
 from lpfuse.report._headline import headline
 from lpfuse.report._lowest_rows import lowest_rows, numeric_columns
 from lpfuse.report._measures import (
@@ -27,20 +35,16 @@ from lpfuse.report._measures import (
     RECALLS,
     auc_difference,
     bins,
-    calibration,
     places,
     rank_correlation,
     rounded,
     separation,
 )
 from lpfuse.report._scored_rows import ORIGINS, ScoredRows, on_rows, out_of_fold, path_of
-from lpfuse.threshold import THRESHOLD_RULES
+from lpfuse.tables._alarm_counts import KINDS
 
-# Chosen by hand: bars wide enough to see on a phone, and rates that people ask for.
-BINS = 40
-RATES = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
+BINS = 40  # chosen by hand: bars wide enough to see on a phone
 POINTS_OF_A_P = 120  # of a curve: fewer than of the fusion's, for the page carries one for every p
-SIDES = {"normal": 1, "anomalies": -1, "unlabelled": 0}
 
 
 def summarise(
@@ -53,8 +57,9 @@ def summarise(
     model : FusedDetector or TableModel
         Fitted.
     X : array-like or data frame of shape (n, d), optional
-        Rows that the model has not learnt from. Without them the training rows are judged, each
-        by detectors and weights that were learnt without its fold.
+        Rows that the model has not learnt from; training rows are known again, and the summary says
+        so. Without them the training rows are judged, each by detectors and weights that were
+        learnt without its fold.
     y : array-like of shape (n,), optional
         +1 normal, −1 anomaly, 0 unknown; without it all rows are unknown, but a `TableModel` looks
         for the column that it was taught by.
@@ -66,9 +71,10 @@ def summarise(
     dict
         Values that JSON has: ``headline`` (sentences), ``judged_on``, ``fusion``,
         ``equal_weights``, ``comparisons``, ``detectors``, ``path`` (for a grid of p; empty for a
-        fusion without p), ``certificate``, ``threshold``, ``scores`` (histograms),
-        ``calibration``, ``correlation``, ``strangest``, ``data``, ``settings``, ``versions``,
-        ``created``. None stands for what is not known; what needs anomalies is None without them.
+        fusion without p), ``certificate``, ``threshold``, ``alarms`` (asked for, expected,
+        measured), ``scores`` (histograms), ``calibration``, ``correlation``, ``strangest``,
+        ``data``, ``settings``, ``versions``, ``created``. None stands for what is not known; what
+        needs anomalies is None without them.
 
     Examples
     --------
@@ -94,10 +100,15 @@ def summarise(
     check_is_fitted(fused)
     path = path_of(fused)
     if X is None:
-        scored, features = out_of_fold(fused, path), None
+        scored, features, alarms = out_of_fold(fused, path), None, None
     else:
+        given = X
         X, labels, names = _rows(model, X, y, names)
         scored, features = on_rows(fused, path, X, labels), numeric_columns(X, names)
+        gaps = rows_without_values(model, given, X)
+        alarms = alarms_of_rows(fused, X, labels, scored, *gaps)
+        if alarms["trained_on"]["flatters"]:
+            scored = replace(scored, origin="learnt")
     if not len(scored.rows):
         raise ValueError(
             "There is no row that a detector with a weight could score, so nothing to report on. "
@@ -108,9 +119,10 @@ def summarise(
         "judged_on": _judged_on(fused, scored),
         **_separations(fused, scored, path),
         "certificate": _certificate(fused.certificate_),
-        "threshold": _threshold(fused, scored),
+        "threshold": threshold(fused, scored),
+        "alarms": alarms or alarms_of_training(fused, scored),
         "scores": _histograms(scored),
-        "calibration": _calibration(fused, scored),
+        "calibration": measured_rates(fused, scored),
         "correlation": _correlation(scored),
         "strangest": lowest_rows(scored, features),
         "data": _data(model),
@@ -253,6 +265,10 @@ def _judged_on(fused: FusedDetector, scored: ScoredRows) -> dict[str, Any]:
         caveats.append(f"Chosen on the same rows, which flatters the figures a little: {chosen}.")
     if (fused.out_of_fold_.labels < 0).any() and not (fused.held_out_.labels < 0).any():
         caveats.append("Artificial anomalies taught the weights; they judge nothing here.")
+    if scored.origin == "learnt":
+        caveats.append(
+            "Without these rows the report judges each training row by what was learnt without it."
+        )
     if gaps:
         caveats.append(f"{gaps} rows lack a detector's score; curves and AUCs leave them out.")
     return {
@@ -260,25 +276,7 @@ def _judged_on(fused: FusedDetector, scored: ScoredRows) -> dict[str, Any]:
         "words": ORIGINS[scored.origin],
         "caveats": caveats,
         "rows": len(y),
-        **{name: int((y == side).sum()) for name, side in SIDES.items()},
-    }
-
-
-def _threshold(fused: FusedDetector, scored: ScoredRows) -> dict[str, Any]:
-    """Where it lies, what set it, and what it does to the rows."""
-    if fused.contamination is not None:
-        rule = f"{fused.contamination:.3g} of unseen rows like the training rows lie below it"
-    else:
-        words = THRESHOLD_RULES[fused.threshold].words
-        rule = words.format(false_alarm_rate=fused.false_alarm_rate)
-    flagged = scored.margin < 0
-    return {
-        "value": as_json(fused.offset_),
-        "rule": rule,
-        "false_alarm_rate": fused.false_alarm_rate,
-        "flagged": {
-            name: int(flagged[scored.labels == side].sum()) for name, side in SIDES.items()
-        },
+        **{name: int((y == side).sum()) for name, side in KINDS.items()},
     }
 
 
@@ -289,16 +287,9 @@ def _histograms(scored: ScoredRows) -> dict[str, Any]:
         "edges": rounded(edges),
         "linear_width": width,
         **{
-            name: np.histogram(scores[y == side], edges)[0].tolist() for name, side in SIDES.items()
+            name: np.histogram(scores[y == side], edges)[0].tolist() for name, side in KINDS.items()
         },
     }
-
-
-def _calibration(fused: FusedDetector, scored: ScoredRows) -> list[dict[str, float]]:
-    pvalues = scored.pvalues[scored.labels > 0]
-    pvalues = pvalues[~np.isnan(pvalues)]
-    rates = np.array(sorted({*RATES, float(fused.false_alarm_rate)}))
-    return calibration(pvalues, rates) if len(pvalues) else []
 
 
 def _correlation(scored: ScoredRows) -> dict[str, Any]:

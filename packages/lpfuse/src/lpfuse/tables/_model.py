@@ -79,6 +79,7 @@ class TableModel:
         detectors: Sequence[str] | None = None,
         p: float | str = "auto",
         false_alarm_rate: float = 0.05,
+        confidence: float | None = None,
         features: Sequence[str] = (),
         drop: Sequence[str] = (),
         categories: Sequence[str] = (),
@@ -104,14 +105,12 @@ class TableModel:
             "random-forest", and "pyod:HBOS" and others of PyOD; None: the default pool.
         p : float or "auto", default="auto"
             The norm of the weights; "auto": that of the default fusion.
-        false_alarm_rate : float, default=0.05
-            Share of normal rows that may be called anomalies.
+        false_alarm_rate, confidence : float, default=0.05 and None
+            Share of normal rows that may be called anomalies, and how surely: `FusedDetector`.
         features, drop, categories : sequence of str
             The only columns to use; columns to leave out; columns whose numbers are names.
-        random_state : int, default=0
-            Seed.
-        n_jobs : int, optional
-            Processes.
+        random_state, n_jobs : int, default=0 and None
+            Seed, and processes.
         progress : callable, optional
             Called with the number of fits that are done, and of all.
         show_notes : callable, optional
@@ -133,6 +132,7 @@ class TableModel:
             None if detectors is None else named_detectors(detectors, int((labels >= 0).sum())),
             fusion=fusion_with(p),
             false_alarm_rate=false_alarm_rate,
+            confidence=confidence,
             random_state=random_state,
             n_jobs=n_jobs,
         )

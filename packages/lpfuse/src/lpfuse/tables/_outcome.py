@@ -7,6 +7,7 @@ from typing import Any
 
 from lpfuse.ensemble import FusedDetector
 from lpfuse.metrics import auc_over_folds
+from lpfuse.tables._alarm_figures import asked_of
 
 
 def outcome(fused: FusedDetector) -> dict[str, Any]:
@@ -22,6 +23,7 @@ def outcome(fused: FusedDetector) -> dict[str, Any]:
     dict
         Of numbers, texts, and dicts of these. The AUC of each detector and of their fusion is that
         of rows that they have not learnt from; there is none without labelled anomalies.
+        ``alarms`` is the rate asked for, and what the calibration can promise: see `asked_of`.
 
     Examples
     --------
@@ -45,6 +47,7 @@ def outcome(fused: FusedDetector) -> dict[str, Any]:
         },
         "threshold": float(fused.offset_),
         "false_alarm_rate": float(fused.false_alarm_rate),
+        "alarms": asked_of(fused),
         "learnt_from": {"normal": int((labels > 0).sum()), "anomalies": int((labels < 0).sum())},
         "auc": _areas(fused, names) if (labels < 0).any() else None,
     }

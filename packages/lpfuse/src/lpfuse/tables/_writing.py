@@ -13,12 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-from lpfuse._arrays.operations import one_blas_thread
+from lpfuse._arrays.operations import Host, one_blas_thread
 from lpfuse._checks.messages import counted, quoted
 from lpfuse._files import check_target, replacing, write_errors
 from lpfuse._format import quote
+from lpfuse.tables._alarm_counts import AlarmCounts, count_alarms, incomplete_rows
+from lpfuse.tables._alarm_figures import alarm_figures
 from lpfuse.tables._model import TableModel
 from lpfuse.tables._reading import KINDS, STANDARD, Chunk, kind_of, open_table, polars_module
 
@@ -184,11 +186,14 @@ class ScoredFile:
         How many rows there are, and how many of them were called anomalies.
     notes : list of str
         What to know of them: columns that were not used, values that were new.
+    alarms : dict or None
+        The share of alarms asked for, expected and measured, see `alarm_figures`; None of no rows.
     """
 
     rows: int
     anomalies: int
     notes: list[str]
+    alarms: dict[str, Any] | None = None
 
 
 def score_file(
@@ -247,18 +252,25 @@ def score_file(
         known = {*kept, model.label}
         unknown = [name for name in model.preparation.check(table.columns) if name not in known]
 
-        def score(chunk: Chunk) -> tuple[float | None, polars.DataFrame, Counter[str]]:
-            scored = model.score(chunk.frame, start=chunk.start, keep=kept)
-            return chunk.share, scored, model.preparation.new_in(chunk.frame)
+        def score(chunk: Chunk) -> tuple[float | None, polars.DataFrame, Counter[str], AlarmCounts]:
+            frame = chunk.frame
+            scored = model.score(frame, start=chunk.start, keep=kept)
+            flagged = (scored["decision"] < 0).to_numpy()
+            gaps = incomplete_rows(model.preparation, frame)
+            counts = count_alarms(
+                model.fused, model.numbers(frame, chunk.start), flagged, _labels(model, frame), gaps
+            )
+            return chunk.share, scored, model.preparation.new_in(frame), counts
 
-        rows = anomalies = 0
+        rows, counts = 0, None
         new: Counter[str] = Counter()
         # One thread for BLAS: the chunks are spread over the cores.
         with one_blas_thread, table_writer(out, formulas=formulas) as add:
-            for share, scored, found in in_order(score, table.chunks(chunk_rows), jobs or _cores()):
+            chunks = in_order(score, table.chunks(chunk_rows), jobs or _cores())
+            for share, scored, found, here in chunks:
                 add(scored)
                 rows += scored.height
-                anomalies += int((scored["decision"] < 0).sum())
+                counts = here if counts is None else counts + here
                 new += found
                 if progress is not None:
                     progress(rows, share)
@@ -266,7 +278,14 @@ def score_file(
     if unknown:
         notes.append(f"Ignored, for the model does not know it: {quoted(unknown, 20)}.")
     notes += [f"{what} in {counted(number, 'row')}." for what, number in new.items()]
-    return ScoredFile(rows, anomalies, notes)
+    alarms = alarm_figures(model.fused, counts) if counts is not None and rows else None
+    return ScoredFile(rows, alarms["rows"]["flagged"] if alarms else 0, notes, alarms)
+
+
+def _labels(model: TableModel, frame: polars.DataFrame) -> Host | None:
+    """What is known of rows; nothing where the column of labels holds no labels: it is not used."""
+    nested = model.label in frame.columns and frame[str(model.label)].dtype.is_nested()
+    return None if nested else model.labels(frame)
 
 
 def in_order(work: Callable[[X], T], items: Iterable[X], workers: int) -> Iterator[T]:

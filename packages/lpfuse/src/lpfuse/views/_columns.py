@@ -1,4 +1,4 @@
-"""Views of a table: the same rows with columns that detectors of distances see better."""
+"""Columns of other shapes: normal quantiles, and indicators of few values."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from lpfuse._checks.arguments import check_count
 from lpfuse._checks.tables import check_features, remember_columns
 from lpfuse._quantiles import positions_among
 from lpfuse._saved import saved_as
-
-__all__ = ["Indicators", "NormalQuantiles"]
 
 # Chosen by hand.
 KNOTS = 256  # kept of each column: between two of them lies less than half a per cent of the rows

@@ -1,0 +1,192 @@
+"""Answers among the training rows, and what is learnt from them beside detectors as they are."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from lpfuse._arrays.operations import Host
+from lpfuse.ensemble._defaults import choose_prior, choose_scaler
+from lpfuse.ensemble._experts import OneClass, add_experts
+from lpfuse.ensemble._kept_rows import (
+    KeptRows,
+    copied_rows,
+    keys_of,
+    places_of,
+    refuse_contradictions,
+)
+from lpfuse.ensemble._learning import LearningDetector
+from lpfuse.ensemble._members import Member
+from lpfuse.ensemble._out_of_fold import FitScheduler
+from lpfuse.ensemble._tables import Index, numeric_columns, replace_numbers
+from lpfuse.ensemble._training import Training, make_folds
+from lpfuse.ensemble._unseen import PARTS_WITH_EXPERTS, Learnt, UnseenPart, UnseenRows, among
+
+# Folds of the experts that `teach` fits: fewer than five, for a person waits.
+TEACHING_FOLDS = 3
+
+
+class Taught(NamedTuple):
+    """Training rows with answers entered.
+
+    Attributes
+    ----------
+    training : Training
+        The rows, and those that are still kept back.
+    one_class : ndarray of shape (n, R)
+        What the one-class detectors say of the former.
+    rows, rounds : KeptRows, ndarray
+        Of both, for the detector to keep.
+    still_kept_back : ndarray of positions
+        Among the rows that were kept back before.
+    """
+
+    training: Training
+    one_class: Host
+    rows: KeptRows
+    rounds: NDArray[np.intp]
+    still_kept_back: Index
+
+
+class RelearningDetector(LearningDetector):
+    """Learns experts, scale and weights anew from answers, and calibrates them as a fit does."""
+
+    random_state: Any
+    rows_: KeptRows
+    rounds_: NDArray[np.intp]
+
+    def _known(self) -> tuple[Host, Host]:
+        """Labels as they were given, and chances, of the rows learnt from, then of those kept back.
+
+        NaN where a row was not asked about.
+        """
+        known, chances = self.out_of_fold_.known, self.out_of_fold_.chances
+        assert known is not None  # only files of earlier versions have none, and are refused
+        chances = np.full(len(known), np.nan) if chances is None else chances
+        if self.unseen_.known is None:
+            return known, chances
+        below = self.unseen_.known.T
+        return np.concatenate([known, below[0]]), np.concatenate([chances, below[1]])
+
+    def _with_answers(self, numbers: Host, answers: Host, asked: Host) -> Taught:
+        """The training rows and their one-class scores with answers entered, or added."""
+        values = numeric_columns(self.rows_.table())
+        known, chances = (column.copy() for column in self._known())
+        rounds, width = self.rounds_.astype(np.intp), len(self.pool_.one_class)
+        end, n = len(known) - self.unseen_.n_kept_back, len(known)
+        _, first, copy_of = np.unique(keys_of(numbers), return_index=True, return_inverse=True)
+        refuse_contradictions(answers, copy_of.ravel())
+        numbers, answers, asked = numbers[first], answers[first], asked[first]
+        new = np.flatnonzero(places_of(values, numbers) < 0)
+        scores = [self.out_of_fold_.scores[:end, :width], self.unseen_.scores[:, :width]]
+        scores = scores if self.unseen_.n_kept_back else scores[:1]
+        if len(new):
+            X = replace_numbers(self.rows_.table(np.zeros(len(new), np.intp)), numbers[new])
+            scores.append(type(self.pool_)(self.pool_.one_class, []).scores(X, self.n_jobs)[0])
+            values = np.concatenate([values, numbers[new]])
+            known, chances, rounds = (
+                np.concatenate([old, np.full(len(new), fill)])
+                for old, fill in ((known, 0.0), (chances, np.nan), (rounds, 0))
+            )
+        this_round = int(rounds.max(initial=0)) + 1
+        # The answer for a row is that for each of its copies. One of them stands for all in the
+        # audit, with the chance by which it was first asked about: a corrected answer keeps it.
+        of_row = places_of(numbers, values)
+        told = of_row >= 0
+        before_asked = np.zeros(len(numbers), dtype=bool)
+        before_asked[of_row[told & (known != 0) & ~np.isnan(chances)]] = True
+        known[told] = answers[of_row[told]]
+        head = np.flatnonzero(told)[np.unique(of_row[told], return_index=True)[1]]
+        head = head[~before_asked[of_row[head]]]
+        chances[head] = asked[of_row[head]]
+        rounds[told & (rounds == 0)] = rounds[head] = this_round
+        # Rows kept back calibrate as long as they may be normal; known anomalies teach.
+        kept_back = np.arange(end, n)
+        still = kept_back[known[kept_back] >= 0]
+        added = np.concatenate([np.arange(end - self.rows_.n_added, end), np.arange(n, len(known))])
+        learn = np.concatenate(
+            [np.arange(end - self.rows_.n_added), np.setdiff1d(kept_back, still), added]
+        )
+        order = np.concatenate([learn, still])
+        rows = replace(self.rows_, values=values[order], n_added=len(added))
+        folds = None
+        if not isinstance(self.cv, str):
+            random = check_random_state(self.random_state)
+            folds = make_folds(TEACHING_FOLDS, known[learn], None, None, random)
+        training = Training(
+            rows.table(slice(len(learn))),
+            known[learn],
+            folds,
+            kept_back=rows.table(slice(len(learn), None)) if len(still) else None,
+            kept_back_known=np.column_stack([known, chances])[still],
+            chances=chances[learn],
+        )
+        return Taught(
+            training,
+            np.concatenate(scores)[learn],
+            rows,
+            rounds[order].astype(np.intp),
+            still - end,
+        )
+
+    def _learn_again(
+        self,
+        scores: Host,
+        experts: list[Member],
+        training: Training,
+        random: np.random.RandomState,
+    ) -> Learnt:
+        """Experts, scale and weights, given the scores of one-class detectors as they are."""
+        found = add_experts(
+            OneClass(self.pool_.one_class, scores),
+            experts,
+            training,
+            FitScheduler(self.n_jobs),
+            scaler=choose_scaler(self) if self.experts_see_scores else None,
+            fused=self.experts_see_scores == "fused",
+            prior=choose_prior(self, [m.name for m in [*self.pool_.one_class, *experts]], 0),
+        )
+        return self._learn(training, found, {}, random)
+
+    def _unseen_again(
+        self, taught: Taught, learnt: Learnt, experts: list[Member], random: np.random.RandomState
+    ) -> tuple[UnseenRows, list[Learnt]]:
+        """What the new experts say of the rows that calibrate, none of which they have seen."""
+        before, training, width = self.unseen_, taught.training, len(self.pool_.one_class)
+        if before.by == "split":
+            scores = before.scores[taught.still_kept_back, :width]
+            more = learnt.pool.expert_scores(training.kept_back, scores, self.n_jobs)[0]
+            scores, known = np.column_stack([scores, more]), training.kept_back_known
+            return UnseenRows("split", scores=scores, known=known), []
+        if before.by == "plain":
+            return before, []
+        parts, others = [], []
+        added = np.arange(len(self.rounds_), len(training.labels))
+        # A person waits: where there are experts now, as many parts as a fit with experts has.
+        for part in before.parts[: PARTS_WITH_EXPERTS if experts else None]:
+            # A row that turned out anomalous calibrates no longer, and teaches.
+            found = training.labels[part.hidden] < 0
+            rows = np.concatenate([part.learnt, part.hidden[found], added])
+            hidden = part.hidden[~found]
+            scores = np.concatenate([
+                part.out_of_fold.scores[: len(part.learnt), :width],
+                part.scores[found, :width],
+                taught.one_class[added],
+            ])  # fmt: skip
+            with warnings.catch_warnings():  # what there is to say was said of all rows
+                warnings.simplefilter("ignore")
+                again = among(training, rows, TEACHING_FOLDS, random)
+                other = self._learn_again(scores, experts, again, random)
+            unseen = part.scores[~found, :width]
+            more = other.pool.expert_scores(taught.rows.table(hidden), unseen, self.n_jobs)[0]
+            raw = np.column_stack([unseen, more])
+            parts.append(UnseenPart(rows, hidden, other.out_of_fold, raw))
+            others.append(other)
+        copied = copied_rows(training.X)
+        raw = self._raw_scores_by(learnt, taught.rows.table(copied))[0]
+        return UnseenRows("cross", parts, copied, raw), others

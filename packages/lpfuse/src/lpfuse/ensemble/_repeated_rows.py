@@ -1,0 +1,249 @@
+"""Rows that repeat each other though no groups were passed: noticed, and told.
+
+Several measurements of one machine, frames of one video or rows that were copied are no independent
+rows: each is judged by fits that have seen its like, looks usual, and the threshold becomes too
+strict for new machines. (Groups of 5 rows that share 70, 90, 99 % of their variance: 8, 21, 95 %
+false alarms for 5 % asked.) Three signs, each against what independent rows would give:
+
+* *neighbours in order*: the nearest row is one of the 10 around it in the table;
+* *copies*: rows are equal in columns of which hardly two cells are;
+* *neighbours apart from the rest*: the k nearest rows are far nearer than the one after them.
+
+Columns of few values repeat by chance, and are not looked at; nor is the order of sorted rows.
+Groups of shuffled rows that share less than about 95 % of their variance look like independent
+rows: nothing is said of them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+from scipy.stats import binom
+from sklearn.utils import _safe_indexing
+
+from lpfuse._arrays.operations import Host
+from lpfuse._checks.tables import column_names
+from lpfuse._format import percent, quote
+from lpfuse.ensemble._tables import Index, Table
+
+# What is looked at: it takes well under a second, whatever the table.
+MOST_ROWS, BLOCK = 20_000, 1_000  # of longer tables, stretches of so many rows
+QUERIES = 300  # rows whose neighbours are searched
+MOST_COLUMNS = 50
+FEWEST_ROWS = 50  # below, chance can do anything
+FEWEST_APART = 300  # with fewer, a cluster of a twentieth of the rows looks like a group
+
+# Signs. Independent rows exceed a level by chance in fewer than one table of 1,000; the sizes are
+# those from which false alarms exceed 5 % by about 2 points.
+WINDOW = 5  # rows before and after that count as neighbours in order
+LEVEL = 1e-3
+EXCESS = 0.15  # share of rows with a near copy beyond that by chance
+NEIGHBOURS = 12  # groups of up to so many rows stand out from the rest
+KINK = 2.0  # how much farther off the rest is than expected; independent rows: 1.0 to 1.6
+FARTHEST = 1e9  # widths of the middle half; the squares stay finite
+TOUCHING = 1e-9  # distance of rows that are equal in the columns looked at
+STRAYS = 0.05  # share of rows, the most extreme, that do not count: small clusters
+VARIED, UNIQUE = 0.1, 0.95  # share of different cells of a column that is not of few values
+SORTED = 0.98  # rank correlation of the order with a weighted sum of columns: rows are sorted by it
+NEARLY_ALL, RARELY = 0.9, 0.2  # share of pairs, near and other, with equal cells: a group's name
+GRID = 0.2  # a column on a grid has steps, in units of those of even cells, above this
+
+REMEDY = (
+    "Such rows vouch for each other, so false alarms on new rows will exceed the rate that is "
+    "asked for. Pass groups= to fit, one name a row ({which}): rows of a group then stay together. "
+    "Where the rows are independent, ignore this."
+)
+
+
+class Repeats(NamedTuple):
+    """What was seen: in words, and pairs of rows that are near copies."""
+
+    told: str
+    pairs: Index
+
+
+def warn_of_repeats(X: Table, labels: Host, groups: Any) -> None:
+    """Warn where rows seem to come in groups that were not passed.
+
+    Parameters
+    ----------
+    X : table of shape (n, d)
+        Training rows, in their order.
+    labels : ndarray of shape (n,)
+        −1 for anomalies, which are not looked at.
+    groups : array-like or None
+        With groups there is nothing to say.
+    """
+    rows = np.flatnonzero(labels >= 0)
+    if groups is not None or len(rows) < FEWEST_ROWS:
+        return
+    rows = rows[_stretches(len(rows))]
+    columns = [np.asarray(_safe_indexing(X, j, axis=1)) for j in range(X.shape[1])]
+    numbers = [c[rows].astype(np.float64) for c in columns if c.dtype.kind in "biuf"]
+    found = find_repeats(np.column_stack(numbers)) if numbers else None
+    if found is None:
+        return
+    names = column_names(X) or [f"column {j}" for j in range(X.shape[1])]
+    which = _group_column([c[rows] for c in columns], names, found.pairs)
+    warnings.warn(f"{found.told} {REMEDY.format(which=which)}", UserWarning, stacklevel=3)
+
+
+def find_repeats(X: Host) -> Repeats | None:
+    """The first sign of repeated rows; None where there is none.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows in their order; NaN where a cell is missing.
+    """
+    middle = np.nanmedian(np.where(np.isnan(X).all(axis=0), 0.0, X), axis=0)
+    X = np.where(np.isnan(X), middle, X)
+    unique, first, of_row = np.unique(X, axis=0, return_index=True, return_inverse=True)
+    in_order = _in_order(X, len(unique))
+    return in_order or _copied(X, unique, of_row.ravel()) or _apart(unique, first)
+
+
+# ------------------------------------------------------------------------------------------- signs
+
+
+def _in_order(X: Host, n_different: int) -> Repeats | None:
+    """Rows whose nearest row is among those around them in the table."""
+    rises = np.diff(X, axis=0)
+    is_sorted = (rises >= 0).all(axis=0) | (rises <= 0).all(axis=0)
+    Z = _scaled([c for c in X[:, ~is_sorted].T if _n_values(c) >= VARIED * n_different])
+    if Z is None or _follows_order(Z):
+        return None
+    n, queries = len(Z), _evenly(len(Z), QUERIES)
+    shuffled = np.random.default_rng(0).permutation(n)  # so that chance breaks ties
+    nearest = shuffled[_distances(Z[queries], Z[shuffled], queries, shuffled).argmin(axis=1)]
+    near = np.abs(nearest - queries) <= WINDOW
+    chance = min(1.0, 2 * WINDOW / (n - 1))
+    if near.mean() - chance < EXCESS:
+        return None
+    # Two rows are often each other's nearest: there are half as many independent ones.
+    if binom.sf(near.sum() // 2 - 1, len(near) // 2, chance) > LEVEL:
+        return None
+    told = (
+        f"Rows seem to come in groups: of {len(near)} rows, {percent(near.mean())} have the row "
+        f"most like them among the {2 * WINDOW} around them (by chance: {percent(chance)})."
+    )
+    return Repeats(told, np.column_stack([queries, nearest])[near])
+
+
+def _copied(X: Host, unique: Host, of_row: Index) -> Repeats | None:
+    """Rows that are equal in all columns, at least two of which hardly ever have equal cells."""
+    counts = np.bincount(of_row)
+    share = (counts[of_row] > 1).mean()
+    if share < EXCESS or _unmistakable(unique) is None:
+        return None
+    order = np.argsort(of_row, kind="stable")
+    same = of_row[order[1:]] == of_row[order[:-1]]
+    told = f"Rows are repeated: {percent(share)} of {len(X)} rows have an exact copy."
+    return Repeats(told, np.column_stack([order[:-1], order[1:]])[same])
+
+
+def _apart(unique: Host, first: Index) -> Repeats | None:
+    r"""Rows whose k nearest are far nearer than the next.
+
+    With the distances :math:`r_1 \le r_2 \le \dots` of a row to the others, the
+    :math:`k \log(r_{k+1} / r_k)` of independent rows all have the same distribution, exponential
+    with the mean one over the dimension (Facco and others, 2017). In groups of k + 1 rows the k-th
+    stands out.
+    """
+    Z = _unmistakable(unique)
+    if Z is None or len(Z) < FEWEST_APART:
+        return None
+    queries = _evenly(len(Z), QUERIES)
+    every = np.arange(len(Z))
+    away = _distances(Z[queries], Z, queries, every)
+    nearest = np.argpartition(away, NEIGHBOURS, axis=1)[:, : NEIGHBOURS + 1]
+    r = np.sort(np.sqrt(np.take_along_axis(away, nearest, axis=1)), axis=1)
+    r = np.maximum(r, TOUCHING)
+    k = np.arange(1, NEIGHBOURS + 1)
+    gaps = np.sort(k * np.log(r[:, 1:] / r[:, :-1]), axis=0)
+    means = gaps[: round((1 - STRAYS) * len(gaps))].mean(axis=0)
+    top = int(means.argmax())
+    if not means[top] > KINK * np.median(means):
+        return None
+    told = (
+        f"Rows seem to come in groups: most have about {top + 1} other"
+        f"{'s' if top else ''} far nearer than all the rest."
+    )
+    return Repeats(told, first[np.column_stack([queries, away.argmin(axis=1)])])
+
+
+# ------------------------------------------------------------------------------------------- tools
+
+
+def _follows_order(Z: Host) -> bool:
+    """Whether rows are sorted by a weighted sum of columns, which makes neighbours of any rows."""
+    place = np.arange(len(Z)) - (len(Z) - 1) / 2
+    weights = np.linalg.lstsq(Z - Z.mean(axis=0), place, rcond=None)[0]
+    ranks = np.argsort(np.argsort(Z @ weights, kind="stable"), kind="stable")
+    return bool(np.corrcoef(ranks, place)[0, 1] > SORTED)
+
+
+def _stretches(n: int) -> Index:
+    """Positions of all rows, or of stretches of them, spread evenly."""
+    if n <= MOST_ROWS:
+        return np.arange(n)
+    starts = np.linspace(0, n - BLOCK, MOST_ROWS // BLOCK).astype(np.intp)
+    return np.unique(starts[:, None] + np.arange(BLOCK))
+
+
+def _evenly(n: int, most: int) -> Index:
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.intp))
+
+
+def _n_values(column: Host) -> int:
+    return len(np.unique(column))
+
+
+def _unmistakable(unique: Host) -> Host | None:
+    """Columns in which hardly two of some different rows are equal, scaled; at least two of them.
+
+    A column on a grid, such as whole numbers, is none: it may have more rows than values.
+    """
+    found = []
+    for column in unique.T:
+        values = np.unique(column)
+        if len(values) < max(2, UNIQUE * len(unique)):
+            continue
+        step = np.diff(values).min() / (values[-1] - values[0])
+        if step * (len(values) - 1) < GRID:
+            found.append(column)
+    return _scaled(found) if len(found) > 1 else None
+
+
+def _scaled(columns: list[Host]) -> Host | None:
+    """Columns side by side, in units of the middle half of their cells."""
+    if not columns:
+        return None
+    Z = np.column_stack([columns[j] for j in _evenly(len(columns), MOST_COLUMNS)])
+    low, middle, high = np.quantile(Z, [0.25, 0.5, 0.75], axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers whose squares overflow
+        width = np.where(high > low, high - low, Z.std(axis=0))
+        scaled = (Z - middle) / np.where(width > 0, width, 1.0)
+    return np.clip(np.nan_to_num(scaled), -FARTHEST, FARTHEST)
+
+
+def _distances(queries: Host, Z: Host, own: Index, positions: Index) -> Host:
+    """Squared distances of some rows to all; infinite to themselves."""
+    away = cdist(queries, Z, "sqeuclidean")
+    away[own[:, None] == positions] = np.inf
+    return away
+
+
+def _group_column(columns: list[NDArray[Any]], names: list[str], pairs: Index) -> str:
+    """A column that near copies share and other rows do not: perhaps the name of the group."""
+    others = np.random.default_rng(0).permutation(len(columns[0]))[: len(pairs)]
+    for column, name in zip(columns, names, strict=True):
+        same = (column[pairs[:, 0]] == column[pairs[:, 1]]).mean()
+        by_chance = (column[pairs[: len(others), 0]] == column[others]).mean()
+        if same > NEARLY_ALL and by_chance < RARELY:
+            return f"perhaps {quote(name)}"
+    return "the machine, person, video or day it comes from"

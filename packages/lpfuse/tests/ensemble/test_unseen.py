@@ -1,0 +1,247 @@
+"""Rows calibrate by detectors, experts, scale and weights that have not seen them: by construction.
+
+A row is poisoned, that is, replaced by nonsense far away. All that has seen it moves. What has not
+stays as it was, to the last bit: the raw scores of the rows that were hidden with it, and those of
+the rows that these are compared with.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.ensemble import IsolationForest
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import LocalOutlierFactor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from lpfuse import SVDD, FusedDetector, GMMDetector, KernelPCADetector, LpFusion, OneClassGP
+from lpfuse.ensemble._kept_rows import copied_rows
+from lpfuse.ensemble._training import Training, make_folds
+from lpfuse.ensemble._unseen import (
+    FEWEST_ROWS,
+    PARTS,
+    PARTS_WITH_EXPERTS,
+    SPLIT_FROM,
+    SPLIT_GROUPS_FROM,
+    brought_over,
+    hidden_parts,
+    keeps_back,
+)
+from lpfuse.threshold import conformal_offset, integrative_pvalues
+
+RNG = np.random.default_rng(0)
+NORMAL, ANOMALIES = RNG.normal(size=(90, 3)), RNG.normal(3.0, 1.0, size=(12, 3))
+X = np.concatenate([NORMAL, ANOMALIES])
+Y = np.repeat([1, -1], [90, 12])
+
+SCALED = {
+    "svdd": SVDD(),
+    "svdd by landmarks": SVDD(approximation="nystroem", n_components=20),
+    "gp": OneClassGP("density"),
+    "gp by landmarks": OneClassGP("density", approximation="nystroem", n_components=4),
+    "gp by waves": OneClassGP("density", approximation="fourier", n_components=40),
+    "kpca": KernelPCADetector(4),
+    "kpca by landmarks": KernelPCADetector(4, approximation="nystroem", n_approximation=20),
+    "gmm": GMMDetector(2),
+    "lof": LocalOutlierFactor(n_neighbors=5, novelty=True),
+    "forest": IsolationForest(n_estimators=5),
+}
+POOLS = {name: [(name, make_pipeline(StandardScaler(), made))] for name, made in SCALED.items()}
+EXPERT = ("logistic", LogisticRegression())
+TWO = [("gmm", GMMDetector(2)), ("lof", LocalOutlierFactor(n_neighbors=5, novelty=True))]
+
+
+def fit(X, y, pool, **settings):
+    with np.errstate(all="ignore"):
+        return FusedDetector(pool, random_state=0, **settings).fit(X, y)
+
+
+def poisoned(row):
+    """The rows with one that is nonsense."""
+    rows = X.copy()
+    rows[row] = [1e3, -1e3, 1e3]
+    return rows
+
+
+def assert_unmoved_in_parts(before, after, row):
+    """Nothing that the rows of the poisoned one's part calibrate by has moved."""
+    for one, other in zip(before.unseen_.parts, after.unseen_.parts, strict=True):
+        np.testing.assert_array_equal(one.hidden, other.hidden)
+        if row not in one.hidden:
+            assert row in one.learnt
+            assert not np.array_equal(one.scores, other.scores)  # it was learnt from, and shows
+            continue
+        others = one.hidden != row
+        np.testing.assert_array_equal(one.scores[others], other.scores[others])
+        np.testing.assert_array_equal(one.out_of_fold.scores, other.out_of_fold.scores)
+        np.testing.assert_array_equal(one.out_of_fold.labels, other.out_of_fold.labels)
+
+
+@pytest.mark.filterwarnings("ignore")  # of what nonsense looks like to detectors
+@pytest.mark.parametrize("pool", [*POOLS.values(), None], ids=[*POOLS, "default"])
+def test_a_poisoned_row_moves_no_score_that_its_part_calibrates_by(pool):
+    before, after = (fit(rows, None, pool, calibration="cross") for rows in (X, poisoned(7)))
+    assert before.unseen_.by == "cross"
+    assert_unmoved_in_parts(before, after, 7)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("pool", [[*TWO, EXPERT], None], ids=["own", "default"])
+@pytest.mark.parametrize("sees", [True, "fused"])
+def test_nor_do_experts_and_the_scores_that_they_see(pool, sees):
+    settings = {"calibration": "cross", "experts_see_scores": sees}
+    before, after = (fit(rows, Y, pool, **settings) for rows in (X, poisoned(7)))
+    assert before.pool_.experts
+    assert_unmoved_in_parts(before, after, 7)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("pool", [*POOLS.values(), [*TWO, EXPERT], None])
+def test_a_poisoned_row_that_is_kept_back_moves_nothing_but_its_own_score(pool):
+    settings = {"calibration": "split", "false_alarm_rate": 0.2}
+    first = fit(X, Y, pool, **settings)
+    kept_back = first.rows_.values[-first.unseen_.n_kept_back :]
+    row = int(np.flatnonzero((X == kept_back[3]).all(axis=1))[0])
+    second = fit(poisoned(row), Y, pool, **settings)
+    others = np.arange(len(kept_back)) != 3
+    np.testing.assert_array_equal(first.unseen_.scores[others], second.unseen_.scores[others])
+    np.testing.assert_array_equal(first.score_samples(X), second.score_samples(X))
+    np.testing.assert_array_equal(first.weights_, second.weights_)
+
+
+def test_the_score_of_a_hidden_row_is_what_a_fit_without_its_part_says():
+    """A stranger would fit without the rows of the part, and score them."""
+    fused = fit(X, Y, [*TWO, EXPERT], calibration="cross", fusion=LpFusion(p=2.0))
+    for part in fused.unseen_.parts:
+        assert not set(part.learnt) & set(part.hidden)
+        assert set(np.flatnonzero(Y < 0)) <= set(part.learnt)
+        alone = FusedDetector([*TWO], calibration="plain", random_state=1)
+        alone.fit(X[part.learnt][Y[part.learnt] > 0])
+        np.testing.assert_allclose(
+            alone.detector_scores(X[part.hidden])[:, 1], part.scores[:, 1]
+        )  # the one that draws nothing at random
+
+
+# -------------------------------------------------------------------------------- which rows
+
+
+def training(labels, groups=None, cv=5):
+    labels, random = np.asarray(labels, dtype=float), np.random.RandomState(0)
+    folds = make_folds(cv, labels, groups, None, random)
+    return Training(np.zeros((len(labels), 1)), labels, folds, groups)
+
+
+@pytest.mark.parametrize("experts", [False, True])
+def test_every_normal_row_is_hidden_once_and_no_anomaly_ever(experts):
+    labels = np.tile([1, 0, 0, -1], 20)
+    parts = hidden_parts(training(labels), 5, experts, np.random.RandomState(1))
+    assert len(parts) == (PARTS_WITH_EXPERTS if experts else PARTS)
+    hidden = np.concatenate([hide for _, hide in parts])
+    np.testing.assert_array_equal(np.sort(hidden), np.flatnonzero(labels >= 0))
+    for learn, hide in parts:
+        assert set(learn) | set(hide) == set(range(80))
+        assert not set(learn) & set(hide)
+
+
+def test_groups_are_hidden_whole():
+    groups = np.arange(80) // 4
+    labels = np.tile([1, 1, 0, -1], 20)
+    for learn, hide in hidden_parts(training(labels, groups), 5, False, np.random.RandomState(1)):
+        assert not set(groups[learn]) & set(groups[hide])
+        assert (labels[hide] >= 0).all()
+
+
+def test_few_rows_have_no_parts():
+    few = training(np.ones(FEWEST_ROWS - 1))
+    assert hidden_parts(few, 5, False, np.random.RandomState(0)) == []
+    assert fit(X[: FEWEST_ROWS - 1], None, TWO[:1], false_alarm_rate=0.5).unseen_.by == "plain"
+
+
+def test_a_fifth_is_kept_back_where_there_are_many_rows_and_nothing_is_said_of_them():
+    many, few = np.zeros(SPLIT_FROM), np.r_[np.zeros(SPLIT_FROM - 1), -np.ones(99)]
+    assert keeps_back("auto", many, None, 5)
+    assert not keeps_back("auto", few, None, 5)
+    for n_groups, keeps in ((SPLIT_GROUPS_FROM, True), (SPLIT_GROUPS_FROM - 1, False)):
+        assert keeps_back("auto", many, np.arange(SPLIT_FROM) % n_groups, 5) == keeps
+    assert not keeps_back("auto", many, None, [([0], [1])])
+    assert keeps_back("split", few, None, 5)
+    assert not keeps_back("cross", many, None, 5)
+
+
+# --------------------------------------------------------------------------- brought over, ties
+
+scores = arrays(float, st.integers(3, 40), elements=st.floats(-5, 5).map(lambda x: round(x, 2)))
+
+
+@given(own=scores, reference=scores, some=scores)
+def test_scores_brought_over_keep_their_order_and_end_with_the_highest(own, reference, some):
+    found = brought_over(np.sort(some), own, reference)
+    assert (np.diff(found) >= -1e-9).all()
+    assert found.max() <= reference.max() + 1e-9
+
+
+@given(own=scores, some=scores)
+def test_on_its_own_scale_a_score_stays_or_falls_to_the_tie_below(own, some):
+    found = brought_over(some, own, own)
+    inside = some <= own.max()
+    assert (found[inside] <= some[inside] + 0.3).all()  # levels of half a per cent
+    low = some < np.quantile(own, 0.1)
+    np.testing.assert_allclose(found[low], some[low])
+
+
+def test_copies_are_known_by_their_values():
+    rows = np.array([[1.0, np.nan], [0.0, 0.0], [1.0, np.nan], [-0.0, 0.0], [2.0, 0.0]])
+    np.testing.assert_array_equal(copied_rows(rows), [0, 1, 2, 3])
+    pandas = pytest.importorskip("pandas")
+    words = pandas.DataFrame({"a": ["x", "y", "x"], "b": [1.0, 1.0, 1.0]})
+    np.testing.assert_array_equal(copied_rows(words), [0, 2])
+
+
+def test_no_row_calibrates_above_what_its_copies_get():
+    rows = np.random.default_rng(1).integers(0, 2, size=(120, 3)).astype(float)
+    fused = fit(rows, None, [("gmm", GMMDetector(2)), ("kpca", KernelPCADetector(3))])
+    assert len(fused.unseen_.copied) == 120
+    assert (fused.held_out_.fused <= fused.score_samples(rows) + 1e-9).all()
+
+
+# ------------------------------------------------------------------------- labelled anomalies
+
+
+def test_integrative_pvalues_are_those_of_the_scores_at_hand():
+    pool = [*TWO, EXPERT]
+    fused = fit(X, Y, pool, calibration="split", false_alarm_rate=0.2)
+    new = np.random.default_rng(2).normal(1.0, 2.0, size=(40, 3))
+    columns = [
+        np.column_stack([fused.detector_scores(rows), fused.score_samples(rows)])
+        for rows in (fused.rows_.values[-fused.unseen_.n_kept_back :], new)
+    ]
+    known = np.column_stack([fused.out_of_fold_.scores, fused.held_out_.fused[:84]])
+    known = known[fused.out_of_fold_.known < 0]
+    for method in ("ratio", "best"):
+        expected = integrative_pvalues(columns[0], known, columns[1], method)
+        np.testing.assert_array_equal(fused.integrative_pvalues(new, method), expected)
+
+
+@pytest.mark.parametrize(("y", "calibration"), [(None, "split"), (Y, "cross")])
+def test_integrative_pvalues_need_rows_kept_back_and_anomalies(y, calibration):
+    fused = fit(X, y, TWO, calibration=calibration, false_alarm_rate=0.2)
+    with pytest.raises(ValueError, match=r'Fit with calibration="split" and some y = -1'):
+        fused.integrative_pvalues(X)
+
+
+# ---------------------------------------------------------------------------------- confidence
+
+
+def test_confidence_lowers_the_threshold_to_one_that_most_training_sets_keep():
+    rows = np.random.default_rng(3).normal(size=(400, 2))
+    usual = FusedDetector(TWO[:1], random_state=0).fit(rows)
+    sure = FusedDetector(TWO[:1], random_state=0, confidence=0.9).fit(rows)
+    assert sure.offset_ == conformal_offset(sure.calibration_, 0.05, 0.9) < usual.offset_
+    np.testing.assert_array_equal(sure.pvalues(rows), usual.pvalues(rows))
+    for wrong in ({"contamination": 0.1}, {"threshold": "g-mean"}):
+        with pytest.raises(ValueError, match="confidence is that of a false-alarm rate"):
+            FusedDetector(TWO, confidence=0.9, **wrong).fit(X, Y)
+    with pytest.raises(ValueError, match="confidence"):
+        FusedDetector(TWO, confidence=5).fit(X)

@@ -1,0 +1,202 @@
+"""Discoveries in a stream: as defined, saved and continued, and rarely false."""
+
+from math import log, nan, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lpfuse.io import load, save
+from lpfuse.threshold import OnlineDiscoveries, conformal_pvalues, control_false_discoveries
+
+METHODS = ["batch-bh", "lond", "lord", "saffron", "addis"]
+pvalues_of_some = st.lists(
+    st.floats(0, 1) | st.floats(0, 0.02) | st.sampled_from([0.0, 0.25, 0.5, 1.0]), max_size=30
+)
+batches_of_some = st.lists(pvalues_of_some, max_size=6)
+
+
+def slow(j):
+    return 0.07720838 * log(max(j, 2)) / (j * np.exp(sqrt(log(j))))
+
+
+def fast(j):
+    return 0.43749016584 / j**1.6  # 1 / ζ(1.6)
+
+
+def test_shares_sum_to_one_at_most():
+    j = np.arange(1, 2_000_000)
+    rest = j[-1] ** -0.6 / 0.6 * fast(1)  # the integral of what is left
+    assert fast(j).sum() + rest == pytest.approx(1, abs=1e-6)
+    j = np.arange(1, 100_000)
+    v = sqrt(log(j[-1] + 0.5))  # the integral by v² = log j: more than half is left
+    rest = 0.07720838 * 2 * np.exp(-v) * (v**3 + 3 * v**2 + 6 * v + 6)
+    assert sum(map(slow, j)) + rest == pytest.approx(0.976, abs=1e-3)
+
+
+def naive_investing(values, rate, method):
+    """LORD++, SAFFRON and ADDIS one row after the other, in the words of their papers."""
+    low, high = {"lord": (None, 1), "saffron": (0.5, 1), "addis": (0.25, 0.5)}[method]
+    gamma = slow if method == "lord" else fast
+    times, declared = [], []
+    for t in range(1, len(values) + 1):
+
+        def steps(after, t=t):  # rows after that one, and before this, that move the clock
+            between = values[after : t - 1]
+            return len([p for p in between if low is None or low < p <= high])
+
+        level = rate / 2 * gamma(1 + steps(0))
+        for j, time in enumerate(times):
+            level += (rate if j else rate / 2) * gamma(1 + steps(time))
+        if low is not None:
+            level = min(low, (high - low) * level)
+        declared.append(values[t - 1] <= level)
+        if declared[-1]:
+            times.append(t)
+    return declared
+
+
+@pytest.mark.parametrize("method", ["lord", "saffron", "addis"])
+@given(batches=batches_of_some, rate=st.sampled_from([0.05, 0.2, 0.5]))
+def test_rows_one_after_the_other_as_defined(method, batches, rate):
+    stream = OnlineDiscoveries(rate, method)
+    found = [flag for batch in batches for flag in stream.update(batch)]
+    assert found == naive_investing([p for batch in batches for p in batch], rate, method)
+    assert stream.n_discoveries_ == sum(found)
+    assert stream.n_rows_ == len(found)
+
+
+@given(batches=batches_of_some, rate=st.sampled_from([0.05, 0.2, 0.5]))
+def test_batches_by_the_number_of_discoveries_as_defined(batches, rate):
+    stream, before = OnlineDiscoveries(rate, "lond"), 0
+    for t, batch in enumerate(filter(None, batches), start=1):
+        line = rate * fast(t) / len(batch)
+        enough = [
+            r for r in range(1, len(batch) + 1) if sorted(batch)[r - 1] <= line * (before + r)
+        ]
+        chosen = [bool(enough) and p <= line * (before + max(enough)) for p in batch]
+        assert stream.update(batch).tolist() == chosen
+        before += sum(chosen)
+
+
+def test_the_first_batch_is_the_rule_of_one_batch():
+    rng = np.random.default_rng(0)
+    pvalues = rng.random(300) ** 3
+    rate = 0.2 * fast(1)
+    assert OnlineDiscoveries(0.2).method == "batch-bh"
+    for method in ("batch-bh", "lond"):
+        found = OnlineDiscoveries(0.2, method).update(pvalues)
+        np.testing.assert_array_equal(found, control_false_discoveries(pvalues, rate))
+        assert found.any()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_as_another_library(method):
+    """online-fdr, which has grown beside this project, where it is installed."""
+    theirs = pytest.importorskip(
+        "online_fdr.p_values", reason="online-fdr is not installed: no second opinion"
+    )
+    rate = 0.1
+    make = {
+        "batch-bh": lambda: theirs.BatchBH(rate),
+        "lond": lambda: theirs.BatchPRDS(rate),  # LOND, on batches of one row
+        "lord": lambda: theirs.LordPlusPlus(rate, rate / 2),
+        "saffron": lambda: theirs.Saffron(rate, rate / 2, 0.5),
+        "addis": lambda: theirs.Addis(rate, rate / 2, 0.25, 0.5),
+    }[method]
+    rng = np.random.default_rng(1)
+    for size in (1,) if method == "lond" else (1, 40):
+        values = np.where(rng.random(800) < 0.2, 1e-3 * rng.random(800), rng.random(800))
+        ours, other = OnlineDiscoveries(rate, method), make()
+        for start in range(0, 800, size):
+            batch = values[start : start + size]
+            if method in ("batch-bh", "lond"):
+                expected = other.test_batch(batch.tolist())
+            else:
+                expected = [other.test_one(p) for p in batch.tolist()]
+            assert ours.update(batch).tolist() == expected
+        assert ours.n_discoveries_ > 50 or size == 1
+
+
+@given(batches=batches_of_some)
+def test_batches_are_read_better_than_by_batch_prds(batches):
+    # Zrnic et al. (2020): the rule of one batch at rate · γ · (m + D) / m; ours declares no less.
+    stream, before = OnlineDiscoveries(0.2, "lond"), 0
+    for t, batch in enumerate(filter(None, batches), start=1):
+        own = min(1.0, 0.2 * fast(t) * (len(batch) + before) / len(batch))
+        before += int(control_false_discoveries(batch, own).sum())
+        stream.update(batch)
+        assert stream.n_discoveries_ >= before
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(batches=batches_of_some)
+def test_a_missing_pvalue_is_never_declared_and_does_not_count(method, batches):
+    whole, gaps = OnlineDiscoveries(0.2, method), OnlineDiscoveries(0.2, method)
+    for batch in batches:
+        found = gaps.update([nan, *batch])
+        assert found.dtype == bool
+        assert not found[0]
+        np.testing.assert_array_equal(found[1:], whole.update(batch))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_stream_is_saved_and_continued(method, tmp_path):
+    rng = np.random.default_rng(2)
+    values = np.where(rng.random(600) < 0.2, 1e-4, rng.random(600))
+    whole, half = OnlineDiscoveries(0.1, method), OnlineDiscoveries(0.1, method)
+    expected = [whole.update(batch) for batch in np.split(values, 6)]
+    for batch in np.split(values, 6)[:3]:
+        half.update(batch)
+    save(half, tmp_path / "stream.lpfuse")
+    again = load(tmp_path / "stream.lpfuse")
+    for batch, flags in zip(np.split(values, 6)[3:], expected[3:], strict=True):
+        np.testing.assert_array_equal(again.update(batch), flags)
+    assert again.n_discoveries_ == whole.n_discoveries_ > 50
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.3])
+def test_false_discoveries_of_one_calibration_set_stay_within_the_rate(method, share):
+    """At level 0.001: the mean share of false discoveries, over sets, is at most 11 % for 10 %."""
+    rng = np.random.default_rng(3)
+    false, found = [], []
+    for _ in range(100):
+        normal = rng.random(1000) >= share
+        scores = rng.normal(size=1000) - 4.0 * ~normal
+        pvalues = conformal_pvalues(rng.normal(size=999), scores)
+        stream = OnlineDiscoveries(0.1, method)
+        declared = np.concatenate([stream.update(batch) for batch in np.split(pvalues, 10)])
+        false.append((declared & normal).sum() / max(declared.sum(), 1))
+        found.append((declared & ~normal).sum() / max((~normal).sum(), 1))
+    assert np.mean(false) <= 0.11 + 3.1 * np.std(false) / 10
+    if share == 0.3 and method != "lord":
+        assert np.mean(found) > 0.5
+
+
+def test_few_calibration_rows_end_a_stream_of_single_rows():
+    # What the docstring says of n = 1,000: the least p-value, and when it is above the level.
+    least = 1 / 1001
+
+    def first_in_vain(method, before):
+        for wait in range(100):
+            stream = OnlineDiscoveries(0.1, method)
+            stream.update([before] * wait)
+            if not stream.update([least])[0]:
+                return wait
+        return None
+
+    assert first_in_vain("lord", 0.9) == 1
+    assert first_in_vain("saffron", 0.9) == 4
+
+
+def test_what_cannot_be_used_is_told():
+    with pytest.raises(ValueError, match=r"rate must be .*write 0\.05 for 5 %"):
+        OnlineDiscoveries(5).update([0.5])
+    with pytest.raises(ValueError, match="method must be"):
+        OnlineDiscoveries(0.1, "bonferroni").update([0.5])
+    stream = OnlineDiscoveries(0.1)
+    with pytest.raises(ValueError, match=r"pvalues must lie in \[0, 1\]"):
+        stream.update([0.1, 1.5])
+    assert stream.n_rows_ == 0
