@@ -43,8 +43,8 @@ def test_rows_with_a_gap_are_flagged_as_often_as_others(share, column):
         warnings.simplefilter("error")  # nobody is silent
         fused = FusedDetector(random_state=0).fit(with_gaps(rows(300, seed=0), share, 0, column))
         gappy = alarms(fused, with_gaps(new, 1.0, 2, column))
-    # Medians gave 23 to 33 % of the rows with a gap. The threshold of one fit to 300 rows has a
-    # standard error of 1.3 points, which moves both rates alike.
+    # With medians, 23 to 33 % of the rows with a gap were flagged. The threshold of one fit to 300
+    # rows has a standard error of 1.3 points, which moves both rates alike.
     assert abs(gappy - alarms(fused, new)) < 0.03
     assert gappy < 0.10
 
@@ -124,6 +124,19 @@ def test_infinite_cells_are_refused_and_named():
 def test_no_default_detector_sees_a_gap():
     for _, made in default_detectors(300, 20):
         assert isinstance(made[0], FilledGaps)
+
+
+def test_a_row_that_is_empty_in_the_columns_of_one_detector():
+    X = rows(100, seed=0)
+    X[::10, 1] = np.nan
+    filled = make_pipeline(SimpleImputer(), KNNDetector())
+    detectors = [("second", filled, [1]), ("all", filled)]
+    with pytest.warns(UserWarning, match=r"'second' \(10 of 100 rows\)"):
+        fused = FusedDetector(detectors, random_state=0).fit(X)
+    found = fused.out_of_fold_.scores
+    np.testing.assert_array_equal(
+        np.isnan(found), (np.arange(100) % 10 == 0)[:, None] & [True, False]
+    )
 
 
 def test_which_rows_a_member_can_judge():

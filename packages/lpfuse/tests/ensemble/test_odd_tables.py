@@ -7,13 +7,13 @@ import pytest
 from scipy.stats import ks_2samp
 
 from lpfuse import FusedDetector, OneClassGP
+from lpfuse.ensemble._copies import rows_without_copies
 from lpfuse.io import load, save
 
 RNG = np.random.default_rng(0)
 NORMAL = RNG.normal(size=(120, 4))
 ODD = {
     "one column": NORMAL[:, :1],
-    "rows twice": np.repeat(NORMAL, 2, axis=0),
     "binary": (NORMAL > 0).astype(float),
     "few integers": np.round(NORMAL),
     "heavy tails": RNG.standard_cauchy((120, 4)),
@@ -44,6 +44,27 @@ def test_odd_tables_are_scored_without_a_word_and_what_is_far_is_found(name, tmp
     assert np.isfinite(scores).all()
     save(fused, tmp_path / "fused.lpfuse")
     np.testing.assert_array_equal(load(tmp_path / "fused.lpfuse").score_samples(X), scores)
+
+
+def test_rows_that_were_copied_are_learnt_from_once():
+    """As they were, they vouched for each other, and 93 % of new rows were called anomalies."""
+    copies = np.repeat(NORMAL, 3, axis=0)
+    labels = np.zeros(len(copies))
+    labels[[1, 4, 5]] = 1, 1, -1  # the second row is torn between its answers, and stays so
+    with pytest.warns(UserWarning, match=r"100.0 % of the rows have an exact copy. Each is learnt"):
+        fused = FusedDetector(random_state=0).fit(copies)
+    alone = FusedDetector(random_state=0).fit(NORMAL)
+    np.testing.assert_array_equal(fused.score_samples(copies), alone.score_samples(copies))
+    assert fused.offset_ == alone.offset_
+    with pytest.warns(UserWarning, match="exact copy"):
+        kept = rows_without_copies(copies, labels)
+    np.testing.assert_array_equal(kept[:4], [1, 4, 5, 6])
+    assert len(kept) == len(NORMAL) + 1
+
+
+def test_rows_that_are_equal_by_chance_all_count():
+    assert rows_without_copies((NORMAL > 0).astype(float), np.zeros(len(NORMAL))) is None
+    assert rows_without_copies(NORMAL, np.zeros(len(NORMAL))) is None
 
 
 @pytest.mark.parametrize("X", [np.ones((60, 3)), np.full((60, 1), 0.1), np.zeros((60, 2)) * -1])

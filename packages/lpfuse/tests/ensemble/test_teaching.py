@@ -142,7 +142,7 @@ def _places(fused):
 
 def test_copies_share_the_answer_and_one_of_them_the_chance():
     rows = np.concatenate([X, X[:5], X[:5]])
-    fused = FusedDetector(POOL, random_state=0).fit(rows)
+    fused = FusedDetector(POOL, random_state=0, calibration="plain").fit(rows)  # keeps copies
     fused.teach(rows[[0, 200]], [-1, -1], chances=[0.3, 0.3])
     known, chances = fused.out_of_fold_.known, fused.out_of_fold_.chances
     assert np.flatnonzero(known).tolist() == [0, 200, 205]

@@ -351,15 +351,15 @@ class NaiveFused:
 def brought_over(score, own, reference):
     """A score where it would be among `reference`, had it its place among `own`.
 
-    Levels of 0.5 % from the tenth part on; below that both are straight lines, as steep as from
+    Levels of 0.5 % from the twentieth part on; below that both are straight lines, as steep as from
     there to the median. Of levels with one score the lowest counts.
     """
     if isnan(score):
         return nan
-    levels = [0.1 + 0.005 * k for k in range(181)]
+    levels = [0.05 + 0.005 * k for k in range(191)]
     here, there = ([quantile_of(scores, q) for q in levels] for scores in (own, reference))
     if score < here[0]:
-        widths = here[80] - here[0], there[80] - there[0]
+        widths = here[90] - here[0], there[90] - there[0]
         steep = min(max(widths[1] / widths[0], 0.5), 2.0) if min(widths) > 0 else 1.0
         return there[0] + steep * (score - here[0])
     pairs = []

@@ -15,7 +15,7 @@ from lpfuse._checks.arguments import check_row_names, is_count
 from lpfuse._checks.tables import check_table, remember_columns
 from lpfuse._saved import saved_as
 from lpfuse.ensemble._calibration import OutOfFoldScores
-from lpfuse.ensemble._copies import copies_as_groups
+from lpfuse.ensemble._copies import without_copies
 from lpfuse.ensemble._defaults import (
     check_fit_labels,
     check_parameters,
@@ -26,7 +26,6 @@ from lpfuse.ensemble._defaults import (
 from lpfuse.ensemble._kept_rows import kept_rows
 from lpfuse.ensemble._members import Member
 from lpfuse.ensemble._out_of_fold import Choice, FitScheduler
-from lpfuse.ensemble._repeated_rows import warn_of_repeats
 from lpfuse.ensemble._subsample import draw_from_blocks
 from lpfuse.ensemble._teaching import TeachableDetector
 from lpfuse.ensemble._training import Training, draw_seed, prepare_training
@@ -298,13 +297,11 @@ class FusedDetector(TeachableDetector):
             X, y = draw_from_blocks(X, y, groups, kind, self.subsample, random)
         table = check_table(X)
         labels = check_fit_labels(y, table.shape[0], self.threshold, self.contamination)
-        groups = check_row_names(groups, table.shape[0], "groups")
-        if groups is None and kind is None and is_count(self.cv):
-            groups = copies_as_groups(table)
-            if groups is None:
-                warn_of_repeats(table, labels, groups)
-        split = keeps_back(self.calibration, labels, groups, self.cv)
         asked = None if chances is None else check_chances(chances, table.shape[0])
+        groups = check_row_names(groups, table.shape[0], "groups")
+        if groups is None and kind is None and is_count(self.cv) and self.calibration != "plain":
+            table, labels, asked = without_copies(table, labels, asked)
+        split = keeps_back(self.calibration, labels, groups, self.cv)
         training = prepare_training(table, labels, groups, kind, self.cv, split, random, asked)
         if self._needs_artificial_anomalies(training):
             training = training.with_artificial_anomalies(random)

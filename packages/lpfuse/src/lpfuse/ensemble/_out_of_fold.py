@@ -23,12 +23,12 @@ from lpfuse.ensemble._members import (
     TooFewCompleteRows,
     fit_members,
     group_members,
+    judged_rows,
     leave_one_out_scores,
     score_members,
 )
 from lpfuse.ensemble._tables import Index, Table
 from lpfuse.ensemble._training import Training
-from lpfuse.ensemble._usable_rows import complete_rows, rows_with_any_cell
 
 # Normal rows that an expert learns from, at most; chosen by hand.
 EXPERT_ROWS = 2_000
@@ -143,8 +143,7 @@ def _leaves_one_out(member: Member, training: Training) -> bool:
         and training.jittered is None
         and hasattr(member.last, "leave_one_out_scores")
         and getattr(member.last, "leaves_one_out_of", bool)((training.labels >= 0).sum())
-        and len((rows_with_any_cell if member.fills_gaps else complete_rows)(training.X))
-        == len(training.labels)
+        and len(judged_rows(member, training.X)) == len(training.labels)
     )
 
 

@@ -138,7 +138,7 @@ def _copied(X: Host, unique: Host, of_row: Index) -> Repeats | None:
     """Rows that are equal in all columns, at least two of which hardly ever have equal cells."""
     counts = np.bincount(of_row)
     share = (counts[of_row] > 1).mean()
-    if share < EXCESS or _unmistakable(unique) is None:
+    if share < EXCESS or unmistakable(unique) is None:
         return None
     order = np.argsort(of_row, kind="stable")
     same = of_row[order[1:]] == of_row[order[:-1]]
@@ -154,7 +154,7 @@ def _apart(unique: Host, first: Index) -> Repeats | None:
     with the mean one over the dimension (Facco and others, 2017). In groups of k + 1 rows the k-th
     stands out.
     """
-    Z = _unmistakable(unique)
+    Z = unmistakable(unique)
     if Z is None or len(Z) < FEWEST_APART:
         return None
     queries = _evenly(len(Z), QUERIES)
@@ -203,7 +203,7 @@ def _n_values(column: Host) -> int:
     return len(np.unique(column))
 
 
-def _unmistakable(unique: Host) -> Host | None:
+def unmistakable(unique: Host) -> Host | None:
     """Columns in which hardly two of some different rows are equal, scaled; at least two of them.
 
     A column on a grid, such as whole numbers, is none: it may have more rows than values.

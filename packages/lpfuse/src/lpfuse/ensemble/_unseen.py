@@ -9,8 +9,8 @@ was made without it:
   made anew, from the first step to the last, without that part.
 
 The detector at hand has learnt from more rows than those of "cross", and its weights are others. So
-a score is brought over by what both say of their own rows out of fold: a row that lies at the tenth
-part of those of one lies at the tenth part of the other's (`brought_over`).
+a score is brought over by what both say of their own rows out of fold: a row that lies at the end
+of the lowest tenth of those of one lies there among the other's (`brought_over`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FEWEST_ROWS = 10
 SPLIT_FROM, SPLIT_GROUPS_FROM = 2_000, 500
 # Below this share of the out-of-fold scores a tail is taken to be the other's, moved and stretched:
 # there are too few of them to tell its shape. Stretched by no more than MOST_STRETCH, by hand.
-TAIL, MOST_STRETCH = 0.1, 2.0
+TAIL, MOST_STRETCH = 0.05, 2.0
 
 
 class Learnt(NamedTuple):
@@ -166,9 +166,7 @@ class UnseenRows:
         return replace(whole, terms=terms, abs_weights=weights, calibrates=calibrates)
 
 
-def keeps_back(
-    calibration: str, labels: Host, groups: NDArray[Any] | None, cv: Any
-) -> bool:
+def keeps_back(calibration: str, labels: Host, groups: NDArray[Any] | None, cv: Any) -> bool:
     """Whether some normal rows are kept from everything but the threshold.
 
     With "auto", not where users deal rows out themselves: their parts are the ones to hide.
@@ -227,9 +225,9 @@ def brought_over(scores: Host, own: Host, reference: Host) -> Host:
     r"""Scores of one detector on the scale of another, by what both say of normal rows.
 
     With :math:`Q` and :math:`R` the quantile functions of `own` and `reference`, a score s becomes
-    :math:`R(Q^{-1}(s))`, the lowest where scores are tied. Below the tenth part,
-    :math:`q = Q(0.1)`, it becomes :math:`R(0.1) + a (s - q)` with the ratio a of the distances from
-    there to the median.
+    :math:`R(Q^{-1}(s))`, the lowest where scores are tied. Below the twentieth part,
+    :math:`q = Q(0.05)`, it becomes :math:`R(0.05) + a (s - q)` with the ratio a of the distances
+    from there to the median.
 
     Parameters
     ----------
@@ -248,9 +246,9 @@ def brought_over(scores: Host, own: Host, reference: Host) -> Host:
     own, reference = own[~np.isnan(own)], reference[~np.isnan(reference)]
     if own.size == 0 or reference.size == 0:
         return scores
-    levels = np.linspace(TAIL, 1.0, 181)
+    levels = np.linspace(TAIL, 1.0, 191)
     here, there = np.quantile(own, levels), np.quantile(reference, levels)
-    middle = len(levels) * 4 // 9  # the median
+    middle = 90  # the level 0.5
     width, other = here[middle] - here[0], there[middle] - there[0]
     stretch = other / width if width > 0 and other > 0 else 1.0
     stretch = min(max(stretch, 1 / MOST_STRETCH), MOST_STRETCH)
