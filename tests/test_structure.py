@@ -18,8 +18,8 @@ def test_the_core_is_small_enough_to_know():
 # What was reached. The goals were 12, 25, 12 and 20 (docs/adr/0013): these may only go down. Bounds
 # of rounding (0015), the checks of model files (0008), and of the default pool the views, its new
 # detectors and the prior (0017, 0018) are rooms of their own; so are answers, their audit and their
-# checks, suspicion, experts and the rows that are kept (0020); and rows that nothing has seen, gaps,
-# copies, repeated rows, promises, and the figures and words of alarms (0021, 0022).
+# checks, suspicion, experts and the rows that are kept (0020); and rows that nothing has seen,
+# gaps, copies, repeated rows, promises, and the figures and words of alarms (0021, 0022).
 MOST = {
     "LpFusion.fit": 12,
     "FusedDetector.fit": 55,

@@ -788,9 +788,9 @@ def test_the_manifest_has_its_form(fields, path):
         "[]",
         "NaN",
         '{"format": NaN}',
-        '{"format": "lpfuse", "version": 3, "objects": [], "root": Infinity}',
-        '{"format": "lpfuse", "version": 3, "objects": ' + "[" * 100_000 + "]" * 100_000 + "}",
-        '{"format": "lpfuse", "version": 3, "root": 1' + "0" * 10_000 + ', "objects": []}',
+        '{"format": "lpfuse", "version": 4, "objects": [], "root": Infinity}',
+        '{"format": "lpfuse", "version": 4, "objects": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        '{"format": "lpfuse", "version": 4, "root": 1' + "0" * 10_000 + ', "objects": []}',
         b"\xff\xfe",
     ],
     ids=lambda text: str(text)[:50],
@@ -880,7 +880,7 @@ def test_names_in_the_archive_are_unique(path):
 
 
 def test_a_file_cannot_grow_when_it_is_read(path):
-    manifest = {"format": "lpfuse", "version": 3, "root": [0], "objects": [{"array": "0.npy"}]}
+    manifest = {"format": "lpfuse", "version": 4, "root": [0], "objects": [{"array": "0.npy"}]}
     for values, packing, words in (
         (rng.integers(0, 9, 10**4).astype(float), zipfile.ZIP_DEFLATED, None),
         (np.zeros(10**6), zipfile.ZIP_DEFLATED, "more than it can"),
@@ -1110,7 +1110,7 @@ def test_parameters_that_were_added_later_take_their_defaults(path):
 def test_a_file_of_the_format_before_is_refused_with_a_remedy(path):
     save(SVDD(), path)
     members = members_of(path.read_bytes())
-    members["manifest.json"] = members["manifest.json"].replace(b'"version": 3', b'"version": 2')
+    members["manifest.json"] = members["manifest.json"].replace(b'"version": 4', b'"version": 2')
     write_members(path, members)
-    with pytest.raises(ValueError, match=r"has format 2.*reads format 3\. Fit and save"):
+    with pytest.raises(ValueError, match=r"has format 2.*reads format 4\. Fit and save"):
         load(path)

@@ -325,7 +325,7 @@ def test_only_regular_files_are_read(tmp_path):
 
 
 def test_a_manifest_has_an_end(path):
-    lists = '{"format": "lpfuse", "version": 3, "root": 1, "objects": [' + "[]," * 12_000_000
+    lists = '{"format": "lpfuse", "version": 4, "root": 1, "objects": [' + "[]," * 12_000_000
     write_members(path, {"manifest.json": lists})
     with pytest.raises(ValueError, match="manifest is larger"):
         load(path)

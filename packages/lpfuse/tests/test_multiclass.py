@@ -72,7 +72,7 @@ def test_the_rows_of_others_are_anomalies_where_asked():
 def test_calibration_is_a_logistic_regression_on_scores_that_were_held_out():
     X, y = blobs()
     fitted = classifier(detector=distances(random_state=5), others="ignore").fit(X, y)
-    own = distances(random_state=5).fit(X[y == 1])
+    own = distances(random_state=5, calibration="plain").fit(X[y == 1])
     scores = np.r_[own.held_out_.scores()[0], own.score_samples(X[y != 1])]
     expected = log_odds(scores, np.arange(120) < 40)
     np.testing.assert_allclose(fitted.calibration_[1], expected)

@@ -71,7 +71,8 @@ def test_every_candidate_is_judged_as_a_plain_search_would(scoring, criterion):
 
 def test_the_result_is_the_fused_detector_with_the_chosen_parameters():
     grids = {"kpca": {"n_components": [2, 20], "gamma": [0.1, 1.0]}}
-    chosen = FusedDetectorCV(PAIR, ps=PS, rhos=[2, 10], grids=grids, random_state=0).fit(X, Y)
+    settings = {"ps": PS, "rhos": [2, 10], "grids": grids, "random_state": 0}
+    chosen = FusedDetectorCV(PAIR, calibration="plain", **settings).fit(X, Y)
     best = chosen.best_params_
     assert sorted(best) == ["kpca__gamma", "kpca__n_components", "p", "rho"]
     kpca = KernelPCADetector(best["kpca__n_components"], gamma=best["kpca__gamma"])
@@ -79,6 +80,7 @@ def test_the_result_is_the_fused_detector_with_the_chosen_parameters():
         [("kpca", kpca), ("gmm", GMMDetector())],
         scaler=TwoSidedMinMax(rho=best["rho"]),
         fusion=clone(chosen.fusion_),
+        calibration="plain",
         random_state=0,
     )
     with warnings.catch_warnings():
@@ -87,6 +89,11 @@ def test_the_result_is_the_fused_detector_with_the_chosen_parameters():
     assert plain.fusion_.p == best["p"]
     np.testing.assert_allclose(chosen.score_samples(X), plain.score_samples(X), atol=1e-7)
     assert chosen.offset_ == pytest.approx(plain.offset_, abs=1e-7)
+    # Rows calibrate by parameters that were chosen without them, which changes the threshold alone.
+    hidden = FusedDetectorCV(PAIR, **settings).fit(X, Y)
+    np.testing.assert_array_equal(hidden.score_samples(X), chosen.score_samples(X))
+    assert hidden.best_params_ == best
+    assert hidden.unseen_.by == "cross"
 
 
 def test_each_detector_gets_the_candidate_that_separates_best():

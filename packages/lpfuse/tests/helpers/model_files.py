@@ -35,7 +35,7 @@ def write_manifest(path, described, members=None, **fields):
     """A file of these objects, the last of which is the root."""
     manifest = {
         "format": "lpfuse",
-        "version": 3,
+        "version": 4,
         "lpfuse": "0.1.0",
         "root": [len(described) - 1],
         "objects": described,

@@ -66,7 +66,7 @@ class RelearningDetector(LearningDetector):
         NaN where a row was not asked about.
         """
         known, chances = self.out_of_fold_.known, self.out_of_fold_.chances
-        assert known is not None  # only files of earlier versions have none, and are refused
+        assert known is not None  # they are known of all rows that were fitted to
         chances = np.full(len(known), np.nan) if chances is None else chances
         if self.unseen_.known is None:
             return known, chances

@@ -19,7 +19,7 @@ from lpfuse._checks.arguments import check_count, check_row_names, check_share
 from lpfuse._checks.tables import check_table
 from lpfuse.answers import AnswerAudit, Estimate, ask_each_unit_once, audit_answers
 from lpfuse.ensemble._defaults import choose_members, seed_members
-from lpfuse.ensemble._kept_rows import KeptRows, number_rows, numbers_of, places_of
+from lpfuse.ensemble._kept_rows import number_rows, numbers_of, places_of
 from lpfuse.ensemble._questions import appeal_of, neighbouring_order, strangest_of
 from lpfuse.ensemble._relearning import RelearningDetector
 from lpfuse.ensemble._scoring import without_gaps
@@ -116,7 +116,7 @@ class TeachableDetector(RelearningDetector):
         """
         table = check_table(X, estimator=self)
         terms = self.combination_.contributions(*self._raw_scores(table))
-        numbers, known = numbers_of(table), getattr(self, "rows_", KeptRows(None)).values
+        numbers, known = numbers_of(table), self.rows_.values
         number, taught = np.full(len(terms), np.nan), np.zeros(len(terms))
         if numbers is not None:
             number = number_rows(numbers)
@@ -260,11 +260,6 @@ class TeachableDetector(RelearningDetector):
         return len(known) - self.rows_.n_added if np.isnan(from_elsewhere).all() else None
 
     def _check_teachable(self) -> None:
-        if not hasattr(self, "rows_") or self.out_of_fold_.known is None:
-            raise ValueError(
-                "The detector was saved by an earlier version, which kept no rows to teach it "
-                "with. Fit it again."
-            )
         if self.artificial_anomalies or self.cv == "in-sample":
             raise ValueError(
                 'A detector with artificial_anomalies=True or cv="in-sample" cannot be taught, nor '

@@ -48,7 +48,7 @@ SEAL_SIZE = len("\nsha256 \nhmac-sha256 \n") + 128
 NO_KEY = "-" * 64
 # 2: classes go by the names of `lpfuse._saved`. 3: estimators of scikit-learn are made of their
 # attributes, and the file has a digest. Formats 1 and 2 were never released, and are refused.
-FORMAT, FORMAT_VERSION = "lpfuse", 3
+FORMAT, FORMAT_VERSION = "lpfuse", 4
 
 
 class Refused(ValueError):
