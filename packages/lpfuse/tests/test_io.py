@@ -684,8 +684,8 @@ def test_a_file_that_is_not_there_says_so(path):
 
 
 def test_a_newer_format_asks_for_an_upgrade(path):
-    write_manifest(path, [], version=4, lpfuse="7.0.0")
-    with pytest.raises(ValueError, match=r"format 4, of lpfuse 7\.0\.0.*pip install --upgrade"):
+    write_manifest(path, [], version=5, lpfuse="7.0.0")
+    with pytest.raises(ValueError, match=r"format 5, of lpfuse 7\.0\.0.*pip install --upgrade"):
         load(path)
 
 

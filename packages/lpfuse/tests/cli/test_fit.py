@@ -122,8 +122,9 @@ def test_every_option_arrives(train, tmp_path, monkeypatch):
     monkeypatch.setattr(TableModel, "fit", stop)
     answer = fit(
         train, "--output", tmp_path / "m", "--label", "state", "--normal", "ok", "--detectors",
-        "gmm, lof", "--p", "1.5", "--false-alarm-rate", "0.1", "--features", "bar", "--features",
-        "flow", "--drop", "site", "--categories", "kind", "--seed", "3", "--jobs", "2", "-q",
+        "gmm, lof", "--p", "1.5", "--false-alarm-rate", "0.1", "--confidence", "0.9", "--features",
+        "bar", "--features", "flow", "--drop", "site", "--categories", "kind", "--seed", "3",
+        "--jobs", "2", "-q",
     )  # fmt: skip
     assert (answer.exit_code, answer.stderr) == (2, "Error: stop.\n")
     assert callable(asked.pop("show_notes"))
@@ -133,6 +134,7 @@ def test_every_option_arrives(train, tmp_path, monkeypatch):
         "detectors": ["gmm", "lof"],
         "p": "1.5",
         "false_alarm_rate": 0.1,
+        "confidence": 0.9,
         "features": ["bar", "flow"],
         "drop": ["site"],
         "categories": ["kind"],

@@ -153,6 +153,17 @@ def test_groups_are_hidden_whole():
         assert (labels[hide] >= 0).all()
 
 
+def test_where_groups_or_splits_leave_nothing_to_deal_out_there_are_no_parts():
+    two = np.arange(90) % 2
+    fused = fit(X[:90], None, TWO, cv=5, false_alarm_rate=0.2, calibration="cross")
+    assert fused.unseen_.by == "cross"
+    fused = FusedDetector(TWO, false_alarm_rate=0.2, random_state=0).fit(X[:90], groups=two)
+    assert fused.unseen_.by == "plain"
+    halves = [(np.flatnonzero(two == k), np.flatnonzero(two != k)) for k in (0, 1)]
+    fused = FusedDetector(TWO, cv=halves, false_alarm_rate=0.2, random_state=0).fit(X[:90])
+    assert fused.unseen_.by == "plain"
+
+
 def test_few_rows_have_no_parts():
     few = training(np.ones(FEWEST_ROWS - 1))
     assert hidden_parts(few, 5, False, np.random.RandomState(0)) == []

@@ -192,19 +192,27 @@ def hidden_parts(
     if training.folds is not None and not is_count(cv):
         pairs = [(learn, score[normal[score]]) for learn, score in training.folds.pairs]
         pairs = [pair for pair in pairs if len(pair[1])]
-        scored = [training.folds.among(learn).of_row >= 0 for learn, _ in pairs]
-        usable = all(normal[pair[0]][rows].any() for pair, rows in zip(pairs, scored, strict=True))
-        return pairs if usable else []
+        return pairs if all(_can_be_dealt_out(training, learn) for learn, _ in pairs) else []
     parts = PARTS_WITH_EXPERTS if has_experts else PARTS
     if training.groups is not None:
-        if len(np.unique(training.groups[normal])) < 2:
-            return []
+        if len(np.unique(training.groups[normal])) < 3:
+            return []  # without one of them, the others must be dealt out again
         folds = make_folds(parts, training.labels, training.groups, None, random)
         pairs = [(learn, score[normal[score]]) for learn, score in folds.pairs]
-        return [pair for pair in pairs if len(pair[1]) and normal[pair[0]].any()]
+        learnt = [training.groups[learn][normal[learn]] for learn, _ in pairs]
+        enough = all(len(np.unique(names)) > 1 for names in learnt)
+        return [pair for pair in pairs if len(pair[1])] if enough else []
     dealt = np.full(len(normal), -1)
     dealt[random.permutation(np.flatnonzero(normal))] = np.arange(normal.sum()) % parts
     return [(np.flatnonzero(dealt != k), np.flatnonzero(dealt == k)) for k in range(parts)]
+
+
+def _can_be_dealt_out(training: Training, rows: Index) -> bool:
+    """Whether the folds, among some rows, score normal ones, and all learn from some."""
+    assert training.folds is not None
+    normal, folds = training.labels[rows] >= 0, training.folds.among(rows)
+    scored = normal[folds.of_row >= 0].any()
+    return bool(scored and all(normal[learn].any() for learn, _ in folds.pairs))
 
 
 def among(training: Training, rows: Index, cv: Any, random: np.random.RandomState) -> Training:
@@ -213,7 +221,7 @@ def among(training: Training, rows: Index, cv: Any, random: np.random.RandomStat
     kinds = None if training.kinds is None else training.kinds[rows]
     labels, folds = training.labels[rows], training.folds
     if folds is not None:
-        anew = is_count(cv) and (groups is None or len(np.unique(groups)) > 1)
+        anew = is_count(cv)
         folds = make_folds(cv, labels, groups, kinds, random) if anew else folds.among(rows)
     return Training(
         _safe_indexing(training.X, rows, axis=0), labels, folds, groups, kinds,
