@@ -82,7 +82,8 @@ class Mean:
     error: float
 
     def __str__(self) -> str:
-        return f"{self.value:.1f} ± {self.error:.1f}"
+        told = f"{self.value:.1f}"
+        return f"{told} ± {self.error:.1f}" if np.isfinite(self.error) else told
 
 
 def mean_of(values: Host) -> Mean:
