@@ -26,7 +26,9 @@ def paired(rows: Iterable[Record], field: str, at: int | None = None) -> Pairs:
         for version in ("before", "now")
     )
     found: dict[Cell, list[tuple[float, float]]] = {}
-    for key in before.keys() & now.keys():
+    for key in before:  # in their order: sums of numbers depend on it
+        if key not in now:
+            continue
         pair = before[key][field], now[key][field]
         found.setdefault(key[0], []).append(pair if at is None else (pair[0][at], pair[1][at]))
     return {

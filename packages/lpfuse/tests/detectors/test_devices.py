@@ -126,9 +126,10 @@ def _storage(x):
 @pytest.mark.parametrize("detector", [OneClassGP(), KernelPCADetector(4)], ids=str)
 @precisions
 def test_an_exact_fit_makes_one_matrix(large_arrays, detector, precision):
+    """Without the refits that its threshold takes, each of which makes one of its own."""
     X = torch(rows(1100, precision=precision))
     with large_arrays(1100) as watch:
-        clone(detector).fit(X)
+        clone(detector).set_params(offset_from="training").fit(X)
     assert len(watch.made) == 1
 
 
@@ -136,13 +137,14 @@ def test_learners_that_share_a_matrix_make_no_distances(large_arrays):
     """One to share, and one to overwrite."""
     X = torch(rows(1100))
     with large_arrays(1100) as watch:
-        fit_together([KernelPCADetector(4), KernelPCADetector(2), OneClassGP()], X)
+        detectors = [KernelPCADetector(4), KernelPCADetector(2), OneClassGP()]
+        fit_together(detectors, X, thresholds=False)
     assert len(watch.made) == 2
 
 
 def test_a_matrix_to_overwrite_is_not_kept_before(large_arrays):
     with large_arrays(1100) as watch:
-        fit_together([OneClassGP()], torch(rows(1100)))
+        fit_together([OneClassGP()], torch(rows(1100)), thresholds=False)
     assert len(watch.made) == 1
 
 
