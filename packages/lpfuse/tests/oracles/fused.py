@@ -172,18 +172,21 @@ class NaiveFused:
             self._level(j)
 
     def _level(self, j):
-        """Normal rows of every fold get the same median of an expert's scores."""
+        """Where folds differ more than rows do, normal rows of each get the same median."""
         numbers = self.fold[: len(self.y)]
-        medians = {}
+        medians, within = {}, []
         for number in set(numbers):
             rows = [i for i, k in enumerate(numbers) if k == number and self.labels[i] > 0]
             spoken = [self.out_of_fold[i, j] for i in rows if not isnan(self.out_of_fold[i, j])]
-            if rows:
-                medians[number] = median(spoken) if spoken else nan
-        known = [value for value in medians.values() if not isnan(value)]
+            if spoken:
+                medians[number] = median(spoken)
+                within.append(median(abs(score - medians[number]) for score in spoken))
+        middle = median(medians.values())
+        if median(abs(one - middle) for one in medians.values()) <= median(within):
+            return
         for i, number in enumerate(numbers):
-            if not isnan(medians.get(number, nan)):
-                self.out_of_fold[i, j] += median(known) - medians[number]
+            if number in medians:
+                self.out_of_fold[i, j] += middle - medians[number]
 
     def _teach(self, expert, view, rows, counts):
         """A copy of the expert that has learnt from some rows of both classes."""

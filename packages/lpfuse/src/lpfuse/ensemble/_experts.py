@@ -201,18 +201,21 @@ def fit_experts(
 
 
 def _on_one_level(scores: Host, labels: Host, fold: NDArray[np.intp]) -> Host:
-    """Scores by the experts of each fold, moved so that normal rows have the same median in all.
+    """Scores by the experts of each fold; where folds differ more than rows do, on one level.
 
     Experts that tell the classes apart without fail give all normal rows nearly one score, and
     those of another fold another one. That difference says nothing of the rows, but would be all
     that there is to set a scale by: with it, a hundredth of a score once counted like a standard
-    deviation.
+    deviation. Such scores are moved so that normal rows have the same median in all folds.
     """
     numbers = [number for number in np.unique(fold) if (labels[fold == number] > 0).any()]
-    medians = np.array([_median(scores[(fold == number) & (labels > 0)]) for number in numbers])
+    parts = [scores[(fold == number) & (labels > 0)] for number in numbers]
+    medians = np.array([_median(part) for part in parts])
+    within = _median(np.array([_median(np.abs(part - _median(part))) for part in parts]))
+    apart = np.nan_to_num(_median(np.abs(medians - _median(medians)))) > np.nan_to_num(within)
     found = scores.copy()
     for number, median in zip(numbers, medians, strict=True):
-        found[fold == number] += np.nan_to_num(_median(medians) - median)
+        found[fold == number] += np.where(apart, np.nan_to_num(_median(medians) - median), 0.0)
     return found
 
 
