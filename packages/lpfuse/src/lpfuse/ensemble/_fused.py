@@ -185,7 +185,8 @@ class FusedDetector(TeachableDetector):
 
     **Silent detectors.** Where a detector gives no score (a missing cell, an error), the weights of
     the others grow in proportion, so that they sum to the same in absolute value; the threshold and
-    the p-values are those that calibration rows give for the same detectors. Nothing is imputed.
+    the p-values are those that calibration rows give for the same detectors. Detectors of the
+    default pool fill missing cells in, and are not silent: :class:`lpfuse.views.FilledGaps`.
 
     **Dask.** A Dask array or data frame is drawn from for training, in one pass, and what is asked
     of a fitted detector about Dask rows is answered lazily, block by block. Weights can be learnt
