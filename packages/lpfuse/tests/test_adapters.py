@@ -13,6 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, SGDOneClassSVM
 from sklearn.metrics import roc_auc_score
 from sklearn.mixture import GaussianMixture
+from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -159,7 +160,8 @@ def test_xgbod_is_an_expert():
     assert not ready.learns_from_anomalies
     np.testing.assert_array_equal(ready.fit(NORMAL).score_samples(BOTH), scores)
     pool = [("xgbod", detector), ("svdd", SVDD())]
-    fused = FusedDetector(pool, cv=2, experts_see_scores=False, random_state=0).fit(BOTH, Y)
+    cv = StratifiedKFold(2, shuffle=True, random_state=0)  # with these it is fitted to all rows
+    fused = FusedDetector(pool, cv=cv, experts_see_scores=False, random_state=0).fit(BOTH, Y)
     assert fused.detector_names_ == ["svdd", "xgbod"]
     np.testing.assert_array_equal(fused.detector_scores(BOTH)[:, 1], scores)
 

@@ -9,7 +9,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.covariance import EllipticEnvelope
 from sklearn.decomposition import PCA
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     GradientBoostingClassifier,
@@ -27,6 +27,7 @@ from sklearn.linear_model import (
     SGDOneClassSVM,
 )
 from sklearn.mixture import GaussianMixture
+from sklearn.model_selection import KFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, LocalOutlierFactor
 from sklearn.neural_network import MLPClassifier
@@ -57,6 +58,7 @@ from lpfuse import (
     TwoSidedMinMax,
 )
 from lpfuse.adapters import ClassifierExpert, PyODDetector, ScoreColumn, ScoreFunction
+from lpfuse.ensemble.components import MeanOfFits
 from lpfuse.selection import FusedDetectorCV
 from lpfuse.views import Indicators, NormalQuantiles
 
@@ -403,6 +405,28 @@ def test_columns_experts_and_prefit_parts(sees):
 def test_experts_alone():
     detectors = [("a", LogisticRegression()), ("b", GaussianNB())]
     assert_same(fused(detectors=detectors), within=1e-6)
+
+
+def test_an_expert_is_the_mean_of_its_fits():
+    logistic = make_pipeline(StandardScaler(), LogisticRegression())
+    detectors = [("svdd", SVDD()), ("logistic", logistic)]
+    for cv in (3, KFold(3, shuffle=True, random_state=0)):
+        detector = FusedDetector(detectors, cv=cv, random_state=0).fit(BOTH, Y)
+        assert isinstance(detector.pool_.experts[0].estimator, MeanOfFits) == (cv == 3)
+        assert_same(detector, within=1e-6)
+    experts = [ClassifierExpert(made).fit(BOTH, Y) for made in (clone(logistic), GaussianNB())]
+    mean = MeanOfFits(experts)
+    mean.offset_, mean.n_features_in_ = 0.0, 4
+    found = run(to_onnx(mean), NEW)["scores"]
+    expected = (experts[0].score_samples(NEW) + experts[1].score_samples(NEW)) / 2
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_an_expert_that_has_no_converter_is_named_behind_its_fits():
+    detectors = [("svdd", SVDD()), ("curved", QuadraticDiscriminantAnalysis())]
+    detector = FusedDetector(detectors, cv=3, random_state=0).fit(BOTH, Y)
+    with pytest.raises(NotImplementedError, match="'curved': QuadraticDiscriminantAnalysis has no"):
+        to_onnx(detector)
 
 
 def test_a_detector_that_chose_its_parameters():

@@ -24,10 +24,10 @@ NAMES = {
     "GeneticWeights", "IterativeEnsemble", "HeldOutScores",
     "HistogramDetector", "Indicators", "KNNDetector", "KeptRows", "Kernel", "KernelPCADetector",
     "OutOfFoldScores", "LinearSVMStacker", "LocalLpFusion", "LogisticStacker", "LpFusion", "LpPath",
-    "Member", "NormalQuantiles", "OneClassEnsembleClassifier", "OneClassGP", "OnlineDiscoveries",
-    "Pool", "PyODDetector", "SVDD", "ScoreColumn", "ScoreFunction", "Similarities", "SwarmWeights",
-    "TableModel", "TablePreparation", "TailScaler", "TwoSidedMinMax", "UnseenPart", "UnseenRows",
-    "Waves",
+    "MeanOfFits", "Member", "NormalQuantiles", "OneClassEnsembleClassifier", "OneClassGP",
+    "OnlineDiscoveries", "Pool", "PyODDetector", "SVDD", "ScoreColumn", "ScoreFunction",
+    "Similarities", "SwarmWeights", "TableModel", "TablePreparation", "TailScaler",
+    "TwoSidedMinMax", "UnseenPart", "UnseenRows", "Waves",
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ files that users have. Nothing else in a file leads to a class.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import fields
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
@@ -66,6 +67,14 @@ def saved_as(name: str, /, **words: Words) -> Callable[[Class], Class]:
         return cls
 
     return register
+
+
+class WithoutCaches:
+    """A dataclass whose copies hold its fields alone: what it has cached is made anew."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = {field.name for field in fields(self)}  # type: ignore[arg-type]
+        return {name: value for name, value in vars(self).items() if name in names}
 
 
 def saved_name(cls: type) -> str | None:

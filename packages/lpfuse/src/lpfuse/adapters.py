@@ -224,8 +224,13 @@ class ClassifierExpert(Adapter):
             scores = self.classifier_.decision_function(X)
             return check_answer(scores, len(X), self.classifier)
         normal = list(self.classifier_.classes_).index(1)
-        share = np.clip(self.classifier_.predict_proba(X)[:, normal], SUREST, 1 - SUREST)
-        return np.log(share / (1 - share))
+        return log_odds(self.classifier_.predict_proba(X)[:, normal])
+
+
+def log_odds(share: Host) -> Host:
+    """Log-odds of probabilities, cut to [0.001, 0.999]."""
+    share = np.clip(share, SUREST, 1 - SUREST)
+    return np.log(share / (1 - share))
 
 
 @saved_as("ScoreFunction", high=DIRECTIONS, method=METHODS)

@@ -184,6 +184,8 @@ class FusedDetectorCV(FusedDetector):
     def _needs_artificial_anomalies(self, training: Training) -> bool:
         return not (training.labels < 0).any()
 
+    _chooses_in_parts = True  # p and ρ are the point of this class
+
     def _members(self, training: Training) -> list[Member]:
         """A member for every candidate; those of one detector have its name."""
         grids = dict(self.grids or {})

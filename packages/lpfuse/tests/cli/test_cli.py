@@ -1,6 +1,4 @@
-import inspect
 import io
-import re
 import subprocess
 import sys
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -167,7 +165,7 @@ def test_a_closed_pipe_is_no_error_to_talk_about():
     assert console.exit_code(BrokenPipeError()) is None
 
 
-# ------------------------------------------------------------------------- terminals and progress
+# -------------------------------------------------------------------------------------- terminals
 
 
 class Terminal(io.StringIO):
@@ -192,75 +190,3 @@ def test_quiet_text_is_plain_on_a_terminal_too():
     with terminal() as screen:
         console.show(TABLE, quiet=True)
     assert screen.getvalue() == TABLE
-
-
-def test_a_bar_on_a_terminal():
-    with terminal() as screen, console.progress("uci", quiet=False) as report:
-        for done in range(5, 13):
-            report(done, 20)
-    shown = screen.getvalue()
-    assert all(part in shown for part in ("uci", "12/20", "0:00:00", "left"))
-    assert "done in" not in shown
-
-
-def test_what_was_stored_before_tells_nothing_of_the_speed():
-    now = 0.0
-    with terminal() as screen, console.progress("uci", quiet=False) as report:
-        bar = inspect.getclosurevars(report).nonlocals["bar"]
-        bar.get_time = lambda: now
-        report(50, 100)
-        (task,) = bar.tasks
-        assert task.completed == 50
-        for done in range(51, 61):
-            now += 60.0
-            report(done, 100)
-        assert task.time_remaining == pytest.approx(40 * 60)
-    assert "60/100" in screen.getvalue()
-
-
-def test_a_bar_for_each_part():
-    with terminal() as screen, console.progress("claims", quiet=False) as report:
-        for total in (4, 6, 6):
-            for done in range(total + 1):
-                report(done, total)
-    shown = re.findall(r"(\d)/(\d)", screen.getvalue())
-    assert shown[-3:] == [("4", "4"), ("6", "6"), ("6", "6")]
-
-
-def test_no_bar_when_all_is_stored():
-    with terminal() as screen, console.progress("uci", quiet=False) as report:
-        report(20, 20)
-    assert screen.getvalue() == ""
-
-
-def test_nothing_when_quiet():
-    with terminal() as screen, console.progress("uci", quiet=True) as report:
-        assert report is None
-    assert screen.getvalue() == ""
-
-
-def test_a_line_for_each_tenth_where_there_is_no_terminal(monkeypatch, capsys):
-    now = 0.0
-    monkeypatch.setattr(console, "monotonic", lambda: now)
-    with console.progress("uci", quiet=False) as report:
-        report(50, 200)  # stored before: they took no time
-        for done in range(51, 201):
-            now += 2.0
-            report(done, 200)
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    lines = printed.err.splitlines()
-    assert [int(line.split()[1]) for line in lines] == list(range(60, 201, 20))
-    assert lines[0] == "uci: 60 of 200 done in 0:00:20, 0:04:40 left"
-    assert lines[-1] == "uci: 200 of 200 done in 0:05:00, 0:00:00 left"
-
-
-def test_lines_for_few_or_no_splits_and_for_several_parts(capsys):
-    with console.progress("claims", quiet=False) as report:
-        for total in (0, 0, 2, 3, 3):
-            for done in range(total + 1):
-                report(done, total)
-    found = [line.split(" done")[0] for line in capsys.readouterr().err.splitlines()]
-    assert found == [
-        f"claims: {done} of {total}" for total in (2, 3, 3) for done in range(1, total + 1)
-    ]

@@ -51,8 +51,7 @@ def test_a_table_becomes_a_model_and_everything_is_said(train, tmp_path):
     )
     assert threshold.endswith(f" %, by a calibration with {normal} rows).")
     assert f"Next: lpfuse score {tmp_path / 'pumps.lpfuse'} DATA" in answer.stdout
-    assert answer.stderr.startswith("Fitting: ")
-    assert "of" in answer.stderr.splitlines()[-1]
+    assert "Fitting …" in answer.stderr.splitlines()
 
 
 def test_without_a_label(train, tmp_path):
@@ -144,6 +143,21 @@ def test_every_option_arrives(train, tmp_path, monkeypatch):
     }
 
 
+def test_a_sample_of_the_rows(train, tmp_path):
+    options = [*OPTIONS, "-o", tmp_path / "m", "--sample"]
+    answer = fit(train, *options, "60")
+    assert answer.stdout.splitlines()[0] == f"{train}: 100 rows, 8 columns"
+    assert answer.stdout.splitlines()[1] == (
+        "  Sample: 60 of 100 rows, drawn by chance; of anomalies all, up to 30."
+    )
+    model = lpfuse.load(tmp_path / "m")
+    assert model.notes[0] == answer.stdout.splitlines()[1].strip()
+    worn = pumps(100)["state"].to_list().count("worn")
+    assert (model.fused.out_of_fold_.labels < 0).sum() == worn
+    assert len(model.fused.out_of_fold_.labels) == 60
+    assert "Sample" not in fit(train, *options, "100").stdout
+
+
 def test_what_the_library_warns_of_is_a_note(train, tmp_path):
     answer = fit(train, "--detectors", "gmm,trees", "-o", tmp_path / "m")
     (note,) = [line for line in answer.stderr.splitlines() if line.startswith("Note: ")]
@@ -168,6 +182,9 @@ def test_help_has_an_example_and_what_is_guessed():
     assert "Example: lpfuse fit pumps.csv --label state --normal ok -o pumps.lpfuse" in text
     for option in ("label", "normal", "detectors", "p", "false-alarm-rate", "drop", "features"):
         assert f"--{option} " in text
+    told = " ".join(text.replace("│", " ").split())
+    assert "--sample" in told
+    assert "held in memory" in told
 
 
 def test_names_that_would_break_a_table_or_a_terminal(tmp_path):

@@ -183,7 +183,8 @@ def refused(answer, *told):
     assert answer.exit_code == 2, answer.output
     assert answer.stdout == ""
     assert "Traceback" not in answer.output
-    said = " ".join(answer.stderr.split())
+    *phases, said = answer.stderr.splitlines()
+    assert all(phase.endswith(" …") for phase in phases)
     assert said.startswith("Error: ")
     for text in told:
         assert text in said, said

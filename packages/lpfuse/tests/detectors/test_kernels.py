@@ -9,7 +9,8 @@ from sklearn.svm import OneClassSVM
 
 from lpfuse._arrays.threads import limits
 from lpfuse.detectors import PAPER_WIDTHS, OneClassGP, gamma_from_sigma, sigma_from_gamma
-from lpfuse.detectors._kernels import INNER_PRODUCTS, Kernel, distances_to
+from lpfuse.detectors._distances import distances_to
+from lpfuse.detectors._kernels import INNER_PRODUCTS, Kernel
 from lpfuse.detectors._training import settle_gamma, settle_kernel, squared_distances
 from oracles import kernel_learners as naive
 from oracles.kernel_learners import assert_beside, every_library, on_host

@@ -146,6 +146,7 @@ def assert_as_naive(pool, X, y=None, *, fit=None, views=None, naive=None, **sett
         fusion=clone(fused.fusion_),
         kept_back=None if training.kept_back is None else np.asarray(training.kept_back),
         parts=parts,
+        dealt=folds is None or folds.dealt,
         jittered=() if training.jittered is None else training.jittered,
         source=training.source,
         chances=training.chances,
@@ -229,6 +230,56 @@ def test_rows_with_gaps_are_suspected_by_the_detectors_that_speak():
 
 def test_experts_alone():
     assert_as_naive(EXPERTS, X, Y, fusion=SMOOTH)
+
+
+def splits_of_some_rows(cv, of=X):
+    """Splits that score two rows of three, each learning from what is not scored with it."""
+    return [(learn, score[score % 3 > 0]) for learn, score in cv.split(of)]
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [2, 3, 5, KFold(4, shuffle=True, random_state=0), splits_of_some_rows(KFold(3, shuffle=True))],
+    ids=["two", "three", "five", "KFold", "list"],
+)
+def test_experts_with_folds_of_any_kind(cv):
+    """Folds that were dealt out here make a mean of fits, of others there is a fit to all rows."""
+    fused, expected = assert_as_naive([*QUICK, *EXPERTS], X, HALF, cv=cv, fusion=SMOOTH)
+    fits = [getattr(expert.estimator, "fits", None) for expert in fused.pool_.experts]
+    if isinstance(cv, int):
+        assert [len(some) for some in fits] == [cv, cv]
+        assert (np.array(expected.calms) < 1).all() == (cv > 2)
+        assert len(fused.unseen_.parts) == cv
+    else:
+        assert fits == [None, None]
+        assert expected.calms == [1.0, 1.0]
+        assert len(fused.unseen_.parts) == len(list(cv)) if isinstance(cv, list) else 4
+
+
+@pytest.mark.parametrize("calibration", ["plain", "split"])
+@pytest.mark.parametrize("y", [Y, HALF], ids=["all", "half"])
+def test_where_no_part_is_hidden_experts_see_the_scores_of_all(calibration, y):
+    settings = {"calibration": calibration, "false_alarm_rate": 0.2, "fusion": SMOOTH}
+    fused, _ = assert_as_naive([*QUICK, *EXPERTS], X, y, **settings)
+    assert fused.unseen_.by == calibration
+
+
+@pytest.mark.parametrize("y", [Y, HALF], ids=["all", "half"])
+def test_groups_with_experts(y):
+    """Also the anomalies of a group that is hidden are kept from what is learnt without it."""
+    groups = np.arange(len(X)) * 7 % len(X) // 4
+    fused, _ = assert_as_naive([*QUICK, *EXPERTS], X, y, fit={"groups": groups}, fusion=SMOOTH)
+    assert len(fused.unseen_.parts) == 3
+    for part in fused.unseen_.parts:
+        assert not set(groups[part.learnt]) & set(groups[part.hidden])
+
+
+@pytest.mark.parametrize("cv", [3, KFold(3)], ids=["dealt", "KFold"])
+def test_seeds_of_an_expert_count_up_where_its_fits_are_averaged(cv):
+    """Trees that see features alone: a score that is off in the last digit may take a branch."""
+    pool = [*QUICK, ("trees", ExtraTreesClassifier(5, random_state=2**31 - 2))]
+    settings = {"experts_see_scores": False}
+    assert_as_naive(pool, X, Y, cv=cv, fusion=SMOOTH, naive=settings, **settings)
 
 
 @pytest.mark.parametrize("y", [None, Y], ids=["pure", "labels"])
@@ -677,16 +728,28 @@ def test_progress_is_told_to_the_end():
     told = []
     pool = [*OURS, ("gp", GP), *THEIRS[:1], *EXPERTS]
     FusedDetector(pool, progress=lambda *step: told.append(step), random_state=0).fit(X, Y)
-    (total,) = {total for _, total in told}
-    assert [done for done, _ in told] == list(range(1, total + 1))
+    done, total = np.array(told).T
+    assert (np.diff(done) > 0).all()
+    assert done[0] > 0
+    assert (np.diff(total) <= 0).all()  # what is left never grows
+    assert (done[:-1] < total[:-1]).all()
+    assert done[-1] == total[-1]
+    # What was foreseen, before there were experts, is not far from what it came to.
+    assert total[0] <= 1.2 * total[-1]
 
 
 def test_progress_can_be_a_line_on_standard_error(capsys):
     FusedDetector(QUICK, progress=True, cv=2, random_state=0).fit(X)
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.endswith("54 of 54\n")  # three detectors, all rows and two folds; and five parts
+    lines = err.removesuffix("\n").split("\r")
+    assert len(lines) == 1 + 54  # three detectors, all rows and two folds; and five parts
+    told = [int(line.removeprefix("Fitting detectors: ").removesuffix("%")) for line in lines[1:]]
+    assert told == sorted(told)
+    assert told[0] < 5
+    assert told[-1] == 100
     assert err.count("\n") == 1
+    assert err.endswith("\n")
     FusedDetector(QUICK, cv=2, random_state=0).fit(X)
     assert capsys.readouterr() == ("", "")
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from joblib import delayed
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
@@ -18,7 +18,8 @@ from lpfuse import (
     TwoSidedMinMax,
 )
 from lpfuse.ensemble._defaults import make_members
-from lpfuse.ensemble._experts import _on_one_level, fit_experts
+from lpfuse.ensemble._experts import ExpertView, fit_experts
+from lpfuse.ensemble._levels import on_one_level
 from lpfuse.ensemble._members import Member
 from lpfuse.ensemble._out_of_fold import (
     EXPERT_ROWS,
@@ -48,6 +49,13 @@ def training(y=None, cv=5, X=X, groups=None, kinds=None, **more):
     return Training(X, labels, folds, groups, kinds, **more)
 
 
+def fit_once(members, case):
+    """Fitted members, and scores of the rows out of fold."""
+    (found,) = fit_one_class(members, [(case, None)], FitScheduler())
+    assert found.hidden is None
+    return found.members, found.scores
+
+
 def watched(y, fit=None, **settings):
     """What the one-class detectors and the experts of a fused detector saw: two journals."""
     ours, experts = Journal(), Journal()
@@ -56,6 +64,44 @@ def watched(y, fit=None, **settings):
         pool.append(("expert", ExpertWitness(experts)))
     FusedDetector(pool, fusion=FixedRule(), random_state=0, **settings).fit(X, y, **(fit or {}))
     return ours, experts
+
+
+GIVEN_AWAY = 1e6
+
+
+class Indiscreet(ClassifierMixin, BaseEstimator):
+    """An expert that gives away whom it has learnt from: rows of a name that it knows.
+
+    `names` are those of the rows, by their numbers in the first column.
+    """
+
+    def __init__(self, names):
+        self.names = names
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        self.known_ = np.unique(self._names(X))
+        return self
+
+    def decision_function(self, X):
+        known = np.isin(self._names(X), self.known_)
+        return np.where(known, GIVEN_AWAY, np.asarray(X)[:, 1])
+
+    def _names(self, X):
+        return np.asarray(self.names)[np.asarray(X)[:, 0].astype(int)]
+
+
+def kept_of_experts(y, names, fit=None, **settings):
+    """All scores by an `Indiscreet` expert that anything is learnt from, or calibrated by."""
+    pool = [("other", Distance(), [1, 2]), ("expert", Indiscreet(names))]
+    fused = FusedDetector(pool, fusion=FixedRule(), random_state=0, **settings)
+    fused.fit(X, y, **(fit or {}))
+    parts = fused.unseen_.parts
+    assert (fused.detector_scores(X)[:, 1] > GIVEN_AWAY / 10).all()  # somebody has seen each row
+    found = [fused.out_of_fold_.scores, *(part.out_of_fold.scores for part in parts)]
+    hidden = [part.scores for part in parts]
+    assert (fused.unseen_.by == "cross") == (len(parts) > 0)
+    return np.concatenate([*found, *hidden])[:, 1]
 
 
 def held_out(journal):
@@ -75,9 +121,19 @@ def rows_with(y, *labels):
 @some_labels
 @pytest.mark.parametrize("cv", [5, KFold(3), 2], ids=str)
 def test_nobody_scores_what_they_learnt_from(y, cv):
-    for journal in watched(y, cv=cv):
-        for learnt, scored in held_out(journal):
-            assert not learnt & scored
+    ours, _ = watched(y, cv=cv)
+    assert held_out(ours)
+    for learnt, scored in held_out(ours):
+        assert not learnt & scored
+
+
+@pytest.mark.parametrize("y", [Y, HALF, ONLY_ANOMALIES], ids=["all", "half", "anomalies"])
+@pytest.mark.parametrize("cv", [5, KFold(3), 2], ids=str)
+@pytest.mark.parametrize("calibration", ["cross", "plain"])
+def test_no_score_is_kept_by_an_expert_that_has_seen_the_row(y, cv, calibration):
+    """They are asked about rows that they know, to tell how much fits differ, and no more."""
+    scores = kept_of_experts(y, np.arange(70), cv=cv, calibration=calibration)
+    assert np.abs(scores).max() < 100
 
 
 @some_labels
@@ -92,7 +148,7 @@ def test_one_class_detectors_never_see_an_anomaly(y, cv):
 @some_labels
 def test_all_rows_are_scored_once(y):
     journal = Journal()
-    fit_one_class([Member("witness", Witness(journal))], training(y), FitScheduler())
+    fit_once([Member("witness", Witness(journal))], training(y))
     scored = [row for _, rows in held_out(journal) for row in rows]
     assert sorted(scored) == list(range(70))
 
@@ -100,26 +156,36 @@ def test_all_rows_are_scored_once(y):
 @pytest.mark.parametrize("y", [Y, HALF, ONLY_ANOMALIES], ids=["all", "half", "anomalies"])
 def test_experts_learn_from_rows_of_both_classes(y):
     _, experts = watched(y)
-    assert set(range(70)) in experts.fits  # unlabelled rows stand in for normal ones
+    times = np.bincount([row for learnt in experts.fits for row in learnt])
+    assert len(experts.fits) == 5
+    assert times.tolist() == [4] * 70  # unlabelled rows stand in for normal ones
     for learnt in experts.fits:
         assert learnt & rows_with(y, -1)
         assert learnt & rows_with(y, 0, 1)
 
 
+def test_with_folds_of_users_an_expert_is_fitted_to_all_rows_as_well():
+    _, experts = watched(Y, cv=KFold(3))
+    assert len(experts.fits) == 3 + 1
+    assert experts.fits[-1] == set(range(70))
+
+
 @some_labels
 def test_groups_never_straddle(y):
-    for journal in watched(y, fit={"groups": GROUPS}):
-        for learnt, scored in held_out(journal):
-            assert not {GROUPS[i] for i in learnt} & {GROUPS[i] for i in scored}
+    ours, _ = watched(y, fit={"groups": GROUPS})
+    assert held_out(ours)
+    for learnt, scored in held_out(ours):
+        assert not {GROUPS[i] for i in learnt} & {GROUPS[i] for i in scored}
+    if y is not None:
+        assert np.abs(kept_of_experts(y, GROUPS, {"groups": GROUPS})).max() < 100
 
 
+@pytest.mark.filterwarnings("ignore:'expert' score known anomalies above normal rows")
 def test_kinds_are_hidden_from_experts():
     kind = np.arange(70) % 3
-    _, experts = watched(Y, fit={"kind": kind})
-    anomalies = rows_with(Y, -1)
-    assert held_out(experts)
-    for learnt, scored in held_out(experts):
-        assert not {kind[i] for i in learnt & anomalies} & {kind[i] for i in scored & anomalies}
+    names = np.where(Y < 0, kind, 100 + np.arange(70))
+    assert np.abs(kept_of_experts(Y, names, {"kind": kind})).max() < 100
+    assert np.abs(kept_of_experts(Y, names)).max() > 100  # as it is, unless it is asked for
 
 
 @some_labels
@@ -127,9 +193,11 @@ def test_rows_kept_back_are_kept_from_everything_but_the_threshold(y):
     ours, experts = watched(y, calibration="split", false_alarm_rate=0.4)
     kept_back = set(ours.asked[-1][1])
     assert len(kept_back) == round(0.2 * len(rows_with(y, 0, 1)))
-    for journal in (ours, experts):
+    for journal, n_fits in [(ours, 1), (experts, 5 if y is not None else 0)]:
         assert not any(learnt & kept_back for learnt in journal.fits)
-        assert not any(rows & kept_back for _, rows in journal.asked[:-1])
+        in_the_end = len(journal.asked) - n_fits
+        assert not any(rows & kept_back for _, rows in journal.asked[:in_the_end])
+        assert all(rows == kept_back for _, rows in journal.asked[in_the_end:])
 
 
 def test_experts_see_scores_beside_their_columns():
@@ -137,7 +205,8 @@ def test_experts_see_scores_beside_their_columns():
         expert = ExpertWitness(Journal())
         pool = [("a", Distance(), [1, 2]), ("b", Distance(power=2)), ("expert", expert, columns)]
         fused = FusedDetector(pool, experts_see_scores=sees, random_state=0).fit(X, Y)
-        assert fused.detectors_[2][1].classifier_.width_ == width
+        widths = [fit.classifier_.width_ for fit in fused.detectors_[2][1].fits]
+        assert widths == [width] * 5
 
 
 @pytest.mark.parametrize("y", [HALF, ONLY_ANOMALIES], ids=["half", "anomalies"])
@@ -189,7 +258,7 @@ GP = CountingGP(gamma=0.05)
 def test_the_formula_replaces_the_folds_where_rows_stand_for_themselves(y):
     journal = Journal()
     members = [Member("gp", GP), Member("witness", Witness(journal)), Member("svdd", SVDD())]
-    fitted, scores = fit_one_class(members, training(y), FitScheduler())
+    fitted, scores = fit_once(members, training(y))
     assert CountingGP.used == 1
     y = np.ones(70) if y is None else y
     for i in range(70):
@@ -212,7 +281,7 @@ def test_the_formula_is_not_for_groups_splitters_gaps_or_artificial_anomalies():
         training(jittered=X[:5] + 1, source=np.arange(5)),
     ]
     for case in cases:
-        _, scores = fit_one_class([Member("gp", GP)], case, FitScheduler())
+        _, scores = fit_once([Member("gp", GP)], case)
         if case.folds is not None:
             for learn, score in case.folds.pairs:
                 usable = [i for i in learn if not np.isnan(case.X[i]).any()]
@@ -229,7 +298,7 @@ def test_members_that_share_their_preparation_share_it_with_the_formula_too():
     made = [scaled(SVDD()), scaled(GP), scaled(KernelPCADetector(3))]
     members = [Member(f"{i}", detector) for i, detector in enumerate(made)]
     case = training(Y)
-    _, scores = fit_one_class(members, case, FitScheduler())
+    _, scores = fit_once(members, case)
     assert CountingGP.used == 1
     for column in (0, 2):
         for learn, score in case.folds.pairs:
@@ -245,7 +314,7 @@ def test_artificial_anomalies_are_scored_in_the_fold_of_their_source():
     jittered = numbered(anomalous_rows(20)) + np.eye(5)[0] * 100
     source = np.arange(40, 60)
     case = training(jittered=jittered, source=source)
-    _, scores = fit_one_class([Member("witness", Witness(journal))], case, FitScheduler())
+    _, scores = fit_once([Member("witness", Witness(journal))], case)
     assert scores.shape == (90, 1)
     assert not np.isnan(scores).any()
     for learnt, scored in held_out(journal):
@@ -261,7 +330,7 @@ def test_in_sample_scores():
     journal = Journal()
     jittered = numbered(anomalous_rows(3)) + np.eye(5)[0] * 100
     case = training(Y, cv=None, jittered=jittered, source=np.arange(3))
-    _, scores = fit_one_class([Member("witness", Witness(journal))], case, FitScheduler())
+    _, scores = fit_once([Member("witness", Witness(journal))], case)
     assert not np.isnan(scores).any()
     assert journal.fits == [frozenset(rows_with(Y, 1))]
 
@@ -289,16 +358,62 @@ def judge(rows, weights=None):
 
 
 @pytest.mark.parametrize("weights", [None, np.linspace(0.1, 3, 70)], ids=["alike", "weights"])
-def test_experts_out_of_fold(weights):
-    case = training(HALF)
+@pytest.mark.parametrize("cv", [5, KFold(4, shuffle=True, random_state=1)], ids=["dealt", "KFold"])
+def test_experts_out_of_fold(weights, cv):
+    case = training(HALF, cv=cv)
     (expert,) = make_members([("a", LogisticRegression(), [1, 3])], X)
-    (fitted,), scores = fit_experts([expert], X, case, FitScheduler(), weights)
+    whole = ExpertView(X, weights)
+    (fitted,), scores, calm = fit_experts(
+        [expert], whole, [whole] * len(case.folds.pairs), case, FitScheduler()
+    )
     view = X[:, [1, 3]]
-    for learn, score in case.folds.pairs:
-        expected = judge(learn, weights).decision_function(view[score])
-        np.testing.assert_allclose(scores[score, 0], expected)
-    expected = judge(np.arange(70), weights).decision_function(view)
+    judges = [judge(learn, weights) for learn, _ in case.folds.pairs]
+    for (_, score), one in zip(case.folds.pairs, judges, strict=True):
+        np.testing.assert_allclose(scores[score, 0], one.decision_function(view[score]))
+    judges = judges if cv == 5 else [judge(np.arange(70), weights)]
+    expected = np.mean([one.decision_function(view) for one in judges], axis=0)
     np.testing.assert_allclose(fitted.estimator.score_samples(view), expected)
+    assert (calm is None) == (cv != 5)
+    assert calm is None or 0 < calm < 1
+
+
+def test_experts_learn_by_what_they_see_without_each_fold():
+    """And what is seen of all rows is for nobody where folds were dealt out."""
+    case = training(HALF)
+    (expert,) = make_members([("a", LogisticRegression())], X)
+    views = [ExpertView(X * scale, np.linspace(1, scale, 70)) for scale in range(2, 7)]
+    nothing = ExpertView(X * np.nan, np.full(70, np.nan))
+    (fitted,), scores, _ = fit_experts([expert], nothing, views, case, FitScheduler())
+    labels, judges = np.where(HALF < 0, -1, 1), []
+    for (learn, score), (seen, counts) in zip(case.folds.pairs, views, strict=True):
+        judges.append(
+            LogisticRegression().fit(seen[learn], labels[learn], sample_weight=counts[learn])
+        )
+        moved = scores[score, 0] - judges[-1].decision_function(seen[score])
+        np.testing.assert_allclose(moved, moved[0], rtol=1e-9)  # to the level of the other folds
+    expected = np.mean([one.decision_function(X) for one in judges], axis=0)
+    np.testing.assert_allclose(fitted.estimator.score_samples(X), expected)
+
+
+def test_several_trainings_run_side_by_side_each_with_rows_to_hide():
+    members = [Member("a", Distance()), Member("gp", GP), Member("shy", Distance(), np.array([1]))]
+    learn, hide = np.arange(50), np.arange(50, 70)
+    gaps = np.where(np.arange(5) == 1, np.nan, X[hide])
+    whole, part = fit_one_class(
+        members, [(training(Y), None), (training(Y[learn], X=X[learn]), gaps)], FitScheduler()
+    )
+    fitted, scores = fit_once(members, training(Y))
+    np.testing.assert_array_equal(whole.scores, scores)
+    for one, other in zip(whole.members, fitted, strict=True):
+        np.testing.assert_array_equal(*(m.estimator.score_samples(
+            X if m.columns is None else X[:, m.columns]) for m in (one, other)))  # fmt: skip
+    _, scores = fit_once(members, training(Y[learn], X=X[learn]))
+    np.testing.assert_array_equal(part.scores, scores)
+    assert part.members == members  # as they were given: their fits have said all that they will
+    assert np.isnan(part.hidden).all()
+    seen = fit_one_class(members[:1], [(training(Y[learn], X=X[learn]), X[hide])], FitScheduler())
+    alone = clone(members[0].estimator).fit(X[learn][Y[learn] >= 0])
+    np.testing.assert_array_equal(seen[0].hidden[:, 0], alone.score_samples(X[hide]))
 
 
 def test_of_very_many_rows_experts_see_all_anomalies_and_those_that_were_vouched_for():
@@ -333,7 +448,7 @@ def test_of_very_many_rows_that_were_vouched_for_experts_see_some():
 def test_folds_without_a_normal_row_are_refused():
     case = training(Y, cv=[(np.flatnonzero(Y < 0), np.flatnonzero(Y > 0))])
     with pytest.raises(ValueError, match="A fold leaves no normal row to learn from"):
-        fit_one_class([Member("a", Distance())], case, FitScheduler())
+        fit_once([Member("a", Distance())], case)
 
 
 def test_a_workshop_tells_of_all_that_is_done_and_to_come():
@@ -344,6 +459,8 @@ def test_a_workshop_tells_of_all_that_is_done_and_to_come():
     scheduler.later = 0
     assert list(scheduler.run([delayed(abs)(-5)] * 2)) == [5, 5]
     assert told == [(1, 5), (2, 5), (3, 5), (4, 5), (5, 5)]
+    assert list(scheduler.run([delayed(abs)(-7)] * 2, [10, 30])) == [7, 7]
+    assert told[5:] == [(15, 45), (45, 45)]  # by how long each takes
     assert list(FitScheduler(n_jobs=1).run([])) == []
 
 
@@ -351,7 +468,7 @@ def test_what_parts_the_experts_of_folds_alone_is_no_scale():
     """Where every fold's expert gives all its normal rows one score, so do all together."""
     fold, labels = np.repeat([0, 1, 2], 4), np.tile([1, 1, 1, -1], 3)
     scores = np.array([5.0, 5.0, 5.0, -2.0, 5.1, 5.1, 5.1, -3.0, 5.4, 5.4, np.nan, -1.0])[:, None]
-    found = _on_one_level(scores, labels, fold)
+    found = on_one_level(scores, labels, fold)
     np.testing.assert_allclose(
         found[:, 0], [5.1, 5.1, 5.1, -1.9, 5.1, 5.1, 5.1, -3.0, 5.1, 5.1, np.nan, -1.3]
     )

@@ -1,16 +1,18 @@
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from helpers.pools import Distance, Says, both, normal_rows
-from lpfuse import SVDD, KernelPCADetector, OneClassGP, TwoSidedMinMax
+from lpfuse import SVDD, FixedRule, FusedDetector, KernelPCADetector, OneClassGP, TwoSidedMinMax
 from lpfuse.adapters import as_detector
 from lpfuse.ensemble._defaults import make_members
-from lpfuse.ensemble._experts import fit_pool
-from lpfuse.ensemble._members import Member, Pool
-from lpfuse.ensemble._out_of_fold import FitScheduler
+from lpfuse.ensemble._experts import add_experts
+from lpfuse.ensemble._members import Member
+from lpfuse.ensemble._out_of_fold import FitScheduler, fit_one_class
+from lpfuse.ensemble._pool import Pool
 from lpfuse.ensemble._training import Training, make_folds
 
 X, Y = both(60, 10)
@@ -22,7 +24,18 @@ def learnt(entries, **settings):
     random = np.random.RandomState(0)
     labels = Y.astype(float)
     training = Training(X, labels, make_folds(5, labels, None, None, random))
-    return fit_pool(make_members(entries, X), training, FitScheduler(), **settings)[:2]
+    members = make_members(entries, X)
+    one_class = [member for member in members if not member.learns_from_anomalies]
+    experts = [member for member in members if member.learns_from_anomalies]
+    (found,) = fit_one_class(one_class, [(training, None)], FitScheduler())
+    return add_experts(found, experts, training, FitScheduler(), **settings)[:2]
+
+
+def without_each_fold(seen):
+    """What a logistic regression says of new rows, in the mean of its fits without each fold."""
+    folds = make_folds(5, Y.astype(float), None, None, np.random.RandomState(0)).pairs
+    fits = [LogisticRegression().fit(seen[learn], Y[learn]) for learn, _ in folds]
+    return lambda new: np.mean([one.decision_function(new) for one in fits], axis=0)
 
 
 def complain(X):
@@ -54,31 +67,52 @@ def test_experts_see_scaled_scores_to_the_right_of_the_features():
     raw, _ = pool.scores(NEW)
     seen = np.column_stack([NEW[:, 3], expected.transform(raw[:, :2])])
     np.testing.assert_allclose(raw[:, 2], expert.estimator.score_samples(seen))
-    alone = LogisticRegression().fit(
-        np.column_stack([X[:, 3], expected.transform(scores[:, :2])]), Y
-    )
-    np.testing.assert_allclose(raw[:, 2], alone.decision_function(seen))
+    alone = without_each_fold(np.column_stack([X[:, 3], expected.transform(scores[:, :2])]))
+    np.testing.assert_allclose(raw[:, 2], alone(seen))
 
 
 def test_experts_alone_see_features_alone():
     pool, scores = learnt([("expert", LogisticRegression())], scaler=TwoSidedMinMax())
     assert pool.score_scaler is None
     assert scores.shape == (70, 1)
-    np.testing.assert_allclose(
-        pool.scores(NEW)[0][:, 0], LogisticRegression().fit(X, Y).decision_function(NEW)
-    )
+    np.testing.assert_allclose(pool.scores(NEW)[0][:, 0], without_each_fold(X)(NEW))
+
+
+class Choosy(FusedDetector):
+    """Keeps two of three detectors, from the last to the first."""
+
+    def _choice(self, training, chosen):
+        def last_two(fitted, scores):
+            assert [member.name for member in fitted] == ["a", "b", "c"]
+            assert scores.shape == (len(training.labels), 3)
+            return [2, 1]
+
+        return last_two
 
 
 def test_some_one_class_detectors_can_be_chosen_by_their_scores():
-    def last_two(fitted, scores):
-        assert [member.name for member in fitted] == ["a", "b", "c"]
-        assert scores.shape == (70, 3)
-        return [2, 1]
-
     entries = [*ONE_CLASS, ("c", Distance(power=2)), ("expert", LogisticRegression())]
-    pool, scores = learnt(entries, choose=last_two)
-    assert [member.name for member in pool.members] == ["c", "b", "expert"]
-    assert scores.shape == (70, 3)
+    settings = {"calibration": "plain", "random_state": 0}
+    chosen = Choosy(entries, **settings).fit(X, Y)
+    alone = FusedDetector([entries[2], entries[1], entries[3]], **settings).fit(X, Y)
+    assert chosen.detector_names_ == alone.detector_names_ == ["c", "b", "expert"]
+    np.testing.assert_array_equal(chosen.out_of_fold_.scores, alone.out_of_fold_.scores)
+    np.testing.assert_array_equal(chosen.detector_scores(NEW), alone.detector_scores(NEW))
+    np.testing.assert_array_equal(chosen.calibration_, alone.calibration_)
+
+
+def test_without_each_part_detectors_are_chosen_anew():
+    entries = [*ONE_CLASS, ("c", Distance(power=2)), ("expert", LogisticRegression())]
+    fused = Choosy(entries, fusion=FixedRule(), random_state=0).fit(X, Y)
+    assert len(fused.unseen_.parts) == 5
+    for part in fused.unseen_.parts:
+        learn = part.learnt[Y[part.learnt] > 0]
+        for j, (detector, columns) in enumerate(
+            [(Distance(power=2), [0, 1, 2, 3]), ONE_CLASS[1][1:]]
+        ):
+            alone = clone(detector).fit(X[learn][:, columns])
+            hidden = alone.score_samples(X[part.hidden][:, columns])
+            np.testing.assert_allclose(part.scores[:, j], hidden)
 
 
 def test_an_error_silences_one_and_is_told():

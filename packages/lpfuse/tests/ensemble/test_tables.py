@@ -6,7 +6,8 @@ import polars as pl
 import pytest
 from sklearn.preprocessing import FunctionTransformer
 
-from lpfuse.ensemble._members import Member, Pool, complete_rows
+from lpfuse.ensemble._members import Member, complete_rows
+from lpfuse.ensemble._pool import Pool
 from lpfuse.ensemble._tables import (
     column_positions,
     frame_with_scores,

@@ -74,7 +74,7 @@ def test_with_fitted_detectors_it_is_the_fit_to_the_bit():
 
 
 def test_with_frozen_detectors_among_folds_the_weights_are_those_of_the_fit():
-    """Folds are three instead of five, which the threshold alone depends on."""
+    """Folds are others, which the threshold alone depends on."""
     frozen = [FrozenEstimator(Distance([j]).fit(normal_rows(50, seed=5))) for j in range(3)]
     pool = [(f"{j}", detector) for j, detector in enumerate(frozen)]
     taught = fitted(pool, fusion=LpFusion(p=2)).teach(X[ASKED], Y[ASKED])
@@ -86,12 +86,19 @@ def test_with_frozen_detectors_among_folds_the_weights_are_those_of_the_fit():
 
 @pytest.mark.parametrize("pool", [[*POOL, EXPERT], None], ids=["listed", "default"])
 def test_with_experts_ranks_are_those_of_the_fit(pool):
-    """Within 0.9 by rank correlation: one-class detectors keep what turned out anomalous."""
-    taught = fitted(pool).teach(X[ASKED], Y[ASKED])
-    whole = fitted(pool, labels(ASKED, Y[ASKED]))
-    assert taught.detector_names_ == whole.detector_names_
+    """Within 0.95 by rank correlation: one-class detectors keep what turned out anomalous.
+
+    In the mean of three seeds, which part two fits of the default pool as far as teaching does.
+    """
     new, _ = both(100, 20, seed=11)
-    assert spearmanr(taught.score_samples(new), whole.score_samples(new)).statistic > 0.9
+    scores = np.zeros((2, len(new)))
+    for seed in range(3):
+        taught, whole = (FusedDetector(pool, random_state=seed) for _ in range(2))
+        taught.fit(X).teach(X[ASKED], Y[ASKED])
+        whole.fit(X, labels(ASKED, Y[ASKED]))
+        assert taught.detector_names_ == whole.detector_names_
+        scores += [taught.score_samples(new), whole.score_samples(new)]
+    assert spearmanr(*scores).statistic > 0.95
 
 
 def test_one_class_detectors_are_not_fitted_again():

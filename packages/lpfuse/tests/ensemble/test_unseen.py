@@ -22,7 +22,6 @@ from lpfuse.ensemble._training import Training, make_folds
 from lpfuse.ensemble._unseen import (
     FEWEST_ROWS,
     PARTS,
-    PARTS_WITH_EXPERTS,
     SPLIT_FROM,
     SPLIT_GROUPS_FROM,
     brought_over,
@@ -66,7 +65,12 @@ def poisoned(row):
 
 
 def assert_unmoved_in_parts(before, after, row):
-    """Nothing that the rows of the poisoned one's part calibrate by has moved."""
+    """Nothing that the rows of the poisoned one's part calibrate by has moved.
+
+    Experts without another fold have learnt from the row: what they say of that fold moves, and by
+    it scale and weights of the part, which are a few numbers out of all rows.
+    """
+    strict = len(before.pool_.one_class)
     for one, other in zip(before.unseen_.parts, after.unseen_.parts, strict=True):
         np.testing.assert_array_equal(one.hidden, other.hidden)
         if row not in one.hidden:
@@ -74,8 +78,16 @@ def assert_unmoved_in_parts(before, after, row):
             assert not np.array_equal(one.scores, other.scores)  # it was learnt from, and shows
             continue
         others = one.hidden != row
-        np.testing.assert_array_equal(one.scores[others], other.scores[others])
-        np.testing.assert_array_equal(one.out_of_fold.scores, other.out_of_fold.scores)
+        first, second = one.scores[others], other.scores[others]
+        np.testing.assert_array_equal(first[:, :strict], second[:, :strict])
+        # Experts' scores are moved to the level of other folds, and calmed as a mean would be, by
+        # two numbers out of all rows: the order of the rows is that of fits without the part.
+        for before_it, after_it in zip(first[:, strict:].T, second[:, strict:].T, strict=True):
+            order = np.argsort(before_it, kind="stable")
+            assert (np.diff(after_it[order]) >= -1e-9).all()
+            assert (np.diff(before_it[np.argsort(after_it, kind="stable")]) >= -1e-9).all()
+        first, second = (each.out_of_fold.scores[:, :strict] for each in (one, other))
+        np.testing.assert_array_equal(first, second)
         np.testing.assert_array_equal(one.out_of_fold.labels, other.out_of_fold.labels)
 
 
@@ -137,7 +149,7 @@ def training(labels, groups=None, cv=5):
 def test_every_normal_row_is_hidden_once_and_no_anomaly_ever(experts):
     labels = np.tile([1, 0, 0, -1], 20)
     parts = hidden_parts(training(labels), 5, experts, np.random.RandomState(1))
-    assert len(parts) == (PARTS_WITH_EXPERTS if experts else PARTS)
+    assert len(parts) == PARTS
     hidden = np.concatenate([hide for _, hide in parts])
     np.testing.assert_array_equal(np.sort(hidden), np.flatnonzero(labels >= 0))
     for learn, hide in parts:
@@ -179,6 +191,17 @@ def test_a_fifth_is_kept_back_where_there_are_many_rows_and_nothing_is_said_of_t
     assert not keeps_back("auto", many, None, [([0], [1])])
     assert keeps_back("split", few, None, 5)
     assert not keeps_back("cross", many, None, 5)
+
+
+def test_folds_of_anomalies_alone_hide_nothing():
+    """Twelve normal rows of two labels are dealt out to six folds of ten, anomalies to all."""
+    rows = np.random.default_rng(0).normal(size=(22, 3))
+    y = np.repeat([1, 0, -1], [6, 6, 10])
+    fused = fit(rows, y, [*TWO, EXPERT], cv=10, false_alarm_rate=0.3)
+    hidden = [part.hidden for part in fused.unseen_.parts]
+    assert [len(some) for some in hidden] == [2] * 6 + [0] * 4
+    assert len(fused.calibration_) == 12
+    assert not np.isnan(fused.out_of_fold_.scores).any()
 
 
 # --------------------------------------------------------------------------- brought over, ties

@@ -130,6 +130,7 @@ DETECTORS = {
         ],
         cv=KFold(2),
     ),
+    "FusedDetector, experts": fused([PAIR[0], ("expert", DecisionTreeClassifier(max_depth=2))]),
     "FusedDetectorCV": FusedDetectorCV(PAIR, ps=[1.0, 2.0], cv=2, random_state=0),
     "IterativeEnsemble": IterativeEnsemble(fused(PAIR), max_rounds=2, random_state=0),
     "OneClassEnsembleClassifier": OneClassEnsembleClassifier(fused(PAIR)),

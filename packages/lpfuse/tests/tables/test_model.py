@@ -10,7 +10,7 @@ import pytest
 import lpfuse
 from helpers.model_files import members_of, write_members
 from helpers.pumps import DETECTORS, Stranger, pumps
-from lpfuse import FusedDetector
+from lpfuse import FusedDetector, GMMDetector
 from lpfuse.tables import TableModel, load_model, outcome, proof
 
 
@@ -251,6 +251,18 @@ def test_the_auc_is_out_of_fold_and_within_folds(model):
     assert list(areas)[-1] == "fusion"
     fused = model.fused.held_out_.fused
     assert areas["fusion"] == pytest.approx(naive_area(fused, labels, lessons.fold))
+
+
+def test_rows_that_were_kept_back_for_the_threshold_have_no_part_in_the_auc():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(300, 2)), np.repeat([1, -1], [270, 30])
+    X[y < 0] += 3.0
+    fused = FusedDetector([("gmm", GMMDetector())], calibration="split", random_state=0).fit(X, y)
+    learnt, areas = fused.out_of_fold_, outcome(fused)["auc"]
+    n = len(learnt.labels)
+    assert n < len(fused.held_out_.labels) == 300
+    for name, scores in (("gmm", learnt.scores[:, 0]), ("fusion", fused.held_out_.fused[:n])):
+        assert areas[name] == pytest.approx(naive_area(scores, learnt.labels, learnt.fold))
 
 
 def test_rows_without_a_score_do_not_count_in_the_auc():

@@ -6,6 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from helpers.pumps import pumps, write
+from lpfuse.tables import read_table
 from lpfuse.tables._reading import (
     CsvFile,
     first_record_end,
@@ -13,7 +14,6 @@ from lpfuse.tables._reading import (
     open_table,
     read_csv,
     read_errors,
-    read_table,
     refuse_other_separators,
     regrouped,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, NamedTuple
 
@@ -274,3 +274,18 @@ def blas_threads_for(side: int) -> AbstractContextManager[None]:
     matrix.
     """
     return one_blas_thread if side < THREADS_FROM else nullcontext()
+
+
+def times_few_columns(A: Array, B: Array) -> Array:
+    """``A @ B`` for a B with few columns, which BLAS multiplies faster the other way round."""
+    return (B.T @ A.T).T
+
+
+def times_triangle(A: Array, B: Array, ends: Sequence[int]) -> Array:
+    """``A @ B`` where the columns of B after the first, in as many parts, end at these rows."""
+    products = np.empty((A.shape[0], B.shape[1]))
+    products[:, 0] = A @ B[:, 0]
+    for part, end in zip(np.array_split(np.arange(1, B.shape[1]), len(ends)), ends, strict=True):
+        columns = slice(part[0], part[-1] + 1)
+        products[:, columns] = times_few_columns(A[:, :end], B[:end, columns])
+    return products

@@ -44,8 +44,7 @@ from lpfuse._checks.messages import (
 )
 from lpfuse._format import plain
 
-# Rows that are looked at before whole columns are read: columns of real scores nearly always differ
-# in the first of them. Chosen by hand.
+# Rows that are looked at before whole columns: real scores nearly always differ in them. By hand.
 PROBE_ROWS = 8
 # Times the largest absolute value: a column that varies by less is constant, but for the rounding
 # of the sums that scores are. Chosen by hand, well above 1e-16 and below any spread of use.
@@ -190,6 +189,8 @@ def column_names(S: Any, estimator: Any = None) -> list[str] | None:
 def _check_numpy(values: Any, table: Table, names: Sequence[str] | None) -> Array:
     if getattr(values, "base", None) is not None:
         refuse_cut_off(values)
+    if type(values) is np.ndarray and values.dtype == float and values.ndim == 2 and values.size:
+        return values  # nothing is left to convert, or to refuse
     try:
         with np.errstate(over="ignore"):  # a long double may become infinite, which is told below
             return check_array(

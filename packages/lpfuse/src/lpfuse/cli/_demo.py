@@ -42,7 +42,6 @@ def demo(
     ones, and are judged on others, in several random splits. Takes less than half a minute.
     """
     from lpfuse._files import check_target, write_errors
-    from lpfuse.report import write_report
 
     silent = as_json or console.is_quiet(ctx, quiet)
     check_target(out)
@@ -52,10 +51,14 @@ def demo(
             f"normal.\nEach of {SPLITS} random splits learns from 250 benign and {KNOWN} known "
             "malignant tumours\nand is judged on the others: 107 benign, 192 malignant.\n"
         )
-    with console.remarks(silent), console.progress("Fitting", silent) as progress:
-        aucs, summary = compare(progress)
-    with write_errors(out.name):
-        write_report(summary, out)
+    with console.remarks(silent), console.phases(silent) as phases:
+        phases.begin("Fitting")
+        # Late, for it takes seconds: the lines above stand by then.
+        from lpfuse.report import write_report
+
+        aucs, summary = compare(phases.progress)
+        with write_errors(out.name):
+            write_report(summary, out)
     if as_json:
         found = [{"kind": kind, "name": name, "auc": auc} for (kind, name), auc in aucs.items()]
         console.show_json({"results": found, "report": str(out), "headline": summary["headline"]})

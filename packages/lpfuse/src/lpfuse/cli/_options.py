@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 COLUMN, FLOAT, INT, OUTPUT = "COL", "FLOAT", "INT", ("--output", "-o")
-STANDARD = "-"  # the name of standard output
+STANDARD = "-"  # the name of standard input and output
 
 
 def _table_argument(name: str) -> typer.models.ArgumentInfo:
@@ -75,6 +75,16 @@ Drop = Annotated[
 Categories = Annotated[
     list[str] | None,
     typer.Option(metavar=COLUMN, help="A column whose numbers are names; may be repeated."),
+]
+Sample = Annotated[
+    int | None,
+    typer.Option(
+        min=2,
+        metavar=INT,
+        help="Learn from so many rows, drawn by chance while the table is read, which may then be "
+        "larger than the memory. Of labelled anomalies all are taken, up to half of these.",
+        show_default="all rows, up to 2^30 cells",
+    ),
 ]
 Keep = Annotated[
     list[str] | None,

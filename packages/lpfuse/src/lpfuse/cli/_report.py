@@ -52,8 +52,6 @@ def report(
     output, and the page is written only if -o names it.
     """
     from lpfuse._files import check_target, write_errors
-    from lpfuse.report import summarise, write_report
-    from lpfuse.tables._alarm_words import parted
 
     silent = as_json or console.is_quiet(ctx, quiet)
     target = out if out is not None or as_json else DEFAULT
@@ -61,14 +59,22 @@ def report(
         check_target(target, [model, *([] if data is None else [data])])
     if data is None and (label is not None or normal is not None):
         raise ValueError("--label and --normal tell what a column of DATA means: name the file.")
-    with console.remarks(silent):
+    with console.remarks(silent), console.phases(silent) as phases:
+        phases.begin(f"Loading {console.called(model)}")
+        # Late, for it takes seconds: the line above stands by then.
+        from lpfuse.report import summarise, write_report
+        from lpfuse.tables._alarm_words import parted
+
         loaded = load_detector(model, trust or (), key, "A report")
-        rows = () if data is None else _rows(loaded, data, label, normal)
+        rows = () if data is None else _rows(loaded, data, label, normal, phases)
+        judged = f"{len(rows[0]):,} rows" if rows else "the training rows"
+        phases.begin(f"Judging {judged}")
         with model_errors(model, "reported on"):
             summary = summarise(loaded, *rows)
-    if target is not None:
-        with write_errors(target.name):
-            write_report(summary, target)
+        if target is not None:
+            phases.begin(f"Writing {console.called(target)}")
+            with write_errors(target.name):
+                write_report(summary, target)
     if as_json:
         console.show_json(summary)
     elif silent:
@@ -80,14 +86,17 @@ def report(
         raise typer.Exit(options.PARTED)
 
 
-def _rows(model: Any, data: str, label: str | None, normal: str | None) -> tuple[Any, Any]:
+def _rows(
+    model: Any, data: str, label: str | None, normal: str | None, phases: console.Phases
+) -> tuple[Any, Any]:
     """Rows as `summarise` takes them, and their labels."""
     from lpfuse.tables import TableModel, read_table
     from lpfuse.tables._answers import features_of
     from lpfuse.tables._labels import labels_of, settle_normal
     from lpfuse.tables._preparation import check_names
 
-    frame, y = read_table(data), None
+    phases.begin(f"Reading {console.called(data)}")
+    frame, y = read_table(data, progress=phases.stream), None
     if frame.height == 0:
         raise ValueError(f"{data} has no rows to judge by.")
     if label is None and normal is not None:

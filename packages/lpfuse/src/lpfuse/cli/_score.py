@@ -40,28 +40,30 @@ def score(
     contribution:NAME of each detector, which add up to the score. Says whether as many rows are
     called anomalies as were asked for.
     """
-    from lpfuse.tables import check_table_target, load_model, score_file
-    from lpfuse.tables._alarm_words import alarm_sentences, parted
-
     silent = as_json or console.is_quiet(ctx, quiet)
     if as_json and out == options.STANDARD:
         raise ValueError("--json and -o - both want standard output. Write the scores to a file.")
-    check_table_target(out, [model, data])
-    with console.remarks(silent) as remarks:
+    with console.remarks(silent) as remarks, console.phases(silent) as phases:
+        phases.begin(f"Loading {console.called(model)}")
+        # Late, for it takes seconds: the line above stands by then.
+        from lpfuse.tables import check_table_target, load_model, score_file
+        from lpfuse.tables._alarm_words import alarm_sentences, parted
+
+        check_table_target(out, [model, data])
         secret = None if key is None else key.read_bytes()
         loaded = load_model(model, trust or (), key=secret)
         began = monotonic()
-        with console.stream("Scoring", silent) as progress:
-            scored = score_file(
-                loaded,
-                data,
-                out,
-                keep=keep or (),
-                chunk_rows=chunk_rows,
-                jobs=None if jobs < 1 else jobs,
-                formulas=formulas,
-                progress=progress,
-            )
+        phases.begin(f"Scoring {console.called(data)}")
+        scored = score_file(
+            loaded,
+            data,
+            out,
+            keep=keep or (),
+            chunk_rows=chunk_rows,
+            jobs=None if jobs < 1 else jobs,
+            formulas=formulas,
+            progress=phases.stream,
+        )
         seconds = monotonic() - began
     told = [] if scored.alarms is None else alarm_sentences(scored.alarms)
     if as_json:

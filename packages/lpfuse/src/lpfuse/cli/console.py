@@ -1,10 +1,10 @@
 """What commands share, also those of other packages; the module that a plug-in may import.
 
 A plug-in is a `typer.Typer` under an entry point of the group ``lpfuse.commands``. Its commands
-take `Quiet` and `Json` as options, print with `show`, `show_json` and `table`, report progress with
-`progress` or `stream`, collect warnings with `remarks`, and raise errors as the library does: in
-the words of the API. Those end as one sentence, in which parameters have become options
-(`in_options`).
+take `Quiet` and `Json` as options, print with `show`, `show_json` and `table`, tell what they do
+with `phases`, `progress` or `stream`, collect warnings with `remarks`, and raise errors as the
+library does: in the words of the API. Those end as one sentence, in which parameters have become
+options (`in_options`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
-from time import monotonic
 from typing import Annotated, Any
 
 import typer
@@ -25,20 +23,24 @@ from typer.core import TyperGroup
 from lpfuse._files import as_json
 from lpfuse._format import brief, plain, printable
 from lpfuse.cli._messages import complain, exit_code, in_options, options_of, sentence
+from lpfuse.cli._progress import Phases, Progress, Stream, called, phases, progress, stream
 
 __all__ = [
     "Json",
     "Norm",
+    "Phases",
     "PlainErrors",
     "Progress",
     "Quiet",
     "Seed",
     "Stream",
+    "called",
     "complain",
     "exit_code",
     "in_options",
     "is_quiet",
     "options_of",
+    "phases",
     "progress",
     "remarks",
     "say",
@@ -50,8 +52,6 @@ __all__ = [
     "weights_table",
 ]
 
-Progress = Callable[[int, int], None]
-Stream = Callable[[int, "float | None"], None]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Nothing but the result, as plain text.")
 ]
@@ -220,130 +220,3 @@ def remarks(quiet: bool) -> Iterator[list[str]]:
         warnings.simplefilter("always")
         warnings.showwarning = remark
         yield found
-
-
-@contextmanager
-def progress(title: str, quiet: bool) -> Iterator[Progress | None]:
-    """A function that takes (done, total) and shows it, with the time that is left, on stderr.
-
-    Parameters
-    ----------
-    title : str
-        What is going on.
-    quiet : bool
-        Show nothing.
-    """
-    if quiet:
-        yield None
-    elif sys.stderr.isatty():
-        with _bar(title) as report:
-            yield report
-    else:
-        yield _lines(title)
-
-
-@contextmanager
-def _bar(title: str) -> Iterator[Progress]:
-    from rich import progress as rich
-    from rich.console import Console
-
-    columns = (
-        rich.TextColumn("{task.description}"),
-        rich.BarColumn(),
-        rich.MofNCompleteColumn(),
-        rich.TimeElapsedColumn(),
-        rich.TextColumn("left"),
-        rich.TimeRemainingColumn(),
-    )
-    # A split can take minutes: the speed is that of the whole run.
-    bar = rich.Progress(*columns, console=Console(stderr=True), speed_estimate_period=float("inf"))
-
-    def report(done: int, total: int) -> None:
-        if done < total:
-            bar.start()  # only once, and not at all where everything is stored
-        task = bar.tasks[-1] if bar.tasks else None
-        if task is None or total != task.total or done < task.completed:
-            bar.add_task(title, total=total, completed=done)
-        else:
-            bar.update(task.id, completed=done)
-
-    try:
-        yield report
-    finally:
-        bar.stop()
-
-
-def _lines(title: str) -> Progress:
-    """A line whenever another tenth is done; the speed does not count what was stored before."""
-    start = last = 0
-    total_before = -1
-    began = monotonic()
-
-    def report(done: int, total: int) -> None:
-        nonlocal start, last, total_before, began
-        if total != total_before or done < last:
-            start, last, total_before, began = done, done, total, monotonic()
-        elif done > last and done * 10 // total > last * 10 // total:
-            last = done
-            taken = monotonic() - began
-            left = taken / (done - start) * (total - done)
-            times = [timedelta(seconds=round(seconds)) for seconds in (taken, left)]
-            text = f"{title}: {done} of {total} done in {times[0]}, {times[1]} left"
-            print(text, file=sys.stderr, flush=True)
-
-    return report
-
-
-@contextmanager
-def stream(title: str, quiet: bool) -> Iterator[Stream | None]:
-    """A function that takes the rows done, and their share if it is known, and shows their rate.
-
-    Parameters
-    ----------
-    title : str
-        What is going on.
-    quiet : bool
-        Show nothing.
-    """
-    began = monotonic()
-
-    def rate(rows: int) -> str:
-        return f"{rows:,} rows, {rows / max(1e-9, monotonic() - began):,.0f} a second"
-
-    if quiet:
-        yield None
-    elif sys.stderr.isatty():
-        with _stream_bar(title, rate) as report:
-            yield report
-    else:
-        last = 0.0
-
-        def report(rows: int, share: float | None) -> None:
-            nonlocal last
-            if share is not None and int(10 * share) > int(10 * last):
-                last = share
-                print(f"{title}: {share:.0%}, {rate(rows)}", file=sys.stderr, flush=True)
-
-        yield report
-
-
-@contextmanager
-def _stream_bar(title: str, rate: Callable[[int], str]) -> Iterator[Stream]:
-    from rich import progress as rich
-    from rich.console import Console
-
-    columns = (
-        rich.TextColumn("{task.description}"),
-        rich.BarColumn(),
-        rich.TextColumn("{task.fields[rate]}", markup=False),
-        rich.TextColumn("left"),
-        rich.TimeRemainingColumn(),
-    )
-    with rich.Progress(*columns, console=Console(stderr=True), speed_estimate_period=60) as bar:
-        task = bar.add_task(title, total=None, rate="")
-
-        def report(rows: int, share: float | None) -> None:
-            total = None if share is None else 1.0
-            bar.update(task, total=total, completed=share or 0.0, rate=rate(rows))
-
-        yield report

@@ -24,6 +24,7 @@ from lpfuse._base import Detector
 from lpfuse._checks.arguments import check_choice, check_count
 from lpfuse._checks.tables import remember_columns
 from lpfuse.detectors._features import FeatureMap, fourier, nystroem
+from lpfuse.detectors._held_out import ROUGH_THRESHOLD_ROWS, HeldOutDetector
 from lpfuse.detectors._kernels import Kernel, KernelScorer
 from lpfuse.detectors._sampling import sample_size, sampled_rows
 from lpfuse.detectors._training import (
@@ -66,6 +67,7 @@ class KernelDetector(KernelScorer, RefittedDetector):
     approximation: Any
     random_state: Any
 
+    relative_work = 8.0
     _learns_from_sums = False  # whether sums over features are all that its fit needs of the rows
 
     features_: FeatureMap | None
@@ -213,7 +215,8 @@ def fit_together(
         How often each row counts.
     thresholds : bool, default=True
         False, where scores are all that is wanted: nothing is fitted again for a threshold, which
-        then comes from scores of the training rows, as with ``offset_from="training"``.
+        then comes from scores of the training rows, as with ``offset_from="training"``, or from
+        leave-one-out scores of a few of them.
 
     Returns
     -------
@@ -249,7 +252,9 @@ def fit_together(
             detector._fit_rows(rows, thresholds=thresholds)
         _finish(in_turn, rows, X, thresholds)
     for other in detectors:
-        if not isinstance(other, RefittedDetector):
+        if isinstance(other, HeldOutDetector) and not (thresholds or weights):
+            other._fit_rows(X, ROUGH_THRESHOLD_ROWS)
+        elif not isinstance(other, RefittedDetector):
             other.fit(X, **weights)
     return list(detectors)
 

@@ -24,7 +24,8 @@ from lpfuse._arrays.operations import (
     sum_row_blocks,
 )
 from lpfuse._saved import saved_as
-from lpfuse.detectors._kernels import Basis, Expansion, Kernel, RowFunction, Similarities
+from lpfuse.detectors._distances import RowFunction
+from lpfuse.detectors._kernels import Basis, Expansion, Kernel, Similarities
 from lpfuse.detectors._landmarks import centres
 
 

@@ -19,6 +19,8 @@ from lpfuse.detectors._training import TrainingRows, training_rows
 # Rows, spread evenly, whose scores set the threshold where they have to be computed for it: it is
 # then that of a share that is right to 0.6 %. Chosen by hand.
 THRESHOLD_ROWS = 10_000
+# The same where nobody asks for the threshold: a member of a fused detector, which has its own.
+ROUGH_THRESHOLD_ROWS = 500
 
 
 class HeldOutDetector(Detector):
@@ -46,6 +48,10 @@ class HeldOutDetector(Detector):
         Detector
             The fitted detector.
         """
+        return self._fit_rows(X, THRESHOLD_ROWS)
+
+    def _fit_rows(self, X: Any, threshold_rows: int) -> Self:
+        """Fit; leave-one-out scores of so many rows set the threshold, if they must be computed."""
         self._check_contamination()
         self._check_parameters()
         rng = check_random_state(getattr(self, "random_state", 0))
@@ -62,7 +68,7 @@ class HeldOutDetector(Detector):
         self.held_out_scores_ = self._learn(host, rng)
         scores = self.held_out_scores_
         if scores is None:
-            some = np.linspace(0, len(host) - 1, min(len(host), THRESHOLD_ROWS)).astype(np.int64)
+            some = np.linspace(0, len(host) - 1, min(len(host), threshold_rows)).astype(np.int64)
             scores = self._leave_one_out(host[some], some)
         share, n = float(self.contamination), len(scores)
         quantile = unseen_quantile(scores, np.ones(n), n, share)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,30 +18,29 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.blocks import head_of, map_rows
-from lpfuse._arrays.linalg import add_to_diagonal, diagonal_of
+from lpfuse._arrays.linalg import add_to_diagonal, diagonal_of, times_few_columns, times_triangle
 from lpfuse._arrays.operations import (
     Array,
     beside,
     concatenate,
-    empty_beside,
     exp_in_place,
     filled,
     is_blocked,
-    largest,
+    is_numpy,
     map_row_blocks,
     namespace,
     one_blas_thread,
-    positive_part,
+    to_host,
 )
 from lpfuse._base import Detector
 from lpfuse._checks.tables import check_columns, check_features
-from lpfuse._saved import saved_as
+from lpfuse._saved import WithoutCaches, saved_as
+from lpfuse.detectors._distances import RowFunction, distances_to, square_norms, square_of
 
+# Parts that a triangle of coefficients is cut to, columns from which on that pays, and rows.
+ENDS, COLUMNS_OF_ENDS, ROWS_OF_ENDS = 8, 200, 32
 INNER_PRODUCTS = ("linear", "poly", "polynomial", "sigmoid", "cosine")  # in any array library
 UNIT_DIAGONAL = ("rbf", "laplacian", "chi2")
-
-
-RowFunction = Callable[[Array], Array]  # rows of shape (n, d) ↦ n rows of numbers
 
 
 @saved_as("Kernel", name=PAIRWISE_KERNEL_FUNCTIONS)
@@ -120,7 +120,7 @@ class Kernel:
 
 def _normalised(X: Array) -> Array:
     xp = namespace(X)
-    norms = xp.sqrt(_square_norms(X))
+    norms = xp.sqrt(square_norms(X))
     return X / xp.where(norms > 0, norms, xp.ones_like(norms))
 
 
@@ -159,7 +159,7 @@ class Similarities:
 
 @saved_as("Expansion")
 @dataclass(frozen=True)
-class Expansion:
+class Expansion(WithoutCaches):
     """``B(x) · coefficients``: one column for each function of x that a learner needs.
 
     It may need the first columns only, of coefficients that it shares with others.
@@ -169,14 +169,38 @@ class Expansion:
     coefficients: Array  # (width, columns or more)
     columns: int
 
+    @cached_property
+    def _host_rows(self) -> RowFunction:
+        """`Basis.rows` for double precision of NumPy, prepared once: rows may come one by one."""
+        return self.basis.rows(np.empty((0, 0)))
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """Where the coefficients of each part of the columns end; empty where all are full.
+
+        Those of a Gaussian process are a triangle, half of which is zero.
+        """
+        if self.columns < COLUMNS_OF_ENDS:
+            return []
+        parts = np.array_split(to_host(self.coefficients[:, 1 : self.columns]), ENDS, axis=1)
+        used = [np.flatnonzero(part.any(axis=1)) for part in parts]
+        ends = [int(rows[-1]) + 1 if len(rows) else 0 for rows in used]
+        return ends if sum(ends) < 0.75 * ENDS * len(self.coefficients) else []
+
     def map(self, X: Array, finish: Callable[[Array, Array], Array]) -> Array:
         """``finish(k(x, x), B(x) · coefficients)`` of all rows, in blocks of bounded size."""
-        rows, kernel = self.basis.rows(X), self.basis.kernel
+        kernel, usual = self.basis.kernel, is_numpy(X) and X.dtype == np.float64
+        rows = self._host_rows if usual else self.basis.rows(X)
         coefficients = beside(self.coefficients[:, : self.columns], X)
+
+        ends = self._ends if usual else []
 
         def work(block: slice) -> Array:
             some = X[block, :]
-            return finish(kernel.diagonal(some), times_few_columns(rows(some), coefficients))
+            values = rows(some)
+            if len(ends) > 1 and len(values) >= ROWS_OF_ENDS:
+                return finish(kernel.diagonal(some), times_triangle(values, coefficients, ends))
+            return finish(kernel.diagonal(some), times_few_columns(values, coefficients))
 
         with one_blas_thread:
             return concatenate(map_row_blocks(work, X, width=self.basis.width))
@@ -298,53 +322,3 @@ def _share_distances(detectors: list[Any], X: Array) -> Array:
 
     with one_blas_thread:
         return concatenate(map_row_blocks(work, X, width=expansions[0].basis.width))
-
-
-def distances_to(Z: Array, factor: float = 1.0) -> RowFunction:
-    """The function ``X ↦ factor · ‖x_i − z_j‖²``, with all that depends on Z alone done once.
-
-    One product makes it: ``(x, ‖x‖², 1) · (−2z, 1, ‖z‖²)``. Both are measured from the mean of Z,
-    which changes no distance and keeps the digits that a common offset would cancel.
-    """
-    xp = namespace(Z)
-    centre = xp.mean(Z, axis=0)
-    Z = Z - centre
-    norms = _square_norms(Z)
-    right = factor * xp.concat([-2.0 * Z, xp.ones_like(norms), norms], axis=1).T
-    # A product of so few terms is off by a few units in the last place; ten are on the safe side.
-    rounding = 10 * float(xp.finfo(Z.dtype).eps) * abs(factor)
-
-    def distances(X: Array) -> Array:
-        X = X - centre
-        own = _square_norms(X)
-        products = xp.concat([X, own, xp.ones_like(own)], axis=1) @ right
-        if factor > 0:
-            return positive_part(products)
-        # Exponents that rounding lifts above zero by less than this change no similarity in the
-        # digits that matter, and cutting them off takes a pass over the block.
-        if rounding * (largest(own) + largest(norms)) > 1e-13:
-            products = xp.clip(products, max=0.0)
-        return products
-
-    return distances
-
-
-def square_of(rows: RowFunction, X: Array) -> Array:
-    """The n×n matrix whose rows a function makes of those of X, block by block."""
-    values = empty_beside((X.shape[0], X.shape[0]), X)
-
-    def work(block: slice) -> None:
-        values[block, :] = rows(X[block, :])
-
-    with one_blas_thread:
-        map_row_blocks(work, X, width=X.shape[0])
-    return values
-
-
-def _square_norms(X: Array) -> Array:  # ‖x_i‖², of shape (n, 1)
-    return namespace(X).sum(X * X, axis=1, keepdims=True)
-
-
-def times_few_columns(A: Array, B: Array) -> Array:
-    """``A @ B`` for a B with few columns, which BLAS multiplies faster the other way round."""
-    return (B.T @ A.T).T

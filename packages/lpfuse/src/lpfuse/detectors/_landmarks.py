@@ -26,7 +26,7 @@ from lpfuse._arrays.operations import (
     to_host,
     total,
 )
-from lpfuse.detectors._kernels import distances_to
+from lpfuse.detectors._distances import distances_to
 
 Positions = NDArray[np.int64]
 

@@ -30,8 +30,9 @@ from lpfuse._arrays.operations import (
 from lpfuse._base import lower_quantile
 from lpfuse._checks.arguments import check_labels, check_number, check_sample_weight
 from lpfuse._checks.tables import check_features
+from lpfuse.detectors._distances import distances_to, square_of
 from lpfuse.detectors._features import FeatureMap
-from lpfuse.detectors._kernels import INNER_PRODUCTS, Kernel, distances_to, square_of
+from lpfuse.detectors._kernels import INNER_PRODUCTS, Kernel
 
 Scoring = Callable[[Array], Array]  # from rows to their scores
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -14,6 +15,7 @@ from lpfuse._checks.arguments import check_count
 from lpfuse._checks.tables import no_spread
 from lpfuse._quantiles import positions_among
 from lpfuse._saved import saved_as
+from lpfuse.detectors._flat_trees import FlatTrees, Nodes
 from lpfuse.detectors._held_out import HeldOutDetector
 
 # Chosen by hand.
@@ -84,12 +86,34 @@ class HistogramDetector(HeldOutDetector):
         self.contamination = contamination
 
     def _learn(self, X: Host, rng: np.random.RandomState) -> Host:
+        self.__dict__.pop("_table", None)  # of a fit before this one
         pairs = [_histogram(column) for column in X.T]
         self.edges_, self.counts_ = [edges for edges, _ in pairs], [counts for _, counts in pairs]
         return self._summed(X, 1)
 
     def _score(self, X: Host) -> Host:
-        return self._summed(X, 0)
+        return self._of_row(X[0]) if len(X) == 1 else self._summed(X, 0)
+
+    @cached_property
+    def _table(self) -> tuple[Host, Host, NDArray[np.bool_], Host]:
+        """Edges and logarithms of shares of all columns, filled up to equal numbers."""
+        d, most = len(self.edges_), max(map(len, self.edges_))
+        edges, logs = np.full((d, most), np.inf), np.zeros((d, most))
+        few = np.array([len(e) == len(c) for e, c in zip(self.edges_, self.counts_, strict=True)])
+        for j, (own, counts) in enumerate(zip(self.edges_, self.counts_, strict=True)):
+            shares = (counts + PSEUDO) / (self.n_samples_ + PSEUDO * len(counts))
+            edges[j, : len(own)], logs[j, : len(counts)] = own, np.log(shares)
+        return edges, logs, few, np.array([own[-1] for own in self.edges_])
+
+    def _of_row(self, x: Host) -> Host:
+        """The score of one row, all columns at once; as `_summed` has it, to the bit."""
+        edges, logs, few, last = self._table
+        columns, bins = np.arange(len(x)), np.array([len(counts) for counts in self.counts_])
+        place = np.clip((edges <= x[:, None]).sum(axis=1) - 1, 0, bins - 1)
+        at = edges[columns, place]
+        inside = np.where(few, at == x, (edges[:, 0] <= x) & (x <= last))
+        found = np.where(inside, logs[columns, place], np.log(OUTSIDE / self.n_samples_))
+        return np.cumsum(found)[-1:]  # one after the other, as columns are added up elsewhere
 
     def _summed(self, X: Host, less: int) -> Host:
         """Scores of rows; `less`: how often each of them is among those that were counted."""
@@ -192,6 +216,8 @@ class ColumnForest(HeldOutDetector):
     array([ 1, -1])
     """
 
+    relative_work = 3.0
+
     trees_: list[Any]
     inputs_: list[NDArray[np.int64]]
     outputs_: list[NDArray[np.int64]]
@@ -220,6 +246,7 @@ class ColumnForest(HeldOutDetector):
             check_count(name, getattr(self, name))
 
     def _learn(self, X: Host, rng: np.random.RandomState) -> Host | None:
+        self.__dict__.pop("_flat", None)  # of a fit before this one
         most = max(2, int(self.max_samples))  # a half of one row is none
         self.kept_ = np.sort(rng.permutation(len(X))[:most])
         with np.errstate(over="ignore", invalid="ignore"):
@@ -265,7 +292,28 @@ class ColumnForest(HeldOutDetector):
         off = np.abs(rows - predicted) / self.errors_
         return -(np.minimum(off, FAR) ** 2).sum(axis=1)
 
+    @cached_property
+    def _flat(self) -> FlatTrees:
+        """All trees as one, for a single row; the value of a leaf is its number in its tree."""
+        nodes = []
+        for tree, seen in zip(self.trees_, self.inputs_, strict=True):
+            made = Nodes.of_tree(tree, np.arange(tree.node_count, dtype=np.float64))
+            nodes.append(made._replace(feature=seen[np.maximum(made.feature, 0)]))
+        return FlatTrees(nodes, [0] * len(nodes))
+
+    def _of_row(self, X: Host) -> Host:
+        rows = self._standardised(X)
+        leaves = self._flat.values(rows[0].astype(np.float32).astype(np.float64)).astype(np.intp)
+        total, count = np.zeros(rows.shape), np.zeros(rows.shape[1])
+        for tree, told, leaf in zip(self.trees_, self.outputs_, leaves, strict=True):
+            total[0, told] += tree.value[leaf, :, 0]
+            count[told] += 1
+        return self._judged(rows, total / count)
+
     def _score(self, X: Host) -> Host:
+        if len(X) == 1 and all(len(seen) for seen in self.inputs_):
+            return self._of_row(X)
+
         def work(block: slice) -> Host:
             rows = self._standardised(X[block])
             total, count = np.zeros(rows.shape), np.zeros(rows.shape[1])

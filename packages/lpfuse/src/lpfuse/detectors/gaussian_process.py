@@ -41,7 +41,7 @@ SCORES = ("mean", "variance", "density", "ratio")
 # lowest 5 % of these scores; with 20, one in 14.
 ROWS_A_LANDMARK = 20
 SMALLEST_MEAN = 1e-12  # the logarithm of a mean needs it to be positive; chosen by hand
-AUTO_CONTAMINATION = 0.1  # what contamination="auto" stands for: the default of the others
+AUTO_CONTAMINATION = 0.1  # contamination="auto": the default of the others
 # What is added to the diagonal, as a share of its largest entry, until the Cholesky factor exists:
 # from below the rounding of float64 in steps of ten. Chosen by hand.
 JITTERS = tuple(10.0**k for k in range(-12, -1))
@@ -202,20 +202,19 @@ class OneClassGP(KernelDetector):
         if is_blocked(X):
             raise ValueError(
                 "leave_one_out_scores needs the rows in memory, got rows of Dask. Pass a part of "
-                'them, for instance X[:10_000].compute(); fit with contamination="auto" looks at a '
-                "sample."
+                "them, for instance X[:10_000].compute(); fit itself looks at a sample."
             )
         rows = training_rows(check_features(X, estimator=self), sample_weight)
-        if self.features_ is None and len(rows) != self.expansion_.basis.width:
+        width = self.expansion_.basis.width
+        if self.features_ is None and len(rows) != width:
             raise ValueError(
-                f"X must be the {self.expansion_.basis.width} rows that the detector was fitted "
-                f"on, got {len(rows)}. For other rows use score_samples."
+                f"X must be the {width} rows that the detector was fitted on, got {len(rows)}. For "
+                "other rows use score_samples."
             )
         held_out = self._leave_one_out(rows)
         if rows.positions is None:
             return held_out
-        scores = self.score_samples(X)  # rows of weight zero were unseen anyway
-        return put(scores, rows.positions, held_out)
+        return put(self.score_samples(X), rows.positions, held_out)  # weight 0: unseen anyway
 
     def leaves_one_out_of(self, n: int) -> bool:
         """Whether `leave_one_out_scores` are what new rows get, where n rows are learnt from.
@@ -241,13 +240,19 @@ class OneClassGP(KernelDetector):
         else:
             inverse = invert_lower(L)
             coefficients = namespace(L).concat([inverse.T @ (inverse @ ones), inverse.T], axis=1)
-        columns = int(coefficients.shape[1])
-        self.expansion_ = Expansion(Similarities(kernel, rows.anchors), coefficients, columns)
-        if self.score_type != "mean":
-            return None
-        # (K + N) α = 1 for the noise N on the diagonal, so the means K α need no further product.
+        basis, columns = Similarities(kernel, rows.anchors), int(coefficients.shape[1])
+        self.expansion_ = Expansion(basis, coefficients, columns)
+        # With the noise N on the diagonal (K + N) α = 1, and with A = (K + N)⁻¹ the diagonal of
+        # K − K A K is N − N A N: means and variances of these rows need no further product.
         noise = beside(self.noise / rows.weights + self.jitter_, rows.X)
-        return 1 - noise * coefficients[:, 0]
+        mean, spread = 1 - noise * coefficients[:, 0], noise
+        if self.score_type != "mean":
+            spread = positive_part(noise - noise**2 * self._inverse_diagonal()) + self.noise
+        return self._score(mean, spread)
+
+    def _inverse_diagonal(self) -> Array:  # of (K + N)⁻¹, from the factor that a fit keeps
+        inverse = self.expansion_.coefficients[:, 1:]
+        return namespace(inverse).sum(inverse**2, axis=1)
 
     def _fit_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
         precision, vectors, target = self._posterior(features, rows)
@@ -257,8 +262,7 @@ class OneClassGP(KernelDetector):
             known = np.sqrt(positive_part(1 - self.noise * precision)) * (precision > 0)
             known = vectors * beside(known, vectors)
             directions = namespace(vectors).concat([directions, known], axis=1)
-        self.expansion_ = features.expansion(directions, rows.X)
-        self.jitter_ = 0.0
+        self.expansion_, self.jitter_ = features.expansion(directions, rows.X), 0.0
         return None
 
     def _score_from(self, diagonal: Array, values: Array) -> Array:
@@ -286,12 +290,9 @@ class OneClassGP(KernelDetector):
         resolution = float(namespace(rows.X).finfo(rows.X.dtype).eps)
         for share in (0.0, *(share for share in JITTERS if share > resolution / 2)):
             jitter = share * largest_entry
+            more = beside(noise + jitter, rows.X)
             # Nothing but the factor may hold the matrix: there must never be a second one.
-            L = cholesky(
-                add_to_diagonal(
-                    rows.gram(kernel, to_overwrite=True), beside(noise + jitter, rows.X)
-                )
-            )
+            L = cholesky(add_to_diagonal(rows.gram(kernel, to_overwrite=True), more))
             if L is not None:
                 return L, jitter
         raise ValueError(
@@ -317,12 +318,13 @@ class OneClassGP(KernelDetector):
         return self._score(*self._leave_one_out_of_features(self.features_, rows))
 
     def _leave_one_out_exactly(self, rows: TrainingRows) -> tuple[Array, Array]:
-        L, jitter = self._factor(self.kernel_, rows)
-        inverse = invert_lower(L)
-        xp = namespace(inverse)
-        diagonal = xp.sum(inverse**2, axis=0)  # of (K + σ² I)⁻¹
-        residuals = inverse.T @ xp.sum(inverse, axis=1)
-        own_noise = beside(self.noise / rows.weights + jitter, inverse)
+        residuals = beside(self.expansion_.coefficients[:, 0], rows.X)
+        if self.score_type == "mean":  # whose fit keeps no inverse
+            inverse = invert_lower(self._factor(self.kernel_, rows)[0])
+            diagonal = namespace(inverse).sum(inverse**2, axis=0)
+        else:
+            diagonal = beside(self._inverse_diagonal(), rows.X)
+        own_noise = beside(self.noise / rows.weights + self.jitter_, rows.X)
         variance = positive_part(1 / diagonal - own_noise) + self.noise
         return 1 - residuals / diagonal, variance
 

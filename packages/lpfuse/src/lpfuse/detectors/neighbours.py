@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
-from sklearn.neighbors import NearestNeighbors
 
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.arguments import check_count
 from lpfuse._saved import saved_as
 from lpfuse.detectors._held_out import HeldOutDetector
+from lpfuse.detectors._nearest import SubsetSearch
 
 # Chosen by hand. Of so many samples the rows are kept that those of the subsets are drawn from.
 RESERVE = 5
@@ -23,7 +23,6 @@ LEAST = 1e-6
 # be a million of them away, does not outweigh all other subsets. On the same tables a hard limit
 # there costs 0.05 AUC, ranks of distances instead of distances as much.
 FAR = 10.0
-TREE_COLUMNS = 8  # up to which a tree finds neighbours faster than products do
 
 
 @saved_as("KNNDetector")
@@ -113,6 +112,11 @@ class KNNDetector(HeldOutDetector):
         self.contamination = contamination
         self.random_state = random_state
 
+    @property
+    def relative_work(self) -> float:  # type: ignore[override]
+        """Six times that of a histogram with 20 subsets of 2,000 rows; with fewer, less."""
+        return max(1.0, (self.n_subspaces or 1) * self.max_samples / 6_000)
+
     def _check_parameters(self) -> None:
         check_count("n_neighbors", self.n_neighbors)
         check_count("max_samples", self.max_samples)
@@ -133,58 +137,34 @@ class KNNDetector(HeldOutDetector):
             for _ in self.columns_
         ]
         self.kept_, self.rows_ = kept, X[kept]
+        self.__dict__.pop("_search", None)  # of a fit before this one
+        every = n <= most
+        own = self._search.own_distances(int(self.n_neighbors), every)
         self.scale_ = np.ones(len(self.columns_))
-        total = np.zeros(len(X))
-        for b, sample in enumerate(self.samples_):
-            own = self.rows_[sample]
-            distances = self._distances(b, own, np.ones(len(own), dtype=bool))
-            if self.n_subspaces is not None:
-                spread = np.sqrt(own[:, self.columns_[b]].var(axis=0).sum())
+        if self.n_subspaces is not None:
+            for b, (sample, columns) in enumerate(zip(self.samples_, self.columns_, strict=True)):
+                spread = np.sqrt(self.rows_[np.ix_(sample, columns)].var(axis=0).sum())
                 # Rows that are all alike have neither: distances then stay what they are.
-                self.scale_[b] = (distances.mean() + LEAST * spread) or 1.0
-            if n <= most:
-                total += self._counted(b, distances)
-        return -total / len(self.scale_) if n <= most else None
+                self.scale_[b] = (own[:, b].mean() + LEAST * spread) or 1.0
+        return self._averaged(own) if every else None
 
-    def _distances(self, b: int, X: Host, own: NDArray[np.bool_]) -> Host:
-        """Distances to the k-th nearest row of a subset's sample; own rows do not count."""
-        columns = self.columns_[b]
-        anchors, new = self.rows_[np.ix_(self.samples_[b], columns)], X[:, columns]
-        some = bool(own.any())
-        k = min(int(self.n_neighbors), len(anchors) - some)
-        nearest = _nearest(anchors, new, k + some)
-        chosen = anchors[nearest[np.arange(len(new)), np.where(own, k, k - 1)]]
-        # Computed anew: the search takes squares apart, and is off by 1e-8 between equal rows.
-        with np.errstate(over="ignore"):
-            return np.sqrt(((new - chosen) ** 2).sum(axis=1))
+    @cached_property
+    def _search(self) -> SubsetSearch:
+        return SubsetSearch(self.rows_, self.samples_, self.columns_)
 
-    def _counted(self, b: int, distances: Host) -> Host:
-        """What distances in a subset add to the mean."""
+    def _averaged(self, distances: Host) -> Host:
+        """Scores from the distances in each subset, of shape (n, m)."""
         if self.n_subspaces is None:
-            return distances
-        units = distances / self.scale_[b]
-        return np.minimum(units, FAR) + np.log(np.maximum(units / FAR, 1.0))
+            return -distances[:, 0]
+        units = distances / self.scale_
+        far = np.log(np.maximum(units / FAR, 1.0))
+        return -(np.minimum(units, FAR) + far).mean(axis=1)
 
     def _score(self, X: Host) -> Host:
-        return self._averaged(X, np.full(len(X), -1))
+        return self._averaged(self._search.distances(X, int(self.n_neighbors)))
 
     def _leave_one_out(self, X: Host, index: NDArray[np.int64]) -> Host:
-        places = np.full(self.n_samples_, -1)  # where a row is kept
-        places[self.kept_] = np.arange(len(self.kept_))
-        return self._averaged(X, places[index])
-
-    def _averaged(self, X: Host, places: NDArray[np.int64]) -> Host:
-        subsets = enumerate(self.samples_)
-        parts = (self._counted(b, self._distances(b, X, np.isin(places, s))) for b, s in subsets)
-        total: Host = -sum(parts, np.zeros(len(X))) / len(self.scale_)
-        return total
-
-
-def _nearest(anchors: Host, new: Host, k: int) -> NDArray[np.int64]:
-    """Positions of the k nearest anchors of each row, the nearest first."""
-    if anchors.shape[1] <= TREE_COLUMNS:
-        found = KDTree(anchors, balanced_tree=False).query(new, range(1, k + 1))[1]
-        return np.minimum(found, len(anchors) - 1)  # none is found at distances beyond all numbers
-    search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(anchors)
-    nearest: NDArray[np.int64] = search.kneighbors(new, return_distance=False)
-    return nearest
+        place = np.full(self.n_samples_, -1)  # where a row is kept
+        place[self.kept_] = np.arange(len(self.kept_))
+        own = self._search.places(place[index])
+        return self._averaged(self._search.distances(X, int(self.n_neighbors), own))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -185,6 +186,17 @@ class HeldOutScores:
     def normal_scores(self, silent: Gaps | None = None) -> Host:
         """Fused scores of the rows that calibrate, ascending, had some detectors been silent."""
         silent = self._can_be(silent)
+        if silent is None or not silent.any():
+            return self._normal_scores
+        return self._normal_scores_without(silent)
+
+    @cached_property
+    def _normal_scores(self) -> Host:  # p-values of single rows ask for them again and again
+        found = self._normal_scores_without(None)
+        found.flags.writeable = False
+        return found
+
+    def _normal_scores_without(self, silent: Gaps | None) -> Host:
         normal = self[self.is_calibrating]
         found = normal._fused(silent)
         scored = ~np.isnan(found)

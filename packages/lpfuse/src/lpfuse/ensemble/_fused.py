@@ -52,8 +52,9 @@ class FusedDetector(TeachableDetector):
     .. math:: f(x) = \sum_{j=1}^R w_j \, s'_j(x), \qquad \text{normal} \iff f(x) \ge \text{offset}
 
     Scale and weights are learnt from *out-of-fold* scores, each by detectors that have not seen the
-    row, for a detector's scores of its own training rows flatter those that overfit. The detectors
-    are then fitted once more, on all rows.
+    row, for a detector's scores of its own training rows flatter those that overfit. New rows are
+    scored by one-class detectors that are fitted to all rows, and by the mean of the fits of an
+    expert without each fold.
 
     Parameters
     ----------
@@ -110,8 +111,9 @@ class FusedDetector(TeachableDetector):
         Which normal rows set the false-alarm rate, always by detectors, experts, scale and weights
         that have not seen them. "split": a fifth of them, which nothing learns from; the rate is
         then guaranteed, see :func:`lpfuse.threshold.conformal_offset`. "cross": all, in parts, each
-        hidden from a fit of its own; that comes within about a point of the rate, and takes as many
-        more fits as there are parts: five, or three where there are experts. "auto": "split" from
+        hidden from fits of its own; that comes within about a point of the rate, and takes as many
+        more fits of one-class detectors as there are parts: five, or one for each fold where there
+        are experts, whose fits serve again. "auto": "split" from
         2,000 normal rows (of 500 groups) on, whose others are enough to learn from; "cross" with
         fewer, or with a `cv` of one's own. "plain": out-of-fold scores as they are, without
         further fits: where scores alone matter, for their false alarms are off by up to twice the
@@ -124,8 +126,8 @@ class FusedDetector(TeachableDetector):
         Deals rows out to folds, and seeds the detectors whose own ``random_state`` is None. The
         result does not depend on `n_jobs`.
     progress : bool or callable, default=False
-        True: a line on standard error. A function is called with the number of fits that are done
-        and of all.
+        True: a line on standard error. A function is called with the work that is done and with all
+        of it, as whole numbers in proportion to the time that fits are expected to take.
     subsample : int, default=20_000
         Rows that a Dask `X` is cut to for training: drawn evenly, but of known anomalies all are
         taken, up to half of this. Arrays in memory are used whole.
@@ -137,7 +139,7 @@ class FusedDetector(TeachableDetector):
     detector_names_ : list of str
         Names of the detectors in the order of the weights: one-class detectors, then experts.
     detectors_ : list of (name, detector, columns)
-        The fitted detectors.
+        The fitted detectors; an expert comes with its fits without each fold, in ``fits``.
     certificate_ : Certificate or None
         How far the weights can be from optimal.
     offset_ : float
@@ -310,15 +312,14 @@ class FusedDetector(TeachableDetector):
 
         # Score out of fold, and fuse. The fits on all rows run beside those on folds.
         scheduler = FitScheduler.for_user(self.n_jobs, self.progress)
-        # Seeded apart, so that scores and weights do not depend on how they are calibrated.
+        # Seeded apart, so that detectors do not depend on how their scores are calibrated.
         apart = np.random.RandomState(draw_seed(deepcopy(random)))
         parts = self._hidden_parts(training, members, apart)
-        scheduler.rounds = 1 + len(parts)
         chosen: dict[str, Any] = {}  # what FusedDetectorCV finds on the way
-        learnt = self._learn_all(members, training, scheduler, chosen, random)
+        learnt, without = self._learn_all(members, training, parts, scheduler, chosen, random)
 
         # Calibrate, by rows that nothing has seen.
-        unseen, others = self._score_unseen(learnt, members, training, parts, scheduler, apart)
+        unseen, others = self._score_unseen(learnt, training, parts, without, apart)
         settled = self._settle(learnt, others, unseen)
 
         remember_columns(self, X)

@@ -1,7 +1,7 @@
 """Members of an ensemble: named detectors that are fitted and scored, together where they can be.
 
 Which rows a detector can use where cells are missing is settled in `_usable_rows`, what becomes of
-a fitted detector that fails here (`_scores_or_error`).
+a fitted detector that fails here (`spoken_scores`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import joblib
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.pipeline import Pipeline
@@ -24,8 +23,8 @@ from lpfuse._checks.messages import LARGEST_SCORE
 from lpfuse._saved import ANY, saved_as
 from lpfuse.adapters import ClassifierExpert, check_answer
 from lpfuse.detectors import fit_together, score_together
-from lpfuse.ensemble._scoring import scale_scores, without_gaps
-from lpfuse.ensemble._tables import Index, Table, frame_with_scores
+from lpfuse.detectors._unseen import RefittedDetector
+from lpfuse.ensemble._tables import Index, Table
 from lpfuse.ensemble._usable_rows import complete_rows as complete_rows
 from lpfuse.ensemble._usable_rows import on_usable_rows, rows_with_any_cell
 from lpfuse.views import FilledGaps
@@ -93,18 +92,44 @@ class Member:
         return replace(self, estimator=estimator)
 
 
-def group_members(members: Sequence[Member], *, fitted: bool = False) -> list[list[int]]:
+def group_members(
+    members: Sequence[Member], *, fitted: bool = False, alone: bool = False
+) -> list[list[int]]:
     """Positions of members that can share work.
 
     These are lpfuse's own detectors with the same columns and preparation; fitted ones, where they
-    hold the very same fitted preparation. All others are on their own.
+    hold the very same fitted preparation. All others are on their own; with `alone` also those that
+    have no kernel, whose preparation is all that they could share.
     """
     groups: dict[Any, list[int]] = {}
     for i, member in enumerate(members):
-        columns = None if member.columns is None else tuple(member.columns)
-        key = (columns, _preparation(member, i, fitted)) if member.is_own else i
-        groups.setdefault(key, []).append(i)
+        shares = member.is_own and not (alone and not isinstance(member.last, RefittedDetector))
+        groups.setdefault(_key(member, i, fitted) if shares else i, []).append(i)
     return list(groups.values())
+
+
+def _key(member: Member, i: int, fitted: bool) -> Any:
+    """Equal for members with the same columns and preparation."""
+    columns = None if member.columns is None else tuple(member.columns)
+    return columns, _preparation(member, i, fitted)
+
+
+def share_preparation(members: Sequence[Member]) -> list[Member]:
+    """Members that were fitted to the same rows, apart: those prepared alike share one preparation.
+
+    Rows to be scored are then prepared once for all of them.
+    """
+    heads: dict[Any, Pipeline] = {}
+    shared = []
+    for i, member in enumerate(members):
+        head = member.head
+        if head is None or not member.is_own:
+            shared.append(member)
+            continue
+        unfitted = member.with_estimator(clone(member.estimator))
+        head = heads.setdefault(_key(unfitted, i, False), head)
+        shared.append(member.with_estimator(_behind(head, member.last, member.last_name)))
+    return shared
 
 
 def _preparation(member: Member, i: int, fitted: bool) -> Any:
@@ -228,103 +253,7 @@ def _on_usable_rows(
     return on_usable_rows(work, view, f"{doing} {names}", fills_gaps, must_have=doing == "fitting")
 
 
-@saved_as("Pool")
-@dataclass(frozen=True)
-class Pool:
-    """Fitted detectors: rows in, raw scores out.
-
-    Attributes
-    ----------
-    one_class : list of Member
-        Fitted on rows that are not known anomalies.
-    experts : list of Member
-        Fitted on both classes.
-    score_scaler : estimator or None
-        Puts the scores of the one-class members on the scale that experts know; None: experts see
-        features alone.
-    score_weights : ndarray of shape (len(one_class),) or None
-        Of the one fused score that experts see; None: they see the score of each.
-    """
-
-    one_class: list[Member]
-    experts: list[Member]
-    score_scaler: Any = None
-    score_weights: Host | None = None
-
-    @property
-    def members(self) -> list[Member]:
-        """All of them, in the order of the scores' columns."""
-        return [*self.one_class, *self.experts]
-
-    def scores(self, X: Table, n_jobs: int | None = None) -> tuple[Host, dict[str, str]]:
-        """Raw scores, high = normal, and the errors of the detectors that failed.
-
-        Parameters
-        ----------
-        X : table of shape (n, d)
-            Rows.
-        n_jobs : int, optional
-            Threads.
-
-        Returns
-        -------
-        scores : ndarray of shape (n, R)
-            NaN where a detector is silent.
-        errors : dict
-            Name of a detector: its error.
-        """
-        scores, errors = _scores_and_errors(self.one_class, X, n_jobs)
-        expert_scores, expert_errors = self.expert_scores(X, scores, n_jobs)
-        return np.column_stack([scores, expert_scores]), errors | expert_errors
-
-    def expert_scores(
-        self, X: Table, scores: Host, n_jobs: int | None = None
-    ) -> tuple[Host, dict[str, str]]:
-        """As `scores`, of the experts alone, given the scores of the one-class members."""
-        if not self.experts:
-            return np.empty((len(scores), 0)), {}
-        return _scores_and_errors(self.experts, self.expert_inputs(X, scores), n_jobs)
-
-    def expert_inputs(self, X: Table, scores: Host) -> Table:
-        """What experts see of rows: features and, to their right, one-class scores.
-
-        Parameters
-        ----------
-        X : table of shape (n, d)
-            Rows.
-        scores : ndarray of shape (n, len(one_class))
-            Their raw scores by the one-class members.
-        """
-        if self.score_scaler is None:
-            return X
-        seen = scale_scores(self.score_scaler, scores)
-        names = [member.name for member in self.one_class]
-        if self.score_weights is not None:
-            terms = without_gaps(seen * self.score_weights, np.abs(self.score_weights))
-            seen, names = terms.sum(axis=1, keepdims=True), ["one-class detectors"]
-        if isinstance(X, np.ndarray):
-            return np.column_stack([X, seen])
-        return frame_with_scores(X, seen, names)
-
-
-def _scores_and_errors(
-    members: Sequence[Member], X: Table, n_jobs: int | None
-) -> tuple[Host, dict[str, str]]:
-    groups = group_members(members, fitted=True)
-    jobs = (delayed(_scores_or_error)([members[i] for i in group], X) for group in groups)
-    answers = Parallel(n_jobs=n_jobs, prefer="threads")(jobs)
-    scores = np.full((X.shape[0], len(members)), np.nan)
-    errors = {}
-    for group, group_answers in zip(groups, answers, strict=True):
-        for i, answer in zip(group, group_answers, strict=True):
-            if isinstance(answer, str):
-                errors[members[i].name] = answer
-            else:
-                scores[:, i] = answer
-    return scores, errors
-
-
-def _scores_or_error(members: Sequence[Member], X: Table) -> list[Host | str]:
+def spoken_scores(members: Sequence[Member], X: Table) -> list[Host | str]:
     """The scores of each member, or its error: the others go on without it.
 
     Members of a group that fails are asked apart, which finds the one that is to blame.
@@ -333,5 +262,5 @@ def _scores_or_error(members: Sequence[Member], X: Table) -> list[Host | str]:
         return list(score_members(members, X).T)
     except Exception as error:
         if len(members) > 1:
-            return [answer for member in members for answer in _scores_or_error([member], X)]
+            return [answer for member in members for answer in spoken_scores([member], X)]
         return [f"{type(error).__name__}: {error}"]

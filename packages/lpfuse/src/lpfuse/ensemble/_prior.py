@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from lpfuse._arrays.operations import Host
 from lpfuse.ensemble._calibration import OutOfFoldScores
-from lpfuse.ensemble._scoring import Combination
+from lpfuse.ensemble._scoring import Combination, scale_scores
 from lpfuse.fusion.lp import LpFusion
 
 FILE = "prior.json"  # written by `python -m research.studies.tables prior`
@@ -149,9 +149,13 @@ def _placements(fusion: LpFusion, scores: OutOfFoldScores, scaler: Any) -> Host:
             continue
         with warnings.catch_warnings():  # what there is to say is said of the final weights
             warnings.simplefilter("ignore")
-            weights = scores.weights_of(rest)
-            combination = Combination.learn(scaler, fusion, S[rest], y[rest], weights=weights)
-        fused = combination.score_samples(S[inside])
+            if fusion.radius == 0:  # the weights are the prior's, and the intercept moves no rank
+                scale = clone(scaler).fit(S[rest & (y > 0)])
+                fused = scale_scores(scale, S[inside]) @ fusion.prior
+            else:
+                weights = scores.weights_of(rest)
+                combination = Combination.learn(scaler, fusion, S[rest], y[rest], weights=weights)
+                fused = combination.score_samples(S[inside])
         normal, anomalous = np.sort(fused[y[inside] > 0]), fused[y[inside] < 0]
         below = [np.searchsorted(normal, anomalous, side) for side in ("left", "right")]
         found.append(1.0 - (below[0] + below[1]) / (2.0 * normal.size))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.random import RandomState
+from sklearn.base import clone
 from sklearn.impute import SimpleImputer
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,8 +19,8 @@ from lpfuse.ensemble._audit import report_gaps
 from lpfuse.ensemble._calibration import HeldOutScores, OutOfFoldScores, fuse
 from lpfuse.ensemble._defaults import choose_prior
 from lpfuse.ensemble._experts import FittedPool
-from lpfuse.ensemble._members import Pool
-from lpfuse.ensemble._scoring import FusedScorer, Gaps
+from lpfuse.ensemble._pool import Pool
+from lpfuse.ensemble._scoring import Combination, FusedScorer, Gaps
 from lpfuse.ensemble._tables import fit_imputer
 from lpfuse.ensemble._training import Training, collect_scores
 from lpfuse.ensemble._unseen import Learnt, UnseenRows
@@ -50,6 +51,10 @@ class RefusableDetector(FusedScorer):
     confidence: float | None
     out_of_fold_: OutOfFoldScores
     unseen_: UnseenRows
+
+    # Whether scale and fusion are chosen anew without each part. Here the choice is how far weights
+    # may leave the prior, one of four steps, and one row in thousands does not move it.
+    _chooses_in_parts = False
 
     def with_fusion(self, fusion: Any, scaler: Any = None) -> Self:
         """A copy with other weights, learnt from the same scores: no detector is fitted again.
@@ -86,7 +91,8 @@ class RefusableDetector(FusedScorer):
         with warnings.catch_warnings():  # what there is to say was said of all rows
             warnings.simplefilter("ignore")
             others = [
-                other._fuse(part.out_of_fold, self.pool_, None, {}) for part in self.unseen_.parts
+                other._fuse(part.out_of_fold, self.pool_, None, {}, learnt.combination)
+                for part in self.unseen_.parts
             ]
         other._remember(other._settle(learnt, others, self.unseen_))
         return other
@@ -140,10 +146,18 @@ class RefusableDetector(FusedScorer):
         )
 
     def _learn(
-        self, training: Training, found: FittedPool, chosen: dict[str, Any], random: RandomState
+        self,
+        training: Training,
+        found: FittedPool,
+        chosen: dict[str, Any],
+        random: RandomState,
+        whole: Combination | None = None,
     ) -> Learnt:
-        """From the scores of a pool to weights, and held-out scores of the rows."""
-        pool, scores, weights = found
+        """From the scores of a pool to weights, and held-out scores of the rows.
+
+        Where these are a part, `whole` is what was learnt from all rows.
+        """
+        pool, scores, weights, calm = found
         names = [member.name for member in pool.members]
         imputer = None
         if getattr(self.fusion, "uses_features", False):
@@ -153,8 +167,8 @@ class RefusableDetector(FusedScorer):
         )
         in_folds = (out_of_fold.labels != 0) & (out_of_fold.fold >= 0)
         report_gaps(scores[in_folds], names, on_missing=self.on_missing)
-        learnt = self._fuse(out_of_fold, pool, imputer, chosen)
-        return learnt._replace(held_out=learnt.held_out[: len(training.labels)])
+        learnt = self._fuse(out_of_fold, pool, imputer, chosen, whole)
+        return learnt._replace(held_out=learnt.held_out[: len(training.labels)], calm=calm)
 
     def _fuse(
         self,
@@ -162,12 +176,16 @@ class RefusableDetector(FusedScorer):
         pool: Pool,
         imputer: SimpleImputer | None,
         chosen: dict[str, Any],
+        whole: Combination | None = None,
     ) -> Learnt:
-        """Scale and weights, learnt from out-of-fold scores."""
+        """Scale and weights, learnt from out-of-fold scores; for a part, of the kind of `whole`."""
         names = [member.name for member in pool.members]
         known = out_of_fold.labels if out_of_fold.known is None else out_of_fold.known
-        prior = choose_prior(self, names, int((known < 0).sum()))
-        scaler, fusion = self._choose_combination(out_of_fold, prior, chosen)
+        if whole is None or self._chooses_in_parts:
+            prior = choose_prior(self, names, int((known < 0).sum()))
+            scaler, fusion = self._choose_combination(out_of_fold, prior, chosen)
+        else:
+            scaler, fusion = clone(whole.scaler), clone(whole.fusion)
         chose = {"own_detectors": self.detectors is not None, "own_fusion": self.fusion is not None}
         combination = fuse(scaler, fusion, out_of_fold, names, **chose)
         held_out = HeldOutScores.out_of_fold(scaler, fusion, out_of_fold)

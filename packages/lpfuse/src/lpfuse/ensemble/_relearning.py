@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,24 +10,16 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from lpfuse._arrays.operations import Host
-from lpfuse.ensemble._defaults import choose_prior, choose_scaler
-from lpfuse.ensemble._experts import OneClass, add_experts
-from lpfuse.ensemble._kept_rows import (
-    KeptRows,
-    copied_rows,
-    keys_of,
-    places_of,
-    refuse_contradictions,
-)
+from lpfuse.ensemble._experts import WithoutFold
+from lpfuse.ensemble._kept_rows import KeptRows, keys_of, places_of, refuse_contradictions
 from lpfuse.ensemble._learning import LearningDetector
-from lpfuse.ensemble._members import Member
-from lpfuse.ensemble._out_of_fold import FitScheduler
+from lpfuse.ensemble._out_of_fold import OneClass
 from lpfuse.ensemble._tables import Index, numeric_columns, replace_numbers
-from lpfuse.ensemble._training import Training, make_folds
-from lpfuse.ensemble._unseen import PARTS_WITH_EXPERTS, Learnt, UnseenPart, UnseenRows, among
+from lpfuse.ensemble._training import Folds, Training, make_folds
+from lpfuse.ensemble._unseen import Learnt, Part, UnseenRows, among
 
-# Folds of the experts that `teach` fits: fewer than five, for a person waits.
-TEACHING_FOLDS = 3
+# Folds of the experts that `teach` fits, where no parts tell them; as cv=5.
+FOLDS_OF_EXPERTS = 5
 
 
 class Taught(NamedTuple):
@@ -116,8 +107,7 @@ class RelearningDetector(LearningDetector):
         rows = replace(self.rows_, values=values[order], n_added=len(added))
         folds = None
         if not isinstance(self.cv, str):
-            random = check_random_state(self.random_state)
-            folds = make_folds(TEACHING_FOLDS, known[learn], None, None, random)
+            folds = self._folds_again(known[learn], check_random_state(self.random_state))
         training = Training(
             rows.table(slice(len(learn))),
             known[learn],
@@ -134,27 +124,45 @@ class RelearningDetector(LearningDetector):
             still - end,
         )
 
-    def _learn_again(
-        self,
-        scores: Host,
-        experts: list[Member],
-        training: Training,
-        random: np.random.RandomState,
-    ) -> Learnt:
-        """Experts, scale and weights, given the scores of one-class detectors as they are."""
-        found = add_experts(
-            OneClass(self.pool_.one_class, scores),
-            experts,
-            training,
-            FitScheduler(self.n_jobs),
-            scaler=choose_scaler(self) if self.experts_see_scores else None,
-            fused=self.experts_see_scores == "fused",
-            prior=choose_prior(self, [m.name for m in [*self.pool_.one_class, *experts]], 0),
-        )
-        return self._learn(training, found, {}, random)
+    def _folds_again(self, known: Host, random: np.random.RandomState) -> Folds:
+        """Folds of the experts: the parts that calibrate, for what was learnt without them is kept.
+
+        Where there are no parts, rows are dealt out anew. Known anomalies, and rows that came
+        later, are dealt out to the parts.
+        """
+        parts = self.unseen_.parts
+        if not parts or (known >= 0).sum() < 2:  # which is refused there
+            return make_folds(FOLDS_OF_EXPERTS, known, None, None, random)
+        of_row = np.full(len(known), -1)
+        for k, part in enumerate(parts):
+            of_row[part.hidden] = k
+        of_row[known < 0] = -1
+        for label in np.unique(known):
+            rows = random.permutation(np.flatnonzero((of_row < 0) & (known == label)))
+            of_row[rows] = np.arange(len(rows)) % len(parts)
+        pairs = [
+            (np.flatnonzero(of_row != k), np.flatnonzero(of_row == k)) for k in range(len(parts))
+        ]
+        return Folds(pairs, of_row, independent=True, dealt=True)
+
+    def _without_each_part(self, taught: Taught) -> list[WithoutFold]:
+        """For each part, what one-class detectors that never saw it say of all rows."""
+        width, found = len(self.pool_.one_class), []
+        for part in self.unseen_.parts:
+            scores = taught.one_class.copy()  # of rows that came later: no detector has seen them
+            scores[part.learnt] = part.out_of_fold.scores[: len(part.learnt), :width]
+            scores[part.hidden] = part.scores[:, :width]
+            # A row that turned out anomalous calibrates no longer, and teaches.
+            hidden = part.hidden[taught.training.labels[part.hidden] >= 0]
+            found.append(WithoutFold(scores, np.setdiff1d(np.arange(len(scores)), hidden)))
+        return found
 
     def _unseen_again(
-        self, taught: Taught, learnt: Learnt, experts: list[Member], random: np.random.RandomState
+        self,
+        taught: Taught,
+        learnt: Learnt,
+        without: list[WithoutFold],
+        random: np.random.RandomState,
     ) -> tuple[UnseenRows, list[Learnt]]:
         """What the new experts say of the rows that calibrate, none of which they have seen."""
         before, training, width = self.unseen_, taught.training, len(self.pool_.one_class)
@@ -165,28 +173,10 @@ class RelearningDetector(LearningDetector):
             return UnseenRows("split", scores=scores, known=known), []
         if before.by == "plain":
             return before, []
-        parts, others = [], []
-        added = np.arange(len(self.rounds_), len(training.labels))
-        # A person waits: where there are experts now, as many parts as a fit with experts has.
-        for part in before.parts[: PARTS_WITH_EXPERTS if experts else None]:
-            # A row that turned out anomalous calibrates no longer, and teaches.
-            found = training.labels[part.hidden] < 0
-            rows = np.concatenate([part.learnt, part.hidden[found], added])
-            hidden = part.hidden[~found]
-            scores = np.concatenate([
-                part.out_of_fold.scores[: len(part.learnt), :width],
-                part.scores[found, :width],
-                taught.one_class[added],
-            ])  # fmt: skip
-            with warnings.catch_warnings():  # what there is to say was said of all rows
-                warnings.simplefilter("ignore")
-                again = among(training, rows, TEACHING_FOLDS, random)
-                other = self._learn_again(scores, experts, again, random)
-            unseen = part.scores[~found, :width]
-            more = other.pool.expert_scores(taught.rows.table(hidden), unseen, self.n_jobs)[0]
-            raw = np.column_stack([unseen, more])
-            parts.append(UnseenPart(rows, hidden, other.out_of_fold, raw))
-            others.append(other)
-        copied = copied_rows(training.X)
-        raw = self._raw_scores_by(learnt, taught.rows.table(copied))[0]
-        return UnseenRows("cross", parts, copied, raw), others
+        parts, found = [], []
+        for part, (scores, rows) in zip(before.parts, without, strict=True):
+            hidden = part.hidden[training.labels[part.hidden] >= 0]
+            again = among(training, rows, FOLDS_OF_EXPERTS, random)
+            parts.append(Part(again, rows, hidden, hidden[:0]))
+            found.append(OneClass(self.pool_.one_class, scores[rows], scores[hidden]))
+        return self._score_unseen(learnt, training, parts, found, random)

@@ -20,6 +20,7 @@ from lpfuse._checks.tables import check_table
 from lpfuse.answers import AnswerAudit, Estimate, ask_each_unit_once, audit_answers
 from lpfuse.ensemble._defaults import choose_members, seed_members
 from lpfuse.ensemble._kept_rows import number_rows, numbers_of, places_of
+from lpfuse.ensemble._out_of_fold import FitScheduler, OneClass
 from lpfuse.ensemble._questions import appeal_of, neighbouring_order, strangest_of
 from lpfuse.ensemble._relearning import RelearningDetector
 from lpfuse.ensemble._scoring import without_gaps
@@ -151,9 +152,9 @@ class TeachableDetector(RelearningDetector):
 
         Notes
         -----
-        A fit to the same rows and labels differs in two ways: its one-class detectors do not
-        learn from rows that turned out anomalous, and its experts are scored by five folds instead
-        of three. The threshold rests on rows that nothing has seen, as in a fit.
+        A fit to the same rows and labels differs in one way: its one-class detectors do not learn
+        from rows that turned out anomalous. The threshold rests on rows that nothing has seen, as
+        in a fit.
 
         Examples
         --------
@@ -195,8 +196,14 @@ class TeachableDetector(RelearningDetector):
             self.detectors, training, prefit=self.cv == "prefit", reserved=self._get_param_names()
         )
         experts = [m for m in seed_members(members, random) if m.learns_from_anomalies]
-        learnt = self._learn_again(taught.one_class, experts, training, random)
-        unseen, others = self._unseen_again(taught, learnt, experts, random)
+        without = self._without_each_part(taught)
+        one_class = OneClass(self.pool_.one_class, taught.one_class)
+        scheduler = FitScheduler(self.n_jobs)
+        found = self._add_experts(
+            one_class, experts, training, scheduler, without if experts else []
+        )
+        learnt = self._learn(training, found, {}, random)
+        unseen, others = self._unseen_again(taught, learnt, without, random)
         self._remember(self._settle(learnt, others, unseen))
         self.rows_, self.rounds_ = taught.rows, taught.rounds
         return self

@@ -60,18 +60,21 @@ class Folds:
         The fold that scores each row; −1: none does.
     independent : bool
         Whether each row stands for itself, so that leaving one out is as honest as a fold.
+    dealt : bool
+        Whether rows were dealt out to folds here: few folds, each learning from all the others.
     """
 
     pairs: list[tuple[Index, Index]]
     of_row: NDArray[np.intp]
     independent: bool
+    dealt: bool = False
 
     @classmethod
     def by_number(cls, of_row: NDArray[np.intp], *, independent: bool = False) -> Folds:
         """Each fold scores the rows of its number and learns from all others."""
         numbers = np.unique(of_row)
         pairs = [(np.flatnonzero(of_row != k), np.flatnonzero(of_row == k)) for k in numbers]
-        return cls(pairs, of_row, independent)
+        return cls(pairs, of_row, independent, dealt=True)
 
     def among(self, rows: Index) -> Folds:
         """The same pairs, as far as they are among some of the rows, which are numbered anew."""
@@ -82,7 +85,7 @@ class Folds:
         of_row = np.full(len(rows), NO_FOLD, dtype=np.intp)
         for k, (_, score) in enumerate(kept):
             of_row[score] = k
-        return Folds(kept, of_row, self.independent)
+        return Folds(kept, of_row, self.independent, self.dealt)
 
 
 @dataclass(frozen=True)

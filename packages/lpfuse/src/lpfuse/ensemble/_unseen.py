@@ -32,9 +32,9 @@ from lpfuse.ensemble._scoring import Combination
 from lpfuse.ensemble._tables import Index
 from lpfuse.ensemble._training import Training, make_folds
 
-# Parts that normal rows are dealt out to; fewer where there are experts, whose fits take longer.
-# With ten parts, 1 / 5 / 10 % asked gave what five do, over eight families of rows: docs/adr/0021.
-PARTS, PARTS_WITH_EXPERTS = 5, 3
+# Parts that normal rows are dealt out to; where there are experts, the parts are their folds. With
+# ten parts, 1 / 5 / 10 % asked gave what five do, over eight families of rows: docs/adr/0021.
+PARTS = 5
 # Normal rows below which there are no parts: 5 % could not be promised with twice as many.
 FEWEST_ROWS = 10
 # Normal rows from which on calibration="auto" keeps a fifth of them back, and groups from which on
@@ -44,6 +44,31 @@ SPLIT_FROM, SPLIT_GROUPS_FROM = 2_000, 500
 # Below this share of the out-of-fold scores a tail is taken to be the other's, moved and stretched:
 # there are too few of them to tell its shape. Stretched by no more than MOST_STRETCH, by hand.
 TAIL, MOST_STRETCH = 0.05, 2.0
+
+
+class Part(NamedTuple):
+    """Normal rows to hide, and others to learn from.
+
+    Attributes
+    ----------
+    training : Training
+        What is learnt from.
+    learn, hidden : ndarrays of positions
+        Training rows that this is, and that are hidden.
+    rest : ndarray of positions
+        All others, such as anomalies of a group that is hidden: they are scored, no more.
+    """
+
+    training: Training
+    learn: Index
+    hidden: Index
+    rest: Index
+
+    @classmethod
+    def of(cls, training: Training, learn: Index, hidden: Index, n: int) -> Part:
+        """With the rest of n rows."""
+        taken = np.concatenate([learn, hidden])
+        return cls(training, learn, hidden, np.setdiff1d(np.arange(n), taken))
 
 
 class Learnt(NamedTuple):
@@ -61,6 +86,8 @@ class Learnt(NamedTuple):
         Raw scores of the rows, which scale and weights were learnt from.
     held_out : HeldOutScores
         The same rows, fused by weights that were learnt without their folds.
+    calm : ndarray or None
+        Of the experts, as in `lpfuse.ensemble._experts.FittedPool`.
     """
 
     pool: Any
@@ -68,6 +95,7 @@ class Learnt(NamedTuple):
     imputer: SimpleImputer | None
     out_of_fold: OutOfFoldScores
     held_out: HeldOutScores
+    calm: Host | None = None
 
 
 @saved_as("UnseenPart")
@@ -82,7 +110,7 @@ class UnseenPart:
     out_of_fold : OutOfFoldScores
         Raw scores of the rows that were learnt from, out of fold.
     scores : ndarray of shape (len(hidden), R)
-        Raw scores of those that were hidden.
+        Raw scores of those that were hidden; by experts as the mean of their fits would have them.
     features : ndarray or None
         Of those that were hidden, for a fusion that looks at them.
     """
@@ -156,6 +184,8 @@ class UnseenRows:
         terms, weights = whole.terms.copy(), np.array(whole.abs_weights)
         calibrates = np.zeros(len(whole.labels), dtype=bool)
         for part, other in zip(self.parts, others, strict=True):
+            if len(part.hidden) == 0:
+                continue
             ones = np.ones(len(part.hidden))
             hidden = HeldOutScores.by(other.combination, part.scores, ones, part.features)
             own, scores = other.held_out, hidden.fused
@@ -184,27 +214,39 @@ def hidden_parts(
     """Rows to learn from and rows to hide, part by part; none where there are too few.
 
     Every normal row is hidden once, and known anomalies never, for these do not calibrate; of
-    groups all rows are. The pairs of a splitter are taken as they are.
+    groups all rows are. The pairs of a splitter are taken as they are. Where there are experts, the
+    normal rows of a fold are a part, one for each fold: the experts without it are there already.
     """
     normal = training.weight_labels > 0
     if normal.sum() < FEWEST_ROWS:
         return []
     if training.folds is not None and not is_count(cv):
         pairs = [(learn, score[normal[score]]) for learn, score in training.folds.pairs]
-        pairs = [pair for pair in pairs if len(pair[1])]
-        return pairs if all(_can_be_dealt_out(training, learn) for learn, _ in pairs) else []
-    parts = PARTS_WITH_EXPERTS if has_experts else PARTS
+        if not has_experts:
+            pairs = [pair for pair in pairs if len(pair[1])]
+        can_be = all(len(hidden) and _can_be_dealt_out(training, learn) for learn, hidden in pairs)
+        return pairs if can_be else []
     if training.groups is not None:
         if len(np.unique(training.groups[normal])) < 3:
             return []  # without one of them, the others must be dealt out again
-        folds = make_folds(parts, training.labels, training.groups, None, random)
+        folds = training.folds
+        if folds is None or not has_experts:
+            folds = make_folds(PARTS, training.labels, training.groups, None, random)
         pairs = [(learn, score[normal[score]]) for learn, score in folds.pairs]
         learnt = [training.groups[learn][normal[learn]] for learn, _ in pairs]
         enough = all(len(np.unique(names)) > 1 for names in learnt)
+        if has_experts:
+            return pairs if enough and all(len(hidden) for _, hidden in pairs) else []
         return [pair for pair in pairs if len(pair[1])] if enough else []
     dealt = np.full(len(normal), -1)
-    dealt[random.permutation(np.flatnonzero(normal))] = np.arange(normal.sum()) % parts
-    return [(np.flatnonzero(dealt != k), np.flatnonzero(dealt == k)) for k in range(parts)]
+    folds = training.folds if has_experts else None
+    if folds is not None:
+        dealt[normal] = folds.of_row[normal]
+    else:
+        dealt[random.permutation(np.flatnonzero(normal))] = np.arange(normal.sum()) % PARTS
+    # A fold of anomalies alone hides nothing, but the experts without it see by a part of theirs.
+    numbers = np.unique(dealt[normal] if folds is None else folds.of_row)
+    return [(np.flatnonzero(dealt != k), np.flatnonzero(dealt == k)) for k in numbers]
 
 
 def _can_be_dealt_out(training: Training, rows: Index) -> bool:
@@ -227,6 +269,14 @@ def among(training: Training, rows: Index, cv: Any, random: np.random.RandomStat
         _safe_indexing(training.X, rows, axis=0), labels, folds, groups, kinds,
         chances=None if training.chances is None else training.chances[rows], is_part=True,
     )  # fmt: skip
+
+
+def scores_of_all_rows(part: Part, one_class: Any, n: int) -> Host:
+    """What one-class members that were fitted without a part say of all n training rows."""
+    found = np.full((n, one_class.scores.shape[1]), np.nan)
+    found[part.learn] = one_class.scores[: len(part.learn)]
+    found[np.concatenate([part.hidden, part.rest])] = one_class.hidden
+    return found
 
 
 def brought_over(scores: Host, own: Host, reference: Host) -> Host:

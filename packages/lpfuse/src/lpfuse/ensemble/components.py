@@ -9,6 +9,7 @@ its ``fit`` that make sense alone, and its defaults.
   from;
 * `Member` and `Pool`: detectors by name, one or all; `make_members` makes them of what users list,
   `fit_detectors` fits them once, without folds, `seeded_copy` sets what is random;
+* `MeanOfFits`: what an expert is, fitted without each fold;
 * `OutOfFoldScores`: raw scores that weights are learnt from;
 * `Combination`: a fitted scaler and a fitted fusion, from raw scores to fused ones; `scale_scores`
   and `without_gaps` are its two steps where detectors are silent;
@@ -42,8 +43,10 @@ from lpfuse.ensemble._calibration import HeldOutScores, OutOfFoldScores
 from lpfuse.ensemble._default_pool import default_detectors, default_fusion
 from lpfuse.ensemble._defaults import make_members, seed_members
 from lpfuse.ensemble._kept_rows import number_rows, numbers_of
-from lpfuse.ensemble._members import Member, Pool, fit_members, group_members
+from lpfuse.ensemble._mean_of_fits import MeanOfFits
+from lpfuse.ensemble._members import Member, fit_members, group_members
 from lpfuse.ensemble._out_of_fold import Choice, FitScheduler, Progress
+from lpfuse.ensemble._pool import Pool
 from lpfuse.ensemble._scoring import Combination, Verdicts, scale_scores, without_gaps
 from lpfuse.ensemble._tables import Table, numeric_columns
 from lpfuse.ensemble._training import Folds, Training, assign_folds, labels_for_weights, make_folds
@@ -53,6 +56,7 @@ __all__ = [
     "Combination",
     "Folds",
     "HeldOutScores",
+    "MeanOfFits",
     "Member",
     "OutOfFoldScores",
     "Pool",

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse.adapters import ClassifierExpert, ScoreColumn, ScoreFunction
 from lpfuse.ensemble import FusedDetector
+from lpfuse.ensemble.components import MeanOfFits
 from lpfuse.fusion.fixed import FixedRule
 from lpfuse.fusion.lp import LpFusion
 from lpfuse.fusion.search import ExhaustiveWeights, GeneticWeights, SwarmWeights
@@ -168,6 +169,11 @@ def _expert(expert: ClassifierExpert, X: Tensor) -> Tensor:
     return _convert(expert.classifier_, X, scikit.CLASSIFIERS)
 
 
+def _mean(expert: MeanOfFits, X: Tensor) -> Tensor:
+    fits = [scores(fit, X).as_column() for fit in expert.fits]
+    return side_by_side(fits).sum() / len(fits)
+
+
 def _method(adapter: ScoreFunction, X: Tensor) -> Tensor:
     scorer = getattr(adapter, "scorer_", adapter.scorer)
     found = scores(scorer, X)
@@ -223,6 +229,7 @@ SCORES: Converters = {
     **learners.DETECTORS,
     **columns.DETECTORS,
     ClassifierExpert: _expert,
+    MeanOfFits: _mean,
     ScoreFunction: _method,
     ScoreColumn: _column,
     **dict.fromkeys(SUMS, _sum),

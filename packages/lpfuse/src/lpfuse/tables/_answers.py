@@ -20,9 +20,10 @@ from lpfuse._checks.messages import counted, quoted
 from lpfuse._format import plain, quote
 from lpfuse.ensemble import FusedDetector
 from lpfuse.tables._columns import typed
+from lpfuse.tables._in_memory import read_table
 from lpfuse.tables._model import TableModel
 from lpfuse.tables._preparation import check_names, first_cell, numbers_of
-from lpfuse.tables._reading import MISSING, polars_module, read_table
+from lpfuse.tables._reading import MISSING, polars_module
 from lpfuse.tables._writing import FORMULA
 
 if TYPE_CHECKING:

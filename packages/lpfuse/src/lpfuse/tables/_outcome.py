@@ -55,8 +55,10 @@ def outcome(fused: FusedDetector) -> dict[str, Any]:
 
 def _areas(fused: FusedDetector, names: list[str]) -> dict[str, float | None]:
     """The AUC of each detector and, last, of the fusion; None where no fold has both classes."""
-    out_of_fold, held_out = fused.out_of_fold_, fused.held_out_
-    columns = dict(zip(names, out_of_fold.scores.T, strict=True)) | {"fusion": held_out.fused}
+    out_of_fold = fused.out_of_fold_
+    # Rows that were kept back come last: no detector has scores of theirs in its folds.
+    held_out = fused.held_out_.fused[: len(out_of_fold.labels)]
+    columns = dict(zip(names, out_of_fold.scores.T, strict=True)) | {"fusion": held_out}
     return auc_over_folds(out_of_fold.labels, columns, out_of_fold.fold)
 
 

@@ -1,11 +1,10 @@
-"""Tables in files, whole or in chunks: however long a file is, few rows are in memory at a time."""
+"""Tables in files, in chunks: however long a file is, few rows are in memory at a time."""
 
 from __future__ import annotations
 
 import itertools
 import re
 import sys
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 BLOCK_BYTES = 2**22  # of a CSV file that are parsed at a time; chosen by hand
 LONGEST_RECORD = 2**26  # bytes; beyond, a quote was forgotten or the file is no CSV
 MOST_COLUMNS = 100_000  # of a CSV file, for each takes a kilobyte whatever it holds
-MOST_CELLS = 2**30  # of a table that is read whole: 8 GiB of numbers, from a file of a few bytes
 # How gzip, zlib, zstd, bzip2, xz and zip begin. polars would unpack the first three, to any size.
 PACKED = re.compile(rb"\x1f\x8b|x[\x01\x9c\xda]|\x28\xb5\x2f\xfd|BZh[1-9]1AY|\xfd7zXZ|PK\x03\x04")
 UNPACK = "Unpack it first, or pipe it in: gunzip -c FILE | lpfuse … -"
@@ -126,42 +124,6 @@ class Chunk:
     share: float | None
 
 
-def read_table(path: str | Path) -> polars.DataFrame:
-    r"""A whole table of a file.
-
-    Parameters
-    ----------
-    path : str or path
-        A ``.csv``, ``.parquet``, ``.arrow`` or ``.feather`` file; ``-`` for CSV on standard input.
-
-    Returns
-    -------
-    polars.DataFrame
-        Its rows. The cells of a CSV file are texts, null where they are empty or hold one of
-        ``?``, ``NA``, ``N/A``, ``NaN`` and ``null``: what they mean is settled when a model is
-        fitted to them. Lines without any value are left out, with a warning that counts them.
-
-    Examples
-    --------
-    >>> from lpfuse.tables import read_table
-    >>> path = getfixture("tmp_path") / "pumps.csv"
-    >>> _ = path.write_text("bar,kind\n2.5,a\n?,b\n")
-    >>> read_table(path).rows()
-    [('2.5', 'a'), (None, 'b')]
-    """
-    with open_table(path) as table:
-        if table.rows * len(table.columns) > MOST_CELLS:
-            raise ValueError(
-                f"{plain(table.name)} has {counted(table.rows, 'row')} of "
-                f"{counted(len(table.columns), 'column')}, more cells than are read at a time "
-                f"({MOST_CELLS:,}). Take some of the rows."
-            )
-        frame = polars_module().concat(chunk.frame for chunk in table.chunks(MOST_CELLS))
-        if table.empty:
-            warnings.warn(f"{plain(table.name)}: {table.empty_note}", UserWarning, stacklevel=2)
-    return frame
-
-
 def refuse_other_separators(name: str, columns: list[str]) -> None:
     """Refuse a CSV file whose columns are separated by something else than commas."""
     for mark, called in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
@@ -197,7 +159,7 @@ def open_table(path: str | Path) -> Iterator[TableFile]:
     Parameters
     ----------
     path : str or path
-        As in `read_table`.
+        As in `lpfuse.tables.read_table`.
     """
     if str(path) == STANDARD:
         yield CsvFile("Standard input", sys.stdin.buffer, None)
