@@ -25,7 +25,7 @@ PROJECTS := packages/lpfuse/pyproject.toml packages/lpfuse-faces/pyproject.toml
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-research test-slow lint audit fuzz types contracts check format clean reproduce
-.PHONY: bench bench-detectors bench-scaling bench-device bench-dask bench-faces
+.PHONY: bench bench-detectors bench-rows bench-scaling bench-device bench-dask bench-faces
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ bench: $(LAB) ## time the solvers against their rivals
 
 bench-detectors: $(LAB) ## time the learners against scikit-learn and PyOD
 	$(RESEARCH) $(BIN)/python -m research.speed.detectors
+
+bench-rows: $(LAB) ## time FusedDetector from rows to verdicts, against its members, XGBOD and SUOD
+	$(RESEARCH) $(BIN)/python -m research.speed.rows
 
 bench-scaling: $(LAB) ## time fits over n, R and threads, and from a file
 	$(RESEARCH) $(BIN)/python -m research.speed.scaling cpu

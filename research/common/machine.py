@@ -90,11 +90,17 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def _git(*arguments: str) -> str:
+def commit_of(folder: Path) -> str:
+    """The commit that a folder's files are of, and whether they were changed since."""
+    commit = _git("rev-parse", "--short", "HEAD", folder=folder)
+    changed = _git("status", "--porcelain", "--", ".", folder=folder) if commit else ""
+    return f"{commit or 'none'}{' (with uncommitted changes)' if changed else ''}"
+
+
+def _git(*arguments: str, folder: Path = Path(__file__).parents[2]) -> str:
     if shutil.which("git") is None:
         return ""
-    here = Path(__file__).parent
     found = subprocess.run(  # nosec B603 B607 # the git that the user has, no shell, fixed words
-        ["git", *arguments], cwd=here.parent.parent, capture_output=True, text=True, check=False
+        ["git", *arguments], cwd=folder, capture_output=True, text=True, check=False
     )
     return found.stdout.strip() if found.returncode == 0 else ""

@@ -24,7 +24,7 @@ from lpfuse.detectors import (
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import default_fusion
 from lpfuse.scaling import TwoSidedMinMax
-from research.common.former import FORMER_OPTIONS, former_default, former_detectors
+from research.common.former import FORMER_OPTIONS, FormerDetector, former_default, former_detectors
 from research.common.protocol import FittedMethod, TrainingData, area, threshold
 from research.paper.learners import Tables
 from research.paper.methods import Preset
@@ -91,7 +91,7 @@ def validated(training: TrainingData) -> FittedMethod:
         if is_classifier(entry[1])
     ]
     options: dict[str, Any] = {"calibration": "plain", "random_state": training.seed}
-    fused = FusedDetector([*chosen, *experts], **FORMER_OPTIONS, **options)
+    fused = FormerDetector([*chosen, *experts], **FORMER_OPTIONS, **options)
     return _fitted_method(fused, training)._replace(
         choices={"members": [name for name, _ in chosen]}
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse.ensemble import FusedDetector
-from research.common.former import FORMER_OPTIONS, former_detectors
+from research.common.former import FORMER_OPTIONS, FormerDetector, former_detectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ def pooled(
     y = np.repeat([1.0, -1.0], [len(normals), len(rows) - len(normals)])
     if detectors is None:
         detectors = former_detectors(len(normals), len(rows) - len(normals))
-    fused = FusedDetector(detectors, **FORMER_OPTIONS, calibration="plain", random_state=seed).fit(
+    fused = FormerDetector(detectors, **FORMER_OPTIONS, calibration="plain", random_state=seed).fit(
         rows, y
     )
     scores = fused.out_of_fold_.scores

@@ -339,7 +339,7 @@ def heterogeneous(n: int) -> list[tuple[str, Any]]:
     >>> from research.rivals.pools import heterogeneous
     >>> pool = dict(heterogeneous(n=300))
     >>> pool["columns"][-1]
-    ColumnForest()
+    ColumnForest(n_trees=40)
     """
     return default_detectors(check_count("n", n), n_anomalies=0)
 

@@ -216,5 +216,5 @@ def test_ctrl_c_keeps_what_is_finished_and_says_so(tmp_path):
     assert last == (
         "Interrupted. The finished splits are kept: the same command goes on from there."
     )
-    assert [line.split(" done")[0] for line in progress] == ["uci: 1 of 3", "uci: 2 of 3"]
+    assert progress[0] == "uci …"
     assert [row["seed"] for row in read_rows(tmp_path / "uci.jsonl")] == [0, 1]

@@ -1,4 +1,7 @@
-"""How cost grows with the number of rows and learners: t = a · n^α · R^β, with its confidence."""
+"""How cost grows with the number of rows and learners: t = a · n^α · R^β, with its confidence.
+
+Where the number of learners is not in question, R is left out: t = a · n^α.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +38,18 @@ class PowerLaw:
     freedom: int
 
     @classmethod
-    def fitted(cls, n: Sequence[float], R: Sequence[float], seconds: Sequence[float]) -> PowerLaw:
-        """At least four measurements, with more than one n and more than one R."""
+    def fitted(
+        cls, n: Sequence[float], R: Sequence[float] | None, seconds: Sequence[float]
+    ) -> PowerLaw:
+        """At least four measurements, with more than one n and more than one R; without R three."""
         design, logs = _design(n, R), np.log(seconds)
-        freedom = len(logs) - 3
-        if freedom < 1 or np.linalg.matrix_rank(design) < 3:
-            raise ValueError("A power law in n and R needs four measurements over several n and R.")
+        unknown = design.shape[1]
+        freedom = len(logs) - unknown
+        if freedom < 1 or np.linalg.matrix_rank(design) < unknown:
+            sizes = "n" if R is None else "n and R"
+            raise ValueError(
+                f"A power law in {sizes} needs {unknown + 1} measurements over several {sizes}."
+            )
         coefficients, *_ = np.linalg.lstsq(design, logs)
         rest = logs - design @ coefficients
         variance = float(rest @ rest) / freedom
@@ -56,7 +65,7 @@ class PowerLaw:
         """The exponent of R."""
         return self._interval(2)
 
-    def seconds(self, n: ArrayLike, R: ArrayLike) -> tuple[Vector, Vector, Vector]:
+    def seconds(self, n: ArrayLike, R: ArrayLike | None = None) -> tuple[Vector, Vector, Vector]:
         """Lower limit, estimate and upper limit of the curve at these sizes."""
         design = _design(n, R)
         logs = design @ self.coefficients
@@ -74,6 +83,6 @@ class PowerLaw:
         return float(student.ppf(0.5 + LEVEL / 2, self.freedom))
 
 
-def _design(n: ArrayLike, R: ArrayLike) -> Matrix:
-    n, R = np.broadcast_arrays(np.atleast_1d(n), np.atleast_1d(R))
-    return np.column_stack([np.ones(n.size), np.log(n), np.log(R)])
+def _design(n: ArrayLike, R: ArrayLike | None) -> Matrix:
+    sizes = np.broadcast_arrays(*(np.atleast_1d(size) for size in (n, R) if size is not None))
+    return np.column_stack([np.ones(sizes[0].size), *map(np.log, sizes)])

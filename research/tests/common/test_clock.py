@@ -36,3 +36,11 @@ def test_slow_runs_are_repeated_less():
     limits = {"budget": 4.0, "slow": 60.0}
     assert [repeats_for(s, 31, **limits) for s in (1e-3, 0.5, 20.0, 100.0)] == [31, 8, 3, 1]
     assert repeats_for(20.0, 2, **limits) == 2
+
+
+def test_whoever_times_itself_is_believed():
+    samples = race(
+        {"a": lambda: (2.0, "done")}, lambda results: {"a": results["a"] == "done"}, most=3,
+        timer=lambda action: action(),
+    )  # fmt: skip
+    assert samples == {"a": [2.0, 2.0, 2.0]}

@@ -10,10 +10,10 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lpfuse import SVDD, FusedDetector, GMMDetector, KernelPCADetector, OneClassGP, TwoSidedMinMax
+from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP, TwoSidedMinMax
 from lpfuse.metrics import best_g_mean
 from research.common import former
-from research.common.former import FORMER_OPTIONS, former_default, former_detectors
+from research.common.former import FORMER_OPTIONS, FormerDetector, former_default, former_detectors
 from research.common.protocol import SETTINGS
 from research.paper import ours
 from research.paper.ours import all_known, defaults, validated
@@ -39,8 +39,9 @@ def fitted_detector(training, detectors=None, **options):
     y = np.repeat([1, -1], [len(training.normals), len(training.labelled)])
     if detectors is None:
         detectors = former_detectors(len(training.normals), len(training.labelled))
-    options = {**FORMER_OPTIONS, **options}
-    return FusedDetector(detectors, random_state=training.seed, **options).fit(rows, y)
+    # As it is measured: scores alone count, and with labels they depend on the calibration.
+    options = {"calibration": "plain", **FORMER_OPTIONS, **options}
+    return FormerDetector(detectors, random_state=training.seed, **options).fit(rows, y)
 
 
 def check_is(fitted, fused, training):
@@ -63,12 +64,12 @@ def test_defaults_are_a_fused_detector_as_it_comes():
 def test_all_known_anomalies_teach_and_none_is_kept(monkeypatch):
     learnt = []
 
-    class Watched(FusedDetector):
+    class Watched(FormerDetector):
         def fit(self, X, y=None):
             learnt.append((X, y))
             return super().fit(X, y)
 
-    monkeypatch.setattr(former, "FusedDetector", Watched)
+    monkeypatch.setattr(former, "FormerDetector", Watched)
     parts = small_split()
     fitted = all_known(parts.training("non-pure"))
     ((X, y),) = learnt
@@ -182,9 +183,9 @@ def test_experts_join_where_anomalies_teach(setting, monkeypatch):
 
     def record(detectors, **options):
         given.extend(name for name, _ in detectors)
-        return FusedDetector(detectors, **options)
+        return FormerDetector(detectors, **options)
 
-    monkeypatch.setattr(ours, "FusedDetector", record)
+    monkeypatch.setattr(ours, "FormerDetector", record)
     members = validated(small_training(setting)).choices["members"]
     experts = ["trees", "logistic"] if setting == "non-pure" else []
     assert given == [*members, *experts]

@@ -48,3 +48,12 @@ def test_the_band_is_narrowest_amid_the_measurements():
 def test_too_little_to_tell_is_refused(chosen):
     with pytest.raises(ValueError, match="several n and R"):
         PowerLaw.fitted(N[chosen], R[chosen], seconds(1, 1, 1)[chosen])
+
+
+def test_rows_alone_have_a_law_of_their_own():
+    n = np.array([1e3, 1e4, 1e5])
+    law = PowerLaw.fitted(n, None, 2e-6 * n**1.3)
+    assert law.alpha.value == pytest.approx(1.3)
+    assert law.seconds([1e6])[1][0] == pytest.approx(2e-6 * 1e6**1.3)
+    with pytest.raises(ValueError, match="in n needs 3 measurements over several n"):
+        PowerLaw.fitted(n[:2], None, n[:2])

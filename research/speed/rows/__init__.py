@@ -1,0 +1,1 @@
+"""From rows to verdicts: what a `FusedDetector` costs, and beside whom."""
