@@ -1,4 +1,4 @@
-"""Command line: ``python -m research.speed.rows [budget | growth | one-row | before | large]``.
+"""Command line: ``python -m research.speed.rows [PART ...]``, with the parts in `PARTS`.
 
 ``python -m research.speed.rows page`` writes the page. Nothing that imports lpfuse is imported up
 here: processes that measure another version of it begin with this file.
@@ -13,18 +13,19 @@ from typing import Any
 
 RESULTS = Path("research/results/speed/rows.jsonl")
 PAGE = Path("docs/benchmarks/rows.md")
-PARTS = ("budget", "growth", "one-row", "before", "large")
+PARTS = ("budget", "growth", "one-row", "before", "large", "samples")
 SIZES: dict[str, Any] = {
     "columns": 16, "growth_columns": 20, "labels": [0, 20, 100], "row_labels": [0, 20],
     "budget_n": [200, 1200, 5000, 20_000],
     "growth_n": [500, 1000, 2000, 5000, 20_000, 50_000, 200_000],
-    "row_n": [300, 1200], "large_n": [200_000],
+    "row_n": [300, 1200], "large_n": [200_000], "samples_n": [50_000], "samples_seeds": 2,
     "before_cells": [(1200, 0), (1200, 20), (1200, 100), (20_000, 20)],
     "predicted": 10_000, "single": 200,
 }  # fmt: skip
 QUICK: dict[str, Any] = {
     "columns": 7, "growth_columns": 7, "labels": [0, 20], "row_labels": [0, 20],
     "budget_n": [60], "growth_n": [60, 90], "row_n": [60], "large_n": [120],
+    "samples_n": [100], "samples_seeds": 1,
     "before_cells": [(60, 0)], "predicted": 40, "single": 10,
 }  # fmt: skip
 

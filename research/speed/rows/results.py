@@ -15,7 +15,7 @@ from research.speed.scaling.growth import PowerLaw
 from .methods import METHODS, OURS
 
 # What a cell is known by: all other fields of a record are what came out.
-ASKED = ("kind", "n", "d", "labels", "seed", "threads")
+ASKED = ("kind", "n", "d", "labels", "seed", "threads", "before_commit", "family")
 # Rows from which costs are those of rows: below, a fit of lpfuse is calibrated in parts, and what
 # a method does once whatever the rows weighs more.
 LARGE = 2_000
@@ -68,7 +68,7 @@ def members_once(samples: Mapping[str, list[float]]) -> float:
 
 
 def speed_up(record: Record, clock: str) -> float:
-    """How many times as long the version before takes, by rounds that both ran in."""
+    """How many times as long the earlier version takes, by rounds that both ran in."""
     found = ratio(record[clock], "before", "now")
     assert found is not None  # a finished comparison has both
     return found

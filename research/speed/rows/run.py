@@ -21,6 +21,7 @@ from .benches import BudgetBench, GrowthBench, LargeBench, OneRowBench
 from .data import Rows
 from .methods import LABELS, METHODS, missing_methods
 from .results import ASKED
+from .samples import NAMES, SamplesBench
 from .versions import NOW, VersionBench, source_in
 
 PACKAGES = (
@@ -148,6 +149,22 @@ def growth_turns(bench: Isolated, names: list[str], limit: float, most: int) -> 
     return {"fit_seconds": fits, "predict_seconds": scorings, "stopped": stopped}
 
 
+def samples(campaign: Campaign) -> None:
+    """What learning from samples costs in AUC."""
+    o = campaign.options
+    seeds = range(o.seed, o.seed + o.samples_seeds)
+    for n, family, seed in product(o.samples_n, NAMES, seeds):
+        asked = {"kind": "samples", "n": n, "labels": 0, "seed": seed, "threads": 1}
+        asked["family"] = family
+        if not o.redo and campaign.store.find(**asked) is not None:
+            continue
+        with campaign.isolated(SamplesBench, family, n, o.predicted, seed) as bench:
+            found = bench.call("run", limit=CELL_LIMIT)
+        campaign.store.append({**asked, "status": "finished", **found})
+        told = ", ".join(f"{name} {value:.2f}" for name, value in found["auc"].items())
+        print(f"samples  n={n}  {family}  seed={seed}  AUC: {told}", flush=True)
+
+
 def before(campaign: Campaign) -> None:
     """This version and an earlier one, taking turns."""
     o = campaign.options
@@ -156,11 +173,10 @@ def before(campaign: Campaign) -> None:
         return
     sources = {"now": NOW, "before": source_in(o.before)}
     commit = commit_of(sources["before"])
-    known = {"before_commit": commit, "status": "finished"}
     cells = [Rows(n, o.columns, labels, o.seed) for n, labels in o.before_cells]
     for rows in cells:
-        stored = campaign.store.find(**asked_of("before", rows)) or {}
-        if o.redo or not known.items() <= stored.items():
+        stored = campaign.store.find(**asked_of("before", rows), before_commit=commit) or {}
+        if o.redo or stored.get("status") != "finished":
             found = compared(campaign, rows, sources)
             campaign.keep("before", rows, {**found, "before_commit": commit})
 
@@ -202,6 +218,7 @@ PARTS: dict[str, Callable[[Campaign], None]] = {
     "one-row": one_row,
     "before": before,
     "large": large,
+    "samples": samples,
 }
 
 

@@ -237,7 +237,7 @@ def test_versions_take_turns_and_are_known_by_their_commit(
     assert "finished" not in capsys.readouterr().out
     monkeypatch.setattr(campaign, "commit_of", lambda folder: "def")
     campaign.run(options)
-    assert stored(path)[0]["before_commit"] == "def"
+    assert [record["before_commit"] for record in stored(path)] == ["abc", "def"]
 
 
 def test_without_another_version_the_part_is_left_out(here, tmp_path, capsys):

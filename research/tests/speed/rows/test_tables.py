@@ -2,11 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from research.speed.rows.figure import draw
-from research.speed.rows.goals import goals
+from research.speed.rows.goals import SET_BY, goals
 from research.speed.rows.results import Results
+from research.speed.rows.samples import SIZES, pool
 from research.speed.rows.tables import results_page, write_page
 
 ASKED = {"seed": 0, "threads": 1, "status": "finished", "environment": "e"}
@@ -35,7 +37,7 @@ def before(n, labels, fit=6.0, predict=7.0, **fields):
     clocks = {clock: {"now": [a, a], "before": [b, b]} for clock, (a, b) in times.items()}
     return {
         **ASKED, "kind": "before", "n": n, "d": 16, "labels": labels, "predicted": 10_000,
-        "before_commit": "0ld", **clocks, **fields,
+        "before_commit": SET_BY, **clocks, **fields,
     }  # fmt: skip
 
 
@@ -84,9 +86,9 @@ def judged(records):
 
 
 FIT = "fit, 1,200 rows, 20 labels"
-FASTER = "fit, 1,200 rows, 20 labels, against the version before"
-FASTER_BEYOND = "fit, 20,000 rows, 20 labels, against the version before"
-PREDICT = "predict, 10,000 rows, against the version before"
+FASTER = "fit, 1,200 rows, 20 labels, against f85f484"
+FASTER_BEYOND = "fit, 20,000 rows, 20 labels, against f85f484"
+PREDICT = "predict, 10,000 rows, against f85f484"
 MANY = "fit, 200,000 rows, 20 labels"
 ROW = "one row, `score_samples`"
 ONNX = "one row, against its ONNX form"
@@ -120,6 +122,17 @@ def test_one_bad_cell_fails_its_goal_and_no_other(records, worse, goal):
     found = judged([*kept, worse])
     assert [name for name, judgement in found.items() if judgement.met is not True] == [goal]
     assert found[goal].met is False
+
+
+def test_goals_are_judged_by_the_version_that_set_them(records):
+    other = before(1200, 20, fit=1.1, before_commit="0ther")
+    assert judged([*records, other])[FASTER].measured == "6.0×"
+    lines = results_page(Results([*records, other])).splitlines()
+    set_by, more = (
+        next(i for i, line in enumerate(lines) if line.startswith(f"| {commit} | 1,200 | 20 |"))
+        for commit in (SET_BY, "0ther")
+    )
+    assert set_by < more
 
 
 def _same(record, other):
@@ -156,17 +169,43 @@ def test_page_shows_what_was_stored(records, tmp_path):
         "| lpfuse | 1.00 (1.00 – 1.00) | 1.00 (1.00 – 1.00) |",
         "| plain loop | – | – |",
         "| 300 | 0 | 1.25 / 2.5 | 1.25 / 2.5 | 2.5 / 5 | 0.50 | 1e-07 |",
-        "| 20,000 | 20 | 1 / 6 | 6.0× | 1 / 7 | 7.0× | 1 / 3 | 3.0× |",
+        "| f85f484 | 20,000 | 20 | 1 / 6 | 6.0× | 1 / 7 | 7.0× | 1 / 3 | 3.0× |",
         "| 200,000 × 20, 0.03 GiB | 0 | 120 s (2.0 minutes) | 125 s | 0.50 s | 1.00 GiB |",
         "- commits: abc",
     ):
         assert line in lines, line
-    assert "version before (commit 0ld)" in text
     assert "Experts, which learn from the labels: svm." in " ".join(lines)
     assert (tmp_path / "docs" / "rows.png").stat().st_size > 1000
     for one in text.split("\n\n"):
         if one.startswith("|"):
             assert len({line.count("|") for line in one.splitlines()}) == 1, one
+
+
+def samples(family, seed, default, more):
+    return {
+        **ASKED, "kind": "samples", "n": 50_000, "labels": 0, "seed": seed, "family": family,
+        "auc": {"default": default, "more": more}, "seconds": {"default": 2.0, "more": 5.0},
+    }  # fmt: skip
+
+
+def test_what_samples_lose_is_paired_by_family_and_seed():
+    found = [("t2", 80.0, 80.5), ("t2", 81.0, 80.5), ("mixed", 90.0, 91.0), ("mixed", 90.0, 91.0)]
+    records = [samples(name, i % 2, *auc) for i, (name, *auc) in enumerate(found)]
+    lines = results_page(Results([ENVIRONMENT, *records])).splitlines()
+    assert any(line.endswith("| 80.50 | 80.50 | +0.00 | 2.5× |") for line in lines)
+    assert any(line.endswith("| 90.00 | 91.00 | -1.00 | 2.5× |") for line in lines)
+    differences = np.array([-0.5, 0.5, -1.0, -1.0])
+    error = differences.std(ddof=1) / 2
+    assert f"In the mean -0.50 ± {error:.2f} (standard error)." in lines
+
+
+def test_the_other_pool_keeps_more_of_all_but_the_small_samples():
+    usual, more = (dict(pool(50_000, times)) for times in (None, SIZES))
+    for name, key, times in (
+        ("knn", "max_samples", 4), ("columns", "max_samples", 4), ("gp", "n_components", 2),
+        ("knn samples", "max_samples", 1),
+    ):  # fmt: skip
+        assert getattr(more[name][-1], key) == times * getattr(usual[name][-1], key)
 
 
 def test_python_alone_is_told_where_onnx_is_missing():
