@@ -13,7 +13,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host, is_blocked
-from lpfuse._checks.arguments import check_choice, check_count, is_count
+from lpfuse._checks.arguments import check_choice, check_count
 from lpfuse._checks.messages import listed
 from lpfuse._checks.tables import check_table, column_names
 from lpfuse._format import quote
@@ -204,7 +204,7 @@ class ExplainableDetector(TeachableDetector):
 
     def _background(self, given: Any, random: np.random.RandomState) -> tuple[Table, bool]:
         """The rows to compare with, and whether they are a draw from more."""
-        if given is not None and not is_count(given):
+        if given is not None and np.ndim(given) > 0:
             return self._as_trained(check_table(given, estimator=self)), False
         B = BACKGROUND if given is None else check_count("background", given)
         if self.rows_.values is None:

@@ -1,7 +1,9 @@
-"""The rows with the lowest scores: what each detector adds to them, and their unusual values."""
+"""The rows with the lowest scores: what each detector adds to them, and which columns made them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,31 +14,32 @@ from lpfuse._arrays.operations import Host
 from lpfuse._files import as_json
 from lpfuse.report._measures import rounded
 from lpfuse.report._scored_rows import ScoredRows
+from lpfuse.tables._reasons import Reason
 
 # Chosen by hand, for a page that is read in a few minutes:
 ROWS = 10  # that are shown one by one
-FEATURES = 5  # of such a row, those that are farthest from usual
-UNUSUAL = 2.0  # standard deviations from where a value is worth a word: 5 % of a normal column
+COLUMNS = 5  # of such a row, those that pushed its score down most
 
 Columns = dict[str, Host]
+Explain = Callable[[NDArray[np.intp]], list[list[Reason]]]
 
 
-def lowest_rows(scored: ScoredRows, columns: Columns | None) -> list[dict[str, Any]]:
+def lowest_rows(scored: ScoredRows, explain: Explain | None) -> list[dict[str, Any]]:
     """The rows farthest below the threshold, with what each detector adds to their scores.
 
     Parameters
     ----------
     scored : ScoredRows
         Scored rows.
-    columns : dict of ndarray, optional
-        Their features, by name.
+    explain : callable, optional
+        Positions of rows ↦ the columns that pushed the score of each down.
     """
     # By margin, for the threshold depends on which detectors could score a row; by score where it
     # is infinite.
     lowest = scored[np.lexsort((scored.fused, scored.margin))[:ROWS]]
     is_sum = lowest.parts.shape == lowest.raw.shape
     parts = np.where(np.isnan(lowest.raw), np.nan, lowest.parts)
-    unusual = {} if columns is None else _unusual(columns, scored, lowest.rows)
+    found = [None] * len(lowest.rows) if explain is None else explain(lowest.rows)
     return [
         {
             "row": int(row),
@@ -45,9 +48,9 @@ def lowest_rows(scored: ScoredRows, columns: Columns | None) -> list[dict[str, A
             "margin": as_json(lowest.margin[i]),
             "p_value": as_json(lowest.pvalues[i]),
             "contributions": rounded(parts[i]) if is_sum else None,
-            "features": unusual.get(int(row)),
+            "reasons": None if reasons is None else [_plain(reason) for reason in reasons],
         }
-        for i, row in enumerate(lowest.rows)
+        for i, (row, reasons) in enumerate(zip(lowest.rows, found, strict=True))
     ]
 
 
@@ -67,37 +70,7 @@ def numeric_columns(X: Any, names: list[str]) -> Columns:
     }
 
 
-def _unusual(
-    columns: Columns, scored: ScoredRows, rows: NDArray[np.intp]
-) -> dict[int, list[dict[str, Any]]]:
-    """Of each row the values that are farthest from the median, in robust standard deviations.
-
-    The farthest in any case, others from two deviations on.
-    """
-    usual = scored.rows[scored.labels >= 0]
-    usual = usual if len(usual) else scored.rows
-    names = list(columns)
-    distances = np.column_stack([_deviations(columns[name], usual, rows) for name in names])
-    found = {}
-    for row, distance in zip(rows, distances, strict=True):
-        farthest = np.argsort(-np.abs(distance), kind="stable")[:FEATURES]
-        found[int(row)] = [
-            {
-                "name": names[j],
-                "value": as_json(columns[names[j]][row]),
-                "deviations": round(float(distance[j]), 3),
-            }
-            for place, j in enumerate(farthest)
-            if place == 0 or abs(distance[j]) >= UNUSUAL
-        ]
-    return found
-
-
-def _deviations(values: Host, usual: NDArray[np.intp], rows: NDArray[np.intp]) -> Host:
-    """Distances from the median, over the spread of the middle half; 0 for what does not vary."""
-    known = values[usual][~np.isnan(values[usual])]
-    if not len(known):
-        return np.zeros(len(rows))
-    low, median, high = np.quantile(known, [0.25, 0.5, 0.75])
-    spread = (high - low) / 1.349 or known.std()  # the same for a normal distribution
-    return np.nan_to_num((values[rows] - median) / spread) if spread > 0 else np.zeros(len(rows))
+def _plain(reason: Reason) -> dict[str, Any]:
+    """A reason as plain values, and in words."""
+    told = {"held": reason.value_words(), "usually": reason.usual_words()}
+    return {**asdict(reason), **told, "pushed": reason.push_words()}

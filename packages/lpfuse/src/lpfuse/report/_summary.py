@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host
@@ -29,7 +30,7 @@ from lpfuse.report._alarms import (
     threshold,
 )
 from lpfuse.report._headline import headline
-from lpfuse.report._lowest_rows import lowest_rows, numeric_columns
+from lpfuse.report._lowest_rows import COLUMNS, Explain, lowest_rows
 from lpfuse.report._measures import (
     FALSE_ALARM_RATES,
     RECALLS,
@@ -42,6 +43,7 @@ from lpfuse.report._measures import (
 )
 from lpfuse.report._scored_rows import ORIGINS, ScoredRows, on_rows, out_of_fold, path_of
 from lpfuse.tables._alarm_counts import KINDS
+from lpfuse.tables._reasons import reasons
 
 BINS = 40  # chosen by hand: bars wide enough to see on a phone
 POINTS_OF_A_P = 120  # of a curve: fewer than of the fusion's, for the page carries one for every p
@@ -100,11 +102,11 @@ def summarise(
     check_is_fitted(fused)
     path = path_of(fused)
     if X is None:
-        scored, features, alarms = out_of_fold(fused, path), None, None
+        scored, explain, alarms = out_of_fold(fused, path), None, None
     else:
         given = X
         X, labels, names = _rows(model, X, y, names)
-        scored, features = on_rows(fused, path, X, labels), numeric_columns(X, names)
+        scored, explain = on_rows(fused, path, X, labels), _explainer(model, given, X, names)
         gaps = rows_without_values(model, given, X)
         alarms = alarms_of_rows(fused, X, labels, scored, *gaps)
         if alarms["trained_on"]["flatters"]:
@@ -124,7 +126,7 @@ def summarise(
         "scores": _histograms(scored),
         "calibration": measured_rates(fused, scored),
         "correlation": _correlation(scored),
-        "strangest": lowest_rows(scored, features),
+        "strangest": lowest_rows(scored, explain),
         "data": _data(model),
         "settings": _settings(fused),
         "versions": versions(),
@@ -148,6 +150,15 @@ def _rows(model: Any, X: Any, y: Any, names: Sequence[Any] | None) -> tuple[Any,
     if len(names) != d:
         raise ValueError(f"names must be one for each column of X: {d}, got {len(names)}.")
     return X, np.zeros(len(X)) if y is None else np.asarray(y, dtype=np.float64), names
+
+
+def _explainer(model: Any, given: Any, X: Any, names: list[str]) -> Explain | None:
+    """What says why rows got their scores; None where no training rows are kept to compare with."""
+    if getattr(model, "fused", model).rows_.values is None:
+        return None
+    if hasattr(model, "fused"):
+        return lambda rows: reasons(model, given[rows], most=COLUMNS)
+    return lambda rows: reasons(model, _safe_indexing(X, rows, axis=0), names, COLUMNS)
 
 
 # ------------------------------------------------------------------------------------- separation
