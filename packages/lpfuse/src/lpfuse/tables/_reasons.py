@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from lpfuse._arrays.operations import Host
 from lpfuse._files import as_json
 from lpfuse._format import number, percent, plain, shortened
 from lpfuse.ensemble.components import Explanation
@@ -81,7 +80,11 @@ class Reason:
 
 
 def reasons(
-    model: Any, rows: Any, names: Sequence[str] | None = None, most: int = MOST_COLUMNS
+    model: Any,
+    rows: Any,
+    names: Sequence[str] | None = None,
+    most: int = MOST_COLUMNS,
+    background: Any = None,
 ) -> list[list[Reason]]:
     """The columns that pushed the scores of rows down most, of each row.
 
@@ -95,20 +98,28 @@ def reasons(
         Of the columns of an array.
     most : int, default=3
         Columns of a row; those that may as well have done nothing are left out.
+    background : array or data frame, optional
+        Normal rows to compare with, for a detector that learnt from words and keeps none.
     """
     is_table = hasattr(model, "preparation")
     fused = model.fused if is_table else model
     wide = len(model.preparation.columns) if is_table else rows.shape[1]
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # scoring gave these
-        found = model.explain(rows, background=max(FEWEST, min(BACKGROUND, CELLS // wide)))
+        size = max(FEWEST, min(BACKGROUND, CELLS // wide))
+        found = model.explain(rows, background=size if background is None else background)
     told = found.feature_names if is_table or names is None else list(map(str, names))
     chosen = [_worth_telling(found, i, most) for i in range(len(found.values))]
     if is_table:
         columns = {j: _of_table(model, rows, told[j]) for some in chosen for j in some}
     else:
-        known = fused.rows_.values[fused.held_out_.labels > 0]
-        columns = {j: _Column(_safe_indexing(rows, j, axis=1), _range(known[:, j]))
-                   for some in chosen for j in some}  # fmt: skip
+        known = background
+        if background is None:
+            known = fused.rows_.values[fused.held_out_.labels > 0]
+        columns = {
+            j: _Column(_safe_indexing(rows, j, axis=1), _range(_safe_indexing(known, j, axis=1)))
+            for some in chosen
+            for j in some
+        }
     return [
         [
             Reason(
@@ -157,12 +168,12 @@ def _of_table(model: Any, frame: Any, name: str) -> _Column:
     return _Column(texts_of(frame[name]), {"text": commonest, "share": float(shares.max())})
 
 
-def _range(numbers: Host) -> dict[str, Any] | None:
-    """Where nine in ten of them lie."""
-    numbers = numbers[~np.isnan(numbers)]
-    if not len(numbers):
+def _range(column: Any) -> dict[str, Any] | None:
+    """Where nine in ten numbers lie; None of words."""
+    numbers = np.asarray(column)
+    if numbers.dtype.kind not in "biuf" or np.isnan(numbers).all():
         return None
-    low, high = np.quantile(numbers, USUAL)
+    low, high = np.nanquantile(numbers.astype(np.float64), USUAL)
     return {"low": float(low), "high": float(high)}
 
 

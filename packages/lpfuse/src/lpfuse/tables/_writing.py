@@ -259,7 +259,8 @@ def score_file(
         kept = model.check_kept(keep, table.columns)
         if explain and WHY in kept:
             raise ValueError(
-                f"{quote(WHY)} cannot be kept: the reasons have a column of that name."
+                f"{quote(WHY)} cannot be kept: the reasons have a column of that name. Rename it "
+                "in the data."
             )
         known = {*kept, model.label}
         unknown = [name for name in model.preparation.check(table.columns) if name not in known]
@@ -297,7 +298,8 @@ def score_file(
     flagged = alarms["rows"]["flagged"] if alarms else 0
     if explain and told == explain < flagged:
         notes.append(
-            f"Explained: the first {told:,} of {flagged:,} alarms; --explain sets how many."
+            f"Explained: the first {told:,} of {flagged:,} alarms. --explain (in Python, explain=) "
+            "says how many."
         )
     return ScoredFile(rows, flagged, notes, alarms)
 
