@@ -33,7 +33,7 @@ def test_features_of_a_column_move_together(model, strange):
     found = model.explain(strange, background=background, n_permutations="all")
     assert found.feature_names == model.preparation.columns == ["bar", "flow", "wet", "kind"]
     X, others = model.numbers(strange), model.numbers(background)
-    sources = np.array(model.preparation.sources)
+    sources = np.array(model.feature_sources)
     assert len(sources) > 4
     groups = [np.flatnonzero(sources == name) for name in found.feature_names]
     for x, values in zip(X, found.values, strict=True):

@@ -14,11 +14,12 @@ from lpfuse._arrays.operations import Host
 from lpfuse._files import as_json
 from lpfuse.report._measures import rounded
 from lpfuse.report._scored_rows import ScoredRows
-from lpfuse.tables._reasons import Reason
+from lpfuse.tables._reasons import Reason, reasons
 
 # Chosen by hand, for a page that is read in a few minutes:
 ROWS = 10  # that are shown one by one
 COLUMNS = 5  # of such a row, those that pushed its score down most
+ROWS_TO_COMPARE = 32  # with a row that is explained, where no training rows are kept
 
 Columns = dict[str, Host]
 Explain = Callable[[NDArray[np.intp]], list[list[Reason]]]
@@ -48,9 +49,9 @@ def lowest_rows(scored: ScoredRows, explain: Explain | None) -> list[dict[str, A
             "margin": as_json(lowest.margin[i]),
             "p_value": as_json(lowest.pvalues[i]),
             "contributions": rounded(parts[i]) if is_sum else None,
-            "reasons": None if reasons is None else [_plain(reason) for reason in reasons],
+            "reasons": None if why is None else [_plain(reason) for reason in why],
         }
-        for i, (row, reasons) in enumerate(zip(lowest.rows, found, strict=True))
+        for i, (row, why) in enumerate(zip(lowest.rows, found, strict=True))
     ]
 
 
@@ -68,6 +69,29 @@ def numeric_columns(X: Any, names: list[str]) -> Columns:
         for name, values in zip(names, columns, strict=True)
         if values.dtype.kind in "biuf"
     }
+
+
+def explainer(model: Any, given: Any, X: Any, names: list[str], scored: ScoredRows) -> Explain:
+    """What says why rows got their scores.
+
+    Parameters
+    ----------
+    model, given : FusedDetector or TableModel, and rows as they were given
+        A `TableModel` explains the columns of its table.
+    X, names : array or data frame, and list of str
+        Rows as the fused detector takes them, and the names of their columns.
+    scored : ScoredRows
+        Those that could be scored.
+    """
+    if hasattr(model, "fused"):
+        return lambda rows: reasons(model, given[rows], most=COLUMNS)
+    others = None
+    if model.rows_.values is None:  # it learnt from words: rows that it calls normal must do
+        best_first = scored.rows[np.argsort(-scored.margin, kind="stable")]
+        normal = best_first[: max(1, int((scored.margin >= 0).sum()))]
+        spread = np.linspace(0, len(normal) - 1, min(len(normal), ROWS_TO_COMPARE)).astype(int)
+        others = _safe_indexing(X, normal[spread], axis=0)
+    return lambda rows: reasons(model, _safe_indexing(X, rows, axis=0), names, COLUMNS, others)
 
 
 def _plain(reason: Reason) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host
@@ -30,7 +29,7 @@ from lpfuse.report._alarms import (
     threshold,
 )
 from lpfuse.report._headline import headline
-from lpfuse.report._lowest_rows import COLUMNS, Explain, lowest_rows
+from lpfuse.report._lowest_rows import explainer, lowest_rows
 from lpfuse.report._measures import (
     FALSE_ALARM_RATES,
     RECALLS,
@@ -43,10 +42,8 @@ from lpfuse.report._measures import (
 )
 from lpfuse.report._scored_rows import ORIGINS, ScoredRows, on_rows, out_of_fold, path_of
 from lpfuse.tables._alarm_counts import KINDS
-from lpfuse.tables._reasons import reasons
 
 BINS = 40  # chosen by hand: bars wide enough to see on a phone
-ROWS_TO_COMPARE = 32  # with a row that is explained, where no training rows are kept
 POINTS_OF_A_P = 120  # of a curve: fewer than of the fusion's, for the page carries one for every p
 
 
@@ -108,7 +105,7 @@ def summarise(
         given = X
         X, labels, names = _rows(model, X, y, names)
         scored = on_rows(fused, path, X, labels)
-        explain = _explainer(model, given, X, names, scored)
+        explain = explainer(model, given, X, names, scored)
         gaps = rows_without_values(model, given, X)
         alarms = alarms_of_rows(fused, X, labels, scored, *gaps)
         if alarms["trained_on"]["flatters"]:
@@ -152,19 +149,6 @@ def _rows(model: Any, X: Any, y: Any, names: Sequence[Any] | None) -> tuple[Any,
     if len(names) != d:
         raise ValueError(f"names must be one for each column of X: {d}, got {len(names)}.")
     return X, np.zeros(len(X)) if y is None else np.asarray(y, dtype=np.float64), names
-
-
-def _explainer(model: Any, given: Any, X: Any, names: list[str], scored: ScoredRows) -> Explain:
-    """What says why rows got their scores."""
-    if hasattr(model, "fused"):
-        return lambda rows: reasons(model, given[rows], most=COLUMNS)
-    others = None
-    if model.rows_.values is None:  # it learnt from words: rows that it calls normal must do
-        best_first = scored.rows[np.argsort(-scored.margin, kind="stable")]
-        normal = best_first[: max(1, int((scored.margin >= 0).sum()))]
-        spread = np.linspace(0, len(normal) - 1, min(len(normal), ROWS_TO_COMPARE)).astype(int)
-        others = _safe_indexing(X, normal[spread], axis=0)
-    return lambda rows: reasons(model, _safe_indexing(X, rows, axis=0), names, COLUMNS, others)
 
 
 # ------------------------------------------------------------------------------------- separation

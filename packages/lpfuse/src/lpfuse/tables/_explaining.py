@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from lpfuse._arrays.operations import Host
@@ -22,6 +23,12 @@ class ExplainedTable:
     def numbers(self, frame: polars.DataFrame, start: int = 0) -> Host:
         """The features of rows."""
         raise NotImplementedError
+
+    @property
+    def feature_sources(self) -> list[str]:
+        """The column that each feature was made of."""
+        layout = sorted(self.preparation._layout(), key=itemgetter(0, 1))
+        return [self.preparation.columns[place] for place, *_ in layout]
 
     def explain(
         self,
@@ -65,7 +72,7 @@ class ExplainedTable:
         if hasattr(given, "columns"):
             given = self.numbers(given)
         groups: dict[str, list[int]] = {name: [] for name in self.preparation.columns}
-        for place, name in enumerate(self.preparation.sources):
+        for place, name in enumerate(self.feature_sources):
             groups[name].append(place)
         options = {"n_permutations": n_permutations, "random_state": random_state}
         return self.fused.explain(X, background=given, groups=groups, **options)

@@ -127,11 +127,6 @@ class TablePreparation:
         """What the features are called."""
         return [name for *_, name in sorted(self._layout(), key=itemgetter(0, 1))]
 
-    @property
-    def sources(self) -> list[str]:
-        """The column that each feature was made of."""
-        return [self.columns[place] for place, *_ in sorted(self._layout(), key=itemgetter(0, 1))]
-
     def check(self, columns: Iterable[str]) -> list[str]:
         """Refuse a table that lacks columns; return those that the model does not know.
 

@@ -150,7 +150,7 @@ class _Column(NamedTuple):
 
 def _of_table(model: Any, frame: Any, name: str) -> _Column:
     preparation, fused = model.preparation, model.fused
-    own = [k for k, source in enumerate(preparation.sources) if source == name]
+    own = [k for k, source in enumerate(model.feature_sources) if source == name]
     values = fused.rows_.values[fused.held_out_.labels > 0][:, own]
     features = [model.feature_names[k] for k in own]
     if name in features:  # a number, perhaps beside a feature that tells gaps
