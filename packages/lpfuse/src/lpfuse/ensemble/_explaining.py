@@ -23,7 +23,7 @@ from lpfuse.ensemble._tables import Index, Table, column_positions, joined_rows
 from lpfuse.ensemble._teaching import TeachableDetector
 
 # Normal rows that a row is compared with. With one order for each, walked both ways, the columns
-# that matter have errors of a fifth of their values (docs/adr/0026).
+# that matter most have errors of a seventh of their values (docs/adr/0026).
 BACKGROUND = 32
 CANDIDATES = 10  # rows that are scored for each that is drawn, so that the drawn ones are spread
 CLEAR = 2.0  # standard errors below zero from which a column certainly speaks for an anomaly
