@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -278,4 +279,60 @@ def test_a_signed_model_is_what_the_secret_signed(data, tmp_path):
     assert "nowhere" in score(path, data, "-o", out, "--key", tmp_path / "nowhere").stderr
     load_model(path).save(path)
     assert "is not signed" in score(path, data, "-o", out, "--key", secret).stderr
+    assert not out.exists()
+
+
+# ---------------------------------------------------------------------------------------- --explain
+
+
+def test_alarms_say_which_columns_made_them(model, tmp_path):
+    frame = pumps(40, seed=5, worn=0.0).with_columns(
+        bar=pl.when(pl.int_range(pl.len()) == 7).then(9.9).otherwise("bar"),
+        flow=pl.when(pl.int_range(pl.len()) == 31).then(40.0).otherwise("flow"),
+    )
+    data, out = write(frame, tmp_path / "new.csv"), tmp_path / "scores.csv"
+    answer = score(model, data, "-o", out, "--explain", 100, "--chunk-rows", 10, "--keep", "serial")
+    assert answer.exit_code == 0
+    scored = read(out)
+    assert scored.columns[-1] == "why"
+    alarms = scored["decision"].cast(pl.Int64) < 0
+    assert (scored["why"].is_not_null() == alarms).all()
+    assert re.match(r"bar 9\.9 \(usually 2\.\d+ to 2\.\d+\): −\d", scored["why"][7])
+    assert scored["why"][31].startswith("flow 40 (usually ")
+    parts = pl.sum_horizontal("contribution:gmm", "contribution:kpca")
+    assert (scored.select(parts).to_series() - scored["score"]).abs().max() < 1e-9
+    assert "Explained" not in answer.stderr
+
+
+def test_so_many_alarms_are_explained_and_the_rest_is_told(model, data, tmp_path):
+    out = tmp_path / "scores.parquet"
+    answer = score(model, data, "-o", out, "--explain", 2, "--chunk-rows", 7)
+    scored = read(out)
+    alarms = scored.filter(pl.col("decision") < 0)
+    assert alarms.height > 2
+    assert alarms["why"].is_not_null().to_list() == [True] * 2 + [False] * (alarms.height - 2)
+    assert f"Explained: the first 2 of {alarms.height} alarms." in " ".join(answer.stderr.split())
+
+
+def test_without_explain_nothing_is_added(model, data, tmp_path):
+    score(model, data, "-o", tmp_path / "scores.csv")
+    assert "why" not in read(tmp_path / "scores.csv").columns
+
+
+def test_a_row_of_nothing_has_no_reason(model, tmp_path):
+    frame = pumps(3, seed=5).with_columns(pl.lit(None).alias(name) for name in ("bar", "flow"))
+    frame = frame.with_columns(kind=pl.lit(None), wet=pl.lit(None))
+    out = tmp_path / "scores.parquet"
+    data = write(frame, tmp_path / "new.csv")
+    assert score(model, data, "-o", out, "--explain", 9).exit_code == 0
+    assert read(out)["decision"].to_list() == [-1] * 3
+    assert read(out)["why"].null_count() == 3
+
+
+def test_a_column_of_the_same_name_is_not_overwritten(model, data, tmp_path):
+    frame = read(data).with_columns(why=pl.lit("x"))
+    path, out = write(frame, tmp_path / "why.csv"), tmp_path / "scores.csv"
+    answer = score(model, path, "-o", out, "--explain", 5, "--keep", "why")
+    assert answer.exit_code == 2
+    assert "'why' cannot be kept" in answer.stderr
     assert not out.exists()

@@ -143,6 +143,20 @@ def test_a_detector_that_is_chosen_stands_out(visit):
         assert lit.count() == 2
 
 
+def test_a_strange_row_says_which_columns_made_it(visit, hostile):
+    """Names of columns are texts, whatever they hold; nothing is cut off on a phone."""
+    told = [reason for row in hostile["strangest"] for reason in row["reasons"]]
+    assert told
+    with visit("hostile", viewport=PHONE) as page:
+        spans = page.locator(".strange .features > span").all()
+        assert len(spans) == len(told)
+        for span, reason in zip(spans, told, strict=True):
+            text = " ".join(span.inner_text().split())
+            assert " ".join(reason["name"].split()) in text
+            assert text.endswith(f"{reason['held']} ({reason['usually']}): {reason['pushed']}")
+            assert span.bounding_box()["x"] + span.bounding_box()["width"] <= PHONE["width"]
+
+
 def test_without_anomalies_the_slider_moves_weights_alone(visit, pure):
     path = summarise(pure)["path"]
     with visit("pure") as page:

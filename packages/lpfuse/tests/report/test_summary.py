@@ -240,11 +240,11 @@ def test_infinity_has_a_name(rows):
 def test_strangest_rows_come_first_with_what_makes_them_strange(labelled, fresh, columns):
     X, y = fresh
     X = X.copy()
-    X[11] = [20.0, 900.0, 20.0, 20.0]
+    X[11] = [0.0, 900.0, 0.0, 0.0]
     found = summarise(labelled, X, y, names=columns)["strangest"]
     assert found[0]["row"] == 11
-    assert found[0]["features"][0]["name"] == "feature 1"
-    assert found[0]["features"][0]["value"] == 900.0
+    reason = found[0]["reasons"][0]
+    assert (reason["name"], reason["value"], reason["held"]) == ("feature 1", 900.0, "900")
     margins = [row["margin"] for row in found]
     assert margins == sorted(margins)
     for row in found:
@@ -253,31 +253,34 @@ def test_strangest_rows_come_first_with_what_makes_them_strange(labelled, fresh,
         assert row["label"] == y[row["row"]]
 
 
-def test_deviations_are_robust_and_of_rows_that_are_no_anomalies(labelled, fresh):
+def test_reasons_are_shapley_values_of_what_the_model_says(labelled, fresh):
     X, y = fresh
-    usual = X[y >= 0]
-    low, median, high = np.quantile(usual, [0.25, 0.5, 0.75], axis=0)
-    expected = (X - median) / ((high - low) / 1.349)
+    normal = labelled.rows_.values[labelled.held_out_.labels > 0]
+    low, high = np.quantile(normal, [0.05, 0.95], axis=0)
     for row in summarise(labelled, X, y)["strangest"]:
-        told = {int(f["name"].split()[-1]): f["deviations"] for f in row["features"]}
-        sizes = np.abs(list(told.values()))
-        assert (np.diff(sizes) <= 0).all()
-        assert (sizes[1:] >= 2).all()  # what is near the median is not worth a word
-        for column, deviations in told.items():
-            assert deviations == pytest.approx(expected[row["row"], column], abs=2e-3)
+        exact = labelled.explain(X[[row["row"]]], background=normal, n_permutations="all")
+        pushes = [reason["push"] for reason in row["reasons"]]
+        assert pushes == sorted(pushes)
+        for reason in row["reasons"]:
+            j = int(reason["name"].split()[-1])
+            assert reason["push"] + 2 * reason["error"] < 0
+            assert abs(reason["push"] - exact.values[0, j]) < 6 * reason["error"]
+            assert reason["value"] == pytest.approx(X[row["row"], j])
+            assert reason["usual"] == pytest.approx({"low": low[j], "high": high[j]})
 
 
-def test_columns_without_spread_are_not_strange(rows):
+def test_columns_that_no_detector_sees_are_no_reason(rows):
     X, y = rows
-    X = np.column_stack([X, np.ones(len(X)), np.r_[1.0, np.zeros(len(X) - 1)]])
+    X = np.column_stack([X, np.ones(len(X)), np.r_[100.0, np.zeros(len(X) - 1)]])
     alone = [("far", Distance(), [0, 1, 2, 3])]
     found = summarise(fitted(X, y, alone), X, y)["strangest"]
-    told = {f["name"]: f["deviations"] for row in found for f in row["features"]}
-    assert told.get("column 4", 0.0) == 0.0
+    told = {reason["name"] for row in found for reason in row["reasons"]}
+    assert told
+    assert told <= {f"column {j}" for j in range(4)}
 
 
-def test_out_of_fold_rows_have_no_features(summary):
-    assert {row["features"] is None for row in summary["strangest"]} == {True}
+def test_out_of_fold_rows_have_no_reasons(summary):
+    assert {row["reasons"] is None for row in summary["strangest"]} == {True}
 
 
 # ---------------------------------------------------------------------------------------- the input
@@ -289,17 +292,17 @@ def test_data_frames_bring_their_names(rows, fresh, columns, kind):
     fused = fitted(frame, rows[1], [("far", Distance(), columns[:2])])
     new = kind(fresh[0], columns=columns) if kind is pd.DataFrame else kind(fresh[0], columns)
     found = summarise(fused, new, fresh[1])
-    assert {f["name"] for row in found["strangest"] for f in row["features"]} <= {*columns}
+    assert {f["name"] for row in found["strangest"] for f in row["reasons"]} <= {*columns}
     assert found["detectors"][0]["columns"] == 2
 
 
-def test_columns_of_text_are_left_out_of_the_strange_values(rows):
+def test_beside_columns_of_text_rows_are_compared_with_rows_given(rows):
     X, y = rows
     frame = pd.DataFrame(X, columns=list("abcd")).assign(kind="x")
     fused = fitted(frame, y, [("far", Distance(), list("ab"))])
-    names = {f["name"] for row in summarise(fused, frame, y)["strangest"] for f in row["features"]}
+    names = {f["name"] for row in summarise(fused, frame, y)["strangest"] for f in row["reasons"]}
     assert names
-    assert "kind" not in names
+    assert names <= {"a", "b"}  # nothing else is looked at
 
 
 def test_names_must_fit(labelled, fresh):

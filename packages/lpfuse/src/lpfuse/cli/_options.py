@@ -90,6 +90,15 @@ Keep = Annotated[
     list[str] | None,
     typer.Option(metavar=COLUMN, help="Carry a column along to the scores; may be repeated."),
 ]
+Explain = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar=INT,
+        help="Say of the first so many alarms which columns made them alarms, in a column `why`.",
+        show_default="of none",
+    ),
+]
 Formulas = Annotated[
     bool,
     typer.Option(

@@ -25,6 +25,7 @@ def score(
         ),
     ],
     keep: options.Keep = None,
+    explain: options.Explain = 0,
     formulas: options.Formulas = False,
     chunk_rows: options.ChunkRows = 10_000,
     jobs: options.Chunks = -1,
@@ -37,7 +38,8 @@ def score(
     """Score the rows of a table of any size.
 
     Columns of the result: score (high = normal), p_value, decision (1 normal, -1 anomaly), and
-    contribution:NAME of each detector, which add up to the score. Says whether as many rows are
+    contribution:NAME of each detector, which add up to the score; with --explain also why: the
+    columns that pushed the score of an alarm down. Says whether as many rows are
     called anomalies as were asked for.
     """
     silent = as_json or console.is_quiet(ctx, quiet)
@@ -62,6 +64,7 @@ def score(
             chunk_rows=chunk_rows,
             jobs=None if jobs < 1 else jobs,
             formulas=formulas,
+            explain=explain,
             progress=phases.stream,
         )
         seconds = monotonic() - began

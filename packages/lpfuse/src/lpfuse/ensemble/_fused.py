@@ -23,11 +23,11 @@ from lpfuse.ensemble._defaults import (
     choose_members,
     seed_members,
 )
+from lpfuse.ensemble._explaining import ExplainableDetector
 from lpfuse.ensemble._kept_rows import kept_rows
 from lpfuse.ensemble._members import Member
 from lpfuse.ensemble._out_of_fold import Choice, FitScheduler
 from lpfuse.ensemble._subsample import draw_from_blocks
-from lpfuse.ensemble._teaching import TeachableDetector
 from lpfuse.ensemble._training import Training, draw_seed, prepare_training
 from lpfuse.ensemble._unseen import keeps_back
 from lpfuse.threshold import THRESHOLD_RULES
@@ -43,7 +43,7 @@ from lpfuse.threshold import THRESHOLD_RULES
     calibration=("auto", "cross", "plain", "split"),
     on_missing=("warn", "raise"),
 )
-class FusedDetector(TeachableDetector):
+class FusedDetector(ExplainableDetector):
     r"""Several anomaly detectors, fused into one that is better and knows its false alarms.
 
     Every row gets the raw scores of R detectors, these are put on one scale, and their weighted

@@ -21,10 +21,14 @@ Index = NDArray[np.intp]
 
 
 def joined_rows(parts: Sequence[Table]) -> Table:
-    """Arrays, or data frames of pandas, one below the other."""
+    """Arrays, or data frames of one library, one below the other."""
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts)
-    import pandas  # the frames at hand are its own
+    if not hasattr(parts[0], "iloc"):
+        import polars
+
+        return polars.concat(parts, how="vertical_relaxed")
+    import pandas
 
     return pandas.concat(parts, ignore_index=True)
 

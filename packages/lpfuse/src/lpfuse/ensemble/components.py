@@ -14,6 +14,7 @@ its ``fit`` that make sense alone, and its defaults.
 * `Combination`: a fitted scaler and a fitted fusion, from raw scores to fused ones; `scale_scores`
   and `without_gaps` are its two steps where detectors are silent;
 * `HeldOutScores`: fused scores by weights that were learnt without the row, and the threshold;
+* `Explanation`: what each column adds to the fused score of a row, with its error;
 * `default_detectors`, `default_fusion`: what is taken where users say nothing;
 * `places_in_training`: which rows a fitted detector has learnt from, known again by their values.
 
@@ -42,6 +43,7 @@ from sklearn.utils import check_random_state
 from lpfuse.ensemble._calibration import HeldOutScores, OutOfFoldScores
 from lpfuse.ensemble._default_pool import default_detectors, default_fusion
 from lpfuse.ensemble._defaults import make_members, seed_members
+from lpfuse.ensemble._explaining import Explanation
 from lpfuse.ensemble._kept_rows import number_rows, numbers_of
 from lpfuse.ensemble._mean_of_fits import MeanOfFits
 from lpfuse.ensemble._members import Member, fit_members, group_members
@@ -54,6 +56,7 @@ from lpfuse.ensemble._training import Folds, Training, assign_folds, labels_for_
 __all__ = [
     "Choice",
     "Combination",
+    "Explanation",
     "Folds",
     "HeldOutScores",
     "MeanOfFits",

@@ -243,7 +243,7 @@ KNOWN = {1: ("normal", "normal"), -1: ("anomaly", "odd"), 0: ("unlabelled", "unk
 
 
 def strange(summary: Summary) -> dict[str, Any]:
-    """The strangest rows, what each detector adds to their scores, their unusual values."""
+    """The strangest rows, what each detector adds to their scores, which columns did it."""
     rows, names = summary["strangest"], [detector["name"] for detector in summary["detectors"]]
     parts = [[part or 0.0 for part in row["contributions"] or []] for row in rows]
     # A row that would leave the others no room is drawn smaller, and says so.
@@ -259,8 +259,11 @@ def strange(summary: Summary) -> dict[str, Any]:
         f"The lowest fused scores first; rows{which} count from 0. A bar to the left of the line "
         "speaks for an anomaly, one to the right for a normal row, each in its detector’s colour."
     )
-    if any(row["features"] for row in rows):
-        words += " Below: the values farthest from the median, in robust standard deviations σ."
+    if any(row["reasons"] for row in rows):
+        words += (
+            " Below: the columns that pushed the score down most, with what nine in ten normal rows"
+            " hold there, and by how much, ± its standard error (Shapley values)."
+        )
     return {
         "words": words,
         "rows": [

@@ -1,7 +1,9 @@
-"""The rows with the lowest scores: what each detector adds to them, and their unusual values."""
+"""The rows with the lowest scores: what each detector adds to them, and which columns made them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,31 +14,33 @@ from lpfuse._arrays.operations import Host
 from lpfuse._files import as_json
 from lpfuse.report._measures import rounded
 from lpfuse.report._scored_rows import ScoredRows
+from lpfuse.tables._reasons import Reason, reasons
 
 # Chosen by hand, for a page that is read in a few minutes:
 ROWS = 10  # that are shown one by one
-FEATURES = 5  # of such a row, those that are farthest from usual
-UNUSUAL = 2.0  # standard deviations from where a value is worth a word: 5 % of a normal column
+COLUMNS = 5  # of such a row, those that pushed its score down most
+ROWS_TO_COMPARE = 32  # with a row that is explained, where no training rows are kept
 
 Columns = dict[str, Host]
+Explain = Callable[[NDArray[np.intp]], list[list[Reason]]]
 
 
-def lowest_rows(scored: ScoredRows, columns: Columns | None) -> list[dict[str, Any]]:
+def lowest_rows(scored: ScoredRows, explain: Explain | None) -> list[dict[str, Any]]:
     """The rows farthest below the threshold, with what each detector adds to their scores.
 
     Parameters
     ----------
     scored : ScoredRows
         Scored rows.
-    columns : dict of ndarray, optional
-        Their features, by name.
+    explain : callable, optional
+        Positions of rows ↦ the columns that pushed the score of each down.
     """
     # By margin, for the threshold depends on which detectors could score a row; by score where it
     # is infinite.
     lowest = scored[np.lexsort((scored.fused, scored.margin))[:ROWS]]
     is_sum = lowest.parts.shape == lowest.raw.shape
     parts = np.where(np.isnan(lowest.raw), np.nan, lowest.parts)
-    unusual = {} if columns is None else _unusual(columns, scored, lowest.rows)
+    found = [None] * len(lowest.rows) if explain is None else explain(lowest.rows)
     return [
         {
             "row": int(row),
@@ -45,9 +49,9 @@ def lowest_rows(scored: ScoredRows, columns: Columns | None) -> list[dict[str, A
             "margin": as_json(lowest.margin[i]),
             "p_value": as_json(lowest.pvalues[i]),
             "contributions": rounded(parts[i]) if is_sum else None,
-            "features": unusual.get(int(row)),
+            "reasons": None if why is None else [_plain(reason) for reason in why],
         }
-        for i, row in enumerate(lowest.rows)
+        for i, (row, why) in enumerate(zip(lowest.rows, found, strict=True))
     ]
 
 
@@ -67,37 +71,30 @@ def numeric_columns(X: Any, names: list[str]) -> Columns:
     }
 
 
-def _unusual(
-    columns: Columns, scored: ScoredRows, rows: NDArray[np.intp]
-) -> dict[int, list[dict[str, Any]]]:
-    """Of each row the values that are farthest from the median, in robust standard deviations.
+def explainer(model: Any, given: Any, X: Any, names: list[str], scored: ScoredRows) -> Explain:
+    """What says why rows got their scores.
 
-    The farthest in any case, others from two deviations on.
+    Parameters
+    ----------
+    model, given : FusedDetector or TableModel, and rows as they were given
+        A `TableModel` explains the columns of its table.
+    X, names : array or data frame, and list of str
+        Rows as the fused detector takes them, and the names of their columns.
+    scored : ScoredRows
+        Those that could be scored.
     """
-    usual = scored.rows[scored.labels >= 0]
-    usual = usual if len(usual) else scored.rows
-    names = list(columns)
-    distances = np.column_stack([_deviations(columns[name], usual, rows) for name in names])
-    found = {}
-    for row, distance in zip(rows, distances, strict=True):
-        farthest = np.argsort(-np.abs(distance), kind="stable")[:FEATURES]
-        found[int(row)] = [
-            {
-                "name": names[j],
-                "value": as_json(columns[names[j]][row]),
-                "deviations": round(float(distance[j]), 3),
-            }
-            for place, j in enumerate(farthest)
-            if place == 0 or abs(distance[j]) >= UNUSUAL
-        ]
-    return found
+    if hasattr(model, "fused"):
+        return lambda rows: reasons(model, given[rows], most=COLUMNS)
+    others = None
+    if model.rows_.values is None:  # it learnt from words: rows that it calls normal must do
+        best_first = scored.rows[np.argsort(-scored.margin, kind="stable")]
+        normal = best_first[: max(1, int((scored.margin >= 0).sum()))]
+        spread = np.linspace(0, len(normal) - 1, min(len(normal), ROWS_TO_COMPARE)).astype(int)
+        others = _safe_indexing(X, normal[spread], axis=0)
+    return lambda rows: reasons(model, _safe_indexing(X, rows, axis=0), names, COLUMNS, others)
 
 
-def _deviations(values: Host, usual: NDArray[np.intp], rows: NDArray[np.intp]) -> Host:
-    """Distances from the median, over the spread of the middle half; 0 for what does not vary."""
-    known = values[usual][~np.isnan(values[usual])]
-    if not len(known):
-        return np.zeros(len(rows))
-    low, median, high = np.quantile(known, [0.25, 0.5, 0.75])
-    spread = (high - low) / 1.349 or known.std()  # the same for a normal distribution
-    return np.nan_to_num((values[rows] - median) / spread) if spread > 0 else np.zeros(len(rows))
+def _plain(reason: Reason) -> dict[str, Any]:
+    """A reason as plain values, and in words."""
+    told = {"held": reason.value_words(), "usually": reason.usual_words()}
+    return {**asdict(reason), **told, "pushed": reason.push_words()}

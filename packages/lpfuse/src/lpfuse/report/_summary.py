@@ -29,7 +29,7 @@ from lpfuse.report._alarms import (
     threshold,
 )
 from lpfuse.report._headline import headline
-from lpfuse.report._lowest_rows import lowest_rows, numeric_columns
+from lpfuse.report._lowest_rows import explainer, lowest_rows
 from lpfuse.report._measures import (
     FALSE_ALARM_RATES,
     RECALLS,
@@ -100,11 +100,12 @@ def summarise(
     check_is_fitted(fused)
     path = path_of(fused)
     if X is None:
-        scored, features, alarms = out_of_fold(fused, path), None, None
+        scored, explain, alarms = out_of_fold(fused, path), None, None
     else:
         given = X
         X, labels, names = _rows(model, X, y, names)
-        scored, features = on_rows(fused, path, X, labels), numeric_columns(X, names)
+        scored = on_rows(fused, path, X, labels)
+        explain = explainer(model, given, X, names, scored)
         gaps = rows_without_values(model, given, X)
         alarms = alarms_of_rows(fused, X, labels, scored, *gaps)
         if alarms["trained_on"]["flatters"]:
@@ -124,7 +125,7 @@ def summarise(
         "scores": _histograms(scored),
         "calibration": measured_rates(fused, scored),
         "correlation": _correlation(scored),
-        "strangest": lowest_rows(scored, features),
+        "strangest": lowest_rows(scored, explain),
         "data": _data(model),
         "settings": _settings(fused),
         "versions": versions(),

@@ -20,6 +20,7 @@ from lpfuse.ensemble import FusedDetector
 from lpfuse.io import load, save
 from lpfuse.tables._columns import learn_preparation
 from lpfuse.tables._detectors import fusion_with, named_detectors
+from lpfuse.tables._explaining import ExplainedTable
 from lpfuse.tables._labels import labels_of, settle_labels
 from lpfuse.tables._preparation import TablePreparation, check_names
 from lpfuse.tables._reading import polars_module
@@ -32,7 +33,7 @@ CONTRIBUTION = "contribution:"  # before the name of a detector, in tables of sc
 
 @saved_as("TableModel", label=ANY, normal=ANY, notes=(...,))
 @dataclass(eq=False)
-class TableModel:
+class TableModel(ExplainedTable):
     """A fused detector for tables as people have them, with what was taken as what.
 
     Attributes
