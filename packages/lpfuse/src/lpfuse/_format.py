@@ -44,6 +44,31 @@ def number(value: Any, digits: int = 3, sign: str = "-") -> str:
     return format(value, f"{sign}.{digits}g").replace("-", MINUS)
 
 
+def readable(value: Any, digits: int = 3) -> str:
+    """A number with so many digits at least, and no power of ten; six decimals at most.
+
+    As many digits stand behind the point for numbers of one size, so that columns line up.
+
+    Parameters
+    ----------
+    value : float, str that `float` reads, or None
+        The number; None is missing.
+    digits : int, default=3
+        Significant digits. Those before the point are all written.
+
+    Examples
+    --------
+    >>> readable(-34512.3), readable(0.01234), readable(4e-10), readable(2.5), readable("inf")
+    ('−34,512', '0.0123', '0', '2.50', '∞')
+    """
+    if value is None or not 0 < abs(float(value)) < 1e15:  # beyond, doubles do not tell all digits
+        return number(value, digits)
+    value = float(value)
+    decimals = min(max(digits - 1 - math.floor(math.log10(abs(value))), 0), 6)
+    text = f"{value:,.{decimals}f}"
+    return text.replace("-", MINUS) if text.strip("-0.") else "0"
+
+
 def fixed(value: float | None, digits: int = 3) -> str:
     """A number with so many decimals; no minus before a zero.
 
