@@ -13,14 +13,13 @@
 
   // As `readable` in Python: three digits at least, no power of ten.
   const readable = (value) => {
-    const number = Math.abs(value);
-    if (number === 0) return "0";
-    if (number >= 1e15) return value.toPrecision(3).replace("-", "−");
-    const decimals = Math.min(Math.max(2 - Math.floor(Math.log10(number)), 0), 6);
-    const text = value.toLocaleString("en-GB", {
-      minimumFractionDigits: decimals, maximumFractionDigits: decimals, roundingMode: "halfEven",
-    });
-    return /[1-9]/.test(text) ? text.replace("-", "−") : "0";
+    const size = Math.abs(value);
+    if (size === 0) return "0";
+    if (size >= 1e15) return value.toPrecision(3).replace("-", "−");
+    const decimals = Math.min(Math.max(2 - Math.floor(Math.log10(size)), 0), 6);
+    const [whole, rest] = size.toFixed(decimals).split(".");
+    const text = whole.replace(/\B(?=(\d{3})+$)/g, ",") + (rest ? `.${rest}` : "");
+    return /[1-9]/.test(text) ? (value < 0 ? "−" : "") + text : "0";
   };
   const told = (value, place) => {
     if (value === null) return "–";
