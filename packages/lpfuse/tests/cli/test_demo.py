@@ -37,7 +37,7 @@ def test_the_demo_shows_the_fusion_beside_what_one_could_do_else(quick, tmp_path
     for rival, words in demo.RIVALS.items():
         assert f" | {rival} " in answer.stdout
         assert f"{rival}: {words}" in answer.stdout
-    assert "none left out" in answer.stdout
+    assert "settled after several had been tried" in answer.stdout
     assert "lpfuse fit YOURS.csv" in answer.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
     page = (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from lpfuse import FusedDetector
 
 KNOWN = 20  # anomalies that are labelled: few, as users have them; chosen by hand
+SEED = (
+    1  # of the splits: they had no say in the recipe, which was settled on others (docs/adr/0027)
+)
 FOLDS = 3  # fewer than the default, for a demo is to take seconds
 # Of each set of scikit-learn with classes: what its detectors see, each a part of the columns.
 PARTS = {
@@ -111,7 +114,7 @@ def demo(
 
 
 def tasks() -> Iterator[Task]:
-    """Each class of each set as the normal one, drawn by a seed that is the class's number."""
+    """Each class of each set as the normal one, in a split of its own."""
     import numpy as np
     from sklearn import datasets
     from sklearn.preprocessing import StandardScaler
@@ -120,7 +123,10 @@ def tasks() -> Iterator[Task]:
         data = getattr(datasets, f"load_{name.replace(' ', '_')}")()
         parts = _parts(name, data)
         for number, normal in enumerate(data.target_names):
-            random, y = np.random.default_rng(number), np.where(data.target == number, 1, -1)
+            random, y = (
+                np.random.default_rng([SEED, number]),
+                np.where(data.target == number, 1, -1),
+            )
             inside, others = (random.permutation(np.flatnonzero(y == side)) for side in (1, -1))
             half = len(inside) // 2
             learn = np.concatenate([inside[:half], others[:KNOWN]])
@@ -202,14 +208,16 @@ def areas_of(fused: FusedDetector, task: Task) -> Areas:
 
 
 def _what_is_done() -> str:
+    parts = "\n".join(f"  {name}: {part}" for name, part in PARTS.items())
     return (
         "Several detectors that see a part each, as sensors with a monitor of their own do. Data: "
-        "every set\nof classes that comes with scikit-learn, none left out. Each class is the "
-        "normal one in turn; half of\nit is learnt from, with "
-        f"{KNOWN} known anomalies out of the other classes, and the rest is judged.\nA detector "
-        "(five nearest neighbours) sees:\n"
-        + "\n".join(f"  {name}: {part}" for name, part in PARTS.items())
-        + "\n"
+        "the four\nsets of classes that come with scikit-learn, each class being the normal one in "
+        "turn. Half of it is\nlearnt from, with "
+        f"{KNOWN} known anomalies out of the other classes; the rest is judged. A detector\n(five "
+        f"nearest neighbours) sees:\n{parts}\n"
+        "These parts and the number of known anomalies were settled after several had been tried, "
+        "on other\nsplits than these; with 5 known anomalies the gain over the plain sum is about "
+        "halved.\n"
     )
 
 

@@ -76,7 +76,8 @@ def report(
         from lpfuse.tables._alarm_words import parted
 
         loaded = load_detector(model, trust or (), key, "A report")
-        rows, kept, files = (), None, {"model": model.name}
+        rows: tuple[Any, ...] = ()
+        kept, files = None, {"model": model.name}
         if data is not None:
             rows, kept = _rows(loaded, data, label, normal, keep or (), phases)
             files["data"] = data if data == options.STANDARD else console.called(data)

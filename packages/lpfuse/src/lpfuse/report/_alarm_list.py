@@ -43,7 +43,7 @@ def kept_columns(keep: Any, n: int) -> Kept:
             "keep must be a data frame or a dict of columns, such as {'serial': serials}, got "
             f"{type(keep).__name__}."
         )
-    kept = {str(name): list(keep[name]) for name in names}
+    kept: Kept = {str(name): list(keep[name]) for name in names}
     for name, values in kept.items():
         if len(values) != n:
             raise ValueError(
@@ -86,7 +86,7 @@ def alarm_list(
     alarms = scored[np.isin(scored.rows, flagged)]
     alarms = alarms[np.lexsort((alarms.fused, alarms.margin))[:MOST]]
     loudest = _loudest(alarms)
-    rows = [
+    rows: list[list[Any]] = [
         [int(row), int(labels[row]), _short(alarms.fused[i]), _short(alarms.pvalues[i]), loudest[i]]
         for i, row in enumerate(alarms.rows)
     ]

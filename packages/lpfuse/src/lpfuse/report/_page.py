@@ -217,7 +217,9 @@ def _tiles(summary: Summary) -> list[dict[str, str]]:
     return [dict(zip(("what", "value", "beside"), tile, strict=True)) for tile in tiles]
 
 
-def _false_tile(alarms: Summary, likely: Summary | None, guessed: bool) -> list[tuple[str, ...]]:
+def _false_tile(
+    alarms: Summary, likely: Summary | None, guessed: bool
+) -> list[tuple[str, str, str]]:
     """False alarms: measured on normal rows, or expected among the alarms without a label."""
     normal, flatters = alarms["normal"], alarms["trained_on"]["flatters"]
     if normal is not None:
