@@ -7,6 +7,7 @@ of numbers line up. JSON and CSV files keep ASCII numbers and do not use this mo
 from __future__ import annotations
 
 import math
+from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from typing import Any
 from unicodedata import east_asian_width
@@ -42,6 +43,34 @@ def number(value: Any, digits: int = 3, sign: str = "-") -> str:
     if math.isinf(value):
         return "∞" if value > 0 else f"{MINUS}∞"
     return format(value, f"{sign}.{digits}g").replace("-", MINUS)
+
+
+def readable(value: Any, digits: int = 3) -> str:
+    """A number with so many digits at least, and no power of ten; six decimals at most.
+
+    As many digits stand behind the point for numbers of one size, so that columns line up.
+
+    Parameters
+    ----------
+    value : float, str that `float` reads, or None
+        The number; None is missing.
+    digits : int, default=3
+        Significant digits. Those before the point are all written.
+
+    Examples
+    --------
+    >>> readable(-34512.3), readable(0.01234), readable(4e-10), readable(2.5), readable("inf")
+    ('−34,512', '0.0123', '0', '2.50', '∞')
+    """
+    if value is None or not abs(float(value)) < 1e15:  # beyond, doubles do not tell all digits
+        return number(value, digits)
+    value = float(value)
+    if value == 0:
+        return "0"
+    decimals = min(max(digits - 1 - math.floor(math.log10(abs(value))), 0), 6)
+    # Halves go up, as in the script of the page; format would round them to even digits.
+    size = Decimal(abs(value)).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)
+    return f"{MINUS if value < 0 else ''}{size:,}" if size else "0"
 
 
 def fixed(value: float | None, digits: int = 3) -> str:

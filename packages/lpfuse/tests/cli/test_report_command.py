@@ -136,7 +136,8 @@ def test_training_rows_are_known_again(stored, tmp_path):
         told = ["--label", "state", "--normal", "ok"]
         answer = lpfuse("report", stored / f"{model}.lpfuse", "old.csv", *told, "--check")
         assert answer.exit_code == 3, answer.output
-        assert answer.stdout.startswith("100 of 100 rows are rows that the model learnt from")
+        assert "rows, but the model learnt from them" in answer.stdout.splitlines()[0]
+        assert "\n100 of 100 rows are rows that the model learnt from" in answer.stdout
         assert "asked for" not in answer.stdout
         page = (tmp_path / "report.html").read_text(encoding="utf-8")
         assert "training rows: no measure of new ones" in page
@@ -145,6 +146,26 @@ def test_training_rows_are_known_again(stored, tmp_path):
         answer = lpfuse("report", stored / f"{model}.lpfuse", "--check")
         assert answer.exit_code == 0, answer.output
         assert "normal training rows, each held out" in answer.stdout
+
+
+def test_kept_columns_and_names_are_on_the_page(stored, tmp_path):
+    table = pumps(seed=9).with_row_index("serial")
+    table.write_csv("ids.csv")
+    command = ["report", stored / "table.lpfuse", "ids.csv", "--keep", "serial", "--keep", "state"]
+    answer = lpfuse(*command)
+    assert answer.exit_code == 0, answer.output
+    assert " alarms among 100 rows: " in answer.stdout.splitlines()[0]
+    assert answer.stdout.splitlines()[answer.stdout.splitlines().index("Next") + 1][:2] == "  "
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "ids.csv" in page
+    assert "table.lpfuse" in page
+    found = json.loads(lpfuse(*command, "--json").stdout)
+    assert found["files"] == {"model": "table.lpfuse", "data": "ids.csv"}
+    assert found["alarm_list"]["kept"] == ["serial", "state"]
+    for row in found["alarm_list"]["rows"]:
+        assert row[5:] == [str(row[0]), "ok" if row[1] > 0 else "broken"]
+    refused(lpfuse(*command[:3], "--keep", "seral"), "Did you mean 'serial'")
+    refused(lpfuse(*command[:2], "--keep", "serial"), "--keep shows columns of DATA")
 
 
 def test_json_says_what_the_command_says(stored):

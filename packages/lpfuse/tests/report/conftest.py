@@ -65,7 +65,15 @@ def hostile(rows, fresh):
     """A summary in which every string of a user is an attack."""
     names = [f"{NASTY}{j}" for j in range(4)]
     listed = [(name, *rest) for name, (_, *rest) in zip(names, pool(), strict=True)]
-    found = summarise(fitted(*rows, listed), *fresh, names=[f"{NASTY}{j}" for j in range(4)])
+    found = summarise(
+        fitted(*rows, listed),
+        *fresh,
+        names=names,
+        keep={NASTY: [NASTY] * len(fresh[0])},
+        files={"model": NASTY, "data": NASTY},
+    )
+    found["remarks"].append(NASTY)
+    found["alarm_list"] |= {"total": 10**6, "command": NASTY}
     found["data"] |= {"label": NASTY, "normal": NASTY, "notes": [NASTY]}
     found["settings"] |= {NASTY: NASTY}
     found["detectors"][0]["what"] = NASTY

@@ -1,11 +1,15 @@
 """The page in a real browser: Debian's Chromium, driven by Playwright."""
 
 import json
+import re
 from contextlib import contextmanager
+from copy import deepcopy
 
+import numpy as np
 import pytest
 
 from helpers.reports import NASTY
+from lpfuse._format import readable
 from lpfuse.report import summarise, write_report
 
 pytestmark = pytest.mark.slow  # starts a browser
@@ -13,11 +17,56 @@ pytestmark = pytest.mark.slow  # starts a browser
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 
 
+NUMBERS = [
+    sign * value
+    for value in (
+        *(0.0, 4e-10, 5e-7, 0.125, 2.125, 2.375, 24.85, 1234.5, 1235.5, 999.5, 999.4999, 99.95),
+        *(9.995, 0.0009995, 1e6, 1234567.5, 123456789.0, 9.99e14, 0.1, 1.0, 10.0, 100.0, 1000.0),
+        *np.round(10 ** np.random.default_rng(0).uniform(-7, 12, 100), 6).tolist(),
+    )
+    for sign in (1, -1)
+]
+
+
+def with_numbers(many):
+    """A list of alarms whose scores are these."""
+    found = deepcopy(many)
+    rows = found["alarm_list"]["rows"][: len(NUMBERS)]
+    for row, value in zip(rows, NUMBERS, strict=True):
+        row[2:4] = value, 0.00372
+    found["alarm_list"]["rows"] = rows
+    return found
+
+
 @pytest.fixture(scope="module")
-def written(summary, hostile, pure, tmp_path_factory):
+def many(pure):
+    """More alarms than a page lists, with ids, in an order of their own, and a text in many."""
+    rng = np.random.default_rng(0)
+    n = 20_000
+    ids = [f"P-{i}" for i in rng.permutation(n)]
+    notes = [None if i % 3 else f"note {i % 7}" for i in range(n)]
+    X = 8.0 + rng.exponential(size=(n, 4)) ** 4  # scores from small to beyond a million
+    found = summarise(pure, X, keep={"id": ids, "note": notes}, files={"data": "many.csv"})
+    found["alarm_list"]["command"] = "lpfuse score model.lpfuse many.csv -o scores.csv"
+    return found
+
+
+@pytest.fixture(scope="module")
+def written(summary, hostile, pure, many, fresh, labelled, tmp_path_factory):
     """Pages by name."""
     folder = tmp_path_factory.mktemp("pages")
-    summaries = {"plain": summary, "hostile": hostile, "pure": summarise(pure)}
+    none, one = np.zeros((20, 4)), np.zeros((20, 4))
+    one[7] = 50.0
+    summaries = {
+        "plain": summary,
+        "hostile": hostile,
+        "pure": summarise(pure),
+        "many": many,
+        "numbers": with_numbers(many),
+        "none": summarise(pure, none),
+        "one": summarise(pure, one),
+        "given": summarise(labelled, *fresh),
+    }
     for name, found in summaries.items():
         write_report(found, folder / f"{name}.html")
     return {name: (folder / f"{name}.html").as_uri() for name in summaries}
@@ -122,10 +171,10 @@ def test_the_slider_answers_the_keyboard(visit, summary):
 def test_everything_can_be_reached_by_keyboard(visit):
     with visit() as page:
         reached = set()
-        for _ in range(40):
+        for _ in range(60):
             page.keyboard.press("Tab")
             reached.add(page.evaluate("document.activeElement.tagName + document.activeElement.id"))
-        assert {"A", "INPUTp", "BUTTON", "SUMMARY", "DIV"} <= reached
+        assert {"A", "INPUTp", "BUTTON", "SUMMARY", "DIV", "SELECTalarms-by"} <= reached
 
 
 def test_a_detector_that_is_chosen_stands_out(visit):
@@ -173,9 +222,108 @@ def test_without_scripts_the_figures_stay_readable(visit, summary):
     with visit(script=False) as page:
         assert page.locator("#p").is_hidden()
         assert page.locator("h1").text_content() == summary["headline"][0]
+        assert page.locator("#alarms-by").is_hidden()
+        assert page.locator("#alarms tbody tr").count() == min(25, summary["overview"]["alarms"])
         assert page.text_content("#auc-fusion") == f"{summary['fusion']['auc']:.3f}"
         page.locator("summary").first.click()
         assert page.locator("details[open] table").first.is_visible()
+
+
+# ------------------------------------------------------------------------------------ the alarms
+
+
+def listed(page, column=0):
+    """A column of the alarms that are shown."""
+    cells = page.locator(f"#alarms tbody tr > :nth-child({column + 1})")
+    return cells.all_text_contents()
+
+
+def test_alarms_can_be_paged_through_from_end_to_end(visit, many):
+    rows = [str(row[0]) for row in many["alarm_list"]["rows"]]
+    assert len(rows) == 5_000
+    with visit("many") as page:
+        assert "The strongest 5,000 of 20,000 alarms" in page.text_content("main")
+        assert many["alarm_list"]["command"] in page.text_content("main")
+        assert listed(page) == rows[:25]
+        assert page.locator("#alarms-before").is_disabled()
+        page.locator("#alarms-after").focus()
+        page.keyboard.press("Enter")
+        assert listed(page) == rows[25:50]
+        assert page.text_content("#alarms-now") == "26 to 50 of 5,000"
+        page.locator("#alarms-last").click()
+        assert listed(page) == rows[-25:]
+        assert page.locator("#alarms-after").is_disabled()
+        page.locator("#alarms-before").click()
+        assert listed(page) == rows[-50:-25]
+        page.locator("#alarms-first").click()
+        assert listed(page) == rows[:25]
+
+
+def test_alarms_can_be_sorted_by_each_column(visit, many):
+    rows = many["alarm_list"]["rows"]
+    by_id = sorted(rows, key=lambda row: int(row[5][2:]))
+    by_note = sorted(rows, key=lambda row: (row[6] is None, row[6] or ""))
+    by_row = sorted(rows, key=lambda row: row[0])
+    with visit("many") as page:
+        page.locator("#alarms thead button", has_text="id").click()
+        assert listed(page, 1) == [row[5] for row in by_id[:25]]
+        assert page.locator("#alarms th[aria-sort=ascending]").text_content() == "id"
+        page.locator("#alarms thead button", has_text="id").click()
+        assert listed(page, 1) == [row[5] for row in by_id[::-1][:25]]
+        assert page.locator("#alarms th[aria-sort=descending]").count() == 1
+        page.locator("#alarms-by").select_option("6")
+        assert listed(page) == [str(row[0]) for row in by_note[:25]]
+        page.locator("#alarms-turn").click()
+        assert listed(page, 2)[0] == "note 6"
+        page.locator("#alarms-last").click()
+        assert set(listed(page, 2)) == {"–"}  # missing comes last, whichever way
+        page.locator("#alarms-by").select_option("0")
+        assert listed(page) == [str(row[0]) for row in by_row[:25]]
+        page.locator("#alarms-by").select_option("-1")
+        assert listed(page) == [str(row[0]) for row in rows[:25]]
+        assert page.locator("#alarms th[aria-sort]").count() == 0
+
+
+def test_numbers_of_the_script_are_those_of_python(visit):
+    """Ties, ends of decades, tiny and huge numbers, in the place of scores."""
+    with visit("numbers") as page:
+        for at in range(0, len(NUMBERS), 25):
+            assert listed(page, 3) == [readable(value) for value in NUMBERS[at : at + 25]]
+            assert listed(page, 4) == [readable(0.00372)] * len(NUMBERS[at : at + 25])
+            if at + 25 < len(NUMBERS):
+                page.locator("#alarms-after").click()
+
+
+def test_on_a_phone_alarms_are_cards_that_name_their_columns(visit, many):
+    with visit("many", viewport=PHONE, has_touch=True, is_mobile=True) as page:
+        assert page.locator("#alarms tbody tr").count() == 10
+        names = page.locator("#alarms tbody tr").first.locator("th, td")
+        told = names.evaluate_all("all => all.map((e) => getComputedStyle(e, '::before').content)")
+        assert told[:3] == ['"row"', '"id"', '"note"']
+        page.locator("#alarms-by").select_option("5")
+        assert page.locator("#alarms tbody tr").count() == 10
+
+
+def test_no_alarm_and_one(visit):
+    with visit("none") as page:
+        assert page.locator("h1").text_content() == "No alarms among 20 rows."
+        assert page.locator("#alarms").count() == 0
+        assert "No row lies below the threshold." in page.text_content("main")
+    with visit("one") as page:
+        assert listed(page) == ["7"]
+        assert page.text_content("#alarms-now") == "1 to 1 of 1"
+        assert page.locator("#alarms-after").is_disabled()
+
+
+def test_powers_of_ten_stay_in_the_details(visit):
+    for name in ("plain", "many", "given"):
+        with visit(name) as page:
+            # Values of a user's columns may be of any size; what is closed is not part of the text.
+            page.evaluate("document.querySelectorAll('.features').forEach((e) => e.remove())")
+            told = page.locator("body").inner_text()
+            assert not re.search(r"\d[eE][+\-−]?\d", told), name
+            page.locator(".proof summary").click()
+            assert "relative gap" in page.locator(".proof").inner_text()
 
 
 # ----------------------------------------------------------------------------------------- safety
@@ -245,19 +393,34 @@ def test_both_schemes_are_readable(visit, scheme):
         paper = page.locator("body").evaluate("e => getComputedStyle(e).backgroundColor")
         assert (luminance(paper) < 0.1) == (scheme == "dark")
         assert contrast(page, "h1") > 7
-        for selector in (".fine", "summary", "thead th", ".mark"):
+        for selector in (".fine", "summary", "thead th", ".mark", ".lead", "#alarms td"):
             assert contrast(page, selector) > 4.5, selector
         assert contrast(page, ".tag.odd") > 3
         assert contrast(page, ".tiles dt", ".tiles div") > 4.5
+        assert contrast(page, ".tools select", ".tools select") > 4.5
+        assert contrast(page, "#alarms-last", "#alarms-last") > 4.5
 
 
-@pytest.mark.parametrize("name", ["plain", "hostile", "pure"])
+@pytest.mark.parametrize("name", ["plain", "hostile", "pure", "many", "none", "one", "given"])
 def test_nothing_scrolls_sideways(visit, name):
     with visit(name) as page:
         page.evaluate("document.querySelectorAll('details').forEach((each) => each.open = true)")
         for width in (320, 360, 640, 1000, 1280):
             page.set_viewport_size({"width": width, "height": 740})
             assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("name", ["hostile", "many", "one", "given"])
+def test_tables_of_alarms_are_not_clipped_on_a_phone(visit, name):
+    with visit(name, viewport=PHONE, has_touch=True, is_mobile=True) as page:
+        for table in page.locator(".cards").all():
+            box = table.bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= PHONE["width"]
+        cells = page.locator(".cards tbody :is(th, td)")
+        over = cells.evaluate_all("all => all.filter((e) => e.scrollWidth > e.clientWidth).length")
+        assert cells.count() > 0
+        assert over == 0
 
 
 def test_the_slider_stays_in_sight_on_a_phone(visit):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lpfuse.report._headline import headline
+from lpfuse.report._headline import alarm_words, fusing_words
 
 
 def share(rows, flagged, low, high, **more):
@@ -54,6 +54,10 @@ def facts(gain=0.02, interval=(0.01, 0.03), shares=(0.5, 0.45, 0.05), **changes)
     for key, value in changes.items():
         found[key] = found[key] | value if isinstance(value, dict) and found[key] else value
     return found
+
+
+def headline(found):
+    return [*fusing_words(found), *alarm_words(found)]
 
 
 def test_a_gain_is_told_with_its_figures():
@@ -120,9 +124,16 @@ def test_no_weights_no_sentence_about_them(shares):
 
 
 def test_the_proof_promises_no_more_than_it_holds():
-    assert "The weights are proven within 1e-8 of optimal." in headline(facts())
+    assert "The weights are proven optimal, to 8 digits of the loss." in headline(facts())
+    rough = facts(certificate={"status": "optimal", "relative_gap": 0.2})
+    assert "The weights may be up to 20 % above the least loss." in headline(rough)
     loose = facts(certificate={"status": "max_iter", "relative_gap": 0.034})
-    assert "The weights may be up to 0.034 above the least loss." in headline(loose)
+    assert (
+        "The solver stopped early; the weights are proven optimal, to 1 digit of the loss."
+        in headline(loose)
+    )
+    exact = facts(certificate={"status": "optimal", "relative_gap": 0.0})
+    assert "The weights are proven optimal, to 16 digits of the loss." in headline(exact)
     assert not any("proven" in sentence for sentence in headline(facts(certificate=None)))
 
 
@@ -147,13 +158,11 @@ def test_false_alarms_and_what_is_found():
     assert not any("false alarms" in sentence for sentence in headline(unlabelled))
 
 
-def test_that_rows_taught_the_model_is_said_first():
+def test_that_rows_taught_the_model_is_said():
     learnt = {"rows": 148, "flatters": True, "held_out": None}
     found = facts(judged_on={"origin": "learnt"}, alarms={"trained_on": learnt})
-    told = headline(found)
-    assert told[0].startswith("148 of 150 rows are rows that the model learnt from")
-    assert told[1].startswith("Fusing beat")
-    assert not any("asked for" in sentence for sentence in told)
+    assert alarm_words(found)[0].startswith("148 of 150 rows are rows that the model learnt from")
+    assert not any("asked for" in sentence for sentence in headline(found))
 
 
 def test_anomalies_among_rows_that_nobody_looked_at():

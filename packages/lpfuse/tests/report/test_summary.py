@@ -22,7 +22,11 @@ from lpfuse.tables import TableModel
 
 KEYS = [
     "headline",
+    "overview",
+    "remarks",
+    "words",
     "created",
+    "files",
     "judged_on",
     "fusion",
     "equal_weights",
@@ -33,6 +37,7 @@ KEYS = [
     "certificate",
     "threshold",
     "alarms",
+    "alarm_list",
     "scores",
     "calibration",
     "correlation",
@@ -208,7 +213,7 @@ def test_without_anomalies_nothing_is_judged(pure):
     assert found["comparisons"] == []
     assert found["fusion"]["auc"] is found["detectors"][0]["roc"] is None
     assert found["path"][0]["auc"] is None
-    assert "no labelled anomalies" in found["headline"][0]
+    assert "no labelled anomalies" in found["words"]["fusing"][0]
     assert found["calibration"]
     assert len(found["path"][0]["weights"]) == 4
 

@@ -14,7 +14,7 @@ from lpfuse import FusedDetector, GMMDetector
 from lpfuse.ensemble.components import places_in_training
 from lpfuse.tables import TableModel
 from lpfuse.tables._alarm_counts import copied_rows, count_alarms, incomplete_rows
-from lpfuse.tables._alarm_figures import alarm_figures, asked_of, share_interval
+from lpfuse.tables._alarm_figures import alarm_figures, asked_of, likely_false, share_interval
 from lpfuse.tables._alarm_words import alarm_sentences, asked_words, parted, per_cent
 
 NO_ROWS = type("Kept", (), {"values": None})()
@@ -268,3 +268,32 @@ def test_whatever_the_figures_sentences_agree_with_the_verdict(flagged, n, rows)
     assert ("Either these rows hold" in told) == (verdict == "more")
     assert ("fewer than" in told) == (verdict == "fewer")
     assert parted(found) == (verdict != "as expected")
+
+
+# ----------------------------------------------------------------------------------- false alarms
+
+
+@pytest.mark.parametrize("anomalies", [0, 5, 50, 400])
+@pytest.mark.parametrize("found", [1.0, 0.7])
+def test_the_interval_of_false_alarms_holds_them(anomalies, found):
+    """Scores are uniform, so that the oracle is a simulation of the whole: calibration and rows."""
+    rng, n, m, k, trials = np.random.default_rng(0), 199, 500, 10, 600
+    inside = above = 0
+    for _ in range(trials):
+        threshold = np.sort(rng.random(n))[k - 1]
+        false = int((rng.random(m - anomalies) < threshold).sum())
+        flagged = false + round(found * anomalies)
+        told = likely_false(m, flagged, (k, k), n)
+        assert told["low"] <= told["value"] <= told["high"] <= flagged
+        inside += told["low"] <= false <= told["high"]
+        above += false > told["high"]
+    slack = 3 * np.sqrt(0.05 * 0.95 / trials)
+    assert above / trials <= 0.025 + slack
+    if found == 1.0:
+        assert inside / trials >= 0.95 - slack
+
+
+def test_false_alarms_at_the_ends():
+    assert likely_false(10, 0, (1, 1), 19) == {"value": 0, "low": 0, "high": 0}
+    assert likely_false(10, 10, (1, 1), 19)["low"] == 0  # all may be anomalies
+    assert likely_false(1, 1, (19, 19), 19)["high"] == 1

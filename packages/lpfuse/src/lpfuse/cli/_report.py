@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,13 +41,20 @@ def report(
     normal: Annotated[
         str | None, typer.Option(metavar="VALUE", help="What the label of normal rows is.")
     ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar=options.COLUMN,
+            help="Show a column of DATA with each row, such as an id or a time; may be repeated.",
+        ),
+    ] = None,
     trust: options.Trust = None,
     key: options.Key = None,
     check: options.Check = False,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Write a page for the team: weights, curves for every p, false alarms, the strangest rows.
+    """Write a page for the team: alarms, how many of them are false, weights, curves for every p.
 
     One file of HTML that needs no network. With --json the figures behind it go to standard
     output, and the page is written only if -o names it.
@@ -59,6 +67,8 @@ def report(
         check_target(target, [model, *([] if data is None else [data])])
     if data is None and (label is not None or normal is not None):
         raise ValueError("--label and --normal tell what a column of DATA means: name the file.")
+    if data is None and keep:
+        raise ValueError("--keep shows columns of DATA: name the file.")
     with console.remarks(silent), console.phases(silent) as phases:
         phases.begin(f"Loading {console.called(model)}")
         # Late, for it takes seconds: the line above stands by then.
@@ -66,11 +76,15 @@ def report(
         from lpfuse.tables._alarm_words import parted
 
         loaded = load_detector(model, trust or (), key, "A report")
-        rows = () if data is None else _rows(loaded, data, label, normal, phases)
+        rows: tuple[Any, ...] = ()
+        kept, files = None, {"model": model.name}
+        if data is not None:
+            rows, kept = _rows(loaded, data, label, normal, keep or (), phases)
+            files["data"] = data if data == options.STANDARD else console.called(data)
         judged = f"{len(rows[0]):,} rows" if rows else "the training rows"
         phases.begin(f"Judging {judged}")
         with model_errors(model, "reported on"):
-            summary = summarise(loaded, *rows)
+            summary = summarise(loaded, *rows, keep=kept, files=files)
         if target is not None:
             phases.begin(f"Writing {console.called(target)}")
             with write_errors(target.name):
@@ -80,16 +94,29 @@ def report(
     elif silent:
         typer.echo(target)
     else:
-        console.say("\n".join(summary["headline"]))
+        console.say(_told(summary))
         console.say(f"\nWritten to {target}. Open it in a browser.")
     if check and parted(summary["alarms"]):
         raise typer.Exit(options.PARTED)
 
 
+def _told(summary: dict[str, Any]) -> str:
+    """The sentences of the page: what a manager asks, what to do, what it rests on."""
+    first, words = summary["overview"], summary["words"]
+    steps = [f"  {step}" for step in first["next"]]
+    rest = [*summary["remarks"], *words["alarms"], *words["fusing"]]
+    return "\n".join([*first["sentences"], "", "Next", *steps, "", *rest])
+
+
 def _rows(
-    model: Any, data: str, label: str | None, normal: str | None, phases: console.Phases
-) -> tuple[Any, Any]:
-    """Rows as `summarise` takes them, and their labels."""
+    model: Any,
+    data: str,
+    label: str | None,
+    normal: str | None,
+    keep: Sequence[str],
+    phases: console.Phases,
+) -> tuple[tuple[Any, Any], Any]:
+    """Rows as `summarise` takes them with their labels, and the columns to show."""
     from lpfuse.tables import TableModel, read_table
     from lpfuse.tables._answers import features_of
     from lpfuse.tables._labels import labels_of, settle_normal
@@ -101,8 +128,9 @@ def _rows(
         raise ValueError(f"{data} has no rows to judge by.")
     if label is None and normal is not None:
         raise ValueError(f"--normal {normal} says nothing without --label COLUMN.")
+    kept = frame.select(check_names(keep, frame.columns)) if keep else None
     if label is not None:
         (label,) = check_names([label], frame.columns)
         y = labels_of(frame[label], settle_normal(frame[label], normal))
         frame = frame.drop(label)
-    return (frame if isinstance(model, TableModel) else features_of(model, frame)), y
+    return (frame if isinstance(model, TableModel) else features_of(model, frame), y), kept

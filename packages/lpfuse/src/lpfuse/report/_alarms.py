@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lpfuse._arrays.operations import Host
 from lpfuse._files import as_json
@@ -71,8 +72,8 @@ def rows_without_values(model: Any, rows: Any, X: Any) -> tuple[Mask, Mask]:
 
 def alarms_of_rows(
     fused: FusedDetector, X: Any, labels: Host, scored: ScoredRows, some: Mask, all_: Mask
-) -> Figures:
-    """Of rows that were given: see `alarm_figures`.
+) -> tuple[Figures, NDArray[np.intp]]:
+    """Of rows that were given: see `alarm_figures`; and which rows are alarms.
 
     Parameters
     ----------
@@ -85,11 +86,15 @@ def alarms_of_rows(
     """
     flagged = np.ones(len(labels), dtype=bool)
     flagged[scored.rows] = scored.margin < 0
-    return alarm_figures(fused, count_alarms(fused, X, flagged | all_, labels, some))
+    flagged |= all_
+    counts = count_alarms(fused, X, flagged, labels, some)
+    return alarm_figures(fused, counts), np.flatnonzero(flagged)
 
 
-def alarms_of_training(fused: FusedDetector, scored: ScoredRows) -> Figures:
-    """Of training rows, each scored by what was learnt without its fold: as `alarm_figures`.
+def alarms_of_training(
+    fused: FusedDetector, scored: ScoredRows
+) -> tuple[Figures, NDArray[np.intp]]:
+    """Of training rows, each scored by what was learnt without its fold: as `alarms_of_rows`.
 
     Its threshold is that of the other folds, as p-values have it, where a rate of false alarms was
     asked for on average; the verdict is whether the interval of the share holds that rate. Gaps are
@@ -107,7 +112,7 @@ def alarms_of_training(fused: FusedDetector, scored: ScoredRows) -> Figures:
         found[kind] = share_figures(flagged[scored.labels == side])
     for kind in ("normal", "unlabelled"):
         if found[kind] is not None:
-            found[kind] |= {"expected": None, "verdict": None, "excess": None}
+            found[kind] |= {"expected": None, "verdict": None, "excess": None, "false": None}
     if found["normal"] and rate is not None and not found["too_few"]:
         low, high = found["normal"]["low"], found["normal"]["high"]
         at_most = found["confidence"] is not None
@@ -115,4 +120,5 @@ def alarms_of_training(fused: FusedDetector, scored: ScoredRows) -> Figures:
         found["normal"]["verdict"] = verdict or "as expected"
     n, flatters = len(scored.rows), scored.origin == "in-sample"
     learnt = {"rows": n, "flatters": flatters, "held_out": None}
-    return found | {"complete": None, "incomplete": None, "trained_on": learnt}
+    found |= {"complete": None, "incomplete": None, "trained_on": learnt}
+    return found, scored.rows[flagged]

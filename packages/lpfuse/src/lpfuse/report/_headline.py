@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from math import floor, log10
 from typing import Any
 
 from lpfuse._checks.messages import counted
 from lpfuse._format import fixed
-from lpfuse.tables import proof
 from lpfuse.tables._alarm_words import (
     alarm_sentences,
     asked_words,
@@ -20,8 +20,8 @@ FEW = 20  # rows of a class: below, an interval that rests on normal theory is a
 MOST = 0.9  # of the weight: so many detectors are named as those that carry it
 
 
-def headline(summary: dict[str, Any]) -> list[str]:
-    """Sentences: what fusing gained, where the weight lies, proof, false alarms, hidden anomalies.
+def fusing_words(summary: dict[str, Any]) -> list[str]:
+    """Sentences: what fusing gained, where the weight lies, and the proof.
 
     Parameters
     ----------
@@ -29,15 +29,18 @@ def headline(summary: dict[str, Any]) -> list[str]:
         What `summarise` found.
     """
     judged = [_comparison, _chance, _alone] if summary["comparisons"] else [_no_comparison]
-    alarms = _alarms(summary)
-    # That rows taught the model comes before all that it makes doubtful.
-    first, alarms = (alarms[:1], alarms[1:]) if _is_learnt(summary) else ([], alarms)
-    sentences = [sentence(summary) for sentence in (*judged, _weights, _proof)]
-    return [sentence for sentence in (*first, *sentences, *alarms, _hidden(summary)) if sentence]
+    return [told for sentence in (*judged, _weights, _proof) if (told := sentence(summary))]
 
 
-def _is_learnt(summary: dict[str, Any]) -> bool:
-    return bool(summary["judged_on"]["origin"] == "learnt")
+def alarm_words(summary: dict[str, Any]) -> list[str]:
+    """Sentences: false alarms asked for and measured, anomalies found, hidden anomalies.
+
+    Parameters
+    ----------
+    summary : dict
+        What `summarise` found.
+    """
+    return [sentence for sentence in (*_alarms(summary), _hidden(summary)) if sentence]
 
 
 def _no_comparison(summary: dict[str, Any]) -> str:
@@ -117,12 +120,18 @@ def _weights(summary: dict[str, Any]) -> str:
 
 
 def _proof(summary: dict[str, Any]) -> str:
+    """The certificate in plain words; its figures are on the page for who looks for them."""
     certificate = summary["certificate"]
     if certificate is None:
         return ""
-    if certificate["status"] == "optimal":
-        return f"The weights are {proof(certificate['relative_gap'])}."
-    return f"The weights may be up to {certificate['relative_gap']:.2g} above the least loss."
+    gap = max(certificate["relative_gap"], 1e-16)  # no more digits than doubles have
+    digits = floor(-log10(gap))
+    start = "The weights"
+    if certificate["status"] != "optimal":
+        start = "The solver stopped early; the weights"
+    if digits < 1:
+        return f"{start} may be up to {per_cent(gap)} above the least loss."
+    return f"{start} are proven optimal, to {counted(digits, 'digit')} of the loss."
 
 
 def _alarms(summary: dict[str, Any]) -> list[str]:

@@ -9,8 +9,10 @@ from hashlib import sha256
 from os import PathLike
 from typing import Any
 
+from lpfuse._checks.messages import counted
 from lpfuse._files import replacing
-from lpfuse._format import MISSING, fixed, number, percent, rounded_up
+from lpfuse._format import MISSING, fixed, number, percent, readable, rounded_up
+from lpfuse.report._alarm_table import alarm_table
 from lpfuse.report._charts import calibration, histogram, points, shade, strange, trust
 from lpfuse.tables._alarm_words import asked_words, per_cent, per_cent_range
 
@@ -64,15 +66,17 @@ def html(summary: Summary) -> str:
         "page.html",
         summary,
         styles=["page.css"],
-        script="page.js",
+        scripts=["alarms.js", "page.js"],
         **trust(summary),
         **_tables(summary),
         counts=_counts(summary["judged_on"]),
+        data_name="standard input" if summary["files"]["data"] == "-" else summary["files"]["data"],
         tiles=_tiles(summary),
         threshold_words=_threshold_words(summary),
         histogram=histogram(summary),
         calibration=calibration(summary),
         alarm_rows=_alarm_rows(summary["alarms"]),
+        alarm_table=alarm_table(summary),
         alarm_words=_alarm_words(summary["alarms"]),
         strange=strange(summary),
         data=_data(summary),
@@ -80,12 +84,14 @@ def html(summary: Summary) -> str:
     )
 
 
-def rendered(template: str, summary: Summary, styles: list[str], script: str, **values: Any) -> str:
+def rendered(
+    template: str, summary: Summary, styles: list[str], scripts: list[str], **values: Any
+) -> str:
     """A page that runs its own style and script and nothing else, and carries its values as JSON.
 
     Parameters
     ----------
-    template, styles, script : str, list of str, str
+    template, styles, scripts : str, list of str, list of str
         Files of the folder ``template``.
     summary : dict
         Plain values: ``s`` in the template, JSON in its element.
@@ -97,7 +103,7 @@ def rendered(template: str, summary: Summary, styles: list[str], script: str, **
     environment = _environment()
     source = environment.loader.get_source
     style, code = (
-        "".join(source(environment, name)[0] for name in names) for names in (styles, [script])
+        "".join(source(environment, name)[0] for name in names) for names in (styles, scripts)
     )
     policy = (
         f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(code)}; "
@@ -133,6 +139,7 @@ def _environment() -> Any:
         "number": number,
         "percent": percent,
         "points": points,
+        "readable": readable,
         "shade": shade,
         "signed": lambda value: number(value, 2, sign="+"),
         "rounded_up": rounded_up,
@@ -186,39 +193,50 @@ def _counts(judged: Summary) -> str:
 
 def _tiles(summary: Summary) -> list[dict[str, str]]:
     """The figures that one looks for first."""
-    tiles = []
-    if summary["comparisons"]:
-        best = summary["comparisons"][0]
-        auc = summary["fusion"]["auc"]
-        beside = f"best detector, {best['name']}: {fixed(auc - best['gain'])}"
-        tiles.append({"what": "AUC of the fusion", "value": fixed(auc), "beside": beside})
-    tiles += _alarm_tiles(summary["alarms"])
-    certificate = summary["certificate"]
-    if certificate is not None:
-        beside = "relative gap, proven" if certificate["status"] == "optimal" else "not optimal"
-        gap = rounded_up(certificate["relative_gap"])
-        tiles.append({"what": "weights within", "value": gap, "beside": beside})
-    return tiles
-
-
-def _alarm_tiles(alarms: Summary) -> list[dict[str, str]]:
-    """Anomalies found, and alarms: of normal rows, else of rows of which nobody knows."""
-    tiles = []
-    names = {"anomalies": "anomalies found", "normal": "false alarms", "unlabelled": "rows flagged"}
-    for kind, what in names.items():
-        found = alarms[kind]
-        if found is None or (kind == "unlabelled" and alarms["normal"]):
+    first, alarms = summary["overview"], summary["alarms"]
+    share = percent(first["alarms"] / first["rows"])
+    tiles = [("alarms", f"{first['alarms']:,}", f"{share} of {first['rows']:,} rows")]
+    tiles += _false_tile(alarms, first["likely_false"], first["guessed"])
+    for name, figure in (("precision", first["precision"]), ("recall", first["recall"])):
+        what = "right alarms" if name == "precision" else "anomalies found"
+        if figure is None:
+            tiles.append((f"{name}: {what}", MISSING, "not known"))
             continue
-        beside = f"{found['flagged']:,} of {found['rows']:,}"
-        asked = kind != "anomalies" and (found["verdict"] or found["expected"])
-        if alarms["trained_on"]["flatters"]:
+        interval = per_cent_range(figure["low"], figure["high"])
+        if name == "precision" and not figure["measured"] and figure["low"] == 0:
+            tiles.append((f"{name}: {what}", interval, "expected, not measured"))
+            continue
+        rests = "by labels" if figure.get("measured", True) else "expected, not measured"
+        if name == "recall":
+            rests = f"{figure['flagged']:,} of {figure['rows']:,} {figure['on']}"
+        tiles.append((f"{name}: {what}", percent(figure["value"]), f"{interval}; {rests}"))
+    if summary["comparisons"]:
+        best, auc = summary["comparisons"][0], summary["fusion"]["auc"]
+        beside = f"best detector, {best['name']}: {fixed(auc - best['gain'])}"
+        tiles.append(("AUC of the fusion", fixed(auc), beside))
+    return [dict(zip(("what", "value", "beside"), tile, strict=True)) for tile in tiles]
+
+
+def _false_tile(
+    alarms: Summary, likely: Summary | None, guessed: bool
+) -> list[tuple[str, str, str]]:
+    """False alarms: measured on normal rows, or expected among the alarms without a label."""
+    normal, flatters = alarms["normal"], alarms["trained_on"]["flatters"]
+    if normal is not None:
+        beside = f"{normal['flagged']:,} of {normal['rows']:,} normal rows"
+        if flatters:
             beside += ", training rows: no measure of new ones"
-        elif asked:
+        elif normal["verdict"]:
             beside += f"; {per_cent(alarms['asked'])} asked for"
-            if kind == "unlabelled" and alarms["of"] == "normal":
-                beside += " of normal rows"
-        tiles.append({"what": what, "value": percent(found["share"]), "beside": beside})
-    return tiles
+        what = "flagged of rows taken as normal" if guessed else "false alarms, measured"
+        return [(what, percent(normal["share"]), beside)]
+    if flatters:
+        return [("false alarms", MISSING, "training rows: no measure of new ones")]
+    if likely is None:
+        return []
+    ends = f"{likely['low']:,} to {likely['high']:,}"
+    beside = f"{ends} of {counted(alarms['unlabelled']['flagged'], 'alarm')}, by the calibration"
+    return [("likely false", f"{likely['value']:,}", beside)]
 
 
 def _alarm_words(alarms: Summary) -> str:
@@ -267,7 +285,7 @@ def _threshold_words(summary: Summary) -> str:
         if judged[side]
     ]
     return (
-        f"The dashed line is the threshold, {number(threshold['value'])} ({threshold['rule']}): "
+        f"The dashed line is the threshold, {readable(threshold['value'])} ({threshold['rule']}): "
         f"rows to its left are called anomalies. They are {' and '.join(flagged)}."
     )
 

@@ -146,7 +146,7 @@ def html(questions: Questions) -> str:
         "questions.html",
         {key: questions[key] for key in needed} | {"questions": lines},
         styles=["page.css", "questions.css"],
-        script="questions.js",
+        scripts=["questions.js"],
         made=questions,
         shown=[_shown(q, questions["detectors"], longest) for q in questions["questions"]],
     )

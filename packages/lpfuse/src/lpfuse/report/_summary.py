@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.arguments import check_labels
 from lpfuse._checks.tables import check_table, column_names
-from lpfuse._files import as_json
-from lpfuse._format import name_of_p
 from lpfuse._versions import versions
 from lpfuse.ensemble import FusedDetector
-from lpfuse.optim import Certificate, LpPath
+from lpfuse.report._alarm_list import Kept, alarm_list, cells_of, kept_columns
 from lpfuse.report._alarms import (
     alarms_of_rows,
     alarms_of_training,
@@ -28,27 +25,25 @@ from lpfuse.report._alarms import (
     rows_without_values,
     threshold,
 )
-from lpfuse.report._headline import headline
+from lpfuse.report._headline import alarm_words, fusing_words
 from lpfuse.report._lowest_rows import explainer, lowest_rows
-from lpfuse.report._measures import (
-    FALSE_ALARM_RATES,
-    RECALLS,
-    auc_difference,
-    bins,
-    places,
-    rank_correlation,
-    rounded,
-    separation,
-)
+from lpfuse.report._measures import bins, places, rank_correlation, rounded
+from lpfuse.report._overview import overview
 from lpfuse.report._scored_rows import ORIGINS, ScoredRows, on_rows, out_of_fold, path_of
+from lpfuse.report._separations import certificate_figures, separations
 from lpfuse.tables._alarm_counts import KINDS
 
 BINS = 40  # chosen by hand: bars wide enough to see on a phone
-POINTS_OF_A_P = 120  # of a curve: fewer than of the fusion's, for the page carries one for every p
 
 
 def summarise(
-    model: Any, X: Any = None, y: Any = None, *, names: Sequence[Any] | None = None
+    model: Any,
+    X: Any = None,
+    y: Any = None,
+    *,
+    names: Sequence[Any] | None = None,
+    keep: Any = None,
+    files: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """What a fused detector is worth, and what its weights rest on, in plain values.
 
@@ -65,16 +60,22 @@ def summarise(
         for the column that it was taught by.
     names : sequence of d str, optional
         Names of the columns of `X`, where it has none.
+    keep : data frame, or mapping of str to sequence of n, optional
+        Columns that are shown of each row, such as ids and times.
+    files : mapping of {"model", "data"} to str, optional
+        What the model and the rows are called on the page.
 
     Returns
     -------
     dict
-        Values that JSON has: ``headline`` (sentences), ``judged_on``, ``fusion``,
+        Values that JSON has: ``headline`` (all sentences), ``overview`` (alarms, how many of them
+        are false, precision, recall, what to do), ``remarks`` (what to know before one believes
+        it), ``words`` (sentences on fusing and on alarms), ``files``, ``judged_on``, ``fusion``,
         ``equal_weights``, ``comparisons``, ``detectors``, ``path`` (for a grid of p; empty for a
         fusion without p), ``certificate``, ``threshold``, ``alarms`` (asked for, expected,
-        measured), ``scores`` (histograms), ``calibration``, ``correlation``, ``strangest``,
-        ``data``, ``settings``, ``versions``, ``created``. None stands for what is not known; what
-        needs anomalies is None without them.
+        measured), ``alarm_list`` (the strongest, row by row), ``scores`` (histograms),
+        ``calibration``, ``correlation``, ``strangest``, ``data``, ``settings``, ``versions``,
+        ``created``. None stands for what is not known; what needs anomalies is None without them.
 
     Examples
     --------
@@ -100,14 +101,19 @@ def summarise(
     check_is_fitted(fused)
     path = path_of(fused)
     if X is None:
-        scored, explain, alarms = out_of_fold(fused, path), None, None
+        if keep is not None:
+            raise ValueError("keep holds columns of X: pass the rows as well.")
+        scored, explain, kept = out_of_fold(fused, path), None, {}
+        alarms, flagged = alarms_of_training(fused, scored)
+        labels = fused.out_of_fold_.labels
     else:
         given = X
         X, labels, names = _rows(model, X, y, names)
+        kept = kept_columns(keep, len(labels))
         scored = on_rows(fused, path, X, labels)
         explain = explainer(model, given, X, names, scored)
         gaps = rows_without_values(model, given, X)
-        alarms = alarms_of_rows(fused, X, labels, scored, *gaps)
+        alarms, flagged = alarms_of_rows(fused, X, labels, scored, *gaps)
         if alarms["trained_on"]["flatters"]:
             scored = replace(scored, origin="learnt")
     if not len(scored.rows):
@@ -117,20 +123,51 @@ def summarise(
         )
     found: dict[str, Any] = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "files": {key: (files or {}).get(key) for key in ("model", "data")},
         "judged_on": _judged_on(fused, scored),
-        **_separations(fused, scored, path),
-        "certificate": _certificate(fused.certificate_),
+        **separations(fused, scored, path),
+        "certificate": certificate_figures(fused.certificate_),
         "threshold": threshold(fused, scored),
-        "alarms": alarms or alarms_of_training(fused, scored),
+        "alarms": alarms,
+        "alarm_list": alarm_list(scored, labels, flagged, kept),
         "scores": _histograms(scored),
         "calibration": measured_rates(fused, scored),
         "correlation": _correlation(scored),
-        "strangest": lowest_rows(scored, explain),
+        "strangest": [
+            row | {"kept": cells_of(kept, row["row"])} for row in lowest_rows(scored, explain)
+        ],
         "data": _data(model),
         "settings": _settings(fused),
         "versions": versions(),
     }
-    return {"headline": headline(found), **found}
+    return _told(model, found, kept)
+
+
+def _told(model: Any, found: dict[str, Any], kept: Kept) -> dict[str, Any]:
+    """The summary in sentences, before the figures that they tell."""
+    fused = getattr(model, "fused", model)
+    commands = _commands(model, found, kept)
+    found["alarm_list"]["command"] = commands["score"]
+    first = overview(fused, found, commands)
+    words = {"fusing": fusing_words(found), "alarms": alarm_words(found)}
+    return {
+        "headline": [*first["sentences"], *words["alarms"], *words["fusing"]],
+        "overview": first,
+        "remarks": list(found["judged_on"]["caveats"]),
+        "words": words,
+        **found,
+    }
+
+
+def _commands(model: Any, found: dict[str, Any], kept: Kept) -> dict[str, str | None]:
+    """How to write all alarms, and how to ask about rows; None where no file is known."""
+    named, data = found["files"]["model"], found["files"]["data"]
+    if found["judged_on"]["origin"] not in ("given", "learnt") or not (named and data):
+        return {"score": None, "ask": None}
+    files = f"{shlex.quote(named)} {shlex.quote(data)}"
+    also = "".join(f" --keep {shlex.quote(name)}" for name in kept)
+    score = f"lpfuse score {files} -o scores.csv{also}" if hasattr(model, "fused") else None
+    return {"score": score, "ask": f"lpfuse ask {files} -o questions.html"}
 
 
 def _rows(model: Any, X: Any, y: Any, names: Sequence[Any] | None) -> tuple[Any, Host, list[str]]:
@@ -149,110 +186,6 @@ def _rows(model: Any, X: Any, y: Any, names: Sequence[Any] | None) -> tuple[Any,
     if len(names) != d:
         raise ValueError(f"names must be one for each column of X: {d}, got {len(names)}.")
     return X, np.zeros(len(X)) if y is None else np.asarray(y, dtype=np.float64), names
-
-
-# ------------------------------------------------------------------------------------- separation
-
-
-def _separations(fused: FusedDetector, scored: ScoredRows, path: LpPath | None) -> dict[str, Any]:
-    """The fusion, its detectors and its path: how well each parts anomalies from normal rows."""
-    known = scored[(scored.labels != 0) & ~np.isnan(scored.raw).any(axis=1)]
-    known = known[np.isin(known.fold, known.fold[known.labels > 0])]  # rows that compare
-    y, detectors = known.labels, []
-    can_judge = bool((y > 0).any() and (y < 0).any())
-
-    def judged(scores: Host, **options: Any) -> dict[str, Any]:
-        if not can_judge:
-            return dict.fromkeys(NOTHING)
-        return separation(y, scores, known.fold, **options)
-
-    weights = getattr(fused.fusion_, "weights_", None)
-    for j, entry in enumerate(fused.detectors_):
-        detectors.append({**_detector(*entry), **_weight(weights, j), **judged(known.raw[:, j])})
-    comparisons = []
-    if can_judge:
-        best = max(range(len(detectors)), key=lambda j: detectors[j]["auc"])
-        rivals = {"best detector": known.raw[:, best], "equal weights": known.equal}
-        comparisons = [
-            {"with": name, **auc_difference(y, known.fused, scores, known.fold)}
-            for name, scores in rivals.items()
-        ]
-        comparisons[0]["name"] = detectors[best]["name"]
-    return {
-        "fusion": {**_fusion(fused), **judged(known.fused)},
-        "equal_weights": judged(known.equal),
-        "comparisons": comparisons,
-        "detectors": detectors,
-        "path": []
-        if path is None
-        else [
-            {
-                "p": as_json(p),
-                "label": name_of_p(p),
-                "chosen": p == fused.fusion_.p,
-                "weights": rounded(w),
-                "shares": rounded(_shares(w)),
-                "certificate": _certificate(certificate),
-                **judged(known.by_p[:, k], points=POINTS_OF_A_P),
-            }
-            for k, (p, w, certificate) in enumerate(
-                zip(path.ps.tolist(), path.weights, path.certificates, strict=True)
-            )
-        ],
-        "grid": {"false_alarm_rates": list(FALSE_ALARM_RATES), "recalls": list(RECALLS)},
-    }
-
-
-NOTHING = ("auc", "average_precision", "roc", "pr", "found_at", "precision_at")
-
-
-def _fusion(fused: FusedDetector) -> dict[str, Any]:
-    p = getattr(fused.fusion_, "p", None)
-    own = (
-        {"p": None, "label": None} if p is None else {"p": as_json(float(p)), "label": name_of_p(p)}
-    )
-    return {"what": type(fused.fusion_).__name__, **own}
-
-
-def _detector(name: str, estimator: Any, columns: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "what": _described(estimator),
-        "columns": None if columns is None else len(columns),
-    }
-
-
-def _described(estimator: Any) -> str:
-    """The classes that a detector is made of."""
-    if isinstance(estimator, Pipeline):
-        return " → ".join(_described(step) for _, step in estimator.steps)
-    if isinstance(estimator, FrozenEstimator):
-        return _described(estimator.estimator)
-    adapted = getattr(estimator, getattr(estimator, "_adapts", ""), None)
-    if adapted is not None:
-        return _described(adapted)
-    return getattr(estimator, "__name__", type(estimator).__name__)
-
-
-def _weight(weights: Host | None, j: int) -> dict[str, float | None]:
-    if weights is None:
-        return {"weight": None, "share": None}
-    return {"weight": float(weights[j]), "share": float(_shares(weights)[j])}
-
-
-def _shares(weights: Host) -> Host:
-    total = np.abs(weights).sum()
-    return weights / total if total > 0 else np.zeros_like(weights)
-
-
-def _certificate(certificate: Certificate | None) -> dict[str, Any] | None:
-    if certificate is None:
-        return None
-    figures = ("primal", "dual", "gap", "relative_gap")
-    return {
-        "status": certificate.status,
-        **{figure: as_json(getattr(certificate, figure)) for figure in figures},
-    }
 
 
 # ----------------------------------------------------------------------- scores, threshold, alarms

@@ -130,7 +130,8 @@ def alarm_figures(fused: FusedDetector, counts: AlarmCounts) -> Figures:
 
         ``normal`` and ``unlabelled`` have ``expected`` as well: the ends of the 95 % interval of
         flagged ones among as many new rows like those of the calibration; and ``verdict``: "more",
-        "fewer" or "as expected". Both are None where there is nothing to compare with.
+        "fewer" or "as expected"; ``unlabelled`` also has ``false``, see `likely_false`. They are
+        None where there is nothing to compare with.
     """
     learnt, asked = copied_rows(fused, counts), asked_of(fused)
     most = learnt >= MOST * counts.table.sum() > 0
@@ -179,7 +180,7 @@ def _share(others: Any, flagged: Any) -> Figures | None:
 def _compared(fused: FusedDetector, asked: Figures | None, found: Figures) -> Figures:
     """How many alarms are to be expected, and whether there are as many."""
     if asked is None or asked["long_run"] is None:
-        return {"expected": None, "verdict": None, "excess": None}
+        return {"expected": None, "verdict": None, "excess": None, "false": None}
     n, m, flagged = asked["calibration_rows"], found["rows"], found["flagged"]
     least, most = _ranks(fused, asked)
     low = int(betabinom.ppf(TAIL, m, least, n + 1 - least))
@@ -188,4 +189,47 @@ def _compared(fused: FusedDetector, asked: Figures | None, found: Figures) -> Fi
     # Of the rows that are no anomalies the asked share is flagged: f = a + rate (m − a).
     rate = asked["asked"]
     excess = round((flagged - rate * m) / (1 - rate)) if verdict == "more" else None
-    return {"expected": [low / m, high / m], "verdict": verdict, "excess": excess}
+    compared = {"expected": [low / m, high / m], "verdict": verdict, "excess": excess}
+    false = likely_false(m, flagged, (least, most), n) if asked["of"] == "normal" else None
+    return compared | {"false": false}
+
+
+def likely_false(m: int, flagged: int, ranks: tuple[int, int], n: int) -> Figures:
+    r"""How many of the alarms among m rows are false, if normal rows are as in the calibration.
+
+    Of :math:`m_0` normal rows a beta-binomial number V is flagged. There are at most m of them and,
+    where no anomaly is missed, at least those that are not flagged. As V grows with :math:`m_0`,
+
+    .. math:: \min(f, q_{0.025}(m - f)) \le V \le \min(f, q_{0.975}(m))
+
+    holds with a probability of 95 % or more, f being the alarms and q quantiles of the number for
+    so many normal rows. With anomalies that are missed the upper end holds, too.
+
+    Parameters
+    ----------
+    m, flagged : int
+        Rows, and alarms among them.
+    ranks : tuple of int
+        Between which ranks the threshold lies among the calibration scores.
+    n : int
+        How many of these there are.
+
+    Returns
+    -------
+    dict
+        ``value``: what is to be expected, where no anomaly is missed, the mean of the solution of
+        :math:`f = a + r (m - a)`; ``low`` and ``high``.
+
+    Examples
+    --------
+    >>> likely_false(1000, 143, (13, 13), 268)
+    {'value': 44, 'low': 20, 'high': 81}
+    >>> likely_false(1000, 10, (13, 13), 268)  # fewer than normal rows alone would give
+    {'value': 10, 'low': 10, 'high': 10}
+    """
+    least, most = ranks
+    rate = (least + most) / 2 / (n + 1)
+    low = min(flagged, int(betabinom.ppf(TAIL, m - flagged, least, n + 1 - least)))
+    high = min(flagged, int(betabinom.ppf(1 - TAIL, m, most, n + 1 - most)))
+    value = rate * (m - flagged) / (1 - rate) if rate < 1 else flagged
+    return {"value": max(low, min(high, round(value))), "low": low, "high": high}

@@ -6,11 +6,6 @@
   const say = (id, text) => { const place = byId(id); if (place) place.textContent = text; };
   const fixed = (value) => value.toFixed(3);
   const minus = (text) => text.replace("-", "−");
-  const small = (gap) => {
-    if (gap <= 0) return "0";
-    const power = Math.floor(Math.log10(gap));
-    return minus(`${Math.ceil(gap / 10 ** power - 1e-9)}e${power}`);
-  };
   const percent = (share) => minus((Math.round(1000 * share) / 10 + 0).toFixed(1)) + " %";
   const points = ([x, y]) => x.map((at, i) => `${100 * at},${100 - 100 * y[i]}`).join(" ");
 
@@ -37,7 +32,6 @@
     const judged = entry.auc !== null;
     slider.setAttribute("aria-valuetext", `p = ${entry.label}` + (judged ? `, AUC ${fixed(entry.auc)}` : ""));
     say("p-now", entry.label);
-    say("gap-now", small(entry.certificate.relative_gap));
     byId("reset").hidden = k === chosen;
     all(".cursor").forEach((line) => line.setAttribute("d", `M${at} 0V100`));
     all("#weights tr[data-j]").forEach((row) => {
