@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from lpfuse import FusedDetector
 
 KNOWN = 20  # anomalies that are labelled: few, as users have them; chosen by hand
-SEED = (
-    1  # of the splits: they had no say in the recipe, which was settled on others (docs/adr/0027)
-)
+SEED = 1  # of splits that had no say in the recipe, which was settled on others (docs/adr/0027)
 FOLDS = 3  # fewer than the default, for a demo is to take seconds
 # Of each set of scikit-learn with classes: what its detectors see, each a part of the columns.
 PARTS = {
