@@ -13,8 +13,9 @@ def test_the_core_is_small_enough_to_know():
     # single learners, gaps, copies, promises and streams, and alarms asked and measured (0021,
     # 0022) sixteen hundred; means of fits, single rows, neighbours by one product (0023) and the
     # progress of commands nine hundred; why rows were flagged (0026) five hundred and fifty; what a
-    # report says first, its list of alarms and the demo of all sets (0027) five hundred.
-    assert size_of(CORE).code <= 22_200
+    # report says first, its list of alarms and the demo of all sets (0027) five hundred;
+    # PyOD's interface, weights of fixed rules, converters of skl2onnx (0028) two hundred and sixty.
+    assert size_of(CORE).code <= 22_460
 
 
 # What was reached. The goals were 12, 25, 12 and 20 (docs/adr/0013): these may only go down. Bounds
@@ -50,6 +51,7 @@ def test_a_walk_is_the_files_that_are_entered():
 LONG = {
     "packages/lpfuse/src/lpfuse/adapters.py",
     "packages/lpfuse/src/lpfuse/ensemble/_fused.py",
+    "packages/lpfuse/src/lpfuse/fusion/fixed.py",
     "packages/lpfuse/src/lpfuse/fusion/lp.py",
     "packages/lpfuse/src/lpfuse/multiclass.py",
     "research/speed/faces/networks.py",

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
 from sklearn.covariance import EllipticEnvelope
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
@@ -19,6 +20,7 @@ from sklearn.ensemble import (
 )
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import (
     LogisticRegression,
     LogisticRegressionCV,
@@ -33,8 +35,10 @@ from sklearn.neighbors import KNeighborsClassifier, LocalOutlierFactor
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
+    FunctionTransformer,
     MaxAbsScaler,
     MinMaxScaler,
+    PowerTransformer,
     QuantileTransformer,
     RobustScaler,
     StandardScaler,
@@ -515,6 +519,119 @@ def test_what_has_no_converter_is_named(detector, words):
     model = fused(rows, Y if is_classifier(last) else None, detectors)
     with pytest.raises(NotImplementedError, match=f"(?s)Detector 'odd': .*{words}"):
         to_onnx(model)
+
+
+# ------------------------------------------------------------------ gaps, and columns of their own
+
+GAPS = BOTH.copy()
+GAPS[::7, 1], GAPS[3::11, 2] = np.nan, np.nan
+NEW_GAPS = NEW.copy()
+NEW_GAPS[::3, 1], NEW_GAPS[1::4, 0], NEW_GAPS[5] = np.nan, np.nan, np.nan
+
+
+def imputed(**how):
+    return make_pipeline(SimpleImputer(**how), GMMDetector(2, random_state=0))
+
+
+def in_columns(remainder="drop", **how):
+    by_column = [
+        ("late", make_pipeline(StandardScaler(), SimpleImputer(strategy="median")), [3, 1]),
+        ("early", SimpleImputer(strategy="constant", fill_value=2.0), slice(0, 1)),
+        ("nothing", StandardScaler(), []),
+        ("left out", "drop", [0]),
+    ]
+    return ColumnTransformer(by_column, remainder=remainder, **how)
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        imputed(),
+        imputed(strategy="most_frequent"),
+        imputed(strategy="constant", fill_value=-1.0),
+        imputed(add_indicator=True),
+        make_pipeline(RobustScaler(), StandardScaler(), imputed(strategy="median")),
+        make_pipeline(in_columns(), KernelPCADetector(5)),
+        make_pipeline(
+            in_columns(SimpleImputer()), IsolationForest(n_estimators=20, random_state=0)
+        ),
+        make_pipeline(in_columns(imputed()[0]), StandardScaler(), PCA(2), GMMDetector()),
+    ],
+    ids=lambda pipeline: repr(pipeline).replace("\n", "")[:60],
+)
+def test_rows_with_gaps_are_scored_where_an_imputer_fills_them(pipeline):
+    fitted = clone(pipeline).fit(GAPS)
+    assert_same(fitted, NEW_GAPS, within=1e-7)
+    assert np.isfinite(run(to_onnx(fitted), NEW_GAPS)["scores"]).all()
+
+
+@pytest.mark.parametrize("remainder", ["drop", "passthrough", StandardScaler()], ids=str)
+def test_columns_of_a_transformer(remainder):
+    before = [("two", StandardScaler(), [2, 0]), ("mask", MaxAbsScaler(), [False, True] * 2)]
+    pipeline = make_pipeline(ColumnTransformer(before, remainder=remainder), GMMDetector())
+    assert_same(pipeline.fit(X), within=1e-7)
+
+
+def test_columns_of_a_transformer_by_name():
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    before = ColumnTransformer([("two", StandardScaler(), ["d", "a"])], remainder="passthrough")
+    pipeline = make_pipeline(before, GMMDetector()).fit(frame)
+    found = run(to_onnx(pipeline), NEW)["scores"]
+    expected = pipeline.score_samples(pd.DataFrame(NEW, columns=list("abcd")))
+    np.testing.assert_allclose(found, expected, rtol=1e-7)
+
+
+def test_columns_without_a_value_are_dropped_or_kept_as_the_imputer_has_it():
+    rows = GAPS.copy()
+    rows[:, 2] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of scikit-learn, about the empty column
+        for how in ({}, {"keep_empty_features": True}):
+            fitted = make_pipeline(SimpleImputer(**how), GMMDetector(2, random_state=0)).fit(rows)
+            assert_same(fitted, np.where(np.arange(4) == 2, np.nan, NEW_GAPS), within=1e-7)
+
+
+def test_another_mark_of_a_gap():
+    rows, new = np.nan_to_num(GAPS, nan=-999.0), np.nan_to_num(NEW_GAPS, nan=-999.0)
+    assert_same(imputed(missing_values=-999.0).fit(rows), new, within=1e-7)
+
+
+def test_members_of_a_fused_detector_fill_their_gaps():
+    members = [
+        ("gmm", imputed()),
+        ("columns", make_pipeline(in_columns(SimpleImputer()), KNNDetector())),
+        ("forest", make_pipeline(SimpleImputer(), IsolationForest(n_estimators=20)), [0, 1]),
+        ("expert", make_pipeline(SimpleImputer(), LogisticRegression())),
+    ]
+    fused = FusedDetector(members, cv=3, random_state=0).fit(GAPS, Y)
+    empty = np.isnan(NEW_GAPS[:, :2]).all(axis=1)  # "forest" is silent, and the others step in
+    assert empty.sum() == 15
+    assert_same(fused, NEW_GAPS[~empty], within=1e-6)
+    found = run(to_onnx(fused), NEW_GAPS)
+    np.testing.assert_array_equal(np.isnan(found["scores"]), empty)
+    assert (found["label"][empty] == -1).all()
+
+
+def test_one_member_that_fills_nothing_is_enough_for_nan():
+    members = [("gmm", imputed()), ("plain", KNNDetector())]
+    fused = FusedDetector(members, cv=3, random_state=0).fit(BOTH, Y)
+    gaps = np.isnan(NEW_GAPS).any(axis=1)
+    found = run(to_onnx(fused), NEW_GAPS)
+    assert np.isnan(found["scores"][gaps]).all()
+    assert np.isfinite(found["scores"][~gaps]).all()
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (FunctionTransformer(np.abs), "without a function it has one"),
+        (ColumnTransformer([("power", PowerTransformer(), [0])]), "PowerTransformer has no"),
+    ],
+)
+def test_other_steps_are_refused_by_name(step, words):
+    pipeline = make_pipeline(step, GMMDetector()).fit(X)
+    with pytest.raises(NotImplementedError, match=words):
+        to_onnx(pipeline)
 
 
 def test_detectors_of_pyod_have_no_converter():

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from joblib import delayed
+from joblib import delayed, parallel_config
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
@@ -472,3 +472,15 @@ def test_what_parts_the_experts_of_folds_alone_is_no_scale():
     np.testing.assert_allclose(
         found[:, 0], [5.1, 5.1, 5.1, -1.9, 5.1, 5.1, 5.1, -3.0, 5.1, 5.1, np.nan, -1.3]
     )
+
+
+@pytest.mark.parametrize("backend", ["multiprocessing", "threading"])
+def test_a_backend_of_joblib_that_hands_all_results_over_at_once_will_do(backend):
+    detectors, told = [("svdd", SVDD()), ("expert", LogisticRegression())], []
+    alone = FusedDetector(detectors, cv=3, random_state=0).fit(ROWS, Y)
+    with parallel_config(backend=backend, n_jobs=2):
+        fused = FusedDetector(
+            detectors, cv=3, random_state=0, n_jobs=2, progress=lambda *step: told.append(step)
+        ).fit(ROWS, Y)
+    np.testing.assert_array_equal(fused.score_samples(ROWS), alone.score_samples(ROWS))
+    assert told[-1][0] == told[-1][1]

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
+from joblib.parallel import get_active_backend
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
@@ -72,7 +73,9 @@ class FitScheduler:
         """Results of the tasks, in their order; `work` says how long each takes, 1 for all."""
         work = [1] * len(tasks) if work is None else work
         total = self.done + sum(work) + self.later
-        results = Parallel(n_jobs=self.n_jobs, return_as="generator")(tasks)
+        one_by_one = get_active_backend()[0].supports_return_generator  # "multiprocessing": not
+        kind = "generator" if one_by_one else "list"
+        results = Parallel(n_jobs=self.n_jobs, return_as=kind)(tasks)
         for result, took in zip(results, work, strict=True):
             self.done += took
             if self.progress is not None:

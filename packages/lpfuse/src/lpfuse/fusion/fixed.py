@@ -9,14 +9,17 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.blocks import head_of
 from lpfuse._arrays.operations import (
     Array,
+    Host,
     as_float64,
     beside,
     is_blocked,
+    like,
     namespace,
     positive_part,
     take,
@@ -30,8 +33,9 @@ from lpfuse._checks.arguments import (
     check_sample_weight,
 )
 from lpfuse._checks.blocks import check_score_blocks
-from lpfuse._checks.tables import check_scores, remember_columns
+from lpfuse._checks.tables import check_scores, column_names, remember_columns
 from lpfuse._saved import saved_as
+from lpfuse.fusion._prior import check_weights
 
 Fuse = Callable[[Array, "FixedRule"], Array]
 
@@ -50,23 +54,31 @@ class Rule:
         Fused scores from here on count as normal.
     in_groups : bool
         Whether detectors are dealt out to subgroups, ``settings.groups_``.
+    weighted : bool
+        Whether detectors may have weights: ``settings.vote_weights_``, or ``weights_`` of the sum.
     """
 
     fuse: Fuse | None
     offset: float = 0.0
     in_groups: bool = False
+    weighted: bool = False
 
 
 # The names that `FixedRule` takes, in the order of its table of rules. To add a rule, write a
 # function under `_rule` below and a line into that table: checks, tests and messages read RULES.
-RULES: dict[str, Rule] = {"sum": Rule(fuse=None)}
+RULES: dict[str, Rule] = {"sum": Rule(fuse=None, weighted=True)}
+# Sums of shares are rounded: 0.1 + 0.2 + 0.2 against 0.5 is a tie. Far below what tells two apart.
+TIE = 1e-12
+SUBGROUPS = ("partition", "bootstrap", "dynamic")
 
 
-def _rule(name: str, *, offset: float = 0.0, in_groups: bool = False) -> Callable[[Fuse], Fuse]:
+def _rule(
+    name: str, *, offset: float = 0.0, in_groups: bool = False, weighted: bool = False
+) -> Callable[[Fuse], Fuse]:
     """Enter a function into the table of rules."""
 
     def enter(fuse: Fuse) -> Fuse:
-        RULES[name] = Rule(fuse, offset, in_groups)
+        RULES[name] = Rule(fuse, offset, in_groups, weighted)
         return fuse
 
     return enter
@@ -77,7 +89,7 @@ def _is_sum(fixed: FixedRule) -> bool:
     return fixed.rule in RULES and RULES[fixed.rule].fuse is None
 
 
-@saved_as("FixedRule", rule=RULES)
+@saved_as("FixedRule", rule=RULES, subgroups=SUBGROUPS)
 class FixedRule(WeightedSum):
     r"""Fuse detectors by a rule that learns nothing.
 
@@ -86,16 +98,19 @@ class FixedRule(WeightedSum):
     ============ ==================================================== ==================
     rule         fused score of row i                                 PyOD, signs turned
     ============ ==================================================== ==================
-    sum          ``Σ_j s_ij``                                         R · ``average``
+    sum          ``Σ_j w_j s_ij``                                     Σw · ``average``
     product      ``Σ_j log 2π_ij``
     min          ``min_j s_ij``: one alarm is enough                  ``maximization``
     max          ``max_j s_ij``: an alarm must be unanimous
     median       the median of ``s_i1 … s_iR``                        ``median``
-    vote         the share of detectors with ``s_ij ≥ 0``             ``majority_vote``
+    vote         the share of detectors, by w, with ``s_ij ≥ 0``      ``majority_vote``
     trimmed_mean the mean without the ``⌊trim·R⌋`` lowest and highest
     aom          the mean over subgroups of their lowest score        ``aom``
     moa          the lowest over subgroups of their mean score        ``moa``
     ============ ==================================================== ==================
+
+    The weights w are 1, unless the user knows better; rules that learn them are elsewhere
+    (:class:`~lpfuse.LpFusion`).
 
     PyOD's scores are high for anomalies. A rule named after the largest score there (maximization,
     "average of maximum", "maximum of average") takes the lowest one here: ``FixedRule("min")`` of S
@@ -123,6 +138,13 @@ default="sum"
     random_state : int, RandomState instance or None, default=0
         For "aom" and "moa": who is in which subgroup. A number by default, so that the rule is
         indeed fixed: the same subgroups in every fit.
+    weights : array-like of shape (R,) or mapping, default=None
+        For "sum" and "vote": how much each detector counts, ≥ 0, in the order of the columns or by
+        their names; one that is not named counts 0. None: all count 1.
+    subgroups : {"partition", "bootstrap", "dynamic"}, default="partition"
+        For "aom" and "moa". "partition": each detector is in one subgroup. "bootstrap": each
+        subgroup draws ``⌊R / n_buckets⌋`` of all detectors, without looking at the others.
+        "dynamic": as well, and draws its size before, from 2 to ``⌊R / 2⌋``.
 
     Attributes
     ----------
@@ -131,7 +153,9 @@ default="sum"
         vote of a detector whose score is 0. For all others 0, the fused score of a row at the
         border (score 0) of every detector.
     weights_ : ndarray of shape (R,)
-        The weight of each detector: ones. Only for "sum", as `contributions`.
+        The weight of each detector. Only for "sum", as `contributions`.
+    vote_weights_ : ndarray of shape (R,)
+        Its share of the votes. Only for "vote".
     groups_ : list of ndarray
         Positions of the detectors of each subgroup. Only for "aom" and "moa".
     n_features_in_ : int
@@ -146,9 +170,11 @@ default="sum"
     A vote has R + 1 different scores only. Where more normal rows than the false alarms that were
     asked for have no vote at all, a `FusedDetector` calls no row an anomaly.
 
-    Where R is a multiple of `n_buckets`, subgroups are those that PyOD draws for the same
-    `random_state`; it refuses other R. Its other ways to draw ("dynamic", bootstrap) start anew
-    from the seed for each subgroup, so that all of them are the same, and are left out.
+    Where R is a multiple of `n_buckets`, a partition is the one that PyOD draws for the same
+    `random_state` (``method="static"``; it refuses other R), and "bootstrap" draws what PyOD's
+    ``bootstrap_estimators=True`` draws from the same ``RandomState``. With a number for a seed PyOD
+    starts anew from it for each subgroup, in "dynamic" always, so that all of them are the same;
+    here they differ. See ``docs/adr/0028``.
 
     References
     ----------
@@ -171,17 +197,28 @@ default="sum"
     array([ 1, -1])
     >>> FixedRule("max").fit(S).score_samples(S)
     array([1.  , 0.25])
+    >>> FixedRule(weights=[1, 3]).fit(S).score_samples(S)
+    array([ 2.5 , -0.25])
     """
 
     groups_: list[Any]
+    vote_weights_: Host
 
     def __init__(
-        self, rule: str = "sum", trim: float = 0.25, n_buckets: int = 5, random_state: Any = 0
+        self,
+        rule: str = "sum",
+        trim: float = 0.25,
+        n_buckets: int = 5,
+        random_state: Any = 0,
+        weights: Any = None,
+        subgroups: str = "partition",
     ) -> None:
         self.rule = rule
         self.trim = trim
         self.n_buckets = n_buckets
         self.random_state = random_state
+        self.weights = weights
+        self.subgroups = subgroups
 
     def fit(self, S: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Check the data; there is nothing to learn from it but its shape.
@@ -203,18 +240,33 @@ default="sum"
         check_choice("rule", self.rule, tuple(RULES))
         check_number("trim", self.trim, at_least=0, at_most=0.5)
         buckets = check_count("n_buckets", self.n_buckets)
+        check_choice("subgroups", self.subgroups, SUBGROUPS)
         random = check_random_state(self.random_state)
-        R = _number_of_detectors(S, y, sample_weight)
-        for former in ("weights_", "groups_"):  # of another rule, from an earlier fit
-            self.__dict__.pop(former, None)
+        R, head = _number_of_detectors(S, y, sample_weight), head_of(S) if is_blocked(S) else S
         rule = RULES[self.rule]
+        weights = self._checked_weights(R, head)
+        for former in ("weights_", "vote_weights_", "groups_"):  # of another rule's fit
+            self.__dict__.pop(former, None)
         if rule.fuse is None:
-            self.weights_ = np.ones(R)
+            self.weights_ = weights
+        elif rule.weighted:
+            self.vote_weights_ = weights / weights.sum()
         if rule.in_groups:
-            self.groups_ = np.array_split(random.permutation(R), min(buckets, R))
+            self.groups_ = _drawn_groups(self.subgroups, R, buckets, random)
         self.offset_ = rule.offset
-        remember_columns(self, head_of(S) if is_blocked(S) else S)
+        remember_columns(self, head)
         return self
+
+    def _checked_weights(self, R: int, S: Any) -> Host:
+        if self.weights is None:
+            return np.ones(R)
+        if not RULES[self.rule].weighted:
+            able = " or ".join(repr(name) for name, rule in RULES.items() if rule.weighted)
+            raise ValueError(
+                f"weights go with the rule {able}, got rule={self.rule!r}. Leave them out, or take "
+                "one of these."
+            )
+        return check_weights(self.weights, R, column_names(S))
 
     @lazily()
     def score_samples(self, S: Any) -> Array:
@@ -239,7 +291,7 @@ default="sum"
 
     @available_if(_is_sum)  # type: ignore[untyped-decorator]
     def contributions(self, S: Any) -> Array:
-        """What each detector adds to the fused score of the rule "sum": its own score.
+        """What each detector adds to the fused score of the rule "sum": its own, weighted score.
 
         Parameters
         ----------
@@ -249,7 +301,7 @@ default="sum"
         Returns
         -------
         array of shape (n, R)
-            A copy of the scores.
+            ``w_j s_ij``, in a new array.
         """
         return super().contributions(S)
 
@@ -276,10 +328,14 @@ def _median(S: Array, settings: FixedRule) -> Array:
     return _trimmed(S, 0.5)
 
 
-@_rule("vote", offset=0.5)  # half of the votes are enough
+@_rule("vote", offset=0.5, weighted=True)  # half of the votes are enough
 def _vote(S: Array, settings: FixedRule) -> Array:
     xp = namespace(S)
-    return xp.mean(xp.astype(S >= 0, S.dtype), axis=1)
+    votes = xp.astype(S >= 0, S.dtype)
+    if settings.weights is None:
+        return xp.mean(votes, axis=1)
+    share = votes @ like(settings.vote_weights_, S)
+    return xp.where(xp.abs(share - 0.5) < TIE, 0.5, share)
 
 
 @_rule("trimmed_mean")
@@ -307,6 +363,19 @@ def _trimmed(S: Array, trim: float) -> Array:
     cut = min(int(trim * R), (R - 1) // 2)  # one or two detectors stay
     xp = namespace(S)
     return xp.mean(xp.sort(S, axis=1)[:, cut : R - cut], axis=1)
+
+
+def _drawn_groups(how: str, R: int, buckets: int, random: np.random.RandomState) -> list[Any]:
+    """Positions of the detectors of each subgroup."""
+    if how == "partition":
+        return np.array_split(random.permutation(R), min(buckets, R))
+    sizes = [max(1, R // buckets)] * buckets
+    if how == "dynamic":
+        sizes = random.randint(min(2, R), max(2, R // 2) + 1, size=buckets).tolist()
+    return [
+        sample_without_replacement(R, min(size, R), random_state=random).astype(np.intp)
+        for size in sizes
+    ]
 
 
 def _in_groups(S: Array, groups: Sequence[Any]) -> list[Array]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from lpfuse._saved import register_all, saved_classes
 from lpfuse.io._archive import Refused
 
 # Compiled parts of scikit-learn that detectors of PyOD hold; skops leaves them to the user.
@@ -19,6 +20,40 @@ PARTS = frozenset((
     "sklearn.metrics._dist_metrics.ManhattanDistance64",
     "sklearn.metrics._dist_metrics.MinkowskiDistance64",
 ))  # fmt: skip
+
+
+# What skops asks about in detectors of lpfuse beside classes that have a name in files: caches of
+# neighbour searches, boosted trees, and the interface of PyOD.
+BESIDE = frozenset((
+    "lpfuse.detectors._flat_trees.FlatTrees", "lpfuse.detectors._nearest.Stack",
+    "lpfuse.detectors._nearest.SubsetSearch",
+    "lpfuse.pyod.PyODFused", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+))  # fmt: skip
+
+
+def skops_trusted_types() -> list[str]:
+    """Types of lpfuse, and compiled parts of scikit-learn in them, for ``skops.io.load(trusted=)``.
+
+    For programs that save with skops by themselves, such as MLflow
+    (``mlflow.sklearn.log_model(..., skops_trusted_types=...)``). With `lpfuse.load` it is not
+    needed.
+
+    Returns
+    -------
+    list of str
+        Full names of classes, sorted: those that `lpfuse.save` writes, and what they hold. None of
+        them runs what a file says, but skops does not check what it fills them with: load files
+        of people you trust, or use `lpfuse.load`, which checks.
+
+    Examples
+    --------
+    >>> from lpfuse.io import skops_trusted_types
+    >>> "lpfuse.ensemble._fused.FusedDetector" in skops_trusted_types()
+    True
+    """
+    register_all()
+    ours = {_name(cls) for cls in saved_classes().values() if cls.__module__.startswith("lpfuse.")}
+    return sorted(ours | PARTS | BESIDE)
 
 
 def dumps(thing: Any, path: str) -> tuple[bytes, list[str]]:

@@ -194,8 +194,10 @@ def _check_support(made: Any, name: str) -> None:
         _need(_is(vars(made)[each], "f", classes - 1, m), name, each)
     for each in ("_intercept_", "intercept_"):
         _need(_is(vars(made)[each], "f", pairs), name, each)
+    # What scikit-learn hands to libsvm; 1.7 has the parameter alone.
+    gives_chances = getattr(made, "_effective_probability", made.probability)
     for each in (made._probA, made._probB):
-        _need(_is(each, "f", pairs if made._effective_probability else 0), name, "probabilities")
+        _need(_is(each, "f", pairs if gives_chances else 0), name, "probabilities")
 
 
 def _check_one_hot(made: Any, name: str) -> None:

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,9 +28,10 @@ from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
 from lpfuse.onnx_export import _columns as columns
 from lpfuse.onnx_export import _learners as learners
 from lpfuse.onnx_export import _scikit as scikit
-from lpfuse.onnx_export._graph import Converters, Graph, Tensor, side_by_side
+from lpfuse.onnx_export._graph import OPSET, Converters, Graph, Tensor, side_by_side
+from lpfuse.onnx_export._skl2onnx import register
 
-__all__ = ["to_onnx"]
+__all__ = ["register_converters", "to_onnx"]
 
 Outputs = dict[str, tuple[Tensor, Any, list[Any]]]
 
@@ -62,7 +65,8 @@ def to_onnx(estimator: Any, path: str | PathLike[str] | None = None, *, dtype: A
     Notes
     -----
     What a fused detector does when a detector fails is not exported: a row with a missing cell
-    gets NaN, and the label −1.
+    gets NaN, and the label −1. It is scored as in Python where a ``SimpleImputer`` stands before
+    every detector, in a pipeline or a ``ColumnTransformer``, unless it has no cell at all for one.
 
     Scores agree with those of Python to 1e-5 of their spread. With ``dtype=np.float32`` that holds
     for rows that were rounded to single precision before.
@@ -80,21 +84,56 @@ def to_onnx(estimator: Any, path: str | PathLike[str] | None = None, *, dtype: A
     check_is_fitted(estimator)
     if np.dtype(dtype) not in (np.float64, np.float32):
         raise ValueError(f"dtype must be float or np.float32, got {dtype!r}.")
-    graph = Graph(_columns(estimator), dtype)
-    model = graph.model(_outputs(estimator, graph.X))
+    model = _model(estimator, dtype)
     if path is not None:
         Path(path).write_bytes(model.SerializeToString())
     return model
 
 
+def register_converters() -> None:
+    """Teach skl2onnx the estimators of lpfuse, alone and in pipelines of scikit-learn.
+
+    From then on ``skl2onnx.to_onnx`` knows them. A detector gives what an ``IsolationForest`` gives
+    there: ``label`` (n, 1), +1 or −1, and ``scores`` (n, 1), its ``decision_function``. Scalers and
+    views give ``variable``.
+
+    Notes
+    -----
+    skl2onnx computes the steps before ours in the type of its input: hand it rows of
+    ``np.float64`` where digits matter. A whole scorer, `to_onnx` of this module, computes in double
+    precision throughout, and gives contributions as well.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from lpfuse import SVDD
+    >>> from lpfuse.onnx_export import register_converters
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> pipeline = make_pipeline(StandardScaler(), SVDD()).fit(X)
+    >>> register_converters()  # doctest: +SKIP
+    >>> model = skl2onnx.to_onnx(pipeline, X)  # doctest: +SKIP
+    """
+    detectors = (*learners.DETECTORS, *columns.DETECTORS, *SUMS)
+    fused = (FusedDetector, *FusedDetector.__subclasses__())
+    register((*detectors, *fused), (*learners.TRANSFORMERS, *columns.TRANSFORMERS), _model)
+
+
+def _model(estimator: Any, dtype: Any, opset: int = OPSET) -> Any:
+    graph = Graph(_columns(estimator), dtype, opset)
+    return graph.model(_outputs(estimator, graph.X))
+
+
 def _outputs(estimator: Any, X: Tensor) -> Outputs:
     missing = X.apply("IsNaN").cast(np.float64).sum(keepdims=True).apply("Greater", 0.0)
+    filled = _fills_gaps(estimator)
 
     def known(tensor: Tensor) -> Tensor:
-        return missing.apply("Where", np.nan, tensor)
+        return tensor if filled else missing.apply("Where", np.nan, tensor)
 
-    if type(estimator) in learners.TRANSFORMERS:
-        width = estimator.n_features_in_
+    if type(estimator) in (*learners.TRANSFORMERS, *columns.TRANSFORMERS):
+        width = columns.width_of(estimator)
         return {"transformed": (known(transform(estimator, X)), float, [None, width])}
     parts = contributions(estimator, X)
     whole = scores(estimator, X) if parts is None else parts.sum()
@@ -165,6 +204,45 @@ def _last(estimator: Any) -> Any:
     return _last(estimator[-1]) if type(estimator) is Pipeline else estimator
 
 
+def _fills_gaps(estimator: Any) -> bool:
+    """Whether all that could not do with a missing cell stands behind a `SimpleImputer`."""
+    if type(estimator) is Pipeline:
+        for step in _steps(estimator):
+            if type(step) not in scikit.KEEP_GAPS:
+                return _fills_gaps(step)
+        return False
+    parts: Any = ()
+    if type(estimator) is ColumnTransformer:
+        parts = [step for step, _ in _column_parts(estimator)]
+    elif isinstance(estimator, FusedDetector):
+        parts = [member.estimator for member in estimator.pool_.members]
+    elif type(estimator) is MeanOfFits:
+        parts = estimator.fits
+    for inner in ("estimator", "classifier_", "scorer_"):  # frozen, or behind an adapter
+        if type(estimator) in WRAPPERS and hasattr(estimator, inner):
+            parts = [getattr(estimator, inner)]
+    return type(estimator) is SimpleImputer or bool(parts and all(map(_fills_gaps, parts)))
+
+
+def _column_parts(transformer: ColumnTransformer) -> list[tuple[Any, list[int]]]:
+    """What is done to which columns, by position, in the order of the result."""
+    places = transformer._transformer_to_input_indices
+    fitted = [
+        (step, np.arange(transformer.n_features_in_)[places[name]].tolist())
+        for name, step, _ in transformer.transformers_
+        if step != "drop"
+    ]
+    return [(step, some) for step, some in fitted if some]
+
+
+def _transformed_columns(transformer: ColumnTransformer, X: Tensor) -> Tensor:
+    parts = []
+    for step, places in _column_parts(transformer):
+        some = X.take(places)
+        parts.append(some if step == "passthrough" else transform(step, some))
+    return side_by_side(parts)
+
+
 def _expert(expert: ClassifierExpert, X: Tensor) -> Tensor:
     return _convert(expert.classifier_, X, scikit.CLASSIFIERS)
 
@@ -214,9 +292,14 @@ def _fused_parts(detector: FusedDetector, X: Tensor) -> Tensor:
 def _member_scores(member: Any, X: Tensor) -> Tensor:
     seen = X if member.columns is None else X.take(member.columns)
     try:
-        return scores(member.estimator, seen).as_column()
+        found = scores(member.estimator, seen).as_column()
     except NotImplementedError as error:
         raise NotImplementedError(f"Detector {member.name!r}: {error}") from error
+    if not _fills_gaps(member.estimator):
+        return found
+    # Of a row without any cell for it a detector says nothing, whatever an imputer would fill in.
+    there = 1.0 - seen.apply("IsNaN").cast(np.float64)
+    return there.sum(keepdims=True).apply("Equal", 0.0).apply("Where", np.nan, found)
 
 
 SUMS = (
@@ -224,7 +307,13 @@ SUMS = (
     SwarmWeights, ExhaustiveWeights,
 )  # fmt: skip
 CONTRIBUTIONS: Converters = {FusedDetector: _fused_parts, **dict.fromkeys(SUMS, _weighted)}
-TRANSFORMERS: Converters = {**learners.TRANSFORMERS, **columns.TRANSFORMERS, **scikit.TRANSFORMERS}
+WRAPPERS = (FrozenEstimator, ClassifierExpert, ScoreFunction)
+TRANSFORMERS: Converters = {
+    **learners.TRANSFORMERS,
+    **columns.TRANSFORMERS,
+    **scikit.TRANSFORMERS,
+    ColumnTransformer: _transformed_columns,
+}
 SCORES: Converters = {
     **learners.DETECTORS,
     **columns.DETECTORS,

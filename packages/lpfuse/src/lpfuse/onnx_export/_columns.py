@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from lpfuse._arrays.operations import Host
@@ -46,6 +48,13 @@ def indicators(view: Indicators, X: Tensor) -> Tensor:
         order = np.argsort(np.r_[owner.argmax(axis=1), np.arange(len(few))], kind="stable")
         parts.append(side_by_side([hits * heights, unknown]).take(order))
     return side_by_side(parts)
+
+
+def width_of(transformer: Any) -> int:
+    """How many columns a scaler or a view gives."""
+    if isinstance(transformer, Indicators):  # a column each, and one for "none of these"
+        return sum(len(values) + 1 for values in transformer.values_)
+    return int(transformer.n_features_in_)
 
 
 def filled_gaps(view: FilledGaps, X: Tensor) -> Tensor:

@@ -30,7 +30,8 @@ def extra(module: str) -> Any:
 class Graph:
     """The nodes and constants of a model in the making; `X` is its input, in double precision."""
 
-    def __init__(self, columns: int, dtype: Any) -> None:
+    def __init__(self, columns: int, dtype: Any, opset: int = OPSET) -> None:
+        self.opset = opset  # ours are the same in all from 13 on; what others make may not be
         self.helper, self.numpy = extra("onnx.helper"), extra("onnx.numpy_helper")  # nosec B610 # no SQL
         self.nodes: list[Any] = []
         self.constants: dict[str, Any] = {}
@@ -38,15 +39,18 @@ class Graph:
         self._input = self._described("X", dtype, [None, columns])
         self.X = Tensor(self, "X").cast(np.float64)
 
-    def apply(self, operator: str, *inputs: Any, output: int = 0, **how: Any) -> Tensor:
+    def apply(
+        self, operator: str, *inputs: Any, output: int = 0, outputs: int = 1, **how: Any
+    ) -> Tensor:
         """What an operator of ONNX makes of tensors and, where they are none, constants.
 
-        Where it makes several things, `output` says which one is wanted.
+        Where it makes several things, `outputs`, the one at position `output` is wanted.
         """
         names = [one.name if isinstance(one, Tensor) else self._constant(one) for one in inputs]
         result = Tensor(self, self._new(operator))
-        outputs = [*(self._new("unused") for _ in range(output)), result.name]
-        self.nodes.append(self.helper.make_node(operator, names, outputs, **how))
+        made = [self._new("unused") for _ in range(max(outputs, output + 1))]
+        made[output] = result.name
+        self.nodes.append(self.helper.make_node(operator, names, made, **how))
         return result
 
     def include(self, model: Any, X: Tensor, output: str) -> Tensor:
@@ -77,7 +81,7 @@ class Graph:
             [self._described(name, dtype, shape) for name, (_, dtype, shape) in outputs.items()],
             [self.numpy.from_array(value, name) for name, value in self.constants.items()],
         )
-        versions = {"": OPSET, "ai.onnx.ml": ML_OPSET}
+        versions = {"": self.opset, "ai.onnx.ml": ML_OPSET}
         return self.helper.make_model(
             graph,
             producer_name="lpfuse",
@@ -151,6 +155,12 @@ class Tensor:
     def sum(self, *, keepdims: bool = False) -> Tensor:
         """The sum of each row."""
         return self.apply("ReduceSum", np.array([1]), keepdims=int(keepdims))
+
+    def highest(self) -> Tensor:
+        """The highest number of each row, as a column."""
+        return self.apply(
+            "TopK", np.array([1]), outputs=2, axis=1
+        )  # ReduceMax is written in two ways
 
     def clip(self, low: float = -np.inf, high: float = np.inf) -> Tensor:
         """Each number, or the nearest within limits; NaN stays NaN."""

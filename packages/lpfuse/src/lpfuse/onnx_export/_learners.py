@@ -80,14 +80,15 @@ def mixture(detector: GMMDetector, X: Tensor) -> Tensor:
     """The distance to the nearest component, or the likelihood."""
     squares = _mixture_distances(detector.mixture_, X)
     if detector.score_type == "mahalanobis":
-        return -squares.apply("ReduceMin", axes=[1], keepdims=0).apply("Sqrt")
+        return -(-(-squares).highest().sum()).apply("Sqrt")
     return mixture_likelihood(detector.mixture_, X)
 
 
 def mixture_likelihood(model: Any, X: Tensor) -> Tensor:
     """The logarithm of the density of a Gaussian mixture."""
     exponents = log_heights(model) - 0.5 * _mixture_distances(model, X)
-    return exponents.apply("ReduceLogSumExp", axes=[1], keepdims=0)
+    most = exponents.highest().clip(low=-1e300)  # so far away that all are −∞: so is the sum
+    return (exponents - most).apply("Exp").sum().apply("Log") + most.sum()
 
 
 def _mixture_distances(model: Any, X: Tensor) -> Tensor:

@@ -34,6 +34,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, LocalOutlierFactor
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import (
+    FunctionTransformer,
     MaxAbsScaler,
     MinMaxScaler,
     QuantileTransformer,
@@ -45,7 +46,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from lpfuse.adapters import SUREST
 from lpfuse.detectors._kernels import Kernel
-from lpfuse.onnx_export._graph import ML_OPSET, OPSET, Converters, Tensor, extra
+from lpfuse.onnx_export._graph import ML_OPSET, Converters, Tensor, extra, side_by_side
 from lpfuse.onnx_export._learners import mixture_likelihood, similarities
 from lpfuse.onnx_export._trees import Tree, as_trees_see, sum_of_leaves
 
@@ -195,7 +196,7 @@ def _by_skl2onnx(estimator: Any, X: Tensor, output: str, **options: Any) -> Tens
             estimator,
             initial_types=[("X", types.DoubleTensorType([None, estimator.n_features_in_]))],
             options={id(estimator): options} if options else None,
-            target_opset={"": OPSET, "ai.onnx.ml": ML_OPSET},
+            target_opset={"": X.graph.opset, "ai.onnx.ml": ML_OPSET},
         )
     except Exception as error:  # of many types, for parameters that it does not know
         raise NotImplementedError(f"skl2onnx cannot convert {estimator!r}: {error}") from error
@@ -203,15 +204,37 @@ def _by_skl2onnx(estimator: Any, X: Tensor, output: str, **options: Any) -> Tens
 
 
 def _imputer(imputer: Any, X: Tensor) -> Tensor:
-    """The rows as they are: those with a missing cell get NaN in the end."""
-    if len(imputer.get_feature_names_out()) != imputer.n_features_in_:
+    """Missing cells replaced by the column's statistic; indicators of gaps beside, if there are."""
+    try:
+        statistics = np.asarray(imputer.statistics_, dtype=np.float64)
+    except ValueError as error:
+        told = f"{imputer!r} has a converter for columns of numbers only."
+        raise NotImplementedError(told) from error
+    missing = X.apply("IsNaN")
+    if not np.isnan(imputer.missing_values):
+        missing = X.apply("Equal", float(imputer.missing_values))
+    kept = np.flatnonzero(~np.isnan(statistics))  # a column without a value is dropped
+    if imputer.keep_empty_features:
+        statistics, kept = np.nan_to_num(statistics), np.arange(len(statistics))
+    filled = missing.apply("Where", statistics, X).take(kept)
+    if imputer.indicator_ is None or not len(imputer.indicator_.features_):
+        return filled
+    return side_by_side([filled, missing.cast(np.float64).take(imputer.indicator_.features_)])
+
+
+def _function(transformer: Any, X: Tensor) -> Tensor:
+    """The rows as they are; other functions have no converter."""
+    if transformer.func is not None:
         raise NotImplementedError(
-            f"{imputer!r} drops or adds columns. Use keep_empty_features=True, add_indicator=False."
+            f"{transformer!r} has no converter to ONNX; without a function it has one."
         )
     return X
 
 
+# Steps that leave a missing cell missing, and let nothing of it into others.
+KEEP_GAPS = (StandardScaler, RobustScaler, MinMaxScaler, MaxAbsScaler)
 TRANSFORMERS: Converters = {
+    FunctionTransformer: _function,
     SimpleImputer: _imputer,
     StandardScaler: _standard_scaler,
     RobustScaler: _robust_scaler,

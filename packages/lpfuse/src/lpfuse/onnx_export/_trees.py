@@ -26,9 +26,10 @@ class Tree:
     @classmethod
     def of(cls, tree: Any, values: Any, columns: Any = None) -> Tree:
         """A tree of scikit-learn that sees some columns (None: all) of the table."""
-        feature = tree.feature if columns is None else np.asarray(columns)[tree.feature]
         leaf = tree.children_left == -1
-        parts = tree.children_left, tree.children_right, np.where(leaf, 0, feature)
+        feature = np.where(leaf, 0, tree.feature)  # of a leaf it is −2
+        seen = feature if columns is None else np.asarray(columns)[feature]
+        parts = tree.children_left, tree.children_right, seen
         return cls(*parts, tree.threshold, leaf, np.reshape(values, (len(leaf), -1)))
 
     @classmethod
