@@ -75,7 +75,9 @@ def test_new_rows_are_judged_by_the_label_of_the_training(stored, data):
     found = json.loads(answer.stdout)
     assert found["judged_on"]["origin"] == "given"
     assert found["judged_on"]["anomalies"] == 20
-    assert {f["name"] for row in found["strangest"] for f in row["features"]} <= {*NAMES}
+    names = {reason["name"] for row in found["strangest"] for reason in row["reasons"]}
+    assert names
+    assert names <= {*NAMES}
 
 
 @pytest.mark.parametrize("model", ["arrays", "frames"])
