@@ -9,8 +9,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from lpfuse import SVDD, ColumnForest, GMMDetector, KernelPCADetector, KNNDetector, OneClassGP
-from lpfuse.ensemble.components import default_detectors
-from lpfuse.tables._detectors import named_detectors
+from lpfuse.ensemble.components import default_detectors, named_detectors
 from lpfuse.views import NormalQuantiles
 
 
