@@ -67,10 +67,10 @@ class FusedDetector(TeachableDetector):
         anything else with a stated direction (:class:`lpfuse.adapters.ScoreFunction`); or any of
         them fitted already, wrapped in :class:`sklearn.frozen.FrozenEstimator`. One that scores a
         row by what else is in its batch, as PyOD's ECOD, COPOD, COF and SOD do, is refused by
-        `fit`. Columns are names, positions, a slice, a mask or a function of `X`. "paper": SVDD, Gaussian process, kernel PCA and mixture,
-        on standardised features. None: six fast ones that did well together on real tables and,
-        from 2 labelled anomalies on, three experts: see ``docs/adr/0017`` and
-        :func:`lpfuse.ensemble.components.default_detectors`.
+        `fit`. Columns are names, positions, a slice, a mask or a function of `X`. "paper": SVDD,
+        Gaussian process, kernel PCA and mixture with the paper's scores, on standardised features.
+        None: six fast ones that did well together on real tables and, from 2 labelled anomalies on,
+        three experts: ``docs/adr/0017``, :func:`lpfuse.ensemble.components.default_detectors`.
     scaler : transformer, default=None
         Puts scores on one scale; None: ``TailScaler()`` for the default pool around its prior, of
         "tables", and ``TwoSidedMinMax()`` otherwise.
