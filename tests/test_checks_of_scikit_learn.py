@@ -15,4 +15,4 @@ def test_the_guide_lists_what_the_tests_except():
     )
     assert len(lists) == 3
     names = {name for text in lists for name in re.findall(r'"(check_\w+)"', text)}
-    assert names == set(re.findall(r"`(check_\w+)`", section))
+    assert names | {"check_estimator"} == set(re.findall(r"`(check_\w+)`", section))
