@@ -14,8 +14,9 @@ def test_the_core_is_small_enough_to_know():
     # 0022) sixteen hundred; means of fits, single rows, neighbours by one product (0023) and the
     # progress of commands nine hundred; why rows were flagged (0026) five hundred and fifty; what a
     # report says first, its list of alarms and the demo of all sets (0027) five hundred;
-    # PyOD's interface, weights of fixed rules, converters of skl2onnx (0028) two hundred and sixty.
-    assert size_of(CORE).code <= 22_460
+    # PyOD's interface, weights of fixed rules, converters of skl2onnx (0028) two hundred and sixty;
+    # detectors by name, p, score, frames of verdicts and options refused at once two hundred.
+    assert size_of(CORE).code <= 22_680
 
 
 # What was reached. The goals were 12, 25, 12 and 20 (docs/adr/0013): these may only go down. Bounds
@@ -23,12 +24,13 @@ def test_the_core_is_small_enough_to_know():
 # detectors and the prior (0017, 0018) are rooms of their own; so are answers, their audit and their
 # checks, suspicion, experts and the rows that are kept (0020); and rows that nothing has seen,
 # gaps, copies, repeated rows, promises, and the figures and words of alarms (0021, 0022); and the
-# pool, means of fits and their levels, neighbours by one product, distances, progress (0023).
+# pool, means of fits and their levels, neighbours by one product, distances, progress (0023); and
+# names of detectors, options that both sides spell alike, and frames of verdicts.
 MOST = {
     "LpFusion.fit": 12,
-    "FusedDetector.fit": 57,
+    "FusedDetector.fit": 59,
     "FusedDetector.predict": 22,
-    "lpfuse score": 51,
+    "lpfuse score": 53,
 }
 
 

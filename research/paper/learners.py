@@ -67,11 +67,14 @@ def candidates(protocol: Protocol, n: int, seed: int) -> list[Candidate]:
 
     Hence the widest kernels and the fewest components come first.
     """
-    grid = [Candidate("GMM", {}, GMMDetector(n_components=min(3, n), random_state=seed))]
+    # Scores as in the paper: the mean of the process, the distance to the nearest component.
+    mixture = GMMDetector(min(3, n), score_type="mahalanobis", random_state=seed)
+    grid = [Candidate("GMM", {}, mixture)]
     for sigma in sorted(protocol.widths, reverse=True):
         kernel: dict[str, Any] = {"gamma": gamma_from_sigma(sigma), "approximation": None}
         grid.append(Candidate("SVDD", {"sigma": sigma}, SVDD(**kernel)))
-        grid.append(Candidate("GP", {"sigma": sigma}, OneClassGP(**kernel)))
+        process = OneClassGP(score_type="mean", **kernel)
+        grid.append(Candidate("GP", {"sigma": sigma}, process))
         grid += [
             Candidate("KPCA", {"sigma": sigma, "q": q}, KernelPCADetector(q, **kernel))
             for q in range(2, n + 1, protocol.component_step)

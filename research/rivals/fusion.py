@@ -121,7 +121,7 @@ def _iterative(seed: int, d: int) -> IterativeEnsemble:
     pool = [
         ("svdd", SVDD(gamma="narrow")),
         ("kpca", KernelPCADetector(gamma="narrow")),
-        ("gmm", GMMDetector()),
+        ("gmm", GMMDetector(score_type="mahalanobis")),
         ("forest", IsolationForest(n_estimators=50)),
     ]
     return IterativeEnsemble(_fused(pool, FixedRule("sum"), seed), random_state=seed)

@@ -19,6 +19,7 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from helpers.pools import Journal, Witness, numbered
 from lpfuse import SVDD, FixedRule, FusedDetector
 from lpfuse.adapters import (
     ClassifierExpert,
@@ -431,3 +432,30 @@ def test_outlier_detectors_without_score_samples():
     adapter = as_detector(Sided())
     scores = adapter.fit(NORMAL).score_samples(BOTH)
     np.testing.assert_array_equal(scores, Sided().decision_function(BOTH))
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda lof: lof,
+        lambda lof: make_pipeline(StandardScaler(), lof),
+        lambda lof: ScoreFunction(lof, high="normal"),
+        lambda lof: FrozenEstimator(lof.fit([[0.0], [1.0], [3.0]])),
+    ],
+    ids=["alone", "pipeline", "function", "frozen"],
+)
+def test_a_detector_that_knows_no_new_rows_is_told_its_parameter(wrap):
+    """Before anything is fitted: the others must not work for nothing."""
+    remedy = r"LocalOutlierFactor\(novelty=False\).*Pass LocalOutlierFactor\(novelty=True\)"
+    with pytest.raises(ValueError, match=remedy):
+        as_detector(wrap(LocalOutlierFactor(n_neighbors=1)))
+    journal = Journal()
+    pool = [("witness", Witness(journal)), ("lof", wrap(LocalOutlierFactor(n_neighbors=1)))]
+    with pytest.raises(ValueError, match=remedy):
+        FusedDetector(pool).fit(numbered(np.random.default_rng(0).normal(size=(40, 1))))
+    assert not journal.fits
+
+
+def test_one_that_knows_new_rows_is_taken():
+    lof = LocalOutlierFactor(novelty=True)
+    assert as_detector(lof) is lof

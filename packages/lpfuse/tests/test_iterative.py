@@ -6,6 +6,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from helpers.contract import refused_labels
 from helpers.pools import Distance
 from lpfuse import FixedRule, FusedDetector, GMMDetector, TwoSidedMinMax
 from lpfuse.iterative import IterativeEnsemble
@@ -52,6 +53,7 @@ class LabelsDropped(IterativeEnsemble):
             random_state=0,
         )
     ],
+    expected_failed_checks=refused_labels,
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)

@@ -20,7 +20,7 @@ from .data import Data
 ONE_FIT: dict[str, Any] = {"random_state": 0, "offset_from": "training"}
 LEARNERS: dict[str, Any] = {
     "SVDD": lambda r, how: SVDD(n_components=r, approximation=how, **ONE_FIT),
-    "OneClassGP": lambda r, how: OneClassGP(n_components=r, approximation=how, **ONE_FIT),
+    "OneClassGP": lambda r, how: OneClassGP("mean", n_components=r, approximation=how, **ONE_FIT),
     "KernelPCADetector": lambda r, how: KernelPCADetector(
         n_approximation=r, approximation=how, **ONE_FIT
     ),

@@ -17,10 +17,10 @@ from .reference import fastest_block, kernel_pass
 
 LEARNERS: dict[str, Any] = {
     "SVDD": partial(SVDD, approximation=None),
-    "OneClassGP": partial(OneClassGP, approximation=None),
+    "OneClassGP": partial(OneClassGP, "mean", approximation=None),
     "KernelPCADetector": partial(KernelPCADetector, approximation=None),
     "SVDD, Nyström": partial(SVDD, approximation="nystroem", random_state=0),
-    "OneClassGP, Nyström": partial(OneClassGP, approximation="nystroem", random_state=0),
+    "OneClassGP, Nyström": partial(OneClassGP, "mean", approximation="nystroem", random_state=0),
     "KernelPCADetector, Nyström": partial(
         KernelPCADetector, approximation="nystroem", random_state=0
     ),

@@ -33,9 +33,9 @@ DETECTORS: dict[str, Callable[[int, int], Any]] = {  # of the number of rows and
     "gmm": lambda n, seed: GMMDetector(score_type="log_likelihood", random_state=seed),
     "forest": lambda n, seed: IsolationForest(random_state=seed),
     "lof": lambda n, seed: LocalOutlierFactor(n_neighbors=_neighbours(n), novelty=True),
-    "gp mean": lambda n, seed: OneClassGP(gamma="narrow"),
+    "gp mean": lambda n, seed: OneClassGP("mean", gamma="narrow"),
     "kpca 10": lambda n, seed: KernelPCADetector(gamma="narrow"),
-    "gmm distance": lambda n, seed: GMMDetector(random_state=seed),
+    "gmm distance": lambda n, seed: GMMDetector(3, "mahalanobis", random_state=seed),
 }
 POOLS = {
     "six": ("svdd", "gp", "kpca", "gmm", "forest", "lof"),

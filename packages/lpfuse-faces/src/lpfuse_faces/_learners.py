@@ -79,7 +79,7 @@ def learner(name: str, n: int | None = None, *, landmarks: int = 500) -> Any:
     if name == "svdd":
         return SVDD(n_components=landmarks, **kernel)
     if name == "gp":
-        return OneClassGP(noise=0.1, n_components=landmarks, **kernel)
+        return OneClassGP("mean", noise=0.1, n_components=landmarks, **kernel)
     if name == "kpca":
         return KernelPCADetector(n_components=0.8, n_approximation=landmarks, **kernel)
     return GMMDetector(score_type="log_likelihood", covariance_type="diag", reg_covar=0.3)

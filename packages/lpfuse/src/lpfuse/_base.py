@@ -12,7 +12,9 @@ from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.blocks import head_of, map_rows
@@ -25,9 +27,10 @@ from lpfuse._arrays.operations import (
     like,
     namespace,
     take,
+    to_host,
     total,
 )
-from lpfuse._checks.arguments import check_number
+from lpfuse._checks.arguments import check_labels, check_number, check_sample_weight
 from lpfuse._checks.tables import check_columns, check_features, check_scores
 
 Method = TypeVar("Method", bound=Callable[..., Array])
@@ -122,6 +125,38 @@ class Scorer(OutlierMixin, BaseEstimator):
             Integers +1 and −1.
         """
         return signs(self.decision_function(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Area under the ROC curve: how well scores tell normal rows from anomalies.
+
+        Parameters
+        ----------
+        X : array-like, or Dask array or data frame, of shape (n, columns)
+            Rows with the columns that `fit` saw.
+        y : array-like of shape (n,)
+            +1 normal, −1 anomaly; rows with 0, which nobody looked at, are left out.
+        sample_weight : array-like of shape (n,), optional
+            How much each row counts.
+
+        Returns
+        -------
+        float
+            From 0 to 1: the share of pairs of a normal row and an anomaly in which the normal row
+            has the higher score; ties count half. A row without a score is below all others.
+        """
+        found = self.decision_function(X)
+        decision = np.asarray(found.compute() if is_blocked(found) else to_host(found))
+        labels = check_labels(y.compute() if is_blocked(y) else y, len(decision), unlabelled=True)
+        if labels is None or not ((labels > 0).any() and (labels < 0).any()):
+            raise ValueError(
+                "score compares normal rows with anomalies: pass y with +1 (normal) and -1 "
+                "(anomaly), at least one row of each."
+            )
+        weights = check_sample_weight(sample_weight, len(decision))
+        known = labels != 0
+        ranks = rankdata(np.where(np.isnan(decision), -np.inf, decision)[known])
+        rest = None if weights is None else weights[known]
+        return float(roc_auc_score(labels[known], ranks, sample_weight=rest))
 
 
 class WeightedSum(Scorer):

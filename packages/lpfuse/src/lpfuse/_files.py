@@ -1,4 +1,4 @@
-"""Writing files: whole or not at all, values in terms of JSON, sentences for what fails."""
+"""Files: written whole or not at all, values in terms of JSON, sentences for what fails."""
 
 from __future__ import annotations
 
@@ -18,6 +18,16 @@ from typing import IO, Any
 from uuid import uuid4
 
 from lpfuse._format import plain, quote
+
+
+def no_file(path: Any) -> str:
+    """Of a table to read that is not there."""
+    return f"There is no file {quote(str(path))}. Check its path."
+
+
+def no_model(path: Any) -> str:
+    """Of a model to read that is not there."""
+    return f"There is no model {quote(str(path))}. TableModel.fit makes one."
 
 
 @contextmanager

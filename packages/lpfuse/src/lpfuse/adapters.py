@@ -374,7 +374,13 @@ def as_detector(entry: Any) -> Any:
     >>> as_detector(RandomForestClassifier())
     ClassifierExpert(classifier=RandomForestClassifier())
     """
-    inner = _inner(entry)
+    inner, last = _inner(entry), innermost(entry)
+    if getattr(last, "novelty", True) is False and is_outlier_detector(last):
+        name = type(last).__name__
+        raise ValueError(
+            f"{name}(novelty=False) scores the rows that it was fitted to and no others, so it "
+            f"cannot be a detector of new rows. Pass {name}(novelty=True)."
+        )
     if _is_of_pyod(_last(inner)):
         return PyODDetector(entry)
     has_tags = hasattr(inner, "__sklearn_tags__")  # without them scikit-learn cannot tell

@@ -133,7 +133,7 @@ def test_tables_that_are_none(folder, name, told):
         (["good.csv", "--detectors", "pyod:ECODE"], "PyOD has no detector 'ECODE'"),
         (["good.csv", "--detectors", "gmm,gmm"], "'gmm' occurs twice"),
         (["good.csv", "--p", "0.5"], "p must be in [1, inf], got 0.5."),
-        (["good.csv", "--p", "high"], "p must be a number in [1, inf], got 'high'"),
+        (["good.csv", "--p", "high"], "--p must be \"auto\" or a number in [1, inf], got 'high'"),
         (["good.csv", "--false-alarm-rate", "5"], "write 0.05 for 5 %"),
         (["good.csv", "--drop", "bars"], "There is no column 'bars'. Did you mean 'bar'?"),
         (["good.csv", "--features", "sate"], "There is no column 'sate'. Did you mean 'state'?"),

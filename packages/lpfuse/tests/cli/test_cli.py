@@ -1,9 +1,13 @@
 import io
+import json
+import re
 import subprocess
 import sys
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib.metadata import version
 
+import numpy as np
+import polars as pl
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -37,6 +41,58 @@ def raising(error, *before):
         raise error
 
     return CliRunner().invoke(made, [*before, "work"])
+
+
+# ------------------------------------------------------------------------------- what comes at once
+
+
+def test_the_version_alone():
+    answer = lpfuse("--version")
+    assert (answer.exit_code, answer.output) == (0, f"lpfuse {version('lpfuse')}\n")
+    assert lpfuse("--version", "fit").output == answer.output  # before any command
+
+
+WRONG = {
+    "an option": (["fit", "x.csv", "-o", "m", "--nope"], "No such option: --nope"),
+    "p": (["fit", "x.csv", "-o", "m", "--p", "tight"], '--p must be "auto" or a number'),
+    "p of scores": (["fuse", "x.csv", "--p", "0.5"], r"--p must be in \[1, inf\], got 0.5"),
+    "a rate": (["fit", "x.csv", "-o", "m", "--false-alarm-rate", "5"], "--false-alarm-rate must"),
+    "confidence": (["fit", "x.csv", "-o", "m", "--confidence", "2"], "--confidence must be"),
+    "a detector": (["fit", "x.csv", "-o", "m", "--detectors", "svd"], "Did you mean 'svdd'"),
+    "no detector": (["fit", "x.csv", "-o", "m", "--detectors", ","], "at least one detector"),
+    "no table": (["fit", "none.csv", "-o", "m"], "There is no file 'none.csv'"),
+    "no scores": (["fuse", "none.csv"], "There is no file 'none.csv'"),
+    "no model": (["score", "none.lpfuse", "x.csv", "-o", "s.csv"], "There is no model"),
+    "no rows": (["score", "x.csv", "none.csv", "-o", "s.csv"], "There is no file 'none.csv'"),
+    "no model to report on": (["report", "none.lpfuse"], "There is no model 'none.lpfuse'"),
+    "no model to ask": (["ask", "none.lpfuse", "x.csv"], "There is no model 'none.lpfuse'"),
+    "no answers": (["teach", "x.csv", "none.csv", "-o", "m"], "There is no file 'none.csv'"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_is_wrong_is_told_before_anything_heavy_is_loaded(wrong, tmp_path):
+    """No clock decides: what takes seconds to import is not there."""
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
+    arguments, told = WRONG[wrong]
+    call = [sys.executable, "-X", "importtime", "-m", "lpfuse.cli", *arguments]
+    answer = subprocess.run(call, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert answer.returncode == 2
+    lines = answer.stderr.splitlines()
+    said = " ".join(line for line in lines if not line.startswith("import time:"))
+    assert re.search(told, re.sub(r"[│\s]+", " ", said))
+    loaded = {line.split("|")[-1].strip() for line in lines if line.startswith("import time:")}
+    assert "lpfuse.cli._app" in loaded
+    assert not loaded & {"scipy", "sklearn", "joblib", "pandas", "polars", "matplotlib"}
+    assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]
+
+
+def test_the_paper_is_a_pool_of_the_command_line(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    pl.DataFrame(rows, schema=["a", "b"]).write_csv(tmp_path / "x.csv")
+    names = ["--detectors", "paper", "--json"]
+    answer = lpfuse("fit", str(tmp_path / "x.csv"), "-o", str(tmp_path / "m"), *names)
+    assert list(json.loads(answer.stdout)["weights"]) == ["svdd", "gp", "kpca", "gmm"]
 
 
 # ------------------------------------------------------------------------------------------- help

@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
+from helpers.contract import refused_labels
 from lpfuse import (
     SVDD,
     ColumnForest,
@@ -58,6 +59,7 @@ def expected_failures(estimator):
     failures = dict.fromkeys(("check_outliers_train", "check_outliers_fit_predict"), reason)
     if getattr(estimator, "offset_from", "unseen") == "training":
         failures = {}
+    failures |= refused_labels()
     check = "check_sample_weight_equivalence_on_dense_data"
     if getattr(estimator, "approximation", None) == "nystroem":
         failures[check] = "other landmarks are drawn among repeated rows"
@@ -69,6 +71,7 @@ def expected_failures(estimator):
 @pytest.mark.filterwarnings(
     # Some checks feed few, equal or far-apart rows, to which no width of a kernel does justice.
     "ignore::lpfuse.detectors.KernelWidthWarning",
+    "ignore:n_components=.* of .* rows. there are:UserWarning",
     # Some allow a single step.
     "ignore:Best performing initialization did not converge:sklearn.exceptions.ConvergenceWarning",
 )

@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +19,8 @@ from lpfuse.detectors.kernel_pca import spectrum_of_gram
 from oracles import kernel_learners as naive
 from oracles.kernel_learners import assert_beside, every_library, on_host
 
+# Many tests are of few rows, with more components than these have.
+pytestmark = pytest.mark.filterwarnings("ignore:n_components=.* rows. there are:UserWarning")
 ANY_WIDTH = "ignore:gamma=:lpfuse.detectors.KernelWidthWarning"
 NYSTROEM = {"approximation": "nystroem", "n_approximation": 12, "random_state": 0}
 FOURIER = {"approximation": "fourier", "n_approximation": 12, "random_state": 0}
@@ -686,3 +690,21 @@ def test_rotations_change_nothing(problem, q):
     rotated = KernelPCADetector(q, gamma=0.3).fit(X @ rotation)
     expected = plain.score_samples(X / 2)
     np.testing.assert_allclose(rotated.score_samples(X / 2 @ rotation), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("n", [2, 9, 10])
+def test_fewer_rows_than_components_are_told_with_the_remedy(n):
+    X = np.random.default_rng(0).normal(size=(n, 3))
+    told = rf"n_components=10 of {n} rows: there are {n - 1} components.*n_components=0.95"
+    with pytest.warns(UserWarning, match=told):
+        detector = KernelPCADetector(gamma=0.3).fit(X)
+    assert detector.n_components_ == n - 1
+    np.testing.assert_allclose(detector.score_samples(X), 0, atol=1e-9)  # all lie in the span
+    assert detector.score_samples(X + 1.0).max() < -1e-6
+
+
+@pytest.mark.parametrize(("n", "components"), [(11, 10), (5, 0.95), (3, 2)])
+def test_more_rows_than_components_and_shares_raise_no_warning(n, components):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KernelPCADetector(components, gamma=0.3).fit(np.random.default_rng(0).normal(size=(n, 3)))

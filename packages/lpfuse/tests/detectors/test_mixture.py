@@ -54,7 +54,8 @@ def covariances(mixture):
 @pytest.mark.parametrize("n_components", [1, 3])
 def test_the_score_is_the_distance_to_the_nearest_component(covariance_type, n_components):
     X, new = clusters(), clusters(1)[::5]
-    detector = GMMDetector(n_components, covariance_type=covariance_type, random_state=0).fit(X)
+    settings = {"covariance_type": covariance_type, "random_state": 0}
+    detector = GMMDetector(n_components, "mahalanobis", **settings).fit(X)
     mixture = detector.mixture_
     precisions = [np.linalg.inv(matrix) for matrix in covariances(mixture)]
     expected = [

@@ -1,10 +1,15 @@
 """Everything at once is what the methods say one by one."""
 
+from copy import deepcopy
+
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 from helpers.pools import Journal, Witness, numbered
 from lpfuse import FixedRule, FusedDetector, GMMDetector, KernelPCADetector
+from lpfuse.tables import TableModel
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, 3))
@@ -64,3 +69,82 @@ def test_plain_calibration_changes_the_threshold_alone():
     np.testing.assert_array_equal(cross.score_samples(rows), plain.score_samples(rows))
     assert (plain.unseen_.by, cross.unseen_.by) == ("plain", "cross")
     assert plain.offset_ != cross.offset_
+
+
+# -------------------------------------------------------------------------------------- data frames
+
+NAMES = ["score", "p_value", "decision", "contribution:kpca", "contribution:gmm"]
+
+
+def check_columns(found, model, rows):
+    np.testing.assert_array_equal(found["score"], model.score_samples(rows))
+    np.testing.assert_array_equal(found["p_value"], model.pvalues(rows))
+    np.testing.assert_array_equal(found["decision"], model.predict(rows))
+    parts = np.column_stack([found[name] for name in NAMES[3:]])
+    np.testing.assert_array_equal(parts, model.contributions(rows))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_frame_of_the_library_of_the_rows(library):
+    frame = {"pandas": pd.DataFrame, "polars": pl.DataFrame}[library]
+    columns = dict(zip("abc", X.T, strict=True))
+    detectors = [("kpca", KernelPCADetector(), [0, 1]), ("gmm", GMMDetector(random_state=0), [2])]
+    model = FusedDetector(detectors, random_state=0).fit(frame(columns))
+    rows = frame({name: column[:6] * 2 for name, column in columns.items()})
+    found = model.verdicts(rows).to_frame()
+    assert type(found) is type(rows)
+    assert list(found.columns) == NAMES
+    check_columns(found, model, rows)
+
+
+def test_the_index_of_rows_is_kept_and_ids_stand_before():
+    model = fused()
+    rows = pd.DataFrame(X[:4], index=pd.Index(["P-7", "P-3", "P-9", "P-1"], name="serial"))
+    found = model.verdicts(rows).to_frame(site=pd.Series(["n", "s", "n", "s"]))
+    assert found.index.equals(rows.index)
+    assert found.columns.tolist() == ["site", *NAMES]
+    assert found.loc["P-3", "site"] == "s"
+    check_columns(found, model, rows)
+    assert model.verdicts(rows).to_frame("polars", serial=rows.index)["serial"][1] == "P-3"
+
+
+def test_arrays_become_a_frame_of_what_is_installed():
+    found = fused().verdicts(X[:3])
+    assert isinstance(found.to_frame(), pd.DataFrame)
+    check_columns(found.to_frame("polars"), fused(), X[:3])
+
+
+@pytest.mark.filterwarnings("ignore:Some detectors could not score")
+def test_rows_without_a_score_are_missing_and_called_anomalies():
+    found = fused().verdicts(np.vstack([X[:2], np.full(3, np.nan)]))
+    assert found.to_frame()["score"].isna().tolist() == [False, False, True]
+    assert found.to_frame("polars")["score"].is_null().to_list() == [False, False, True]
+    assert found.to_frame("polars")["decision"].to_list()[-1] == -1
+
+
+def test_columns_that_clash_and_libraries_that_are_not_known_are_refused():
+    found = fused().verdicts(X[:2])
+    with pytest.raises(ValueError, match="'score': the scores have a column of that name"):
+        found.to_frame(score=[1, 2])
+    with pytest.raises(ValueError, match="library must be one of 'pandas', 'polars'; got 'dask'"):
+        found.to_frame("dask")
+
+
+def test_a_fusion_that_is_no_sum_has_no_columns_of_parts():
+    found = fused(fusion=FixedRule("max")).verdicts(X[:2]).to_frame()
+    assert found.columns.tolist() == NAMES[:3]
+
+
+def test_verdicts_stay_a_tuple_of_five_arrays_and_can_be_copied():
+    found = fused().verdicts(X[:2])
+    scores, *_ = found
+    assert len(found) == 5
+    assert scores is found.scores
+    again = deepcopy(found)  # as other processes send it
+    assert again.to_frame().equals(found.to_frame())
+
+
+def test_the_columns_are_those_of_tables():
+    frame = pl.DataFrame(X, schema=["a", "b", "c"])
+    model = TableModel.fit(frame, detectors=["kpca", "gmm"])
+    assert model.score(frame).columns == model.fused.verdicts(X).to_frame("polars").columns

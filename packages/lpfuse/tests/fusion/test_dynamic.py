@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from helpers.contract import refused_labels
 from lpfuse import LpFusion
 from lpfuse.fusion.dynamic import DynamicEnsemble
 
@@ -49,7 +50,7 @@ def not_a_repetition(estimator):
 @pytest.mark.filterwarnings(*IDLE_COLUMNS)
 @parametrize_with_checks(
     [LabelsDropped(), LabelsDropped(mode="winner", n_neighbors=3)],
-    expected_failed_checks=not_a_repetition,
+    expected_failed_checks=lambda fusion: refused_labels() | not_a_repetition(fusion),
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)

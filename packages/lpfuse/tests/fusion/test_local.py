@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from helpers.contract import refused_labels
 from lpfuse import FixedRule, LpFusion
 from lpfuse.fusion.local import LocalLpFusion
 from lpfuse.optim import Problem
@@ -44,7 +45,10 @@ class LabelsDropped(LocalLpFusion):
 
 
 @pytest.mark.filterwarnings(*IDLE_COLUMNS)
-@parametrize_with_checks([LabelsDropped(), LabelsDropped(n_regions=2, min_rows=1, blend="hard")])
+@parametrize_with_checks(
+    [LabelsDropped(), LabelsDropped(n_regions=2, min_rows=1, blend="hard")],
+    expected_failed_checks=refused_labels,
+)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 

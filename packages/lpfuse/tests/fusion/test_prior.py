@@ -11,6 +11,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from helpers.contract import refused_labels
 from lpfuse import LpFusion, lp_path
 from lpfuse.fusion import LocalLpFusion
 from lpfuse.io import load, save
@@ -39,7 +40,10 @@ class LabelsDropped(LpFusion):
 @pytest.mark.filterwarnings(
     "ignore:Scores have no spread:UserWarning", "ignore:Some detectors give:UserWarning"
 )
-@parametrize_with_checks([LabelsDropped(radius=0.5), LabelsDropped(radius=2.0, nonnegative=True)])
+@parametrize_with_checks(
+    [LabelsDropped(radius=0.5), LabelsDropped(radius=2.0, nonnegative=True)],
+    expected_failed_checks=refused_labels,
+)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 

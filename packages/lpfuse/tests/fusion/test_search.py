@@ -18,6 +18,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import LocalOutlierFactor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from helpers.contract import refused_labels
 from lpfuse import FusedDetector
 from lpfuse.fusion._scores import labelled_scores
 from lpfuse.fusion.search import ExhaustiveWeights, Fitness, GeneticWeights, SwarmWeights
@@ -77,7 +78,8 @@ class GridLabelsDropped(ExhaustiveWeights):
         GeneticLabelsDropped(population_size=6, generations=2),
         SwarmLabelsDropped(population_size=6, iterations=2),
         GridLabelsDropped(steps=2),
-    ]
+    ],
+    expected_failed_checks=refused_labels,
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)

@@ -114,7 +114,7 @@ def test_detectors_are_set_up_for_the_rows_that_they_learn_from():
     model = TableModel.fit(frame, label="state", normal="ok", detectors=["lof"])
     normal = frame["state"].to_list().count("ok")
     assert normal < 60
-    assert model.fused.detectors[0][1][-1].n_neighbors == normal // 2
+    assert model.fused.detectors_[0][1][-1].n_neighbors == normal // 2
 
 
 @pytest.mark.parametrize(("p", "expected"), [("auto", 4.0), (1, 1.0), ("inf", np.inf), (3.5, 3.5)])

@@ -16,7 +16,7 @@ def learners(task: GridTask) -> Learners:
     exact = {"approximation": None, "offset_from": "training"}
     make = {
         "svdd": lambda m: SVDD(nu=task.nu, gamma=m.gamma, tol=task.tol, **exact),
-        "gp": lambda m: OneClassGP(noise=task.noise, gamma=m.gamma, **exact),
+        "gp": lambda m: OneClassGP("mean", task.noise, gamma=m.gamma, **exact),
         "kpca": lambda m: KernelPCADetector(m.q, gamma=m.gamma, **exact),
     }
     return [make[member.learner](member) for member in task.members()]

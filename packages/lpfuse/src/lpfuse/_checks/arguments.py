@@ -15,7 +15,6 @@ from typing import Any
 import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array
 
 from lpfuse._arrays.operations import (
     Array,
@@ -169,6 +168,8 @@ def check_values(values: Any, name: str, *, may_miss: bool = False) -> Host:
     >>> check_values([1, 2], "scores")
     array([1., 2.])
     """
+    from sklearn.utils.validation import check_array  # late: commands check their options at once
+
     array: Host = check_array(
         _plain(values),
         dtype=np.float64,

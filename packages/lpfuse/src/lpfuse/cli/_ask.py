@@ -9,6 +9,7 @@ import typer
 
 from lpfuse.cli import _options as options
 from lpfuse.cli import console
+from lpfuse.cli._early import check_there
 from lpfuse.cli._models import load_detector, model_errors
 
 DEFAULT = Path("questions.html")
@@ -33,6 +34,7 @@ def ask(
     One file of HTML that needs no network and holds the rows that it asks about, no others. It
     exports the answers as CSV, for `lpfuse teach`.
     """
+    check_there(data, model=model)
     from lpfuse._files import check_target, write_errors
     from lpfuse.report import ask, write_questions
     from lpfuse.tables import read_table

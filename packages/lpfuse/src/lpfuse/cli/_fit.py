@@ -9,6 +9,7 @@ import typer
 from lpfuse._format import printable
 from lpfuse.cli import _options as options
 from lpfuse.cli import console
+from lpfuse.cli._early import check_there, settled_detectors
 
 
 def fit(
@@ -43,7 +44,9 @@ def fit(
     from lpfuse._files import check_target, write_errors
 
     silent = as_json or console.is_quiet(ctx, quiet)
+    check_there(train)
     check_target(model, [train])
+    names = settled_detectors(p, false_alarm_rate, confidence, detectors)
     secret = None if key is None else key.read_bytes()
     with console.remarks(silent) as remarks, console.phases(silent) as phases:
         phases.begin(f"Reading {console.called(train)}")
@@ -64,7 +67,7 @@ def fit(
             frame,
             label=label,
             normal=normal,
-            detectors=None if detectors is None else _names(detectors),
+            detectors=names,
             p=p,
             false_alarm_rate=false_alarm_rate,
             confidence=confidence,
@@ -110,10 +113,6 @@ def _read(
     drawn = f"Sample: {frame.height:,} of {rows:,} rows, drawn by chance"
     taken = "" if label is None else f"; of anomalies all, up to {sample // 2:,}"
     return frame, rows, [f"{drawn}{taken}."] if frame.height < rows else []
-
-
-def _names(detectors: str) -> list[str]:
-    return [name.strip() for name in detectors.split(",") if name.strip()]
 
 
 def introduce(ctx: typer.Context, source: str, shape: tuple[int, int], notes: list[str]) -> None:

@@ -11,6 +11,7 @@ import typer
 from lpfuse._format import quote as in_quotes
 from lpfuse.cli import _options as options
 from lpfuse.cli import console
+from lpfuse.cli._early import check_there, settled_detectors
 from lpfuse.cli._fit import conclusion, introduce
 
 MEANINGS = ("normal", "anomaly")
@@ -42,6 +43,8 @@ def fuse(
 
     SCORES has a column for each tool. Where a score is missing, the others decide.
     """
+    check_there(scores)
+    settled_detectors(p, false_alarm_rate)
     from lpfuse._files import write_errors
     from lpfuse.tables import TableModel, outcome, read_table, table_writer
 

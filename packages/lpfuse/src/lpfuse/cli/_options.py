@@ -42,9 +42,10 @@ Detectors = Annotated[
     str | None,
     typer.Option(
         metavar="NAMES",
-        help="With commas: gp, knn, knn-subspaces, histogram, columns; trees, boosting, svm; svdd, "
-        "kpca, gmm, iforest, lof; logistic, random-forest; pyod:HBOS and others of PyOD.",
-        show_default="the first five, and the next three with labelled anomalies",
+        help="With commas: gp, knn, knn-subspaces, knn-samples, histogram, columns; trees, "
+        "boosting, svm; svdd, kpca, gmm, iforest, lof; logistic, random-forest; pyod:HBOS and "
+        "others of PyOD. Or paper: the four of the paper.",
+        show_default="the first six, and the next three with labelled anomalies",
     ),
 ]
 Direction = Annotated[

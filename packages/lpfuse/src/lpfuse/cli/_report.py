@@ -10,6 +10,7 @@ import typer
 
 from lpfuse.cli import _options as options
 from lpfuse.cli import console
+from lpfuse.cli._early import check_there
 from lpfuse.cli._models import load_detector, model_errors
 
 DEFAULT = Path("report.html")
@@ -61,6 +62,7 @@ def report(
     """
     from lpfuse._files import check_target, write_errors
 
+    check_there(data, model=model)
     silent = as_json or console.is_quiet(ctx, quiet)
     target = out if out is not None or as_json else DEFAULT
     if target is not None:

@@ -10,6 +10,7 @@ import typer
 from lpfuse._format import brief
 from lpfuse.cli import _options as options
 from lpfuse.cli import console
+from lpfuse.cli._early import check_there
 
 
 def score(
@@ -45,6 +46,7 @@ def score(
     silent = as_json or console.is_quiet(ctx, quiet)
     if as_json and out == options.STANDARD:
         raise ValueError("--json and -o - both want standard output. Write the scores to a file.")
+    check_there(data, model=model)
     with console.remarks(silent) as remarks, console.phases(silent) as phases:
         phases.begin(f"Loading {console.called(model)}")
         # Late, for it takes seconds: the line above stands by then.

@@ -9,6 +9,7 @@ import typer
 
 from lpfuse.cli import _options as options
 from lpfuse.cli import console
+from lpfuse.cli._early import check_there
 from lpfuse.cli._models import load_detector, model_errors
 
 
@@ -28,6 +29,7 @@ def teach(
 
     Says how the weights changed and, from the answers alone, how good the new model is.
     """
+    check_there(answers, model=model)
     from lpfuse._checks.messages import counted
     from lpfuse._files import check_target, write_errors
     from lpfuse.tables import TableModel, read_answers

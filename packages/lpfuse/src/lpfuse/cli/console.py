@@ -70,8 +70,24 @@ def root_options(
     traceback: Annotated[
         bool, typer.Option("--traceback", help="Show where in the code an error comes from.")
     ] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="The version, and nothing else.",
+            is_eager=True,
+            callback=lambda asked: _show_version() if asked else None,
+        ),
+    ] = False,
 ) -> None:
     """Take the options that stand before a command; they are read from the context."""
+
+
+def _show_version() -> None:
+    from importlib.metadata import version
+
+    typer.echo(f"lpfuse {version('lpfuse')}")
+    raise typer.Exit
 
 
 def is_quiet(ctx: typer.Context, quiet: bool) -> bool:

@@ -1,4 +1,4 @@
-"""The leading eigenpairs of a centred kernel matrix, by iteration: many rows, few components.
+"""The leading eigenpairs of a centred kernel matrix: by iteration, of many rows few components.
 
 The matrix is ``W^½ H K Hᵀ W^½`` with ``H = I − 1 wᵀ`` and W = diag(w). It is never formed: both
 methods see it through its products with vectors, each of which centres the vector, multiplies it
@@ -14,12 +14,28 @@ import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from sklearn.exceptions import ConvergenceWarning
 
-from lpfuse._arrays.linalg import block_width, eigh_leading, symmetric_times
+from lpfuse._arrays.linalg import block_width, eigh_largest, eigh_leading, symmetric_times
 from lpfuse._arrays.operations import Array, Host, beside, is_numpy, namespace
 
 # Chosen by hand.
 RESTARTS = 20  # past them the eigenvalues lie too close together for an iteration
 DECOMPOSE_UP_TO = 20_000  # rows on a device whose full decomposition is worth the wait
+# With ten components of 1,000 rows the iteration takes a fifteenth of the time of scikit-learn's
+# full decomposition, of 5,000 rows a thirty-sixth (docs/benchmarks/detectors.md).
+ITERATE_FROM = 1000  # rows from which an iteration beats the full decomposition, ...
+FEW = 0.025  # ... where no more than this share of the components is wanted
+
+
+def leading(K: Array, w: Array, means: Array, grand_mean: float, count: int) -> tuple[Host, Array]:
+    """The largest eigenvalues, in falling order, and their vectors; all of them where cheaper."""
+    n = K.shape[0]
+    iterate = n >= ITERATE_FROM and count <= FEW * n
+    found = iterated(K, w, count) if iterate else None
+    if found is not None:
+        return found
+    roots = namespace(K).sqrt(w)
+    centred = roots[:, None] * (K - means[:, None] - means[None, :] + grand_mean) * roots[None, :]
+    return eigh_largest(centred, count, coincide=iterate)
 
 
 def iterated(K: Array, w: Array, count: int) -> tuple[Host, Array] | None:

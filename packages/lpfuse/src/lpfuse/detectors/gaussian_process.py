@@ -70,8 +70,9 @@ class OneClassGP(KernelDetector):
 
     Parameters
     ----------
-    score_type : {"mean", "variance", "density", "ratio"}, default="mean"
-        Which score. All but "mean" cost n² rather than n operations for each scored row.
+    score_type : {"mean", "variance", "density", "ratio"}, default="density"
+        Which score: docs/adr/0029. All but "mean", which is the paper's, cost n² rather than n
+        operations for each scored row.
     noise : float, default=0.01
         The variance σ² of the noise, at least 0.
     kernel : str or callable, default="rbf"
@@ -120,8 +121,7 @@ class OneClassGP(KernelDetector):
 
     With features Φ the model is that of Quiñonero-Candela & Rasmussen (2005) called "deterministic
     training conditional": its variance still grows where the features cannot follow. The mean is
-    close to 1 wherever rows are dense, and its small differences survive an approximation badly;
-    with features, prefer ``score_type="density"``.
+    close to 1 wherever rows are dense, hidden anomalies too, and survives an approximation badly.
 
     References
     ----------
@@ -136,7 +136,7 @@ class OneClassGP(KernelDetector):
     >>> detector = OneClassGP().fit(X)
     >>> detector.predict([[0.0, 0.0], [6.0, 6.0]])
     array([ 1, -1])
-    >>> detector.score_samples([[6.0, 6.0]]).round(3)
+    >>> OneClassGP(score_type="mean").fit(X).score_samples([[6.0, 6.0]]).round(3)
     array([0.])
     """
 
@@ -145,7 +145,7 @@ class OneClassGP(KernelDetector):
 
     def __init__(
         self,
-        score_type: str = "mean",
+        score_type: str = "density",
         noise: float = 0.01,
         kernel: Any = "rbf",
         gamma: Any = "scale",
@@ -195,7 +195,7 @@ class OneClassGP(KernelDetector):
         >>> import numpy as np
         >>> from lpfuse import OneClassGP
         >>> X = np.array([[0.0], [0.1], [0.2], [2.0]])
-        >>> OneClassGP(gamma=1.0).fit(X).leave_one_out_scores(X).round(2)
+        >>> OneClassGP("mean", gamma=1.0).fit(X).leave_one_out_scores(X).round(2)
         array([0.97, 1.  , 0.99, 0.03])
         """
         check_is_fitted(self)

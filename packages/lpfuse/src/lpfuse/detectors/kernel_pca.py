@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.blocks import head_of, map_rows
-from lpfuse._arrays.linalg import diagonal_of, eigh, eigh_largest
+from lpfuse._arrays.linalg import diagonal_of, eigh
 from lpfuse._arrays.operations import (
     Array,
     Host,
@@ -29,17 +30,14 @@ from lpfuse._checks.arguments import is_count
 from lpfuse._checks.tables import check_columns, check_features
 from lpfuse._saved import saved_as
 from lpfuse.detectors._base import KERNEL_WORDS, KernelDetector
-from lpfuse.detectors._eigenpairs import iterated
+from lpfuse.detectors._eigenpairs import leading
 from lpfuse.detectors._features import FeatureMap
 from lpfuse.detectors._kernels import Expansion, Kernel, Similarities
 from lpfuse.detectors._training import TrainingRows
 
-# Chosen by hand. With ten components of 1,000 rows the iteration takes a fifteenth of the time of
-# scikit-learn's full decomposition, of 5,000 rows a thirty-sixth (docs/benchmarks/detectors.md).
+# Chosen by hand.
 NO_VARIANCE = 1e-12  # share of the total variance below which a component counts for nothing
 FIRST_COMPONENTS = 32  # computed first where a share of the variance is wanted
-ITERATE_FROM = 1000  # rows from which an iteration beats the full decomposition, ...
-FEW = 0.025  # ... where no more than this share of the components is wanted
 
 
 @saved_as("KernelPCADetector", **KERNEL_WORDS)
@@ -58,7 +56,8 @@ class KernelPCADetector(KernelDetector):
     ----------
     n_components : int or float, default=10
         Number q of principal components, or, between 0 and 1, the share of the variance that they
-        must hold. Components without variance are left out.
+        must hold. Components without variance are left out. Of as many rows or fewer all
+        components are used, and `fit` warns.
     kernel : str or callable, default="rbf"
         A kernel of :mod:`sklearn.metrics.pairwise`, or a function of two rows.
     gamma : float, "scale", "narrow" or "median", default="scale"
@@ -206,6 +205,19 @@ class KernelPCADetector(KernelDetector):
                 f"0 and 1, got {self.n_components!r}."
             )
 
+    def _fit_rows(self, rows: TrainingRows, *, thresholds: bool = True) -> None:
+        super()._fit_rows(rows, thresholds=thresholds)
+        if isinstance(self.n_components, Integral) and self.n_components >= len(rows):
+            warnings.warn(
+                f"n_components={self.n_components} of {len(rows)} rows: there are "
+                f"{self.n_components_} components, all of them are used, and every training row "
+                "lies in their span with a score of about 0. New rows are judged by their distance "
+                "from that span. Use fewer components, a share of the variance "
+                "(n_components=0.95), or more rows.",
+                UserWarning,
+                stacklevel=3,
+            )
+
     def _turn(self, rows: TrainingRows) -> tuple[str, float]:
         return super()._turn(rows)[0], -self.n_components  # the most components first
 
@@ -315,7 +327,7 @@ def spectrum_of_gram(
     negligible = _negligible(total, mean_square, K)
     count = int(wanted) if isinstance(wanted, Integral) else first
     while True:
-        values, vectors = _leading(K, w, means, grand_mean, min(count, n))
+        values, vectors = leading(K, w, means, grand_mean, min(count, n))
         # Back from W^½ u to coefficients of the centred features, each component of length one.
         lengths = np.sqrt(np.where(values > negligible, values, np.inf))
         scaled = roots * vectors / beside(lengths, K)
@@ -336,15 +348,3 @@ def _negligible(total: float, mean_square: float, x: Array) -> float:
     """The variance, of features with that mean squared length, that rounding can bring about."""
     resolution = float(np.finfo(np.float32 if is_single(x) else np.float64).eps)
     return max(NO_VARIANCE * total, 10 * resolution * mean_square)
-
-
-def _leading(K: Array, w: Array, means: Array, grand_mean: float, count: int) -> tuple[Host, Array]:
-    """The largest eigenvalues, in falling order, and their vectors; all of them where cheaper."""
-    n = K.shape[0]
-    iterate = n >= ITERATE_FROM and count <= FEW * n
-    found = iterated(K, w, count) if iterate else None
-    if found is not None:
-        return found
-    roots = namespace(K).sqrt(w)
-    centred = roots[:, None] * (K - means[:, None] - means[None, :] + grand_mean) * roots[None, :]
-    return eigh_largest(centred, count, coincide=iterate)

@@ -37,16 +37,20 @@ SVM_ROWS = 5_000
 
 
 def paper_detectors() -> Entries:
-    """The four learners of the paper, on standardised features.
+    """The four learners of the paper with the paper's scores, on standardised features.
 
     Examples
     --------
     >>> [name for name, _ in paper_detectors()]
     ['svdd', 'gp', 'kpca', 'gmm']
     """
-    return _standardised(
-        {"svdd": SVDD(), "gp": OneClassGP(), "kpca": KernelPCADetector(), "gmm": GMMDetector()}
-    )
+    learners = {
+        "svdd": SVDD(),
+        "gp": OneClassGP(score_type="mean"),
+        "kpca": KernelPCADetector(),
+        "gmm": GMMDetector(score_type="mahalanobis"),
+    }
+    return _standardised(learners)
 
 
 def default_detectors(n: int, n_anomalies: float) -> Entries:

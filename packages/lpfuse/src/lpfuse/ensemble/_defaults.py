@@ -11,17 +11,18 @@ from sklearn.base import clone
 
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.arguments import check_choice, check_count, check_labels, check_share, is_count
+from lpfuse._checks.options import AUTO, check_confidence, check_false_alarm_rate, check_norm
 from lpfuse.adapters import as_detector, frozen
 from lpfuse.ensemble._calibration import OutOfFoldScores
 from lpfuse.ensemble._default_pool import default_detectors, default_fusion, paper_detectors
 from lpfuse.ensemble._members import Member
+from lpfuse.ensemble._named import with_named
 from lpfuse.ensemble._prior import prior_fusion, prior_of_tables, scale_for
 from lpfuse.ensemble._tables import Table, column_positions
 from lpfuse.ensemble._training import Training, draw_seed
 from lpfuse.fusion._prior import check_prior
 from lpfuse.scaling import TailScaler, TwoSidedMinMax
 from lpfuse.threshold import THRESHOLD_RULES
-from lpfuse.threshold._promise import check_confidence
 
 
 def choose_members(
@@ -39,11 +40,11 @@ def choose_members(
         As in `make_members`.
     """
     can_learn = training.experts_can_learn
-    entries = paper_detectors() if isinstance(detectors, str) else detectors
+    n_rows = int((training.labels >= 0).sum())
+    entries = paper_detectors() if isinstance(detectors, str) else with_named(detectors, n_rows)
     if entries is None:
         n_anomalies = int((training.labels < 0).sum())
         usable = n_anomalies if can_learn and training.folds is not None else 0
-        n_rows = int((training.labels >= 0).sum())
         entries = default_detectors(n_rows, usable)
     members = make_members(entries, training.X, prefit=prefit, reserved=reserved)
     experts = [repr(member.name) for member in members if member.learns_from_anomalies]
@@ -101,8 +102,8 @@ def make_members(
     listed = isinstance(entries, Sequence) and not isinstance(entries, str)
     if not listed or len(entries) == 0:
         raise ValueError(
-            'detectors must be None, "paper" or a list of (name, detector) or (name, detector, '
-            "columns) with at least one entry."
+            'detectors must be None, "paper" or a list of names such as "svdd", (name, detector) '
+            "or (name, detector, columns) with at least one entry."
         )
     members = [_make_member(entry, X, prefit) for entry in entries]
     names = [member.name for member in members]
@@ -124,8 +125,8 @@ def _make_member(entry: Any, X: Table, prefit: bool) -> Member:
     fits = isinstance(entry, tuple | list) and len(entry) in (2, 3) and isinstance(entry[0], str)
     if not fits:
         raise ValueError(
-            "Each of detectors must be (name, detector) or (name, detector, columns), with a "
-            f"string as name; got {entry!r}."
+            "Each of detectors must be a name such as 'svdd', (name, detector) or (name, detector, "
+            f"columns), with a string as name; got {entry!r}."
         )
     name, detector, *columns = entry
     if prefit:
@@ -168,7 +169,8 @@ def choose_scaler(fused: Any, n_anomalies: int = 0, *, has_prior: bool = True) -
     if fused.scaler is not None:
         return fused.scaler
     # What the prior weights of the default pool were learnt on; a string `prior` is "tables".
-    is_default = fused.detectors is None and fused.fusion is None and isinstance(fused.prior, str)
+    fusion = asked_fusion(fused)
+    is_default = fused.detectors is None and fusion is None and isinstance(fused.prior, str)
     tail = is_default and has_prior and scale_for(n_anomalies) == "tail"
     return TailScaler() if tail else TwoSidedMinMax()
 
@@ -179,11 +181,33 @@ def choose_combination(
     """The scaler and the fusion of a `FusedDetector`, to be copied and fitted to the scores."""
     n_anomalies = int(((scores.labels if scores.known is None else scores.known) < 0).sum())
     scaler = choose_scaler(fused, n_anomalies, has_prior=prior is not None)
-    if fused.fusion is not None:
-        return scaler, _seed_estimator(fused.fusion, scores.seed)
+    fusion = asked_fusion(fused)
+    if fusion is not None:
+        return scaler, _seed_estimator(fusion, scores.seed)
     if prior is None:
         return scaler, default_fusion()
     return scaler, prior_fusion(prior, scores, scaler)
+
+
+def asked_fusion(fused: Any) -> Any:
+    """The fusion that a user asked for, by itself or by its p; None: whatever is the default."""
+    p = check_norm(fused.p)
+    if p == AUTO:
+        return fused.fusion
+    if fused.fusion is None:
+        return default_fusion().set_params(p=p)
+    own = getattr(fused.fusion, "p", None)
+    if own is None or own != p:
+        has = "has no p" if own is None else f"has p={own!r}"
+        raise ValueError(
+            f"p={fused.p!r} contradicts fusion={fused.fusion!r}, which {has}. Pass one of them: "
+            "p alone is that of the default fusion."
+        )
+    return fused.fusion
+
+
+def _name_of(entry: Any) -> Any:
+    return entry if isinstance(entry, str) else entry[0]
 
 
 def choose_prior(fused: Any, names: Sequence[str], n_anomalies: int) -> dict[str, float] | None:
@@ -195,7 +219,7 @@ def choose_prior(fused: Any, names: Sequence[str], n_anomalies: int) -> dict[str
         return prior_of_tables(names, n_anomalies) if fused.detectors is None else None
     # In the order of `detectors`, which is not that of the weights, and with those left out.
     listed = fused.detectors is not None and not isinstance(fused.detectors, str)
-    given = [entry[0] for entry in fused.detectors] if listed else names
+    given = [_name_of(entry) for entry in fused.detectors] if listed else names
     weights = check_prior(fused.prior, len(given), given, nonnegative=True)
     found = {name: float(weights[given.index(name)]) for name in names}
     total = sum(found.values())
@@ -209,11 +233,12 @@ def choose_prior(fused: Any, names: Sequence[str], n_anomalies: int) -> dict[str
 
 def check_parameters(fused: Any) -> None:
     """Refuse parameters of a `FusedDetector` that cannot be, or not together."""
+    asked_fusion(fused)
     check_choice("threshold", fused.threshold, tuple(THRESHOLD_RULES))
     check_choice("calibration", fused.calibration, ("auto", "cross", "plain", "split"))
     check_choice("on_missing", fused.on_missing, ("warn", "raise"))
     check_count("subsample", fused.subsample)
-    check_share("false_alarm_rate", fused.false_alarm_rate, of="the normal rows")
+    check_false_alarm_rate(fused.false_alarm_rate)
     if fused.contamination is not None:
         check_share("contamination", fused.contamination, of="rows like the training rows")
     if fused.confidence is not None:

@@ -36,6 +36,7 @@ from lpfuse.threshold import THRESHOLD_RULES
 @saved_as(
     "FusedDetector",
     detectors=("paper", ...),
+    p=("auto",),
     prior=("tables", ...),
     cv=("in-sample", "prefit"),
     experts_see_scores=("fused",),
@@ -59,22 +60,26 @@ class FusedDetector(ExplainableDetector):
     Parameters
     ----------
     detectors : None, "paper" or list, default=None
-        ``(name, detector)`` or ``(name, detector, columns)``. A detector is one of lpfuse,
-        scikit-learn or PyOD; a classifier, which becomes an expert that learns from labelled
-        anomalies; a Pipeline that ends in one of these; anything else with a stated direction
-        (:class:`lpfuse.adapters.ScoreFunction`); or any of them fitted already, wrapped in
-        :class:`sklearn.frozen.FrozenEstimator`. One that scores a row by what else is in its batch,
-        as PyOD's ECOD, COPOD, COF and SOD do, is refused by `fit`. Columns are names, positions, a
-        slice, a mask or a function of `X`. "paper": SVDD, Gaussian process, kernel PCA and mixture,
-        on standardised features. None: six fast ones that did well together on real tables and,
-        from 2 labelled anomalies on, three experts: see ``docs/adr/0017`` and
-        :func:`lpfuse.ensemble.components.default_detectors`.
+        ``(name, detector)`` or ``(name, detector, columns)``, or names alone, as on the command
+        line: ``["svdd", "lof", "pyod:HBOS"]`` (:func:`lpfuse.ensemble.components.named_detectors`
+        lists them). A detector is one of lpfuse, scikit-learn or PyOD; a classifier, which becomes
+        an expert that learns from labelled anomalies; a Pipeline that ends in one of these;
+        anything else with a stated direction (:class:`lpfuse.adapters.ScoreFunction`); or any of
+        them fitted already, wrapped in :class:`sklearn.frozen.FrozenEstimator`. One that scores a
+        row by what else is in its batch, as PyOD's ECOD, COPOD, COF and SOD do, is refused by
+        `fit`. Columns are names, positions, a slice, a mask or a function of `X`. "paper": SVDD,
+        Gaussian process, kernel PCA and mixture with the paper's scores, on standardised features.
+        None: six fast ones that did well together on real tables and, from 2 labelled anomalies on,
+        three experts: ``docs/adr/0017``, :func:`lpfuse.ensemble.components.default_detectors`.
     scaler : transformer, default=None
         Puts scores on one scale; None: ``TailScaler()`` for the default pool around its prior, of
         "tables", and ``TwoSidedMinMax()`` otherwise.
     fusion : estimator, default=None
         Learns the weights from scaled scores; None: an `LpFusion` around the `prior` or, without
         one, with p = 4, w ≥ 0, an intercept, balanced classes and an imaginary anomaly.
+    p : float in [1, inf] or "auto", default="auto"
+        Norm of the weights, for short: a number is that of the fusion without a prior, where
+        `fusion` is None; with a `fusion` of another p it is refused. "auto": as `fusion` says.
     prior : "tables", None, mapping or array-like of shape (R,), default="tables"
         The weights to start from, where `fusion` is None. Without labelled anomalies these are the
         weights; with some, the weights leave them as far as held-out rows speak for it. "tables":
@@ -226,6 +231,7 @@ class FusedDetector(ExplainableDetector):
         *,
         scaler: Any = None,
         fusion: Any = None,
+        p: Any = "auto",
         prior: Any = "tables",
         cv: Any = 5,
         experts_see_scores: bool | Literal["fused"] = "fused",
@@ -244,6 +250,7 @@ class FusedDetector(ExplainableDetector):
         self.detectors = detectors
         self.scaler = scaler
         self.fusion = fusion
+        self.p = p
         self.prior = prior
         self.cv = cv
         self.experts_see_scores = experts_see_scores

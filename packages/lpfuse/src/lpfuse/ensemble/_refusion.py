@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from lpfuse._arrays.operations import Host
 from lpfuse.ensemble._audit import report_gaps
 from lpfuse.ensemble._calibration import HeldOutScores, OutOfFoldScores, fuse
-from lpfuse.ensemble._defaults import choose_prior
+from lpfuse.ensemble._defaults import asked_fusion, choose_prior
 from lpfuse.ensemble._experts import FittedPool
 from lpfuse.ensemble._pool import Pool
 from lpfuse.ensemble._scoring import Combination, FusedScorer, Gaps
@@ -41,6 +41,7 @@ class RefusableDetector(FusedScorer):
 
     detectors: Any
     fusion: Any
+    p: Any = "auto"  # also of files of FusedDetectorCV that were written without it
     scaler: Any
     threshold: Any
     false_alarm_rate: float
@@ -82,7 +83,7 @@ class RefusableDetector(FusedScorer):
         array([1., 1.])
         """
         check_is_fitted(self)
-        other = copy(self).set_params(fusion=fusion, scaler=scaler)
+        other = copy(self).set_params(fusion=fusion, scaler=scaler, p="auto")
         if getattr(fusion, "uses_features", False):
             raise ValueError(f"{fusion!r} looks at the features of the rows: fit anew with it.")
         n = len(self.held_out_.labels) - self.unseen_.n_kept_back
@@ -186,7 +187,8 @@ class RefusableDetector(FusedScorer):
             scaler, fusion = self._choose_combination(out_of_fold, prior, chosen)
         else:
             scaler, fusion = clone(whole.scaler), clone(whole.fusion)
-        chose = {"own_detectors": self.detectors is not None, "own_fusion": self.fusion is not None}
+        asked = asked_fusion(self) is not None
+        chose = {"own_detectors": self.detectors is not None, "own_fusion": asked}
         combination = fuse(scaler, fusion, out_of_fold, names, **chose)
         held_out = HeldOutScores.out_of_fold(scaler, fusion, out_of_fold)
         out_of_fold = replace(out_of_fold, features=None)  # no weights are learnt from them again

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from lpfuse._base import Scorer, lazily
 from lpfuse._checks.tables import check_table
 from lpfuse.ensemble._estimator import EnsembleEstimator
 from lpfuse.ensemble._tables import impute_features
+from lpfuse.ensemble._verdicts import Verdicts
 from lpfuse.threshold import conformal_pvalues
 
 Gaps = NDArray[np.bool_]
@@ -163,30 +164,6 @@ def rows_by_gaps(gaps: Gaps) -> list[tuple[NDArray[np.bool_], Gaps]]:
     return [(pattern_of.ravel() == i, pattern) for i, pattern in enumerate(patterns)]
 
 
-class Verdicts(NamedTuple):
-    """All that a fused detector says of n rows.
-
-    Attributes
-    ----------
-    scores : ndarray of shape (n,)
-        Fused scores, high = normal.
-    decision : ndarray of shape (n,)
-        Signed distance to the threshold: negative for anomalies.
-    pvalues : ndarray of shape (n,)
-        Small for anomalies.
-    contributions : ndarray of shape (n, R) or None
-        What each detector adds to the score; None where that is no sum.
-    detector_scores : ndarray of shape (n, R)
-        What each detector says, before scaling.
-    """
-
-    scores: Host
-    decision: Host
-    pvalues: Host
-    contributions: Host | None
-    detector_scores: Host
-
-
 def _n_detectors(fused: FusedScorer) -> int:
     return len(fused.pool_.members)
 
@@ -323,7 +300,21 @@ class FusedScorer(EnsembleEstimator, Scorer):
         -------
         Verdicts
             What `score_samples`, `decision_function`, `pvalues`, `contributions` and
-            `detector_scores` give.
+            `detector_scores` give; ``to_frame()`` makes a data frame of it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from lpfuse import FusedDetector
+        >>> X = np.random.default_rng(0).normal(size=(100, 2))
+        >>> fused = FusedDetector(["gmm", "kpca"], random_state=0).fit(X)
+        >>> new = pd.DataFrame([[0.0, 0.0], [9.0, 9.0]], index=["P-1", "P-2"])
+        >>> frame = fused.verdicts(new).to_frame()
+        >>> frame.columns.tolist()
+        ['score', 'p_value', 'decision', 'contribution:gmm', 'contribution:kpca']
+        >>> frame["decision"].to_dict()
+        {'P-1': 1, 'P-2': -1}
         """
         if is_blocked(X):
             raise TypeError(
@@ -336,7 +327,8 @@ class FusedScorer(EnsembleEstimator, Scorer):
         scores: Host = terms.sum(axis=1)
         contributions = terms if self.combination_.is_additive else None
         decision, pvalues = self._decide(raw, scores), self._compare(raw, scores)
-        return Verdicts(scores, decision, pvalues, contributions, raw)
+        found = Verdicts(scores, decision, pvalues, contributions, raw)
+        return found.of_rows(X, self.detector_names_)
 
     @property
     def combination_(self) -> Combination:

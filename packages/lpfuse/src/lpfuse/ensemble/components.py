@@ -13,9 +13,11 @@ its ``fit`` that make sense alone, and its defaults.
 * `OutOfFoldScores`: raw scores that weights are learnt from;
 * `Combination`: a fitted scaler and a fitted fusion, from raw scores to fused ones; `scale_scores`
   and `without_gaps` are its two steps where detectors are silent;
+* `Verdicts`: all that is said of rows, in the columns of `score_columns`;
 * `HeldOutScores`: fused scores by weights that were learnt without the row, and the threshold;
 * `Explanation`: what each column adds to the fused score of a row, with its error;
-* `default_detectors`, `default_fusion`: what is taken where users say nothing;
+* `default_detectors`, `default_fusion`: what is taken where users say nothing; `named_detectors`:
+  what names stand for;
 * `places_in_training`: which rows a fitted detector has learnt from, known again by their values.
 
 Examples
@@ -47,13 +49,16 @@ from lpfuse.ensemble._explaining import Explanation
 from lpfuse.ensemble._kept_rows import number_rows, numbers_of
 from lpfuse.ensemble._mean_of_fits import MeanOfFits
 from lpfuse.ensemble._members import Member, fit_members, group_members
+from lpfuse.ensemble._named import named_detectors
 from lpfuse.ensemble._out_of_fold import Choice, FitScheduler, Progress
 from lpfuse.ensemble._pool import Pool
-from lpfuse.ensemble._scoring import Combination, Verdicts, scale_scores, without_gaps
+from lpfuse.ensemble._scoring import Combination, scale_scores, without_gaps
 from lpfuse.ensemble._tables import Table, numeric_columns
 from lpfuse.ensemble._training import Folds, Training, assign_folds, labels_for_weights, make_folds
+from lpfuse.ensemble._verdicts import CONTRIBUTION, Verdicts, score_columns
 
 __all__ = [
+    "CONTRIBUTION",
     "Choice",
     "Combination",
     "Explanation",
@@ -73,9 +78,11 @@ __all__ = [
     "labels_for_weights",
     "make_folds",
     "make_members",
+    "named_detectors",
     "numeric_columns",
     "places_in_training",
     "scale_scores",
+    "score_columns",
     "seeded_copy",
     "without_gaps",
 ]

@@ -5,10 +5,11 @@ became features; `score_file` scores files that are larger than the memory. The 
 ``lpfuse`` are thin shells around these.
 """
 
+from lpfuse.ensemble.components import CONTRIBUTION
 from lpfuse.tables._answers import Answers, read_answers
 from lpfuse.tables._columns import learn_preparation
 from lpfuse.tables._in_memory import read_sample, read_table
-from lpfuse.tables._model import CONTRIBUTION, TableModel, load_model
+from lpfuse.tables._model import TableModel, load_model
 from lpfuse.tables._outcome import outcome, proof
 from lpfuse.tables._preparation import TablePreparation
 from lpfuse.tables._writing import ScoredFile, check_table_target, score_file, table_writer

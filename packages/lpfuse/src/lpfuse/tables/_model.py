@@ -13,13 +13,15 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.messages import quoted
-from lpfuse._format import plain, quote
+from lpfuse._checks.options import check_norm
+from lpfuse._files import no_model
+from lpfuse._format import plain
 from lpfuse._saved import ANY, saved_as
 from lpfuse.adapters import ScoreColumn
 from lpfuse.ensemble import FusedDetector
+from lpfuse.ensemble.components import score_columns
 from lpfuse.io import load, save
 from lpfuse.tables._columns import learn_preparation
-from lpfuse.tables._detectors import fusion_with, named_detectors
 from lpfuse.tables._explaining import ExplainedTable
 from lpfuse.tables._labels import labels_of, settle_labels
 from lpfuse.tables._preparation import TablePreparation, check_names
@@ -27,8 +29,6 @@ from lpfuse.tables._reading import polars_module
 
 if TYPE_CHECKING:
     import polars
-
-CONTRIBUTION = "contribution:"  # before the name of a detector, in tables of scores
 
 
 @saved_as("TableModel", label=ANY, normal=ANY, notes=(...,))
@@ -77,7 +77,7 @@ class TableModel(ExplainedTable):
         *,
         label: str | None = None,
         normal: str | None = None,
-        detectors: Sequence[str] | None = None,
+        detectors: Sequence[str] | str | None = None,
         p: float | str = "auto",
         false_alarm_rate: float = 0.05,
         confidence: float | None = None,
@@ -101,7 +101,7 @@ class TableModel(ExplainedTable):
             What normal rows hold there. All else is an anomaly, and rows that hold nothing are
             unlabelled; if `normal` is empty, these are the normal ones. It may be left out where
             the labels are 1 and −1, or one of them is "normal".
-        detectors : sequence of str, optional
+        detectors : sequence of str or "paper", optional
             Of the default pool, "svdd", "kpca", "gmm", "iforest", "lof", "logistic" and
             "random-forest", and "pyod:HBOS" and others of PyOD; None: the default pool.
         p : float or "auto", default="auto"
@@ -130,8 +130,8 @@ class TableModel(ExplainedTable):
             categories=check_names(categories, columns.columns),
         )
         fused = FusedDetector(
-            None if detectors is None else named_detectors(detectors, int((labels >= 0).sum())),
-            fusion=fusion_with(p),
+            detectors if detectors is None or isinstance(detectors, str) else list(detectors),
+            p=check_norm(p),
             false_alarm_rate=false_alarm_rate,
             confidence=confidence,
             random_state=random_state,
@@ -185,7 +185,7 @@ class TableModel(ExplainedTable):
         ]
         fused = FusedDetector(
             detectors,
-            fusion=fusion_with(p),
+            p=check_norm(p),
             false_alarm_rate=false_alarm_rate,
             random_state=random_state,
         )
@@ -216,8 +216,7 @@ class TableModel(ExplainedTable):
     @property
     def score_columns(self) -> list[str]:
         """What the columns of `score` are called."""
-        parts = [f"{CONTRIBUTION}{name}" for name in self.fused.detector_names_]
-        return ["score", "p_value", "decision", *parts]
+        return score_columns(self.fused.detector_names_)
 
     def check_kept(self, keep: Sequence[str], columns: list[str]) -> list[str]:
         """Names of columns to stand before the scores, which must not have the same.
@@ -332,7 +331,7 @@ def load_model(
     """
     path = Path(path).expanduser()
     if not path.exists() or path.is_dir():
-        raise FileNotFoundError(f"There is no model {quote(str(path))}. TableModel.fit makes one.")
+        raise FileNotFoundError(no_model(path))
     model = load(path, trusted, key=key)
     if not isinstance(model, TableModel):
         raise ValueError(

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import IO, TYPE_CHECKING
 
 from lpfuse._checks.messages import counted
+from lpfuse._files import no_file
 from lpfuse._format import plain, quote
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def kind_of(path: Path) -> str:
 def _check_readable(path: Path) -> None:
     """Refuse what is no file."""
     if not path.exists():
-        raise FileNotFoundError(f"There is no file {quote(str(path))}. Check its path.")
+        raise FileNotFoundError(no_file(path))
     if not path.is_file():
         raise ValueError(f"{quote(str(path))} is not a file. Name one table, .csv or .parquet.")
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._checks.arguments import check_share, check_values
+from lpfuse._checks.options import check_confidence
 from lpfuse._quantiles import VectorInBlocks
 from lpfuse.metrics import best_g_mean, halfway
 from lpfuse.threshold._promise import (
     calibration_promise,
-    check_confidence,
     parts_within,
     promised_rank,
     rounded_from_above,

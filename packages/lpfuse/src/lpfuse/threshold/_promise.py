@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from scipy.special import betainc
 from scipy.stats import beta, binom
 
-from lpfuse._checks.arguments import check_count, check_number, check_share
+from lpfuse._checks.arguments import check_count, check_share
+from lpfuse._checks.options import check_confidence
 
-MOST_CONFIDENCE = 0.9999  # 1 itself no number of rows can give
 MANY = 1e15  # more rows than anyone has: of rates near 0 their number would overflow
 
 
@@ -142,14 +142,6 @@ def calibration_promise(
         n, alpha, confidence, out_of_fold,
         k, k / (n + 1), low, high, needed, lowest,
     )  # fmt: skip
-
-
-def check_confidence(confidence: float | None) -> float | None:
-    """A probability to be sure with, or None."""
-    if confidence is None:
-        return None
-    hint = "It is a probability: write 0.9 for nine calibration sets of ten, or None."
-    return check_number("confidence", confidence, at_least=0.5, at_most=MOST_CONFIDENCE, hint=hint)
 
 
 def promised_rank(n: int, rate: float, confidence: float | None) -> int:

@@ -1,9 +1,8 @@
-"""Detectors by name and fusions by their p, as they are written on a command line."""
+"""Detectors by name, as Python and the command line write them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib import import_module
 from inspect import isclass
 from math import inf
@@ -16,15 +15,11 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lpfuse._checks.arguments import check_p
 from lpfuse._checks.messages import did_you_mean, key
+from lpfuse._checks.options import PYOD, settled_name
 from lpfuse._format import quote
 from lpfuse.detectors import SVDD, GMMDetector, KernelPCADetector
-from lpfuse.ensemble.components import default_detectors, default_fusion
-from lpfuse.fusion.lp import LpFusion
-
-PYOD = "pyod:"
-ALIASES = {"iforest": "forest", "isolation-forest": "forest"}
+from lpfuse.ensemble._default_pool import default_detectors
 
 
 def named_detectors(names: Sequence[str], n: int) -> list[tuple[str, Any]]:
@@ -34,7 +29,8 @@ def named_detectors(names: Sequence[str], n: int) -> list[tuple[str, Any]]:
     ----------
     names : sequence of str
         Those of the default pool, such as "knn-subspaces" (spaces may be hyphens); "svdd", "kpca",
-        "gmm", "iforest", "lof", "logistic", "random-forest"; or "pyod:HBOS".
+        "gmm", "iforest", "lof", "logistic", "random-forest"; or "pyod:HBOS". All are looked at
+        before any is made.
     n : int
         Rows that they will learn from.
 
@@ -48,11 +44,44 @@ def named_detectors(names: Sequence[str], n: int) -> list[tuple[str, Any]]:
     >>> [name for name, _ in named_detectors(["gmm", "iforest"], n=1000)]
     ['gmm', 'iforest']
     """
+    settled = [settled_name(name) for name in names]
     # Of a few rows first: who names a detector that many rows are too many for shall have it.
     pool = dict(default_detectors(0, inf)) | dict(default_detectors(n, inf))
     pool |= _further_detectors(n, pool["gp"][-1].approximation)
     by_name = {known.replace(" ", "-"): detector for known, detector in pool.items()}
-    return [(name, _detector(name, by_name)) for name in names]
+    made = [_of_pyod(name) if name.startswith(PYOD) else by_name[name] for name in settled]
+    return list(zip(names, made, strict=True))
+
+
+def with_named(entries: Any, n: int) -> Any:
+    """What a user listed as detectors, with detectors in the place of their names.
+
+    Parameters
+    ----------
+    entries : sequence
+        Names, ``(name, detector)`` and ``(name, detector, columns)``, where a detector may be a
+        name, too. Anything else is left as it is.
+    n : int
+        Rows that they will learn from.
+
+    Examples
+    --------
+    >>> with_named(["lof", ("near", "knn", [0, 1])], n=1000)[1][::2]
+    ('near', [0, 1])
+    """
+    if not isinstance(entries, Sequence) or isinstance(entries, str):
+        return entries
+    pairs = [(entry, entry) if isinstance(entry, str) else entry for entry in entries]
+    places = [
+        place
+        for place, pair in enumerate(pairs)
+        if isinstance(pair, tuple | list) and len(pair) in (2, 3) and isinstance(pair[1], str)
+    ]
+    made = named_detectors([pairs[place][1] for place in places], n) if places else []
+    for place, (_, detector) in zip(places, made, strict=True):
+        name, _, *columns = pairs[place]
+        pairs[place] = (name, detector, *columns)
+    return pairs
 
 
 def _further_detectors(n: int, approximation: str | None) -> dict[str, Any]:
@@ -61,7 +90,7 @@ def _further_detectors(n: int, approximation: str | None) -> dict[str, Any]:
     further = {
         "svdd": SVDD(**kernel),
         "kpca": KernelPCADetector(n_components=0.95, **kernel),
-        "gmm": GMMDetector(score_type="log_likelihood"),
+        "gmm": GMMDetector(),
         "forest": IsolationForest(),
         "lof": LocalOutlierFactor(n_neighbors=min(50, max(1, n // 2)), novelty=True),
         "logistic": LogisticRegression(class_weight="balanced", C=0.1, max_iter=500),
@@ -72,22 +101,13 @@ def _further_detectors(n: int, approximation: str | None) -> dict[str, Any]:
     return {name: make_pipeline(StandardScaler(), made) for name, made in further.items()}
 
 
-def _detector(name: str, pool: dict[str, Any]) -> Any:
-    if name.casefold().startswith(PYOD):
-        return make_pipeline(StandardScaler(), _of_pyod(name[len(PYOD) :]))
-    known = name.casefold().replace(" ", "-")
-    known = ALIASES.get(known, known)
-    if known not in pool:
-        choices = [*pool, *ALIASES]
-        raise ValueError(
-            f"There is no detector {quote(name)}.{did_you_mean(name, choices)} Known are "
-            f"{', '.join(choices)}, and those of PyOD as {PYOD}NAME."
-        )
-    return pool[known]
-
-
 def _of_pyod(name: str) -> Any:
-    """A detector of PyOD in its default settings; AutoEncoder is in ``auto_encoder``, and so on."""
+    """``pyod:NAME`` in its default settings, on standardised features."""
+    return make_pipeline(StandardScaler(), _found_in_pyod(name[len(PYOD) :]))
+
+
+def _found_in_pyod(name: str) -> Any:
+    """A detector of PyOD; AutoEncoder is in ``auto_encoder``, and so on."""
     try:
         folder = import_module("pyod.models").__path__
     except ImportError as error:
@@ -104,12 +124,3 @@ def _of_pyod(name: str) -> Any:
     except ImportError as error:
         raise ValueError(f"{PYOD}{name} needs a package that is not there: {error}.") from error
     raise ValueError(f"PyOD has no detector {quote(name)}: {module.__name__} holds none.")
-
-
-def fusion_with(p: float | str) -> LpFusion | None:
-    """The default fusion with another p; None where it shall be its own."""
-    if p == "auto":
-        return None
-    with suppress(ValueError):
-        p = float(p)
-    return default_fusion().set_params(p=check_p(p))
