@@ -13,7 +13,8 @@ from lpfuse._arrays.operations import Host
 from lpfuse._checks.messages import did_you_mean, meaning, quoted
 from lpfuse.tables import read_table
 from lpfuse.tables._columns import MOST_CATEGORIES, typed
-from lpfuse.tables._reading import kind_of, polars_module
+from lpfuse.tables._polars import polars_module
+from lpfuse.tables._reading import kind_of
 from research.common.datasets.base import Dataset, checked_dataset
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 from sklearn.ensemble import IsolationForest, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import LocalOutlierFactor
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lpfuse._checks.arguments import check_p
@@ -22,6 +22,7 @@ from lpfuse._format import quote
 from lpfuse.detectors import SVDD, GMMDetector, KernelPCADetector
 from lpfuse.ensemble.components import default_detectors, default_fusion
 from lpfuse.fusion.lp import LpFusion
+from lpfuse.views import FilledGaps
 
 PYOD = "pyod:"
 ALIASES = {"iforest": "forest", "isolation-forest": "forest"}
@@ -69,12 +70,17 @@ def _further_detectors(n: int, approximation: str | None) -> dict[str, Any]:
             class_weight="balanced_subsample", min_samples_leaf=2
         ),
     }
-    return {name: make_pipeline(StandardScaler(), made) for name, made in further.items()}
+    return {name: _filled(made) for name, made in further.items()}
+
+
+def _filled(detector: Any) -> Pipeline:
+    """On standardised features, without gaps: rows with a missing cell are judged like others."""
+    return make_pipeline(FilledGaps(), StandardScaler(), detector)
 
 
 def _detector(name: str, pool: dict[str, Any]) -> Any:
     if name.casefold().startswith(PYOD):
-        return make_pipeline(StandardScaler(), _of_pyod(name[len(PYOD) :]))
+        return _filled(_of_pyod(name[len(PYOD) :]))
     known = name.casefold().replace(" ", "-")
     known = ALIASES.get(known, known)
     if known not in pool:
