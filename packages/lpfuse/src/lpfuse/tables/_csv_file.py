@@ -58,7 +58,7 @@ def read_csv(content: bytes, format: TableFormat = PLAIN) -> polars.DataFrame:
         raise pl.exceptions.ComputeError(f"it has more than {MOST_COLUMNS:,} columns")
     if quote_sign and content.count(quote_sign) % 2:
         raise pl.exceptions.ComputeError(
-            "a quote is never closed (if they are no quotes, say quote='none')"
+            "a quote is never closed; if they are no quotes, say quote='none'"
         )
     sign = quote_sign.decode() if quote_sign else None
     frame = pl.read_csv(content, infer_schema_length=0, separator=separator, quote_char=sign)
@@ -155,6 +155,11 @@ class CsvFile(TableFile):
                 return read_csv(self.header + block, self.format)
             except polars_module().exceptions.PolarsError:
                 self._refuse_ragged(block)
+                if _sign(self.format) and _sign(self.format) in block:
+                    raise ValueError(
+                        f"{plain(self.name)} could not be read as CSV: quotes stand within cells, "
+                        "or are never closed. If they are no quotes, say quote='none'."
+                    ) from None
                 raise
 
     def _refuse_ragged(self, block: bytes) -> None:

@@ -121,7 +121,7 @@ def as_told(column: polars.Series, kind: str) -> Taken:
 
 def as_found(column: polars.Series, *, asked_for: bool, scores: bool) -> Taken:
     """A column as what it looks like."""
-    column = typed(column)
+    given, column = column, typed(column)
     if is_number(column):
         why, kind = _useless(column), "constant"
         if not why and not asked_for and not scores:
@@ -132,7 +132,7 @@ def as_found(column: polars.Series, *, asked_for: bool, scores: bool) -> Taken:
     if scores:
         return Taken("text", "it holds text, not scores", column)
     if column.dtype.is_temporal():
-        order = order_of(column)
+        order = order_of(given)
         if order is None:
             return Taken("unknown", f"it holds {plain(column.dtype)}, which is no date", column)
         why = _useless(column)

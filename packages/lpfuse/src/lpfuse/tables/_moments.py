@@ -39,8 +39,11 @@ def order_of(column: polars.Series) -> str | None:
     if column.dtype != pl.String:
         return None
     cells = column.drop_nulls()
+    years = cells.head(HINT).str.contains(r"\d{4}").all()  # 1.2.3 is no date
     for order in (*ORDERS, NO_DATE) if len(cells) else ():
-        if all(not _parsed(some, order).has_nulls() for some in (cells.head(HINT), cells)):
+        if (years or order == NO_DATE) and all(
+            not _parsed(some, order).has_nulls() for some in (cells.head(HINT), cells)
+        ):
             return order
     return None
 

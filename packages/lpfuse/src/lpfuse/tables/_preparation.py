@@ -281,7 +281,7 @@ class TablePreparation:
         return ", ".join(days) or "others are counted from it"
 
     def _kinds(self, name: str) -> str:
-        rest = f" and {len(self.rare[name]):,} rarer ones as one" if self.rare[name] else ""
+        rest = f", {len(self.rare[name]):,} rarer as one" if self.rare[name] else ""
         return counted(len(self.categories[name]), "text") + rest
 
     def _gap_note(self, name: str) -> str:

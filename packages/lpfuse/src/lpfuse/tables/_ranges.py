@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import polars
 
 TAIL = 0.01  # of the training rows on either side of the range: single outliers have no say
-# Share of rows outside, surely exceeded, from where on a column is said to have left its range:
-# five times that of training rows. Batches that hold a tenth of anomalies stay below it.
-FAR = 0.1
+# Share of rows outside, surely exceeded, from where on a column is said to have left its range: ten
+# times that of training rows. Batches that hold a tenth of anomalies stay below it.
+FAR = 0.2
 
 
 def learn_ranges(preparation: TablePreparation, X: Host) -> None:
@@ -200,7 +200,7 @@ def column_changes(
     >>> model = TableModel.fit(rows, detectors=["gmm"])
     >>> _, told = column_changes(model.preparation, rows.with_columns(pl.col("bar") * 1000))
     >>> print(*told)
-    'bar' left the range of the training, 2.276 to 2.716: above it in 200 rows (100 %), by about
+    'bar' left the range of the training, 2.263 to 2.682: above it in 200 rows (100 %), by about
     1,000 times what it was. Has its unit changed?
     """
     X = preparation.numbers(frame) if X is None else X
