@@ -12,8 +12,9 @@ def test_the_core_is_small_enough_to_know():
     # audit and the page to answer on fourteen hundred; what rows nothing has seen, thresholds of
     # single learners, gaps, copies, promises and streams, and alarms asked and measured (0021,
     # 0022) sixteen hundred; means of fits, single rows, neighbours by one product (0023) and the
-    # progress of commands nine hundred.
-    assert size_of(CORE).code <= 21_150
+    # progress of commands nine hundred; how files are written, what columns are, and where numbers
+    # lie (0024) another nine hundred.
+    assert size_of(CORE).code <= 22_100
 
 
 # What was reached. The goals were 12, 25, 12 and 20 (docs/adr/0013): these may only go down. Bounds

@@ -81,7 +81,10 @@ def score(
     elif not silent:
         for note in scored.notes:
             typer.secho(brief(f"Note: {note}"), fg="yellow", err=True)
-        for sentence in [*range_sentences(scored.left_range), *told]:
+        outside = [
+            each for each in scored.left_range if "unknown" not in each
+        ]  # a note tells these
+        for sentence in [*range_sentences(outside), *told]:
             console.say(sentence, err=True)
         share = scored.anomalies / max(1, scored.rows)
         target = "standard output" if out == options.STANDARD else out

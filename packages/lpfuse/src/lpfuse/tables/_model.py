@@ -300,10 +300,12 @@ class TableModel:
         if len(X) == 0:
             empty = dict.fromkeys(self.score_columns, pl.Float64) | {"decision": pl.Int8}
             return frame.select(keep).hstack(pl.DataFrame(schema=empty))
+        nothing = self.preparation.all_missing(frame).to_numpy()
+        if not self.preparation.scores:
+            X[nothing] = 0.0  # told of in words of their own; their scores are taken away below
         found = self.fused.verdicts(X)
         parts = found.contributions
         assert parts is not None  # tables are fused by weighted sums
-        nothing = self.preparation.all_missing(frame).to_numpy()
         # No score, or one of cells that were all lent: an anomaly, for nothing speaks for it.
         decisions = np.where((found.decision >= 0) & ~nothing, 1, -1).astype(np.int8)
         columns = [found.scores, found.pvalues, decisions, *parts.T]
