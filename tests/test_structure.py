@@ -15,8 +15,9 @@ def test_the_core_is_small_enough_to_know():
     # progress of commands nine hundred; why rows were flagged (0026) five hundred and fifty; what a
     # report says first, its list of alarms and the demo of all sets (0027) five hundred;
     # PyOD's interface, weights of fixed rules, converters of skl2onnx (0028) two hundred and sixty;
-    # detectors by name, p, score, frames of verdicts and options refused at once two hundred.
-    assert size_of(CORE).code <= 22_680
+    # detectors by name, p, score, frames of verdicts and options refused at once two hundred;
+    # how files are written, what columns are, and where numbers lie (0024) nine hundred and fifty.
+    assert size_of(CORE).code <= 23_600
 
 
 # What was reached. The goals were 12, 25, 12 and 20 (docs/adr/0013): these may only go down. Bounds

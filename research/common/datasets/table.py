@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.messages import did_you_mean, meaning, quoted
 from lpfuse.tables import read_table
-from lpfuse.tables._columns import MOST_CATEGORIES, typed
-from lpfuse.tables._reading import kind_of, polars_module
+from lpfuse.tables._kinds import typed
+from lpfuse.tables._polars import polars_module
+from lpfuse.tables._reading import kind_of
 from research.common.datasets.base import Dataset, checked_dataset
 
 if TYPE_CHECKING:
     import polars
+
+MOST_CATEGORIES = 100  # texts of a column; more are names of rows
 
 
 def load_table(path: str | os.PathLike[str], *, label: str = "label", normal: Any = 1) -> Dataset:

@@ -122,7 +122,7 @@ def test_rows_from_standard_input(stored):
     [
         ("none.lpfuse", "new.csv", "There is no model"),
         ("table.lpfuse", "none.csv", "There is no file"),
-        ("table.lpfuse", "narrow.csv", "The data lack 2 columns that the model was trained on"),
+        ("table.lpfuse", "narrow.csv", "The data lack 3 columns that the model was trained on"),
         ("frames.lpfuse", "empty.csv", "There is no column 'bar'"),
         ("arrays.lpfuse", "new.csv", "must hold numbers"),
         ("table.lpfuse", "header.csv", "has no rows to ask about"),

@@ -45,10 +45,9 @@ def folder(tmp_path, model, monkeypatch):
     files = {
         "empty.csv": b"",
         "blank.csv": b"\n\n \n",
-        "latin.csv": "bar,flow,kind\n1,2,größe\n".encode("latin-1"),
+        "strange.csv": b"bar,flow,kind\n1,2,\x81\n",
         "ragged.csv": b"bar,flow,kind\n1,2,a\n1,2,3,4\n",
         "quote.csv": b'bar,flow,kind\n1,2,"a\n3,4,b\n',
-        "semicolons.csv": b"bar;flow;kind\n1;2;a\n",
         "twice.csv": b"bar,bar,kind\n1,2,a\n",
         "text.parquet": b"bar,flow\n1,2\n",
         "text.arrow": b"bar,flow\n1,2\n",
@@ -91,15 +90,14 @@ SCORE = ["-o", "new.csv"]
 TABLES = [
     ("nowhere.csv", "There is no file 'nowhere.csv'. Check its path."),
     ("folder.csv", "'folder.csv' is not a file. Name one table"),
-    ("table.xlsx", ".csv and .parquet files, not from 'table.xlsx'. Save it as one."),
+    ("table.xlsx", "table.xlsx could not be read as a spreadsheet: File is not a zip file. Open"),
     ("empty.csv", "empty.csv could not be read as CSV: empty CSV. Check that it is complete"),
+    ("ragged.csv", "ragged.csv could not be read as CSV: row 2 has 4 cells, and the header 3. Put"),
     (
-        "latin.csv",
-        "invalid utf-8 sequence. Check that it is complete and in that format, in UTF-8.",
+        "quote.csv",
+        "quote.csv could not be read as CSV: quotes stand within cells, or are never closed",
     ),
-    ("ragged.csv", "ragged.csv could not be read as CSV: found more fields than defined"),
-    ("quote.csv", "quote.csv could not be read as CSV: a quote is never closed. Check"),
-    ("semicolons.csv", "semicolons.csv has semicolons between its columns"),
+    ("strange.csv", "strange.csv could not be read as CSV: the byte 0x81 is not CP1252. Save it"),
     ("twice.csv", "two columns are called 'bar'"),
     ("text.parquet", "text.parquet could not be read as PARQUET"),
     ("torn.parquet", "torn.parquet could not be read as PARQUET"),
@@ -250,7 +248,10 @@ IN_OPTIONS = [
     (["fit", "good.csv", "--normal", "the one", *FIT], "--normal 'the one' says what normal rows"),
     (["fit", "good.csv", "--normal", "ok", *FIT], "Name it: --label COLUMN"),
     (["fit", "good.csv", "--label", "state", "--normal", "x", *FIT], "Say --normal with the value"),
-    (["fit", "text.csv", *FIT], "what the column is: --categories flow, --drop flow"),
+    (
+        ["fit", "text.csv", *FIT],
+        "the column is: --categories flow, --drop flow, or --as flow=number, which takes",
+    ),
     (["fit", "good.csv", "--p", "0.5", *FIT], "Error: --p must be in [1, inf]"),
     (["fit", "good.csv", "--false-alarm-rate", "5", *FIT], "Error: --false-alarm-rate must be"),
     (["fuse", "good.csv", "--label", "state"], "Say --normal "),
@@ -265,7 +266,7 @@ IN_OPTIONS = [
 def test_what_the_library_calls_by_parameters_is_told_by_options(folder, arguments, told):
     message = complaint(*arguments)
     assert told in message
-    assert not re.search(r"\b[a-z_]+=", message)
+    assert not re.search(r"\b[a-z_]+=", message.replace("--as flow=number", ""))
 
 
 @pytest.mark.slow

@@ -30,6 +30,7 @@ def test_a_table_becomes_a_model_and_everything_is_said(train, tmp_path):
     assert head.splitlines() == [
         f"{train}: 100 rows, 8 columns",
         *(f"  {note}" for note in model.notes),
+        "  If a column is something else, say so: --as COLUMN=KIND.",
     ]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
     assert rows[0] == ["detector", "weight", "share", "AUC"]
@@ -69,6 +70,7 @@ def test_json_is_one_object_and_nothing_else(train, tmp_path):
     model = lpfuse.load(tmp_path / "m")
     assert found["model"] == str(tmp_path / "m")
     assert found["features"] == model.feature_names
+    assert found["columns"] == model.preparation.kinds
     assert list(found["weights"].values()) == model.fused.weights_.tolist()
     assert found["certificate"]["relative_gap"] <= 1e-8
     assert set(found["auc"]) == {*DETECTORS, "fusion"}
@@ -123,7 +125,7 @@ def test_every_option_arrives(train, tmp_path, monkeypatch):
         train, "--output", tmp_path / "m", "--label", "state", "--normal", "ok", "--detectors",
         "gmm, lof", "--p", "1.5", "--false-alarm-rate", "0.1", "--confidence", "0.9", "--features",
         "bar", "--features", "flow", "--drop", "site", "--categories", "kind", "--seed", "3",
-        "--jobs", "2", "-q",
+        "--jobs", "2", "-q", "--as", "when=elapsed", "--as", "a=b=drop",
     )  # fmt: skip
     assert (answer.exit_code, answer.stderr) == (2, "Error: stop.\n")
     assert callable(asked.pop("show_notes"))
@@ -137,6 +139,7 @@ def test_every_option_arrives(train, tmp_path, monkeypatch):
         "features": ["bar", "flow"],
         "drop": ["site"],
         "categories": ["kind"],
+        "kinds": {"when": "elapsed", "a=b": "drop"},
         "random_state": 3,
         "n_jobs": 2,
         "progress": None,

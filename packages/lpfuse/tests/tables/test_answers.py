@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lpfuse.tables import read_answers
 from lpfuse.tables._answers import MEANINGS, answer_file, are_empty
-from lpfuse.tables._preparation import numbers_of
+from lpfuse.tables._cells import numbers_of
 
 # All that CSV, spreadsheets or `read_table` might take for something else than a text.
 ODD_TEXTS = [
@@ -149,7 +149,6 @@ def test_words_as_a_spreadsheet_may_have_left_them():
         ("answer,chance,a\nnormal,half,2\n", "must hold numbers; row 1 holds 'half'"),
         ("answer,chance,a\ndon't know,1,2\n", r"says of no row .* \(1 row without an answer\)"),
         ("answer,chance,a\n", r"\(0 rows without an answer\)"),
-        ("answer;chance;a\nnormal;1;2\n", "semicolons"),
         ("", "could not be read"),
     ],
 )

@@ -2,8 +2,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from lpfuse.tables._cells import check_names
 from lpfuse.tables._labels import labels_note, labels_of, settle_normal
-from lpfuse.tables._preparation import check_names
 
 nan = np.nan
 

@@ -7,16 +7,8 @@ from hypothesis import strategies as st
 
 from helpers.pumps import pumps, write
 from lpfuse.tables import read_table
-from lpfuse.tables._reading import (
-    CsvFile,
-    first_record_end,
-    last_record_end,
-    open_table,
-    read_csv,
-    read_errors,
-    refuse_other_separators,
-    regrouped,
-)
+from lpfuse.tables._csv_file import CsvFile, first_record_end, last_record_end, regrouped
+from lpfuse.tables._reading import open_table
 
 SUFFIXES = ["csv", "parquet", "arrow"]
 
@@ -28,11 +20,8 @@ contents = st.one_of(st.binary(max_size=60), scraps.map("".join).map(str.encode)
 
 
 def whole(content):
-    with read_errors("mine.csv", "CSV"):
-        frame = read_csv(content)
-        frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))
-    refuse_other_separators("mine.csv", frame.columns)
-    return frame
+    (chunk,) = CsvFile("mine.csv", io.BytesIO(content), len(content)).chunks(1000)
+    return chunk.frame
 
 
 def in_chunks(content, rows, block):
@@ -148,7 +137,7 @@ def test_a_long_file_is_never_in_memory_whole():
             )
 
     file = Endless()
-    chunks = CsvFile("endless.csv", file, None, block_bytes=400).chunks(250)
+    chunks = CsvFile("endless.csv", file, None, head_bytes=400, block_bytes=400).chunks(250)
     for _ in range(4):
         next(chunks)
     assert file.taken <= 11 * 400
@@ -158,16 +147,6 @@ def test_a_row_without_end_is_refused():
     file = io.BytesIO(b'a,b\n1,"2\n' + b"x" * 2**23)
     with pytest.raises(ValueError, match=r"a row is longer than 1 MiB\. Look for a quote"):
         list(CsvFile("mine.csv", file, None, longest_record=2**20).chunks(10))
-
-
-@pytest.mark.parametrize(("mark", "called"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
-def test_other_separators_are_told(tmp_path, mark, called):
-    path = tmp_path / "mine.csv"
-    path.write_text(f"a{mark}b\n1{mark}2\n")
-    with pytest.raises(ValueError, match=f"has {called} between its columns.* Save it with commas"):
-        read_table(path)
-    with pytest.raises(ValueError, match=f"mine.csv has {called}"), open_table(path):
-        pass
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path):

@@ -48,7 +48,7 @@ def test_what_is_strange_in_a_file_is_noted(model, tmp_path):
     assert tally.notes == [
         "Ignored, for the model does not know it: 'extra'.",
         "Missing, as it never was in training: 'flow' in 5 rows.",
-        "New, a text that was not in training: 'kind' in 1 row.",
+        "New, a text that was not in training, and taken as missing: 'kind' in 1 row.",
     ]
 
 

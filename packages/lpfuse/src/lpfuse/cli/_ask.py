@@ -26,6 +26,11 @@ def ask(
     seed: console.Seed = 0,
     trust: options.Trust = None,
     key: options.Key = None,
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    quote: options.Quote = None,
+    sheet: options.Sheet = None,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -43,7 +48,8 @@ def ask(
     check_target(out, [model, data])
     with console.remarks(silent) as remarks:
         loaded = load_detector(model, trust or (), key, "A question")
-        frame = read_table(data)
+        told = options.table_format(separator, decimal, encoding, quote, sheet)
+        frame = read_table(data, format=told | getattr(loaded, "format", told))
         if frame.height == 0:
             raise ValueError(f"{data} has no rows to ask about.")
         with model_errors(model, "asked about"):

@@ -25,10 +25,16 @@ def fit(
     features: options.Features = None,
     drop: options.Drop = None,
     categories: options.Categories = None,
+    kinds: options.As = None,
     sample: options.Sample = None,
     seed: console.Seed = 0,
     key: options.Key = None,
     jobs: options.Processes = 1,
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    quote: options.Quote = None,
+    sheet: options.Sheet = None,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -54,12 +60,15 @@ def fit(
         from lpfuse.tables import TableModel, outcome
 
         phases.restart_clock()
-        frame, rows, drawn = _read(train, sample, label, normal, seed, phases.stream)
+        told = options.table_format(separator, decimal, encoding, quote, sheet)
+        draw = {} if sample is None else {"most": sample, "label": label, "normal": normal}
+        frame, rows, drawn = _read(train, draw, seed, format=told, progress=phases.stream)
 
         def show_notes(notes: list[str]) -> None:
             phases.end()
             if not silent:
                 introduce(ctx, train, (rows, frame.width), [*drawn, *notes])
+                console.say("  If a column is something else, say so: --as COLUMN=KIND.")
             phases.begin("Fitting")
 
         phases.begin("Preparing columns")
@@ -74,19 +83,22 @@ def fit(
             features=features or (),
             drop=drop or (),
             categories=categories or (),
+            kinds=options.kinds_of(kinds),
             random_state=seed,
             n_jobs=jobs,
             progress=phases.progress,
             show_notes=show_notes,
         )
         fitted.notes[:0] = drawn
+        fitted.format = told
         phases.begin(f"Writing {console.called(model)}")
         found = outcome(fitted.fused)
         with write_errors(model.name):
             fitted.save(model, key=secret)
     if as_json:
         notes = {"notes": fitted.notes, "warnings": remarks}
-        console.show_json({"model": str(model), "features": fitted.feature_names, **found, **notes})
+        told_of = {"features": fitted.feature_names, "columns": fitted.preparation.kinds}
+        console.show_json({"model": str(model), **told_of, **found, **notes})
     elif not silent:
         console.show(f"\n{console.weights_table(found)}", False)
         typer.echo(f"\n{conclusion(found)}")
@@ -94,25 +106,20 @@ def fit(
 
 
 def _read(
-    source: str,
-    sample: int | None,
-    label: str | None,
-    normal: str | None,
-    seed: int,
-    progress: console.Stream | None,
+    source: str, draw: dict[str, Any], seed: int, **options: Any
 ) -> tuple[Any, int, list[str]]:
-    """The rows to learn from, how many there are, and a note where some of them were drawn."""
+    """The rows to learn from, how many there are, and notes: how they are written, and drawn."""
     from lpfuse.tables import read_sample, read_table
 
-    if sample is None:
-        frame = read_table(source, progress=progress)
-        return frame, frame.height, []
-    frame, rows = read_sample(
-        source, sample, label=label, normal=normal, seed=seed, progress=progress
-    )
+    notes: list[str] = []
+    if not draw:
+        frame = read_table(source, notes=notes, **options)
+        return frame, frame.height, notes
+    frame, rows = read_sample(source, **draw, seed=seed, notes=notes, **options)
     drawn = f"Sample: {frame.height:,} of {rows:,} rows, drawn by chance"
-    taken = "" if label is None else f"; of anomalies all, up to {sample // 2:,}"
-    return frame, rows, [f"{drawn}{taken}."] if frame.height < rows else []
+    most = draw["most"] // 2
+    taken = "" if draw["label"] is None else f"; of anomalies all, up to {most:,}"
+    return frame, rows, [*notes, *([f"{drawn}{taken}."] if frame.height < rows else [])]
 
 
 def introduce(ctx: typer.Context, source: str, shape: tuple[int, int], notes: list[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from shlex import quote
+from shlex import quote as in_shell
 from typing import Annotated, Any
 
 import typer
@@ -36,6 +36,11 @@ def fuse(
     drop: options.Drop = None,
     seed: console.Seed = 0,
     key: options.Key = None,
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    quote: options.Quote = None,
+    sheet: options.Sheet = None,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -54,11 +59,13 @@ def fuse(
 
     def show_notes(notes: list[str]) -> None:
         if not silent:
-            introduce(ctx, scores, frame.shape, notes)
+            introduce(ctx, scores, frame.shape, [*written, *notes])
             typer.echo()
 
     with console.remarks(silent) as remarks:
-        frame = read_table(scores)
+        told = options.table_format(separator, decimal, encoding, quote, sheet)
+        written: list[str] = []
+        frame = read_table(scores, format=told, notes=written)
         fitted = TableModel.fuse(
             frame,
             label=label,
@@ -71,6 +78,7 @@ def fuse(
             random_state=seed,
             show_notes=show_notes,
         )
+        fitted.notes[:0], fitted.format = written, told
         if out is not None:
             fused = fitted.score(frame, keep=fitted.check_kept(keep or (), frame.columns))
             with table_writer(out, formulas=formulas) as add:
@@ -104,7 +112,7 @@ def _conclude(found: dict[str, Any], remarks: list[str], files: list[Any]) -> No
     """What came of it, what may be wrong, and where it is."""
     typer.echo(f"\n{conclusion(found)}")
     for name in upside_down(found, remarks):
-        hint = f"--direction {quote(f'{name}=anomaly')}"
+        hint = f"--direction {in_shell(f'{name}=anomaly')}"
         console.say(f"If high scores of {in_quotes(name)} mean anomaly, say so: {hint}")
     for file in filter(None, files):
         console.say(f"Written to {file}.")
@@ -124,7 +132,7 @@ def directions(given: list[str], columns: list[str]) -> dict[str, str]:
     >>> directions(["anomaly", "b=normal"], ["a", "b"])
     {'a': 'anomaly', 'b': 'normal'}
     """
-    from lpfuse.tables._preparation import check_names
+    from lpfuse.tables._cells import check_names
 
     high: dict[str, str] = {}
     for text in given:

@@ -20,8 +20,10 @@ _TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _ARGUMENT = re.compile(
     # What a user wrote comes in quotes, and stays as it is; an apostrophe has a letter before it.
     rf"(?<!\w)(?:{_TEXT})"
-    # name= and a text, a list of texts, a placeholder in capitals, a number, or nothing
-    rf"|(?<![\w-])([a-z]\w*)=({_TEXT}|\[(?:{_TEXT})(?:, (?:{_TEXT}))*\]|[A-Z]+\b|[\d.]+\b|)"
+    # name= and a text, a list of texts, a column and its kind, a placeholder in capitals, a number,
+    # or nothing
+    rf"|(?<![\w-])([a-z]\w*)=({_TEXT}|\[(?:{_TEXT})(?:, (?:{_TEXT}))*\]"
+    rf"|\{{(?:{_TEXT}): (?:{_TEXT})\}}|[A-Z]+\b|[\d.]+\b|)"
 )
 _SUBJECT = re.compile(r"(?:^|(?<=[.:] ))([a-z]\w*)(?= must )")  # "p must be …", as checks write
 
@@ -66,8 +68,9 @@ def in_options(text: str, options: Mapping[str, str]) -> str:
         if name is None:
             return match[0]
         value = match[2] if match.re is _ARGUMENT else ""
-        if value[:1] in {"'", '"', "["}:
+        if value[:1] in {"'", '"', "[", "{"}:
             values = ast.literal_eval(value)
+            values = [f"{k}={v}" for k, v in values.items()] if value[0] == "{" else values
             values = [values] if isinstance(values, str) else values
             return " ".join(f"{name} {shlex.quote(each)}" for each in values)
         return f"{name} {value}".rstrip()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,7 +13,7 @@ STANDARD = "-"  # the name of standard input and output
 
 def _table_argument(name: str) -> typer.models.ArgumentInfo:
     """A table to read."""
-    return typer.Argument(metavar=name, help="A .csv, .parquet or .arrow file; - for CSV.")
+    return typer.Argument(metavar=name, help="A .csv, .parquet, .arrow or .xlsx file; - for CSV.")
 
 
 Train = Annotated[str, _table_argument("TRAIN")]
@@ -76,6 +76,50 @@ Drop = Annotated[
 Categories = Annotated[
     list[str] | None,
     typer.Option(metavar=COLUMN, help="A column whose numbers are names; may be repeated."),
+]
+As = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--as",
+        metavar="COL=KIND",
+        help="Take a column as number, category, date, elapsed, id, text, or drop it; may be "
+        "repeated.",
+        show_default="what it looks like, which is said",
+    ),
+]
+READING = "How the table is written"  # what is not said is found in its first rows
+Separator = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIGN", help="Between columns of CSV: , ; | or tab.", rich_help_panel=READING
+    ),
+]
+Decimal = Annotated[
+    str | None,
+    typer.Option(metavar="SIGN", help="Before decimals: . or ,", rich_help_panel=READING),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Such as utf-8, utf-16, cp1252, latin-1.", rich_help_panel=READING
+    ),
+]
+Quote = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIGN",
+        help="Around cells of CSV: \" or ', or none.",
+        rich_help_panel=READING,
+    ),
+]
+Sheet = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Of a spreadsheet.",
+        show_default="the first",
+        rich_help_panel=READING,
+    ),
 ]
 Sample = Annotated[
     int | None,
@@ -142,3 +186,29 @@ Check = Annotated[
     ),
 ]
 PARTED = 3  # the exit code of --check
+
+
+def table_format(*told: str | None) -> Any:
+    """How a table is written, of separator, decimal sign, encoding, quotes and sheet."""
+    from lpfuse.tables import TableFormat
+
+    return TableFormat(*told).checked()
+
+
+def kinds_of(given: list[str] | None) -> dict[str, str]:
+    """What columns are to be taken as.
+
+    Examples
+    --------
+    >>> kinds_of(["bar=number", "a=b=date"])
+    {'bar': 'number', 'a=b': 'date'}
+    """
+    from lpfuse._format import quote
+
+    found = {}
+    for text in given or []:
+        column, equals, kind = text.rpartition("=")
+        if not equals:
+            raise ValueError(f"--as says what a column is: COL=KIND; got {quote(text)}.")
+        found[column] = kind.strip()
+    return found

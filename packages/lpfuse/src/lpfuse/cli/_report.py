@@ -23,7 +23,7 @@ def report(
         str | None,
         typer.Argument(
             metavar="DATA",
-            help="Rows that the model has not learnt from; a .csv, .parquet or .arrow file. "
+            help="Rows that the model has not learnt from; a .csv, .parquet, .arrow or .xlsx file. "
             "Without it the training rows are judged, each by what was learnt without it.",
         ),
     ] = None,
@@ -52,6 +52,11 @@ def report(
     trust: options.Trust = None,
     key: options.Key = None,
     check: options.Check = False,
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    quote: options.Quote = None,
+    sheet: options.Sheet = None,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -78,10 +83,11 @@ def report(
         from lpfuse.tables._alarm_words import parted
 
         loaded = load_detector(model, trust or (), key, "A report")
+        told = options.table_format(separator, decimal, encoding, quote, sheet)
         rows: tuple[Any, ...] = ()
         kept, files = None, {"model": model.name}
         if data is not None:
-            rows, kept = _rows(loaded, data, label, normal, keep or (), phases)
+            rows, kept = _rows(loaded, data, told, label, normal, keep or (), phases)
             files["data"] = data if data == options.STANDARD else console.called(data)
         judged = f"{len(rows[0]):,} rows" if rows else "the training rows"
         phases.begin(f"Judging {judged}")
@@ -113,6 +119,7 @@ def _told(summary: dict[str, Any]) -> str:
 def _rows(
     model: Any,
     data: str,
+    told: Any,
     label: str | None,
     normal: str | None,
     keep: Sequence[str],
@@ -121,11 +128,12 @@ def _rows(
     """Rows as `summarise` takes them with their labels, and the columns to show."""
     from lpfuse.tables import TableModel, read_table
     from lpfuse.tables._answers import features_of
+    from lpfuse.tables._cells import check_names
     from lpfuse.tables._labels import labels_of, settle_normal
-    from lpfuse.tables._preparation import check_names
 
     phases.begin(f"Reading {console.called(data)}")
-    frame, y = read_table(data, progress=phases.stream), None
+    known = model.format if isinstance(model, TableModel) else told
+    frame, y = read_table(data, format=told | known, progress=phases.stream), None
     if frame.height == 0:
         raise ValueError(f"{data} has no rows to judge by.")
     if label is None and normal is not None:

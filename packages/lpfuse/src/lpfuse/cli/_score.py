@@ -33,6 +33,11 @@ def score(
     trust: options.Trust = None,
     key: options.Key = None,
     check: options.Check = False,
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    quote: options.Quote = None,
+    sheet: options.Sheet = None,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -52,6 +57,7 @@ def score(
         # Late, for it takes seconds: the line above stands by then.
         from lpfuse.tables import check_table_target, load_model, score_file
         from lpfuse.tables._alarm_words import alarm_sentences, parted
+        from lpfuse.tables._ranges import range_sentences
 
         check_table_target(out, [model, data])
         secret = None if key is None else key.read_bytes()
@@ -62,6 +68,7 @@ def score(
             loaded,
             data,
             out,
+            format=options.table_format(separator, decimal, encoding, quote, sheet),
             keep=keep or (),
             chunk_rows=chunk_rows,
             jobs=None if jobs < 1 else jobs,
@@ -74,12 +81,15 @@ def score(
     if as_json:
         counts = {"rows": scored.rows, "anomalies": scored.anomalies, "seconds": round(seconds, 3)}
         alarms = None if scored.alarms is None else {"sentences": told, **scored.alarms}
-        notes = {"notes": scored.notes, "warnings": remarks}
+        notes = {"left_range": scored.left_range, "notes": scored.notes, "warnings": remarks}
         console.show_json({"output": out, **counts, "alarms": alarms, **notes})
     elif not silent:
         for note in scored.notes:
             typer.secho(brief(f"Note: {note}"), fg="yellow", err=True)
-        for sentence in told:
+        outside = [
+            each for each in scored.left_range if "unknown" not in each
+        ]  # a note tells these
+        for sentence in [*range_sentences(outside), *told]:
             console.say(sentence, err=True)
         share = scored.anomalies / max(1, scored.rows)
         target = "standard output" if out == options.STANDARD else out

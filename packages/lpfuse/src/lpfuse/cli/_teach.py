@@ -22,6 +22,11 @@ def teach(
     out: options.NewModel,
     trust: options.Trust = None,
     key: options.Key = None,
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    quote: options.Quote = None,
+    sheet: options.Sheet = None,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -40,7 +45,8 @@ def teach(
     with console.remarks(silent) as remarks:
         loaded = load_detector(model, trust or (), key, "Teaching")
         fused = loaded.fused if isinstance(loaded, TableModel) else loaded
-        found = read_answers(answers)
+        told = options.table_format(separator, decimal, encoding, quote, sheet)
+        found = read_answers(answers, told)
         before = _weights(fused)
         with model_errors(model, "taught"):
             fused.teach(features_of(loaded, found.rows), found.y, chances=found.chances)

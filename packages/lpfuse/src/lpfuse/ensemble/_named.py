@@ -12,7 +12,7 @@ from typing import Any
 from sklearn.ensemble import IsolationForest, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import LocalOutlierFactor
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lpfuse._checks.messages import did_you_mean, key
@@ -20,6 +20,7 @@ from lpfuse._checks.options import PYOD, settled_name
 from lpfuse._format import quote
 from lpfuse.detectors import SVDD, GMMDetector, KernelPCADetector
 from lpfuse.ensemble._default_pool import default_detectors
+from lpfuse.views import FilledGaps
 
 
 def named_detectors(names: Sequence[str], n: int) -> list[tuple[str, Any]]:
@@ -98,12 +99,17 @@ def _further_detectors(n: int, approximation: str | None) -> dict[str, Any]:
             class_weight="balanced_subsample", min_samples_leaf=2
         ),
     }
-    return {name: make_pipeline(StandardScaler(), made) for name, made in further.items()}
+    return {name: _filled(made) for name, made in further.items()}
+
+
+def _filled(detector: Any) -> Pipeline:
+    """On standardised features, without gaps: rows with a missing cell are judged like others."""
+    return make_pipeline(FilledGaps(), StandardScaler(), detector)
 
 
 def _of_pyod(name: str) -> Any:
     """``pyod:NAME`` in its default settings, on standardised features."""
-    return make_pipeline(StandardScaler(), _found_in_pyod(name[len(PYOD) :]))
+    return _filled(_found_in_pyod(name[len(PYOD) :]))
 
 
 def _found_in_pyod(name: str) -> Any:

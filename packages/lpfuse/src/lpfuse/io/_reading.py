@@ -316,6 +316,9 @@ def _defaults(kind: Loadable, given: Iterable[str]) -> dict[str, Any]:
         default = signature(cls).parameters[name].default
         missing = default is Parameter.empty or (is_dataclass(cls) and name not in vars(cls))
         if missing and name not in NOT_FROM_FILES:
-            raise Refused(f"{cls.__name__} lacks {name!r} in the file.")
+            raise Refused(
+                f"{cls.__name__} lacks {name!r} in the file, which is damaged or of an earlier "
+                "lpfuse. Fit and save the model again."
+            )
         values[name] = default
     return values

@@ -20,7 +20,7 @@ from lpfuse.report._measures import rounded
 from lpfuse.report._page import rendered, write_page
 from lpfuse.tables import TableModel
 from lpfuse.tables._answers import MEANINGS, answer_file, are_empty, cells_of, features_of
-from lpfuse.tables._preparation import is_number, is_text
+from lpfuse.tables._cells import is_number, is_text
 
 if TYPE_CHECKING:
     import polars

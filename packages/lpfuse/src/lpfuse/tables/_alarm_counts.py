@@ -13,7 +13,7 @@ from scipy.stats import norm, poisson
 from lpfuse._arrays.operations import Host
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import places_in_training
-from lpfuse.tables._preparation import TablePreparation, texts_of
+from lpfuse.tables._preparation import TablePreparation
 
 if TYPE_CHECKING:
     import polars
@@ -108,21 +108,18 @@ def incomplete_rows(preparation: TablePreparation, frame: polars.DataFrame) -> M
     Parameters
     ----------
     preparation : TablePreparation
-        How columns become features. A text that is new goes unnoticed in a column whose rare texts
-        share a feature: it is one of these.
+        How columns become features.
     frame : polars.DataFrame
         Rows.
     """
     found = np.zeros(frame.height, dtype=bool)
-    others, categories = preparation.others, preparation.categories
     for name in preparation.columns:
         column = frame[name]
         if column.dtype.is_float():
             column = column.fill_nan(None)
         found |= column.is_null().to_numpy()
-        if name in categories and name not in others:
-            new = ~texts_of(column).is_in(categories[name]).fill_null(True)
-            found |= new.to_numpy()
+    for new in preparation.unknown_texts(frame).values():
+        found |= new.fill_null(False).to_numpy()
     return found
 
 

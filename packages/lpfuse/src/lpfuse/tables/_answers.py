@@ -19,11 +19,12 @@ from lpfuse._arrays.operations import Host
 from lpfuse._checks.messages import counted, quoted
 from lpfuse._format import plain, quote
 from lpfuse.ensemble import FusedDetector
-from lpfuse.tables._columns import typed
+from lpfuse.tables._cells import check_names, first_cell, numbers_of
+from lpfuse.tables._csv_format import MISSING, OPEN, TableFormat
 from lpfuse.tables._in_memory import read_table
+from lpfuse.tables._kinds import typed
 from lpfuse.tables._model import TableModel
-from lpfuse.tables._preparation import check_names, first_cell, numbers_of
-from lpfuse.tables._reading import MISSING, polars_module
+from lpfuse.tables._polars import polars_module
 from lpfuse.tables._writing import FORMULA
 
 if TYPE_CHECKING:
@@ -168,13 +169,15 @@ class Answers:
     undecided: int
 
 
-def read_answers(path: str | Path) -> Answers:
+def read_answers(path: str | Path, format: TableFormat = OPEN) -> Answers:
     r"""Read a file of answers, as the page of `lpfuse.report.write_questions` exports it.
 
     Parameters
     ----------
     path : str or path
         A table, see `read_table`, with the columns ``answer`` and ``chance`` beside those of rows.
+    format : TableFormat, optional
+        How it is written; quotes are double ones, for apostrophes protect texts.
 
     Examples
     --------
@@ -185,7 +188,7 @@ def read_answers(path: str | Path) -> Answers:
     >>> answers.rows.rows(), answers.y, answers.undecided
     ([('2.5',)], array([1.]), 1)
     """
-    pl, table = polars_module(), read_table(path)
+    pl, table = polars_module(), read_table(path, format=format | TableFormat(quote='"'))
     name = "Standard input" if str(path) == "-" else plain(Path(path).name)
     lacking = [column for column in ("answer", "chance") if column not in table.columns]
     if lacking:

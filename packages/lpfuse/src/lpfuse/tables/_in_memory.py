@@ -12,9 +12,12 @@ import numpy as np
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.messages import counted
 from lpfuse._format import plain
+from lpfuse.tables._cells import check_names
+from lpfuse.tables._csv_format import OPEN, TableFormat
 from lpfuse.tables._labels import labels_of, settle_normal
-from lpfuse.tables._preparation import check_names
-from lpfuse.tables._reading import TableFile, open_table, polars_module
+from lpfuse.tables._polars import polars_module
+from lpfuse.tables._reading import open_table
+from lpfuse.tables._table_file import TableFile
 
 if TYPE_CHECKING:
     import polars
@@ -27,15 +30,26 @@ MOST_CELLS = 2**30  # of a table that is read whole: 8 GiB of numbers, from a fi
 FEWEST_ROWS, MOST_ROWS = 2**16, 2**20
 
 
-def read_table(path: str | Path, *, progress: Progress | None = None) -> polars.DataFrame:
+def read_table(
+    path: str | Path,
+    *,
+    format: TableFormat = OPEN,
+    progress: Progress | None = None,
+    notes: list[str] | None = None,
+) -> polars.DataFrame:
     r"""A whole table of a file.
 
     Parameters
     ----------
     path : str or path
-        A ``.csv``, ``.parquet``, ``.arrow`` or ``.feather`` file; ``-`` for CSV on standard input.
+        A ``.csv``, ``.tsv``, ``.txt``, ``.parquet``, ``.arrow`` or ``.feather`` file, or an
+        ``.xlsx`` one where fastexcel is installed; ``-`` for CSV on standard input.
+    format : TableFormat, optional
+        How it is written, where that should not be found by looking at it.
     progress : callable, optional
         Called with the rows that are read, and their share of the file, if it is known.
+    notes : list of str, optional
+        Gets a sentence where the table is written in another way than most.
 
     Returns
     -------
@@ -52,13 +66,14 @@ def read_table(path: str | Path, *, progress: Progress | None = None) -> polars.
     >>> read_table(path).rows()
     [('2.5', 'a'), (None, 'b')]
     """
-    with open_table(path) as table:
+    with open_table(path, format) as table:
         _check_cells(table, table.rows)
         parts, rows = [], 0
         for frame in _parts(table, progress):
             parts.append(frame)
             rows += frame.height
             _check_cells(table, rows)
+        _tell_format(table, notes)
         return polars_module().concat(parts)
 
 
@@ -69,13 +84,15 @@ def read_sample(
     label: str | None = None,
     normal: str | None = None,
     seed: int = 0,
+    format: TableFormat = OPEN,
     progress: Progress | None = None,
+    notes: list[str] | None = None,
 ) -> tuple[polars.DataFrame, int]:
     r"""Rows of a file that are drawn by chance, and how many it has: it may exceed the memory.
 
     Parameters
     ----------
-    path, progress
+    path, format, progress, notes
         As in `read_table`.
     most : int
         Rows to draw: all of a file that has no more. Of labelled anomalies all are taken, up to
@@ -99,7 +116,7 @@ def read_sample(
     (3, 100)
     """
     pl, random = polars_module(), np.random.default_rng(seed)
-    with open_table(path) as table:
+    with open_table(path, format) as table:
         if label is not None:
             (label,) = check_names([label], table.columns)
         frame, chances, rows = None, np.empty(0), 0
@@ -111,6 +128,7 @@ def read_sample(
                 kinds = np.zeros(frame.height) if label is None else _codes(frame[label])
                 stays = _lowest(chances, kinds, most)
                 frame, chances = frame.filter(stays), chances[stays]
+        _tell_format(table, notes)
     assert frame is not None  # there is one part at least
     if rows <= most:
         return frame, rows
@@ -120,6 +138,11 @@ def read_sample(
     taken = anomalies & _lowest(chances, anomalies, most // 2)
     taken |= ~anomalies & _lowest(chances, anomalies, most - int(taken.sum()))
     return frame.filter(taken), rows
+
+
+def _tell_format(table: TableFile, notes: list[str] | None) -> None:
+    if notes is not None and table.format.words:
+        notes.append(f"File: {table.format.words}.")
 
 
 def _lowest(chances: Host, kinds: Host, most: int) -> Host:

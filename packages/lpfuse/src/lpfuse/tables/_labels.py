@@ -10,7 +10,7 @@ import numpy as np
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.messages import counted, did_you_mean, meaning, quoted
 from lpfuse._format import plain, quote
-from lpfuse.tables._preparation import check_names
+from lpfuse.tables._cells import check_names
 
 if TYPE_CHECKING:
     import polars

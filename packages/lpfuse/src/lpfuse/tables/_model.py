@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,18 +12,20 @@ import numpy as np
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.messages import quoted
 from lpfuse._checks.options import check_norm
-from lpfuse._files import no_model
-from lpfuse._format import plain
 from lpfuse._saved import ANY, saved_as
 from lpfuse.adapters import ScoreColumn
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import score_columns
-from lpfuse.io import load, save
+from lpfuse.io import save
+from lpfuse.tables._cells import check_names
 from lpfuse.tables._columns import learn_preparation
+from lpfuse.tables._csv_format import OPEN, TableFormat
 from lpfuse.tables._explaining import ExplainedTable
+from lpfuse.tables._kinds import check_kinds
 from lpfuse.tables._labels import labels_of, settle_labels
-from lpfuse.tables._preparation import TablePreparation, check_names
-from lpfuse.tables._reading import polars_module
+from lpfuse.tables._polars import polars_module
+from lpfuse.tables._preparation import TablePreparation
+from lpfuse.tables._ranges import learn_ranges
 
 if TYPE_CHECKING:
     import polars
@@ -48,6 +48,8 @@ class TableModel(ExplainedTable):
         What normal rows hold there; empty: nothing.
     notes : list of str
         What was taken as what, what was dropped and why, in sentences.
+    format : TableFormat
+        How files of such rows are written, as far as a user has told; for files to come.
 
     Examples
     --------
@@ -69,6 +71,7 @@ class TableModel(ExplainedTable):
     label: str | None
     normal: str | None
     notes: list[str]
+    format: TableFormat = OPEN
 
     @classmethod
     def fit(
@@ -84,6 +87,7 @@ class TableModel(ExplainedTable):
         features: Sequence[str] = (),
         drop: Sequence[str] = (),
         categories: Sequence[str] = (),
+        kinds: Mapping[str, str] | None = None,
         random_state: int = 0,
         n_jobs: int | None = None,
         progress: Callable[[int, int], None] | None = None,
@@ -110,6 +114,9 @@ class TableModel(ExplainedTable):
             Share of normal rows that may be called anomalies, and how surely: `FusedDetector`.
         features, drop, categories : sequence of str
             The only columns to use; columns to leave out; columns whose numbers are names.
+        kinds : mapping of str: str, optional
+            What columns are, by name: "number", "category", "date", "elapsed", "id", "text" or
+            "drop", see `learn_preparation`. Of all others that is found by looking at them.
         random_state, n_jobs : int, default=0 and None
             Seed, and processes.
         progress : callable, optional
@@ -128,6 +135,7 @@ class TableModel(ExplainedTable):
             features=check_names(features, columns.columns),
             drop=check_names(drop, columns.columns),
             categories=check_names(categories, columns.columns),
+            kinds=check_kinds(kinds or {}, columns.columns),
         )
         fused = FusedDetector(
             detectors if detectors is None or isinstance(detectors, str) else list(detectors),
@@ -201,6 +209,7 @@ class TableModel(ExplainedTable):
         show_notes: Callable[[list[str]], None] | None,
     ) -> TableModel:
         X = self.preparation.numbers(frame)
+        learn_ranges(self.preparation, X[labels >= 0])
         if show_notes is not None:
             show_notes(self.notes)
         self.fused.progress = progress or False
@@ -290,11 +299,13 @@ class TableModel(ExplainedTable):
         if len(X) == 0:
             empty = dict.fromkeys(self.score_columns, pl.Float64) | {"decision": pl.Int8}
             return frame.select(keep).hstack(pl.DataFrame(schema=empty))
+        nothing = self.preparation.all_missing(frame).to_numpy()
+        if not self.preparation.scores:
+            X[nothing] = 0.0  # told of in words of their own; their scores are taken away below
         found = self.fused.verdicts(X)
         parts = found.contributions
         assert parts is not None  # tables are fused by weighted sums
-        nothing = self.preparation.all_missing(frame).to_numpy()
-        # No score, or one of medians that nobody measured: an anomaly, for nothing speaks for it.
+        # No score, or one of cells that were all lent: an anomaly, for nothing speaks for it.
         decisions = np.where((found.decision >= 0) & ~nothing, 1, -1).astype(np.int8)
         columns = [found.scores, found.pvalues, decisions, *parts.T]
         table = pl.DataFrame(dict(zip(self.score_columns, columns, strict=True)))
@@ -313,37 +324,3 @@ class TableModel(ExplainedTable):
             A secret that signs it, see :func:`lpfuse.io.save`.
         """
         save(self, path, key=key)
-
-
-def load_model(
-    path: str | PathLike[str], trusted: Iterable[str] = (), *, key: bytes | None = None
-) -> TableModel:
-    """Read a model of `TableModel.save`, and try it out on a row.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    trusted : iterable of str, default=()
-        Types of other makers that it may hold, see :func:`lpfuse.load`.
-    key : bytes, optional
-        The secret that signed it.
-    """
-    path = Path(path).expanduser()
-    if not path.exists() or path.is_dir():
-        raise FileNotFoundError(no_model(path))
-    model = load(path, trusted, key=key)
-    if not isinstance(model, TableModel):
-        raise ValueError(
-            f"{plain(path)} holds {type(model).__name__}, which knows no columns of tables. Fit a "
-            "model with TableModel.fit, or score in Python."
-        )
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            model.score(model.preparation.example())
-    except Exception as error:  # whatever a forged file may lead to
-        raise ValueError(
-            f"{plain(path)} is damaged: it cannot score a row ({type(error).__name__}: "
-            f"{plain(error)}). Fit the model again, or restore the file from a copy."
-        ) from error
-    return model

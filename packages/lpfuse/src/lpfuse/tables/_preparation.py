@@ -5,127 +5,134 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.messages import counted, did_you_mean, quoted
-from lpfuse._format import plain, quote
+from lpfuse._format import quote
 from lpfuse._saved import saved_as
-from lpfuse.tables._reading import polars_module
+from lpfuse.tables._cells import numbers_of, texts_of
+from lpfuse.tables._moments import (
+    ELAPSED,
+    SINCE,
+    days_of,
+    features_of_moments,
+    moments_of,
+    names_of_parts,
+)
+from lpfuse.tables._polars import polars_module
 
 if TYPE_CHECKING:
     import polars
 
 MOST_NAMES = 30  # that a message lists; chosen by hand
 NOTHING = "Not judged, for nothing is there to judge by: no score, and called an anomaly"
-VALUE, GAP = 0, 1  # kinds of features: what a cell holds, and whether it holds nothing
+OTHER = "(other)"
 
 
-@saved_as(
-    "TablePreparation",
-    **dict.fromkeys(
-        ("number_columns", "text_columns", "truths", "gaps", "dropped", "doubtful"), (...,)
-    ),
-)
+# Columns by name, and what was seen in them; orders of dates are checked before they are used.
+NAMED = (
+    "number_columns", "text_columns", "truths", "units", "forgiving", "orders", "parts", "origins",
+    "since", "medians", "categories", "rare", "gaps", "dropped", "kinds_dropped", "doubtful",
+    "ranges",
+)  # fmt: skip
+
+
+@saved_as("TablePreparation", **dict.fromkeys(NAMED, (...,)))
 @dataclass(eq=False)
 class TablePreparation:
-    """How the columns of a table become features: numbers first, then texts.
+    """How the columns of a table become features: numbers first, then dates, then texts.
 
-    `learn_preparation` makes one. A number stays as it is, true and false become 1 and 0. A missing
-    one becomes the median, and where cells were missing in the table that was learnt from, a second
-    feature says so. A text becomes one feature of 0 and 1 for each text of its column; those of
-    fewer than 5 rows, and those beyond the 100 commonest, share one, ``column=(other)``. A text
-    that is new goes there too; where there is no such feature, it is 0 in all of them. So is a
-    missing one, beside a feature that says so.
+    `learn_preparation` makes one. A number stays as it is, without its unit; true and false become
+    1 and 0. A date becomes sine and cosine of its time of day and of its day of the week. A text
+    becomes one feature of 0 and 1 for each of the commonest texts of its column; the others share
+    one, ``column=(other)``. What is missing is NaN in all features of its column, and so is a text
+    that the training did not hold: detectors fill it in, and rows are judged by what is there.
 
     Attributes
     ----------
-    encoder : sklearn.compose.ColumnTransformer
-        The fitted transformers: `SimpleImputer` for numbers (none for scores), `OneHotEncoder` and
-        `MissingIndicator` for texts.
     scores : bool
-        Whether the columns are scores, which stay missing where they are.
+        Whether the columns are scores of other detectors.
     number_columns, text_columns : list of str
-        The columns that are used.
+        The columns of numbers and of texts that are used.
     truths : list of str
         Columns of numbers that hold true and false.
+    units : dict of str: str
+        Columns of numbers that have a unit.
+    forgiving : list of str
+        Columns of numbers in which texts are missing values, as was asked.
+    orders : dict of str: str
+        Columns of dates and times, and how they are written.
+    parts : dict of str: list of str
+        What is used of these.
+    origins : dict of str: float
+        Days since 1970 that elapsed times are counted from.
+    since : dict of str: str
+        The column of dates that another one is counted from.
+    medians : dict of str: float
+        Of columns of numbers.
+    categories, rare : dict of str: list of str
+        Columns of text, the texts that have a feature of their own, and those that share one.
     gaps : dict of str: int
         Columns with missing cells, and how many.
-    dropped : dict of str: str
-        Columns that are not used, and why.
+    dropped, kinds_dropped : dict of str: str
+        Columns that are not used, why, and what they were taken as.
     doubtful : list of str
         Columns of numbers that may be no more than names of the rows.
+    ranges : dict of str: list of float
+        Of features that are no waves and no texts, where 98 % of the training rows lie.
     """
 
-    encoder: Any = None
     scores: bool = False
     number_columns: list[str] = field(default_factory=list)
     text_columns: list[str] = field(default_factory=list)
     truths: list[str] = field(default_factory=list)
+    units: dict[str, str] = field(default_factory=dict)
+    forgiving: list[str] = field(default_factory=list)
+    orders: dict[str, str] = field(default_factory=dict)
+    parts: dict[str, list[str]] = field(default_factory=dict)
+    origins: dict[str, float] = field(default_factory=dict)
+    since: dict[str, str] = field(default_factory=dict)
+    medians: dict[str, float] = field(default_factory=dict)
+    categories: dict[str, list[str]] = field(default_factory=dict)
+    rare: dict[str, list[str]] = field(default_factory=dict)
     gaps: dict[str, int] = field(default_factory=dict)
     dropped: dict[str, str] = field(default_factory=dict)
+    kinds_dropped: dict[str, str] = field(default_factory=dict)
     doubtful: list[str] = field(default_factory=list)
+    ranges: dict[str, list[float]] = field(default_factory=dict)
 
     @property
     def columns(self) -> list[str]:
         """The columns that are used."""
-        return [*self.number_columns, *self.text_columns]
-
-    @property
-    def medians(self) -> dict[str, float]:
-        """Columns of numbers, and what a missing one becomes; NaN: it stays missing."""
-        if self.scores:
-            return dict.fromkeys(self.number_columns, np.nan)
-        if not self.number_columns:
-            return {}
-        values = self.encoder.named_transformers_["numbers"].statistics_.tolist()
-        return dict(zip(self.number_columns, values, strict=True))
-
-    @property
-    def categories(self) -> dict[str, list[str]]:
-        """Columns of text, and the texts that have a feature of their own."""
-        return {
-            name: [text for text in texts if text not in rare]
-            for name, texts, rare in self._texts()
-        }
+        return [*self.number_columns, *self.orders, *self.text_columns]
 
     @property
     def others(self) -> list[str]:
         """Columns of text whose rarer ones share a feature."""
-        return [name for name, _, rare in self._texts() if rare]
-
-    def _texts(self) -> list[tuple[str, list[str], set[str]]]:
-        """Columns of text, all texts that were in them, and the rare ones."""
-        if not self.text_columns:
-            return []
-        one_hot = self.encoder.named_transformers_["texts"][-1]
-        rare = [set() if texts is None else set(texts) for texts in one_hot.infrequent_categories_]
-        return list(zip(self.text_columns, map(list, one_hot.categories_), rare, strict=True))
-
-    def _layout(self) -> list[tuple[int, int, str]]:
-        """The outputs of the encoder: column, value or gap, name of the feature.
-
-        The encoder puts numbers, their gaps, texts and their gaps one after the other; sorted, the
-        features of a column stand together.
-        """
-        numbers, texts = self.number_columns, self.text_columns
-        places = {name: place for place, name in enumerate(self.columns)}
-        found = [(places[name], VALUE, name) for name in numbers]
-        if not self.scores:
-            found += [(places[n], GAP, f"{n} is missing") for n in numbers if n in self.gaps]
-        others = self.others
-        for name, kept in self.categories.items():
-            found += [(places[name], VALUE, f"{name}={text}") for text in kept]
-            found += [(places[name], VALUE, f"{name}=(other)")] if name in others else []
-        return found + [(places[n], GAP, f"{n} is missing") for n in texts if n in self.gaps]
+        return [name for name in self.text_columns if self.rare[name]]
 
     @property
     def feature_names(self) -> list[str]:
         """What the features are called."""
-        return [name for *_, name in sorted(self._layout(), key=itemgetter(0, 1))]
+        found = list(self.number_columns)
+        for name, parts in self.parts.items():
+            found += names_of_parts(name, parts, self.since.get(name))
+        for name, texts in self.categories.items():
+            found += [f"{name}={text}" for text in texts]
+            found += [f"{name}={OTHER}"] if self.rare[name] else []
+        return found
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """What each column was taken as, in a word or two."""
+        found = dict.fromkeys(self.number_columns, "score" if self.scores else "number")
+        found |= {name: f"number in {unit}" for name, unit in self.units.items()}
+        found |= dict.fromkeys(self.truths, "true or false")
+        found |= {name: ELAPSED if ELAPSED in self.parts[name] else "date" for name in self.orders}
+        return found | dict.fromkeys(self.text_columns, "category") | self.kinds_dropped
 
     def check(self, columns: Iterable[str]) -> list[str]:
         """Refuse a table that lacks columns; return those that the model does not know.
@@ -159,42 +166,50 @@ class TablePreparation:
         Returns
         -------
         ndarray of shape (n, d)
-            One column for each of `feature_names`.
+            One column for each of `feature_names`; NaN where nothing is known.
         """
-        layout, cells = self._layout(), self.cells(frame, start)
-        if frame.height == 0:  # scikit-learn refuses to transform no rows
-            return np.empty((0, len(layout)))
-        encoded: Host = np.asarray(self.encoder.transform(cells), dtype=np.float64)
-        order = sorted(range(len(layout)), key=lambda k: layout[k][:2])  # stable
-        features = encoded[:, order]
-        # OneHotEncoder has no code for "no category": the encoder filled in the commonest text, and
-        # a missing one becomes 0 in all features of its column but the one for gaps.
-        kinds = np.array([layout[k][:2] for k in order])
-        for place, name in enumerate(self.text_columns, start=len(self.number_columns)):
-            own = (kinds == (place, VALUE)).all(axis=1)
-            features[np.ix_(cells[name].is_null().to_numpy(), own)] = 0.0
-        return features
+        cells = self.cells(frame, start)
+        blocks = [cells[name].to_numpy().reshape(-1, 1) for name in self.number_columns]
+        for name, parts in self.parts.items():
+            origin: Any = self.origins.get(name, 0.0)
+            if SINCE in parts:
+                origin = days_of(cells[self.since[name]])
+            blocks.append(features_of_moments(cells[name], parts, origin))
+        blocks += [
+            one_hot(cells[name], self.categories[name], self.rare[name])
+            for name in self.text_columns
+        ]
+        return np.hstack(blocks).astype(np.float64)
 
     def cells(self, frame: polars.DataFrame, start: int = 0) -> polars.DataFrame:
-        """The columns that are used: numbers, NaN where missing, and texts, null where missing.
+        """The columns that are used: numbers, NaN where missing, moments and texts, null there.
 
         Parameters
         ----------
         frame, start
             As in `numbers`.
         """
-        pl = polars_module()
         found: dict[str, Any] = {
-            name: numbers_of(frame[name], start, truths=name in self.truths)
+            name: numbers_of(
+                frame[name],
+                start,
+                truths=name in self.truths,
+                unit=self.units.get(name),
+                forgiving=name in self.forgiving,
+            )
             for name in self.number_columns
         }
-        return pl.DataFrame(found | {name: texts_of(frame[name]) for name in self.text_columns})
+        found |= {n: moments_of(frame[n], order, start) for n, order in self.orders.items()}
+        found |= {name: texts_of(frame[name]) for name in self.text_columns}
+        return polars_module().DataFrame(found)
 
     def example(self) -> polars.DataFrame:
         """A row such as could occur, to try things out."""
+        pl = polars_module()
         numbers = {name: [np.nan_to_num(median)] for name, median in self.medians.items()}
+        moments = {name: pl.Series([0]).cast(pl.Datetime("us")) for name in self.orders}
         texts = {name: kinds[:1] for name, kinds in self.categories.items()}
-        return polars_module().DataFrame({**numbers, **texts})
+        return pl.DataFrame({**numbers, **moments, **texts})
 
     def all_missing(self, frame: polars.DataFrame) -> polars.Series:
         """Which rows, as in `numbers`, hold no value in any column: nothing to judge them by."""
@@ -202,6 +217,19 @@ class TablePreparation:
         used = frame.select(self.columns)
         numbers = pl.selectors.float().fill_nan(None)
         return used.with_columns(numbers).select(pl.all_horizontal(pl.all().is_null())).to_series()
+
+    def unknown_texts(self, frame: polars.DataFrame) -> dict[str, polars.Series]:
+        """Of each column of texts, which rows hold one that was not in the training.
+
+        Parameters
+        ----------
+        frame : polars.DataFrame
+            As in `numbers`.
+        """
+        return {
+            name: texts_of(frame[name]).is_in([*self.categories[name], *self.rare[name]]).not_()
+            for name in self.text_columns
+        }
 
     def new_in(self, frame: polars.DataFrame) -> Counter[str]:
         """What rows hold that the table learnt from did not, in words, and in how many rows.
@@ -212,14 +240,14 @@ class TablePreparation:
             As in `numbers`.
         """
         found = Counter({NOTHING: int(self.all_missing(frame).sum())})
-        categories, others = self.categories, self.others
+        unknown = self.unknown_texts(frame)
         for name in self.columns:
-            missing = 0 if name in self.gaps else frame[name].null_count()
+            column = frame[name].fill_nan(None) if frame[name].dtype.is_float() else frame[name]
+            missing = 0 if name in self.gaps else column.null_count()
             found[f"Missing, as it never was in training: {quote(name)}"] += missing
-            if name in categories and name not in others:
-                texts = texts_of(frame[name]).drop_nulls()
-                new = len(texts) - int(texts.is_in(categories[name]).sum())
-                found[f"New, a text that was not in training: {quote(name)}"] += new
+            if name in unknown:
+                told = f"New, a text that was not in training, and taken as missing: {quote(name)}"
+                found[told] += int(unknown[name].sum())
         return +found  # without those that did not occur
 
     @property
@@ -228,7 +256,13 @@ class TablePreparation:
         found = []
         if self.number_columns:
             what = "Scores" if self.scores else "Numbers"
-            found.append(f"{what}: {quoted(self.number_columns, MOST_NAMES)}.")
+            names = [quote(n) + (f" ({self.units[n]})" if n in self.units else "")
+                     for n in self.number_columns]  # fmt: skip
+            more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+            found.append(f"{what}: {', '.join(names[:MOST_NAMES])}{more}.")
+        if self.orders:
+            named = ", ".join(f"{quote(name)} ({self._parts(name)})" for name in self.orders)
+            found.append(f"Dates: {named}.")
         if self.text_columns:
             kinds = ", ".join(f"{quote(name)} ({self._kinds(name)})" for name in self.text_columns)
             found.append(f"Categories, a feature for each: {kinds}.")
@@ -241,106 +275,43 @@ class TablePreparation:
         ]
         return found
 
+    def _parts(self, name: str) -> str:
+        first = quote(self.since[name]) if name in self.since else "the first"
+        days = (f"days since {first}" if p in (ELAPSED, SINCE) else p for p in self.parts[name])
+        return ", ".join(days) or "others are counted from it"
+
     def _kinds(self, name: str) -> str:
-        rest = " and rarer ones as one" if name in self.others else ""
+        rest = f", {len(self.rare[name]):,} rarer as one" if self.rare[name] else ""
         return counted(len(self.categories[name]), "text") + rest
 
     def _gap_note(self, name: str) -> str:
-        note = f"Missing: {quote(name)} in {counted(self.gaps[name], 'row')}"
-        if self.scores:
-            return f"{note}; the others decide on these."
-        if name in self.text_columns:
-            return f"{note}, which has a feature of its own."
-        return f"{note}; the median, {self.medians[name]:g}, stands in, and a feature says so."
+        note = f"Missing: {quote(name)} in {counted(self.gaps[name], 'row')}; "
+        return note + (
+            "the others decide on these." if self.scores else "the other columns decide."
+        )
 
 
-# ------------------------------------------------------------------------------- names and cells
-
-
-def check_names(wanted: Iterable[str], columns: list[str]) -> list[str]:
-    """Names of columns as users write them: one by one, or several with commas between them.
+def one_hot(texts: polars.Series, known: list[str], rare: list[str]) -> Host:
+    """A column of 0 and 1 for each known text, and one for the rare ones together, if any.
 
     Parameters
     ----------
-    wanted : iterable of str
-        What was written.
-    columns : list of str
-        The columns that there are.
+    texts : polars.Series of n texts
+        NaN in all columns where one is missing, or neither known nor rare.
+    known, rare : list of str
+        No text is in both.
 
     Examples
     --------
-    >>> check_names(["bar", "kind,wet"], ["bar", "kind", "wet"])
-    ['bar', 'kind', 'wet']
-    >>> check_names(["baar"], ["bar", "kind", "wet"])
-    Traceback (most recent call last):
-    ValueError: There is no column 'baar'. Did you mean 'bar'? There are 'bar', 'kind', 'wet'.
-    """
-    names = []
-    for text in wanted:
-        parts = [text] if text in columns else [part.strip() for part in text.split(",")]
-        for name in parts:
-            if name not in columns:
-                raise ValueError(
-                    f"There is no column {quote(name)}.{did_you_mean(name, columns)} There are "
-                    f"{quoted(columns, 20)}."
-                )
-            names.append(name)
-    return names
-
-
-def is_number(column: polars.Series) -> bool:
-    """Whether it holds numbers, or true and false."""
-    return column.dtype.is_numeric() or column.dtype == polars_module().Boolean
-
-
-def is_text(column: polars.Series) -> bool:
-    """Whether it holds texts, under any name."""
-    pl = polars_module()
-    return column.dtype in (pl.String, pl.Categorical, pl.Enum)
-
-
-def numbers_of(column: polars.Series, start: int = 0, truths: bool = False) -> Host:
-    """Numbers, also where they are written as texts; NaN where one is missing.
-
-    Parameters
-    ----------
-    column : polars.Series
-        Of numbers, or of texts that spell some.
-    start : int, default=0
-        Rows before these, for messages.
-    truths : bool, default=False
-        Whether texts may say true and false.
+    >>> import polars as pl
+    >>> one_hot(pl.Series(["a", "z", "c"]), ["a", "b"], ["c"])
+    array([[ 1.,  0.,  0.],
+           [nan, nan, nan],
+           [ 0.,  0.,  1.]])
     """
     pl = polars_module()
-    if is_text(column):
-        texts = texts_of(column)
-        spelt = texts.str.to_lowercase().replace({"true": "1", "false": "0"}) if truths else texts
-        numbers = spelt.cast(pl.Float64, strict=False)
-    elif is_number(column) or column.dtype == pl.Null:
-        numbers = column.cast(pl.Float64)
-    else:
-        kind = plain(column.dtype)
-        raise ValueError(f"Column {quote(column.name)} must hold numbers; it holds {kind}.")
-    wrong = (column.is_not_null() & numbers.is_null()) | numbers.is_infinite().fill_null(False)
-    if wrong.any():
-        raise ValueError(
-            f"Column {quote(column.name)} must hold numbers; {first_cell(column, wrong, start)}. "
-            "Correct the cell, or leave it empty where the value is missing."
-        )
-    return np.array(numbers.fill_null(np.nan), dtype=np.float64)
-
-
-def texts_of(column: polars.Series) -> polars.Series:
-    """Texts, also where whole numbers or truth values are what they are made of."""
-    pl = polars_module()
-    if column.dtype.is_float():
-        column = column.fill_nan(None)
-        if (column == column.round()).all():
-            column = column.cast(pl.Int64, strict=False)
-    return column.cast(pl.String)
-
-
-def first_cell(column: polars.Series, where: polars.Series, start: int = 0) -> str:
-    """The first of some cells, for messages; rows are counted from 1."""
-    row = int(where.arg_true()[0])
-    return f"row {start + row + 1:,} holds {quote(column[row])}"
+    places = dict(zip(known, range(len(known)), strict=True)) | dict.fromkeys(rare, len(known))
+    codes = texts.replace_strict(places, default=None, return_dtype=pl.Int64).fill_null(-1)
+    found = np.equal.outer(codes.to_numpy(), np.arange(len(known) + bool(rare))).astype(np.float64)
+    found[codes.to_numpy() < 0] = np.nan
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import _safe_indexing
@@ -13,7 +13,11 @@ from sklearn.utils import _safe_indexing
 from lpfuse._files import as_json
 from lpfuse._format import number, percent, plain, shortened
 from lpfuse.ensemble.components import Explanation
+from lpfuse.tables._polars import polars_module
 from lpfuse.tables._preparation import numbers_of, texts_of
+
+if TYPE_CHECKING:
+    import polars
 
 MOST_COLUMNS = 3  # that are told of a row; chosen by hand
 MATTERS = 0.05  # of the strongest push, from where a column is worth a word; chosen by hand
@@ -21,6 +25,7 @@ USUAL = 0.05, 0.95  # quantiles between which a normal row usually lies: nine of
 # Background rows, so that a row costs about as much as one of a hundred columns at most; but never
 # fewer than 8, for an error has to be told.
 BACKGROUND, CELLS, FEWEST = 32, 3_200, 8
+WHY, NO_REASON = "why", "no single column"  # a column of scores, and what it says then
 
 
 @dataclass(frozen=True)
@@ -133,6 +138,20 @@ def reasons(
         ]
         for i, some in enumerate(chosen)
     ]
+
+
+def with_reasons(
+    model: Any, frame: polars.DataFrame, scored: polars.DataFrame, most: int
+) -> tuple[polars.DataFrame, int]:
+    """Scores with the reasons of the first alarms among them, and how many these are."""
+    pl = polars_module()
+    flagged = (scored["decision"] < 0) & scored["score"].is_not_null()
+    rows = flagged.arg_true().head(max(0, most))
+    texts: list[str | None] = [None] * scored.height
+    if len(rows):
+        for row, found in zip(rows, reasons(model, frame[rows]), strict=True):
+            texts[row] = "; ".join(each.words() for each in found) or NO_REASON
+    return scored.with_columns(pl.Series(WHY, texts, dtype=pl.String)), len(rows)
 
 
 def _worth_telling(found: Explanation, row: int, most: int) -> list[int]:

@@ -10,10 +10,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from lpfuse._arrays.operations import Host, one_blas_thread
 from lpfuse._checks.messages import counted, quoted
@@ -21,9 +21,13 @@ from lpfuse._files import check_target, replacing, write_errors
 from lpfuse._format import quote
 from lpfuse.tables._alarm_counts import AlarmCounts, count_alarms, incomplete_rows
 from lpfuse.tables._alarm_figures import alarm_figures
+from lpfuse.tables._csv_format import OPEN, TableFormat
 from lpfuse.tables._model import TableModel
-from lpfuse.tables._reading import KINDS, STANDARD, Chunk, kind_of, open_table, polars_module
-from lpfuse.tables._reasons import reasons
+from lpfuse.tables._polars import polars_module
+from lpfuse.tables._ranges import RangeCounts, count_outside, range_figures
+from lpfuse.tables._reading import KINDS, STANDARD, kind_of, open_table
+from lpfuse.tables._reasons import WHY, with_reasons
+from lpfuse.tables._table_file import Chunk
 
 if TYPE_CHECKING:
     import polars
@@ -37,8 +41,6 @@ T = TypeVar("T")
 PART_ROWS = 2**17
 # Chunks in memory at a time, however many cores there are; chosen by hand.
 MOST_WORKERS = 8
-# The column of reasons, and what stands there where no column is clearly one.
-WHY, NO_REASON = "why", "no single column"
 # How texts begin that a spreadsheet would run as a formula, blanks aside; wide signs count, too.
 FORMULA = r"^\s*[=+\-@＝＋－＠]|^[\t\r\n]"
 
@@ -191,12 +193,15 @@ class ScoredFile:
         What to know of them: columns that were not used, values that were new.
     alarms : dict or None
         The share of alarms asked for, expected and measured, see `alarm_figures`; None of no rows.
+    left_range : list of dict
+        Columns that left the range of the training, and for how many rows, see `range_figures`.
     """
 
     rows: int
     anomalies: int
     notes: list[str]
     alarms: dict[str, Any] | None = None
+    left_range: list[dict[str, Any]] = field(default_factory=list)
 
 
 def score_file(
@@ -204,6 +209,7 @@ def score_file(
     data: str | Path,
     out: str | Path,
     *,
+    format: TableFormat = OPEN,
     keep: Sequence[str] = (),
     chunk_rows: int = 10_000,
     jobs: int | None = None,
@@ -218,11 +224,12 @@ def score_file(
     model : TableModel
         Fitted.
     data : str or path
-        The rows: a ``.csv``, ``.parquet``, ``.arrow`` or ``.feather`` file; ``-`` for CSV on
-        standard input.
+        The rows, in a file as in `read_table`; ``-`` for CSV on standard input.
     out : str or path
         The scores, in the order of the rows, in any of these formats; ``-`` for CSV on standard
         output. A file appears whole or not at all.
+    format : TableFormat, optional
+        How the data are written; what it leaves open is as the model remembers it, or is found.
     keep : sequence of str, default=()
         Columns of the data to be put before the scores.
     chunk_rows : int, default=10000
@@ -255,7 +262,7 @@ def score_file(
     >>> score_file(model, folder / "rows.csv", folder / "scores.parquet").rows
     60
     """
-    with open_table(data) as table:
+    with open_table(data, format.checked() | model.format) as table:
         kept = model.check_kept(keep, table.columns)
         if explain and WHY in kept:
             raise ValueError(
@@ -265,57 +272,56 @@ def score_file(
         known = {*kept, model.label}
         unknown = [name for name in model.preparation.check(table.columns) if name not in known]
 
-        def score(chunk: Chunk) -> tuple[Chunk, polars.DataFrame, Counter[str], AlarmCounts]:
+        def score(chunk: Chunk) -> tuple[Chunk, polars.DataFrame, Found]:
             frame = chunk.frame
             scored = model.score(frame, start=chunk.start, keep=kept)
             flagged = (scored["decision"] < 0).to_numpy()
             gaps = incomplete_rows(model.preparation, frame)
-            counts = count_alarms(
-                model.fused, model.numbers(frame, chunk.start), flagged, _labels(model, frame), gaps
-            )
-            return chunk, scored, model.preparation.new_in(frame), counts
+            X = model.numbers(frame, chunk.start)
+            counts = count_alarms(model.fused, X, flagged, _labels(model, frame), gaps)
+            outside = count_outside(model.preparation, frame, X)
+            return chunk, scored, Found(model.preparation.new_in(frame), counts, outside)
 
-        rows, told, counts = 0, 0, None
-        new: Counter[str] = Counter()
+        rows, told, found = 0, 0, None
         # One thread for BLAS: the chunks are spread over the cores.
         with one_blas_thread, table_writer(out, formulas=formulas) as add:
             chunks = in_order(score, table.chunks(chunk_rows), jobs or _cores())
-            for chunk, scored, found, here in chunks:
+            for chunk, scored, here in chunks:
                 if explain:
-                    scored, more = _explained(model, chunk.frame, scored, explain - told)
+                    scored, more = with_reasons(model, chunk.frame, scored, explain - told)
                     told += more
                 add(scored)
                 rows += scored.height
-                counts = here if counts is None else counts + here
-                new += found
+                found = here if found is None else found + here
                 if progress is not None:
                     progress(rows, chunk.share)
-        notes = [table.empty_note] if table.empty else []
+        notes = [f"Read as a file with {table.format.words}."] if table.format.words else []
+        notes += [table.empty_note] if table.empty else []
     if unknown:
         notes.append(f"Ignored, for the model does not know it: {quoted(unknown, 20)}.")
-    notes += [f"{what} in {counted(number, 'row')}." for what, number in new.items()]
-    alarms = alarm_figures(model.fused, counts) if counts is not None and rows else None
-    flagged = alarms["rows"]["flagged"] if alarms else 0
+    if found is None or not rows:
+        return ScoredFile(rows, 0, notes)
+    notes += [f"{what} in {counted(number, 'row')}." for what, number in found.new.items()]
+    alarms = alarm_figures(model.fused, found.alarms)
+    flagged = alarms["rows"]["flagged"]
     if explain and told == explain < flagged:
         notes.append(
             f"Explained: the first {told:,} of {flagged:,} alarms. --explain (in Python, explain=) "
             "says how many."
         )
-    return ScoredFile(rows, flagged, notes, alarms)
+    left_range = range_figures(model.preparation, found.outside)
+    return ScoredFile(rows, flagged, notes, alarms, left_range)
 
 
-def _explained(
-    model: TableModel, frame: polars.DataFrame, scored: polars.DataFrame, most: int
-) -> tuple[polars.DataFrame, int]:
-    """Scores with the reasons of the first alarms among them, and how many these are."""
-    pl = polars_module()
-    flagged = (scored["decision"] < 0) & scored["score"].is_not_null()
-    rows = flagged.arg_true().head(max(0, most))
-    texts: list[str | None] = [None] * scored.height
-    if len(rows):
-        for row, found in zip(rows, reasons(model, frame[rows]), strict=True):
-            texts[row] = "; ".join(each.words() for each in found) or NO_REASON
-    return scored.with_columns(pl.Series(WHY, texts, dtype=pl.String)), len(rows)
+class Found(NamedTuple):
+    """What is counted in a chunk: what is new in it, alarms, and what is out of range."""
+
+    new: Counter[str]
+    alarms: AlarmCounts
+    outside: RangeCounts
+
+    def __add__(self, other: Any) -> Found:
+        return Found(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 def _labels(model: TableModel, frame: polars.DataFrame) -> Host | None:
