@@ -1,12 +1,13 @@
 """What PyOD asks of a detector, and its ensembles with ours inside.
 
-The checks of the first part are those that PyOD's tests apply to each of its detectors, in words of
-ours; `docs/clients.md` counts them.
+The checks of the first part ask what PyOD's tests ask of each of its detectors, in words of ours;
+`docs/clients.md` says how many of theirs pass.
 """
 
 import subprocess
 import sys
 
+import joblib
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -165,7 +166,7 @@ def test_ranks_keep_the_order(clf, normalized, most):
 
 
 def test_ranks_follow_scores_closely():
-    """PyOD's bound, for the default: ranks among training rows are those among new rows ± 3."""
+    """PyOD's bound, for one detector: ranks among training rows are those among new rows ± 3."""
     clf = PyODFused(KNNDetector(), random_state=0).fit(X)
     ranks, scores = clf._predict_rank(NEW), clf.decision_function(NEW)
     assert_allclose(rankdata(ranks), rankdata(scores), atol=3)
@@ -338,6 +339,14 @@ def test_the_model_inside_can_be_saved(tmp_path):
     clf.detector_.save(tmp_path / "model")
     copy = lpfuse.load(tmp_path / "model")
     assert_array_equal(-copy.score_samples(NEW), clf.decision_function(NEW))
+
+
+def test_it_survives_the_way_in_which_pyod_saves(tmp_path):
+    clf = PyODFused(small(), random_state=0).fit(X)
+    joblib.dump(clf, tmp_path / "clf.joblib")
+    copy = joblib.load(tmp_path / "clf.joblib")
+    assert_array_equal(copy.decision_function(NEW), clf.decision_function(NEW))
+    assert_array_equal(copy.labels_, clf.labels_)
 
 
 def test_without_the_extra_it_is_named():

@@ -474,8 +474,8 @@ def test_what_parts_the_experts_of_folds_alone_is_no_scale():
     )
 
 
-@pytest.mark.parametrize("backend", ["multiprocessing", "threading"])
-def test_a_backend_of_joblib_that_hands_all_results_over_at_once_will_do(backend):
+@pytest.mark.parametrize("backend", ["multiprocessing", "threading", "loky"])
+def test_scores_do_not_depend_on_the_backend_of_joblib(backend):
     detectors, told = [("svdd", SVDD()), ("expert", LogisticRegression())], []
     alone = FusedDetector(detectors, cv=3, random_state=0).fit(ROWS, Y)
     with parallel_config(backend=backend, n_jobs=2):
