@@ -203,7 +203,7 @@ class TableModel:
         if show_notes is not None:
             show_notes(self.notes)
         self.fused.progress = progress or False
-        self.fused.fit(X, None if self.label is None else labels)
+        self.fused.fit(X, None if self.label is None else labels, unlabelled=0)
         self.fused.progress = False  # a function cannot be saved
         return self
 
