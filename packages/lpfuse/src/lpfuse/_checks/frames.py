@@ -61,10 +61,19 @@ def _is_infinite(column: NDArray[Any]) -> bool:
     return column.dtype.kind == "f" and bool(np.isinf(column).any())
 
 
+def columns_of_dates(X: Any) -> list[int]:
+    """Positions of the columns of dates or times, which some libraries hand on as nanoseconds."""
+    if is_frame(X):
+        kinds = list(X.dtypes)
+    else:
+        width = X.shape[1] if getattr(X, "ndim", 0) == 2 else 0
+        kinds = [getattr(X, "dtype", None)] * width
+    return [j for j, kind in enumerate(kinds) if _is_temporal(kind)]
+
+
 def refuse_dates(X: Any) -> None:
-    """Refuse columns of dates or times, which some libraries would hand on as nanoseconds."""
-    kinds = list(X.dtypes) if is_frame(X) else [getattr(X, "dtype", None)]
-    if any(map(_is_temporal, kinds)):
+    """Refuse columns of dates or times; who catches it says which."""
+    if columns_of_dates(X):
         raise TypeError("dates or times are no numbers")
 
 

@@ -31,7 +31,14 @@ from lpfuse._arrays.operations import (
     to_host,
     without_mask,
 )
-from lpfuse._checks.frames import COMPLEX, check_frame, is_frame, known_frame, refuse_dates
+from lpfuse._checks.frames import (
+    COMPLEX,
+    check_frame,
+    columns_of_dates,
+    is_frame,
+    known_frame,
+    refuse_dates,
+)
 from lpfuse._checks.messages import (
     FEATURES,
     LARGEST_SCORE,
@@ -331,7 +338,8 @@ def _columns_that_are_not_numbers(S: Any) -> list[int]:
     cells = np.asarray(S, dtype=object)
     if cells.ndim != 2:
         return []
-    return [j for j in range(cells.shape[1]) if not _are_numbers(cells[:, j])]
+    dates = columns_of_dates(S)  # as objects they may be whole numbers
+    return [j for j in range(cells.shape[1]) if j in dates or not _are_numbers(cells[:, j])]
 
 
 def _are_numbers(cells: NDArray[np.object_]) -> bool:

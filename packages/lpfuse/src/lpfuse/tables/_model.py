@@ -20,6 +20,7 @@ from lpfuse.ensemble import FusedDetector
 from lpfuse.io import load, save
 from lpfuse.tables._columns import learn_preparation
 from lpfuse.tables._detectors import fusion_with, named_detectors
+from lpfuse.tables._frames import FrameJudge, as_polars
 from lpfuse.tables._labels import labels_of, settle_labels
 from lpfuse.tables._preparation import TablePreparation, check_names
 from lpfuse.tables._reading import polars_module
@@ -32,7 +33,7 @@ CONTRIBUTION = "contribution:"  # before the name of a detector, in tables of sc
 
 @saved_as("TableModel", label=ANY, normal=ANY, notes=(...,))
 @dataclass(eq=False)
-class TableModel:
+class TableModel(FrameJudge):
     """A fused detector for tables as people have them, with what was taken as what.
 
     Attributes
@@ -92,8 +93,8 @@ class TableModel:
 
         Parameters
         ----------
-        frame : polars.DataFrame
-            Rows to learn from.
+        frame : data frame
+            Rows to learn from, of polars, pandas, narwhals or Arrow.
         label : str, optional
             The column of labels; without it all are taken as normal.
         normal : str, optional
@@ -111,10 +112,8 @@ class TableModel:
             The only columns to use; columns to leave out; columns whose numbers are names.
         random_state, n_jobs : int, default=0 and None
             Seed, and processes.
-        progress : callable, optional
-            Called with the number of fits that are done, and of all.
-        show_notes : callable, optional
-            Called with the notes before the fitting begins.
+        progress, show_notes : callables, optional
+            Called with the number of fits that are done, and of all; and, before, with the notes.
 
         Returns
         -------
@@ -286,7 +285,8 @@ class TableModel:
             normal, −1 anomaly) and ``contribution:NAME`` for each detector, which add up to the
             score. Null where no detector could score a row, or it holds no value at all.
         """
-        pl, X = polars_module(), self.numbers(frame, start)
+        pl, frame = polars_module(), as_polars(frame)
+        X = self.numbers(frame, start)
         if len(X) == 0:
             empty = dict.fromkeys(self.score_columns, pl.Float64) | {"decision": pl.Int8}
             return frame.select(keep).hstack(pl.DataFrame(schema=empty))
