@@ -125,7 +125,10 @@ def test_a_column_that_seems_upside_down_is_pointed_out(scores):
 
 def test_chance_turns_nothing_upside_down():
     found = {"weights": {"a": 0.1, "b": 0.2, "c": 0.3}}
-    warned = ["'b', 'c' score known (AUC 0.1). Does a high score mean normal there?", "'a' (1) is"]
+    warned = [
+        "Scores of 'b', 'c' are (AUC 0.1). Does a high score mean normal there?",
+        "'a' (1) is",
+    ]
     assert upside_down(found, []) == []
     assert upside_down(found, warned) == ["b", "c"]
 

@@ -27,6 +27,7 @@ LEVEL = 1e-4
 # 2, 3, 5 and 10 out of ten honest detectors were called so in 0.2, 0.2, 0.3 and 0.0 % of the draws;
 # with one of them turned, in 90, 94, 94 and 95 %.
 AGAINST, CERTAIN = -0.3, 4.0
+OPPOSITE = "put rows in the opposite order of the others, so one side is turned round"
 MOST_ROWS = 2000  # of each class that are compared; more would tell the same
 
 
@@ -83,7 +84,7 @@ def _by_labels(normal: Host, anomalies: Host) -> Turned:
     ]
     found = doubtful[np.array(chances, dtype=float) < LEVEL]
     told = listed([f"{areas[j]:.2f}" for j in found]) if len(found) else ""
-    return Turned(found, f"score known anomalies above normal rows (AUC {told})")
+    return Turned(found, f"are higher for known anomalies than for normal rows (AUC {told})")
 
 
 def _by_agreement(S: Host, known: NDArray[np.bool_] | None) -> Turned:
@@ -106,20 +107,20 @@ def _by_agreement(S: Host, known: NDArray[np.bool_] | None) -> Turned:
     together = ranks.T @ ranks
     first = np.linalg.eigh(together)[1][:, -1] >= 0
     sides = [moving & first, moving & ~first]
-    votes = [int((side & known).sum()) or int(side.sum()) * (not known.any()) for side in sides]
     if not all(side.any() for side in sides):
         return nothing
-    right, other = sides if votes[0] >= votes[1] else sides[::-1]
-    against = together[:, right].mean(axis=1)
+    across = np.where(first, *(together[:, side].mean(axis=1) for side in sides[::-1]))
     enough = min(AGAINST, -CERTAIN / np.sqrt(n - 1))
-    found = np.flatnonzero(other & ~known & (against <= enough))
+    suspects = moving & ~known & (across <= enough)
+    votes = [int((side & known).sum() if known.any() else side.sum()) for side in sides]
+    if votes[0] != votes[1]:
+        suspects &= sides[int(np.argmin(votes))]
+    found = np.flatnonzero(suspects)
     if len(found) == 0:
         return nothing
-    told = listed([f"{against[j]:.2f}".replace("-", "−") for j in found])
-    if votes[0] == votes[1]:  # nothing tells which side is right
-        both = (right & ~known) | np.isin(np.arange(R), found)
-        return Turned(np.flatnonzero(both), f"contradict each other (rank correlation {told})")
-    return Turned(found, f"put rows in the opposite order of the others (rank correlation {told})")
+    how = "contradict each other" if all((side & suspects).any() for side in sides) else OPPOSITE
+    told = listed([f"{across[j]:.2f}".replace("-", "−") for j in found])
+    return Turned(found, f"{how} (rank correlation {told})")
 
 
 def warn_of_directions(
@@ -134,7 +135,9 @@ def warn_of_directions(
     found = turned_columns(S, y, known)
     if len(found.columns):
         told = ", ".join(names[j] for j in found.columns)
-        text = f"{told} {found.why}. Does a high score mean normal there? If not, {remedy}"
+        text = (
+            f"Scores of {told} {found.why}. Does a high score mean normal there? If not, {remedy}"
+        )
         warnings.warn(text, DirectionWarning, stacklevel=stacklevel)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_array, validate_data
 
 from lpfuse._arrays.operations import (
@@ -98,12 +99,6 @@ def check_features(X: Any, *, estimator: Any = None) -> Array:
     -------
     array of shape (n, d)
         `X` itself where nothing had to be converted.
-
-    Examples
-    --------
-    >>> check_features([[1, 2], [3, 4]])
-    array([[1., 2.],
-           [3., 4.]])
     """
     return _check_table(X, FEATURES, estimator)
 
@@ -335,11 +330,13 @@ def _equal_columns(S: Array, columns: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def _columns_that_are_not_numbers(S: Any) -> list[int]:
-    cells = np.asarray(S, dtype=object)
-    if cells.ndim != 2:
-        return []
     dates = columns_of_dates(S)  # as objects they may be whole numbers
-    return [j for j in range(cells.shape[1]) if j in dates or not _are_numbers(cells[:, j])]
+    if is_frame(S):
+        cells = [np.asarray(_safe_indexing(S, j, axis=1), dtype=object) for j in range(S.shape[1])]
+    else:
+        array = np.asarray(S, dtype=object)
+        cells = list(array.T) if array.ndim == 2 else []
+    return [j for j, column in enumerate(cells) if j in dates or not _are_numbers(column)]
 
 
 def _are_numbers(cells: NDArray[np.object_]) -> bool:
