@@ -290,10 +290,17 @@ def test_rows_may_be_unlabelled_where_that_is_allowed():
 
 @pytest.mark.parametrize("dtype", [int, float, object])
 def test_ones_and_zeros_could_mean_anything(dtype):
-    with pytest.warns(UserWarning, match="y holds 1 and 0: taken as normal and unlabelled") as told:
-        checked = check_labels(np.array([0, 1, 1], dtype=dtype), 3, unlabelled=True)
-    assert checked.tolist() == [0.0, 1.0, 1.0]
-    assert "np.where(y == 1, -1, 1) or np.where(y == 0, -1, 1)" in str(told[0].message)
+    y = np.array([0, 1, 1], dtype=dtype)
+    with pytest.raises(ValueError, match="y holds 0 and 1 alone") as told:
+        check_labels(y, 3, unlabelled=True)
+    _, of_pyod, of_others, known = str(told.value).splitlines()
+    for line, expected in [(of_pyod, [1, -1, -1]), (of_others, [-1, 1, 1])]:
+        mend = line.partition("y = ")[2]
+        assert eval(mend, {"np": np, "y": y}).tolist() == expected  # noqa: S307 # ours
+    assert known.endswith("fit(X, y, unlabelled=0)")
+    assert check_labels(y, 3, unlabelled=True, zero=0).tolist() == [0.0, 1.0, 1.0]
+    with pytest.raises(ValueError, match="unlabelled must be one of None, 0; got 1"):
+        check_labels(y, 3, unlabelled=True, zero=1)
 
 
 def test_labels_that_are_refused_though_rows_may_be_unlabelled():

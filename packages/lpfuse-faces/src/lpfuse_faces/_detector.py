@@ -187,6 +187,7 @@ class VideoDetector(VideoScores):
         kind: Any = None,
         validation: Any = None,
         progress: Progress | None = None,
+        unlabelled: int | None = None,
     ) -> Self:
         """Fit the learners, learn their weights, set the threshold.
 
@@ -208,6 +209,8 @@ class VideoDetector(VideoScores):
             the time, and classifiers cannot be among them.
         progress : callable, optional
             Is told how many fits are done, and of how many.
+        unlabelled : 0, optional
+            Says that 0 stands for unknown videos, where `y` holds 0 and 1 alone.
 
         Returns
         -------
@@ -217,7 +220,7 @@ class VideoDetector(VideoScores):
         self._check_parameters()
         checked = check_videos(videos)
         n = len(checked)
-        labels = check_labels(y, n, unlabelled=True)
+        labels = check_labels(y, n, unlabelled=True, zero=unlabelled)
         labels = np.ones(n) if labels is None else labels
         groups = check_row_names(groups, n, "groups")
         kind = check_row_names(kind, n, "kind")
@@ -309,7 +312,7 @@ class VideoDetector(VideoScores):
         )
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=TOO_FEW_ROWS)
-            fused.fit(frames.X, frames.labels, groups=frames.groups)
+            fused.fit(frames.X, frames.labels, groups=frames.groups, unlabelled=0)
         fused.progress = False  # a function cannot be saved
         return fused
 

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lpfuse.adapters import DirectionWarning
     from lpfuse.detectors import (
         SVDD,
         ColumnForest,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SVDD",
     "ColumnForest",
+    "DirectionWarning",
     "FixedRule",
     "FusedDetector",
     "FusedDetectorCV",
@@ -46,6 +48,7 @@ __all__ = [
 _HOMES = {
     "SVDD": "detectors",
     "ColumnForest": "detectors",
+    "DirectionWarning": "adapters",
     "FixedRule": "fusion.fixed",
     "FusedDetector": "ensemble",
     "FusedDetectorCV": "selection",

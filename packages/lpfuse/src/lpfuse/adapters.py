@@ -26,11 +26,13 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from lpfuse._arrays.operations import Host, without_mask
 from lpfuse._checks.arguments import check_choice, check_labels
+from lpfuse._checks.directions import DirectionWarning
 from lpfuse._format import quote
 from lpfuse._saved import saved_as
 
 __all__ = [
     "ClassifierExpert",
+    "DirectionWarning",
     "PyODDetector",
     "ScoreColumn",
     "ScoreFunction",
@@ -458,6 +460,19 @@ def innermost(entry: Any) -> Any:
     inner = _last(entry)
     adapted = getattr(inner, getattr(inner, "_adapts", ""), None)
     return inner if adapted is None else innermost(adapted)
+
+
+def has_known_direction(detector: Any) -> bool:
+    """Whether its maker, not a user, said what high scores mean.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import IsolationForest
+    >>> has_known_direction(IsolationForest()), has_known_direction(ScoreColumn(high="normal"))
+    (True, False)
+    """
+    maker = type(innermost(detector)).__module__
+    return maker.startswith(("lpfuse.", "pyod.", "sklearn.")) and maker != __name__
 
 
 def _fitted(estimator: Any, X: Any, y: Any = None, **weights: Any) -> Any:

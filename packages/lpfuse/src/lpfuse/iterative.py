@@ -119,7 +119,7 @@ class IterativeEnsemble(Scorer):
         self.contamination = contamination
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, unlabelled: int | None = None) -> Self:
         """Fit round after round.
 
         Parameters
@@ -129,6 +129,8 @@ class IterativeEnsemble(Scorer):
         y : array-like of shape (n,), optional
             +1 surely normal, which never leaves; −1 anomaly; 0 unlabelled. Without it nothing is
             known of any row.
+        unlabelled : 0, optional
+            Says that 0 stands for rows that nobody looked at, where `y` holds 0 and 1 alone.
 
         Returns
         -------
@@ -140,7 +142,7 @@ class IterativeEnsemble(Scorer):
         check_share("contamination", self.contamination, of="the rows")
         check_count("max_rounds", self.max_rounds)
         table = check_table(X)
-        labels = check_labels(y, table.shape[0], unlabelled=True)
+        labels = check_labels(y, table.shape[0], unlabelled=True, zero=unlabelled)
         known = np.zeros(table.shape[0]) if labels is None else labels
         random = check_random_state(self.random_state)
 
@@ -208,7 +210,8 @@ def _fit_to(
     fused: FusedDetector, table: Table, labels: Host | None, learn: NDArray[np.bool_]
 ) -> FusedDetector:
     rows = np.flatnonzero(learn)
-    return fused.fit(_safe_indexing(table, rows, axis=0), None if labels is None else labels[rows])
+    known = None if labels is None else labels[rows]
+    return fused.fit(_safe_indexing(table, rows, axis=0), known, unlabelled=0)
 
 
 def _unseen_scores(fused: FusedDetector, table: Table, learnt: NDArray[np.bool_]) -> Host:

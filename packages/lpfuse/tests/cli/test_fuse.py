@@ -124,10 +124,13 @@ def test_a_column_that_seems_upside_down_is_pointed_out(scores):
 
 
 def test_chance_turns_nothing_upside_down():
-    found = {"auc": {"a": 0.45, "b": 0.2, "c": None, "fusion": 0.9}}
-    warned = ["'b' score known anomalies above normal rows. Check"]
+    found = {"weights": {"a": 0.1, "b": 0.2, "c": 0.3}}
+    warned = [
+        "Scores of 'b', 'c' are (AUC 0.1). Does a high score mean normal there?",
+        "'a' (1) is",
+    ]
     assert upside_down(found, []) == []
-    assert upside_down(found, warned) == ["a", "b"]
+    assert upside_down(found, warned) == ["b", "c"]
 
 
 def test_names_that_would_break_a_table_or_a_terminal(scores):

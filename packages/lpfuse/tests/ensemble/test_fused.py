@@ -820,8 +820,15 @@ def test_labels_that_cannot_be():
     refused("y holds only −1", X, -np.ones(70))
     refused(r"y must hold one label for each row: expected shape \(70,\), got \(69,\)", X, Y[1:])
     refused('threshold="g-mean" needs labelled anomalies', NORMAL, threshold="g-mean")
-    with pytest.warns(UserWarning, match=r"1 and 0: taken as normal and unlabelled.*y == 1, -1, 1"):
-        FusedDetector(QUICK).fit(X, (Y > 0).astype(int))
+    refused(r"y holds 0 and 1 alone(.|\n)*y == 1, -1, 1", X, (Y > 0).astype(int))
+
+
+def test_rows_known_to_be_normal_beside_unlabelled_ones():
+    """0 and 1 alone, explained: nothing is an anomaly, and no row is taken for one."""
+    known = (np.arange(70) < 30).astype(int)
+    fused = FusedDetector(QUICK, random_state=0).fit(X, known, unlabelled=0)
+    np.testing.assert_array_equal(fused.out_of_fold_.known, known)
+    assert (fused.out_of_fold_.labels > 0).all()
 
 
 def test_groups_and_kinds_that_cannot_be():

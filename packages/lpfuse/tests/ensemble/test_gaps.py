@@ -7,9 +7,12 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.impute import SimpleImputer
+from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import make_pipeline
+from sklearn.svm import OneClassSVM
 
 from lpfuse import FusedDetector, KNNDetector
+from lpfuse.adapters import ScoreColumn
 from lpfuse.ensemble._members import Member, judged_rows
 from lpfuse.ensemble.components import default_detectors
 from lpfuse.io import load, save
@@ -41,6 +44,7 @@ def test_rows_with_a_gap_are_flagged_as_often_as_others(share, column):
     new = rows(4_000, seed=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # nobody is silent
+        warnings.filterwarnings("ignore", "There is no value in column 1 of 4,000 rows: other")
         fused = FusedDetector(random_state=0).fit(with_gaps(rows(300, seed=0), share, 0, column))
         gappy = alarms(fused, with_gaps(new, 1.0, 2, column))
     # With medians, 23 to 33 % of the rows with a gap were flagged. The threshold of one fit to 300
@@ -83,12 +87,85 @@ def test_scores_do_not_depend_on_which_rows_come_together():
 def test_a_column_without_a_single_cell_tells_nothing():
     X, new = rows(200, seed=0), rows(1_000, seed=1)
     X[:, 2] = np.nan
-    fused = FusedDetector(random_state=0).fit(X)
+    with pytest.warns(UserWarning, match="no value in column 2 of 200 rows: left out, and not loo"):
+        fused = FusedDetector(random_state=0).fit(X)
     scores = fused.score_samples(new)
     assert alarms(fused, new) < 0.1
     for other in (np.nan, 1e6):
         new[:, 2] = other
         np.testing.assert_array_equal(fused.score_samples(new), scores)
+    without = FusedDetector(random_state=0).fit(np.delete(X, 2, axis=1))
+    np.testing.assert_allclose(without.score_samples(np.delete(new, 2, axis=1)), scores, rtol=1e-9)
+
+
+@pytest.mark.parametrize("frame", [np.asarray, pd.DataFrame, pl.DataFrame])
+def test_an_empty_column_is_left_out_by_detectors_that_refuse_gaps_too(frame, tmp_path):
+    X = rows(100, seed=0)
+    X[:, 1] = np.nan
+    table = X if frame is np.asarray else frame(dict(zip("abcde", X.T, strict=True)))
+    named = "column 1" if frame is np.asarray else "column 'b'"
+    pool = [("all", OneClassSVM()), ("two", OneClassSVM(), [1, 2])]
+    with pytest.warns(UserWarning, match=f"no value in {named} of 100 rows"):
+        fused = FusedDetector(pool, random_state=0).fit(table)
+    assert [columns.tolist() for _, _, columns in fused.detectors_] == [[0, 2, 3, 4], [2]]
+    save(fused, tmp_path / "fused.lpfuse")
+    again = load(tmp_path / "fused.lpfuse").score_samples(table)
+    np.testing.assert_array_equal(again, fused.score_samples(table))
+    with pytest.raises(ValueError, match="Detector 'two' has nothing to learn from: its columns"):
+        FusedDetector([*pool[:1], ("two", OneClassSVM(), [1])]).fit(table)
+
+
+def test_a_column_that_is_empty_in_new_rows_alone_is_named():
+    fused = FusedDetector(random_state=0).fit(rows(100, seed=0))
+    new = rows(10, seed=1)
+    new[:, 3] = np.nan
+    with pytest.warns(UserWarning, match="no value in column 3 of 10 rows: other columns decide"):
+        fused.predict(new)
+    fused.predict(new[:9])  # a few gaps are nothing to speak of
+
+
+LEFT_SILENT = {
+    "both refuse": [("lof", LocalOutlierFactor(novelty=True)), ("svm", OneClassSVM())],
+    "one column": [("a", OneClassSVM(), [0, 1, 2]), ("b", OneClassSVM(), [2, 3, 4])],
+    "paper": "paper",
+}
+
+
+@pytest.mark.filterwarnings("ignore:Some detectors could not score some rows")
+@pytest.mark.filterwarnings("ignore:.* with missing cells, which no detector could score")
+@pytest.mark.parametrize("share", [0.0, 0.07])
+@pytest.mark.parametrize("pool", LEFT_SILENT)
+@pytest.mark.parametrize("n", [50, 500, pytest.param(2_500, marks=pytest.mark.slow)])
+def test_rows_that_every_detector_refuses_are_judged_like_others(n, pool, share):
+    """All of them were NaN, and called anomalies, for a single gap."""
+    fused = FusedDetector(LEFT_SILENT[pool], random_state=0)
+    fused.fit(with_gaps(rows(n, seed=0), share))
+    new = rows(1_000, seed=1)
+    gappy = with_gaps(new, 1.0, 2)
+    assert np.isfinite(fused.score_samples(gappy)).all()
+    assert abs(alarms(fused, gappy) - alarms(fused, new)) < 0.03
+
+
+def test_lent_cells_are_told_and_can_be_refused():
+    pool, gappy = LEFT_SILENT["both refuse"], with_gaps(rows(40, seed=1), 0.5)
+    fused = FusedDetector(pool, random_state=0).fit(rows(60, seed=0))
+    with pytest.warns(UserWarning, match="20 rows with missing cells, which no detector could sco"):
+        scores = fused.score_samples(gappy)
+    filled = FilledGaps().fit(fused.rows_.values).transform(gappy)
+    np.testing.assert_array_equal(scores, fused.score_samples(filled))
+    fused.set_params(on_missing="raise")
+    with pytest.raises(ValueError, match=r"'lof' \(20 of 40 rows\)"):
+        fused.score_samples(gappy)
+
+
+def test_scores_that_came_as_columns_are_not_lent():
+    S = rows(60, seed=0)[:, :3]
+    pool = [(name, ScoreColumn("normal"), [j]) for j, name in enumerate("ab")]
+    fused = FusedDetector(pool, cv="prefit", random_state=0).fit(S)
+    new = S[:4].copy()
+    new[1, :2] = np.nan
+    with pytest.warns(UserWarning, match="No detector with a weight could score 1 of them"):
+        assert np.isnan(fused.score_samples(new)).tolist() == [False, True, False, False]
 
 
 def test_a_row_without_a_single_cell_is_not_judged():

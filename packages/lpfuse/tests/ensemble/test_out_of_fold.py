@@ -180,7 +180,7 @@ def test_groups_never_straddle(y):
         assert np.abs(kept_of_experts(y, GROUPS, {"groups": GROUPS})).max() < 100
 
 
-@pytest.mark.filterwarnings("ignore:'expert' score known anomalies above normal rows")
+@pytest.mark.filterwarnings("ignore:Scores of 'expert' are higher for known anomalies")
 def test_kinds_are_hidden_from_experts():
     kind = np.arange(70) % 3
     names = np.where(Y < 0, kind, 100 + np.arange(70))

@@ -167,6 +167,7 @@ def test_tables_of_ties(rows):
 
 
 @pytest.mark.filterwarnings("ignore:Some detectors could not score some rows")
+@pytest.mark.filterwarnings("ignore:.* with missing cells, which no detector could score")
 def test_rows_with_gaps():
     rows = with_gaps(X)
     rows[3] = np.nan

@@ -151,13 +151,12 @@ def test_fits_without_labels_are_those_without_any():
     assert one.offset_ == other.offset_
 
 
-@pytest.mark.filterwarnings("ignore:y holds 1 and 0")
 @pytest.mark.parametrize("label", [-1, 1])
 def test_one_label_leaves_the_others_to_teach(label):
     """On one set five honest labels made AUC fall from 99.6 to 50.0: nothing else was learnt of."""
     y = np.zeros(100)
     y[np.flatnonzero(Y == label)[0]] = label
-    fused = FusedDetector(POOL, random_state=0).fit(X, y)
+    fused = FusedDetector(POOL, random_state=0).fit(X, y, unlabelled=0)
     weights = fused.out_of_fold_.weights
     assert (weights > 0).all()
     assert weights[y != 0] == 1

@@ -25,7 +25,6 @@ from lpfuse.ensemble._suspicion import estimate_share
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The constraint"),
-    pytest.mark.filterwarnings("ignore:y holds 1 and 0"),
     pytest.mark.filterwarnings("ignore:'expert' are left out"),
 ]
 

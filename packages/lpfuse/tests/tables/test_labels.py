@@ -49,12 +49,22 @@ def test_what_hardly_anybody_would_take_otherwise_need_not_be_said(values, norma
     assert 1 in settled(values)[1]
 
 
-@pytest.mark.parametrize(
-    "values", [[0, 1], ["0", "1"], [True, False], ["ok", "bad"], [1, 2], [1, None]]
-)
+@pytest.mark.parametrize("values", [[0, 1], ["0", "1"], [True, False], ["ok", "bad"], [1, 2]])
 def test_what_is_ambiguous_is_asked_for(values):
     with pytest.raises(ValueError, match=rf"Which is normal\? Say normal='{values[0]}', or which"):
         settle_normal(column(values), None)
+
+
+@pytest.mark.parametrize(
+    ("values", "normal"),
+    [(["fraud", None, None], None), (["fraud", None], "no"), (["fraud", "theft", None], None)],
+)
+def test_only_anomalies_are_labelled(values, normal):
+    """The remedy is in the message, and works."""
+    with pytest.raises(ValueError, match="Other cells are empty") as e:
+        settle_normal(column(values), normal)
+    assert "normal=''; if rows with 'fraud' are normal and empty ones unlabelled" in str(e.value)
+    assert settled(values, "")[1] == [1 if value is None else -1 for value in values]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +74,7 @@ def test_what_is_ambiguous_is_asked_for(values):
         ([1, 1], None, "holds 1 in every row"),
         ([None, None], "ok", "holds nothing in every row"),
         (["ok", "bad"], "okay", "holds 'ok', 'bad', and nowhere 'okay'. Did you mean 'ok'?"),
-        ([0, 1], "2", "holds 0, 1, and nowhere '2'. Say normal="),
+        ([0, 1], "2", "nowhere '2'. Which is normal? Say normal='0'"),
         (["ok", "OK"], "Ok", "holds 'ok', 'OK', all of which are normal"),
         (["yes", "no"], "", "has no empty cell"),
         ([[1], [2]], "1", "holds List(Int64); expected one value a row"),

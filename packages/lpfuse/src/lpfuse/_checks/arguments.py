@@ -6,7 +6,6 @@ that says what was expected, what came, and what to do.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from numbers import Integral, Real
@@ -31,6 +30,7 @@ from lpfuse._checks.messages import (
     LARGEST_WEIGHT,
     LEAST_WEIGHT,
     ONLY_ANOMALIES,
+    ZERO_AND_ONE,
     bad_weights,
     how_to_label,
     not_one_a_row,
@@ -41,7 +41,9 @@ from lpfuse._checks.messages import (
 from lpfuse._format import quote
 
 
-def check_labels(y: Any, n: int, *, unlabelled: bool = False) -> Host | None:
+def check_labels(
+    y: Any, n: int, *, unlabelled: bool = False, zero: int | None = None
+) -> Host | None:
     """The labels as +1.0 (normal) and −1.0 (anomaly), or None where all rows are normal.
 
     Parameters
@@ -52,6 +54,9 @@ def check_labels(y: Any, n: int, *, unlabelled: bool = False) -> Host | None:
         Number of rows of the scores.
     unlabelled : bool, default=False
         Whether 0 is allowed, for rows of which nothing is known.
+    zero : 0, optional
+        What a user passed as ``unlabelled=``. Without it 0 and 1 alone, normal and anomaly in PyOD,
+        are refused.
 
     Examples
     --------
@@ -64,13 +69,9 @@ def check_labels(y: Any, n: int, *, unlabelled: bool = False) -> Host | None:
     known = (-1, 0, 1) if unlabelled else (-1, 1)
     if labels.dtype.kind not in "iuf" or not np.isin(labels, known).all():
         raise ValueError(how_to_label(labels.tolist(), unlabelled))
-    if unlabelled and set(np.unique(labels)) == {0, 1}:
-        warnings.warn(
-            "y holds 1 and 0: taken as normal and unlabelled. If 1 means anomaly (as in PyOD) or 0 "
-            "does, pass -1 for anomalies: y = np.where(y == 1, -1, 1) or np.where(y == 0, -1, 1).",
-            UserWarning,
-            stacklevel=3,
-        )
+    check_choice("unlabelled", zero, (None, 0))
+    if unlabelled and zero is None and set(np.unique(labels)) == {0, 1}:
+        raise ValueError(ZERO_AND_ONE)
     if not (labels >= 0 if unlabelled else labels > 0).any():
         raise ValueError(ONLY_ANOMALIES)
     return labels.astype(np.float64)

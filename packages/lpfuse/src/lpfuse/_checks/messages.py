@@ -23,6 +23,12 @@ ONLY_ANOMALIES = (
     "y holds only −1 (anomaly), but normal rows are needed too. Pass rows labelled +1 as well; if "
     "-1 marks the normal rows in your data, pass -y."
 )
+ZERO_AND_ONE = (
+    "y holds 0 and 1 alone, which people read in three ways. Say which is meant:\n"
+    "1 is an anomaly, 0 normal (as in PyOD): y = np.where(y == 1, -1, 1)\n"
+    "1 is normal, 0 an anomaly: y = np.where(y == 1, 1, -1)\n"
+    "1 is known to be normal, 0 is unlabelled: fit(X, y, unlabelled=0)"
+)
 NO_WEIGHT = "sample_weight is zero in every row; give some row a weight above zero."
 # Of scores, and of the weights of all rows together: weights times squares of scores then stay
 # below the largest double, 1.8e308, and what underflows is nothing beside them.
@@ -74,7 +80,12 @@ class Table(NamedTuple):
 
 
 SCORES = Table("S", "Scores", "n samples × R detectors", "turn them into scores first")
-FEATURES = Table("X", "Features", "n samples × d features", "encode them as numbers first")
+FEATURES = Table(
+    "X",
+    "Features",
+    "n samples × d features",
+    "encode them as numbers first (lpfuse.tables.make_table_detector does, for text and dates)",
+)
 
 
 def not_one_a_row(argument: str, noun: str, n: int, shape: Sequence[int]) -> str:

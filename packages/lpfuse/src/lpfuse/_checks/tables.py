@@ -32,6 +32,14 @@ from lpfuse._arrays.operations import (
     to_host,
     without_mask,
 )
+from lpfuse._checks.frames import (
+    COMPLEX,
+    check_frame,
+    columns_of_dates,
+    is_frame,
+    known_frame,
+    refuse_dates,
+)
 from lpfuse._checks.messages import (
     FEATURES,
     LARGEST_SCORE,
@@ -49,7 +57,6 @@ PROBE_ROWS = 8
 # Times the largest absolute value: a column that varies by less is constant, but for the rounding
 # of the sums that scores are. Chosen by hand, well above 1e-16 and below any spread of use.
 ROUNDING = 1e-9
-COMPLEX = "Complex data not supported: {} must be real numbers."
 
 
 def check_scores(S: Any, *, estimator: Any = None) -> Array:
@@ -92,12 +99,6 @@ def check_features(X: Any, *, estimator: Any = None) -> Array:
     -------
     array of shape (n, d)
         `X` itself where nothing had to be converted.
-
-    Examples
-    --------
-    >>> check_features([[1, 2], [3, 4]])
-    array([[1., 2.],
-           [3., 4.]])
     """
     return _check_table(X, FEATURES, estimator)
 
@@ -109,7 +110,8 @@ def check_table(X: Any, *, estimator: Any = None) -> Any:
     ----------
     X : array-like of shape (n, d)
         A data frame of pandas or polars keeps its types, names and gaps: a detector may know what
-        to do with them. Anything else must be numbers, or NaN.
+        to do with them. So does a table of Arrow or a frame of narwhals, as one of these. Anything
+        else must be numbers, or NaN.
     estimator : estimator, optional
         A fitted estimator whose columns, in number and names, `X` must have.
 
@@ -124,17 +126,13 @@ def check_table(X: Any, *, estimator: Any = None) -> Any:
     array([[ 1.,  2.],
            [ 3., nan]])
     """
-    is_frame = hasattr(X, "columns") and hasattr(X, "shape")
-    if not is_frame:
+    X = known_frame(X)
+    if is_frame(X):
+        checked, infinite = X, check_frame(X)
+    else:
         foreign = array_api_compat.is_array_api_obj(X) and not is_numpy(X)
         checked = _check_numpy(to_host(detached(X)) if foreign else X, FEATURES, None)
         infinite = bool(np.isinf(checked).any())
-    else:
-        if 0 in X.shape:
-            raise ValueError(FEATURES.too_small(f"{tuple(X.shape)}"))
-        checked = X
-        columns = (np.asarray(_safe_indexing(X, j, axis=1)) for j in range(X.shape[1]))
-        infinite = any(_is_infinite(column) for column in columns)
     if infinite:
         raise ValueError(
             "X holds infinity, which is no measurement. Replace it by a number, or by NaN where "
@@ -154,6 +152,7 @@ def _check_table(values: Any, table: Table, estimator: Any) -> Array:
             "FusedDetector and lpfuse's detectors. Here bring them into memory first: "
             f"{table.letter}.compute()."
         )
+    values = known_frame(values)
     names = column_names(values, estimator)
     foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
     checked = _check_array_api(values, table) if foreign else _check_numpy(values, table, names)
@@ -169,7 +168,7 @@ def _check_table(values: Any, table: Table, estimator: Any) -> Array:
 
 def check_columns(X: Any, estimator: Any) -> None:
     """Refuse a table whose columns, in number or names, are not those that an estimator knows."""
-    validate_data(estimator, X, reset=False, skip_check_array=True)
+    validate_data(estimator, known_frame(X), reset=False, skip_check_array=True)
 
 
 def remember_columns(estimator: Any, S: Any) -> None:
@@ -177,7 +176,7 @@ def remember_columns(estimator: Any, S: Any) -> None:
 
     The last act of a ``fit``: one that was refused must not leave a trace.
     """
-    validate_data(estimator, S, skip_check_array=True)
+    validate_data(estimator, known_frame(S), skip_check_array=True)
 
 
 def column_names(S: Any, estimator: Any = None) -> list[str] | None:
@@ -192,6 +191,7 @@ def _check_numpy(values: Any, table: Table, names: Sequence[str] | None) -> Arra
     if type(values) is np.ndarray and values.dtype == float and values.ndim == 2 and values.size:
         return values  # nothing is left to convert, or to refuse
     try:
+        refuse_dates(values)
         with np.errstate(over="ignore"):  # a long double may become infinite, which is told below
             return check_array(
                 without_mask(values),
@@ -330,16 +330,13 @@ def _equal_columns(S: Array, columns: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def _columns_that_are_not_numbers(S: Any) -> list[int]:
-    cells = np.asarray(S, dtype=object)
-    if cells.ndim != 2:
-        return []
-    return [j for j in range(cells.shape[1]) if not _are_numbers(cells[:, j])]
-
-
-def _is_infinite(column: NDArray[Any]) -> bool:
-    if column.dtype.kind == "c":
-        raise ValueError(COMPLEX.format("features"))
-    return column.dtype.kind == "f" and bool(np.isinf(column).any())
+    dates = columns_of_dates(S)  # as objects they may be whole numbers
+    if is_frame(S):
+        cells = [np.asarray(_safe_indexing(S, j, axis=1), dtype=object) for j in range(S.shape[1])]
+    else:
+        array = np.asarray(S, dtype=object)
+        cells = list(array.T) if array.ndim == 2 else []
+    return [j for j, column in enumerate(cells) if j in dates or not _are_numbers(column)]
 
 
 def _are_numbers(cells: NDArray[np.object_]) -> bool:

@@ -15,6 +15,7 @@ from lpfuse.cli._early import check_there, settled_detectors
 from lpfuse.cli._fit import conclusion, introduce
 
 MEANINGS = ("normal", "anomaly")
+DOUBT = "Does a high score mean normal there?"  # in every `DirectionWarning`
 
 
 def fuse(
@@ -119,9 +120,9 @@ def _conclude(found: dict[str, Any], remarks: list[str], files: list[Any]) -> No
 
 
 def upside_down(found: dict[str, Any], remarks: list[str]) -> list[str]:
-    """Columns that seem to have another direction than was given."""
-    doubt = any("score known anomalies above normal rows" in remark for remark in remarks)
-    return [name for name, area in found["auc"].items() if (area or 1) < 0.5] if doubt else []
+    """Columns that a warning calls turned round: their names stand at its beginning."""
+    told = [remark.partition(" (")[0] for remark in remarks if DOUBT in remark]
+    return [name for name in found["weights"] if any(repr(name) in names for names in told)]
 
 
 def directions(given: list[str], columns: list[str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
 from lpfuse._arrays.operations import Host
+from lpfuse._checks.directions import warn_of_directions
 from lpfuse._checks.tables import no_spread
 
 # Bounds of the audit, chosen by hand: rather too lax, for a warning that cries wolf is not read.
@@ -20,9 +21,19 @@ ALIKE = 0.999  # rank correlation from which two detectors are as good as one
 TIED = 0.9  # share of rows with one and the same score from which a detector says too little
 CERTAIN = 4.0  # standard errors of the AUC from 1/2 beyond which chance explains nothing
 MOST_ROWS = 2000  # that are compared; more would tell the same
+TURN = (
+    'say high="anomaly" where its scores enter: lpfuse.adapters.ScoreColumn(high="anomaly"), or '
+    'ScoreFunction(..., high="anomaly").'
+)
 
 
-def audit(S: Host, y: Host, names: Sequence[str], fusion: Any = None) -> None:
+def audit(
+    S: Host,
+    y: Host,
+    names: Sequence[str],
+    fusion: Any = None,
+    known: NDArray[np.bool_] | None = None,
+) -> None:
     """Warn of detectors that say nothing, the same or the opposite, and of weights left open.
 
     Parameters
@@ -35,6 +46,8 @@ def audit(S: Host, y: Host, names: Sequence[str], fusion: Any = None) -> None:
         Names of the detectors.
     fusion : estimator, optional
         The fitted fusion; None where its weights are open by design.
+    known : ndarray of shape (R,), optional
+        Detectors whose makers, not users, said what high scores mean.
     """
     normal = S[y > 0]
     area, error = _areas(S, y)
@@ -49,11 +62,7 @@ def audit(S: Host, y: Host, names: Sequence[str], fusion: Any = None) -> None:
         [f"{quoted[i]} = {quoted[j]}" for i, j in _alike(normal) if said[i] and said[j]],
         "Some detectors rank all rows alike: {}. Each counts as often as it is repeated.",
     )
-    _warn(
-        quoted[area < 0.5 - CERTAIN * error],
-        "{} score known anomalies above normal rows. Check the direction of the scores (high = "
-        'normal): lpfuse.adapters.ScoreFunction(..., high="anomaly") turns them.',
-    )
+    warn_of_directions(S, y, quoted.tolist(), TURN, known, stacklevel=4)
     warn_of_open_weights(fusion, y)
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from lpfuse._arrays.operations import Host
 from lpfuse._base import lower_quantile
+from lpfuse._checks.directions import DirectionWarning
 from lpfuse._saved import saved_as
 from lpfuse.ensemble._audit import audit, warn_of_constants, warn_of_open_weights
 from lpfuse.ensemble._scoring import Combination, Gaps, without_gaps
@@ -243,23 +244,26 @@ def fuse(
     *,
     own_detectors: bool,
     own_fusion: bool,
+    known_direction: Gaps | None = None,
 ) -> Combination:
     """The weights: copies of `scaler` and `fusion`, fitted to the usable rows, and audited.
 
     `names` are those of the detectors; `own_detectors` and `own_fusion` say whether the user chose
     them. Of the default detectors some say little on any table, which is no news; the default
-    weights are near the prior by design where the labels leave them open.
+    weights are near the prior by design where the labels leave them open. `known_direction` are the
+    detectors whose makers said what high scores mean.
     """
     S, y = scores.scores[scores.usable], scores.labels[scores.usable]
     features = None if scores.features is None else scores.features[scores.usable]
     with warnings.catch_warnings():  # the audit says the same with the detectors' names
         warnings.filterwarnings("ignore", message="Scores have no spread")
         warnings.filterwarnings("ignore", message="Some detectors give the same")
+        warnings.simplefilter("ignore", DirectionWarning)
         weights = scores.weights_of(scores.usable)
         combination = Combination.learn(scaler, fusion, S, y, features, weights)
     open_weights = combination.fusion if own_fusion else None
     if own_detectors:
-        audit(S, y, names, open_weights)
+        audit(S, y, names, open_weights, known_direction)
     else:
         warn_of_open_weights(open_weights, y)
         warn_of_constants(S[y > 0])

@@ -5,7 +5,6 @@ To add a detector to the default pool, add it to the table in `default_detectors
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
@@ -37,7 +36,7 @@ SVM_ROWS = 5_000
 
 
 def paper_detectors() -> Entries:
-    """The four learners of the paper with the paper's scores, on standardised features.
+    """The paper's learners with the paper's scores, on standardised features without gaps.
 
     Examples
     --------
@@ -50,7 +49,7 @@ def paper_detectors() -> Entries:
         "kpca": KernelPCADetector(),
         "gmm": GMMDetector(score_type="mahalanobis"),
     }
-    return _standardised(learners)
+    return [(name, _filled(StandardScaler(), made)) for name, made in learners.items()]
 
 
 def default_detectors(n: int, n_anomalies: float) -> Entries:
@@ -131,10 +130,6 @@ def _filled(*steps: Any) -> Pipeline:
     rows with a gap were flagged where 7 % of them had one, and 0.2 % of the others.
     """
     return make_pipeline(FilledGaps(), *steps)
-
-
-def _standardised(pool: Mapping[str, Any]) -> Entries:
-    return [(name, make_pipeline(StandardScaler(), made)) for name, made in pool.items()]
 
 
 def default_fusion() -> LpFusion:

@@ -12,13 +12,20 @@ from sklearn.base import clone
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.arguments import check_choice, check_count, check_labels, check_share, is_count
 from lpfuse._checks.options import AUTO, check_confidence, check_false_alarm_rate, check_norm
+from lpfuse._format import quote
 from lpfuse.adapters import as_detector, frozen
 from lpfuse.ensemble._calibration import OutOfFoldScores
 from lpfuse.ensemble._default_pool import default_detectors, default_fusion, paper_detectors
 from lpfuse.ensemble._members import Member
 from lpfuse.ensemble._named import with_named
 from lpfuse.ensemble._prior import prior_fusion, prior_of_tables, scale_for
-from lpfuse.ensemble._tables import Table, column_positions
+from lpfuse.ensemble._tables import (
+    Index,
+    Table,
+    column_positions,
+    empty_columns,
+    warn_of_empty_columns,
+)
 from lpfuse.ensemble._training import Training, draw_seed
 from lpfuse.fusion._prior import check_prior
 from lpfuse.scaling import TailScaler, TwoSidedMinMax
@@ -105,7 +112,10 @@ def make_members(
             'detectors must be None, "paper" or a list of names such as "svdd", (name, detector) '
             "or (name, detector, columns) with at least one entry."
         )
-    members = [_make_member(entry, X, prefit) for entry in entries]
+    # Nothing can be learnt from a column without a value; who is fitted already may know more.
+    empty = empty_columns(X)[: 0 if prefit else None]
+    members = [_make_member(entry, X, prefit, empty) for entry in entries]
+    warn_of_empty_columns(X, empty, "left out, and not looked at in new rows either")
     names = [member.name for member in members]
     taken = [name for name in names if name in reserved or "__" in name]
     if taken:
@@ -121,7 +131,7 @@ def make_members(
     return members
 
 
-def _make_member(entry: Any, X: Table, prefit: bool) -> Member:
+def _make_member(entry: Any, X: Table, prefit: bool, empty: Index) -> Member:
     fits = isinstance(entry, tuple | list) and len(entry) in (2, 3) and isinstance(entry[0], str)
     if not fits:
         raise ValueError(
@@ -132,6 +142,14 @@ def _make_member(entry: Any, X: Table, prefit: bool) -> Member:
     if prefit:
         detector = frozen(detector)
     seen = column_positions(columns[0], X, name) if columns else None
+    if len(empty):
+        seen = np.setdiff1d(np.arange(X.shape[1]), empty) if seen is None else seen
+        seen = seen[~np.isin(seen, empty)]
+        if len(seen) == 0:
+            raise ValueError(
+                f"Detector {quote(name)} has nothing to learn from: its columns hold no value in "
+                f"any of {X.shape[0]:,} rows. Leave it out, or give it other columns."
+            )
     return Member(name, as_detector(detector), seen)
 
 
@@ -272,9 +290,11 @@ def check_parameters(fused: Any) -> None:
         )
 
 
-def check_fit_labels(y: Any, n: int, threshold: str, contamination: float | None) -> Host:
+def check_fit_labels(
+    y: Any, n: int, threshold: str, contamination: float | None, unlabelled: int | None = None
+) -> Host:
     """Labels of n rows, 0 where there are none; with anomalies where a rule needs some."""
-    labels = check_labels(y, n, unlabelled=True)
+    labels = check_labels(y, n, unlabelled=True, zero=unlabelled)
     labels = np.zeros(n) if labels is None else labels  # nobody looked
     needs_anomalies = contamination is None and THRESHOLD_RULES[threshold].needs_anomalies
     if needs_anomalies and not (labels < 0).any():

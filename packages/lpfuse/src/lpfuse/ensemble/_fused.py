@@ -267,7 +267,14 @@ class FusedDetector(ExplainableDetector):
         self.subsample = subsample
 
     def fit(
-        self, X: Any, y: Any = None, *, groups: Any = None, kind: Any = None, chances: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        groups: Any = None,
+        kind: Any = None,
+        chances: Any = None,
+        unlabelled: int | None = None,
     ) -> Self:
         """Fit the detectors, learn the weights, set the threshold.
 
@@ -289,6 +296,9 @@ class FusedDetector(ExplainableDetector):
             With which chance each labelled row was asked about, as `query` tells it; NaN for labels
             from elsewhere. Answers then stand for rows that were not asked about as well. Of rows
             in memory only.
+        unlabelled : 0, optional
+            Says that 0 in `y` stands for rows that nobody looked at. It always does; but a `y` of 0
+            and 1 alone, in PyOD normal and anomaly, is refused unless this is said.
 
         Returns
         -------
@@ -306,7 +316,7 @@ class FusedDetector(ExplainableDetector):
                 )
             X, y = draw_from_blocks(X, y, groups, kind, self.subsample, random)
         table = check_table(X)
-        labels = check_fit_labels(y, table.shape[0], self.threshold, self.contamination)
+        labels = check_fit_labels(y, table.shape[0], self.threshold, self.contamination, unlabelled)
         asked = None if chances is None else check_chances(chances, table.shape[0])
         groups = check_row_names(groups, table.shape[0], "groups")
         if groups is None and kind is None and is_count(self.cv) and self.calibration != "plain":

@@ -62,7 +62,9 @@ def kept_rows(table: Table, below: Table | None = None) -> KeptRows:
     names, of_polars = None, False
     if not isinstance(table, np.ndarray):
         names, of_polars = column_names(table), not hasattr(table, "iloc")
-    parts = [numbers_of(part) for part in (table, below) if part is not None]
+    # Arrays as they are: rows of single precision take half the memory, and half the file.
+    both = [part for part in (table, below) if part is not None]
+    parts = [part if isinstance(part, np.ndarray) else numbers_of(part) for part in both]
     values = [part for part in parts if part is not None]
     whole = len(values) == len(parts)
     return KeptRows(np.concatenate(values) if whole else None, names, of_polars)

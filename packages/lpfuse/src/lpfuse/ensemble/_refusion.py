@@ -15,6 +15,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host
+from lpfuse.adapters import has_known_direction
 from lpfuse.ensemble._audit import report_gaps
 from lpfuse.ensemble._calibration import HeldOutScores, OutOfFoldScores, fuse
 from lpfuse.ensemble._defaults import asked_fusion, choose_prior
@@ -189,7 +190,8 @@ class RefusableDetector(FusedScorer):
             scaler, fusion = clone(whole.scaler), clone(whole.fusion)
         asked = asked_fusion(self) is not None
         chose = {"own_detectors": self.detectors is not None, "own_fusion": asked}
-        combination = fuse(scaler, fusion, out_of_fold, names, **chose)
+        told = np.array([has_known_direction(member.last) for member in pool.members])
+        combination = fuse(scaler, fusion, out_of_fold, names, known_direction=told, **chose)
         held_out = HeldOutScores.out_of_fold(scaler, fusion, out_of_fold)
         out_of_fold = replace(out_of_fold, features=None)  # no weights are learnt from them again
         return Learnt(pool, combination, imputer, out_of_fold, held_out)

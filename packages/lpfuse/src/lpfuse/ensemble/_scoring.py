@@ -14,6 +14,7 @@ from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._base import Scorer, lazily
 from lpfuse._checks.tables import check_table
 from lpfuse.ensemble._estimator import EnsembleEstimator
+from lpfuse.ensemble._lent_cells import judge_lost_rows, warn_of_new_gaps
 from lpfuse.ensemble._tables import impute_features
 from lpfuse.ensemble._verdicts import Verdicts
 from lpfuse.threshold import conformal_pvalues
@@ -191,8 +192,10 @@ class FusedScorer(EnsembleEstimator, Scorer):
         """Raw scores of rows; their features, where the fusion looks at them."""
         check_is_fitted(self)
         table = check_table(X, estimator=self)
+        warn_of_new_gaps(self, table)
         raw, errors = self.pool_.scores(table, self.n_jobs)
         if np.isnan(raw).any():
+            raw = raw if self.on_missing == "raise" else judge_lost_rows(self, table, raw)
             self._report_gaps(raw, errors)
         imputer = self.feature_imputer_
         return raw, None if imputer is None else impute_features(imputer, table)
@@ -250,9 +253,8 @@ class FusedScorer(EnsembleEstimator, Scorer):
         Returns
         -------
         ndarray of shape (n,)
-            Signed distance to the threshold. A row of which some detectors are silent is measured
-            against the threshold for those that speak, NaN where none does; `predict` calls such
-            a row an anomaly, for no detector vouches for it.
+            Signed distance to the threshold, for a row of which some detectors are silent to that
+            for the others; NaN where none speaks: `predict` calls such a row an anomaly.
         """
         raw, features = self._raw_scores(X)
         return self._decide(raw, self.combination_.score_samples(raw, features))
@@ -318,9 +320,8 @@ class FusedScorer(EnsembleEstimator, Scorer):
         """
         if is_blocked(X):
             raise TypeError(
-                "verdicts are given of rows in memory. Of Dask rows, score_samples, "
-                "decision_function, pvalues, contributions and detector_scores each give a lazy "
-                "array; dask.compute on several of them reads the rows once."
+                "verdicts are given of rows in memory. Of Dask rows, each of the other methods "
+                "gives a lazy array; dask.compute on several of them reads the rows once."
             )
         raw, features = self._raw_scores(X)
         terms = self.combination_.contributions(raw, features)

@@ -163,7 +163,7 @@ def _beside(X: Any, y: Any) -> Blocks:
         return Blocks.of(X, y, names=("X", "y"))
     blocks = Blocks.of(X)
     sizes = blocks.reduce(_count, _chained) if blocks.sizes is None else blocks.sizes
-    labels = check_labels(y, sum(sizes), unlabelled=True)
+    labels = check_labels(y, sum(sizes), unlabelled=True, zero=0)  # 0 and 1 alone: see fit
     assert labels is not None
     cut = np.split(labels, np.cumsum(sizes)[:-1])
     return Blocks([(*rows, part) for rows, part in zip(blocks.parts, cut, strict=True)], sizes)

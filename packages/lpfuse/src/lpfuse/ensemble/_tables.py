@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
@@ -12,7 +13,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.messages import quoted
+from lpfuse._checks.messages import labels_of_columns, listed, quoted
 from lpfuse._checks.tables import column_names
 from lpfuse._format import quote
 
@@ -126,18 +127,25 @@ def _is_missing(cell: Any) -> bool:
         return True
 
 
-def no_complete_row(X: Table) -> str:
-    """Of training rows that each have a missing cell, for detectors that refuse them."""
-    names = column_names(X)
-    empty = [
-        j if names is None else names[j]
-        for j in np.flatnonzero(missing_cells(X).all(axis=0)).tolist()
-    ]
-    what = f"column {quoted(empty)} holds no value" if empty else "every row has a missing cell"
-    return (
-        f"Detectors that refuse missing cells need complete rows, but {what}. Leave empty columns "
-        "out, and fill other cells in first (for instance with sklearn.impute.SimpleImputer)."
-    )
+def empty_columns(X: Table) -> Index:
+    """Positions of the columns without a single value."""
+    first = np.flatnonzero(missing_cells(_safe_indexing(X, np.arange(1), axis=0))[0])
+    some = missing_cells(_safe_indexing(X, first, axis=1)) if len(first) else np.empty((1, 0))
+    return first[some.all(axis=0)]
+
+
+def warn_of_empty_columns(X: Table, columns: Index, done: str) -> None:
+    """Name columns without a value, and what is done about it; none: nothing is said."""
+    if len(columns):
+        told = listed(labels_of_columns(columns, column_names(X)))
+        text = f"There is no value in {told} of {X.shape[0]:,} rows: {done}."
+        warnings.warn(text, UserWarning, stacklevel=5)
+
+
+NO_COMPLETE_ROW = (
+    "Detectors that refuse missing cells need complete rows, but every row has a missing cell. "
+    "Fill them in: make_pipeline(lpfuse.views.FilledGaps(), detector)."
+)
 
 
 def numeric_columns(X: Table) -> Host:

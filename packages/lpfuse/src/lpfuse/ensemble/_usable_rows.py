@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from lpfuse.adapters import on_kept_rows
-from lpfuse.ensemble._tables import Index, Table, missing_cells, no_complete_row
+from lpfuse.ensemble._tables import NO_COMPLETE_ROW, Index, Table, missing_cells
 
 T = TypeVar("T")
 LARGEST_SQUARED = 1e150  # beyond it, sums of squares overflow
@@ -64,7 +64,7 @@ def on_usable_rows(
             if len(complete) == X.shape[0]:  # no missing cell: the error has another reason
                 raise
             if len(complete) == 0 and must_have:
-                raise ValueError(no_complete_row(X)) from None
+                raise ValueError(NO_COMPLETE_ROW) from None
             whole, index = _safe_indexing(view, complete, axis=0), every[complete]
             return on_kept_rows(lambda rows: work(rows, index), whole), index
     except Exception as error:

@@ -31,6 +31,7 @@ from lpfuse._checks.arguments import (
     weights_beside,
 )
 from lpfuse._checks.blocks import check_score_blocks, warn_about_flat_blocks
+from lpfuse._checks.directions import warn_of_turned_scores
 from lpfuse._checks.messages import LEAST_WEIGHT
 from lpfuse._checks.tables import (
     check_scores,
@@ -224,6 +225,7 @@ class LpFusion(WeightedSum):
         S = check_scores(S)
         labels, weight = labels_beside(y, S), weights_beside(sample_weight, S)
         warn_about_columns(S, names)
+        warn_of_turned_scores(S, labels, names)
         if self.imaginary_anomalies:
             S, labels, weight = self._with_imaginary(S, labels, weight)
         if labels is not None and smallest(labels) > 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from lpfuse._arrays.operations import Host
@@ -27,8 +26,7 @@ class ExplainedTable:
     @property
     def feature_sources(self) -> list[str]:
         """The column that each feature was made of."""
-        layout = sorted(self.preparation._layout(), key=itemgetter(0, 1))
-        return [self.preparation.columns[place] for place, *_ in layout]
+        return [column for column, _ in self.preparation.features]
 
     def explain(
         self,

@@ -11,6 +11,7 @@ from lpfuse._arrays.operations import Host
 from lpfuse._checks.messages import counted, did_you_mean, meaning, quoted
 from lpfuse._format import plain, quote
 from lpfuse.tables._cells import check_names
+from lpfuse.tables._frames import as_polars
 
 if TYPE_CHECKING:
     import polars
@@ -30,6 +31,7 @@ def settle_labels(
     label, normal
         As in `TableModel.fit`.
     """
+    frame = as_polars(frame)
     if frame.height == 0:
         raise ValueError("The table has no rows. Bring some to learn from.")
     if label is None:
@@ -87,10 +89,7 @@ def settle_normal(column: polars.Series, normal: str | None) -> str:
     if normal is None:
         normal = _usual_normal(kinds)
         if normal is None:
-            raise ValueError(
-                f"{where} holds {held}. Which is normal? Say "
-                f"normal={quote(str(next(iter(kinds))))}, or whichever it is."
-            )
+            raise ValueError(f"{where} holds {held}. {_which_is_normal(kinds, without)}")
     if normal == EMPTY:
         if not without:
             raise ValueError(f"{where} has no empty cell, so none is normal; it holds {held}.")
@@ -99,11 +98,22 @@ def settle_normal(column: polars.Series, normal: str | None) -> str:
     if not meant:
         raise ValueError(
             f"{where} holds {held}, and nowhere {quote(normal)}."
-            f"{did_you_mean(normal, map(str, kinds))} Say normal= with the value of normal rows."
+            f"{did_you_mean(normal, map(str, kinds))} {_which_is_normal(kinds, without)}"
         )
     if len(meant) == len(kinds) and not without:
         raise ValueError(f"{where} holds {held}, all of which are normal. Leave it out.")
     return normal
+
+
+def _which_is_normal(kinds: Iterable[Any], without: bool) -> str:
+    """What to say, by the values of the column, and whether some cells are empty."""
+    first = quote(str(next(iter(kinds))))
+    if not without:
+        return f"Which is normal? Say normal={first}, or whichever it is."
+    return (
+        "Other cells are empty. If these rows are normal and all others anomalies, say normal=''; "
+        f"if rows with {first} are normal and empty ones unlabelled, normal={first}"
+    )
 
 
 def labels_note(column: polars.Series, normal: str, labels: Host) -> str:

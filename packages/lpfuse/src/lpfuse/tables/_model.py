@@ -21,6 +21,7 @@ from lpfuse.tables._cells import check_names
 from lpfuse.tables._columns import learn_preparation
 from lpfuse.tables._csv_format import OPEN, TableFormat
 from lpfuse.tables._explaining import ExplainedTable
+from lpfuse.tables._frames import FrameJudge, as_polars
 from lpfuse.tables._kinds import check_kinds
 from lpfuse.tables._labels import labels_of, settle_labels
 from lpfuse.tables._polars import polars_module
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 @saved_as("TableModel", label=ANY, normal=ANY, notes=(...,))
 @dataclass(eq=False)
-class TableModel(ExplainedTable):
+class TableModel(ExplainedTable, FrameJudge):
     """A fused detector for tables as people have them, with what was taken as what.
 
     Attributes
@@ -97,8 +98,8 @@ class TableModel(ExplainedTable):
 
         Parameters
         ----------
-        frame : polars.DataFrame
-            Rows to learn from.
+        frame : data frame
+            Rows to learn from, of polars, pandas, narwhals or Arrow.
         label : str, optional
             The column of labels; without it all are taken as normal.
         normal : str, optional
@@ -119,10 +120,8 @@ class TableModel(ExplainedTable):
             "drop", see `learn_preparation`. Of all others that is found by looking at them.
         random_state, n_jobs : int, default=0 and None
             Seed, and processes.
-        progress : callable, optional
-            Called with the number of fits that are done, and of all.
-        show_notes : callable, optional
-            Called with the notes before the fitting begins.
+        progress, show_notes : callables, optional
+            Called with the number of fits that are done, and of all; and, before, with the notes.
 
         Returns
         -------
@@ -213,7 +212,7 @@ class TableModel(ExplainedTable):
         if show_notes is not None:
             show_notes(self.notes)
         self.fused.progress = progress or False
-        self.fused.fit(X, None if self.label is None else labels)
+        self.fused.fit(X, None if self.label is None else labels, unlabelled=0)
         self.fused.progress = False  # a function cannot be saved
         return self
 
@@ -295,7 +294,8 @@ class TableModel(ExplainedTable):
             normal, −1 anomaly) and ``contribution:NAME`` for each detector, which add up to the
             score. Null where no detector could score a row, or it holds no value at all.
         """
-        pl, X = polars_module(), self.numbers(frame, start)
+        pl, frame = polars_module(), as_polars(frame)
+        X = self.numbers(frame, start)
         if len(X) == 0:
             empty = dict.fromkeys(self.score_columns, pl.Float64) | {"decision": pl.Int8}
             return frame.select(keep).hstack(pl.DataFrame(schema=empty))

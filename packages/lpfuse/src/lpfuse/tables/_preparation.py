@@ -115,15 +115,20 @@ class TablePreparation:
         return [name for name in self.text_columns if self.rare[name]]
 
     @property
+    def features(self) -> list[tuple[str, str]]:
+        """Of each feature the column that it is made of, and what it is called."""
+        found = [(name, name) for name in self.number_columns]
+        for name, parts in self.parts.items():
+            found += [(name, part) for part in names_of_parts(name, parts, self.since.get(name))]
+        for name, texts in self.categories.items():
+            others = [OTHER] if self.rare[name] else []
+            found += [(name, f"{name}={text}") for text in [*texts, *others]]
+        return found
+
+    @property
     def feature_names(self) -> list[str]:
         """What the features are called."""
-        found = list(self.number_columns)
-        for name, parts in self.parts.items():
-            found += names_of_parts(name, parts, self.since.get(name))
-        for name, texts in self.categories.items():
-            found += [f"{name}={text}" for text in texts]
-            found += [f"{name}={OTHER}"] if self.rare[name] else []
-        return found
+        return [feature for _, feature in self.features]
 
     @property
     def kinds(self) -> dict[str, str]:

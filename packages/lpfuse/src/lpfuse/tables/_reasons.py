@@ -13,8 +13,8 @@ from sklearn.utils import _safe_indexing
 from lpfuse._files import as_json
 from lpfuse._format import number, percent, plain, shortened
 from lpfuse.ensemble.components import Explanation
+from lpfuse.tables._cells import texts_of
 from lpfuse.tables._polars import polars_module
-from lpfuse.tables._preparation import numbers_of, texts_of
 
 if TYPE_CHECKING:
     import polars
@@ -172,13 +172,13 @@ def _of_table(model: Any, frame: Any, name: str) -> _Column:
     own = [k for k, source in enumerate(model.feature_sources) if source == name]
     values = fused.rows_.values[fused.held_out_.labels > 0][:, own]
     features = [model.feature_names[k] for k in own]
-    if name in features:  # a number, perhaps beside a feature that tells gaps
+    if name in features:  # a number
         numbers = values[:, features.index(name)]
         if name in preparation.truths:
             share = float(np.nanmean(numbers))
             usual = {"text": "true" if share >= 0.5 else "false", "share": max(share, 1 - share)}
             return _Column(frame[name], usual)
-        return _Column(numbers_of(frame[name]), _range(numbers))
+        return _Column(preparation.cells(frame)[name], _range(numbers))
     texts = [k for k, feature in enumerate(features) if feature.startswith(f"{name}=")]
     if not texts:
         return _Column(frame[name], None)

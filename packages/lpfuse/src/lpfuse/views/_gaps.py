@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._base import lazily
+from lpfuse._checks.frames import refuse_dates
 from lpfuse._checks.tables import check_features, check_table, remember_columns
 from lpfuse._saved import saved_as
 
@@ -150,6 +151,7 @@ def _cells(X: Any, estimator: Any = None) -> Host:
         check_features(X)  # refuses it
     try:
         table = check_table(X, estimator=estimator)
+        refuse_dates(table)
         kinds = [np.float64, np.float32]
         return np.asarray(check_array(table, dtype=kinds, ensure_all_finite="allow-nan"))
     except (ValueError, TypeError):

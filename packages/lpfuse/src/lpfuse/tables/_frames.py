@@ -1,0 +1,136 @@
+"""Data frames of any maker: read as polars, and judged by a model of tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpfuse._arrays.operations import Host
+from lpfuse._checks.frames import is_frame, known_frame
+from lpfuse._format import quote
+from lpfuse.tables._polars import polars_module
+
+if TYPE_CHECKING:
+    import polars
+
+    from lpfuse.ensemble import FusedDetector
+    from lpfuse.tables._preparation import TablePreparation
+
+
+def as_polars(X: Any) -> polars.DataFrame:
+    """A data frame of pandas, polars, narwhals or Arrow as one of polars.
+
+    Columns that hold values of several types become texts, as all cells of a CSV file are.
+
+    Parameters
+    ----------
+    X : data frame
+        Rows; the index of pandas is not looked at.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> as_polars(pd.DataFrame({"bar": [2.5, None], "kind": ["a", 1]})).rows()
+    [(2.5, 'a'), (None, '1')]
+    """
+    pl, frame = polars_module(), known_frame(X)
+    if isinstance(frame, pl.DataFrame):
+        return frame
+    if not is_frame(frame):
+        raise TypeError(
+            f"Expected a data frame with named columns, got {type(X).__name__}. Make it one, for "
+            "instance pandas.DataFrame(X, columns=[...]); FusedDetector takes arrays of numbers."
+        )
+    names = [str(name) for name in frame.columns]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"Columns need names of their own, but {quote(twice[0])} occurs twice.")
+    columns = (frame.iloc[:, j] for j in range(len(names)))
+    return pl.DataFrame([_series(name, each) for name, each in zip(names, columns, strict=True)])
+
+
+def _series(name: str, column: Any) -> polars.Series:
+    pl = polars_module()
+    try:
+        return pl.Series(name, column)
+    except (TypeError, ValueError, pl.exceptions.PolarsError):
+        there = column.notna()
+        cells = [str(cell) if known else None for cell, known in zip(column, there, strict=True)]
+        return pl.Series(name, cells, dtype=pl.String)
+
+
+class FrameJudge:
+    """What a model of tables says of the rows of a data frame, in scikit-learn's words."""
+
+    preparation: TablePreparation
+    fused: FusedDetector
+
+    def score_samples(self, X: Any) -> Host:
+        """Fused score of each row, high = normal.
+
+        Parameters
+        ----------
+        X : data frame of n rows
+            Of pandas, polars, narwhals or Arrow, with the columns of the training in any order, and
+            perhaps others.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Scores; NaN of a row without any value, or that no detector could score.
+        """
+        return self._ask(self.fused.score_samples, X)
+
+    def decision_function(self, X: Any) -> Host:
+        """``score_samples(X)`` minus the threshold: negative for anomalies.
+
+        Parameters
+        ----------
+        X : data frame of n rows
+            As in `score_samples`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Signed distances; NaN where there is no score.
+        """
+        return self._ask(self.fused.decision_function, X)
+
+    def pvalues(self, X: Any) -> Host:
+        """How unusual each row is among normal ones: small for anomalies.
+
+        Parameters
+        ----------
+        X : data frame of n rows
+            As in `score_samples`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Conformal p-values; NaN of a row without any value.
+        """
+        return self._ask(self.fused.pvalues, X)
+
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """+1 for normal rows, −1 for anomalies, and where there is no score.
+
+        Parameters
+        ----------
+        X : data frame of n rows
+            As in `score_samples`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            +1 or −1.
+        """
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+    def _ask(self, method: Any, X: Any) -> Host:
+        frame = as_polars(X)
+        self.preparation.check(frame.columns)
+        found = method(self.preparation.numbers(frame))
+        # Medians that nobody measured would be the most usual row there is.
+        return np.where(self.preparation.all_missing(frame).to_numpy(), np.nan, found)
