@@ -22,8 +22,8 @@ def test_the_core_is_small_enough_to_know():
 # detectors and the prior (0017, 0018) are rooms of their own; so are answers, their audit and their
 # checks, suspicion, experts and the rows that are kept (0020); and rows that nothing has seen,
 # gaps, copies, repeated rows, promises, and the figures and words of alarms (0021, 0022); and the
-# pool, means of fits and their levels, neighbours by one product, distances, progress (0023); and how
-# files are written, units, cells, dates, ranges, models in files and who reads what (0024).
+# pool, means of fits and their levels, neighbours by one product, distances, progress (0023); and
+# how files are written, units, cells, dates, ranges, models in files, who reads what (0024).
 MOST = {
     "LpFusion.fit": 12,
     "FusedDetector.fit": 57,
