@@ -89,7 +89,8 @@ NAMES = {
     ("KeptRows", "names"), ("LpFusion", "prior"), ("Member", "name"),
     ("MissingIndicator", "missing_values"),
     ("OneClassEnsembleClassifier", "unknown_label"), ("SimpleImputer", "fill_value"),
-    ("SimpleImputer", "missing_values"), ("TableModel", "label"), ("TableModel", "normal"),
+    ("SimpleImputer", "missing_values"), ("TableFormat", "sheet"), ("TableModel", "label"),
+    ("TableModel", "normal"),
 }  # fmt: skip
 
 

@@ -208,9 +208,9 @@ def test_a_missing_label_column_suggests_the_closest(tmp_path):
         load_table(path)
 
 
-def test_semicolons_show_in_the_message(tmp_path):
-    with pytest.raises(ValueError, match=r"semicolons between its columns, 'a;b;label'"):
-        load_table(text(tmp_path, "a;b;label\n1;2;1\n3;4;-1\n"))
+def test_semicolons_and_decimal_commas_are_read(tmp_path):
+    found = load_table(text(tmp_path, "a;b;label\n1,5;2;1\n3;4,25;-1\n"))
+    np.testing.assert_array_equal(found.X, [[1.5, 2], [3, 4.25]])
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_infinity_is_refused_with_the_column(tmp_path, suffix, cell):
         ("label\n1\n0\n", "must hold rows, and columns beside 'label'; its shape is (2, 1)"),
         ("a,label\n1,0\n1,2,3,4\n", "could not be read as CSV"),
         ("a, a,label\n1,2,3\n4,5,6\n", "could not be read as CSV"),
-        (b"a,label\n\xff\xfe\xfa,1\n1,2\n", "could not be read as CSV"),
+        (b"a,label\n\x81\xfe\xfa,1\n1,2\n", "could not be read as CSV"),
         (b"\x00\x01\x02PK\x03\x04", "could not be read as CSV: it holds NUL bytes"),
     ],
 )
@@ -317,9 +317,9 @@ def test_what_is_no_table_file_is_refused(tmp_path):
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(ValueError, match=r"folder\.csv' is not a file"):
         load_table(tmp_path / "folder.csv")
-    (tmp_path / "mine.xlsx").write_text("a,label\n1,1\n2,0\n")
-    with pytest.raises(ValueError, match=r"\.csv and \.parquet files, not from 'mine\.xlsx'"):
-        load_table(tmp_path / "mine.xlsx")
+    (tmp_path / "mine.doc").write_text("a,label\n1,1\n2,0\n")
+    with pytest.raises(ValueError, match=r"Tables are read from .*, not from 'mine\.doc'"):
+        load_table(tmp_path / "mine.doc")
 
 
 def test_without_polars_the_extra_is_named(tmp_path, monkeypatch):
