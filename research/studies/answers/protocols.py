@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
+from sklearn.utils.validation import has_fit_parameter
 
 from lpfuse._arrays.operations import Host
 from research.common.store import Record
@@ -111,7 +112,9 @@ def _answered(
                 detector, seconds = _timed(teach, parts.rows[chosen], known[chosen])
             elif method.learns:
                 again = detector if method.keeps else method.make(seed)
-                detector, seconds = _timed(again.fit, parts.rows, known)
+                # Answers may all be "normal": ours wants to be told that 0 is no class.
+                told = {"unlabelled": 0} if has_fit_parameter(again, "unlabelled") else {}
+                detector, seconds = _timed(partial(again.fit, **told), parts.rows, known)
         found = {"found": int((known < 0).sum())}
         yield answers, measured(detector, parts.test, parts.sought, seconds) | found
 

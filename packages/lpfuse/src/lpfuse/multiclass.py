@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.arguments import check_choice, check_number, check_share
+from lpfuse._checks.directions import DirectionWarning
 from lpfuse._checks.messages import not_one_a_row
 from lpfuse._checks.tables import check_table, remember_columns
 from lpfuse._saved import ANY, saved_as
@@ -273,7 +274,7 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         rows, strangers = np.arange(len(own)), np.flatnonzero(~own)
         if self.others == "anomalies":
             with warnings.catch_warnings():  # classes may well lie around or within another
-                warnings.filterwarnings("ignore", message=".* score known anomalies above normal")
+                warnings.simplefilter("ignore", DirectionWarning)
                 fused.fit(table, np.where(own, 1, -1))
             return fused, _held_out_scores(fused), rows
         fused.fit(_safe_indexing(table, np.flatnonzero(own), axis=0))

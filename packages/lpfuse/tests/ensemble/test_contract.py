@@ -386,6 +386,7 @@ def test_single_precision_and_whole_numbers():
 
 
 @pytest.mark.filterwarnings("ignore:The constraint .* is not active")
+@pytest.mark.filterwarnings("ignore:Scores of .* are higher for known anomalies")
 def test_scores_from_files():
     """The recipe "I have score files": columns are scores, in either direction."""
     scores = pd.DataFrame({"mine": X[:, 0], "theirs": -X[:, 1], "third": X[:, 2] ** 2})
