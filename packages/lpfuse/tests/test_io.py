@@ -456,10 +456,10 @@ def test_what_exists_for_a_moment_is_not_mistaken_for_something_else(path):
 
 def test_what_detectors_share_is_held_once_and_stays_shared(path):
     rows = rng.normal(size=(400, 20))
-    alone = OneClassGP(gamma=0.1).fit(rows)
+    alone = OneClassGP("mean", gamma=0.1).fit(rows)
     save(alone, path)
     size = path.stat().st_size
-    together = fit_together([OneClassGP(gamma=g) for g in (0.1, 0.2, 0.3)], rows)
+    together = fit_together([OneClassGP("mean", gamma=g) for g in (0.1, 0.2, 0.3)], rows)
     copies = copy_of(together, path)
     assert path.stat().st_size < 1.5 * size
     anchors = [copy.expansion_.basis.anchors for copy in copies]

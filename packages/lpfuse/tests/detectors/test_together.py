@@ -287,7 +287,7 @@ def test_functions_with_arrays_for_parameters_can_be_fitted_together(rows, new):
     assert_same(fit_together(grid, rows), alone, new)
 
 
-@pytest.mark.filterwarnings(ANY_WIDTH)
+@pytest.mark.filterwarnings(ANY_WIDTH, "ignore:n_components=.* rows. there are:UserWarning")
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_little_data_is_enough(rows, new, n):
     grid = kernel_grid()

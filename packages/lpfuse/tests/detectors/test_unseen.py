@@ -217,6 +217,7 @@ def test_detectors_with_leave_one_out_scores_keep_their_share_too(made):
 @every_detector
 @pytest.mark.parametrize("n", [2, 3, 5, 8, 19])
 @pytest.mark.filterwarnings("ignore::lpfuse.detectors.KernelWidthWarning")
+@pytest.mark.filterwarnings("ignore:n_components=.* rows. there are:UserWarning")
 def test_few_rows_have_a_threshold(name, n):
     C = {"C": 0.8} if name == "SVDD, cost" else {}
     fitted = detector(name, **C).fit(rows(n))

@@ -68,7 +68,7 @@ class GMMDetector(RefittedDetector):
     offset_from : {"unseen", "training"}, default="unseen"
         Rows whose scores set the threshold. "unseen": each is scored by a refit without it; n rows
         can promise a share of 1 / (n + 1), not less. "training": their own scores, fast and
-        flattering: for 10 %, 15 % of unseen rows with 300 Gaussian rows, and 35 % with 60.
+        flattering: for 10 %, 14 % of unseen rows with 300 Gaussian rows, and 32 % with 60.
 
     Attributes
     ----------
