@@ -51,9 +51,9 @@ DETECTORS = {
     "default": None,
     "fused": small(),
     "svdd": SVDD(),
-    "gp": OneClassGP("density"),
+    "gp": OneClassGP(),
     "kpca": KernelPCADetector(),
-    "gmm": GMMDetector(2, "log_likelihood"),
+    "gmm": GMMDetector(),
     "knn": KNNDetector(),
     "histogram": HistogramDetector(),
     "columns": ColumnForest(),
@@ -220,7 +220,7 @@ def test_each_training_row_gets_its_own_held_out_score(n):
 
 
 def test_training_scores_leave_the_row_out_where_the_detector_can():
-    for detector in (KNNDetector(), OneClassGP("density")):
+    for detector in (KNNDetector(), OneClassGP()):
         clf = PyODFused(detector).fit(X)
         assert_array_equal(clf.decision_scores_, -clf.detector_.leave_one_out_scores(X))
 
@@ -366,9 +366,9 @@ WIDE, WIDE_NEW, WIDE_Y, WIDE_TRUTH = generate_data(
 INSIDE = {
     "fused": lambda: PyODFused(small(), random_state=0),
     "svdd": lambda: PyODFused(SVDD()),
-    "gp": lambda: PyODFused(OneClassGP("density")),
+    "gp": lambda: PyODFused(OneClassGP()),
     "kpca": lambda: PyODFused(KernelPCADetector()),
-    "gmm": lambda: PyODFused(GMMDetector(2, "log_likelihood"), random_state=0),
+    "gmm": lambda: PyODFused(GMMDetector(), random_state=0),
 }
 
 
