@@ -131,7 +131,7 @@ def test_auto_means_nystroem_for_what_sums_can_learn():
 
 
 def test_all_rows_are_summed_although_few_are_drawn(small_sample):
-    detector = OneClassGP(gamma=0.3, n_components=20, **NYSTROEM).fit(as_array(X))
+    detector = OneClassGP("mean", gamma=0.3, n_components=20, **NYSTROEM).fit(as_array(X))
     drawn = sampling._spread(400, 80, check_random_state(0))
     features = nystroem(Kernel("rbf", 0.3), X[drawn], 20, check_random_state(0))
     Phi = features.of(X)

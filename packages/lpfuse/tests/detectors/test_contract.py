@@ -496,6 +496,7 @@ CASES = [
 
 
 @pytest.mark.filterwarnings("ignore:X has feature names:UserWarning")  # where fit saw none
+@pytest.mark.filterwarnings("ignore:n_components=.* rows. there are:UserWarning")
 @pytest.mark.parametrize("case", BAD_DATA)
 @every_class
 def test_unusable_rows_are_refused_in_words_a_user_can_act_on(make, case):

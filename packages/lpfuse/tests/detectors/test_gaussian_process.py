@@ -239,7 +239,7 @@ def test_repeated_rows_without_noise_get_a_little_jitter(rows, score, way, preci
 def test_jitter_is_measured_by_the_kernel():
     """It is a share of k(x, x), which may be large."""
     X = np.repeat(1e4 * np.eye(3), 2, axis=0)
-    detector = OneClassGP(noise=0, kernel="linear").fit(X)
+    detector = OneClassGP("mean", noise=0, kernel="linear").fit(X)
     assert 1e-5 < detector.jitter_ < 1
     np.testing.assert_allclose(detector.score_samples(X), 1.0, atol=1e-6)
 
