@@ -247,7 +247,7 @@ IN_OPTIONS = [
     (["fit", "zero_one.csv", "--label", "state", *FIT], "Say --normal 0, or whichever it is."),
     (["fit", "good.csv", "--normal", "the one", *FIT], "--normal 'the one' says what normal rows"),
     (["fit", "good.csv", "--normal", "ok", *FIT], "Name it: --label COLUMN"),
-    (["fit", "good.csv", "--label", "state", "--normal", "x", *FIT], "Say --normal with the value"),
+    (["fit", "good.csv", "--label", "state", "--normal", "x", *FIT], "nowhere 'x'. Which is normal? Say --normal ok"),
     (
         ["fit", "text.csv", *FIT],
         "the column is: --categories flow, --drop flow, or --as flow=number, which takes",
