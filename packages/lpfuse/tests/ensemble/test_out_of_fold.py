@@ -129,6 +129,7 @@ def test_nobody_scores_what_they_learnt_from(y, cv):
 
 @pytest.mark.parametrize("y", [Y, HALF, ONLY_ANOMALIES], ids=["all", "half", "anomalies"])
 @pytest.mark.parametrize("cv", [5, KFold(3), 2], ids=str)
+@pytest.mark.filterwarnings("ignore:Scores of 'expert' are higher for known anomalies")
 @pytest.mark.parametrize("calibration", ["cross", "plain"])
 def test_no_score_is_kept_by_an_expert_that_has_seen_the_row(y, cv, calibration):
     """They are asked about rows that they know, to tell how much fits differ, and no more."""
@@ -170,6 +171,7 @@ def test_with_folds_of_users_an_expert_is_fitted_to_all_rows_as_well():
     assert experts.fits[-1] == set(range(70))
 
 
+@pytest.mark.filterwarnings("ignore:Scores of 'expert' are higher for known anomalies")
 @some_labels
 def test_groups_never_straddle(y):
     ours, _ = watched(y, fit={"groups": GROUPS})

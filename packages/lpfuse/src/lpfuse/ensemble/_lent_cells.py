@@ -72,7 +72,7 @@ def judge_lost_rows(fused: Any, X: Table, raw: Host) -> Host:
         found[seen.all(axis=1) | isinstance(member.last, ScoreColumn), j] = np.nan
     mended = raw.copy()
     mended[rows] = np.where(np.isnan(raw[rows]), found, raw[rows])
-    spoken = int((~np.isnan(found).all(axis=1)).sum())
+    spoken = int((~(np.isnan(mended[rows]) | idle).all(axis=1)).sum())
     if spoken:
         warnings.warn(
             f"{counted(spoken, 'row')} with missing cells, which no detector could score: the "
