@@ -320,6 +320,7 @@ def test_the_first_line_comes_before_anything_heavy_is_loaded(tmp_path):
         "main()\n"
     )
     model = tmp_path / "m"
+    model.touch()  # of a file that is not there no line is told
     for call in (
         ["fit", train, "-o", model],
         ["score", model, train, "-o", "-"],

@@ -320,8 +320,10 @@ def test_without_explain_nothing_is_added(model, data, tmp_path):
 
 
 def test_a_row_of_nothing_has_no_reason(model, tmp_path):
-    frame = pumps(3, seed=5).with_columns(pl.lit(None).alias(name) for name in ("bar", "flow"))
-    frame = frame.with_columns(kind=pl.lit(None), wet=pl.lit(None))
+    frame = pumps(3, seed=5)
+    frame = frame.with_columns(
+        pl.lit(None).alias(name) for name in frame.columns if name != "state"
+    )
     out = tmp_path / "scores.parquet"
     data = write(frame, tmp_path / "new.csv")
     assert score(model, data, "-o", out, "--explain", 9).exit_code == 0
