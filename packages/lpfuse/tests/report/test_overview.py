@@ -197,7 +197,8 @@ def test_rows_without_a_score_are_alarms_too():
     model = TableModel.fit(pl.DataFrame(X, schema=names), detectors=["gmm", "kpca"])
     new = normal_rows(30, seed=2).copy()
     new[4] = np.nan
-    found = summarise(model, pl.DataFrame(new, schema=names))
+    with pytest.warns(UserWarning, match="No detector with a weight could score 1"):
+        found = summarise(model, pl.DataFrame(new, schema=names))
     decisions = model.score(pl.DataFrame(new, schema=names))["decision"].to_numpy()
     assert (
         sorted(row[0] for row in found["alarm_list"]["rows"])
@@ -221,3 +222,13 @@ def test_commands_quote_what_a_shell_would_obey(fresh):
         "lpfuse ask 'a b.lpfuse' '$(rm x).csv' -o questions.html" in found["overview"]["next"][-1]
     )
     assert summarise(model, new)["alarm_list"]["command"] is None
+
+
+def test_a_column_that_left_its_range_is_the_first_remark():
+    rng = np.random.default_rng(0)
+    table = pl.DataFrame({"bar": rng.normal(2.5, 0.1, 200), "flow": rng.normal(7.0, 1.0, 200)})
+    model = TableModel.fit(table, detectors=["gmm", "kpca"])
+    assert summarise(model, table)["left_range"] == []
+    found = summarise(model, table.with_columns(pl.col("bar") * 1000))
+    assert [column["column"] for column in found["left_range"]] == ["bar"]
+    assert found["remarks"][0].startswith("'bar' left the range of the training")

@@ -32,6 +32,7 @@ from lpfuse.report._overview import overview
 from lpfuse.report._scored_rows import ORIGINS, ScoredRows, on_rows, out_of_fold, path_of
 from lpfuse.report._separations import certificate_figures, separations
 from lpfuse.tables._alarm_counts import KINDS
+from lpfuse.tables._ranges import column_changes, range_sentences
 
 BINS = 40  # chosen by hand: bars wide enough to see on a phone
 
@@ -72,7 +73,8 @@ def summarise(
         are false, precision, recall, what to do), ``remarks`` (what to know before one believes
         it), ``words`` (sentences on fusing and on alarms), ``files``, ``judged_on``, ``fusion``,
         ``equal_weights``, ``comparisons``, ``detectors``, ``path`` (for a grid of p; empty for a
-        fusion without p), ``certificate``, ``threshold``, ``alarms`` (asked for, expected,
+        fusion without p), ``certificate``, ``threshold``, ``left_range`` (columns of a table whose
+        values are none that the training knew), ``alarms`` (asked for, expected,
         measured), ``alarm_list`` (the strongest, row by row), ``scores`` (histograms),
         ``calibration``, ``correlation``, ``strangest``, ``data``, ``settings``, ``versions``,
         ``created``. None stands for what is not known; what needs anomalies is None without them.
@@ -100,6 +102,7 @@ def summarise(
         )
     check_is_fitted(fused)
     path = path_of(fused)
+    left_range: list[dict[str, Any]] = []
     if X is None:
         if keep is not None:
             raise ValueError("keep holds columns of X: pass the rows as well.")
@@ -112,6 +115,8 @@ def summarise(
         kept = kept_columns(keep, len(labels))
         scored = on_rows(fused, path, X, labels)
         explain = explainer(model, given, X, names, scored)
+        if hasattr(model, "fused"):
+            left_range, _ = column_changes(model.preparation, given, X)
         gaps = rows_without_values(model, given, X)
         alarms, flagged = alarms_of_rows(fused, X, labels, scored, *gaps)
         if alarms["trained_on"]["flatters"]:
@@ -128,6 +133,7 @@ def summarise(
         **separations(fused, scored, path),
         "certificate": certificate_figures(fused.certificate_),
         "threshold": threshold(fused, scored),
+        "left_range": left_range,
         "alarms": alarms,
         "alarm_list": alarm_list(scored, labels, flagged, kept),
         "scores": _histograms(scored),
@@ -153,7 +159,7 @@ def _told(model: Any, found: dict[str, Any], kept: Kept) -> dict[str, Any]:
     return {
         "headline": [*first["sentences"], *words["alarms"], *words["fusing"]],
         "overview": first,
-        "remarks": list(found["judged_on"]["caveats"]),
+        "remarks": [*range_sentences(found["left_range"]), *found["judged_on"]["caveats"]],
         "words": words,
         **found,
     }
