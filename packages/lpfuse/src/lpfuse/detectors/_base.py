@@ -124,6 +124,10 @@ class KernelDetector(KernelScorer, RefittedDetector):
             scores = self._learn(kernel, rows, exact)
             if not (thresholds and self._is_by_unseen()):
                 self._settle_offset(rows, scores)
+        self._warn_of_few(rows)
+
+    def _warn_of_few(self, rows: TrainingRows) -> None:
+        """Warn whoever called ``fit`` where the rows are too few for what was asked."""
 
     def _learn(self, kernel: Kernel, rows: TrainingRows, exact: bool) -> Array | None:
         """Learn with a settled kernel; the scores of the rows where they come for free."""

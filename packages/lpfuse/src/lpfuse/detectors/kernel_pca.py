@@ -205,8 +205,7 @@ class KernelPCADetector(KernelDetector):
                 f"0 and 1, got {self.n_components!r}."
             )
 
-    def _fit_rows(self, rows: TrainingRows, *, thresholds: bool = True) -> None:
-        super()._fit_rows(rows, thresholds=thresholds)
+    def _warn_of_few(self, rows: TrainingRows) -> None:
         if isinstance(self.n_components, Integral) and self.n_components >= len(rows):
             warnings.warn(
                 f"n_components={self.n_components} of {len(rows)} rows: there are "
@@ -215,7 +214,7 @@ class KernelPCADetector(KernelDetector):
                 "from that span. Use fewer components, a share of the variance "
                 "(n_components=0.95), or more rows.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _turn(self, rows: TrainingRows) -> tuple[str, float]:
