@@ -249,7 +249,10 @@ IN_OPTIONS = [
     (["fit", "zero_one.csv", "--label", "state", *FIT], "Say --normal 0, or whichever it is."),
     (["fit", "good.csv", "--normal", "the one", *FIT], "--normal 'the one' says what normal rows"),
     (["fit", "good.csv", "--normal", "ok", *FIT], "Name it: --label COLUMN"),
-    (["fit", "good.csv", "--label", "state", "--normal", "x", *FIT], "Which is normal? Say --normal ok"),
+    (
+        ["fit", "good.csv", "--label", "state", "--normal", "x", *FIT],
+        "Which is normal? Say --normal ok",
+    ),
     (["fit", "text.csv", *FIT], "what the column is: --categories flow, --drop flow"),
     (["fit", "good.csv", "--p", "0.5", *FIT], "Error: --p must be in [1, inf]"),
     (["fit", "good.csv", "--false-alarm-rate", "5", *FIT], "Error: --false-alarm-rate must be"),
