@@ -254,6 +254,7 @@ def test_a_column_without_spread_becomes_the_middle(scaler):
     assert_same(clone(scaler).fit(flat))
 
 
+@pytest.mark.filterwarnings("ignore:Scores of .* are higher for known anomalies")
 @pytest.mark.parametrize(
     "fusion", [LpFusion(p=2, fit_intercept=True, class_weight="balanced"), LpFusion(1), FixedRule()]
 )
@@ -262,6 +263,7 @@ def test_weights(fusion):
     assert_same(fusion.fit(scaler.transform(BOTH), Y), scaler.transform(NEW))
 
 
+@pytest.mark.filterwarnings("ignore:Scores of .* are higher for known anomalies")
 def test_a_pipeline_of_scores():
     assert_same(make_pipeline(TwoSidedMinMax(), LpFusion(p=2, fit_intercept=True)).fit(BOTH, Y))
 
