@@ -320,8 +320,9 @@ def test_the_first_line_comes_before_anything_heavy_is_loaded(tmp_path):
         "main()\n"
     )
     model = tmp_path / "m"
+    model.write_bytes(b"read later")
     for call in (
-        ["fit", train, "-o", model],
+        ["fit", train, "-o", tmp_path / "new"],
         ["score", model, train, "-o", "-"],
         ["report", model],
     ):

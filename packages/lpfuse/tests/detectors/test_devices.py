@@ -123,7 +123,7 @@ def _storage(x):
     return x.untyped_storage().data_ptr() if hasattr(x, "untyped_storage") else None
 
 
-@pytest.mark.parametrize("detector", [OneClassGP(), KernelPCADetector(4)], ids=str)
+@pytest.mark.parametrize("detector", [OneClassGP("mean"), KernelPCADetector(4)], ids=str)
 @precisions
 def test_an_exact_fit_makes_one_matrix(large_arrays, detector, precision):
     """Without the refits that its threshold takes, each of which makes one of its own."""
@@ -137,14 +137,14 @@ def test_learners_that_share_a_matrix_make_no_distances(large_arrays):
     """One to share, and one to overwrite."""
     X = torch(rows(1100))
     with large_arrays(1100) as watch:
-        detectors = [KernelPCADetector(4), KernelPCADetector(2), OneClassGP()]
+        detectors = [KernelPCADetector(4), KernelPCADetector(2), OneClassGP("mean")]
         fit_together(detectors, X, thresholds=False)
     assert len(watch.made) == 2
 
 
 def test_a_matrix_to_overwrite_is_not_kept_before(large_arrays):
     with large_arrays(1100) as watch:
-        fit_together([OneClassGP()], torch(rows(1100)), thresholds=False)
+        fit_together([OneClassGP("mean")], torch(rows(1100)), thresholds=False)
     assert len(watch.made) == 1
 
 
