@@ -322,7 +322,7 @@ def test_the_first_line_comes_before_anything_heavy_is_loaded(tmp_path):
     model = tmp_path / "m"
     model.touch()  # of a file that is not there no line is told
     for call in (
-        ["fit", train, "-o", model],
+        ["fit", train, "-o", tmp_path / "new"],
         ["score", model, train, "-o", "-"],
         ["report", model],
     ):

@@ -322,7 +322,7 @@ def test_a_row_without_a_score_has_no_reasons():
     X = rows_of(60, 6)
     fused = FusedDetector([("gmm", GMMDetector())], random_state=0).fit(X)
     x = np.vstack([X[0], X[1] + 3])
-    x[0, 3] = np.nan
+    x[0] = np.nan
     found = fused.explain(x, background=X[:5])
     assert np.isnan(found.values[0]).all()
     assert found.reasons(0) == []

@@ -10,8 +10,6 @@ from typing import Any
 
 from lpfuse.cli._options import STANDARD
 
-UNTOUCHED = "auto", 0.05, None, None  # p, false_alarm_rate, confidence, detectors
-
 
 def check_there(*tables: Any, model: Any = None) -> None:
     """Refuse tables and a model that are not there.
@@ -46,9 +44,6 @@ def settled_detectors(
     p, false_alarm_rate, confidence, detectors
         As the options of these names.
     """
-    # What nobody touched needs no check, and so no NumPy before the first line of progress.
-    if (p, false_alarm_rate, confidence, detectors) == UNTOUCHED:
-        return None
     from lpfuse._checks.options import (
         check_confidence,
         check_false_alarm_rate,

@@ -52,10 +52,10 @@ def fit(
     silent = as_json or console.is_quiet(ctx, quiet)
     check_there(train)
     check_target(model, [train])
-    names = settled_detectors(p, false_alarm_rate, confidence, detectors)
     secret = None if key is None else key.read_bytes()
     with console.remarks(silent) as remarks, console.phases(silent) as phases:
         phases.begin(f"Reading {console.called(train)}")
+        names = settled_detectors(p, false_alarm_rate, confidence, detectors)
         # Late, for it takes seconds: the line above stands by then.
         from lpfuse.tables import TableModel, outcome
 
