@@ -9,13 +9,15 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import OneClassSVM
 
 from lpfuse import FusedDetector, KNNDetector, load
 from lpfuse.tables import TableDetector, TableModel, load_model, make_table_detector
 from lpfuse.tables._frames import as_polars
+from lpfuse.views import FilledGaps
 
-POOL = [("knn", KNNDetector())]
+POOL = [("knn", make_pipeline(FilledGaps(), KNNDetector()))]
 
 
 def pumps(n=200, seed=0):

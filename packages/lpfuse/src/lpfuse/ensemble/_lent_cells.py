@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -23,11 +26,23 @@ from lpfuse.ensemble._tables import (
 from lpfuse.views import FilledGaps
 
 FEWEST_ROWS = 10  # in which a column without a value is more than a few gaps; by hand
+# Whether columns without a value are told of, in this thread.
+_TOLD = ContextVar("told", default=True)
+
+
+@contextmanager
+def empty_columns_untold() -> Iterator[None]:
+    """For whoever says in words of their own that rows hold no value in a column."""
+    before = _TOLD.set(False)
+    try:
+        yield
+    finally:
+        _TOLD.reset(before)
 
 
 def warn_of_new_gaps(fused: Any, X: Table) -> None:
     """Warn of columns that detectors know, and of which these rows hold no value."""
-    if X.shape[0] < FEWEST_ROWS:
+    if X.shape[0] < FEWEST_ROWS or not _TOLD.get():
         return
     empty = empty_columns(X)
     if len(empty):

@@ -18,6 +18,7 @@ its ``fit`` that make sense alone, and its defaults.
 * `Explanation`: what each column adds to the fused score of a row, with its error;
 * `default_detectors`, `default_fusion`: what is taken where users say nothing; `named_detectors`:
   what names stand for;
+* `empty_columns_untold`: a context without warnings of columns that hold no value;
 * `places_in_training`: which rows a fitted detector has learnt from, known again by their values.
 
 Examples
@@ -47,6 +48,7 @@ from lpfuse.ensemble._default_pool import default_detectors, default_fusion
 from lpfuse.ensemble._defaults import make_members, seed_members
 from lpfuse.ensemble._explaining import Explanation
 from lpfuse.ensemble._kept_rows import number_rows, numbers_of
+from lpfuse.ensemble._lent_cells import empty_columns_untold
 from lpfuse.ensemble._mean_of_fits import MeanOfFits
 from lpfuse.ensemble._members import Member, fit_members, group_members
 from lpfuse.ensemble._named import named_detectors
@@ -74,6 +76,7 @@ __all__ = [
     "assign_folds",
     "default_detectors",
     "default_fusion",
+    "empty_columns_untold",
     "fit_detectors",
     "labels_for_weights",
     "make_folds",

@@ -15,7 +15,7 @@ from lpfuse._checks.options import check_norm
 from lpfuse._saved import ANY, saved_as
 from lpfuse.adapters import ScoreColumn
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble.components import score_columns
+from lpfuse.ensemble.components import empty_columns_untold, score_columns
 from lpfuse.io import save
 from lpfuse.tables._cells import check_names
 from lpfuse.tables._columns import learn_preparation
@@ -302,7 +302,8 @@ class TableModel(ExplainedTable, FrameJudge):
         nothing = self.preparation.all_missing(frame).to_numpy()
         if not self.preparation.scores:
             X[nothing] = 0.0  # told of in words of their own; their scores are taken away below
-        found = self.fused.verdicts(X)
+        with empty_columns_untold():  # `column_changes` says it by names
+            found = self.fused.verdicts(X)
         parts = found.contributions
         assert parts is not None  # tables are fused by weighted sums
         # No score, or one of cells that were all lent: an anomaly, for nothing speaks for it.
