@@ -185,9 +185,11 @@ def test_silent_detectors_leave_the_others_to_decide(rows):
     X, y = rows
     fused = fitted(X, y)
     gappy = X.copy()
-    gappy[:5, 0] = np.nan  # seen by all: nobody can score these
+    gappy[:5, 0] = np.nan
+    empty = X.copy()
+    empty[:5] = np.nan  # nobody can score these
     with pytest.warns(UserWarning, match="could not score"):
-        found = summarise(fused, gappy, y)
+        found = summarise(fused, empty, y)
     assert found["judged_on"]["rows"] == len(y) - 5
 
     alone = [("first", Distance(), [0]), ("last", Distance(), [3])]
