@@ -79,6 +79,9 @@ from lpfuse.selection import FusedDetectorCV
 
 pytest.importorskip("skops", reason="skops is an extra")
 
+# Scores of these tests are features, whose anomalies are high.
+pytestmark = pytest.mark.filterwarnings("ignore:Scores of .* are higher for known anomalies")
+
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 3))
 BOTH = np.vstack([X, rng.normal(4.0, 1.0, size=(15, 3))])

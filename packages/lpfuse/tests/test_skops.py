@@ -32,7 +32,7 @@ MODELS = {
          ("svdd", make_pipeline(StandardScaler(), SVDD()))],
         fusion=FixedRule("aom"), cv=3, random_state=0,
     ).fit(X),
-    "pipeline": lambda: make_pipeline(StandardScaler(), LpFusion(p=2)).fit(X, Y),
+    "pipeline": lambda: make_pipeline(StandardScaler(), LpFusion(p=2)).fit(-X, Y),
 }  # fmt: skip
 
 

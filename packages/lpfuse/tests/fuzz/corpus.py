@@ -205,7 +205,9 @@ def ours():
     for name, estimator in {**DETECTORS, **FUSIONS}.items():
         yield name, _fitted(estimator)
     yield "PyODDetector", PyODDetector(None)  # what it holds needs trust
-    yield "LpPath", lp_path(X, Y, ps=[1.0, 2.0])
+    with warnings.catch_warnings(action="ignore"):  # the rows are no scores
+        path = lp_path(X, Y, ps=[1.0, 2.0])
+    yield "LpPath", path
     stream = OnlineDiscoveries(0.1)
     stream.update([0.001, 0.5])
     yield "OnlineDiscoveries", stream

@@ -206,6 +206,7 @@ def test_of_many_columns_the_oddest_come_first_and_the_rest_stay_away():
     assert "21 others are in the file alone" in section
 
 
+@pytest.mark.filterwarnings("ignore:There is no value in column")
 def test_detectors_that_are_silent_or_say_nothing_are_told():
     X = normal_rows(80)
     fused = fitted(X)

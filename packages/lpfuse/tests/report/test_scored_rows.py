@@ -181,14 +181,16 @@ def test_given_rows_are_scored_as_the_model_scores_them(labelled, fresh):
     assert scored.equal == pytest.approx(scaled.sum(axis=1))
 
 
-def test_rows_that_all_detectors_refuse_are_judged_with_cells_that_are_lent(rows):
+def test_silent_detectors_leave_the_others_to_decide(rows):
     X, y = rows
     fused = fitted(X, y)
     gappy = X.copy()
-    gappy[:5, 0] = np.nan  # seen by all: nobody can score these
-    with pytest.warns(UserWarning, match="lend the cells"):
-        found = summarise(fused, gappy, y)
-    assert found["judged_on"]["rows"] == len(y)
+    gappy[:5, 0] = np.nan
+    empty = X.copy()
+    empty[:5] = np.nan  # nobody can score these
+    with pytest.warns(UserWarning, match="could not score"):
+        found = summarise(fused, empty, y)
+    assert found["judged_on"]["rows"] == len(y) - 5
 
     alone = [("first", Distance(), [0]), ("last", Distance(), [3])]
     fused = fitted(X, y, alone, fusion=FixedRule("sum"))

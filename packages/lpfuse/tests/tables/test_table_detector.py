@@ -80,6 +80,7 @@ def test_frames_of_any_maker(maker):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.filterwarnings("ignore:Some detectors could not score some rows")
 def test_scores_thresholds_and_rows_without_any_value():
     detector = made().fit(pumps())
     new = pl.from_pandas(pumps(10, seed=1)).with_row_index("row")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.frames import is_frame, known_frame
 from lpfuse._format import quote
+from lpfuse.ensemble.components import empty_columns_untold
 from lpfuse.tables._polars import polars_module
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ class FrameJudge:
     def _ask(self, method: Any, X: Any) -> Host:
         frame = as_polars(X)
         self.preparation.check(frame.columns)
-        found = method(self.preparation.numbers(frame))
+        with empty_columns_untold():
+            found = method(self.preparation.numbers(frame))
         # Medians that nobody measured would be the most usual row there is.
         return np.where(self.preparation.all_missing(frame).to_numpy(), np.nan, found)
