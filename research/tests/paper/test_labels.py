@@ -193,6 +193,7 @@ def test_rivals_see_scores_on_a_scale_of_normal_rows():
 
 
 @pytest.mark.filterwarnings("ignore:'tutor' give most normal rows the same score")
+@pytest.mark.filterwarnings("ignore:n_components=10 of 10 rows")
 def test_what_needs_features_is_given_them():
     X, y = rows_and_labels()
     parts = split(X, y, SPLIT, 0)

@@ -36,6 +36,7 @@ def labelled():
 
 
 @pytest.mark.filterwarnings("ignore:The best weights are zero")  # nor need they be anything
+@pytest.mark.filterwarnings("ignore::lpfuse.DirectionWarning")
 def test_no_row_is_scored_by_a_detector_that_learnt_from_it(normals, labelled):
     pool = pooled(normals, labelled, detectors=[("memory", Memory())], seed=0)
     assert (pool.normals < 0.5).all()
