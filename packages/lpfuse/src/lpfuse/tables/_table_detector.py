@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ from lpfuse.ensemble import FusedDetector
 from lpfuse.tables._cells import check_names
 from lpfuse.tables._columns import learn_preparation
 from lpfuse.tables._frames import FrameJudge, as_polars
+from lpfuse.tables._kinds import check_kinds
 from lpfuse.tables._model import TableModel
 from lpfuse.tables._preparation import TablePreparation
 
@@ -31,6 +32,8 @@ class TableDetector(FrameJudge, OutlierMixin, BaseEstimator):
         A copy of it is fitted to the features; None: ``FusedDetector()``.
     features, drop, categories : sequence of str, default=()
         The only columns to use; columns to leave out; columns whose numbers are names.
+    kinds : mapping of str: str, default=None
+        What columns are, by name, where looking at them would not tell: see `learn_preparation`.
 
     Attributes
     ----------
@@ -72,11 +75,13 @@ class TableDetector(FrameJudge, OutlierMixin, BaseEstimator):
         features: Sequence[str] = (),
         drop: Sequence[str] = (),
         categories: Sequence[str] = (),
+        kinds: Mapping[str, str] | None = None,
     ) -> None:
         self.detector = detector
         self.features = features
         self.drop = drop
         self.categories = categories
+        self.kinds = kinds
 
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
         """Settle what the columns are, and fit the detector.
@@ -106,6 +111,7 @@ class TableDetector(FrameJudge, OutlierMixin, BaseEstimator):
             features=check_names(self.features, frame.columns),
             drop=check_names(self.drop, frame.columns),
             categories=check_names(self.categories, frame.columns),
+            kinds=check_kinds(self.kinds or {}, frame.columns),
         )
         fused = made.fit(preparation.numbers(frame), y, **fit_params)
         self.model_ = TableModel(preparation, fused, None, None, preparation.notes)
@@ -153,13 +159,14 @@ def make_table_detector(
     features: Sequence[str] = (),
     drop: Sequence[str] = (),
     categories: Sequence[str] = (),
+    kinds: Mapping[str, str] | None = None,
     **parameters: Any,
 ) -> TableDetector:
     """A fused detector for data frames as they come: text, dates, gaps, names of rows.
 
     Parameters
     ----------
-    features, drop, categories : sequence of str, default=()
+    features, drop, categories, kinds
         As in `TableDetector`.
     **parameters
         Of :class:`lpfuse.FusedDetector`: false_alarm_rate, random_state and so on.
@@ -176,4 +183,4 @@ def make_table_detector(
     TableDetector(detector=FusedDetector(false_alarm_rate=0.01), drop=['id'])
     """
     made = FusedDetector(**parameters)
-    return TableDetector(made, features=features, drop=drop, categories=categories)
+    return TableDetector(made, features=features, drop=drop, categories=categories, kinds=kinds)
