@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -169,6 +170,14 @@ class Answers:
     undecided: int
 
 
+def _format_of(path: str | Path) -> TableFormat:
+    """How the page writes, where a file begins as its own do; other programs may save it anew."""
+    with suppress(OSError), Path(path).expanduser().open("rb") as file:
+        if file.read(32).removeprefix(BOM_UTF8).startswith(b"row,answer,chance"):
+            return TableFormat(separator=",", decimal=".", encoding="utf-8", quote='"')
+    return TableFormat(quote='"')
+
+
 def read_answers(path: str | Path, format: TableFormat = OPEN) -> Answers:
     r"""Read a file of answers, as the page of `lpfuse.report.write_questions` exports it.
 
@@ -188,7 +197,7 @@ def read_answers(path: str | Path, format: TableFormat = OPEN) -> Answers:
     >>> answers.rows.rows(), answers.y, answers.undecided
     ([('2.5',)], array([1.]), 1)
     """
-    pl, table = polars_module(), read_table(path, format=format | TableFormat(quote='"'))
+    pl, table = polars_module(), read_table(path, format=format | _format_of(path))
     name = "Standard input" if str(path) == "-" else plain(Path(path).name)
     lacking = [column for column in ("answer", "chance") if column not in table.columns]
     if lacking:
