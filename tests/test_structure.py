@@ -35,7 +35,7 @@ MOST = {
     "LpFusion.fit": 14,
     "FusedDetector.fit": 61,
     "FusedDetector.predict": 24,
-    "lpfuse score": 64,
+    "lpfuse score": 65,
 }
 
 
