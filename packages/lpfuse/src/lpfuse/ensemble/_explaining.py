@@ -202,7 +202,7 @@ class ExplainableDetector(TeachableDetector):
         variances = np.where(which, found.of_background, found.of_orders)
         return Explanation(found.values, np.sqrt(variances), float(base.mean()), scores, names)
 
-    def _background(self, given: Any, random: np.random.RandomState) -> tuple[Table, bool]:
+    def _background(self, given: Any, rng: np.random.RandomState) -> tuple[Table, bool]:
         """The rows to compare with, and whether they are a draw from more."""
         if given is not None and np.ndim(given) > 0:
             return self._as_trained(check_table(given, estimator=self)), False
@@ -213,14 +213,14 @@ class ExplainableDetector(TeachableDetector):
                 "no rows to compare with. Pass some that are normal: explain(X, background=...)."
             )
         normal = np.flatnonzero(self.held_out_.labels > 0)
-        several = np.sort(random.permutation(normal)[: CANDIDATES * B])
+        several = np.sort(rng.permutation(normal)[: CANDIDATES * B])
         decision = self.decision_function(self.rows_.table(several))
         kept = decision >= 0 if (decision >= 0).any() else np.ones(len(several), dtype=bool)
         ascending = several[kept][np.argsort(decision[kept], kind="stable")]
         if len(ascending) <= B:
             return self.rows_.table(ascending), len(normal) > len(ascending)
         parts = np.array_split(ascending, B)
-        return self.rows_.table(np.array([random.choice(part) for part in parts])), True
+        return self.rows_.table(np.array([rng.choice(part) for part in parts])), True
 
     def _as_trained(self, table: Table) -> Table:
         """Rows in the form of the training rows, where these are kept; words stay as they are."""

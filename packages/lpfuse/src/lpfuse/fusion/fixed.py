@@ -365,15 +365,15 @@ def _trimmed(S: Array, trim: float) -> Array:
     return xp.mean(xp.sort(S, axis=1)[:, cut : R - cut], axis=1)
 
 
-def _drawn_groups(how: str, R: int, buckets: int, random: np.random.RandomState) -> list[Any]:
+def _drawn_groups(how: str, R: int, buckets: int, rng: np.random.RandomState) -> list[Any]:
     """Positions of the detectors of each subgroup."""
     if how == "partition":
-        return np.array_split(random.permutation(R), min(buckets, R))
+        return np.array_split(rng.permutation(R), min(buckets, R))
     sizes = [max(1, R // buckets)] * buckets
     if how == "dynamic":
-        sizes = random.randint(min(2, R), max(2, R // 2) + 1, size=buckets).tolist()
+        sizes = rng.randint(min(2, R), max(2, R // 2) + 1, size=buckets).tolist()
     return [
-        sample_without_replacement(R, min(size, R), random_state=random).astype(np.intp)
+        sample_without_replacement(R, min(size, R), random_state=rng).astype(np.intp)
         for size in sizes
     ]
 
