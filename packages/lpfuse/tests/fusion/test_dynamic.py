@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from helpers.contract import refused_labels
+from helpers.contract import as_checked, refused_labels
 from lpfuse import LpFusion
 from lpfuse.fusion.dynamic import DynamicEnsemble
 
@@ -53,7 +53,7 @@ def not_a_repetition(estimator):
     expected_failed_checks=lambda fusion: refused_labels() | not_a_repetition(fusion),
 )
 def test_scikit_learn_contract(estimator, check):
-    check(estimator)
+    check(as_checked(estimator, check))
 
 
 # ------------------------------------------------------------------------------------- by the book

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from helpers.contract import refused_labels
+from helpers.contract import as_checked, refused_labels
 from lpfuse import FixedRule, LpFusion
 from lpfuse.fusion.local import LocalLpFusion
 from lpfuse.optim import Problem
@@ -50,7 +50,7 @@ class LabelsDropped(LocalLpFusion):
     expected_failed_checks=refused_labels,
 )
 def test_scikit_learn_contract(estimator, check):
-    check(estimator)
+    check(as_checked(estimator, check))
 
 
 # ------------------------------------------------------------------------------------- by the book

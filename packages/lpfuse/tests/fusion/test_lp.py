@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from helpers.contract import refused_labels
+from helpers.contract import as_checked, refused_labels
 from lpfuse import LpFusion, TwoSidedMinMax, lp_path
 from lpfuse.optim import Problem
 from oracles import naive
@@ -48,7 +48,7 @@ class LabelsDropped(LpFusion):
     expected_failed_checks=refused_labels,
 )
 def test_scikit_learn_contract(estimator, check):
-    check(estimator)
+    check(as_checked(estimator, check))
 
 
 # -------------------------------------------------------------------------------------- learning

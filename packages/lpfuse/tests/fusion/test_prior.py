@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from helpers.contract import refused_labels
+from helpers.contract import as_checked, refused_labels
 from lpfuse import LpFusion, lp_path
 from lpfuse.fusion import LocalLpFusion
 from lpfuse.io import load, save
@@ -45,7 +45,7 @@ class LabelsDropped(LpFusion):
     expected_failed_checks=refused_labels,
 )
 def test_scikit_learn_contract(estimator, check):
-    check(estimator)
+    check(as_checked(estimator, check))
 
 
 @pytest.mark.parametrize("p", GRID)

@@ -18,7 +18,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import LocalOutlierFactor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from helpers.contract import refused_labels
+from helpers.contract import as_checked, refused_labels
 from lpfuse import FusedDetector
 from lpfuse.fusion._scores import labelled_scores
 from lpfuse.fusion.search import ExhaustiveWeights, Fitness, GeneticWeights, SwarmWeights
@@ -82,7 +82,7 @@ class GridLabelsDropped(ExhaustiveWeights):
     expected_failed_checks=refused_labels,
 )
 def test_scikit_learn_contract(estimator, check):
-    check(estimator)
+    check(as_checked(estimator, check))
 
 
 # ------------------------------------------------------------------------------------------ fitness

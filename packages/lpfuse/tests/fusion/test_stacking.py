@@ -17,7 +17,7 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from helpers.contract import refused_labels
+from helpers.contract import as_checked, refused_labels
 from lpfuse import FusedDetector, GMMDetector, KernelPCADetector
 from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
 
@@ -56,7 +56,7 @@ class Logistic(LabelsDropped, LogisticStacker):
 @pytest.mark.filterwarnings(*IDLE_COLUMNS, NO_ANOMALY)
 @parametrize_with_checks([Best(), LinearSVM(), Logistic()], expected_failed_checks=refused_labels)
 def test_scikit_learn_contract(estimator, check):
-    check(estimator)
+    check(as_checked(estimator, check))
 
 
 # ------------------------------------------------------------------------------------ best single

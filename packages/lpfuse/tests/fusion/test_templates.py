@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import LocalOutlierFactor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from helpers.contract import refused_labels
+from helpers.contract import as_checked, refused_labels
 from lpfuse import FusedDetector
 from lpfuse.fusion.templates import CosineSimilarity, DecisionTemplates
 
@@ -46,7 +46,7 @@ class CosineLabelsDropped(CosineSimilarity):
     [DistanceLabelsDropped(), CosineLabelsDropped()], expected_failed_checks=refused_labels
 )
 def test_scikit_learn_contract(estimator, check):
-    check(estimator)
+    check(as_checked(estimator, check))
 
 
 # ------------------------------------------------------------------------------ against plain loops

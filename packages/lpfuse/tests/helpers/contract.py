@@ -8,3 +8,19 @@ OTHER_LABELS_IN_SCORE = ("check_fit_score_takes_y", "check_pipeline_consistency"
 def refused_labels(estimator=None):
     """Checks that fail for their labels, by name: why; for ``expected_failed_checks``."""
     return dict.fromkeys(OTHER_LABELS_IN_SCORE, "labels are +1 (normal) and -1 (anomaly)")
+
+
+def as_checked(estimator, check):
+    """The estimator, for the check of array libraries without `score`, which it asks first.
+
+    Its labels are 0 and 1; what it has to say of all other methods is worth hearing.
+    """
+    if getattr(check, "func", check).__name__ != "check_array_api_input":
+        return estimator
+    made = type(estimator)
+    scoreless = type(made.__name__, (made,), {"score": property(_no_score)})
+    return scoreless(**estimator.get_params(deep=False))
+
+
+def _no_score(estimator):
+    raise AttributeError("score")
