@@ -72,7 +72,7 @@ during the fit, Python and the rows included."""
 SAMPLES_NOTES = """Above 2,000 rows neighbours are sought among 2,000, above 10,000 forests of
 columns grow on 10,000, above 1,500 the process has 500 landmarks. *More*: {max_samples} times as
 many rows and {n_components} times as many landmarks. Each family of made-up rows has {n:,} to learn
-from and {seeds} seeds; anomalies are unseen rows with one cell moved. Both pools are fused in the
+from and up to {seeds} seeds; anomalies are unseen rows with one cell moved. Both pools are fused in the
 same way, without labels."""
 
 
@@ -275,7 +275,9 @@ def samples_section(results: Results) -> list[str]:
     error = stdev(differences) / sqrt(len(differences)) if len(differences) > 1 else nan
     head = ["rows of", "AUC, default", "AUC, more", "difference", "CPU of more"]
     total = f"In the mean {mean(differences):+.2f} ± {error:.2f} (standard error)."
-    about = SAMPLES_NOTES.format(n=records[-1]["n"], seeds=len(records) // len(families), **SIZES)
+    about = SAMPLES_NOTES.format(
+        n=records[-1]["n"], seeds=-(-len(records) // len(families)), **SIZES
+    )
     return [prose(about), table(head, rows), total]
 
 
