@@ -72,8 +72,8 @@ during the fit, Python and the rows included."""
 SAMPLES_NOTES = """Above 2,000 rows neighbours are sought among 2,000, above 10,000 forests of
 columns grow on 10,000, above 1,500 the process has 500 landmarks. *More*: {max_samples} times as
 many rows and {n_components} times as many landmarks. Each family of made-up rows has {n:,} to learn
-from and up to {seeds} seeds; anomalies are unseen rows with one cell moved. Both pools are fused in the
-same way, without labels."""
+from and up to {seeds} seeds; anomalies are unseen rows with one cell moved. Both pools are fused in
+the same way, without labels."""
 
 
 def write_page(results: Results, out: Path) -> None:
