@@ -172,9 +172,11 @@ class Answers:
 
 def _format_of(path: str | Path) -> TableFormat:
     """How the page writes, where a file begins as its own do; other programs may save it anew."""
-    with suppress(OSError), Path(path).expanduser().open("rb") as file:
-        if file.read(32).removeprefix(BOM_UTF8).startswith(b"row,answer,chance"):
-            return TableFormat(separator=",", decimal=".", encoding="utf-8", quote='"')
+    path = Path(path).expanduser()
+    if path.is_file():  # a pipe would wait for its writer: `read_table` refuses it
+        with suppress(OSError), path.open("rb") as file:
+            if file.read(32).removeprefix(BOM_UTF8).startswith(b"row,answer,chance"):
+                return TableFormat(separator=",", decimal=".", encoding="utf-8", quote='"')
     return TableFormat(quote='"')
 
 
