@@ -27,6 +27,7 @@ EXPERIMENTS = {
     "loss": "The hinge loss against least squares.",
     "weights": "The weights for several p, and the whole path.",
     "speed": "Time to a certified gap, against general solvers.",
+    "contamination": "Anomalies that hide among the training rows.",
     "labels": "How many labelled anomalies help how much.",
     "claims": "Each claim of the paper, with our verdict.",
 }

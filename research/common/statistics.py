@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.optimize import brentq
@@ -12,6 +13,7 @@ from scipy.stats import norm, rankdata, t, wilcoxon
 from lpfuse._arrays.operations import Host
 
 DRAWS = 2000  # of the bootstrap
+K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -211,6 +213,22 @@ def holm(p_values: Any) -> Host:
     corrected = np.empty_like(p_values)
     corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
     return corrected
+
+
+def corrected(found: Mapping[K, Comparison]) -> dict[K, Comparison]:
+    """Comparisons with the p-values that Holm's correction for all of them leaves.
+
+    Examples
+    --------
+    >>> one = compare([90, 80, 75, 60], [85, 80, 72, 56])
+    >>> [each.p_value for each in corrected({"a": one, "b": one}).values()]
+    [0.5, 0.5]
+    """
+    p_values = holm([each.p_value for each in found.values()]) if found else []
+    return {
+        name: replace(each, p_value=float(p_value))
+        for (name, each), p_value in zip(found.items(), p_values, strict=True)
+    }
 
 
 def bootstrapped(gains: Host, *, draws: int = DRAWS, seed: int = 0) -> Interval:

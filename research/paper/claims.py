@@ -12,13 +12,24 @@ from research.common.comparison import Figures, measure_methods
 from research.common.options import Options
 from research.common.protocol import SETTINGS
 from research.common.ranks import critical_difference, friedman, mean_ranks
-from research.common.statistics import Comparison, compare
+from research.common.statistics import Comparison, compare, corrected, interval
 from research.common.store import write_whole
 from research.common.tables import gain, markdown, page, prose
-from research.paper import convergence, loss, lp_effect, speed, svm, uci, weights
+from research.paper import (
+    contamination,
+    convergence,
+    loss,
+    lp_effect,
+    paper,
+    speed,
+    svm,
+    uci,
+    weights,
+)
 from research.paper.ablation import PRESETS, ablation
+from research.paper.doubts import METRICS
 from research.paper.learners import LEARNERS
-from research.paper.uci_page import CONTENDERS, OURS, REFERENCES, comparisons
+from research.paper.uci_page import OURS, QUOTED, comparisons, gains_table, out_of_fold
 
 HOLDS, IN_PART, NOT = "holds", "holds in part", "does not hold"
 LEVEL = 0.05
@@ -53,14 +64,20 @@ def claims_page(figures: Figures, claims: list[Claim]) -> str:
         prose(
             f"""{figures.scope[0].upper()}{figures.scope[1:]}, unless said otherwise. Gains are
             differences of mean test AUC in points with their 95 % interval over data sets, sets won
-            : equal : lost, and Wilcoxon's p-value. *Better* holds where the interval lies above
-            zero and p < {LEVEL}; a claim with several parts holds in part where some of them do.
-            Written by `lpfuse reproduce claims`."""
+            : equal : lost, and Wilcoxon's p-value with Holm's correction for all parts of a claim,
+            which is the rule of every verdict. *Better* holds where the interval lies above zero
+            and p < {LEVEL}; a claim with several parts holds in part where some of them do. Written
+            by `lpfuse reproduce claims`."""
         ),
         markdown(rows),
         "## Evidence",
         *evidence,
         "## What lpfuse reaches instead",
+        prose(
+            """Against the paper's references, and against its own controls: the same detectors and
+            the same labels, but added up, picked, stacked, or the classifiers among them alone.
+            Holm's correction is for a column."""
+        ),
         _ours(figures),
     )
 
@@ -83,30 +100,111 @@ def verdict(parts: Iterable[bool]) -> str:
 
 
 def _claims(of_uci: Figures, options: Options) -> Iterator[Claim]:
+    yield _existing(of_uci)
+    yield _haberman(of_uci)
     yield _singles(of_uci)
     yield _sum_rule(of_uci)
     of_ablation = ablation(options)
     yield _norms(of_ablation)
     yield _negatives(of_uci)
     yield _losses(of_ablation)
+    yield _robust(contamination.Levels(contamination.measured(options)))
     yield _speed(speed.figures(speed.measured(options)))
     yield _convergence(convergence.figures(convergence.measured(options)))
     of_weights = weights.figures(weights.measured(options))
     yield _selection(of_weights)
     yield _uniform(of_weights)
     yield _machine(svm.figures(svm.measured(options)))
+    yield _forgeries()
+
+
+def _existing(figures: Figures) -> Claim:
+    """Whoever the paper's table quotes, each as published and on scores out of fold."""
+    measured = figures.methods("pure")
+    rivals = [
+        name
+        for _, method, _ in QUOTED
+        for name in (method, out_of_fold(method))
+        if name in measured
+    ]
+    found = corrected({
+        (metric, name): compare(
+            *(figures.means("pure", method, metric) for method in ("ℓp", name))
+        )
+        for metric in METRICS
+        for name in rivals
+    })  # fmt: skip
+    parts, told = [better(each) for each in found.values()], []
+    for metric, title in METRICS.items():
+        fused = figures.means("pure", "ℓp", metric)
+        won = int((fused > figures.table("pure", rivals, metric).max(axis=1)).sum())
+        parts.append(won == len(fused))
+        against = "; ".join(f"{name} {gain(found[metric, name])}" for name in rivals)
+        told.append(f"{title}: above all of them on {won} of {len(fused)} sets; against {against}.")
+    text = "It is consistently better than the existing methods (pure)"
+    return Claim(text, verdict(parts), " ".join(told))
+
+
+def _haberman(figures: Figures) -> Claim:
+    """A gain on one set: over its splits, which share most of their rows."""
+    ours, theirs = (
+        figures.of("pure", method, "haberman", "g_mean") for method in ("ℓp", "genetic")
+    )
+    found = interval(ours - theirs, overlap=1 / 7)
+    printed = paper.UCI["g_mean"]["haberman"]
+    settled = HOLDS if found.low > 6 else IN_PART if found.low > 0 else NOT
+    told = f"""The paper prints {printed["pure"].mean:.2f} and {printed["Fatemifar"].mean:.2f}, from
+        other splits; its own GMM has {printed["GMM"].mean:.2f}. Measured against genetic weights in
+        the style of Fatemifar et al. on the same splits: {found.mean:+.1f} points
+        [{found.low:+.1f}, {found.high:+.1f}] (over splits, after Nadeau and Bengio); ℓp has
+        {ours.mean():.1f}, the sum {figures.of("pure", "sum", "haberman", "g_mean").mean():.1f},
+        the best of the four learners on validation
+        {figures.of("pure", "best single", "haberman", "g_mean").mean():.1f}."""
+    return Claim("Its G-mean on D9 is more than 6 % above the state of the art", settled, told)
+
+
+def _robust(figures: contamination.Levels) -> Claim:
+    found = contamination.robustness(figures)
+    told = f"""With hidden anomalies among the training rows, the hinge against least squares:
+        {_listed(found)}. The sum against the hinge: {
+        _listed(contamination.robustness(figures, contamination.HINGE, contamination.SUM))
+    }."""
+    settled = verdict(better(each) for each in found.values())
+    return Claim("The hinge is robust where anomalies hide among the training rows", settled, told)
+
+
+def _forgeries() -> Claim:
+    """What the paper's own tables say: nothing was measured here, for want of the videos."""
+    parts, told = [], []
+    for quality, claimed in paper.FORGERY_CLAIMS.items():
+        leads = paper.forgery_leads(quality)
+        alone = [kind for kind, lead in leads.items() if lead is None]
+        ahead = sum(lead is not None and lead > 0 for lead in leads.values())
+        parts.append(ahead >= claimed)
+        told.append(
+            f"""{quality}: of the {len(leads) - len(alone)} kinds for which it prints a rival it is
+            ahead on {ahead}; {", ".join(alone)}, without any, is counted as won."""
+        )
+    told.append("By its own tables: we had no copy of the videos, and measured nothing.")
+    settled = verdict(parts) if any(parts) else IN_PART  # ahead on some kinds, fewer than it says
+    text = "It is ahead on 4 of 5 kinds of forgery in low quality, on 3 of 5 in high"
+    return Claim(text, settled, " ".join(told))
 
 
 def _singles(figures: Figures) -> Claim:
     parts, told = [], []
+    found = corrected({
+        (setting, name): compare(*(figures.means(setting, method) for method in ("ℓp", name)))
+        for setting in SETTINGS
+        for name in LEARNERS
+    })  # fmt: skip
     for setting in SETTINGS:
         fused = figures.means(setting, "ℓp")
         singles = figures.table(setting, LEARNERS)
         won = int((fused > singles.max(axis=1)).sum())
         parts.append(won == len(fused))
-        found = {name: compare(fused, figures.means(setting, name)) for name in LEARNERS}
-        parts += [better(each) for each in found.values()]
-        against = "; ".join(f"{name} {gain(each)}" for name, each in found.items())
+        parts += [better(found[setting, name]) for name in LEARNERS]
+        against = "; ".join(f"{name} {gain(found[setting, name])}" for name in LEARNERS)
         told.append(
             f"{setting}: above all four learners on {won} of {len(fused)} sets; against {against}."
         )
@@ -230,6 +328,7 @@ def _machine(found: Mapping[str, Any]) -> Claim:
 
 
 def _settled(found: Mapping[str, Comparison]) -> tuple[str, str]:
+    found = corrected(found)
     return verdict(better(each) for each in found.values()), f"{_listed(found)}."
 
 
@@ -238,9 +337,8 @@ def _listed(found: Mapping[str, Comparison]) -> str:
 
 
 def _ours(figures: Figures) -> str:
-    rows = [["", *(f"{s}, against {r}" for s in SETTINGS for r in REFERENCES)]]
-    found = {setting: comparisons(figures, setting) for setting in SETTINGS}
-    for name in CONTENDERS[1:]:
-        cells = [found[s].get((name, r)) for s in SETTINGS for r in REFERENCES]
-        rows.append([name, *("" if cell is None else gain(cell) for cell in cells)])
-    return markdown(rows)
+    parts = []
+    for setting in SETTINGS:
+        found = comparisons(figures, setting)
+        parts += [f"**{setting}**", gains_table({k: v for k, v in found.items() if k[0] != "ℓp"})]
+    return "\n\n".join(parts)

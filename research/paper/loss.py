@@ -33,7 +33,7 @@ def comparisons(figures: Figures, preset: str) -> dict[str, Comparison]:
 
 def _page(figures: Figures) -> str:
     heads = [f"{setting}, {NAMES[loss]}" for setting in SETTINGS for loss in LOSSES]
-    printed = [f"{paper.LOSS[setting][loss]:.1f}" for setting in SETTINGS for loss in LOSSES]
+    printed = [f"{paper.LOSS[setting][loss]:.2f}" for setting in SETTINGS for loss in LOSSES]
     rows = [["", *heads]]
     if figures.are_the_papers:
         rows.append(["printed in the paper", *printed])

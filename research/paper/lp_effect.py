@@ -45,7 +45,7 @@ def comparisons(figures: Figures, preset: str) -> dict[tuple[str, str], Comparis
 def _page(figures: Figures, drawn: str) -> str:
     heads = ["", *(f"{setting}, {norm}" for setting in SETTINGS for norm in NORMS)]
     keys = ("l2", "linf", "lp")
-    printed = [f"{paper.LP_EFFECT[setting][key]:.1f}" for setting in SETTINGS for key in keys]
+    printed = [f"{paper.LP_EFFECT[setting][key]:.2f}" for setting in SETTINGS for key in keys]
     rows = [heads]
     if figures.are_the_papers:
         rows.append(["printed in the paper", *printed])

@@ -1,7 +1,7 @@
 """Methods to compare: whatever turns a `TrainingData` into a `FittedMethod`.
 
-Those that fuse tables of scores choose ρ (and p) by the AUC on validation; every method's
-threshold has the best G-mean there.
+Those that fuse tables of scores choose ρ, and p or settings of their own, by the AUC on validation;
+every method's threshold has the best G-mean there.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from lpfuse.fusion.lp import lp_path
 from lpfuse.optim import LpPath
 from lpfuse.scaling import TwoSidedMinMax
 from research.common.protocol import FittedMethod, Method, TrainingData, area, threshold
-from research.paper.learners import Tables, in_sample_tables
+from research.paper.held_out import out_of_fold_tables, shared_tables
+from research.paper.learners import Tables
 
 Scorer = Callable[[Host, Host], Host]  # scaled scores, features → fused scores, perhaps in columns
+Seen = Callable[[Host], Host]  # features → scaled scores
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,13 @@ class Preset:
 
 # The paper gives normalisation in words only: s′ = (s − l) / (u − l), without clipping, is the
 # reading under which its figures come out best.
-PAPER_PRESET = Preset("paper", in_sample_tables, {"feature_range": (0, 1), "clip": False})
+PAPER_SCALE: dict[str, Any] = {"feature_range": (0, 1), "clip": False}
+PAPER_PRESET = Preset("paper", shared_tables, PAPER_SCALE)
+# The same learners on the same scale, to be at one's best: weights learn from rows that the
+# learners have not seen, and 0 is the border where a rule reads signs or angles.
+OUT_OF_FOLD_PRESET = Preset("out of fold", out_of_fold_tables, PAPER_SCALE)
+SIGNED_PRESET = Preset("signed", shared_tables)
+SIGNED_OUT_OF_FOLD_PRESET = Preset("signed, out of fold", out_of_fold_tables)
 
 
 def single(learner: str, preset: Preset = PAPER_PRESET) -> Method:
@@ -83,11 +91,16 @@ def best_single(preset: Preset = PAPER_PRESET) -> Method:
     return method
 
 
-def fusion(make: Callable[[int], Any], preset: Preset = PAPER_PRESET, *, every: int = 1) -> Method:
-    """Scores fused by an estimator: ``make(seed)`` has ``fit(S, y)`` and ``score_samples(S)``.
+def fusion(
+    make: Callable[..., Any],
+    preset: Preset = PAPER_PRESET,
+    settings: Sequence[dict[str, Any]] = ({},),
+) -> Method:
+    """Scores fused by an estimator: ``make(seed, **setting)`` has ``fit`` and ``score_samples``.
 
-    One that says ``uses_features`` is given the features as `X` too. For one that is slow to fit,
-    `every` thins the grid of ρ: 4 tries every fourth.
+    It is fitted to scores and labels, ``fit(S, y)``, for every ρ and every setting. One that says
+    ``uses_features`` is given the features as `X` too, and one that says ``asks_detectors`` what
+    tells their scores of other rows, as `ask`.
 
     Examples
     --------
@@ -96,17 +109,29 @@ def fusion(make: Callable[[int], Any], preset: Preset = PAPER_PRESET, *, every: 
     >>> method = fusion(lambda seed: FixedRule("median"))
     """
 
-    def learn(training: TrainingData, S: Host, y: Host | None) -> Scorer:
-        fused = make(training.seed)
-        looks = getattr(fused, "uses_features", False)
+    def learn(training: TrainingData, S: Host, y: Host | None, seen: Seen) -> Scorer:
+        fitted = [make(training.seed, **setting) for setting in settings]
         rows = np.concatenate([training.normals, training.labelled])
-        fused.fit(S, y, **({"X": rows} if looks else {}))
-        return lambda S, X: fused.score_samples(S, **({"X": X} if looks else {}))
+        for fused in fitted:
+            also: dict[str, Any] = {"X": rows} if looks(fused) else {}
+            if getattr(fused, "asks_detectors", False):
+                also["ask"] = seen
+            fused.fit(S, y, **also)
 
-    def choices(training: TrainingData) -> Sequence[dict[str, Any]]:
-        return [{}]
+        def scores(S: Host, X: Host) -> Host:
+            return np.column_stack(
+                [
+                    np.asarray(fused.score_samples(S, **({"X": X} if looks(fused) else {})))
+                    for fused in fitted
+                ]
+            )
 
-    return _chosen_on_validation(preset, learn, choices, every)
+        return scores
+
+    def looks(fused: Any) -> bool:
+        return bool(getattr(fused, "uses_features", False))
+
+    return _chosen_on_validation(preset, learn, lambda training: settings)
 
 
 def lp(
@@ -123,7 +148,7 @@ def lp(
     def grid(training: TrainingData) -> Sequence[float]:
         return training.protocol.ps if ps is None else ps
 
-    def learn(training: TrainingData, S: Host, y: Host | None) -> Scorer:
+    def learn(training: TrainingData, S: Host, y: Host | None, seen: Seen) -> Scorer:
         wanted = grid(training)
         path = _shared_path(training, S, y, loss, preset, wanted)
         columns = np.searchsorted(path.ps, wanted)
@@ -155,9 +180,8 @@ def _shared_path(
 
 def _chosen_on_validation(
     preset: Preset,
-    learn: Callable[[TrainingData, Host, Host | None], Scorer],
+    learn: Callable[[TrainingData, Host, Host | None, Seen], Scorer],
     choices: Callable[[TrainingData], Sequence[dict[str, Any]]],
-    every: int = 1,
 ) -> Method:
     """A method that learns for every ρ, and keeps the ρ and the column that validation prefers.
 
@@ -167,9 +191,10 @@ def _chosen_on_validation(
     def method(training: TrainingData) -> FittedMethod:
         tables = preset.tables_of(training)
         best: tuple[float, Any] = (-1.0, None)
-        for rho in training.protocol.rhos[::every]:
+        for rho in training.protocol.rhos:
             scaler = TwoSidedMinMax(rho, **preset.scaler).fit(tables.normals)
-            scorer = learn(training, *learning_scores(scaler, tables))
+            seen = _seen_by(tables, scaler)
+            scorer = learn(training, *learning_scores(scaler, tables), seen)
             scores = _columns(scorer(scaler.transform(tables.validation), training.validation))
             areas = area(training.labels, scores)
             column = len(areas) - 1 - int(np.argmax(areas[::-1]))
@@ -184,6 +209,10 @@ def _chosen_on_validation(
         return FittedMethod(score, threshold(training, scores), chosen)
 
     return method
+
+
+def _seen_by(tables: Tables, scaler: TwoSidedMinMax) -> Seen:
+    return lambda X: scaler.transform(tables.score(X))
 
 
 def learning_scores(scaler: TwoSidedMinMax, tables: Tables) -> tuple[Host, Host | None]:

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
-from sklearn.ensemble import IsolationForest
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, IsolationForest
 from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 from lpfuse._arrays.operations import Host
+from lpfuse.adapters import as_detector
 from lpfuse.detectors import (
     SVDD,
     GMMDetector,
@@ -22,10 +24,10 @@ from lpfuse.detectors import (
     score_together,
 )
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble.components import default_fusion
+from lpfuse.ensemble.components import default_detectors, default_fusion, seeded_copy
+from lpfuse.fusion import FixedRule
 from lpfuse.scaling import TwoSidedMinMax
-from research.common.former import FORMER_OPTIONS, FormerDetector, former_default, former_detectors
-from research.common.protocol import FittedMethod, TrainingData, area, threshold
+from research.common.protocol import FittedMethod, Method, TrainingData, area, threshold
 from research.paper.learners import Tables
 from research.paper.methods import Preset
 from research.paper.pooled import Pooled, pooled
@@ -40,10 +42,37 @@ OWN = (*KERNELS, "gmm")  # those of lpfuse
 
 def defaults(training: TrainingData) -> FittedMethod:
     """`FusedDetector()` as it comes: nothing is chosen, but for the threshold."""
-    fused = _default_pool(training).fused
-    return FittedMethod(
-        fused.score_samples, threshold(training, fused.score_samples(training.validation))
-    )
+    return _decided(_default_pool(training).fused, training)
+
+
+SUPERVISED: dict[str, Any] = {
+    "trees alone": ExtraTreesClassifier(300, class_weight="balanced", min_samples_leaf=2),
+    "boosting alone": HistGradientBoostingClassifier(
+        learning_rate=0.05, max_iter=150, max_depth=4, min_samples_leaf=1, l2_regularization=1.0,
+        early_stopping=False,
+    ),
+    "SVM alone": SVC(C=0.3, class_weight="balanced"),
+}  # fmt: skip
+
+
+def supervised(classifier: Any) -> Method:
+    """A classifier of the same rows with the same labels, by itself: the control of all who fuse.
+
+    Examples
+    --------
+    >>> method = supervised(SUPERVISED["trees alone"])
+    """
+
+    def method(training: TrainingData) -> FittedMethod:
+        X = np.concatenate([training.normals, training.labelled])
+        y = np.repeat([1, -1], [len(training.normals), len(training.labelled)])
+        expert = as_detector(seeded_copy(classifier, np.random.RandomState(training.seed)))
+        expert.fit(X, y)
+        return FittedMethod(
+            expert.score_samples, threshold(training, expert.score_samples(training.validation))
+        )
+
+    return method
 
 
 def all_known(training: TrainingData) -> FittedMethod:
@@ -58,18 +87,38 @@ def all_known(training: TrainingData) -> FittedMethod:
         "calibration": "plain",
         "random_state": training.seed,
     }
-    fused = former_default(len(training.normals), len(known), **options)
-    fused = _fitted(fused, training.normals, known)
+    fused = _fitted(FusedDetector(**options), training.normals, known)
     return FittedMethod(fused.score_samples, fused.offset_)
 
 
 def validated(training: TrainingData) -> FittedMethod:
-    """A `FusedDetector` of the default kinds, each with its best setting; the best m of them.
+    """A `FusedDetector` of six kinds of detectors, each with its best setting; the best m of them.
 
     Settings and m are chosen by the AUC on validation, m by that of the plain sum. The weights of
     the m learn from the training normals alone or, in the non-pure setting, from the labelled
     anomalies too, which experts then learn from as well.
     """
+    fused, names = _validated(training)
+    return _decided(fused, training)._replace(choices={"members": names})
+
+
+def validated_sum(training: TrainingData) -> FittedMethod:
+    """The plain sum of the very detectors of `validated`: what is left when weights are not."""
+    fused, _ = _validated(training)
+    return _decided(fused.with_fusion(FixedRule("sum")), training)
+
+
+def _validated(training: TrainingData) -> tuple[FusedDetector, list[str]]:
+    """Fitted once for whoever fuses it, with the names of its one-class detectors."""
+    key = f"validated, {len(training.labelled)} labelled"
+    if key not in training.cache:
+        fused, names = _chosen_pool(training)
+        training.cache[key] = _fitted(fused, training.normals, training.labelled), names
+    found: tuple[FusedDetector, list[str]] = training.cache[key]
+    return found
+
+
+def _chosen_pool(training: TrainingData) -> tuple[FusedDetector, list[str]]:
     with warnings.catch_warnings():  # widths far from the data are part of the grid
         warnings.simplefilter("ignore", UserWarning)
         grid = _fitted_grid(training)
@@ -87,14 +136,11 @@ def validated(training: TrainingData) -> FittedMethod:
     chosen = [(grid[i][0], _standardised(grid[i][1])) for i in ranked[:m]]
     experts = [
         entry
-        for entry in former_detectors(len(training.normals), len(training.labelled))
+        for entry in default_detectors(len(training.normals), len(training.labelled))
         if is_classifier(entry[1])
     ]
     options: dict[str, Any] = {"calibration": "plain", "random_state": training.seed}
-    fused = FormerDetector([*chosen, *experts], **FORMER_OPTIONS, **options)
-    return _fitted_method(fused, training)._replace(
-        choices={"members": [name for name, _ in chosen]}
-    )
+    return FusedDetector([*chosen, *experts], **options), [name for name, _ in chosen]
 
 
 def out_of_fold_tables(training: TrainingData) -> Tables:
@@ -178,9 +224,8 @@ def _standardised(detector: Any) -> Any:
     return make_pipeline(StandardScaler(), clone(detector))
 
 
-def _fitted_method(fused: FusedDetector, training: TrainingData) -> FittedMethod:
-    """Fitted to the rows that teach, with the threshold that validation prefers."""
-    fused = _fitted(fused, training.normals, training.labelled)
+def _decided(fused: FusedDetector, training: TrainingData) -> FittedMethod:
+    """With the threshold that validation prefers."""
     return FittedMethod(
         fused.score_samples, threshold(training, fused.score_samples(training.validation))
     )

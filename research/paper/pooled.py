@@ -9,7 +9,6 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse.ensemble import FusedDetector
-from research.common.former import FORMER_OPTIONS, FormerDetector, former_detectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +53,7 @@ def pooled(
     labelled : ndarray of shape (m, d), optional
         Labelled anomalies.
     detectors : None, "paper" or list, default=None
-        As in `FusedDetector`; None: `former_detectors`, experts with labelled anomalies, too.
+        As in `FusedDetector`; None: its default, with experts where anomalies are labelled.
     seed : int
         Deals rows out to folds and seeds the detectors.
 
@@ -76,11 +75,7 @@ def pooled(
     """
     rows = normals if labelled is None else np.concatenate([normals, labelled])
     y = np.repeat([1.0, -1.0], [len(normals), len(rows) - len(normals)])
-    if detectors is None:
-        detectors = former_detectors(len(normals), len(rows) - len(normals))
-    fused = FormerDetector(detectors, **FORMER_OPTIONS, calibration="plain", random_state=seed).fit(
-        rows, y
-    )
+    fused = FusedDetector(detectors, calibration="plain", random_state=seed).fit(rows, y)
     scores = fused.out_of_fold_.scores
     names = tuple(fused.detector_names_)
     return Pooled(names, scores[: len(normals)], scores[len(normals) :], fused)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import product
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +13,28 @@ from research.common.datasets import UCI
 from research.common.drawing import new_figure
 from research.common.protocol import SETTINGS
 from research.common.ranks import critical_difference, friedman, mean_ranks
-from research.common.statistics import Comparison, compare, holm, interval
+from research.common.statistics import Comparison, compare, corrected, interval
 from research.common.tables import gain, markdown, page, prose
 from research.paper import paper
+from research.paper.doubts import METRICS, doubts
 from research.paper.learners import LEARNERS
 from research.rivals.fusion import NOTES
 
 OURS = "lpfuse, validated"
+# Controls: the same detectors and the same labels, without lpfuse's weights.
+OUR_SUM, VALIDATED_SUM = "sum of lpfuse's pool", "sum of the validated pool"
+OUR_PICK, OUR_STACKER = "picked from lpfuse's pool", "stacker on lpfuse's scores"
 CONTENDERS = ("ℓp", "lpfuse, defaults", OURS, "lpfuse, all known")
-REFERENCES = ("sum", "best single")
+SUPERVISED_ALONE = ("trees alone", "boosting alone", "SVM alone")
+CONTROLS = (OUR_SUM, VALIDATED_SUM, OUR_PICK, OUR_STACKER, *SUPERVISED_ALONE)
+REFERENCES = ("sum", "best single", *CONTROLS)
+# What the paper's table calls them, who they are here, and the metric that is printed.
+QUOTED = (
+    ("Fatemifar", "genetic", "g_mean"),
+    ("DEOD homogeneous", "dynamic bootstraps", "auc"),
+    ("DEOD heterogeneous", "dynamic", "auc"),
+    ("FNDF", "iterative", "auc"),
+)
 OWN_NOTES = {
     OURS: """`FusedDetector` of SVDD, GP, KPCA, GMM, isolation forest and LOF, each with its best
         setting on validation, the best m of them; with experts where anomalies teach""",
@@ -33,12 +44,30 @@ OWN_NOTES = {
     "lpfuse, all known": """`FusedDetector()`, taught by all known anomalies: it keeps none for
         choosing""",
     "best single": "of the four learners, the one that is best on validation",
+    "product": 'of probabilities, `FixedRule("product")`',
+    "product of scores": """the plain product of scores from 0 to 1, as it is usually written; what
+        scores below 0 count for is chosen on validation""",
+    OUR_SUM: "all detectors of `FusedDetector()`, experts included, on one scale, added up",
+    OUR_PICK: "of the same detectors, the one that is best on validation",
+    OUR_STACKER: "a logistic regression of the same scores, its strength chosen on validation",
+    VALIDATED_SUM: f"the plain sum of the very detectors of *{OURS}*",
+    "trees alone": "300 extremely randomised trees that learn from the same rows and labels",
+    "boosting alone": "boosted trees, likewise",
+    "SVM alone": "a support vector machine, likewise",
+    "…, out of fold": """the same on scores of rows that the learners have not seen; otherwise, as
+        in the paper, on scores of their own training rows""",
 }
+
+
+def out_of_fold(method: str) -> str:
+    """What a method is called that learns from scores out of fold."""
+    return f"{method}, out of fold"
 
 
 def uci_page(figures: Figures, drawn: str) -> str:
     """All tables, as Markdown; `drawn` is the line that shows the figure."""
     measured = dict.fromkeys(m for setting in SETTINGS for m in figures.methods(setting))
+    measured |= {"…, out of fold": None} if any("out of fold" in name for name in measured) else {}
     notes = {name: text for name, text in {**NOTES, **OWN_NOTES}.items() if name in measured}
     return page(
         "# The paper's ten data sets" if figures.are_the_papers else "# Under the paper's protocol",
@@ -48,16 +77,23 @@ def uci_page(figures: Figures, drawn: str) -> str:
             *non-pure* setting half of the former teach the weights. Widths, q, ρ and p are chosen
             on validation, and so is the threshold behind the G-mean. GMM, SVDD, GP, KPCA, sum and
             ℓp are the paper's methods in the paper's way (scores of the learners' own training
-            rows, no balance of the classes), the weights solved to a certified optimum. Written by
-            `lpfuse reproduce uci` from `uci.jsonl`."""
+            rows, no balance of the classes), the weights solved to a certified optimum. Rivals
+            have every ρ and a grid of their own settings to choose from on the same validation
+            rows, and learn from the same anomalies where the paper's weights do. Written by `lpfuse
+            reproduce uci` from `uci.jsonl`."""
         ),
         *_main_tables(figures),
         *_gains(figures),
         drawn,
+        *_quoted(figures),
         "## Every method",
+        prose(
+            """In brackets what has the same figures on every split, as rules of four detectors
+            must: the average of maxima over groups of one is the sum. It has no rank."""
+        ),
         _everyone(figures),
         "\n".join(prose(f"- *{name}*: {text}.") for name, text in notes.items()),
-        *_doubts(figures),
+        *doubts(figures.sets),
     )
 
 
@@ -68,6 +104,9 @@ _COLUMNS = (
     ("ℓp", "non-pure", "non-pure"),
     (OURS, "pure", None),
     (OURS, "non-pure", None),
+    (VALIDATED_SUM, "non-pure", None),
+    (OUR_SUM, "non-pure", None),
+    ("trees alone", "non-pure", None),
 )  # method, setting, column of the paper's table
 
 
@@ -111,7 +150,7 @@ def _spread(values: Host) -> str:
 
 
 def _beside(printed: paper.Mean | None) -> str:
-    return "" if printed is None else f" ({printed.mean:.1f})"
+    return "" if printed is None else f" ({printed.mean:.2f})"
 
 
 def _mean(figures: Figures, metric: str, method: str, setting: str, column: str | None) -> str:
@@ -119,42 +158,94 @@ def _mean(figures: Figures, metric: str, method: str, setting: str, column: str 
     if column is None or not figures.are_the_papers:
         return mean
     printed = [row[column].mean for row in paper.UCI[metric].values()]
-    return f"{mean} ({np.mean(printed):.1f})"
+    return f"{mean} ({np.mean(printed):.2f})"
 
 
 def comparisons(figures: Figures, setting: str) -> dict[tuple[str, str], Comparison]:
     """Contenders against the references, paired by data set: (contender, reference) → comparison.
 
-    P-values are Holm's, for all comparisons of the setting.
+    P-values are Holm's, for all comparisons of a contender in the setting. The paper's ℓp has no
+    part in lpfuse's controls.
     """
     measured = figures.methods(setting)
-    pairs = [pair for pair in product(CONTENDERS, REFERENCES) if set(pair) <= set(measured)]
-    found = [compare(*(figures.means(setting, name) for name in pair)) for pair in pairs]
-    if not found:
-        return {}
-    corrected = holm([each.p_value for each in found])
-    return {
-        pair: replace(each, p_value=float(p_value))
-        for pair, each, p_value in zip(pairs, found, corrected, strict=True)
-    }
+    found: dict[tuple[str, str], Comparison] = {}
+    for name in CONTENDERS:
+        references = [
+            r for r in REFERENCES if r in measured and not (name == "ℓp" and r in CONTROLS)
+        ]
+        if name in measured and references:
+            against = {
+                (name, r): compare(figures.means(setting, name), figures.means(setting, r))
+                for r in references
+            }
+            found |= corrected(against)
+    return found
 
 
 def _gains(figures: Figures) -> list[str]:
     """A section, where there are sets enough to compare over."""
-    found = {setting: comparisons(figures, setting) for setting in SETTINGS}
-    contenders = [
-        c for c in CONTENDERS if any(c == name for each in found.values() for name, _ in each)
-    ]
-    if len(figures.sets) < 2 or not contenders:
+    if len(figures.sets) < 2:
         return []
-    columns = list(product(SETTINGS, REFERENCES))
-    rows = [["", *(f"{setting}, against {reference}" for setting, reference in columns)]]
-    for name in contenders:
-        cells = [found[setting].get((name, reference)) for setting, reference in columns]
-        rows.append([name, *("" if cell is None else gain(cell) for cell in cells)])
+    tables = [
+        part
+        for setting in SETTINGS
+        if (found := comparisons(figures, setting))
+        for part in (f"**{setting}**", gains_table(found))
+    ]
     about = """Difference of the mean AUC with its 95 % interval over data sets; sets won : equal :
-        lost; Wilcoxon's p-value, with Holm's correction for the comparisons of a setting."""
-    return ["## Which gains are real", prose(about), markdown(rows)]
+        lost; Wilcoxon's p-value, with Holm's correction for the comparisons of a column. What is
+        compared with stands on the left: the paper's references, and the controls of lpfuse, which
+        have its detectors and its labels, but not its weights."""
+    return ["## Which gains are real", prose(about), *tables] if tables else []
+
+
+def gains_table(found: Mapping[tuple[str, str], Comparison]) -> str:
+    """Contenders in columns, who they are compared with in rows."""
+    contenders = [name for name in CONTENDERS if any(name == pair[0] for pair in found)]
+    references = [name for name in REFERENCES if any(name == pair[1] for pair in found)]
+    rows = [["against", *contenders]]
+    for reference in references:
+        cells = [found.get((name, reference)) for name in contenders]
+        rows.append([reference, *("" if cell is None else gain(cell) for cell in cells)])
+    return markdown(rows)
+
+
+def _quoted(figures: Figures) -> list[str]:
+    """Methods of the literature that the paper quotes, set by set, beside the printed figures."""
+    shown = [
+        (printed, name, metric)
+        for printed, method, metric in QUOTED
+        for name in (method, out_of_fold(method))
+        if name in figures.methods("pure")
+    ]
+    if not shown or not set(figures.sets) & set(UCI):
+        return []
+    heads = [f"{name} ({printed}), {METRICS[metric]}" for printed, name, metric in shown]
+    rows = [["", *heads]]
+    for name in figures.sets:
+        title = f"{UCI[name].code} {UCI[name].title}" if name in UCI else name
+        cells = [
+            _spread(figures.of("pure", method, name, metric))
+            + _beside(paper.UCI[metric].get(name, {}).get(printed))
+            for printed, method, metric in shown
+        ]
+        rows.append([title, *cells])
+    about = """In the pure setting, in %, with what the paper prints in brackets, where it prints
+        anything. It quotes these figures from the literature, whose splits and settings are not its
+        own; ours are in the style of these methods, on the paper's learners or pools of our own."""
+    return ["## The literature that the paper quotes", prose(about), markdown(rows)]
+
+
+def same_figures(figures: Figures, setting: str) -> dict[str, str]:
+    """Methods that have the figures of an earlier one on every split: name → the earlier one."""
+    first: dict[bytes, str] = {}
+    found: dict[str, str] = {}
+    for name in figures.methods(setting):
+        values = np.concatenate([figures.of(setting, name, each) for each in figures.sets])
+        earlier = first.setdefault(values.tobytes(), name)
+        if earlier != name:
+            found[name] = earlier
+    return found
 
 
 def _everyone(figures: Figures) -> str:
@@ -163,17 +254,19 @@ def _everyone(figures: Figures) -> str:
     heads: list[str] = []
     settings = [setting for setting in SETTINGS if figures.methods(setting)]
     for setting in settings:
-        names = figures.methods(setting)
+        same = same_figures(figures, setting)
+        names = [name for name in figures.methods(setting) if name not in same]
         aucs = figures.table(setting, names)
         told = ""
         if len(aucs) > 1 and len(names) > 2:
             difference = critical_difference(len(names), len(aucs))
             told = f" (Friedman p = {friedman(aucs).p_value:.1g}, CD {difference:.1f})"
         heads += [f"{setting}: AUC", f"rank{told}", "G-mean"]
-        g_means = figures.table(setting, names, "g_mean").mean(axis=0)
-        figures_of = zip(names, aucs.mean(axis=0), mean_ranks(aucs), g_means, strict=True)
-        for name, *numbers in figures_of:
-            columns.setdefault(name, {})[setting] = [f"{number:.1f}" for number in numbers]
+        ranks = dict(zip(names, mean_ranks(aucs), strict=True))
+        for name in figures.methods(setting):
+            auc, g_mean = (figures.means(setting, name, metric).mean() for metric in METRICS)
+            rank = f"({same[name]})" if name in same else f"{ranks[name]:.1f}"
+            columns.setdefault(name, {})[setting] = [f"{auc:.1f}", rank, f"{g_mean:.1f}"]
     empty = ["", "", ""]
     rows = [
         [name, *(cell for setting in settings for cell in by_setting.get(setting, empty))]
@@ -182,28 +275,24 @@ def _everyone(figures: Figures) -> str:
     return markdown([["", *heads], *rows])
 
 
-def _doubts(figures: Figures) -> list[str]:
-    """What cannot be right in the paper's table."""
-    lines = [
-        f"- {UCI[doubt.set].code} {UCI[doubt.set].title}, {doubt.method}: {doubt.reason}"
-        for doubt in paper.impossible_cells()
-        if doubt.set in figures.sets
-    ]
-    title = "## Cells of the paper's table that cannot be right"
-    return [title, "\n".join(lines)] if lines else []
-
-
 def draw(figures: Figures, path: Path) -> None:
     """Mean AUC of every method with its interval over sets, and what the paper prints."""
     settings = [setting for setting in SETTINGS if figures.methods(setting)]
-    figure = new_figure(5 * len(settings), 8)
+    most = max(len(figures.methods(setting)) for setting in settings)
+    figure = new_figure(5.5 * len(settings), 1.5 + 0.24 * most)
     axes = figure.subplots(1, len(settings), squeeze=False)[0]
     for ax, setting in zip(axes, settings, strict=True):
         means = {name: figures.means(setting, name) for name in figures.methods(setting)}
         names = sorted(means, key=lambda name: means[name].mean())
         for place, name in enumerate(names):
             colour = (
-                "#D55E00" if name.startswith("lpfuse") else "#0072B2" if name[0] == "ℓ" else "0.4"
+                "#D55E00"
+                if name.startswith("lpfuse")
+                else "#0072B2"
+                if name[0] == "ℓ"
+                else "#009E73"
+                if name in CONTROLS
+                else "0.4"
             )
             if len(figures.sets) > 1:
                 found = interval(means[name])
@@ -216,7 +305,9 @@ def draw(figures: Figures, path: Path) -> None:
         ax.set_yticks(range(len(names)), names)
         ax.set_title(setting)
         ax.set_xlabel(
-            "mean test AUC in %, 95 % interval over sets; × the paper's", fontsize="small"
+            "mean test AUC in %, 95 % interval over sets; × the paper's\n"
+            "orange lpfuse, green its controls, blue ℓp",
+            fontsize="small",
         )
         ax.set_xlim(right=100)
         ax.grid(axis="x", alpha=0.3)

@@ -2,8 +2,9 @@
 
 A rival fuses the scores of detectors that it is given: ``make(seed)`` has ``fit(S, y)`` and
 ``score_samples(S)``; one that says ``uses_features`` takes the rows as `X` as well. A whole
-ensemble brings its own detectors: ``make(seed, d)``, for rows of d columns, has ``fit(X)`` and
-``score_samples(X)``. To add one, add a line.
+ensemble brings its own detectors: ``make(seed, d)``, for rows of d columns, has ``fit(X, y)`` and
+``score_samples(X)``. Both take the settings of `GRIDS` by name, among which whoever has validation
+rows chooses. To add one, add a line.
 """
 
 from __future__ import annotations
@@ -14,9 +15,14 @@ from math import comb, inf
 from types import MappingProxyType
 from typing import Any
 
-from sklearn.ensemble import IsolationForest
-
-from lpfuse.detectors import SVDD, GMMDetector, KernelPCADetector
+from lpfuse.detectors import (
+    PAPER_WIDTHS,
+    SVDD,
+    GMMDetector,
+    KernelPCADetector,
+    OneClassGP,
+    gamma_from_sigma,
+)
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import default_fusion
 from lpfuse.fusion import (
@@ -36,9 +42,10 @@ from lpfuse.fusion import (
 )
 from lpfuse.iterative import IterativeEnsemble
 from research.rivals.pools import bagged_one_class_svms, bootstraps, random_subspaces
+from research.rivals.related import SIMILARITIES, FuzzyNeighbours, GeneticSelection
 
-Rival = Callable[[int], Any]
-Ensemble = Callable[[int, int], Any]
+Rival = Callable[..., Any]  # seed, settings
+Ensemble = Callable[..., Any]  # seed, columns, settings
 
 # What tables call the fixed rules, and their names in the library.
 TITLES = {"trimmed_mean": "trimmed mean", "aom": "AOM", "moa": "MOA"}
@@ -69,19 +76,46 @@ RIVALS: Mapping[str, Rival] = MappingProxyType({
     "lp, p = ∞": _balanced(inf),
     "least squares": _balanced(2.0, loss="least_squares"),
     "local lp": lambda seed: LocalLpFusion(default_fusion(), random_state=seed),
-    "linear SVM": lambda seed: LinearSVMStacker(),
-    "logistic": lambda seed: LogisticStacker(),
-    "genetic": lambda seed: GeneticWeights(random_state=seed),
-    "swarm": lambda seed: SwarmWeights(random_state=seed),
+    "linear SVM": lambda seed, **settings: LinearSVMStacker(**settings),
+    "logistic": lambda seed, **settings: LogisticStacker(**settings),
+    "genetic": lambda seed, **settings: GeneticWeights(random_state=seed, **settings),
+    "genetic selection": lambda seed: GeneticSelection(random_state=seed),
+    "swarm": lambda seed, **settings: SwarmWeights(random_state=seed, **settings),
     "exhaustive": lambda seed: ExhaustiveWeights(),
     "templates": lambda seed: DecisionTemplates(),
     "cosine": lambda seed: CosineSimilarity(),
-    "dynamic": lambda seed: DynamicEnsemble(random_state=seed),
+    "dynamic": lambda seed, **settings: DynamicEnsemble(random_state=seed, **settings),
 })  # fmt: skip
 
 IGNORES_LABELS = frozenset(RULES)  # the same with and without labelled anomalies
 NEEDS_LABELS = frozenset({"linear SVM", "logistic"})  # the sum rule without
-PACKAGES = MappingProxyType({"genetic": ("pygad", "search")})  # package, and the extra it is in
+# Package, and the extra it is in.
+PACKAGES = MappingProxyType({
+    "genetic": ("pygad", "search"),
+    "genetic selection": ("pygad", "search"),
+    "fuzzy neighbours": ("pygad", "search"),
+})  # fmt: skip
+
+_STRENGTHS = tuple({"C": C} for C in (0.01, 0.1, 1.0, 10.0))
+_PAPER = tuple({"gamma": gamma_from_sigma(sigma)} for sigma in PAPER_WIDTHS)
+_WIDTHS = ({"gamma": "narrow"}, *_PAPER)
+# Of four weights a genetic search has found the best ones after 20 generations.
+_SHORT = 20
+# What is chosen on validation rows, the default among it.
+GRIDS: Mapping[str, tuple[dict[str, Any], ...]] = MappingProxyType({
+    "linear SVM": _STRENGTHS,
+    "logistic": _STRENGTHS,
+    "genetic": tuple({"prune": prune, "generations": _SHORT} for prune in (0.0, 0.5)),
+    "swarm": tuple({"prune": prune, "iterations": _SHORT} for prune in (0.0, 0.5)),
+    "dynamic": tuple(
+        {"n_neighbors": k, "shortlist": shortlist} for k in (5, 20, 50) for shortlist in (4, None)
+    ),
+    "subspaces + max": _WIDTHS,
+    "bagged SVMs": ({"gamma": "scale"}, *_PAPER),
+    "dynamic bootstraps": _WIDTHS,
+    "iterative": _WIDTHS,
+    "fuzzy neighbours": ({"n_neighbors": 1}, {"n_neighbors": 5}),
+})  # fmt: skip
 
 
 def at_hand() -> dict[str, Rival]:
@@ -90,39 +124,49 @@ def at_hand() -> dict[str, Rival]:
     Examples
     --------
     >>> from research.rivals.fusion import RIVALS, at_hand
-    >>> set(RIVALS) - set(at_hand()) <= {"genetic"}
+    >>> set(RIVALS) - set(at_hand()) <= {"genetic", "genetic selection"}
     True
     """
-    missing = {name for name, (package, _) in PACKAGES.items() if find_spec(package) is None}
-    return {name: make for name, make in RIVALS.items() if name not in missing}
+    return {name: make for name, make in RIVALS.items() if is_at_hand(name)}
+
+
+def is_at_hand(name: str) -> bool:
+    """Whether the package that a rival or an ensemble needs is installed."""
+    return name not in PACKAGES or find_spec(PACKAGES[name][0]) is not None
 
 
 def _fused(detectors: Any, fusion: Any, seed: int) -> FusedDetector:
-    return FusedDetector(detectors, fusion=fusion, random_state=seed)
+    # Scores are all that is asked of it: no rows are spent on a threshold.
+    return FusedDetector(detectors, fusion=fusion, calibration="plain", random_state=seed)
 
 
-def _subspaces(seed: int, d: int) -> FusedDetector:
+def _subspaces(seed: int, d: int, gamma: float | str = "narrow") -> FusedDetector:
     members = min(10, comb(d, d // 2))
-    pool = random_subspaces(SVDD(gamma="narrow"), d, members, random_state=seed)
+    pool = random_subspaces(SVDD(gamma=gamma), d, members, random_state=seed)
     return _fused(pool, FixedRule("max"), seed)
 
 
-def _bagged_svms(seed: int, d: int) -> FusedDetector:
-    return _fused(bagged_one_class_svms(random_state=seed), FixedRule("sum"), seed)
+def _bagged_svms(seed: int, d: int, gamma: float | str = "scale") -> FusedDetector:
+    return _fused(bagged_one_class_svms(gamma=gamma, random_state=seed), FixedRule("sum"), seed)
 
 
-def _dynamic_bootstraps(seed: int, d: int) -> FusedDetector:
-    pool = bootstraps(SVDD(gamma="narrow"), random_state=seed)
+def _dynamic_bootstraps(seed: int, d: int, gamma: float | str = "narrow") -> FusedDetector:
+    pool = bootstraps(SVDD(gamma=gamma), random_state=seed)
     return _fused(pool, DynamicEnsemble(random_state=seed), seed)
 
 
-def _iterative(seed: int, d: int) -> IterativeEnsemble:
-    """Four learners that are quick to fit in every round."""
+def _fuzzy_neighbours(seed: int, d: int, n_neighbors: int = 5) -> FusedDetector:
+    pool = [(metric, FuzzyNeighbours(metric, n_neighbors)) for metric in SIMILARITIES]
+    return _fused(pool, GeneticWeights(generations=_SHORT, random_state=seed), seed)
+
+
+def _iterative(seed: int, d: int, gamma: float | str = "narrow") -> IterativeEnsemble:
+    """The paper's four learners, with fixed settings but for the width."""
     pool = [
-        ("svdd", SVDD(gamma="narrow")),
-        ("kpca", KernelPCADetector(gamma="narrow")),
+        ("svdd", SVDD(gamma=gamma)),
+        ("kpca", KernelPCADetector(gamma=gamma)),
         ("gmm", GMMDetector(score_type="mahalanobis")),
-        ("forest", IsolationForest(n_estimators=50)),
+        ("gp", OneClassGP(gamma=gamma)),
     ]
     return IterativeEnsemble(_fused(pool, FixedRule("sum"), seed), random_state=seed)
 
@@ -132,7 +176,9 @@ ENSEMBLES: Mapping[str, Ensemble] = MappingProxyType({
     "bagged SVMs": _bagged_svms,
     "dynamic bootstraps": _dynamic_bootstraps,
     "iterative": _iterative,
+    "fuzzy neighbours": _fuzzy_neighbours,
 })  # fmt: skip
+TAUGHT = frozenset({"dynamic bootstraps", "iterative", "fuzzy neighbours"})  # by anomalies, if any
 
 NOTES: Mapping[str, str] = MappingProxyType({
     "AOM": "average of maxima over groups of detectors",
@@ -154,4 +200,6 @@ NOTES: Mapping[str, str] = MappingProxyType({
     "subspaces + max": "in the style of Nanni (2006): ten SVDDs on halves of the columns",
     "bagged SVMs": "in the style of Shieh & Kamm (2009): ten one-class SVMs on bootstraps, summed",
     "iterative": "in the style of FNDF (Wang et al. 2022): four learners, up to four rounds",
+    "genetic selection": "mean of a subset by genetic search: in the style of He et al. (2004)",
+    "fuzzy neighbours": "in the style of Di Gesù & Lo Bosco (2007): five kinds of them, weighted",
 })  # fmt: skip

@@ -12,7 +12,6 @@ from lpfuse.ensemble import _default_pool as pool
 from research.common.protocol import Protocol
 from research.common.splits import split
 from research.paper import ours
-from research.rivals import fusion as rivals
 
 THIN = Protocol(widths=(0.5, 2.0), component_step=20, rhos=(1.0, 10.0), ps=(32 / 31, 2.0, 100.0))
 
@@ -53,7 +52,6 @@ def plant_saplings(monkeypatch):
     monkeypatch.setattr(pool, "ExtraTreesClassifier", partial(ExtraTreesClassifier, 3))
     monkeypatch.setattr(pool, "HistGradientBoostingClassifier", boosting)
     monkeypatch.setattr(ours, "IsolationForest", isolation)
-    monkeypatch.setattr(rivals, "IsolationForest", lambda n_estimators: isolation())
 
 
 def exact_auc(labels, scores):

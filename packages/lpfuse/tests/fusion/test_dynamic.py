@@ -1,3 +1,4 @@
+import tracemalloc
 from math import dist, exp, log
 
 import array_api_strict
@@ -61,8 +62,7 @@ def test_scikit_learn_contract(estimator, check):
 
 def naive_scores(fusion, S, places):
     """The definition, a row and a neighbour at a time, from the validation set alone."""
-    tree = fusion.neighbors_
-    members = tree._fit_X.tolist()
+    members = fusion.positions_.tolist()
     labels = fusion.labels_.tolist()
     reach = [
         min(dist(z, other) for other, side in zip(members, labels, strict=True) if side != label)
@@ -77,7 +77,9 @@ def naive_scores(fusion, S, places):
 
 def naive_score(fusion, row, place, members, reach):
     k, R = fusion.n_neighbors, len(row)
-    candidates = sorted(range(len(members)), key=lambda z: dist(place, members[z]))[: 4 * k]
+    candidates = sorted(range(len(members)), key=lambda z: dist(place, members[z]))
+    if fusion.shortlist is not None:
+        candidates = candidates[: fusion.shortlist * k]
     nearest = sorted(candidates, key=lambda z: dist(place, members[z]) / reach[z])[:k]
     influence = {
         z: fusion.influence_[z] / (1 + dist(place, members[z]) / reach[z]) for z in nearest
@@ -102,11 +104,12 @@ def naive_score(fusion, row, place, members, reach):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("d", [0, 4, 8])
-def test_scores_follow_the_definition(labelled, mode, d):
+@pytest.mark.parametrize("shortlist", [4, None])
+def test_scores_follow_the_definition(labelled, mode, d, shortlist):
     S, y, X = labelled
     X = np.c_[X, X[::-1]][:, :d]
     weight = np.random.default_rng(0).uniform(0.1, 2, len(y))
-    fusion = DynamicEnsemble(mode, n_neighbors=7, margin=0.1, random_state=0)
+    fusion = DynamicEnsemble(mode, 7, margin=0.1, shortlist=shortlist, random_state=0)
     if d:
         fusion.fit(S[50:], y[50:], weight[50:], X=X[50:])
         normal = y[50:] > 0
@@ -126,7 +129,7 @@ def test_the_validation_set_is_the_rows_and_then_artificial_outliers(labelled):
     m = -(-(y > 0).sum() // 2)
     assert fusion.labels_.tolist() == [*y.tolist(), *[-1] * m]
     normal = S[y > 0]
-    drawn = fusion.neighbors_._fit_X[150:]
+    drawn = fusion.positions_[150:]
     width = np.ptp(normal, axis=0)
     assert (drawn <= normal.max(axis=0)).all()
     assert (drawn >= normal.min(axis=0) - 0.5 * width).all()
@@ -140,9 +143,32 @@ def test_among_features_every_detector_is_presumed_to_know_the_artificial_outlie
     artificial = slice(150, None)
     assert (fusion.labels_[artificial] == -1).all()
     assert (fusion.correctness_[artificial] > 0.5).all()
-    places, normal = fusion.neighbors_._fit_X[artificial], fusion.neighbors_._fit_X[:150][y > 0]
+    places, normal = fusion.positions_[artificial], fusion.positions_[:150][y > 0]
     assert ((places < normal.min(axis=0)) | (places > normal.max(axis=0))).any(axis=0).all()
     assert (places >= normal.min(axis=0) - 0.5 * np.ptp(normal, axis=0)).all()
+
+
+def test_detectors_are_asked_about_artificial_outliers(labelled):
+    S, y, X = labelled
+    asked = []
+
+    def ask(rows):
+        asked.append(rows)
+        return np.c_[np.full(len(rows), -3.0), np.full(len(rows), 3.0), np.full(len(rows), np.nan)]
+
+    fusion = DynamicEnsemble(random_state=0).fit(S, y, X=X, ask=ask)
+    presumed = DynamicEnsemble(random_state=0).fit(S, y, X=X)
+    (rows,) = asked
+    low, high = X[y > 0].min(axis=0), X[y > 0].max(axis=0)
+    assert (rows >= low - 0.51 * (high - low)).all()  # in the units of X
+    assert (rows <= high + 0.51 * (high - low)).all()
+    assert (fusion.correctness_[150:, 0] > 0.5).all()
+    assert (fusion.correctness_[150:, 1] < 0.5).all()  # it takes them for normal
+    np.testing.assert_array_equal(fusion.correctness_[150:, 2], presumed.correctness_[150:, 2])
+    with pytest.raises(ValueError, match="Pass X"):
+        DynamicEnsemble().fit(S, y, ask=ask)
+    with pytest.raises(ValueError, match=r"by 3 detectors, one a column; got shape \(\d+, 2\)"):
+        DynamicEnsemble().fit(S, y, X=X, ask=lambda rows: rows[:, :2])
 
 
 def test_probabilities_are_anchored_at_a_quantile_and_the_median():
@@ -264,27 +290,16 @@ def test_blocks_of_rows_do_not_change_the_scores(d):
     np.testing.assert_allclose(np.concatenate(parts), fusion.score_samples(T, Z), rtol=1e-9)
 
 
-class CountingNeighbors:
-    """Neighbours of a fitted fusion that remember how many rows each question was about."""
-
-    def __init__(self, neighbors):
-        self.neighbors, self.asked = neighbors, []
-
-    def kneighbors(self, rows):
-        self.asked.append(len(rows))
-        return self.neighbors.kneighbors(rows)
-
-
 def test_many_rows_are_scored_in_blocks():
     rng = np.random.default_rng(0)
-    S, T = rng.normal(size=(500, 3)), rng.normal(size=(40_000, 3))
+    S, T = rng.normal(size=(500, 3)), rng.normal(size=(20_000, 3))
     fusion = DynamicEnsemble(n_neighbors=5, random_state=0).fit(S)
-    fusion.neighbors_ = CountingNeighbors(fusion.neighbors_)
+    tracemalloc.start()
     scores = fusion.score_samples(T)
-    asked = fusion.neighbors_.asked
-    assert sum(asked) == 40_000
-    assert max(asked) * fusion.n_neighbors * (4 + 3) * 8 <= 2**22
-    assert scores.shape == (40_000,)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < len(T) * len(fusion.labels_) * 8 / 4  # all distances at once are 160 MB
+    assert scores.shape == (20_000,)
     np.testing.assert_allclose(scores[-10:], fusion.score_samples(T[-10:]), rtol=1e-9)
 
 
@@ -297,7 +312,7 @@ def test_a_large_training_set_is_thinned_class_by_class():
     assert (fusion.labels_ < 0).sum() == 50 + 50
     assert len(DynamicEnsemble(max_rows=100, random_state=0).fit(S, y).labels_) == 100 + 60 + 100
     known = {tuple(row) for row in S[y > 0]}
-    drawn = {tuple(row) for row in fusion.neighbors_._fit_X[fusion.labels_ > 0]}
+    drawn = {tuple(row) for row in fusion.positions_[fusion.labels_ > 0]}
     assert len(drawn) == 50
     assert drawn < known
 
@@ -417,7 +432,7 @@ def test_rows_on_a_row_of_the_other_class_are_kept_at_arms_length():
     S = np.r_[np.zeros((5, 2)), np.zeros((5, 2)), np.random.default_rng(0).normal(size=(40, 2))]
     fusion = DynamicEnsemble(random_state=0).fit(S, [1] * 5 + [-1] * 5 + [1] * 40)
     assert (fusion.reach_ > 0).all()
-    members, competence = fusion.neighbors_._fit_X, fusion.competence(S[20:])
+    members, competence = fusion.positions_, fusion.competence(S[20:])
     assert np.isfinite(competence).all()
     fusion.correctness_ = np.where((members == 0).all(axis=1)[:, None], 0.0, fusion.correctness_)
     np.testing.assert_array_equal(fusion.competence(S[20:]), competence)  # others are nearer

@@ -8,7 +8,7 @@ seen, and set the threshold: see `lpfuse.ensemble._unseen`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -53,6 +53,8 @@ class OutOfFoldScores:
         Labels of the training rows as they were given: 0 where nobody looked.
     chances : ndarray or None
         With which training rows were asked about; NaN, or None, where they were not.
+    ask : callable or None
+        Features → raw scores, for a fusion that asks the detectors about rows of its own making.
     """
 
     scores: Host
@@ -65,6 +67,7 @@ class OutOfFoldScores:
     weights: Host | None = None
     known: Host | None = None
     chances: Host | None = None
+    ask: Callable[[Host], Host] | None = None
 
     def weights_of(self, rows: Any) -> Host | None:
         """How much some of the rows count; None: all alike."""
@@ -124,7 +127,7 @@ class HeldOutScores:
             with warnings.catch_warnings():  # what there is to say is said of the final weights
                 warnings.simplefilter("ignore")
                 combination = Combination.learn(
-                    scaler, fusion, S[rest], y[rest], there, scores.weights_of(rest)
+                    scaler, fusion, S[rest], y[rest], there, scores.weights_of(rest), scores.ask
                 )
             found.append(cls.by(combination, S[inside], y[inside], here))
             rows.append(np.flatnonzero(inside))
@@ -260,7 +263,7 @@ def fuse(
         warnings.filterwarnings("ignore", message="Some detectors give the same")
         warnings.simplefilter("ignore", DirectionWarning)
         weights = scores.weights_of(scores.usable)
-        combination = Combination.learn(scaler, fusion, S, y, features, weights)
+        combination = Combination.learn(scaler, fusion, S, y, features, weights, scores.ask)
     open_weights = combination.fusion if own_fusion else None
     if own_detectors:
         audit(S, y, names, open_weights, known_direction)

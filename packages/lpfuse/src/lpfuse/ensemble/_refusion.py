@@ -167,6 +167,8 @@ class RefusableDetector(FusedScorer):
         out_of_fold = collect_scores(
             training, scores, names, self.artificial_anomalies, imputer, weights, random
         )
+        if getattr(self.fusion, "asks_detectors", False) and isinstance(training.X, np.ndarray):
+            out_of_fold = replace(out_of_fold, ask=lambda X: pool.scores(X)[0])
         in_folds = (out_of_fold.labels != 0) & (out_of_fold.fold >= 0)
         report_gaps(scores[in_folds], names, on_missing=self.on_missing)
         learnt = self._fuse(out_of_fold, pool, imputer, chosen, whole)
@@ -193,7 +195,7 @@ class RefusableDetector(FusedScorer):
         told = np.array([has_known_direction(member.last) for member in pool.members])
         combination = fuse(scaler, fusion, out_of_fold, names, known_direction=told, **chose)
         held_out = HeldOutScores.out_of_fold(scaler, fusion, out_of_fold)
-        out_of_fold = replace(out_of_fold, features=None)  # no weights are learnt from them again
+        out_of_fold = replace(out_of_fold, features=None, ask=None)  # for no other weights
         return Learnt(pool, combination, imputer, out_of_fold, held_out)
 
     def _settle(self, learnt: Learnt, others: Sequence[Learnt], unseen: UnseenRows) -> Settled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,16 +69,20 @@ class Combination:
         y: Host,
         features: Host | None = None,
         weights: Host | None = None,
+        ask: Callable[[Host], Host] | None = None,
     ) -> Combination:
         """Fit copies to raw scores without gaps and labels ±1; normal rows set the scale.
 
-        `features` and `weights` of the rows are for a fusion that takes them.
+        `features` and `weights` of the rows are for a fusion that takes them, and so is `ask`,
+        which tells raw scores of other rows.
         """
         scaler = clone(scaler).fit(S[y > 0])
         labels = None if (y > 0).all() else y
-        also = {} if features is None else {"X": features}
+        also: dict[str, Any] = {} if features is None else {"X": features}
         if weights is not None and has_fit_parameter(fusion, "sample_weight"):
             also["sample_weight"] = weights
+        if ask is not None:
+            also["ask"] = lambda X: scale_scores(scaler, ask(X))
         return cls(scaler, clone(fusion).fit(scale_scores(scaler, S), labels, **also))
 
     @property

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 from scipy.special import expit
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
@@ -18,7 +20,6 @@ from lpfuse.fusion._positions import PositionedFusion, PositionedScores, positio
 
 MODES = ("auto", "winner", "fusion")
 # What the paper leaves open was chosen by hand, and is told in the Notes below.
-CANDIDATES = 4  # times n_neighbors rows, nearest by plain distance, compete by the adapted one
 THRESHOLD = 0.05  # share of the normal rows that a detector alone would call anomalies
 CONFIDENCE = 0.9  # probability of "normal" at the median of the normal rows
 BELOW = 0.5  # artificial outliers reach so many ranges of the normal scores below these
@@ -58,6 +59,10 @@ class DynamicEnsemble(PositionedFusion):
         Neighbours k that competences are computed from; all rows where there are fewer.
     margin : float in [0, 1], default=0.2
         By how much the winner's competence must exceed the next one's in mode "auto".
+    shortlist : int or None, default=4
+        Only the ``shortlist · n_neighbors`` rows nearest by the plain distance compete by the
+        adapted one. None: all of them, the rule as its authors have it, by which rows far from the
+        opposite class are near to everything.
     artificial_outliers : float above 0, default=1.0
         How many, as a multiple of the normal rows.
     max_rows : int, default=10000
@@ -78,8 +83,8 @@ class DynamicEnsemble(PositionedFusion):
         ``δ(z)``.
     influence_ : ndarray of shape (m,)
         ``c_z``; an artificial outlier has the mean of the normal rows'.
-    neighbors_ : NearestNeighbors
-        The positions of the validation set.
+    positions_ : ndarray of shape (m, d)
+        Where the validation set lies: standardised features, or scores.
     feature_scaler_ : StandardScaler or None
         Of the features; None where positions are scores.
     thresholds_, medians_ : ndarray of shape (R,)
@@ -95,15 +100,15 @@ class DynamicEnsemble(PositionedFusion):
     Rows are neighbours by their features, standardised by the normal rows, when `fit` is given X,
     and by their scores otherwise. What the paper leaves to us:
 
-    - Detectors cannot be asked about artificial outliers here. Without features these are scores
-      drawn uniformly from the box of the normal rows' scores, which is extended downwards by half
-      its width. With features, they are drawn uniformly from the box of the normal rows' features,
-      extended by half its width on both sides; every detector is presumed to know them, with a
-      score drawn between its lowest one for a normal row and half a range below.
+    - Artificial outliers are drawn uniformly from the box of the normal rows' features, extended
+      by half its width on both sides, and `ask` tells what the detectors say of them; in a
+      `FusedDetector` of arrays these are asked. Where nobody can be asked, every detector is
+      presumed to know them, with a score drawn between its lowest one for a normal row and half a
+      range below. Without features they are scores, drawn uniformly from the box of the normal
+      rows' scores, which is extended downwards by half its width.
     - Labelled anomalies join the validation set as they are.
-    - The k nearest by the adapted distance are sought among the 4k nearest by the plain one: these
-      come from a tree (beyond 5 dimensions, from products of matrices), in blocks of rows. Time
-      is linear in the rows to be scored; memory, but for a copy of them, does not depend on them.
+    - Distances to all m rows of the validation set are computed, in blocks: a row costs O(m) to
+      score, and memory, but for a copy of the rows, does not depend on how many there are.
 
     References
     ----------
@@ -128,6 +133,7 @@ class DynamicEnsemble(PositionedFusion):
     correctness_: Host
     reach_: Host
     influence_: Host
+    positions_: Host
     thresholds_: Host
     medians_: Host
 
@@ -136,6 +142,7 @@ class DynamicEnsemble(PositionedFusion):
         mode: Literal["auto", "winner", "fusion"] = "auto",
         n_neighbors: int = 20,
         margin: float = 0.2,
+        shortlist: int | None = 4,
         artificial_outliers: float = 1.0,
         max_rows: int = 10_000,
         random_state: Any = None,
@@ -143,11 +150,21 @@ class DynamicEnsemble(PositionedFusion):
         self.mode = mode
         self.n_neighbors = n_neighbors
         self.margin = margin
+        self.shortlist = shortlist
         self.artificial_outliers = artificial_outliers
         self.max_rows = max_rows
         self.random_state = random_state
 
-    def fit(self, S: Any, y: Any = None, sample_weight: Any = None, X: Any = None) -> Self:
+    asks_detectors = True  # `fit` takes what tells their scores of rows that it makes up
+
+    def fit(
+        self,
+        S: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        X: Any = None,
+        ask: Callable[[Host], Host] | None = None,
+    ) -> Self:
         """Build the validation set.
 
         Parameters
@@ -160,6 +177,9 @@ class DynamicEnsemble(PositionedFusion):
             How much each row counts in the competences; a row of weight 0 is left out.
         X : array-like of shape (n, d), optional
             Features of the same rows, to tell which are near. Without them the scores tell.
+        ask : callable, optional
+            Features of shape (m, d) → the detectors' scores of shape (m, R), on the scale of `S`.
+            Needs `X`. Without it, detectors are presumed to know artificial outliers.
 
         Returns
         -------
@@ -167,13 +187,18 @@ class DynamicEnsemble(PositionedFusion):
             The fitted estimator.
         """
         self._check_parameters()
+        if ask is not None and X is None:
+            raise ValueError(
+                "ask scores artificial outliers among the features, and X was not given. Pass X, "
+                "the features of the rows of S, or leave ask out."
+            )
         random = check_random_state(self.random_state)
         rows, scaler = positioned_scores(S, y, sample_weight, X)
         warn_about_columns(rows.scores, column_names(S))
         rows = self._thinned(rows, random)
         self.thresholds_, self.medians_ = _landmarks(rows)
         self.feature_scaler_ = scaler
-        self._learn(_with_outliers(rows, self.artificial_outliers, scaler is not None, random))
+        self._learn(_with_outliers(rows, self.artificial_outliers, scaler, ask, random))
         self.offset_ = 0.5
         remember_columns(self, S)
         return self
@@ -182,6 +207,8 @@ class DynamicEnsemble(PositionedFusion):
         check_choice("mode", self.mode, MODES)
         check_count("n_neighbors", self.n_neighbors)
         check_number("margin", self.margin, at_least=0, at_most=1)
+        if self.shortlist is not None:
+            check_count("shortlist", self.shortlist)
         check_number("artificial_outliers", self.artificial_outliers, above=0)
         check_count("max_rows", self.max_rows)
 
@@ -202,8 +229,7 @@ class DynamicEnsemble(PositionedFusion):
         self.influence_ = rows.sample_weight
         self.correctness_ = np.where(rows.labels[:, None] > 0, normal, 1.0 - normal)
         self.reach_ = _distance_to_the_opposite(rows.positions, rows.labels)
-        candidates = min(CANDIDATES * self.n_neighbors, len(rows.labels))
-        self.neighbors_ = _neighbours(rows.positions, candidates)
+        self.positions_ = rows.positions
 
     def _probabilities(self, S: Host) -> Host:
         above, width = S - self.thresholds_, self.medians_ - self.thresholds_
@@ -269,16 +295,23 @@ class DynamicEnsemble(PositionedFusion):
         return beside(self._in_blocks(positions, fused), S)
 
     def _in_blocks(self, positions: Host, work: Callable[[slice], Host]) -> Host:
-        width = self.n_neighbors * (CANDIDATES + self.correctness_.shape[1])
+        m, R = self.correctness_.shape
+        width = 3 * m + self.n_neighbors * R  # distances, adapted ones, and an order
         return np.concatenate(map_row_blocks(work, positions, width))
 
     def _competence(self, positions: Host) -> Host:
-        distance, index = self.neighbors_.kneighbors(positions)
-        adapted = distance / self.reach_[index]
-        nearest = np.argsort(adapted, axis=1, kind="stable")[:, : self.n_neighbors]
-        adapted, index = (np.take_along_axis(part, nearest, axis=1) for part in (adapted, index))
-        influence = self.influence_[index] / (1.0 + adapted)
-        correct = np.einsum("nk,nkj->nj", influence, self.correctness_[index])
+        distance = cdist(positions, self.positions_)
+        adapted, k = distance / self.reach_, self.n_neighbors
+        if self.shortlist is not None:
+            near = _lowest(distance, self.shortlist * k)
+            nearest = np.take_along_axis(
+                near, _lowest(np.take_along_axis(adapted, near, axis=1), k), axis=1
+            )
+        else:
+            nearest = _lowest(adapted, k)
+        adapted = np.take_along_axis(adapted, nearest, axis=1)
+        influence = self.influence_[nearest] / (1.0 + adapted)
+        correct = np.einsum("nk,nkj->nj", influence, self.correctness_[nearest])
         return correct / influence.sum(axis=1, keepdims=True)
 
     def _weights(self, competence: Host) -> Host:
@@ -292,6 +325,13 @@ class DynamicEnsemble(PositionedFusion):
             return alone
         second, best = np.partition(competence, -2, axis=1)[:, -2:].T
         return np.where((best - second > self.margin)[:, None], alone, fused)
+
+
+def _lowest(table: Host, k: int) -> NDArray[np.intp]:
+    """Where the k lowest numbers of each row are, in no order; all of them where there are fewer."""
+    if k >= table.shape[1]:
+        return np.broadcast_to(np.arange(table.shape[1]), table.shape)
+    return np.argpartition(table, k - 1, axis=1)[:, :k]
 
 
 def _landmarks(rows: PositionedScores) -> tuple[Host, Host]:
@@ -309,21 +349,38 @@ def _landmarks(rows: PositionedScores) -> tuple[Host, Host]:
 
 
 def _with_outliers(
-    rows: PositionedScores, share: float, by_features: bool, random: np.random.RandomState
+    rows: PositionedScores,
+    share: float,
+    scaler: Any,
+    ask: Callable[[Host], Host] | None,
+    random: np.random.RandomState,
 ) -> PositionedScores:
-    """The rows, and artificial outliers after them."""
+    """The rows, and artificial outliers after them; `scaler` is that of features, if any."""
     normal = rows.labels > 0
     m = int(np.ceil(share * normal.sum()))
     low, high = rows.scores[normal].min(axis=0), rows.scores[normal].max(axis=0)
     bottom = low - BELOW * (high - low)
-    if by_features:
+    if scaler is None:
+        positions = scores = random.uniform(bottom, high, (m, len(low)))  # nosec B311 # NumPy, seeded
+    else:
         positions = _box(rows.positions[normal], m, random)
         scores = random.uniform(bottom, low, (m, len(low)))  # nosec B311 # NumPy, seeded
-    else:
-        positions = scores = random.uniform(bottom, high, (m, len(low)))  # nosec B311 # NumPy, seeded
+    if ask is not None:
+        scores = _answers(ask, positions * scaler.scale_ + scaler.mean_, scores)
     weights = np.full(m, rows.sample_weight[normal].mean())
     outliers = PositionedScores(scores, np.full(m, -1.0), weights, positions)
     return PositionedScores(*(np.concatenate(pair) for pair in zip(rows, outliers, strict=True)))
+
+
+def _answers(ask: Callable[[Host], Host], features: Host, presumed: Host) -> Host:
+    """What the detectors say of made-up rows; what is presumed, where one is silent."""
+    scores = np.asarray(ask(features), dtype=np.float64)
+    if scores.shape != presumed.shape:
+        raise ValueError(
+            f"ask must give the scores of {presumed.shape[0]} rows by {presumed.shape[1]} "
+            f"detectors, one a column; got shape {scores.shape}."
+        )
+    return np.where(np.isfinite(scores), scores, presumed)
 
 
 def _box(positions: Host, m: int, random: np.random.RandomState) -> Host:
