@@ -26,8 +26,8 @@ NAMES = {
     "OutOfFoldScores", "LinearSVMStacker", "LocalLpFusion", "LogisticStacker", "LpFusion", "LpPath",
     "MeanOfFits", "Member", "NormalQuantiles", "OneClassEnsembleClassifier", "OneClassGP",
     "OnlineDiscoveries", "PaperPipeline", "Pool", "PyODDetector", "SVDD", "ScoreColumn",
-    "ScoreFunction", "Similarities", "SwarmWeights", "TableFormat", "TableModel", "TablePreparation",
-    "TailScaler", "TwoSidedMinMax", "UnseenPart", "UnseenRows", "Waves",
+    "ScoreFunction", "Similarities", "SwarmWeights", "TableFormat", "TableModel",
+    "TablePreparation", "TailScaler", "TwoSidedMinMax", "UnseenPart", "UnseenRows", "Waves",
 }  # fmt: skip
 
 
