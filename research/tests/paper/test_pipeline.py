@@ -17,17 +17,19 @@ from research.tests.small import small_split
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of widths far from the data
 
 STORED = Path(__file__).parents[2] / "results" / "paper" / "uci.jsonl"
-# Few and many rows, ties, gaps. Wine comes with scikit-learn, row for row.
+# Few and many rows, ties, gaps. Wine and iris come with scikit-learn: of the latter two anomalies
+# are other than in UCI's file, far enough away to make no difference.
 NEEDS_DATA = pytest.mark.skipif(
     not os.environ.get("LPFUSE_DATA"), reason="LPFUSE_DATA names no folder of sets"
 )
 SPLITS = [
     ("wine", 0),
     ("wine", 7),
+    ("iris", 3),
     *(
         pytest.param(name, seed, marks=NEEDS_DATA)
         for name, seed in [
-            ("iris", 3), ("glass", 1), ("hepatitis", 5), ("haberman", 0), ("haberman", 2),
+            ("glass", 1), ("hepatitis", 5), ("haberman", 0), ("haberman", 2),
             ("vote", 4), ("ionosphere", 6),
         ]
     ),

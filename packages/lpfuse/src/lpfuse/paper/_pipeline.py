@@ -121,7 +121,8 @@ class Pipeline(Scorer):
 
     References
     ----------
-    Nourmohammadi and Arashloo. ℓp-norm constrained one-class classifier combination.
+    Nourmohammadi and Arashloo (2023). ℓp-norm constrained one-class classifier combination.
+    arXiv 2312.15769.
 
     Examples
     --------
