@@ -221,6 +221,7 @@ def test_learners_that_say_nothing_are_named():
         ((X_VAL, Y_VAL[:5]), r"validation=\(X_val, y_val\): y must hold one label"),
         ((X_VAL[:, :2], Y_VAL), r"X has 2 features, but Pipeline is expecting 3"),
         ((np.where(X_VAL > 5, np.nan, X_VAL), Y_VAL), r"validation=.*NaN"),
+        ((X_VAL * [1.0, 1e200, 1.0], Y_VAL), r"validation=.*beyond 1e\+100.* column 1 reach"),
     ],
 )
 def test_validation_that_cannot_choose_is_refused_and_changes_nothing(validation, message):
@@ -248,6 +249,11 @@ def test_validation_that_cannot_choose_is_refused_and_changes_nothing(validation
 def test_parameters_are_refused_in_words(changes, message):
     with pytest.raises(ValueError, match=message):
         fitted(**changes)
+
+
+def test_rows_whose_squares_overflow_are_refused():
+    with pytest.raises(ValueError, match=r"^Features beyond 1e\+100 .* column 'b' reach"):
+        fitted(pd.DataFrame(X * [1.0, 1e200, 1.0], columns=["a", "b", "c"]))
 
 
 def test_one_normal_row_is_too_few():

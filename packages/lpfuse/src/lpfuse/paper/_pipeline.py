@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from lpfuse._arrays.operations import Array, Host, to_host
 from lpfuse._base import Detector, Scorer, lazily
 from lpfuse._checks.arguments import check_choice, check_count, check_labels, check_number, check_p
-from lpfuse._checks.tables import check_features, remember_columns, warn_about_columns
+from lpfuse._checks.messages import FEATURES, LARGEST_SCORE, labels_of_columns
+from lpfuse._checks.tables import check_features, column_names, remember_columns, warn_about_columns
 from lpfuse._format import quote
 from lpfuse._saved import saved_as
 from lpfuse.detectors import PAPER_WIDTHS, score_together
@@ -279,7 +280,7 @@ class Pipeline(Scorer):
 
     def _rows(self, X: Any, y: Any, validation: Any) -> tuple[Rows, StandardScaler | None]:
         """All rows, checked and standardised, and what standardises them."""
-        rows = _host(check_features(X))
+        rows = _learnable(check_features(X), column_names(X))
         labels = check_labels(y, len(rows))
         normal = np.full(len(rows), True) if labels is None else labels > 0
         if normal.sum() < 2:
@@ -305,7 +306,8 @@ def _check_validation(validation: Any, expected: Pipeline) -> tuple[Host, Host]:
         got = "no validation" if validation is None else quote(type(validation).__name__)
         raise ValueError(f"{NEEDS_VALIDATION}; got {got}.")
     try:
-        rows = _host(check_features(validation[0], estimator=expected))
+        checked = check_features(validation[0], estimator=expected)
+        rows = _learnable(checked, column_names(validation[0]))
         labels = check_labels(validation[1], len(rows))
     except (ValueError, TypeError) as error:
         raise type(error)(f"validation=(X_val, y_val): {error}") from error
@@ -327,6 +329,16 @@ def _warn_if_loose(certificate: Certificate) -> None:
 
 def _scores(learners: Sequence[Detector], rows: Host) -> Host:
     return score_together(learners, rows) if len(rows) else np.empty((0, len(learners)))
+
+
+def _learnable(rows: Array, names: Sequence[str] | None) -> Host:
+    """Rows whose squares are numbers."""
+    found = _host(rows)
+    sizes = np.abs(found).max(axis=0)
+    if sizes.max() > LARGEST_SCORE:
+        large = labels_of_columns(np.flatnonzero(sizes > LARGEST_SCORE), names)
+        raise ValueError(FEATURES.too_large(large, float(sizes.max())))
+    return found
 
 
 def _host(rows: Array) -> Host:
