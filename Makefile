@@ -24,7 +24,7 @@ LAB := $(VENV)/research.stamp
 PROJECTS := packages/lpfuse/pyproject.toml packages/lpfuse-faces/pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-research test-slow lint audit fuzz types contracts check format clean reproduce
+.PHONY: help demo test test-research test-slow lint audit fuzz types contracts check format clean reproduce notebook
 .PHONY: bench bench-detectors bench-rows bench-scaling bench-device bench-dask bench-faces
 
 help: ## list the targets
@@ -65,6 +65,9 @@ check: lint audit types contracts test test-research test-slow ## all of the abo
 
 reproduce: $(LAB) ## the paper's experiments: make reproduce ARGS="uci --quick"
 	$(RESEARCH) $(BIN)/lpfuse reproduce $(ARGS)
+
+notebook: $(LAB) ## run examples/paper.ipynb anew, from data to the paper's tables, and store what it shows
+	OMP_NUM_THREADS=1 $(RESEARCH) $(BIN)/python -m research.notebook
 
 bench: $(LAB) ## time the solvers against their rivals
 	$(RESEARCH) $(BIN)/python -m research.speed.solver

@@ -7,12 +7,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
 
 from lpfuse._arrays.operations import Host
 from lpfuse.detectors import PAPER_WIDTHS
 from lpfuse.fusion.lp import PAPER_GRID
-from lpfuse.metrics import best_g_mean
+from lpfuse.metrics import auc_of_columns, best_g_mean
 
 Setting = Literal["pure", "non-pure"]
 SETTINGS: tuple[Setting, ...] = ("pure", "non-pure")
@@ -121,35 +120,7 @@ class FittedMethod(NamedTuple):
 
 
 Method = Callable[[TrainingData], FittedMethod]
-
-
-def area(y: Host, scores: Host) -> Host:
-    """The area under the ROC curve of each column of scores, ties counting half.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        +1 normal, −1 anomaly; both must occur.
-    scores : ndarray of shape (n,) or (n, k)
-        High = normal.
-
-    Returns
-    -------
-    ndarray of shape () or (k,)
-        From 0 to 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from research.common.protocol import area
-    >>> area(np.array([1, 1, -1]), np.array([[2.0, 0.0], [1.0, 2.0], [0.0, 1.0]]))
-    array([1. , 0.5])
-    """
-    normal = y > 0
-    n, m = normal.sum(), (~normal).sum()
-    ranks = rankdata(scores, axis=0)
-    found: Host = (ranks[normal].sum(axis=0) - n * (n + 1) / 2) / (n * m)
-    return found
+area = auc_of_columns  # from 0 to 1, ties counting half
 
 
 def auc(normals: Host, anomalies: Host) -> float:

@@ -1,8 +1,7 @@
-"""The paper's four learners with every setting of their grids, and the choice among these."""
+"""The scores of the paper's four learners on a split; `lpfuse.paper` has grids and choice."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,28 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from lpfuse import paper
 from lpfuse._arrays.operations import Host
-from lpfuse.detectors import (
-    SVDD,
-    GMMDetector,
-    KernelPCADetector,
-    OneClassGP,
-    fit_together,
-    gamma_from_sigma,
-    score_together,
-)
+from lpfuse.detectors import score_together
+from lpfuse.paper import LEARNERS, Candidate, best_of_each, fit_candidates
 from research.common.protocol import Protocol, TrainingData, area
 
-LEARNERS = ("GMM", "SVDD", "GP", "KPCA")  # in the order of the paper's table
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A learner with one setting of its grid."""
-
-    learner: str
-    settings: dict[str, float]
-    detector: Any
+__all__ = ["LEARNERS", "Candidate", "FittedGrid", "Tables", "candidates", "in_sample_tables"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,23 +47,10 @@ class Tables:
 
 
 def candidates(protocol: Protocol, n: int, seed: int) -> list[Candidate]:
-    """The grid for n training rows. Where candidates are equally good, the first is taken.
-
-    Hence the widest kernels and the fewest components come first.
-    """
-    # Scores as in the paper: the mean of the process, the distance to the nearest component.
-    mixture = GMMDetector(min(3, n), score_type="mahalanobis", random_state=seed)
-    grid = [Candidate("GMM", {}, mixture)]
-    for sigma in sorted(protocol.widths, reverse=True):
-        kernel: dict[str, Any] = {"gamma": gamma_from_sigma(sigma), "approximation": None}
-        grid.append(Candidate("SVDD", {"sigma": sigma}, SVDD(**kernel)))
-        process = OneClassGP(score_type="mean", **kernel)
-        grid.append(Candidate("GP", {"sigma": sigma}, process))
-        grid += [
-            Candidate("KPCA", {"sigma": sigma, "q": q}, KernelPCADetector(q, **kernel))
-            for q in range(2, n + 1, protocol.component_step)
-        ]
-    return grid
+    """The grid of a protocol for n training rows."""
+    return paper.candidates(
+        n, widths=protocol.widths, component_step=protocol.component_step, random_state=seed
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,13 +65,7 @@ class FittedGrid:
         """The grid of a split, fitted once for both settings."""
         if "fitted grid" not in training.cache:
             grid = candidates(training.protocol, len(training.normals), training.seed)
-            detectors = [candidate.detector for candidate in grid]
-            with warnings.catch_warnings():  # widths far from the data are part of the grid
-                warnings.simplefilter("ignore", UserWarning)
-                fit_together(detectors, training.normals, thresholds=False)
-                training.cache["fitted grid"] = cls(
-                    grid, score_together(detectors, training.normals)
-                )
+            training.cache["fitted grid"] = cls(grid, fit_candidates(grid, training.normals))
         found: FittedGrid = training.cache["fitted grid"]
         return found
 
@@ -113,8 +78,7 @@ def in_sample_tables(training: TrainingData) -> Tables:
     fitted_grid = FittedGrid.of(training)
     detectors = [candidate.detector for candidate in fitted_grid.grid]
     validation = score_together(detectors, training.validation)
-    areas = area(training.labels, validation)
-    chosen = [_best(fitted_grid.grid, areas, learner) for learner in LEARNERS]
+    chosen = best_of_each(fitted_grid.grid, area(training.labels, validation))
     fitted = [detectors[i] for i in chosen]
     labelled = training.labelled
     return Tables(
@@ -129,8 +93,3 @@ def in_sample_tables(training: TrainingData) -> Tables:
             for name, value in fitted_grid.grid[i].settings.items()
         },
     )
-
-
-def _best(grid: list[Candidate], areas: Host, learner: str) -> int:
-    rivals = [i for i, candidate in enumerate(grid) if candidate.learner == learner]
-    return max(rivals, key=lambda i: areas[i])

@@ -25,9 +25,9 @@ NAMES = {
     "HistogramDetector", "Indicators", "KNNDetector", "KeptRows", "Kernel", "KernelPCADetector",
     "OutOfFoldScores", "LinearSVMStacker", "LocalLpFusion", "LogisticStacker", "LpFusion", "LpPath",
     "MeanOfFits", "Member", "NormalQuantiles", "OneClassEnsembleClassifier", "OneClassGP",
-    "OnlineDiscoveries", "Pool", "PyODDetector", "SVDD", "ScoreColumn", "ScoreFunction",
-    "Similarities", "SwarmWeights", "TableFormat", "TableModel", "TablePreparation",
-    "TailScaler", "TwoSidedMinMax", "UnseenPart", "UnseenRows", "Waves",
+    "OnlineDiscoveries", "PaperPipeline", "Pool", "PyODDetector", "SVDD", "ScoreColumn",
+    "ScoreFunction", "Similarities", "SwarmWeights", "TableFormat", "TableModel",
+    "TablePreparation", "TailScaler", "TwoSidedMinMax", "UnseenPart", "UnseenRows", "Waves",
 }  # fmt: skip
 
 

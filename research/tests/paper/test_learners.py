@@ -111,11 +111,9 @@ def test_of_equals_the_widest_kernel_and_the_fewest_components(widths):
 
 def test_learners_are_fitted_once_for_both_settings(monkeypatch):
     fits = []
-    fit = learners.fit_together
+    fit = learners.fit_candidates
     monkeypatch.setattr(
-        learners,
-        "fit_together",
-        lambda detectors, X, **named: fits.append(len(X)) or fit(detectors, X, **named),
+        learners, "fit_candidates", lambda grid, X: fits.append(len(X)) or fit(grid, X)
     )
     parts = small_split()
     for setting in SETTINGS:

@@ -85,6 +85,7 @@ _ROOMS = (
     "io",
     "metrics",
     "onnx_export",
+    "paper",
     "plots",
     "report",
     "scaling",

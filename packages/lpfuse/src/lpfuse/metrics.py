@@ -12,12 +12,44 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.arguments import check_labels, check_values
 
-__all__ = ["auc_over_folds", "best_g_mean", "g_mean", "halfway", "mean_over_folds"]
+__all__ = [
+    "auc_of_columns", "auc_over_folds", "best_g_mean", "g_mean", "halfway", "mean_over_folds",
+]  # fmt: skip
+
+
+def auc_of_columns(y: Host, scores: Host) -> Host:
+    """The area under the ROC curve of each column of scores, ties counting half.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        +1 normal, −1 anomaly; both must occur.
+    scores : ndarray of shape (n,) or (n, k)
+        High = normal.
+
+    Returns
+    -------
+    ndarray of shape () or (k,)
+        From 0 to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpfuse.metrics import auc_of_columns
+    >>> auc_of_columns(np.array([1, 1, -1]), np.array([[2.0, 0.0], [1.0, 2.0], [0.0, 1.0]]))
+    array([1. , 0.5])
+    """
+    normal = y > 0
+    n, m = normal.sum(), (~normal).sum()
+    ranks = rankdata(scores, axis=0)
+    found: Host = (ranks[normal].sum(axis=0) - n * (n + 1) / 2) / (n * m)
+    return found
 
 
 def g_mean(y_true: Any, y_pred: Any) -> float:

@@ -68,6 +68,7 @@ from lpfuse.fusion import (
 from lpfuse.io._loadable import loadable_classes
 from lpfuse.iterative import IterativeEnsemble
 from lpfuse.multiclass import OneClassEnsembleClassifier
+from lpfuse.paper import Pipeline
 from lpfuse.selection import FusedDetectorCV
 from lpfuse.tables import TableModel
 from lpfuse.threshold import OnlineDiscoveries
@@ -208,6 +209,8 @@ def ours():
     with warnings.catch_warnings(action="ignore"):  # the rows are no scores
         path = lp_path(X, Y, ps=[1.0, 2.0])
     yield "LpPath", path
+    thin = Pipeline(widths=[1.0], component_step=20, rhos=[5.0], ps=[1.0, 2.0], random_state=0)
+    yield "PaperPipeline", thin.fit(X[:24], validation=(X, Y))
     stream = OnlineDiscoveries(0.1)
     stream.update([0.001, 0.5])
     yield "OnlineDiscoveries", stream
