@@ -2,12 +2,10 @@
 
 Of each development set, 70 % of the normal rows (at most 1000 are drawn) are learnt from, 30 % are
 for the test. Half of the anomalies may be labelled, the other half is sought; the first k of the
-former are labelled, so that more labels contain fewer. Ours is ``former_default`` as it comes.
+former are labelled, so that more labels contain fewer. Ours is ``FusedDetector()`` as it comes.
 Rivals fuse what ours starts from, the out-of-fold scores of its six one-class detectors on one
-scale. Whole ensembles bring their own detectors and use no labels.
-
-One split takes 15 seconds (WBC) to 50 (satellite) of one core, and so twenty sets with ten splits
-about two hours; ``--quick``, with one small split of each, three to four minutes.
+scale. Controls have all of its detectors, experts included, and its labels: their sum, the one
+that is picked, a stacker, and classifiers by themselves. Whole ensembles bring their own detectors.
 """
 
 from __future__ import annotations
@@ -21,25 +19,45 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lpfuse._arrays.operations import Host
+from lpfuse.adapters import as_detector
 from lpfuse.ensemble import FusedDetector
+from lpfuse.ensemble.components import seeded_copy
+from lpfuse.fusion import BestSingle, FixedRule, LogisticStacker
 from lpfuse.scaling import TwoSidedMinMax
 from research.common.datasets import anomaly_names
 from research.common.drawing import figure_line
 from research.common.experiment import measure_splits
-from research.common.former import former_default
 from research.common.options import Options
 from research.common.protocol import Protocol, area
 from research.common.splits import Split
 from research.common.store import Row, write_whole
-from research.paper.labels_page import HINDSIGHT, OURS, Areas, draw, labels_page, setting_of
+from research.paper.labels_page import (
+    HINDSIGHT,
+    OUR_PICK,
+    OUR_STACKER,
+    OUR_SUM,
+    OURS,
+    Areas,
+    draw,
+    labels_page,
+    setting_of,
+)
+from research.paper.ours import SUPERVISED
 from research.paper.pooled import pooled
-from research.rivals.fusion import ENSEMBLES, IGNORES_LABELS, RIVALS, Rival, at_hand
+from research.rivals.fusion import ENSEMBLES, IGNORES_LABELS, RIVALS, TAUGHT, Rival, at_hand
 from research.rivals.pools import heterogeneous
 
 COUNTS: tuple[int, ...] = (0, 1, 2, 5, 10, 20, 50, 100)  # labels
 QUICK_COUNTS: tuple[int, ...] = (0, 5, 20)
 SPLIT = Protocol(training=0.7, validation=0.0, known=0.5, most_rows=1000)
 QUICK_SPLIT = replace(SPLIT, most_rows=300)
+FEWEST = 2  # labels that a classifier learns from: as many as experts of the pool
+# The same detectors with the same labels, experts included, fused by others.
+CONTROLS: dict[str, Callable[[], Any]] = {
+    OUR_SUM: lambda: FixedRule("sum"),
+    OUR_PICK: BestSingle,
+    OUR_STACKER: LogisticStacker,
+}
 
 
 def run(options: Options) -> str:
@@ -60,7 +78,8 @@ def run(options: Options) -> str:
         protocol=QUICK_SPLIT if options.quick else SPLIT,
         quick_splits=1,
         labels=counts,
-        methods=[OURS, *RIVALS, *ENSEMBLES],  # whether or not all of them are at hand
+        # Whether or not all of them are at hand.
+        methods=[OURS, *CONTROLS, *SUPERVISED, *RIVALS, *ENSEMBLES],
     )
     areas = Areas(rows)
     drawn = figure_line(options.page_folder / "labels.png", lambda path: draw(areas, path))
@@ -176,18 +195,33 @@ def learnt(data: CurveData, counts: Sequence[int]) -> Iterator[tuple[int, str, S
     """
     for j, name in enumerate(data.names):
         yield 0, alone(name), _column(j)
-    for name, make in ENSEMBLES.items():
-        yield 0, name, _whole(make(data.seed, data.train.shape[1]).fit(data.train))
+    for k, name, fitted in _by_themselves(data, counts):
+        yield k, name, _whole(fitted)
     for k in (k for k in counts if k <= len(data.known)):
-        ours = former_default(len(data.train), k, random_state=data.seed)
-        ours = ours.fit(data.rows(k), data.labels(k))
+        ours = FusedDetector(random_state=data.seed).fit(data.rows(k), data.labels(k))
         yield k, OURS, _whole(ours)
+        for name, control in CONTROLS.items():
+            if k or name != OUR_STACKER:
+                yield k, name, _whole(ours.with_fusion(control()))
         for j, name in enumerate(ours.detector_names_):
             if name not in data.names:
                 yield k, alone(f"expert {name}"), _expert(ours, j)
         for name, rival in at_hand().items():
             if k == 0 or name not in IGNORES_LABELS:
                 yield k, name, _fused(rival, data, k)
+
+
+def _by_themselves(data: CurveData, counts: Sequence[int]) -> Iterator[tuple[int, str, Any]]:
+    """Whole ensembles, at every number of labels if they learn from some, and classifiers."""
+    there = [k for k in counts if k <= len(data.known)]
+    for name, make in ENSEMBLES.items():
+        for k in there if name in TAUGHT else there[:1]:
+            ensemble = make(data.seed, data.train.shape[1])
+            yield k, name, ensemble.fit(data.rows(k), data.labels(k))
+    for name, classifier in SUPERVISED.items():
+        for k in (k for k in there if k >= FEWEST):
+            expert = as_detector(seeded_copy(classifier, np.random.RandomState(data.seed)))
+            yield k, name, expert.fit(data.rows(k), data.labels(k))
 
 
 def alone(name: str) -> str:
@@ -211,9 +245,11 @@ def _fused(rival: Rival, data: CurveData, k: int) -> Score:
     fusion = rival(data.seed)
     looks = getattr(fusion, "uses_features", False)
 
-    def features(X: Host) -> dict[str, Host]:
+    def features(X: Host) -> dict[str, Any]:
         return {"X": X} if looks else {}
 
-    scaled = data.scaled[: len(data.train) + k]
-    fusion.fit(scaled, data.labels(k), **features(data.rows(k)))
+    scaled, also = data.scaled[: len(data.train) + k], features(data.rows(k))
+    if getattr(fusion, "asks_detectors", False):
+        also["ask"] = lambda X: data.seen(X).scaled
+    fusion.fit(scaled, data.labels(k), **also)
     return lambda rows: fusion.score_samples(rows.scaled, **features(rows.features))

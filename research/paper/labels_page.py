@@ -18,6 +18,15 @@ from research.common.tables import gain, markdown, page, prose
 from research.rivals.fusion import ENSEMBLES, NEEDS_LABELS, NOTES, PACKAGES, RIVALS
 
 OURS = "ours"
+OUR_SUM, OUR_PICK, OUR_STACKER = "sum of our pool", "picked from our pool", "stacker on our scores"
+OUR_NOTES = {
+    OUR_SUM: "all detectors of ours, experts included, on its scale, added up",
+    OUR_PICK: "of the same detectors, the one with the highest AUC on the same labels",
+    OUR_STACKER: "a logistic regression of the same scores with the same labels",
+    "trees alone": "300 extremely randomised trees that learn from the same rows and labels",
+    "boosting alone": "boosted trees, likewise",
+    "SVM alone": "a support vector machine, likewise",
+}
 HINDSIGHT = "best of the six in hindsight"
 COMPARED = (0, 5, 20, 100)  # numbers of labels at which ours is tested against everyone
 DRAWN_UP_TO = 50  # labels; few sets have more
@@ -27,8 +36,11 @@ HIGHLIGHTED = {  # colour and line
     "logistic": (3, "-"),
     "lp, default": (4, "-"),
     "lp, paper": (5, "-"),
-    "expert trees alone": (6, "-"),
-    "expert logistic alone": (6, ":"),
+    OUR_SUM: (1, ":"),
+    OUR_PICK: (2, ":"),
+    OUR_STACKER: (3, ":"),
+    "trees alone": (6, "-"),
+    "boosting alone": (6, ":"),
 }
 DEPTH = 10.0  # points of AUC below the lowest of ours that are drawn
 ALPHA = 0.05
@@ -83,7 +95,9 @@ class Areas:
         if labels is None:
             return list(dict.fromkeys(m for k in self.counts for m in self.methods(k)))
         splits = {name: len(values) for name, values in self._values[OURS, labels].items()}
-        listed = dict.fromkeys([OURS, *RIVALS, *ENSEMBLES, *(m for m, _ in self._values)])
+        listed = dict.fromkeys(
+            [OURS, *OUR_NOTES, *RIVALS, *ENSEMBLES, *(m for m, _ in self._values)]
+        )
         return [
             method
             for method in listed
@@ -118,9 +132,11 @@ def labels_page(areas: Areas, figure: str) -> str:
             is the test. The first k anomalies are labelled, so that more labels contain fewer, and
             a number of labels is measured on the sets that have so many. **{OURS}** is
             `FusedDetector()` as it comes: with two labels or more its pool has experts, too.
-            Rivals fuse the scores of the six one-class detectors of that pool, out of fold and on
-            one scale. Whole ensembles ({", ".join(ENSEMBLES)}) bring their own detectors and use
-            no labels. Written by `lpfuse reproduce labels` from `labels.jsonl`."""
+            Its controls have the same detectors and the same labels: {OUR_SUM}, {OUR_PICK},
+            {OUR_STACKER}, and classifiers alone. Rivals fuse the scores of the six one-class
+            detectors of that pool, out of fold and on one scale. Whole ensembles
+            ({", ".join(ENSEMBLES)}) bring their own detectors. Written by `lpfuse reproduce labels`
+            from `labels.jsonl`."""
         ),
         "\n".join(_in_short(areas, k, found) for k, found in against.items()),
         figure,
@@ -165,11 +181,18 @@ def _in_short(areas: Areas, labels: int, against: Found) -> str:
     leads = {name: found.difference.mean for name, (found, _) in against.items()}
     sure = [leads[name] for name, (_, p) in against.items() if p <= ALPHA]
     ahead = "; ".join(name for name, lead in leads.items() if lead < 0)
-    return (
-        f"- **{_head(areas, labels)}**: {OURS} {areas.table(labels, [OURS]).mean():.1f}; better "
-        f"than {sum(lead > 0 for lead in sure)} of {len(against)} others beyond doubt (p ≤ "
-        f"{ALPHA}), worse than {sum(lead < 0 for lead in sure)}; higher on average: "
-        f"{ahead or 'none'}."
+    level = "; ".join(name for name, (_, p) in against.items() if p > ALPHA)
+    least = min(1.0, len(against) * 0.5 ** (len(areas.sets(labels)) - 1))
+    told = (
+        f"not told apart: {level or 'none'}"
+        if least <= ALPHA
+        else f"after the correction no comparison on so few sets can have a p below {least:.2g}"
+    )
+    return prose(
+        f"""- **{_head(areas, labels)}**: {OURS} {areas.table(labels, [OURS]).mean():.1f}; better
+        than {sum(lead > 0 for lead in sure)} of {len(against)} others beyond doubt (p ≤ {ALPHA}),
+        worse than {sum(lead < 0 for lead in sure)}; {told}; higher on average:
+        {ahead or "none"}."""
     )
 
 
@@ -256,7 +279,7 @@ def _set_by_set(areas: Areas) -> str:
 
 def _notes(areas: Areas) -> str:
     shown = areas.methods()
-    notes = {name: note for name, note in NOTES.items() if name in shown}
+    notes = {name: note for name, note in {**OUR_NOTES, **NOTES}.items() if name in shown}
     for name in (name for name in (*RIVALS, *ENSEMBLES) if name not in shown):
         package, extra = PACKAGES.get(name, ("", ""))
         needs = f' It needs {package}: `pip install "lpfuse[{extra}]"`' if package else ""

@@ -46,10 +46,13 @@ def plant_saplings(monkeypatch):
     """Forests of three trees, which are quick to fit, and as many rounds of boosting."""
     isolation = partial(IsolationForest, n_estimators=3)
 
+    def trees(**settings):
+        return ExtraTreesClassifier(**{**settings, "n_estimators": 3})
+
     def boosting(**settings):
         return HistGradientBoostingClassifier(**{**settings, "max_iter": 3})
 
-    monkeypatch.setattr(pool, "ExtraTreesClassifier", partial(ExtraTreesClassifier, 3))
+    monkeypatch.setattr(pool, "ExtraTreesClassifier", trees)
     monkeypatch.setattr(pool, "HistGradientBoostingClassifier", boosting)
     monkeypatch.setattr(ours, "IsolationForest", isolation)
 

@@ -16,7 +16,7 @@ from research.common.splits import split
 from research.common.store import read_rows
 from research.paper import labels
 from research.paper.labels import CurveData, learnt, rows_of, run
-from research.paper.labels_page import HINDSIGHT
+from research.paper.labels_page import HINDSIGHT, OUR_PICK, OUR_STACKER, OUR_SUM
 from research.rivals.fusion import RIVALS
 
 POOL = [("kpca", KernelPCADetector()), ("gp", OneClassGP(gamma=1.0))]
@@ -55,7 +55,8 @@ def small(monkeypatch):
         "dynamic": lambda seed: DynamicEnsemble(random_state=seed),
     }
     monkeypatch.setattr(labels, "heterogeneous", lambda n: POOL)
-    monkeypatch.setattr(labels, "former_default", lambda n, k, **given: ours(**given))
+    monkeypatch.setattr(labels, "FusedDetector", ours)
+    monkeypatch.setattr(labels, "SUPERVISED", {"bayes alone": GaussianNB()})
     monkeypatch.setattr(labels, "at_hand", lambda: rivals)
     monkeypatch.setattr(
         labels, "ENSEMBLES", {"whole": lambda seed, d: KernelPCADetector(min(d, 2))}
@@ -200,8 +201,25 @@ def test_what_needs_features_is_given_them():
     data = CurveData.of(parts.train, parts.known, 0)
     score = {(k, name): score for k, name, score in learnt(data, (5,))}[5, "dynamic"]
     rows = data.seen(parts.test)
-    by_hand = DynamicEnsemble(random_state=0).fit(data.scaled[:47], data.labels(5), X=data.rows(5))
+    given = {"X": data.rows(5), "ask": lambda X: data.seen(X).scaled}
+    by_hand = DynamicEnsemble(random_state=0).fit(data.scaled[:47], data.labels(5), **given)
     np.testing.assert_array_equal(score(rows), by_hand.score_samples(rows.scaled, X=parts.test))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of few rows
+def test_controls_have_the_detectors_and_labels_of_ours():
+    X, y = rows_and_labels()
+    parts = split(X, y, SPLIT, 0)
+    data = CurveData.of(parts.train, parts.known, 0)
+    found = {(k, name): score for k, name, score in learnt(data, (5,))}
+    rows = data.seen(parts.test)
+    ours = next(estimator for name, estimator, *_ in fitted if name == "ours")
+    added = ours.with_fusion(FixedRule("sum"))
+    assert "tutor" in added.detector_names_
+    np.testing.assert_array_equal(found[5, OUR_SUM](rows), added.score_samples(parts.test))
+    by_hand = GaussianNB().fit(data.rows(5), data.labels(5)).predict_proba(parts.test)[:, 1]
+    ranks = rankdata(found[5, "bayes alone"](rows))
+    np.testing.assert_array_equal(ranks, rankdata(by_hand))
 
 
 # ----------------------------------------------------------------------------------- the whole run
@@ -216,9 +234,9 @@ def test_rows_are_complete(folder):
     for seed in (0, 1):
         for name, counts in (("many", (0, 1, 2, 5)), ("few", (0, 1, 2))):
             for k in counts:
-                methods = {"ours", "lp", "dynamic"}
-                methods |= {"sum", "whole", *ALONE} if k == 0 else set()
-                methods |= {"expert tutor alone"} if k >= 2 else set()
+                methods = {"ours", "lp", "dynamic", OUR_SUM, OUR_PICK}
+                methods |= {"sum", "whole", *ALONE} if k == 0 else {OUR_STACKER}
+                methods |= {"expert tutor alone", "bayes alone"} if k >= 2 else set()
                 setting = "1 label" if k == 1 else f"{k} labels"
                 expected |= {(name, seed, setting, method) for method in methods}
     assert found == expected
@@ -278,7 +296,8 @@ def test_results_name_every_method_whether_or_not_it_is_at_hand(folder, monkeypa
     )
     with pytest.raises(ZeroDivisionError):
         run(options(folder))
-    assert set(asked["methods"]) == {"ours", *RIVALS, "whole"}
+    controls = {OUR_SUM, OUR_PICK, OUR_STACKER, "bayes alone"}
+    assert set(asked["methods"]) == {"ours", *controls, *RIVALS, "whole"}
     assert "genetic" in asked["methods"]
     assert (asked["labels"], asked["protocol"]) == (COUNTS, SPLIT)
     with pytest.raises(ZeroDivisionError):

@@ -34,9 +34,9 @@ def made_up(seeds=2):
         for seed in range(seeds):
             for k in COUNTS:
                 methods = [*LEARN, *(FIXED if k == 0 else ())]
-                methods += ["expert trees alone"] if k >= 5 else []
+                methods += ["trees alone"] if k >= 5 else []
                 for method in methods if k <= limit else []:
-                    expert = method == "expert trees alone"
+                    expert = method == "trees alone"
                     value = 60.0 if expert else value_of(method, name, seed, k)
                     rows.append({"set": name, "seed": seed, "setting": setting_of(k),
                                  "method": method, "metric": "auc", "value": value})  # fmt: skip
@@ -63,9 +63,9 @@ def test_methods_without_labels_stand_at_every_number(areas):
 
 
 def test_experts_are_there_from_their_first_labels_on(areas):
-    assert "expert trees alone" not in areas.methods(1)
-    assert "expert trees alone" in areas.methods(5)
-    assert np.isnan(areas.table(1, ["expert trees alone"])).all()
+    assert "trees alone" not in areas.methods(1)
+    assert "trees alone" in areas.methods(5)
+    assert np.isnan(areas.table(1, ["trees alone"])).all()
     assert areas.methods(5)[0] == OURS
 
 
@@ -106,7 +106,7 @@ def test_without_labels_the_sum_rule_is_compared_once(areas):
 def test_the_page_tells_all(areas):
     text = page(areas, "FIGURE")
     assert "FIGURE" in text
-    for name in (OURS, "logistic †", "best single", *FIXED, "expert trees alone"):
+    for name in (OURS, "logistic †", "best single", *FIXED, "trees alone"):
         assert f"| {name} |" in text
     for head in ("1 label, 7 sets", "5 labels, 6 sets", "100 labels, 2 sets"):
         assert head in text
@@ -176,4 +176,4 @@ def test_curves_are_drawn_over_the_same_sets(areas, tmp_path, monkeypatch):
     assert curves[OURS].get_linewidth() > 2 * max(widths)
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["0", "1", "5", "20", "50"]
     assert ax.get_ylim()[0] == pytest.approx(min(ours) - 10.0), "who is far below is cut off"
-    assert {"sum", "logistic", "best single", "expert trees alone", "others"} < curves.keys()
+    assert {"sum", "logistic", "best single", "trees alone", "others"} < curves.keys()

@@ -23,7 +23,6 @@ from research.tests.small import (
     plant_saplings,
     small_split,
     small_training,
-    without_cache,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of widths far from the data
@@ -121,13 +120,30 @@ def test_labels_teach_a_fusion_where_there_are_some():
         np.testing.assert_allclose(fitted.score(PROBE), scores)
 
 
-def test_every_fourth_rho_for_those_who_are_slow(training):
-    protocol = replace(training.protocol, rhos=(40.0, 1.0, 20.0, 10.0, 5.0))
-    training = without_cache(training, protocol=protocol)
-    fitted = fusion(lambda seed: FixedRule("max"), every=4)(training)
-    rho, _, scores, _ = naive(training, {"": lambda: FixedRule("max")}, (40.0, 5.0))
-    assert fitted.choices == {"rho": rho}
+def test_settings_are_chosen_on_validation_with_rho(training):
+    rules = ("max", "min", "median")
+    method = fusion(lambda seed, rule: FixedRule(rule), settings=[{"rule": rule} for rule in rules])
+    rho, rule, scores, _ = naive(
+        training, {rule: lambda rule=rule: FixedRule(rule) for rule in rules}
+    )
+    fitted = method(training)
+    assert fitted.choices == {"rho": rho, "rule": rule}
     np.testing.assert_allclose(fitted.score(PROBE), scores)
+
+
+def test_detectors_are_asked_on_the_scale_of_their_scores(training):
+    asked = []
+
+    class Asking(FixedRule):
+        asks_detectors = True
+
+        def fit(self, S, y=None, ask=None):
+            asked.append(ask(PROBE))
+            return super().fit(S, y)
+
+    fusion(lambda seed: Asking("sum"))(training)
+    for found, rho in zip(asked, RHOS, strict=True):
+        np.testing.assert_allclose(found, teaching(training, rho)[2](PROBE))
 
 
 def test_of_equals_the_first_rho():

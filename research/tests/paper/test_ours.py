@@ -10,13 +10,27 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP, TwoSidedMinMax
+from lpfuse import (
+    SVDD,
+    FixedRule,
+    FusedDetector,
+    GMMDetector,
+    KernelPCADetector,
+    OneClassGP,
+    TwoSidedMinMax,
+)
+from lpfuse.ensemble.components import default_detectors
 from lpfuse.metrics import best_g_mean
-from research.common import former
-from research.common.former import FORMER_OPTIONS, FormerDetector, former_default, former_detectors
 from research.common.protocol import SETTINGS
 from research.paper import ours
-from research.paper.ours import all_known, defaults, validated
+from research.paper.ours import (
+    SUPERVISED,
+    all_known,
+    defaults,
+    supervised,
+    validated,
+    validated_sum,
+)
 from research.tests.small import (
     easy_training,
     exact_auc,
@@ -37,11 +51,9 @@ def saplings(monkeypatch):
 def fitted_detector(training, detectors=None, **options):
     rows = np.vstack([training.normals, training.labelled])
     y = np.repeat([1, -1], [len(training.normals), len(training.labelled)])
-    if detectors is None:
-        detectors = former_detectors(len(training.normals), len(training.labelled))
     # As it is measured: scores alone count, and with labels they depend on the calibration.
-    options = {"calibration": "plain", **FORMER_OPTIONS, **options}
-    return FormerDetector(detectors, random_state=training.seed, **options).fit(rows, y)
+    options = {"calibration": "plain", **options}
+    return FusedDetector(detectors, random_state=training.seed, **options).fit(rows, y)
 
 
 def check_is(fitted, fused, training):
@@ -64,22 +76,20 @@ def test_defaults_are_a_fused_detector_as_it_comes():
 def test_all_known_anomalies_teach_and_none_is_kept(monkeypatch):
     learnt = []
 
-    class Watched(FormerDetector):
+    class Watched(FusedDetector):
         def fit(self, X, y=None):
             learnt.append((X, y))
             return super().fit(X, y)
 
-    monkeypatch.setattr(former, "FormerDetector", Watched)
+    monkeypatch.setattr(ours, "FusedDetector", Watched)
     parts = small_split()
     fitted = all_known(parts.training("non-pure"))
     ((X, y),) = learnt
     np.testing.assert_array_equal(X[y > 0], parts.train)
     assert {tuple(row) for row in X[y < 0]} == {tuple(row) for row in parts.known}
     assert (y < 0).sum() == len(parts.known)
-    monkeypatch.undo()
-    n, k = len(parts.train), len(parts.known)
     settings = {"threshold": "g-mean", "calibration": "plain", "random_state": parts.seed}
-    by_hand = former_default(n, k, **settings).fit(X, y)
+    by_hand = FusedDetector(**settings).fit(X, y)
     np.testing.assert_array_equal(fitted.score(PROBE), by_hand.score_samples(PROBE))
     assert fitted.offset == by_hand.offset_
 
@@ -156,12 +166,14 @@ def test_validated_settings_and_members_are_those_of_a_loop(setting, seed):
     training = small_training(setting, seed=seed)
     chosen = choice_by_hand(setting, seed)
     n, n_anomalies = len(training.normals), len(training.labelled)
-    experts = former_detectors(n, n_anomalies)[len(former_detectors(n, 0)) :]
+    experts = default_detectors(n, n_anomalies)[len(default_detectors(n, 0)) :]
     assert bool(experts) == (setting == "non-pure")
     pool = [(name, make_pipeline(StandardScaler(), detector)) for name, detector in chosen]
     fitted = validated(training)
     assert fitted.choices["members"] == [name for name, _ in chosen]
-    check_is(fitted, fitted_detector(training, [*pool, *experts]), training)
+    fused = fitted_detector(training, [*pool, *experts])
+    check_is(fitted, fused, training)
+    check_is(validated_sum(training), fused.with_fusion(FixedRule("sum")), training)
 
 
 def test_cases_differ_in_their_members():
@@ -183,14 +195,25 @@ def test_experts_join_where_anomalies_teach(setting, monkeypatch):
 
     def record(detectors, **options):
         given.extend(name for name, _ in detectors)
-        return FormerDetector(detectors, **options)
+        return FusedDetector(detectors, **options)
 
-    monkeypatch.setattr(ours, "FormerDetector", record)
+    monkeypatch.setattr(ours, "FusedDetector", record)
     members = validated(small_training(setting)).choices["members"]
-    experts = ["trees", "logistic"] if setting == "non-pure" else []
+    experts = ["trees", "boosting", "svm"] if setting == "non-pure" else []
     assert given == [*members, *experts]
 
 
 def test_a_handful_of_rows_is_enough():
     training = small_training("non-pure", normals=10, anomalies=8)
     assert np.isfinite(validated(training).score(PROBE)).all()
+
+
+@pytest.mark.parametrize("name", SUPERVISED)
+def test_a_classifier_alone_learns_from_the_rows_that_teach(name):
+    training = small_training("non-pure")
+    fitted = supervised(SUPERVISED[name])(training)
+    assert exact_auc(training.labels, fitted.score(training.validation)) > 0.7
+    scores = fitted.score(training.validation)
+    assert fitted.offset == best_g_mean(training.labels, scores)[1]
+    again = supervised(SUPERVISED[name])(training)
+    np.testing.assert_array_equal(again.score(PROBE), fitted.score(PROBE))

@@ -328,7 +328,7 @@ class DynamicEnsemble(PositionedFusion):
 
 
 def _lowest(table: Host, k: int) -> NDArray[np.intp]:
-    """Where the k lowest numbers of each row are, in no order; all of them where there are fewer."""
+    """Where the k lowest numbers of each row are, in no order; all, where there are fewer."""
     if k >= table.shape[1]:
         return np.broadcast_to(np.arange(table.shape[1]), table.shape)
     return np.argpartition(table, k - 1, axis=1)[:, :k]
