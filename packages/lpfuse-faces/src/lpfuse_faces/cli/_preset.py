@@ -43,10 +43,13 @@ def preset_settings(preset: str, ctx: typer.Context, settings: Settings) -> Sett
         there = tuple(name for name in NETWORKS if name not in lacking)
         changes["features"] = there or (STAND_IN,)
         if lacking:
-            told = "; ".join(f"{name}, {why}" for name, why in lacking.items())
+            told = "; ".join(
+                f"{', '.join(name for name in lacking if lacking[name] == why)}: {why}"
+                for why in dict.fromkeys(lacking.values())
+            )
             instead = "" if there else " Azimuthal profiles stand in for them."
             warnings.warn(
-                f"Features of the paper's networks are left out: {told}.{instead} "
+                f"Networks of the paper are left out ({told}).{instead} "
                 "`lpfuse faces extract --features NAME` says where to get weights.",
                 UserWarning,
                 stacklevel=2,

@@ -6,7 +6,7 @@ full covariances is scored by the least Mahalanobis distance. Whatever the paper
 (SVDD's ν, the noise of the process, what is added to covariances) has the library's default.
 
 The paper does not say how kernels of its 366,000 training frames were held: their matrix has a
-terabyte. Up to 4,000 frames are taken exactly here; beyond, 500 landmarks stand for them (Nyström),
+terabyte. Up to 2,000 frames are taken exactly here; beyond, 500 landmarks stand for them (Nyström),
 and q ends there.
 """
 
@@ -28,7 +28,7 @@ from lpfuse.detectors import (
 )
 
 COMPONENTS = 3  # of the mixture
-EXACT_ROWS = 4_000  # by hand: a matrix of 128 MB, decomposed in half a minute for each width
+EXACT_ROWS = 2_000  # by hand: five full decompositions take a minute or two
 LANDMARKS = 500  # the default of the kernel learners
 
 

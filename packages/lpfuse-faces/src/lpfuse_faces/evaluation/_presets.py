@@ -115,12 +115,13 @@ def _paper_remarks(task: Task) -> Iterator[str]:
     _check_widths(task)
     n = task.n_genuine_frames
     yield (
-        f"Settings as published: of {grid_size(task.learners, n):,} for each feature set, fitted "
-        f"on {n:,} genuine training frames, validation videos choose those of the learners, and ρ "
-        "and p; weights are learnt from in-sample scores."
+        f"Settings as published: on each of {len(task.widths)} feature sets "
+        f"{grid_size(task.learners, n):,} settings of the learners are fitted to {n:,} genuine "
+        "training frames; validation videos choose among them, and ρ and p; weights are learnt "
+        "from in-sample scores."
     )
     if missing := [name for name in PAPER_SETS if name not in task.widths]:
-        yield f"Of the paper's nine feature sets {len(missing)} are left out: {', '.join(missing)}."
+        yield f"Left out of the paper's nine feature sets: {', '.join(missing)}."
     if others := [name for name in task.widths if name not in PAPER_SETS]:
         yield f"Not among the paper's feature sets: {', '.join(others)}."
     if n > EXACT_ROWS:
