@@ -115,10 +115,9 @@ def _paper_remarks(task: Task) -> Iterator[str]:
     _check_widths(task)
     n = task.n_genuine_frames
     yield (
-        f"Settings as published: on each of {len(task.widths)} feature sets "
-        f"{grid_size(task.learners, n):,} settings of the learners are fitted to {n:,} genuine "
-        "training frames; validation videos choose among them, and ρ and p; weights are learnt "
-        "from in-sample scores."
+        f"Settings as published: {grid_size(task.learners, n):,} for the learners on each of "
+        f"{len(task.widths)} feature sets, fitted to {n:,} genuine training frames; validation "
+        "videos choose among them, and ρ and p; weights are learnt from in-sample scores."
     )
     if missing := [name for name in PAPER_SETS if name not in task.widths]:
         yield f"Left out of the paper's nine feature sets: {', '.join(missing)}."
