@@ -8,7 +8,6 @@ nothing is chosen.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from math import comb, inf
 from typing import Any
 
@@ -16,15 +15,12 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse.ensemble.components import default_fusion
-from lpfuse.fusion import ExhaustiveWeights
-from lpfuse.fusion.lp import PAPER_GRID, lp_path
-from lpfuse.scaling import TwoSidedMinMax
+from lpfuse.fusion import PAPER_GRID, ExhaustiveWeights, lp_path
 from lpfuse_faces.evaluation import (
+    ChosenFusion,
     FittedMethod,
     LearningData,
     Method,
-    ScoredVideos,
-    decision_threshold,
     fusion_methods,
     single_learner,
 )
@@ -33,7 +29,6 @@ from research.paper.methods import PAPER_PRESET
 from research.rivals.fusion import NEEDS_LABELS, Rival, at_hand
 
 RHOS = (1.0, 5.0, 10.0)
-DEFAULT_RHO = 5.0  # of TwoSidedMinMax
 SLOW = frozenset({"genetic", "swarm", "exhaustive", "dynamic", "local lp"})
 CHOSEN, DEFAULT, PAPERS = "lp, chosen", "lp, default", "lp, paper's, chosen"
 
@@ -52,49 +47,7 @@ def best_single(learners: Sequence[str]) -> Method:
     return method
 
 
-@dataclass(frozen=True)
-class Fusion:
-    """A method that fuses scaled scores; ρ, and what its columns stand for, chosen on validation.
-
-    Attributes
-    ----------
-    learn : callable
-        Scaled scores, labels (None: all genuine) and a seed → Scorer.
-    columns : tuple of dict
-        What each column of the fused scores stands for.
-    rhos : tuple of float
-        The candidates. Of equals the first ρ and the last column, the largest p, is taken.
-    scale : dict
-        Parameters of `TwoSidedMinMax`, but for ρ.
-    """
-
-    learn: Callable[[Host, Host | None, int], Scorer]
-    columns: tuple[dict[str, Any], ...] = ({},)
-    rhos: tuple[float, ...] = RHOS
-    scale: dict[str, Any] = field(default_factory=dict)
-
-    def __call__(self, given: LearningData) -> FittedMethod:
-        """Learn for every ρ, and keep what validation prefers."""
-        S, y = given.frames
-        best: tuple[float, Any] = (-1.0, None)
-        for rho in self.rhos if given.validation else (DEFAULT_RHO,):
-            scaler = TwoSidedMinMax(rho, **self.scale).fit(S if y is None else S[y > 0])
-            scorer = self.learn(scaler.transform(S), y, given.seed)
-            score = _video_scores(scaler, scorer, given.pooling)
-            scores = score(given.threshold_videos)
-            areas = area(given.threshold_videos.labels, scores) if given.validation else np.zeros(1)
-            column = len(areas) - 1 - int(np.argmax(areas[::-1]))
-            if areas[column] > best[0]:
-                best = areas[column], (rho, score, column, scores[:, column])
-        rho, score, column, scores = best[1]
-        chosen = {**self.columns[column], **({"rho": rho} if len(self.rhos) > 1 else {})}
-        offset = decision_threshold(given.threshold_videos.labels, scores)
-        return FittedMethod(
-            lambda videos: score(videos)[:, column], offset, chosen if given.validation else {}
-        )
-
-
-def fusion(make: Rival, rhos: tuple[float, ...] = RHOS) -> Fusion:
+def fusion(make: Rival, rhos: tuple[float, ...] = RHOS) -> ChosenFusion:
     """Scores fused by an estimator: ``make(seed)`` has ``fit(S, y)`` and ``score_samples(S)``.
 
     Examples
@@ -108,10 +61,10 @@ def fusion(make: Rival, rhos: tuple[float, ...] = RHOS) -> Fusion:
         fitted: Scorer = make(seed).fit(S, y).score_samples
         return fitted
 
-    return Fusion(learn, rhos=rhos)
+    return ChosenFusion(learn, rhos=rhos)
 
 
-def lp(parameters: dict[str, Any], scale: dict[str, Any] | None = None) -> Fusion:
+def lp(parameters: dict[str, Any], scale: dict[str, Any] | None = None) -> ChosenFusion:
     """ℓp-norm constrained weights, with p chosen from the paper's grid and ∞.
 
     `parameters` are those of `LpFusion`, but for p and the solver; `scale`, of `TwoSidedMinMax`.
@@ -122,7 +75,7 @@ def lp(parameters: dict[str, Any], scale: dict[str, Any] | None = None) -> Fusio
         weights = lp_path(S, y, ps=ps, **parameters).weights
         return lambda scores: scores @ weights.T
 
-    return Fusion(learn, tuple({"p": p} for p in ps), scale=scale or {})
+    return ChosenFusion(learn, tuple({"p": p} for p in ps), RHOS, scale or {})
 
 
 def contenders(
@@ -179,13 +132,3 @@ def too_many_for_a_grid(learners: Sequence[str]) -> frozenset[str]:
     grid = ExhaustiveWeights()
     candidates = comb(grid.steps + len(learners) - 1, grid.steps)
     return frozenset({"exhaustive"} if candidates > grid.max_candidates else ())
-
-
-def _video_scores(
-    scaler: TwoSidedMinMax, scorer: Scorer, pooling: str | float
-) -> Callable[[ScoredVideos], Host]:
-    def score(videos: ScoredVideos) -> Host:
-        fused = scorer(scaler.transform(videos.scores))
-        return videos.pooled(fused if fused.ndim == 2 else fused[:, None], pooling)
-
-    return score

@@ -18,7 +18,7 @@ from face_oracles.networks import BY_HAND, MIXED
 from lpfuse_faces._networks import NETWORKS, FeatureNetwork, load_network
 from lpfuse_faces._networks.layers import NormalisedConvolution, fold_normalisations
 from lpfuse_faces._networks.torch_network import MODULES, assembled, shapes_of
-from lpfuse_faces._networks.weights import random_weights
+from lpfuse_faces._networks.weights import find_weights, random_weights
 
 IMAGENET = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
 PLAIN = ([0, 0, 0], [1, 1, 1])
@@ -133,6 +133,26 @@ def test_names_are_those_of_torchvision():
     alexnet = whole("alexnet").state_dict()
     layers = [f"features.{k}" for k in (0, 3, 6, 8, 10)] + [f"classifier.{k}" for k in (1, 4, 6)]
     assert list(alexnet) == [f"{layer}.{part}" for layer in layers for part in ("weight", "bias")]
+
+
+# Published activations, for who has the weights
+
+
+def test_inception_gives_the_published_activation():
+    """The first class of a picture of ones: torchvision's network, as mlverse/torchvision tests it.
+
+    Only runs where LPFUSE_WEIGHTS holds torchvision's file.
+    """
+    try:
+        path = find_weights("inception")
+    except FileNotFoundError:
+        pytest.skip("the weights of Inception-v3 are not at hand")
+    module = MODULES["inception"](classes=1000).eval()
+    state = torch.load(path, weights_only=True)
+    assert not module.load_state_dict(state, strict=False).missing_keys
+    with torch.inference_mode():
+        scores = module(torch.ones(2, 3, 299, 299))
+    assert float(scores[0, 0]) == pytest.approx(0.18005197, rel=5e-5)
 
 
 # Agreement with onnxruntime

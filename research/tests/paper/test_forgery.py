@@ -15,11 +15,15 @@ from typer.testing import CliRunner
 from face_oracles.made_up import KINDS, collection, garbage, video
 from lpfuse import FixedRule, LpFusion, TwoSidedMinMax
 from lpfuse.cli._app import app
+from lpfuse.detectors import PAPER_WIDTHS
 from lpfuse.ensemble.components import default_fusion
-from lpfuse.fusion.lp import PAPER_GRID
+from lpfuse.fusion import PAPER_GRID
 from lpfuse.metrics import best_g_mean
 from lpfuse_faces import make_stand_in
-from lpfuse_faces.evaluation import LearningData, ScoredVideos
+from lpfuse_faces.evaluation import PAPER_RHOS, LearningData, ScoredVideos
+from lpfuse_faces.evaluation._chosen import PAPER_SCALE
+from lpfuse_faces.evaluation._paper_grid import component_grid, grid_size
+from research.common.protocol import PAPER
 from research.common.statistics import auc_interval
 from research.common.store import read_rows
 from research.paper import paper
@@ -35,9 +39,22 @@ from research.paper.forgery_methods import (
     quick_contenders,
 )
 from research.paper.forgery_page import forgery_page
+from research.paper.learners import candidates
+from research.paper.methods import PAPER_PRESET
 from research.rivals.fusion import at_hand
 
 LEARNERS = ("gmm", "kpca")
+
+
+def test_both_experiments_have_the_same_grids():
+    """On faces (``lpfuse faces evaluate --preset paper``) as on the ten tables of UCI."""
+    assert (PAPER.widths, PAPER.rhos, PAPER.ps) == (PAPER_WIDTHS, PAPER_RHOS, PAPER_GRID)
+    assert PAPER_PRESET.scaler == PAPER_SCALE
+    assert PAPER_PRESET.fusion == {}
+    grid = candidates(PAPER, n=21, seed=0)
+    assert len(grid) == grid_size(["svdd", "gp", "kpca", "gmm"], 21)
+    numbers = {each.settings["q"] for each in grid if each.learner == "KPCA"}
+    assert numbers == set(component_grid(21))
 
 
 def few(learners, *, with_forgeries, validated, also=()):

@@ -144,6 +144,9 @@ class StoredFeatures(Mapping[Path, VideoFeatures]):
             )
         return replace(found, name=path.name)  # the same content may have several names
 
+    def __contains__(self, path: object) -> bool:
+        return path in self.contents  # without reading anything
+
     def __iter__(self) -> Iterator[Path]:
         return iter(self.contents)
 

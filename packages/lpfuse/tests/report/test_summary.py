@@ -36,6 +36,7 @@ KEYS = [
     "grid",
     "certificate",
     "threshold",
+    "left_range",
     "alarms",
     "alarm_list",
     "scores",

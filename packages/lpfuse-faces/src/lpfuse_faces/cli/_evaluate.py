@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -30,6 +31,7 @@ def evaluate(
     quality: options.Qualities = None,
     out: options.Figures = None,
     page: options.Page = None,
+    preset: options.Preset = "default",
     setting: options.Training = "pure,non-pure",
     learners: options.Learners = "svdd,gp,kpca,gmm",
     pooling: options.Pooling = "mean",
@@ -43,24 +45,31 @@ def evaluate(
     Splits are the official ones of FaceForensics++, those of clips.csv, or drawn: nobody is in two
     of them.
     """
-    from lpfuse_faces.evaluation import leave_one_manipulation_out
+    from lpfuse_faces.cli._preset import check_preset, preset_settings
+    from lpfuse_faces.evaluation import LeaveOneManipulationOut
 
+    check_preset(preset)
     silent = as_json or console.is_quiet(ctx, quiet)
     _check_targets(out, page)
     with console.remarks(silent) as remarks:
+        settings = preset_settings(preset, ctx, settings)
         clips = clips_with_splits(where, quality, seed)
         found = features_of(clips, settings, cache, jobs, silent)
         with console.progress("Leaving out", silent) as progress:
-            rows = leave_one_manipulation_out(
+            experiment = LeaveOneManipulationOut(
                 clips,
                 found,
                 learners=options.names(learners),
                 pooling=options.pooling_of(pooling),
                 settings=settings_of(setting),
+                preset=preset,
                 seed=seed,
                 n_jobs=jobs,
                 progress=progress,
             )
+            if preset != "default" and not silent:  # before hours are spent on it
+                typer.echo("\n".join(experiment.remarks), err=True)
+            rows = [row for cell in experiment.cells for row in experiment.rows(*cell)]
     _write(rows, out, page)
     if as_json:
         console.show_json({"rows": rows, "warnings": remarks})
@@ -82,14 +91,17 @@ def clips_with_splits(where: Path, quality: str | None, seed: int) -> list[Clip]
 
 def features_of(
     clips: list[Clip], settings: Settings, cache: Path, jobs: int, silent: bool
-) -> dict[Path, VideoFeatures]:
-    """Features of all clips; those of one quality set the range of spectra for themselves."""
-    found: dict[Path, VideoFeatures] = {}
+) -> Mapping[Path, VideoFeatures]:
+    """Features of all clips, read when they are asked for.
+
+    Those of one quality set the range of spectra for themselves.
+    """
+    found: ChainMap[Path, VideoFeatures] = ChainMap()
     for name in dict.fromkeys(clip.quality for clip in clips):
         some = [clip for clip in clips if clip.quality == name]
         done = extraction.extract_clips(some, settings, cache, jobs, silent)
         extraction.tell_skipped(done, silent)
-        found |= done.extraction.features
+        found.maps.append(cast("Any", done.extraction.features))
     return found
 
 

@@ -148,6 +148,14 @@ LeaveOut = Annotated[
     typer.Option(metavar="KIND", help="A kind of forgery to leave out; may be repeated."),
 ]
 Pure = Annotated[bool, typer.Option("--pure", help="Learn from genuine videos alone.")]
+Preset = Annotated[
+    str,
+    typer.Option(
+        metavar="default|paper",
+        help="paper: its learners' grids, chosen on validation clips, on all frames and the "
+        "features of its three networks, where their weights are at hand. Takes far longer.",
+    ),
+]
 Training = Annotated[
     str,
     typer.Option(

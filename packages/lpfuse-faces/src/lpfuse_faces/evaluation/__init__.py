@@ -1,9 +1,11 @@
 """How well forgeries of a kind that was never seen are found, on clips of your own.
 
 Each kind of forgery is left out of everything but the test (`leave_one_manipulation_out`), and
-methods of fusion are compared on the same scores of the same learners (`fusion_methods`).
+methods of fusion are compared on the same scores of the same learners (`fusion_methods`). With
+``preset="paper"`` learners, choices and weights are those that the paper prints (`paper_methods`).
 """
 
+from lpfuse_faces.evaluation._chosen import PAPER_RHOS, ChosenFusion, paper_methods
 from lpfuse_faces.evaluation._methods import (
     FittedMethod,
     LearningData,
@@ -12,6 +14,7 @@ from lpfuse_faces.evaluation._methods import (
     fusion_methods,
     single_learner,
 )
+from lpfuse_faces.evaluation._presets import PAPER_SETS
 from lpfuse_faces.evaluation._protocol import (
     SETTINGS,
     LeaveOneManipulationOut,
@@ -22,7 +25,10 @@ from lpfuse_faces.evaluation._scores import FOLDS, ScoredClips, ScoredVideos, sc
 
 __all__ = [
     "FOLDS",
+    "PAPER_RHOS",
+    "PAPER_SETS",
     "SETTINGS",
+    "ChosenFusion",
     "FittedMethod",
     "LearningData",
     "LeaveOneManipulationOut",
@@ -33,6 +39,7 @@ __all__ = [
     "decision_threshold",
     "fusion_methods",
     "leave_one_manipulation_out",
+    "paper_methods",
     "score_clips",
     "single_learner",
 ]

@@ -19,6 +19,7 @@ from lpfuse_faces.evaluation._scores import ScoredVideos
 # Share of genuine videos below the threshold where no forgery can set it: the default false alarm
 # rate of FusedDetector.
 FALSE_ALARMS = 0.05
+MOST_FRAMES = 10_000  # of each class, that weights are learnt from; by hand
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,22 +29,23 @@ class LearningData:
     Attributes
     ----------
     training : ScoredVideos
-        Training videos, scored by learners that have not seen the people in them.
+        Training videos, scored by learners that have not seen the people in them; as in the paper
+        with preset="paper", by learners that were fitted on the genuine ones.
     validation : ScoredVideos or None
         Videos of both classes to choose by.
     pooling : "mean" or float
         From frames to videos.
     seed : int
         For methods that draw at random.
-    most_frames : int
-        Of each class, that the weights are learnt from.
+    most_frames : int or None
+        Of each class, that the weights are learnt from; None: all.
     """
 
     training: ScoredVideos
     validation: ScoredVideos | None = None
     pooling: str | float = "mean"
     seed: int = 0
-    most_frames: int = 10_000  # by hand
+    most_frames: int | None = MOST_FRAMES
 
     @cached_property
     def frames(self) -> tuple[Host, Host | None]:

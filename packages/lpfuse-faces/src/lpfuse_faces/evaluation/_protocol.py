@@ -11,32 +11,34 @@ For each quality, and each kind of forgery:
 - AUC, accuracy and G-mean are measured on test clips: genuine ones, and the kind left out.
 
 As no learner learns from a forgery, one fit of the learners serves all kinds and both settings.
+
+With the paper's settings (`_presets`) training clips are scored in sample, and validation clips
+choose the learners' settings, too.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from hashlib import sha256
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from lpfuse._checks.arguments import check_choice
-from lpfuse._checks.messages import listed
 from lpfuse.metrics import g_mean
-from lpfuse_faces._features import VideoFeatures
 from lpfuse_faces._learners import LEARNERS
-from lpfuse_faces.clips import Clip, check_disjoint, with_splits
-from lpfuse_faces.evaluation._methods import FittedMethod, LearningData, Methods, fusion_methods
-from lpfuse_faces.evaluation._scores import Features, ScoredClips, ScoredVideos, score_clips
+from lpfuse_faces.clips import Clip
+from lpfuse_faces.evaluation._methods import FittedMethod, LearningData, Methods
+from lpfuse_faces.evaluation._presets import PRESETS, TablesOf, Task
+from lpfuse_faces.evaluation._scores import Features, ScoredClips, ScoredVideos
+from lpfuse_faces.evaluation._usable_clips import tested_kinds, usable_clips
 
 SETTINGS = ("pure", "non-pure")
 
 Row = dict[str, Any]
+Progress = Callable[[int, int], None]
 
 
 def leave_one_manipulation_out(
@@ -47,10 +49,11 @@ def leave_one_manipulation_out(
     sets: Sequence[str] | None = None,
     pooling: str | float = "mean",
     settings: Sequence[str] = SETTINGS,
-    methods: Methods = fusion_methods,
+    preset: str = "default",
+    methods: Methods | None = None,
     seed: int = 0,
     n_jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> list[Row]:
     """Measure methods of fusion on every kind of forgery, left out of all but the test.
 
@@ -62,20 +65,27 @@ def leave_one_manipulation_out(
         training clips set thresholds.
     features : mapping of Path to VideoFeatures
         Of the clips. A clip that has none, since it could not be read, is left out and counted.
-        Each is asked for twice; only those of one quality are kept at a time.
+        Each is asked for twice; only those of one quality are kept at a time. The paper's preset
+        asks for them again for each feature set, and keeps one set of them.
     learners, sets, pooling : default=all, all, "mean"
         As in :class:`lpfuse_faces.VideoDetector`.
     settings : sequence of "pure" and "non-pure"
         Both by default.
-    methods : callable
-        ``methods(learners, with_forgeries=…, validated=…)`` gives name → method, as
-        `fusion_methods` does.
+    preset : {"default", "paper"}, default="default"
+        "paper": the paper's learners, with widths and q chosen on validation clips, without which
+        it is refused; weights from in-sample scores of all frames; ρ and p chosen likewise. It
+        takes far longer. docs/faces.md has a table of all that differs.
+    methods : callable, optional
+        ``methods(learners, with_forgeries=…, validated=…)`` gives name → method; by default
+        `fusion_methods`, and for the paper's preset `paper_methods`.
     seed : int, default=0
         Divides people, and seeds whatever draws at random.
     n_jobs : int, optional
-        Learners that are fitted at a time.
+        Learners that are fitted at a time. Those of the paper share their kernels, and are fitted
+        together.
     progress : callable, optional
-        Is told how many kinds are done, and of how many.
+        Is told how many steps are done, and of how many: kinds, and of the paper's preset also
+        fits and clips.
 
     Returns
     -------
@@ -88,7 +98,30 @@ def leave_one_manipulation_out(
     Raises
     ------
     ValueError
-        When a person, or a video, is in two splits, or there is nothing to train or test on.
+        When a person, or a video, is in two splits, or there is nothing to train or test on; or,
+        for the paper's preset, to choose by.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from lpfuse_faces import VideoFeatures
+    >>> from lpfuse_faces.clips import Clip
+    >>> from lpfuse_faces.evaluation import leave_one_manipulation_out
+    >>> rng, clips, features = np.random.default_rng(0), [], {}
+    >>> for k, split in enumerate(["train"] * 6 + ["val"] * 3 + ["test"] * 3):
+    ...     for kind, shift in ((None, 0.0), ("swap", 3.0), ("warp", -3.0)):
+    ...         path = Path(f"{kind}/{k}.mp4")
+    ...         clips.append(Clip(path, -1 if kind else 1, kind, (str(k),), split))
+    ...         sets = {"azimuthal/face": rng.normal(shift, 1, size=(2, 4))}
+    ...         places = np.arange(2), np.arange(2), np.zeros((2, 4)), np.zeros((2, 5, 2))
+    ...         features[path] = VideoFeatures(path.name, str(path), *places, sets, 2)
+    >>> rows = leave_one_manipulation_out(clips, features, preset="paper", learners=["svdd", "gmm"])
+    >>> areas = [row for row in rows if row["metric"] == "auc" and row["setting"] == "non-pure"]
+    >>> [(row["kind"], row["value"]) for row in areas if row["method"] == "lp"]
+    [('swap', 100.0), ('warp', 100.0)]
+    >>> [row["choices"] for row in areas if row["method"] == "svdd: azimuthal/face"]
+    [{'sigma': 10.0}, {'sigma': 10.0}]
     """
     experiment = LeaveOneManipulationOut(
         clips,
@@ -97,18 +130,13 @@ def leave_one_manipulation_out(
         sets=sets,
         pooling=pooling,
         settings=settings,
+        preset=preset,
         methods=methods,
         seed=seed,
         n_jobs=n_jobs,
+        progress=progress,
     )
-    rows: list[Row] = []
-    for done, (quality, kind) in enumerate(experiment.cells):
-        if progress is not None:
-            progress(done, len(experiment.cells))
-        rows += experiment.rows(quality, kind)
-    if progress is not None:
-        progress(len(experiment.cells), len(experiment.cells))
-    return rows
+    return [row for cell in experiment.cells for row in experiment.rows(*cell)]
 
 
 class LeaveOneManipulationOut:
@@ -116,7 +144,7 @@ class LeaveOneManipulationOut:
 
     Parameters
     ----------
-    clips, features, learners, sets, pooling, settings, methods, seed, n_jobs
+    clips, features, learners, sets, pooling, settings, preset, methods, seed, n_jobs, progress
         As in `leave_one_manipulation_out`.
 
     Attributes
@@ -140,36 +168,41 @@ class LeaveOneManipulationOut:
         sets: Sequence[str] | None = None,
         pooling: str | float = "mean",
         settings: Sequence[str] = SETTINGS,
-        methods: Methods = fusion_methods,
+        preset: str = "default",
+        methods: Methods | None = None,
         seed: int = 0,
         n_jobs: int | None = None,
+        progress: Progress | None = None,
     ) -> None:
         for setting in settings:
             check_choice("Each of settings", setting, SETTINGS)
-        self.clips, self.contents, remarks = _checked(clips, features, sets, seed)
+        check_choice("preset", preset, tuple(PRESETS))
+        chosen = PRESETS[preset]
+        self.clips, self.contents, remarks = usable_clips(clips, features, sets, seed)
+        tasks = {}
+        for quality in sorted({clip.quality for clip in self.clips}, key=str):
+            some = [clip for clip in self.clips if clip.quality == quality]
+            kinds = tested_kinds(some, quality)
+            how = learners, sets, pooling, seed, n_jobs
+            tasks[quality] = Task(some, self.contents, features, kinds, *how)
+        self.cells = [(quality, kind) for quality, task in tasks.items() for kind in task.kinds]
         marks = [text for clip in self.clips for text in self.contents[clip.path].warnings]
-        self.remarks = list(dict.fromkeys([*remarks, *marks]))
-        self.cells = [
-            (quality, kind)
-            for quality in sorted({clip.quality for clip in self.clips}, key=str)
-            for kind in _kinds(self.clips, quality)
-        ]
-        self._settings, self._methods = settings, methods
-        self._pooling, self._seed = pooling, seed
+        told = [text for task in tasks.values() for text in chosen.remarks(task)]
+        self.remarks = list(dict.fromkeys([*told, *remarks, *marks]))
+        self._settings, self._methods = settings, methods or chosen.methods
+        self._learning = pooling, seed, chosen.most_frames
+        n_steps = len(self.cells) + sum(map(chosen.n_steps, tasks.values()))
+        self._steps = _Steps(n_steps, progress)
 
         @cache
-        def scored(quality: str | None) -> ScoredClips:
-            chosen = [clip for clip in self.clips if clip.quality == quality]
-            loaded = {clip.path: features[clip.path] for clip in chosen}
-            return score_clips(
-                chosen, loaded, learners=learners, sets=sets, n_jobs=n_jobs, seed=seed
-            )
+        def scored(quality: str | None) -> TablesOf:
+            return chosen.scores(tasks[quality], self._steps.step)
 
         self._scored = scored
 
     def people(self, quality: str | None, kind: str) -> tuple[int, int]:
         """How many people, or pairs of them, the genuine and the forged test clips are of."""
-        return self._scored(quality).people(kind)
+        return self._scored(quality)(kind).people(kind)
 
     def rows(self, quality: str | None, kind: str) -> list[Row]:
         """What is measured while a kind is left out.
@@ -184,9 +217,10 @@ class LeaveOneManipulationOut:
         list of dict
             As `leave_one_manipulation_out` describes them.
         """
+        self._steps.begin()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of tied scores, few videos: the figures tell
-            tables = self._scored(quality)
+            tables = self._scored(quality)(kind)
             measured = [
                 {"setting": setting, **row}
                 for setting in self._settings
@@ -197,6 +231,7 @@ class LeaveOneManipulationOut:
                 f"No forgery of another kind than {kind} is there to learn from, as the non-pure "
                 "setting needs. Ask for the pure one, or bring some."
             )
+        self._steps.step()
         cell = {"quality": quality, "kind": kind}
         return [{**cell, **row, "warnings": self.remarks} for row in measured]
 
@@ -205,7 +240,7 @@ class LeaveOneManipulationOut:
         with_forgeries, validated = bool((training.labels < 0).any()), validation is not None
         if setting == "non-pure" and not with_forgeries:
             return  # no other kind to learn from
-        given = LearningData(training, validation, self._pooling, self._seed)
+        given = LearningData(training, validation, *self._learning)
         test = tables.test(kind)
         counts = {
             "n_genuine": int((test.labels > 0).sum()),
@@ -217,7 +252,8 @@ class LeaveOneManipulationOut:
             for metric, value in _metrics(fitted, test):
                 row = {"method": name, "is_learner": name in tables.learners, "metric": metric}
                 row |= {"value": value, **counts}
-                yield row | ({"choices": fitted.choices} if metric == "auc" else {})
+                chosen = {**tables.settings.get(name, {}), **fitted.choices}
+                yield row | ({"choices": chosen} if metric == "auc" else {})
 
 
 def _metrics(fitted: FittedMethod, test: ScoredVideos) -> Iterator[tuple[str, float]]:
@@ -232,86 +268,20 @@ def _metrics(fitted: FittedMethod, test: ScoredVideos) -> Iterator[tuple[str, fl
     yield "g_mean", 100 * g_mean(labels, decisions)
 
 
-# ------------------------------------------------------------------------------------------- checks
+class _Steps:
+    """Counts steps, of which there are so many, and tells how many are done."""
 
+    def __init__(self, total: int, progress: Progress | None) -> None:
+        self.total, self.progress = total, progress
+        self.done = -1
 
-class VideoContent(NamedTuple):
-    """What is to be known of a video before its features are needed."""
+    def begin(self) -> None:
+        """Tell that nothing is done, unless that was told."""
+        if self.done < 0:
+            self.step()
 
-    sha256: str
-    n_faces: int
-    warnings: tuple[str, ...]
-    digest: str
-
-    @classmethod
-    def of(cls, video: VideoFeatures, sets: Sequence[str] | None) -> VideoContent:
-        """The content of the features; the digest is of the sets in use."""
-        digest = sha256(np.ascontiguousarray(video.table(sets)).data).hexdigest()
-        return cls(video.sha256, video.n_faces, video.warnings, digest)
-
-
-Contents = Mapping[Path, VideoContent]
-
-
-def _checked(
-    clips: Sequence[Clip], features: Features, sets: Sequence[str] | None, seed: int
-) -> tuple[list[Clip], Contents, list[str]]:
-    """Clips with features and splits, in an order of their own; what is to be said of them."""
-    unknown = [clip.path.name for clip in clips if clip.label is None]
-    if unknown:
-        raise ValueError(
-            f"Whether {listed(unknown)} are genuine or forged is not known. Label them, or leave "
-            "them out."
-        )
-    without = sum(clip.split is None for clip in clips)
-    if 0 < without < len(clips):
-        raise ValueError(
-            f"{without} of {len(clips)} clips have no split. Give one to all, or to none: people "
-            "are then divided at random."
-        )
-    divided = with_splits(clips, seed) if without else clips
-    check_disjoint(divided)
-    read = sorted((clip for clip in divided if clip.path in features), key=lambda clip: clip.path)
-    contents = {clip.path: VideoContent.of(features[clip.path], sets) for clip in read}
-    usable = [clip for clip in read if contents[clip.path].n_faces]
-    _check_contents(usable, contents)
-    remarks = _remarks(len(clips), len(clips) - len(read), len(read) - len(usable), usable)
-    return usable, contents, list(remarks)
-
-
-def _check_contents(clips: Sequence[Clip], contents: Contents) -> None:
-    """Refuse a video that is, under two names, in two splits."""
-    known: dict[str, Clip] = {}
-    for clip in clips:
-        first = known.setdefault(contents[clip.path].sha256, clip)
-        if first.split != clip.split:
-            raise ValueError(
-                f"{first.path} ({first.split}) and {clip.path} ({clip.split}) are the same video. "
-                "What is learnt from must not be tested on."
-            )
-
-
-def _remarks(given: int, unread: int, faceless: int, used: Sequence[Clip]) -> Iterator[str]:
-    if unread:
-        yield f"{unread} of {given} videos could not be read, and are left out."
-    if faceless:
-        yield f"{faceless} of {given} videos show no face, and are left out."
-    if nameless := sum(not clip.identities for clip in used):
-        yield (
-            f"{nameless} of {len(used)} clips name nobody: whether a person is in two splits "
-            "cannot be told."
-        )
-    if not any(clip.split == "val" for clip in used):
-        yield "There are no validation clips: nothing is chosen, and training clips set thresholds."
-
-
-def _kinds(clips: Sequence[Clip], quality: str | None) -> list[str]:
-    """The kinds of forgery that can be tested at a quality."""
-    there = {(clip.split, clip.kind) for clip in clips if clip.quality == quality}
-    kinds = sorted(kind for split, kind in there if split == "test" and kind is not None)
-    lacking = [split for split in ("train", "test") if (split, None) not in there]
-    if lacking or not kinds:
-        at = f" of quality {quality}" if quality else ""
-        missing = f"genuine clips for {listed(lacking)}" if lacking else "forged clips for test"
-        raise ValueError(f"There are no {missing}{at}. Bring some, or divide the people anew.")
-    return kinds
+    def step(self) -> None:
+        """One more is done."""
+        self.done += 1
+        if self.progress is not None:
+            self.progress(self.done, self.total)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,11 +61,14 @@ class ScoredClips:
         Training clips first.
     scores : list of ndarray of shape (n, R)
         Of each clip. Training clips are scored out of fold.
+    settings : dict of str to dict
+        What was chosen for each learner, if anything was.
     """
 
     learners: list[str]
     clips: list[Clip]
     scores: list[Host]
+    settings: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def training(self, kind: str, setting: str) -> ScoredVideos:
         """Training clips: genuine ones, and in the non-pure setting forgeries of other kinds."""
