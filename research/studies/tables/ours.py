@@ -9,10 +9,12 @@ from typing import Any
 from lpfuse._arrays.operations import Host
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Combination, default_detectors
-from lpfuse.fusion import BestSingle, FixedRule
+from lpfuse.fusion import BestSingle, FixedRule, LogisticStacker
 from research.studies.running import maker_at
 from research.studies.tables.rivals import RIVALS, Method, Score
 from research.studies.tables.splits import LABELS, MOST_TRAINING, Training
+
+CONTROLS = (", sum", ", picked", ", stacked")  # the same detectors with the same labels
 
 
 def of_detector(make: Callable[..., Any]) -> Method:
@@ -31,12 +33,16 @@ def of_detector(make: Callable[..., Any]) -> Method:
 def controls(fused: FusedDetector, rows: Host) -> dict[str, Host]:
     """Fused scores, and those of what a fused detector must not fall below, by suffix.
 
-    The sum of the same pool, the member that the same labels pick (experts included), and each
-    member alone.
+    The sum of the same pool, the member that the same labels pick (experts included), a stacker on
+    the same scores where there are labels, and each member alone.
     """
     raw = fused.detector_scores(rows)
     found = {"": fused.score_samples(rows)}
-    for suffix, rule in {", sum": FixedRule("sum"), ", picked": BestSingle()}.items():
+    rules = {", sum": FixedRule("sum"), ", picked": BestSingle()}
+    known = fused.out_of_fold_.known
+    if known is not None and (known < 0).any():
+        rules[", stacked"] = LogisticStacker()
+    for suffix, rule in rules.items():
         other = fused.with_fusion(rule)
         found[suffix] = Combination(other.scaler_, other.fusion_).score_samples(raw)
     alone = zip(fused.detector_names_, raw.T, strict=True)
@@ -45,16 +51,16 @@ def controls(fused: FusedDetector, rows: Host) -> dict[str, Host]:
 
 def is_control(name: str) -> bool:
     """Whether rows of this name come from the fit of another method."""
-    return name.endswith((", sum", ", picked", " alone"))
+    return name.endswith((*CONTROLS, " alone"))
 
 
 def control_names(name: str) -> list[str]:
-    """What a fused detector is held against: sum, picked member, each supervised expert alone."""
+    """What a fused detector is held against: sum, pick, stacker, each supervised expert alone."""
     # Some experts join with many labels only, so as many as there ever are.
     taught = dict(default_detectors(MOST_TRAINING, max(LABELS)))
     untaught = dict(default_detectors(MOST_TRAINING, 0))
     experts = [member for member in taught if member not in untaught]
-    return [f"{name}, sum", f"{name}, picked", *(f"{name}, {expert} alone" for expert in experts)]
+    return [name + suffix for suffix in (*CONTROLS, *(f", {expert} alone" for expert in experts))]
 
 
 def _default(**options: Any) -> Method:

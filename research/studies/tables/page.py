@@ -94,7 +94,8 @@ def _of_half(figures: TableFigures, half: Half, mode: Mode, reference: str) -> l
     if losses:
         about = (
             f"Share of tables that lose more than {MUCH:g} points to the best of its controls "
-            "(sum of the pool, picked member, each supervised expert alone), and the mean loss:"
+            "(sum of the pool, picked member, stacker, each supervised expert alone), and the mean "
+            "loss:"
         )
         parts += [about, markdown([head, *losses])]
     return parts

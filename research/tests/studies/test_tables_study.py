@@ -286,7 +286,9 @@ def test_a_fused_detector_answers_for_its_controls_from_one_fit():
     summed = scaler.transform(fused.detector_scores(parts.test)).sum(axis=1)
     np.testing.assert_allclose(found[", sum"], summed)
     members = [f", {name} alone" for name in fused.detector_names_]
-    assert list(found) == ["", ", sum", ", picked", *members]
+    assert list(found) == ["", ", sum", ", picked", ", stacked", *members]
+    untaught = OURS["lpfuse"].learn(parts.training(0), 0)(parts.test)
+    assert ", stacked" not in untaught, "it would be the sum once more"
     picked = [rankdata(found[member]) for member in members]
     assert any((rankdata(found[", picked"]) == ranks).all() for ranks in picked)
     held_against = {name.removeprefix("lpfuse") for name in control_names("lpfuse")}
