@@ -12,13 +12,17 @@ from research.common.protocol import area
 from research.rivals import fusion as rivals
 from research.rivals.fusion import (
     ENSEMBLES,
+    GRIDS,
     IGNORES_LABELS,
     NEEDS_LABELS,
     NOTES,
     PACKAGES,
     RIVALS,
+    TAUGHT,
     at_hand,
+    is_at_hand,
 )
+from research.rivals.related import GeneticSelection
 
 NORMALS, ANOMALIES = 120, 20
 
@@ -57,8 +61,9 @@ def learnt(training):
 
 def test_every_fusion_of_the_project_is_among_them():
     made = [make(0) for make in RIVALS.values()]
-    classes = {getattr(fusion, name) for name in fusion.__all__ if name[0].isupper()}
-    assert {type(each) for each in made} == classes
+    named = [getattr(fusion, name) for name in fusion.__all__]
+    classes = {each for each in named if isinstance(each, type)}
+    assert {type(each) for each in made} == classes | {GeneticSelection}
     assert {each.rule for each in made if isinstance(each, fusion.FixedRule)} == set(RULES)
 
 
@@ -103,9 +108,12 @@ def test_names_are_told_apart_and_explained():
     assert not RIVALS.keys() & ENSEMBLES.keys()
     assert NOTES.keys() <= RIVALS.keys() | ENSEMBLES.keys()
     assert all("in the style of" in NOTES[name] for name in ENSEMBLES)
-    assert NEEDS_LABELS | IGNORES_LABELS | PACKAGES.keys() <= RIVALS.keys()
+    assert NEEDS_LABELS | IGNORES_LABELS <= RIVALS.keys()
+    assert TAUGHT <= ENSEMBLES.keys()
+    assert PACKAGES.keys() | GRIDS.keys() <= RIVALS.keys() | ENSEMBLES.keys()
 
 
 def test_what_is_not_installed_is_left_out(monkeypatch):
     monkeypatch.setattr(rivals, "find_spec", lambda package: None)
-    assert set(RIVALS) - set(at_hand()) == {"genetic"}
+    assert set(RIVALS) - set(at_hand()) == {"genetic", "genetic selection"}
+    assert not is_at_hand("fuzzy neighbours")
