@@ -1,0 +1,104 @@
+"""The tree that Sphinx reads: the Markdown of the repository, laid out as a site.
+
+Guides are written where they are read on their own, with links between files. Here they are
+copied to the places that they have on the site, and their links are moved along: what is a page
+of the site becomes a link to it, any other file of the repository a download.
+
+    python docs/site/sources.py build/site-source
+"""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+from posixpath import normpath, relpath
+
+ROOT = Path(__file__).resolve().parents[2]
+SITE = ROOT / "docs" / "site"
+# Pages from outside docs/, and the place of each on the site.
+ELSEWHERE = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "research/README.md": "research.md",
+    "docs/adr/README.md": "adr/index.md",
+}
+# Pages that are written for readers of the files, and on the site list their neighbours.
+LISTED = {"adr/index.md": "\n```{toctree}\n:hidden:\n:glob:\n\n0*\n```\n"}
+LINK = re.compile(r"(\]\()([^)\s]+)(\))")
+
+
+def pages() -> dict[str, str]:
+    """Markdown files of the repository, and their places on the site; README.md is the landing page."""
+    found = dict(ELSEWHERE)
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        name = path.relative_to(ROOT).as_posix()
+        inside = path.relative_to(SITE if path.is_relative_to(SITE) else ROOT / "docs")
+        found.setdefault(name, inside.as_posix())
+    return found
+
+
+def write_sources(target: Path) -> None:
+    """Copy pages and pictures, and what pages link to; files that are as before keep their time."""
+    placed = pages()
+    for source, place in placed.items():
+        if source == "README.md":
+            continue
+        text, linked = moved((ROOT / source).read_text(), source, placed)
+        text += LISTED.get(place, "")
+        _write(target / place, text)
+        for file in linked:
+            _copy(ROOT / file, target / "files" / file)
+    for picture in (ROOT / "docs").rglob("*.png"):
+        above = SITE if picture.is_relative_to(SITE) else ROOT / "docs"
+        _copy(picture, target / picture.relative_to(above))
+
+
+def moved(text: str, source: str, placed: dict[str, str]) -> tuple[str, list[str]]:
+    """The text of a page with links that fit its place, and the files that are to be downloads."""
+    files: list[str] = []
+    folder, here = _folder(source), _folder(placed[source])
+
+    def move(match: re.Match[str]) -> str:
+        target, hash_, anchor = match[2].partition("#")
+        if not target or "://" in target or target.startswith("mailto:"):
+            return match[0]
+        file = normpath(f"{folder}/{target}") if folder else normpath(target)
+        place = placed.get(file)
+        if place is None and file.endswith(".png"):
+            place = file.removeprefix("docs/site/").removeprefix("docs/")
+        if place is None:
+            files.append(file)
+            place = f"files/{file}"
+        return f"{match[1]}{relpath(place, here or '.')}{hash_}{anchor}{match[3]}"
+
+    lines, fenced = [], False
+    for line in text.splitlines():
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        lines.append(line if fenced else LINK.sub(move, line))
+    return "\n".join(lines) + "\n", files
+
+
+def _folder(name: str) -> str:
+    return name.rpartition("/")[0]
+
+
+def _write(path: Path, text: str) -> None:
+    if not path.exists() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def _copy(source: Path, target: Path) -> None:
+    if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, target)
+
+
+if __name__ == "__main__":
+    from reference import write_reference
+
+    write_sources(Path(sys.argv[1]))
+    write_reference(Path(sys.argv[1]) / "reference")
