@@ -60,6 +60,10 @@ def write_reference(folder: Path) -> None:
     for module, names in found.items():
         _write(folder / f"{module}.rst", module_page(module, names))
     _write(folder / "index.rst", index_page(list(found)))
+    current = {f"{module}.{name}" for module, names in found.items() for name in names}
+    for stub in (folder / "names").glob("*.rst"):  # of an earlier build, of names that are gone
+        if stub.stem not in current:
+            stub.unlink()
 
 
 def module_page(module: str, names: dict[str, str]) -> str:

@@ -21,11 +21,15 @@ ELSEWHERE = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
-    "research/README.md": "research.md",
+    "research/README.md": "research/index.md",
+    "research/speed/README.md": "research/speed.md",
     "docs/adr/README.md": "adr/index.md",
 }
 # Pages that are written for readers of the files, and on the site list their neighbours.
-LISTED = {"adr/index.md": "\n```{toctree}\n:hidden:\n:glob:\n\n0*\n```\n"}
+LISTED = {
+    "adr/index.md": "\n```{toctree}\n:hidden:\n:glob:\n\n0*\n```\n",
+    "research/index.md": "\n```{toctree}\n:hidden:\n\nspeed\n```\n",
+}
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 
 

@@ -45,9 +45,10 @@ margin = fused.decision_function(grid).reshape(camera.shape)
 figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 shown = ax.contourf(camera, sound, margin, 20, cmap="coolwarm_r", vmin=-1, vmax=1)
 ax.contour(camera, sound, margin, [0], colors="white")
-for label, colour in ((1, "navy"), (-1, "darkred")):
-    ax.scatter(*table[y == label].to_numpy().T, s=8, color=colour)
-ax.set(xlabel="camera: high = normal", ylabel="sound: high = bad", ylim=(0, 8))
+ax.scatter(*table[y == 1].to_numpy().T, s=5, color="black", label="normal")
+ax.scatter(*table[y == -1].to_numpy().T, s=20, color="gold", edgecolor="black", label="bad")
+ax.legend(loc="upper right")
+ax.set(xlabel="camera: high = normal", ylabel="sound: high = bad", xlim=(-4, 4), ylim=(0, 8))
 figure.colorbar(shown, label="score minus threshold")
 plt.show()
 
