@@ -1,7 +1,6 @@
 """Settings of the site. `make docs` lays out its sources (`sources.py`) and builds it."""
 
 import sys
-import warnings
 from importlib.metadata import version as version_of
 from pathlib import Path
 
@@ -24,7 +23,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "mathml",
 ]
-exclude_patterns = ["files", "gallery/*.ipynb"]
+exclude_patterns = ["files", "extra", "gallery/*.ipynb"]
 templates_path = [str(SITE / "_templates")]
 
 # Markdown, with the anchors that links between the files use.
@@ -45,7 +44,6 @@ html_theme = "furo"
 html_title = "lpfuse"
 html_static_path = [str(SITE / "_static")]
 html_css_files = ["site.css"]
-html_extra_path = [str(SITE.parents[1] / "llms.txt")]
 html_math_renderer = "mathml"
 html_show_sphinx = False
 html_copy_source = False
@@ -77,7 +75,12 @@ def skip_foreign(app, what, name, obj, skip, options):
     return skip or (what == "class" and callable(obj) and not home.startswith("lpfuse"))
 
 
+def add_extra_files(app):
+    """Put llms.txt, which `sources.py` wrote, at the root of the site."""
+    app.config.html_extra_path.append(str(Path(app.srcdir) / "extra"))
+
+
 def setup(app):
-    """Warnings of the examples are for their readers; those of the build stop it."""
+    """Connect the two above."""
     app.connect("autodoc-skip-member", skip_foreign)
-    warnings.filterwarnings("ignore", message=".*non-interactive.*")
+    app.connect("builder-inited", add_extra_files)

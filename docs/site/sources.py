@@ -25,6 +25,8 @@ ELSEWHERE = {
     "research/speed/README.md": "research/speed.md",
     "docs/adr/README.md": "adr/index.md",
 }
+# What llms.txt links to beside pages.
+MAP = {"llms.txt": "llms.txt", "examples/gallery": "gallery/index.rst"}
 # Pages that are written for readers of the files, and on the site list their neighbours.
 LISTED = {
     "adr/index.md": "\n```{toctree}\n:hidden:\n:glob:\n\n0*\n```\n",
@@ -54,6 +56,7 @@ def write_sources(target: Path) -> None:
         _write(target / place, text)
         for file in linked:
             _copy(ROOT / file, target / "files" / file)
+    _write(target / "extra" / "llms.txt", map_for_assistants(placed))
     for picture in (ROOT / "docs").rglob("*.png"):
         above = SITE if picture.is_relative_to(SITE) else ROOT / "docs"
         _copy(picture, target / picture.relative_to(above))
@@ -83,6 +86,12 @@ def moved(text: str, source: str, placed: dict[str, str]) -> tuple[str, list[str
             fenced = not fenced
         lines.append(line if fenced else LINK.sub(move, line))
     return "\n".join(lines) + "\n", files
+
+
+def map_for_assistants(placed: dict[str, str]) -> str:
+    """llms.txt, with links to the pages of the site."""
+    text, _ = moved((ROOT / "llms.txt").read_text(), "llms.txt", {**placed, **MAP})
+    return re.sub(r"(\]\([^)]+)\.(?:md|rst)\)", r"\1.html)", text)
 
 
 def _folder(name: str) -> str:
