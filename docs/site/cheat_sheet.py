@@ -1,7 +1,7 @@
 """The cheat sheet as one printed page: Markdown to HTML, and a browser to PDF.
 
-    python docs/site/cheat_sheet.py build/cheat-sheet.html
-    chromium --headless --no-pdf-header-footer --print-to-pdf=… build/cheat-sheet.html
+python docs/site/cheat_sheet.py build/cheat-sheet.html
+chromium --headless --no-pdf-header-footer --print-to-pdf=… build/cheat-sheet.html
 """
 
 import sys
@@ -16,15 +16,18 @@ SOURCE = Path(__file__).resolve().parents[1] / "cheat-sheet.md"
 COLOURS = HtmlFormatter(style="friendly", nowrap=True)
 STYLE = """
 @page { size: A4 landscape; margin: 9mm; }
-body { font: 8.2pt/1.35 system-ui, sans-serif; margin: 0; color: #1c2430; }
+body { font: 9pt/1.4 system-ui, sans-serif; margin: 0; color: #1c2430; }
 h1 { font-size: 15pt; margin: 0; } h1::before { content: "lpfuse: "; color: #0b66a0; }
 h1 + p { margin: 1mm 0 3mm; }
 main { columns: 2; column-gap: 8mm; }
 section { break-inside: avoid; margin-bottom: 3mm; }
-h2 { font-size: 9.5pt; margin: 0 0 1mm; color: #0b66a0; }
-pre { margin: 0; padding: 1.5mm 2mm; background: #f3f5f7; border-radius: 1.5mm; font-size: 6.9pt; line-height: 1.4; }
-pre, code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; } td code { font-size: 6.8pt; }
-table { border-collapse: collapse; } td, th { text-align: left; vertical-align: top; padding: .6mm 2mm .6mm 0; }
+h2 { font-size: 10.5pt; margin: 0 0 1mm; color: #0b66a0; }
+pre { margin: 0; padding: 1.5mm 2mm; background: #f3f5f7; border-radius: 1.5mm; }
+pre { font-size: 7.7pt; line-height: 1.45; }
+pre, code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; }
+td code { font-size: 7.6pt; }
+table { border-collapse: collapse; }
+td, th { text-align: left; vertical-align: top; padding: .6mm 2mm .6mm 0; }
 """
 
 

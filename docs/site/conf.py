@@ -6,6 +6,7 @@ from pathlib import Path
 
 SITE = Path(__file__).resolve().parent
 sys.path.insert(0, str(SITE))
+from reference import public_names  # noqa: E402
 
 project = "lpfuse"
 author = "lpfuse developers"
@@ -80,7 +81,18 @@ def add_extra_files(app):
     app.config.html_extra_path.append(str(Path(app.srcdir) / "extra"))
 
 
+def unlink_parameters(app, doctree):
+    """Take `fusion` in a docstring for the parameter, not for the module of that name."""
+    from sphinx.addnodes import pending_xref
+
+    modules = {module.split(".")[-1] for module in public_names()}
+    for node in list(doctree.findall(pending_xref)):
+        if node.get("reftype") == "obj" and node["reftarget"] in modules:
+            node.replace_self(node.children)
+
+
 def setup(app):
-    """Connect the two above."""
+    """Connect what is above."""
+    app.connect("doctree-read", unlink_parameters)
     app.connect("autodoc-skip-member", skip_foreign)
     app.connect("builder-inited", add_extra_files)

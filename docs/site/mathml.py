@@ -17,7 +17,9 @@ SYNONYMS = {
 
 def setup(app: Any) -> dict[str, bool]:
     """Offer the renderer to Sphinx as ``html_math_renderer = "mathml"``."""
-    app.add_html_math_renderer("mathml", inline_renderers=(_inline, None), block_renderers=(_block, None))
+    app.add_html_math_renderer(
+        "mathml", inline_renderers=(_inline, None), block_renderers=(_block, None)
+    )
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 

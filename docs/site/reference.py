@@ -17,14 +17,19 @@ KINDS = {"class": "Classes", "exception": "Warnings and errors", "function": "Fu
 
 
 def public_modules() -> list[ModuleType]:
-    """Modules without an underscore in their path that say what is public, shortest path first."""
+    """Modules without an underscore in their path that say what is public, by package."""
     names = list(PACKAGES)
     for package in PACKAGES:
         walked = pkgutil.walk_packages(import_module(package).__path__, f"{package}.")
         names += [found.name for found in walked if "._" not in found.name]
     modules = [import_module(name) for name in names if not name.endswith("__main__")]
     listed = [module for module in modules if hasattr(module, "__all__")]
-    return sorted(listed, key=lambda module: (module.__name__.count("."), module.__name__))
+    return sorted(listed, key=_order)
+
+
+def _order(module: ModuleType) -> tuple[int, int, str]:
+    package = module.__name__.partition(".")[0]
+    return PACKAGES.index(package), module.__name__.count("."), module.__name__
 
 
 def public_names() -> dict[str, dict[str, str]]:
@@ -68,8 +73,9 @@ def write_reference(folder: Path) -> None:
 
 def module_page(module: str, names: dict[str, str]) -> str:
     """What the module says of itself, and a table of its names."""
-    lines = [f"``{module}``", "=" * (len(module) + 4), "", f".. automodule:: {module}", "   :no-members:", "",
-             f".. currentmodule:: {module}", ""]  # fmt: skip
+    lines = [f"``{module}``", "=" * (len(module) + 4), ""]
+    lines += [f".. automodule:: {module}", "   :no-members:", ""]
+    lines += [f".. currentmodule:: {module}", ""]
     for kind, title in KINDS.items():
         of_kind = [name for name, its in names.items() if its == kind]
         if not of_kind:
@@ -77,7 +83,11 @@ def module_page(module: str, names: dict[str, str]) -> str:
         lines += [title, "-" * len(title), ""]
         if kind == "alias":
             for name in of_kind:
-                lines += [f".. py:type:: {name}", f"   :canonical: {getattr(import_module(module), name)}", ""]
+                lines += [
+                    f".. py:type:: {name}",
+                    f"   :canonical: {getattr(import_module(module), name)}",
+                    "",
+                ]
             continue
         if kind == "data":
             for name in of_kind:
@@ -90,8 +100,8 @@ def module_page(module: str, names: dict[str, str]) -> str:
 
 def index_page(modules: list[str]) -> str:
     """Modules with what each is for, and the toctree."""
-    lines = ["Reference", "=========", "",
-             "Every public name. What is not listed here may change without notice.", ""]  # fmt: skip
+    lines = ["Reference", "=========", ""]
+    lines += ["Every public name. What is not listed here may change without notice.", ""]
     lines += [".. list-table::", "   :widths: 30 70", ""]
     for module in modules:
         said = (import_module(module).__doc__ or "").strip().splitlines()[0]

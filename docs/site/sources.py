@@ -36,7 +36,7 @@ LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 
 
 def pages() -> dict[str, str]:
-    """Markdown files of the repository, and their places on the site; README.md is the landing page."""
+    """Markdown files of the repository, and the place of each on the site."""
     found = dict(ELSEWHERE)
     for path in sorted((ROOT / "docs").rglob("*.md")):
         name = path.relative_to(ROOT).as_posix()

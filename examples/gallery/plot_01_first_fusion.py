@@ -2,8 +2,8 @@
 Which of my detectors should I trust?
 =====================================
 
-You run several detectors, and they disagree. :class:`lpfuse.FusedDetector` learns how far to trust each, from the rows and the few
-anomalies that you know, and proves that its weights are optimal.
+You run several detectors, and they disagree. :class:`lpfuse.FusedDetector` learns how far to trust
+each, from the rows and the few anomalies that you know, and proves that its weights are optimal.
 """
 
 # %%
@@ -32,7 +32,7 @@ detectors = [
     ("kernel PCA of the others", KernelPCADetector(), list(range(4, 13))),
 ]
 fused = FusedDetector(detectors, random_state=0).fit(X_train, y_train)
-fused.certificate_
+print(fused.certificate_)
 
 # %%
 # The weights, with the proof in words below them:
@@ -40,9 +40,12 @@ WeightsDisplay.from_estimator(fused)
 plt.show()
 
 # %%
-# Does it pay? The area under the ROC curve of each detector, and of the fusion, on rows that nobody learnt from:
+# Does it pay? The area under the ROC curve of each detector, and of the fusion, on rows that nobody
+# learnt from:
 scores = fused.detector_scores(X_test)
-areas = {name: roc_auc_score(y_test, s) for name, s in zip(fused.detector_names_, scores.T, strict=True)}
+areas = {
+    name: roc_auc_score(y_test, s) for name, s in zip(fused.detector_names_, scores.T, strict=True)
+}
 areas["fused"] = roc_auc_score(y_test, fused.score_samples(X_test))
 for name, area in areas.items():
     print(f"{area:.3f}  {name}")

@@ -20,8 +20,8 @@ benign, malignant = X[y == 1], X[y == 0]
 fused = FusedDetector(random_state=0).fit(benign[:300])
 
 # %%
-# **Which detectors.** Contributions add up to the score. The strangest malignant rows, and what each
-# detector took from them:
+# **Which detectors.** Contributions add up to the score. The strangest malignant rows, and what
+# each detector took from them:
 ContributionsDisplay.from_estimator(fused, malignant, max_rows=6)
 plt.show()
 

@@ -25,8 +25,8 @@ pictures = np.concatenate([threes[:140], eights[:12]])
 truth = np.repeat([1, -1], [140, 12])
 X = pca.transform(pictures)
 
-# Rows of one writer stand together in this set, and ``fit`` notices and warns: false alarms on other
-# writers may exceed the rate. They take no part on this page.
+# Rows of one writer stand together in this set, and ``fit`` notices and warns: false alarms on
+# other writers may exceed the rate. They take no part on this page.
 warnings.filterwarnings("ignore", message="Rows seem to come in groups")
 fused = FusedDetector(random_state=0).fit(X)
 

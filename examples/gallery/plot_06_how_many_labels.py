@@ -2,8 +2,8 @@
 How many anomalies must I label?
 ================================
 
-A handful helps, and more help more. The same rows with 0, 2, 5, 10 and 20 labelled anomalies, ten times
-each, and what the fused detector makes of them.
+A handful helps, and more help more. The same rows with 0, 2, 5, 10 and 20 labelled anomalies, ten
+times each, and what the fused detector makes of them.
 """
 
 # %%

@@ -25,8 +25,8 @@ train, y = np.concatenate([normal[:45], others[:10]]), np.repeat([1, -1], [45, 1
 test, truth = np.concatenate([normal[45:], others[10:]]), np.repeat([1, -1], [26, 97])
 
 # %%
-# **PyOD's detectors in lpfuse**, with ten known anomalies. (Detectors that score a row by what else is
-# in its batch, such as COPOD, are refused by name: no threshold could hold for them.)
+# **PyOD's detectors in lpfuse**, with ten known anomalies. (Detectors that score a row by what
+# else is in its batch, such as COPOD, are refused by name: no threshold could hold for them.)
 detectors = [("HBOS", HBOS()), ("KNN", KNN()), ("LOF", LOF())]
 fused = FusedDetector(detectors, random_state=0).fit(train, y)
 scores = fused.detector_scores(test)

@@ -8,8 +8,8 @@ scale, by thresholds learnt from normal rows: :class:`lpfuse.TwoSidedMinMax` ont
 """
 
 # %%
-# Scores of two detectors, high = normal: 500 normal rows, ten anomalies that the first one sees, and
-# ten that the second one sees.
+# Scores of two detectors, high = normal: 500 normal rows, ten anomalies that the first one sees,
+# and ten that the second one sees.
 import matplotlib.pyplot as plt
 import numpy as np
 

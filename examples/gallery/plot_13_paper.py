@@ -7,8 +7,8 @@ normalisation, ℓp and its threshold. Here it is beside what lpfuse does today.
 """
 
 # %%
-# Iris: one class is normal at a time. The paper chooses its settings on validation rows; lpfuse needs
-# none, and gets them as training rows.
+# Iris: one class is normal at a time. The paper chooses its settings on validation rows; lpfuse
+# needs none, and gets them as training rows.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_iris

@@ -31,8 +31,8 @@ taught = FusedDetector(detectors, random_state=0).fit(X, y)
 
 # %%
 # Blue is normal, red is strange; the line is where one in twenty normal rows would be flagged. From
-# normal rows alone nothing tells who is right, and the detector that sees the space between the moons
-# weighs little. The known anomalies speak for it:
+# normal rows alone nothing tells who is right, and the detector that sees the space between the
+# moons weighs little. The known anomalies speak for it:
 a, b = np.meshgrid(np.linspace(-1.7, 2.7, 90), np.linspace(-1.2, 1.7, 70))
 places = np.column_stack([a.ravel(), b.ravel()])
 fused = (plain.score_samples(places), taught.score_samples(places))
