@@ -24,7 +24,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "mathml",
 ]
-exclude_patterns = ["files", "extra", "gallery/*.ipynb"]
+exclude_patterns = ["files", "extra", "gallery/used", "gallery/*.ipynb"]
 templates_path = [str(SITE / "_templates")]
 
 # Markdown, with the anchors that links between the files use.
@@ -66,6 +66,8 @@ sphinx_gallery_conf = {
     "plot_gallery": "True",
     "show_signature": False,
     "doc_module": ("lpfuse",),
+    "reference_url": {"lpfuse": None},  # code of the examples links to the reference
+    "backreferences_dir": "gallery/used",  # and the reference shows the examples
     "write_computation_times": False,
 }
 

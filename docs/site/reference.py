@@ -15,6 +15,9 @@ KINDS = {"class": "Classes", "exception": "Warnings and errors", "function": "Fu
          "data": "Constants",
          "alias": "Types"}  # fmt: skip
 
+# Constants whose value is no longer than this are shown with it.
+SHORT = 150
+
 
 def public_modules() -> list[ModuleType]:
     """Modules without an underscore in their path that say what is public, by package."""
@@ -91,7 +94,9 @@ def module_page(module: str, names: dict[str, str]) -> str:
             continue
         if kind == "data":
             for name in of_kind:
-                lines += [f".. autodata:: {name}", "   :no-value:", ""]
+                lines += [f".. autodata:: {name}"]
+                long = len(repr(getattr(import_module(module), name))) > SHORT
+                lines += ["   :no-value:", ""] if long else [""]
             continue
         lines += [".. autosummary::", "   :toctree: names", "   :nosignatures:", ""]
         lines += [f"   {name}" for name in of_kind] + [""]

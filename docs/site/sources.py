@@ -84,6 +84,10 @@ def moved(text: str, source: str, placed: dict[str, str]) -> tuple[str, list[str
     for line in text.splitlines():
         if line.lstrip().startswith("```"):
             fenced = not fenced
+            while (
+                not fenced and not lines[-1].strip()
+            ):  # doctest wants a blank line, readers do not
+                lines.pop()
         lines.append(line if fenced else LINK.sub(move, line))
     return "\n".join(lines) + "\n", files
 
