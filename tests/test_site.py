@@ -163,6 +163,16 @@ def test_the_cheat_sheet_names_what_there_is():
                 assert call.attr in known, call.attr
 
 
+def test_the_cheat_sheet_is_one_printed_page(tmp_path):
+    browser = shutil.which("chromium") or pytest.skip("no chromium")
+    page, printed = tmp_path / "sheet.html", tmp_path / "sheet.pdf"
+    subprocess.run([sys.executable, str(SITE / "cheat_sheet.py"), str(page)], check=True)
+    run = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"]
+    run += [f"--print-to-pdf={printed}", str(page)]
+    subprocess.run(run, check=True, capture_output=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", printed.read_bytes())) == 1
+
+
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path):
     pytest.importorskip("sphinx", reason="docs/requirements.txt")

@@ -20,14 +20,14 @@ body { font: 9pt/1.4 system-ui, sans-serif; margin: 0; color: #1c2430; }
 h1 { font-size: 15pt; margin: 0; } h1::before { content: "lpfuse: "; color: #0b66a0; }
 h1 + p { margin: 1mm 0 3mm; }
 main { columns: 2; column-gap: 8mm; }
-section { break-inside: avoid; margin-bottom: 3mm; }
+section { break-inside: avoid; margin-bottom: 2.4mm; }
 h2 { font-size: 10.5pt; margin: 0 0 1mm; color: #0b66a0; }
 pre { margin: 0; padding: 1.5mm 2mm; background: #f3f5f7; border-radius: 1.5mm; }
-pre { font-size: 7.7pt; line-height: 1.45; }
+pre { font-size: 7.5pt; line-height: 1.45; }
 pre, code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; }
-td code { font-size: 7.6pt; }
-table { border-collapse: collapse; }
-td, th { text-align: left; vertical-align: top; padding: .6mm 2mm .6mm 0; }
+table { font-size: 8.2pt; } td code { font-size: 7.2pt; }
+table { border-collapse: collapse; line-height: 1.3; }
+td, th { text-align: left; vertical-align: top; padding: .3mm 2mm .3mm 0; }
 """
 
 
