@@ -5,6 +5,7 @@ A name that several modules offer is described where its path is shortest.
 
 import inspect
 import pkgutil
+import re
 from importlib import import_module
 from pathlib import Path
 from types import GenericAlias, ModuleType
@@ -94,13 +95,31 @@ def module_page(module: str, names: dict[str, str]) -> str:
             continue
         if kind == "data":
             for name in of_kind:
-                lines += [f".. autodata:: {name}"]
-                long = len(repr(getattr(import_module(module), name))) > SHORT
-                lines += ["   :no-value:", ""] if long else [""]
+                lines += constant(module, name)
             continue
         lines += [".. autosummary::", "   :toctree: names", "   :nosignatures:", ""]
         lines += [f"   {name}" for name in of_kind] + [""]
     return "\n".join(lines)
+
+
+def constant(module: str, name: str) -> list[str]:
+    """A constant with its value, if that is short, and the comment above its definition."""
+    value = repr(getattr(import_module(module), name))
+    lines = [f".. py:data:: {name}"] + [f"   :value: {value}"] * (len(value) <= SHORT)
+    said = _comment(module, name)
+    return [*lines, "", f"   {said}", ""] if said else [*lines, ""]
+
+
+def _comment(module: str, name: str) -> str:
+    """What the source says above the definition of a constant, or behind it."""
+    definition = re.compile(rf"((?:^# .*\n)*)^{name}\b[^=\n]*= (?:.*?  # (.*))?", re.M)
+    package = Path(import_module(module.partition(".")[0]).__path__[0])
+    near = Path(import_module(module).__file__ or "").parent
+    for source in [*sorted(near.rglob("*.py")), *sorted(package.rglob("*.py"))]:
+        if found := definition.search(source.read_text()):
+            said = " ".join(found[1].replace("# ", "").split()) or found[2] or ""
+            return said[:1].upper() + said[1:] if said.isascii() else said
+    return ""
 
 
 def index_page(modules: list[str]) -> str:
