@@ -224,7 +224,9 @@ def corrected(found: Mapping[K, Comparison]) -> dict[K, Comparison]:
     >>> [each.p_value for each in corrected({"a": one, "b": one}).values()]
     [0.5, 0.5]
     """
-    p_values = holm([each.p_value for each in found.values()]) if found else []
+    if not found:
+        return {}
+    p_values = holm([each.p_value for each in found.values()])
     return {
         name: replace(each, p_value=float(p_value))
         for (name, each), p_value in zip(found.items(), p_values, strict=True)

@@ -90,8 +90,9 @@ def number(value: float | None, digits: int = 1) -> str:
 
 def gains_over_sets(rows: Sequence[Sequence[str]], sets: int) -> list[str]:
     """A table of gains with what they mean; nothing where there is but one set."""
-    about = (
-        "Mean gain with its 95 % interval over sets, sets won : equal : lost, Wilcoxon's p-value:"
+    about = prose(
+        """Mean gain with its 95 % interval over sets, sets won : equal : lost, Wilcoxon's p-value
+        with Holm's correction for the comparisons of a row:"""
     )
     return [about, markdown(rows)] if sets > 1 else []
 

@@ -230,7 +230,7 @@ def _sum_rule(figures: Figures) -> Claim:
 def _norms(figures: Figures) -> Claim:
     found = {preset: lp_effect.comparisons(figures, preset) for preset in PRESETS}
     settled, told = _settled({", ".join(key): each for key, each in found["paper"].items()})
-    ours = _listed({", ".join(key): each for key, each in found["ours"].items()})
+    ours = _listed(corrected({", ".join(key): each for key, each in found["ours"].items()}))
     told = f"{told} With the detectors and costs of `FusedDetector()`: {ours}."
     return Claim("A p chosen on validation beats ℓ2 and ℓ∞", settled, told)
 
@@ -247,7 +247,7 @@ def _negatives(figures: Figures) -> Claim:
 
 def _losses(figures: Figures) -> Claim:
     settled, told = _settled(loss.comparisons(figures, "paper"))
-    ours = _listed(loss.comparisons(figures, "ours"))
+    ours = _listed(corrected(loss.comparisons(figures, "ours")))
     told = f"{told} With the detectors and costs of `FusedDetector()`: {ours}."
     return Claim("The hinge beats least squares", settled, told)
 

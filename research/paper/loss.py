@@ -5,7 +5,7 @@ from __future__ import annotations
 from research.common.comparison import Figures
 from research.common.options import Options
 from research.common.protocol import SETTINGS
-from research.common.statistics import Comparison, compare
+from research.common.statistics import Comparison, compare, corrected
 from research.common.store import write_whole
 from research.common.tables import gain, gains_over_sets, markdown, page, prose
 from research.paper import paper
@@ -45,7 +45,7 @@ def _page(figures: Figures) -> str:
             for loss in LOSSES
         ]
         rows.append([f"measured, {preset}", *(f"{mean:.2f}" for mean in means)])
-        gains.append([preset, *map(gain, comparisons(figures, preset).values())])
+        gains.append([preset, *map(gain, corrected(comparisons(figures, preset)).values())])
     return page(
         "# Hinge or least squares",
         prose(

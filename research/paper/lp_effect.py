@@ -11,7 +11,7 @@ from research.common.comparison import Figures
 from research.common.drawing import figure_line, new_figure
 from research.common.options import Options
 from research.common.protocol import SETTINGS
-from research.common.statistics import Comparison, compare
+from research.common.statistics import Comparison, compare, corrected
 from research.common.store import write_whole
 from research.common.tables import gain, gains_over_sets, markdown, page, prose
 from research.paper import paper
@@ -57,7 +57,7 @@ def _page(figures: Figures, drawn: str) -> str:
             for p in NORMS.values()
         ]
         rows.append([f"measured, {preset}", *(f"{mean:.2f}" for mean in means)])
-        gains.append([preset, *map(gain, comparisons(figures, preset).values())])
+        gains.append([preset, *map(gain, corrected(comparisons(figures, preset)).values())])
     return page(
         "# The effect of p",
         prose(

@@ -303,6 +303,7 @@ def draw(figures: Figures, path: Path) -> None:
             if len(printed) == len(UCI) and figures.are_the_papers:
                 ax.plot(np.mean(printed), place, "x", color="black")
         ax.set_yticks(range(len(names)), names)
+        ax.set_ylim(-1, len(names))
         ax.set_title(setting)
         ax.set_xlabel(
             "mean test AUC in %, 95 % interval over sets; × the paper's\n"

@@ -96,13 +96,14 @@ PACKAGES = MappingProxyType({
     "fuzzy neighbours": ("pygad", "search"),
 })  # fmt: skip
 
-_STRENGTHS = tuple({"C": C} for C in (0.01, 0.1, 1.0, 10.0))
-_PAPER = tuple({"gamma": gamma_from_sigma(sigma)} for sigma in PAPER_WIDTHS)
-_WIDTHS = ({"gamma": "narrow"}, *_PAPER)
+Settings = tuple[dict[str, Any], ...]
+_STRENGTHS: Settings = tuple({"C": C} for C in (0.01, 0.1, 1.0, 10.0))
+_PAPER: Settings = tuple({"gamma": gamma_from_sigma(sigma)} for sigma in PAPER_WIDTHS)
+_WIDTHS: Settings = ({"gamma": "narrow"}, *_PAPER)
 # Of four weights a genetic search has found the best ones after 20 generations.
 _SHORT = 20
 # What is chosen on validation rows, the default among it.
-GRIDS: Mapping[str, tuple[dict[str, Any], ...]] = MappingProxyType({
+GRIDS: Mapping[str, Settings] = MappingProxyType({
     "linear SVM": _STRENGTHS,
     "logistic": _STRENGTHS,
     "genetic": tuple({"prune": prune, "generations": _SHORT} for prune in (0.0, 0.5)),

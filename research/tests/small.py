@@ -88,7 +88,7 @@ def tables_in(text):
             lines.append([cell.strip() for cell in line.strip("|").split("|")])
         elif lines:
             (_, *heads), rule, *body = lines
-            assert set("".join(rule)) == {"-", ":"}
+            assert set("".join(rule)) <= {"-", ":"}
             assert all(len(row) == len(heads) + 1 for row in body)
             tables.append({row[0]: list(zip(heads, row[1:], strict=True)) for row in body})
             lines = []
