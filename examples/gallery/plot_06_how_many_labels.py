@@ -2,7 +2,7 @@
 How many anomalies must I label?
 ================================
 
-A handful helps, and more help more. The same rows with 0, 2, 5, 10 and 20 labelled anomalies, ten
+Two may be too few, five help, and more help more. The same rows with 0 to 20 labelled anomalies, ten
 times each, and what the fused detector makes of them.
 """
 
