@@ -2,8 +2,8 @@
 How many anomalies must I label?
 ================================
 
-Two may be too few, five help, and more help more. The same rows with 0 to 20 labelled anomalies, ten
-times each, and what the fused detector makes of them.
+Two may be too few, five help, and more help more. The same rows with 0 to 20 labelled anomalies,
+ten times each, and what the fused detector makes of them.
 """
 
 # %%
