@@ -15,16 +15,20 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # research/ is never installed: it is found from the root of the clone, with the oracles of the tests.
 RESEARCH := PYTHONPATH=.:packages/lpfuse/tests
+# Examples draw into files, on one thread of linear algebra.
+SITE := MPLBACKEND=agg OMP_NUM_THREADS=1
 
 # Each stamp is newer than the files that say what .venv must hold.
 CORE := $(VENV)/core.stamp
 CLI := $(VENV)/cli.stamp
 DEV := $(VENV)/dev.stamp
 LAB := $(VENV)/research.stamp
+DOCS := $(VENV)/docs.stamp
 PROJECTS := packages/lpfuse/pyproject.toml packages/lpfuse-faces/pyproject.toml
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-research test-slow lint audit fuzz types contracts check format clean reproduce notebook
+.PHONY: docs cheat-sheet
 .PHONY: bench bench-detectors bench-rows bench-scaling bench-device bench-dask bench-faces
 
 help: ## list the targets
@@ -68,6 +72,16 @@ reproduce: $(LAB) ## the paper's experiments: make reproduce ARGS="uci --quick"
 
 notebook: $(LAB) ## run examples/paper.ipynb anew, from data to the paper's tables, and store what it shows
 	OMP_NUM_THREADS=1 $(RESEARCH) $(BIN)/python -m research.notebook
+
+# A warning is an error; nothing is fetched. Examples that did not change are not run again.
+docs: $(DOCS) ## the site, with its gallery: build/site/index.html
+	$(SITE) $(BIN)/python docs/site/sources.py build/site-source
+	$(SITE) $(BIN)/sphinx-build -q -W --keep-going -c docs/site -d build/site-doctrees build/site-source build/site
+
+cheat-sheet: $(DOCS) ## docs/cheat-sheet.md on one printed page: build/cheat-sheet.pdf; needs chromium
+	$(BIN)/python docs/site/cheat_sheet.py build/cheat-sheet.html
+	chromium --headless --no-sandbox --disable-gpu --no-pdf-header-footer \
+		--print-to-pdf=build/cheat-sheet.pdf build/cheat-sheet.html 2>/dev/null
 
 bench: $(LAB) ## time the solvers against their rivals
 	$(RESEARCH) $(BIN)/python -m research.speed.solver
@@ -117,4 +131,9 @@ $(DEV): $(CORE) $(PROJECTS) requirements-dev.txt research/requirements.txt
 $(LAB): $(CORE) $(PROJECTS) research/requirements.txt
 	$(PIP) --editable "packages/lpfuse[cli,search,pyod]" --editable "packages/lpfuse-faces[cli]" \
 		-r research/requirements.txt
+	@touch $@
+
+$(DOCS): $(CORE) $(PROJECTS) docs/requirements.txt
+	$(PIP) --editable "packages/lpfuse[cli,search,pyod,onnx,dask]" --editable "packages/lpfuse-faces[cli]" \
+		-r docs/requirements.txt
 	@touch $@

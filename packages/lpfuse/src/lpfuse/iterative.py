@@ -60,7 +60,7 @@ class IterativeEnsemble(Scorer):
         How many rounds there were.
     rounds_ : list of FusedDetector
         The fitted detectors.
-    weights_ : ndarray of shape (n_rounds_,)
+    weights_ : ndarray of shape (`n_rounds_`,)
         Their weights ``a_r``.
     scaler_ : TwoSidedMinMax
         Puts the scores of all rounds on one scale, by the rows that were kept.
@@ -68,7 +68,7 @@ class IterativeEnsemble(Scorer):
         The threshold.
     n_features_in_ : int
         Number of columns of `X`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Their names, when `X` had them.
 
     Notes

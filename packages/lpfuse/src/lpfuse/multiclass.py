@@ -89,7 +89,7 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         The decision templates.
     n_features_in_ : int
         Number of columns of `X`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Their names, when `X` had them.
 
     Notes

@@ -66,11 +66,14 @@ class FusedDetectorCV(FusedDetector):
         Its `rho` is replaced.
     fusion : LpFusion, optional
         Its `p` is replaced.
-    prior, cv, experts_see_scores, artificial_anomalies, threshold, false_alarm_rate, \
-    contamination, confidence, calibration, on_missing, n_jobs, random_state, progress, subsample
+    prior, cv, experts_see_scores, artificial_anomalies, threshold
         As in `FusedDetector`, but that there is no prior by default. Artificial anomalies judge in
         any case where there are no others; with ``artificial_anomalies=True`` they also teach the
         weights.
+    false_alarm_rate, contamination, confidence, calibration, on_missing
+        As in `FusedDetector`.
+    n_jobs, random_state, progress, subsample
+        As in `FusedDetector`.
 
     Attributes
     ----------

@@ -88,9 +88,9 @@ class KernelPCADetector(KernelDetector):
     ----------
     n_components_ : int
         Number of principal components in use.
-    explained_variance_, explained_variance_ratio_ : ndarrays of shape (n_components_,)
+    explained_variance_, explained_variance_ratio_ : ndarrays of shape (`n_components_`,)
         Variance along each of them, and the same as shares of the total.
-    mean_projections_ : ndarray of shape (n_components_,)
+    mean_projections_ : ndarray of shape (`n_components_`,)
         Projections of the mean of the rows' features, which centring subtracts.
     mean_norm2_ : float
         Squared distance of that mean from the origin of the feature space.

@@ -175,7 +175,7 @@ class FusedDetector(ExplainableDetector):
         Fills in missing cells for a fusion that looks at the features; None for all others.
     n_features_in_ : int
         Number of columns of `X`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Their names, when `X` had them.
 
     Notes

@@ -125,9 +125,8 @@ class FixedRule(WeightedSum):
 
     Parameters
     ----------
-    rule : {"sum", "product", "min", "max", "median", "vote", "trimmed_mean", "aom", "moa"}, \
-default="sum"
-        Which rule.
+    rule : str, default="sum"
+        Which rule: a name of the table above.
     trim : float in [0, 0.5], default=0.25
         For "trimmed_mean": the share of detectors left out at either end. 0 is the mean, 0.25 the
         mean of the middle half, 0.5 the median.

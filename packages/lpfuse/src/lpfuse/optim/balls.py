@@ -115,7 +115,7 @@ class LpBall:
         return self.radius * _norm(u, self.q) + float(u @ self.centre)
 
     def support_size(self, v: Vector) -> float:
-        """What the terms of the support add up to in size: no Σ |v_j w_j| inside exceeds it."""
+        """What the terms of the support add up to in size: no ``Σ |v_j w_j|`` inside exceeds it."""
         if self.centre is None:
             return self.support(v)
         return self.radius * _norm(v, self.q) + 2.0 * float(np.abs(v) @ np.abs(self.centre))

@@ -106,7 +106,7 @@ class Pipeline(Scorer):
         Of the columns.
     n_features_in_ : int
         Number of columns of `X`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Their names, when `X` had them.
 
     See Also

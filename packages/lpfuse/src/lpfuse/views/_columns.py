@@ -230,7 +230,7 @@ class Indicators(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        array of shape (n, n_features_out_)
+        array of shape (n, `n_features_out_`)
             In the library and precision of `X`; of rows of Dask, a lazy Dask array.
         """
         check_is_fitted(self)
