@@ -37,6 +37,8 @@ def build(dist: Path) -> None:
     with environment() as clean, tempfile.TemporaryDirectory() as copies:
         clean.pip("install", "build>=1.2,<2")
         again = Path(copies)
+        (again / "elsewhere").mkdir()
+        shutil.copyfile(ROOT / ".gitignore", again / "elsewhere" / ".gitignore")  # goes into sdists
         for project in PROJECTS:
             _build(clean, project.parent, dist)
             ignored = shutil.ignore_patterns("__pycache__", ".*_cache", ".hypothesis")

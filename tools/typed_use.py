@@ -6,8 +6,9 @@ from typing import assert_type
 
 import numpy as np
 
-from lpfuse import FusedDetector, KernelPCADetector, LpFusion, LpPath, TwoSidedMinMax, load, lp_path
-from lpfuse.optim import Certificate
+import lpfuse
+from lpfuse import FusedDetector, KernelPCADetector, LpFusion, TwoSidedMinMax, load, lp_path
+from lpfuse.optim import Certificate, LpPath
 
 
 def fitted(rows: int) -> FusedDetector:
@@ -39,5 +40,7 @@ print(names, offset, gap, len(path_of(scores).ps))
 
 
 def wrong() -> None:
-    """What is wrong is found: were it not, mypy would call the remark unused."""
+    """What is wrong is found: were it not, mypy would call the remarks unused."""
     FusedDetector(false_alarm_rat=0.05)  # type: ignore[call-arg]
+    lpfuse.FusdDetector()  # type: ignore[attr-defined]
+    lpfuse.metrics.g_meen  # type: ignore[attr-defined] # noqa: B018
