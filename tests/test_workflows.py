@@ -1,20 +1,24 @@
 """Workflows, hooks and Makefile run steps that there are, on versions that the packages admit."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from tools.oldest import FILE, PROJECTS, constraints, lower_bound, requirements
+from tools.oldest import FILE, PROJECTS, constraints, requirements
 from tools.step import STEPS
 
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 HOOKS = ROOT / ".pre-commit-config.yaml"
+ALONE = "import sys; sys.path.insert(0, sys.argv[1]); import tools.step, tools.oldest"
 CALL = re.compile(r"python -m tools\.step ([\w-]+)(?: (oldest|\"\$TAG\"))?")
 
 
@@ -52,11 +56,17 @@ def test_workflows_are_read_and_have_what_they_need(path):
 def test_workflows_run_steps_that_there_are(path):
     commands = [step["run"] for step in steps(path) if "run" in step]
     for command in commands:
-        if command in ("make docs", "python -m pip install packaging"):
+        if command == "make docs":
             continue
         found = CALL.fullmatch(command)
         assert found, command
         assert found[1] in STEPS
+
+
+def test_steps_run_where_nothing_is_installed():
+    """As on a machine of CI before `install`: the standard library is enough."""
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", ALONE, str(ROOT)], check=True)
+    assert done.returncode == 0
 
 
 def test_every_step_is_run_by_some_workflow():
@@ -120,7 +130,19 @@ def test_the_oldest_versions_are_those_of_the_projects():
     assert FILE.read_text(encoding="utf-8") == constraints()
     pins = dict(line.split("==") for line in constraints().splitlines()[1:])
     for project in PROJECTS:
-        for requirement in requirements(project):
-            pinned = Version(pins[requirement.name])
-            assert requirement.specifier.contains(pinned)
-            assert pinned >= lower_bound(requirement)
+        for asked in map(Requirement, requirements(project)):
+            pinned = Version(pins[asked.name])
+            assert asked.specifier.contains(pinned)
+            older = [each for each in asked.specifier if each.operator == ">="]
+            assert [Version(each.version) for each in older] == [pinned]
+
+
+def test_templates_of_issues_ask_for_something():
+    forms = [
+        path for path in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml") if path.stem != "config"
+    ]
+    assert len(forms) == 2
+    for form in map(read, forms):
+        assert {"name", "description", "body"} <= form.keys()
+        assert any(part.get("validations", {}).get("required") for part in form["body"])
+        assert len({part["id"] for part in form["body"]}) == len(form["body"])

@@ -8,14 +8,12 @@ The step `oldest` installs these, and runs tests with them: a lower bound is a p
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-
-from packaging.requirements import Requirement
-from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
 PROJECTS = [ROOT / "packages" / name / "pyproject.toml" for name in ("lpfuse", "lpfuse-faces")]
@@ -23,30 +21,30 @@ FILE = Path(__file__).with_name("oldest.txt")
 HEAD = "# The lower bounds of both pyproject.toml. Made by `python -m tools.oldest`; do not edit.\n"
 
 
-def requirements(project: Path) -> Iterator[Requirement]:
+def requirements(project: Path) -> Iterator[str]:
     """What a package and its extras require, but for packages of this repository."""
     table = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
     listed = chain(table["dependencies"], *table["optional-dependencies"].values())
-    for requirement in map(Requirement, listed):
-        if not requirement.name.startswith("lpfuse"):
-            yield requirement
+    yield from (each for each in listed if not each.startswith("lpfuse"))
 
 
-def lower_bound(requirement: Requirement) -> Version:
-    """The version behind ``>=``, which every requirement has."""
-    found = [Version(each.version) for each in requirement.specifier if each.operator == ">="]
-    if len(found) != 1:
-        raise ValueError(f"{requirement} must have one lower bound, such as {requirement.name}>=1.")
-    return found[0]
+def lower_bound(requirement: str) -> tuple[str, str]:
+    """Name and the version behind ``>=``, which every requirement has.
+
+    By the standard library alone: a step must run where nothing is installed yet.
+    """
+    found = re.fullmatch(r"([\w.-]+)(?:\[[\w,]+\])?>=([\w.]+)(?:,<[\w.]+)?", requirement)
+    if found is None:
+        raise ValueError(f"{requirement} must be written as name>=1.2 or name>=1.2,<3.")
+    return found[1], found[2]
 
 
 def constraints() -> str:
-    """The text of the file: of two bounds the higher is the oldest that both admit."""
-    bounds: dict[str, Version] = {}
-    for project in PROJECTS:
-        for requirement in requirements(project):
-            bound = lower_bound(requirement)
-            bounds[requirement.name] = max(bound, bounds.get(requirement.name, bound))
+    """The text of the file. Two requirements of one package must have the same bound."""
+    bounds: dict[str, str] = {}
+    for name, bound in map(lower_bound, chain.from_iterable(map(requirements, PROJECTS))):
+        if bounds.setdefault(name, bound) != bound:
+            raise ValueError(f"{name} has two lower bounds, {bounds[name]} and {bound}.")
     lines = (f"{name}=={bound}" for name, bound in sorted(bounds.items()))
     return HEAD + "\n".join(lines) + "\n"
 
