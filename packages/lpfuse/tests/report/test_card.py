@@ -53,6 +53,7 @@ def test_its_figures_are_those_of_the_summary(labelled, summary, tmp_path):
     assert BY[labelled.unseen_.by] in card
     measured = summary["alarms"]["normal"]
     assert f"{measured['flagged']} of {measured['rows']} rows" in card
+    assert "| measured on normal rows |" in card
     gap = float(re.search(r"relative gap of at most (\S+)", card)[1].replace("−", "-"))
     assert gap >= summary["certificate"]["relative_gap"]
 
@@ -75,6 +76,7 @@ def test_without_anomalies_nothing_is_claimed_of_finding_them(pure, tmp_path):
     assert "average precision" not in card
     assert "There are no labelled anomalies to judge by" in card
     assert "| labels | 100 nobody looked |" in card
+    assert "| measured on rows taken as normal |" in card
 
 
 def test_the_use_is_the_authors_to_tell(pure, tmp_path):
@@ -89,6 +91,16 @@ def test_a_fusion_without_a_proof_says_so(rows, tmp_path):
     card = card_of(fitted(*rows, fusion=Lowest()), tmp_path)
     assert "There is no proof" in card
     assert "relative gap" not in card
+
+
+@pytest.mark.parametrize(
+    "options", [{"contamination": 0.1}, {"threshold": "g-mean"}], ids=["contamination", "g-mean"]
+)
+def test_a_threshold_that_no_rate_set_is_not_said_to_rest_on_normal_rows(rows, options, tmp_path):
+    card = card_of(fitted(*rows, **options), tmp_path)
+    assert "| p-values rest on | 120 normal rows |" in card
+    assert "| rests on |" not in card
+    assert "| false alarms |" not in card
 
 
 def test_too_few_rows_for_the_rate_are_told(tmp_path):

@@ -229,24 +229,30 @@ def _proof(summary: Summary) -> Iterator[str]:
 def _calibration(fused: Any, summary: Summary) -> Iterator[str]:
     """What was asked for, on how many rows that rests, and what was measured."""
     alarms = summary["alarms"]
+    rate = alarms["asked"] is not None and alarms["of"] == "normal"  # else all rows set it
     yield f"Threshold {readable(summary['threshold']['value'])}: {summary['threshold']['rule']}."
     yield escaped(too_few_words(alarms), 1000)
     facts = [
         ("asked for", asked_words(alarms) or "no rate"),
-        ("rests on", counted(alarms["calibration_rows"], "normal row")),
+        (
+            "rests on" if rate else "p-values rest on",
+            counted(alarms["calibration_rows"], "normal row"),
+        ),
         ("these rows are", BY[fused.unseen_.by]),
     ]
     if alarms["long_run"]:
         told = f"{per_cent_range(*alarms['long_run'])} (95 % of such calibrations)"
         facts.append(("to be expected in the long run", told))
-    measured = alarms["normal"]
+    measured, guessed = alarms["normal"], summary["overview"]["guessed"]
+    where = f"measured on {'rows taken as normal' if guessed else 'normal rows'}"
     if measured is None:
-        facts.append(("measured", "nothing: no row is known to be normal"))
+        facts.append((where, "nothing: no row is known to be normal"))
     else:
         interval = per_cent_range(measured["low"], measured["high"])
         told = f"{measured['flagged']:,} of {measured['rows']:,} rows"
-        facts.append(("measured", f"{per_cent(measured['share'])}: {told} (95 %: {interval})"))
-    yield table(["false alarms", ""], facts)
+        share = per_cent(measured["share"])
+        facts.append((where, f"{share}: {told} (95 %: {interval})"))
+    yield table(["false alarms" if rate else "alarms", ""], facts)
     if alarms["trained_on"]["flatters"]:
         yield "Detectors have seen the rows that this was measured on, which flatters it."
 
