@@ -73,6 +73,8 @@ def _code(tree: ast.AST) -> Iterator[ast.AST]:
         if name in ("annotation", "returns", "decorator_list"):
             continue
         for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.keyword) and child.arg == "strict":
+                continue  # of `zip`: a promise that the lengths agree, which they do
             if isinstance(child, ast.AST):
                 yield child
                 yield from _code(child)
