@@ -32,7 +32,12 @@ PARTS = {
     ),
     "optim": (
         ["optim/balls.py", "optim/losses.py", "optim/certificate.py"],
-        ["optim/test_balls.py", "optim/test_losses.py", "optim/test_certificate.py"],
+        [
+            "optim/test_balls.py",
+            "optim/test_ball_pairs.py",
+            "optim/test_losses.py",
+            "optim/test_certificate.py",
+        ],
     ),
 }
 LONGEST = 300  # seconds for one run of the tests: a change may make a loop endless
