@@ -103,6 +103,17 @@ def test_a_threshold_that_no_rate_set_is_not_said_to_rest_on_normal_rows(rows, o
     assert "| false alarms |" not in card
 
 
+def test_without_normal_rows_no_false_alarms_are_measured(labelled, fresh, tmp_path):
+    X, _ = fresh
+    card = card_of(labelled, tmp_path, X, np.zeros(len(X)))
+    assert "| measured on normal rows | nothing: no row is known to be normal |" in card
+
+
+def test_figures_that_flatter_are_called_so(rows, tmp_path):
+    card = card_of(fitted(*rows, cv="in-sample"), tmp_path)
+    assert "Detectors have seen the rows that this was measured on, which flatters it." in card
+
+
 def test_too_few_rows_for_the_rate_are_told(tmp_path):
     with pytest.warns(UserWarning, match="false alarms"):
         fused = fitted(normal_rows(30), false_alarm_rate=0.001)
