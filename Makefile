@@ -13,6 +13,7 @@ LIMIT ?= 100
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+STEP := $(BIN)/python -m tools.step
 # research/ is never installed: it is found from the root of the clone, with the oracles of the tests.
 RESEARCH := PYTHONPATH=.:packages/lpfuse/tests
 # Examples draw into files, on one thread of linear algebra.
@@ -29,6 +30,7 @@ PROJECTS := packages/lpfuse/pyproject.toml packages/lpfuse-faces/pyproject.toml
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-research test-slow lint audit fuzz types contracts check format clean reproduce notebook
 .PHONY: docs cheat-sheet
+.PHONY: packages coverage test-oldest
 .PHONY: bench bench-detectors bench-rows bench-scaling bench-device bench-dask bench-faces
 
 help: ## list the targets
@@ -38,32 +40,44 @@ demo: $(CLI) ## fuse detectors on real data, and a page to look at
 	@mkdir -p build
 	@$(BIN)/lpfuse demo -o build/demo.html
 
-# A process on each core, and one thread of linear algebra in each: more would only queue.
+# What CI runs, too, is said in tools/step.py, once.
 test: $(DEV) ## tests of what users install, on all cores, with the examples of README, guides and docstrings
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow" packages tests docs README.md $(PYTEST_ARGS)
+	$(STEP) test $(PYTEST_ARGS)
 
 test-research: $(DEV) ## tests of the experiments, studies and benchmarks
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow" research $(PYTEST_ARGS)
+	$(STEP) test-research $(PYTEST_ARGS)
 
 test-slow: $(DEV) ## the tests marked slow, of both
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m slow $(PYTEST_ARGS)
+	$(STEP) test-slow $(PYTEST_ARGS)
 
-lint: $(DEV) ## style and formatting
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+test-oldest: $(DEV) ## tests with the oldest versions that pyproject.toml admits, in an environment of their own
+	$(STEP) oldest
+
+coverage: $(DEV) ## branch coverage of lpfuse by its quick tests
+	$(STEP) coverage $(PYTEST_ARGS)
+
+lint: $(DEV) ## style, formatting, ends of files
+	$(STEP) lint
+	$(STEP) files
+	$(STEP) oldest-file
 
 audit: $(DEV) ## unsafe calls in the code, and known vulnerabilities in what it requires
-	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive packages research
-	$(BIN)/python -m research.audit
+	$(STEP) audit
 
 fuzz: $(DEV) ## forge model files out of every class that one may hold, and watch what they do: minutes to hours
 	cd packages/lpfuse/tests && OMP_NUM_THREADS=1 $(CURDIR)/$(BIN)/python -m fuzz $(LIMIT)
 
 types: $(DEV) ## static types
-	$(BIN)/mypy
+	$(STEP) types
 
 contracts: $(DEV) ## which module may import which
-	PYTHONPATH=. $(BIN)/lint-imports
+	$(STEP) contracts
+
+packages: $(DEV) ## sdists and wheels into dist/, twice to the same bytes; installed, used, uninstalled
+	$(STEP) build
+	$(STEP) typed
+	$(STEP) smoke
+	$(STEP) smoke oldest
 
 check: lint audit types contracts test test-research test-slow ## all of the above: what CI runs
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +38,12 @@ def test_every_room_lists_its_public_names(room):
         assert not name.startswith("_")
         found = getattr(module, name)
         assert not callable(found) or (found.__doc__ or "").strip()
+
+
+def test_checkers_of_types_see_the_rooms():
+    source = Path(lpfuse.__file__).read_text(encoding="utf-8")
+    for room in lpfuse._ROOMS:
+        assert f"from lpfuse import {room} as {room}\n" in source
 
 
 def test_names_and_homes_agree():

@@ -63,11 +63,13 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = globals()[name] = getattr(import_module(f"lpfuse_faces.{_HOMES[name]}"), name)
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # a checker that saw it would take every name for one that there is
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            value = globals()[name] = getattr(import_module(f"lpfuse_faces.{_HOMES[name]}"), name)
+            return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

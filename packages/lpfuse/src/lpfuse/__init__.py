@@ -4,6 +4,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lpfuse import adapters as adapters
+    from lpfuse import answers as answers
+    from lpfuse import detectors as detectors
+    from lpfuse import fusion as fusion
+    from lpfuse import io as io
+    from lpfuse import metrics as metrics
+    from lpfuse import onnx_export as onnx_export
+    from lpfuse import paper as paper
+    from lpfuse import plots as plots
+    from lpfuse import report as report
+    from lpfuse import scaling as scaling
+    from lpfuse import selection as selection
+    from lpfuse import tables as tables
+    from lpfuse import threshold as threshold
+    from lpfuse import views as views
     from lpfuse.adapters import DirectionWarning
     from lpfuse.detectors import (
         SVDD,
@@ -67,13 +82,15 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = globals()[name] = getattr(import_module(f"lpfuse.{_HOMES[name]}"), name)
-        return value
-    if name in _ROOMS:
-        return import_module(f"lpfuse.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # a checker that saw it would take every name for one that there is
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            value = globals()[name] = getattr(import_module(f"lpfuse.{_HOMES[name]}"), name)
+            return value
+        if name in _ROOMS:
+            return import_module(f"lpfuse.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 # Modules that users reach as `lpfuse.metrics` without importing them.

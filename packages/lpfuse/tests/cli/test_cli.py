@@ -16,7 +16,7 @@ from lpfuse._versions import versions
 from lpfuse.cli import console, main
 from lpfuse.cli._app import app
 
-COMMANDS = ["fit", "score", "fuse", "report", "ask", "teach", "demo", "version"]
+COMMANDS = ["fit", "score", "fuse", "report", "card", "ask", "teach", "demo", "version"]
 TABLE = "# Ours\n\n| method | AUC |\n|---|---|\n| sum [1] | 0.9 |\n"
 
 
@@ -53,7 +53,7 @@ def test_the_version_alone():
 
 
 WRONG = {
-    "an option": (["fit", "x.csv", "-o", "m", "--nope"], "No such option: --nope"),
+    "an option": (["fit", "x.csv", "-o", "m", "--nope"], "No such option.*--nope"),
     "p": (["fit", "x.csv", "-o", "m", "--p", "tight"], '--p must be "auto" or a number'),
     "p of scores": (["fuse", "x.csv", "--p", "0.5"], r"--p must be in \[1, inf\], got 0.5"),
     "a rate": (["fit", "x.csv", "-o", "m", "--false-alarm-rate", "5"], "--false-alarm-rate must"),
@@ -65,6 +65,7 @@ WRONG = {
     "no model": (["score", "none.lpfuse", "x.csv", "-o", "s.csv"], "There is no model"),
     "no rows": (["score", "x.csv", "none.csv", "-o", "s.csv"], "There is no file 'none.csv'"),
     "no model to report on": (["report", "none.lpfuse"], "There is no model 'none.lpfuse'"),
+    "no model for a card": (["card", "none.lpfuse"], "There is no model 'none.lpfuse'"),
     "no model to ask": (["ask", "none.lpfuse", "x.csv"], "There is no model 'none.lpfuse'"),
     "no answers": (["teach", "x.csv", "none.csv", "-o", "m"], "There is no file 'none.csv'"),
 }

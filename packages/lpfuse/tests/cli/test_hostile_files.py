@@ -327,6 +327,8 @@ def test_what_is_no_file_is_refused_both_ways(model, rows, tmp_path, make):
         ["fuse", odd],
         ["report", model, odd],
         ["report", model, "-o", odd],
+        ["card", odd],
+        ["card", model, "-o", odd],
         ["ask", model, odd],
         ["ask", model, rows, "-o", odd],
         ["teach", model, odd, "-o", tmp_path / "m.lpfuse"],

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import typer
 
 from lpfuse.cli import _ask as ask
+from lpfuse.cli import _card as card
 from lpfuse.cli import _demo as demo
 from lpfuse.cli import _fit as fit
 from lpfuse.cli import _fuse as fuse
@@ -28,6 +29,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     score.score: "lpfuse score pumps.lpfuse new.csv -o scores.csv --keep serial",
     fuse.fuse: "lpfuse fuse scores.csv --label fake --normal no --direction knn=anomaly",
     report.report: "lpfuse report pumps.lpfuse new.csv -o report.html",
+    card.card: "lpfuse card pumps.lpfuse -o card.md",
     ask.ask: "lpfuse ask pumps.lpfuse new.csv -o questions.html",
     teach.teach: "lpfuse teach pumps.lpfuse answers.csv -o better.lpfuse",
     demo.demo: "lpfuse demo -o report.html",

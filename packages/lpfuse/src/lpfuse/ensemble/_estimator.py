@@ -105,6 +105,30 @@ class EnsembleEstimator(BaseEstimator):
         """
         save(self, path, key=key)
 
+    def card(
+        self,
+        path: str | PathLike[str],
+        X: Any = None,
+        y: Any = None,
+        *,
+        title: str = "Model card",
+        use: str | None = None,
+    ) -> None:
+        """Write a model card in Markdown: data, weights and their proof, calibration, limits.
+
+        Parameters
+        ----------
+        path : path-like
+            The file. It appears whole or not at all.
+        X, y : rows and labels, optional
+            To measure on; without them, the training rows out of fold.
+        title, use : str, optional
+            The heading; what the model is meant for. See :func:`lpfuse.report.write_card`.
+        """
+        from lpfuse.report import write_card  # late: the one import that points upwards
+
+        write_card(self, path, X, y, title=title, use=use)
+
     @property
     def detectors_(self) -> list[tuple[str, Any, Index | None]]:
         """Name, fitted detector and positions of its columns (None: all) of each detector."""

@@ -334,7 +334,7 @@ def _vote(S: Array, settings: FixedRule) -> Array:
     if settings.weights is None:
         return xp.mean(votes, axis=1)
     share = votes @ like(settings.vote_weights_, S)
-    return xp.where(xp.abs(share - 0.5) < TIE, 0.5, share)
+    return xp.where(xp.abs(share - 0.5) < TIE, xp.full_like(share, 0.5), share)
 
 
 @_rule("trimmed_mean")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -325,3 +325,19 @@ class TableModel(ExplainedTable, FrameJudge):
             A secret that signs it, see :func:`lpfuse.io.save`.
         """
         save(self, path, key=key)
+
+    def card(self, path: str | PathLike[str], X: Any = None, y: Any = None, **texts: Any) -> None:
+        """Write a model card in Markdown, as :func:`lpfuse.report.write_card` does.
+
+        Parameters
+        ----------
+        path : path-like
+            The file. It appears whole or not at all.
+        X, y : data frame and labels, optional
+            To measure on; without them, the training rows out of fold.
+        **texts : str
+            ``title`` and ``use``.
+        """
+        from lpfuse.report import write_card  # late: the report stands above
+
+        write_card(self, path, X, y, **texts)

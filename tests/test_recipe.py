@@ -1,0 +1,52 @@
+"""The conda recipe asks for what the package asks for, and rehearsals find wrong numbers."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+from tools.oldest import PROJECTS
+from tools.packaging_steps import check_release, projects
+
+ROOT = Path(__file__).parents[1]
+RECIPE = yaml.safe_load((ROOT / "recipes/lpfuse/recipe.yaml").read_text(encoding="utf-8"))
+PROJECT = tomllib.loads(PROJECTS[0].read_text(encoding="utf-8"))
+CONDA_NAMES = {"matplotlib": "matplotlib-base"}  # without the windows that nobody opens here
+
+
+def bounds(lines):
+    """Names and bounds, whatever the spaces and the order."""
+    found = (Requirement(line) for line in lines)
+    return {CONDA_NAMES.get(each.name, each.name): str(each.specifier) for each in found}
+
+
+def test_a_recipe_requires_what_the_package_and_its_command_do():
+    table = PROJECT["project"]
+    asked = [*table["dependencies"], *table["optional-dependencies"]["cli"]]
+    asked.append(f"python {table['requires-python']}")
+    assert bounds(RECIPE["requirements"]["run"]) == bounds(asked)
+    host = bounds(RECIPE["requirements"]["host"])
+    assert host["python"] == table["requires-python"].replace(" ", "")
+    assert bounds(PROJECT["build-system"]["requires"]).items() <= host.items()
+
+
+def test_a_recipe_has_the_number_the_licence_and_the_command_of_the_package():
+    table = PROJECT["project"]
+    assert RECIPE["context"]["version"] == table["version"]
+    assert RECIPE["about"]["license"] == table["license"]
+    assert RECIPE["about"]["summary"] == table["description"]
+    commands = [f"{name} = {target}" for name, target in table["scripts"].items()]
+    assert RECIPE["build"]["python"]["entry_points"] == commands
+
+
+def test_a_release_of_another_number_is_refused():
+    with pytest.raises(SystemExit, match=r"lpfuse has the version .*CHANGELOG.*CITATION"):
+        check_release("v99.0")
+
+
+def test_both_packages_have_one_number():
+    first, second = projects()
+    assert first["version"] == second["version"]
+    assert f"lpfuse[persist]=={first['version']}" in second["dependencies"]

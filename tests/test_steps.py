@@ -1,0 +1,105 @@
+"""The tools that keep the repository in order do what they say."""
+
+import ast
+import subprocess
+
+import pytest
+
+from tools import mutate, step
+from tools.environments import ROOT, run
+from tools.files import complaints
+from tools.oldest import lower_bound
+from tools.packaging_steps import TESTS_OF_OLDEST, digests, wheel
+
+
+def test_steps_are_listed_with_what_they_do(capsys):
+    assert step.main([]) == 0
+    told = capsys.readouterr().out
+    for name, function in step.STEPS.items():
+        assert f"{name} " in told
+        assert function.__doc__.splitlines()[0] in told
+
+
+def test_a_step_that_there_is_not_is_an_error(capsys):
+    assert step.main(["nothing"]) == 2
+    assert "lint" in capsys.readouterr().out
+
+
+def test_a_step_that_fails_ends_with_its_status(monkeypatch):
+    def fail():
+        raise subprocess.CalledProcessError(7, "something")
+
+    monkeypatch.setitem(step.STEPS, "lint", fail)
+    assert step.main(["lint"]) == 7
+
+
+def test_commands_are_told_and_their_failure_is_raised(capfd):
+    with pytest.raises(subprocess.CalledProcessError):
+        run("git", "no-such-command")
+    assert capfd.readouterr().out == "$ git no-such-command\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", None),
+        (b"a\n", None),
+        (b"a", "one line end"),
+        (b"a\n\n", "one line end"),
+        (b"<<<<<<< ours\na\n", "marks of a merge"),
+        (b"\0\1", None),
+        (b"\0" * (2**20 + 1), "bytes"),
+    ],
+)
+def test_files_that_may_not_be(content, told, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    found = list(complaints(path))
+    assert (not found) if told is None else (told in found[0])
+
+
+def test_no_file_of_the_repository_is_one_of_them():
+    if not (ROOT / ".git").exists():
+        pytest.skip("no clone: nothing tells which files belong to it")
+    assert step.main(["files"]) == 0
+
+
+@pytest.mark.parametrize("text", ["numpy", "numpy<3", "numpy==2.1", "numpy>=2;python_version>'3'"])
+def test_a_requirement_without_a_lower_bound_is_refused(text):
+    with pytest.raises(ValueError, match="must be written as"):
+        lower_bound(text)
+
+
+def test_two_wheels_of_a_package_are_one_too_many(tmp_path):
+    with pytest.raises(SystemExit, match="holds 0 wheels"):
+        wheel(tmp_path, "lpfuse-faces")
+    (tmp_path / "lpfuse_faces-0.1.0-py3-none-any.whl").write_bytes(b"a")
+    assert wheel(tmp_path, "lpfuse-faces").name in digests(tmp_path)
+    (tmp_path / "lpfuse_faces-0.2.0-py3-none-any.whl").write_bytes(b"b")
+    with pytest.raises(SystemExit, match="holds 2 wheels"):
+        wheel(tmp_path, "lpfuse-faces")
+    assert len({*digests(tmp_path).values()}) == 2
+
+
+def test_tests_for_the_oldest_versions_are_there():
+    assert all((ROOT / "packages" / "lpfuse" / name).exists() for name in TESTS_OF_OLDEST)
+
+
+def test_every_change_changes_one_place_and_can_be_read(tmp_path):
+    source = "def f(x: int = 3) -> bool:\n    '''Adds 1.'''\n    return x + 1 < 2 and x != 0\n"
+    (tmp_path / "f.py").write_text(source)
+    found = list(mutate.changes(tmp_path / "f.py"))
+    plain = ast.unparse(ast.parse(source))
+    assert [change.after for change in found] == [
+        "4", "x + 1 < 2 or x != 0", "x + 1 <= 2", "x - 1", "2", "3", "x == 0", "1",
+    ]  # fmt: skip
+    assert len({change.text for change in found} - {plain}) == len(found)
+    for change in found:
+        ast.parse(change.text)
+
+
+@pytest.mark.parametrize("part", mutate.PARTS)
+def test_files_to_change_and_their_tests_are_there(part):
+    files, tests = mutate.PARTS[part]
+    assert all((mutate.SOURCE / "lpfuse" / name).is_file() for name in files)
+    assert all((mutate.TESTS / name).is_file() for name in tests)

@@ -1,0 +1,144 @@
+"""From sources to what users install: build, try out, compare. See RELEASING.md."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+from tools.environments import ROOT, Environment, environment, run
+from tools.oldest import FILE as OLDEST
+from tools.oldest import PROJECTS
+
+# With the oldest versions, the parts of the library that lean on them most: arrays and solvers,
+# estimators, thresholds, files, tables, commands.
+TESTS_OF_OLDEST = (
+    "tests/optim", "tests/fusion", "tests/test_scaling.py", "tests/test_threshold.py",
+    "tests/test_metrics.py", "tests/test_io.py", "tests/ensemble/test_fused.py",
+    "tests/tables/test_model.py", "tests/report/test_card.py", "tests/cli/test_cli.py",
+)  # fmt: skip
+TOOLS = Path(__file__).parent
+
+
+def projects() -> list[dict[str, str]]:
+    """The tables `project` of both packages."""
+    return [tomllib.loads(path.read_text(encoding="utf-8"))["project"] for path in PROJECTS]
+
+
+def build(dist: Path) -> None:
+    """Build twice, from two folders: what comes out must not tell where and when it was made."""
+    if dist.exists():
+        shutil.rmtree(dist)
+    with environment() as clean, tempfile.TemporaryDirectory() as copies:
+        clean.pip("install", "build>=1.2,<2")
+        again = Path(copies)
+        (again / "elsewhere").mkdir()
+        shutil.copyfile(ROOT / ".gitignore", again / "elsewhere" / ".gitignore")  # goes into sdists
+        for project in PROJECTS:
+            _build(clean, project.parent, dist)
+            ignored = shutil.ignore_patterns("__pycache__", ".*_cache", ".hypothesis")
+            copy = again / "elsewhere" / project.parent.name
+            # Not `copy2`: the files of the copy are as new as can be.
+            shutil.copytree(project.parent, copy, ignore=ignored, copy_function=shutil.copyfile)
+            _build(clean, copy, again / "dist")
+        first, second = digests(dist), digests(again / "dist")
+    if first != second:
+        differ = sorted(name for name in first if first[name] != second.get(name))
+        raise SystemExit(f"Two builds differ: {', '.join(differ)}.")
+    print("\n".join(f"{digest}  {name}" for name, digest in sorted(first.items())))
+
+
+def _build(clean: Environment, folder: Path, out: Path) -> None:
+    command = ["-m", "build", "--outdir", out, folder]
+    epoch = commit_time()
+    run(clean.programs / "python", *command, SOURCE_DATE_EPOCH=epoch, PYTHONPATH="")
+
+
+def commit_time() -> str:
+    """Seconds of the last commit, the date of every file in what is built; of an export, 1980."""
+    told = subprocess.run(
+        ["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return told.stdout.strip() or "315532800"  # the first day that a ZIP archive can name
+
+
+def digests(dist: Path) -> dict[str, str]:
+    """SHA-256 of each file of a folder, by name."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in dist.iterdir()}
+
+
+def wheel(dist: Path, name: str) -> Path:
+    """The wheel of a package, of which there must be one."""
+    found = list(dist.glob(f"{name.replace('-', '_')}-*.whl"))
+    if len(found) != 1:
+        raise SystemExit(
+            f"dist/ holds {len(found)} wheels of {name}. Run: python -m tools.step build"
+        )
+    return found[0]
+
+
+def smoke(dist: Path, oldest: bool = False) -> None:
+    """Install both wheels with their commands, use them, and uninstall them."""
+    names = [project["name"] for project in projects()]
+    wheels = [f"{wheel(dist, name)}[cli]" for name in names]
+    bounds = ["--constraint", OLDEST] if oldest else []
+    with environment() as clean:
+        clean.pip("install", *bounds, *wheels)
+        clean.pip("check")
+        clean.run("lpfuse", "--version")
+        clean.run("lpfuse", "version")
+        clean.run("lpfuse", "faces", "--help")
+        clean.run("lpfuse", "demo", "-o", "demo.html")
+        clean.run("python", "-I", "-W", "error", TOOLS / "smoke.py", projects()[0]["version"])
+        clean.pip("uninstall", "--yes", *names)
+        left = list((clean.folder / "venv").rglob("lpfuse*"))
+        if left:
+            raise SystemExit(f"Uninstalling left {', '.join(map(str, left))}.")
+
+
+def typed(dist: Path) -> None:
+    """The marker `py.typed` is worth something only if a user's checker sees the types."""
+    with environment() as clean:
+        clean.pip("install", wheel(dist, "lpfuse"), "mypy>=1.14,<3")
+        shutil.copy(TOOLS / "typed_use.py", clean.folder / "typed_use.py")
+        clean.run("python", "-m", "mypy", "--strict", "typed_use.py")
+        clean.run("python", "typed_use.py")
+
+
+def oldest() -> None:
+    """Install the oldest versions of Python 3.11, and run tests with them."""
+    if sys.version_info[:2] != (3, 11):
+        raise SystemExit("The oldest versions have no wheels beyond Python 3.11: run it with that.")
+    package = ROOT / "packages" / "lpfuse"
+    with environment() as clean:
+        clean.pip("install", "--constraint", OLDEST, f"{package}[test]")
+        options = ["-q", "-n", "auto", "-m", "not slow", "-p", "no:cacheprovider"]
+        # Old packages beside newer ones that they require warn of each other: typer of click.
+        options += ["-W", "default::DeprecationWarning"]
+        clean.run("python", "-m", "pytest", *options, *TESTS_OF_OLDEST, cwd=package)
+
+
+def check_release(tag: str) -> None:
+    """Versions, what one package requires of the other, and the changelog, against a tag."""
+    version = tag.removeprefix("v")
+    wrong = [
+        f"{project['name']} has the version {project['version']}"
+        for project in projects()
+        if project["version"] != version
+    ]
+    requires = re.findall(r"lpfuse\[\w+\]==([\w.]+)", PROJECTS[1].read_text(encoding="utf-8"))
+    wrong += [f"lpfuse-faces requires lpfuse {each}" for each in requires if each != version]
+    if not re.search(
+        rf"^## \[{re.escape(version)}\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M
+    ):
+        wrong.append(f"CHANGELOG.md has no section [{version}]")
+    cited = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.M)
+    if not cited or cited[1] != version:
+        wrong.append("CITATION.cff names another version")
+    if wrong:
+        raise SystemExit(f"{tag} cannot be released: {'; '.join(wrong)}.")

@@ -1,0 +1,175 @@
+"""The steps of CI, one by one: ``python -m tools.step lint``. Workflows and Makefile call these.
+
+A step runs in the environment of the Python that runs it, which ``install`` fills; those that try
+out what users get (``build``, ``smoke``, ``typed``, ``oldest``) make an environment of their own,
+and remove it. What is built lies in ``dist/``.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+from tools import packaging_steps
+from tools.environments import DIST, ROOT, run
+
+Step = Callable[..., None]
+STEPS: dict[str, Step] = {}
+QUICK = ("-m", "not slow")
+
+
+def step(function: Step) -> Step:
+    """Make a function a step, by its name."""
+    STEPS[function.__name__.replace("_", "-")] = function
+    return function
+
+
+def python(*arguments: str, **variables: str) -> None:
+    """Run a module of this environment, from the root."""
+    run(sys.executable, "-m", *arguments, **variables)
+
+
+def tests(*arguments: str) -> None:
+    # A process on each core, and one thread of linear algebra in each: more would only queue.
+    python("pytest", "-n", "auto", *arguments, OMP_NUM_THREADS="1")
+
+
+# ----------------------------------------------------------------------------------- what there is
+
+
+@step
+def install() -> None:
+    """Both packages, editable, with all that tests and tools need."""
+    editable = [f"{ROOT / 'packages' / name}[test]" for name in ("lpfuse", "lpfuse-faces")]
+    listed = ["requirements-dev.txt", "research/requirements.txt"]
+    wanted = [word for path in editable for word in ("--editable", path)]
+    wanted += [word for path in listed for word in ("-r", path)]
+    python("pip", "install", "--quiet", "--disable-pip-version-check", *wanted)
+
+
+@step
+def lint() -> None:
+    """Style and formatting."""
+    python("ruff", "check", ".")
+    python("ruff", "format", "--check", ".")
+
+
+@step
+def types() -> None:
+    """Static types."""
+    python("mypy")
+
+
+@step
+def contracts() -> None:
+    """Which module may import which."""
+    code = "from importlinter.cli import lint_imports_command as main; main()"
+    paths = [".", os.environ.get("PYTHONPATH", "")]
+    run(sys.executable, "-c", code, PYTHONPATH=os.pathsep.join(filter(None, paths)))
+
+
+@step
+def audit() -> None:
+    """Unsafe calls in the code, and known vulnerabilities in what it requires."""
+    options = ("--quiet", "--configfile", "pyproject.toml", "--recursive")
+    python("bandit", *options, "packages", "research")
+    python("research.audit")
+
+
+@step
+def files(*names: str) -> None:
+    """Ends of files, marks of merges, large files."""
+    python("tools.files", *names)
+
+
+@step
+def oldest_file() -> None:
+    """Whether tools/oldest.txt is that of today's pyproject.toml."""
+    python("tools.oldest", "--check")
+
+
+# ------------------------------------------------------------------------------------------- tests
+
+
+@step
+def test(*more: str) -> None:
+    """Tests of what users install, with the examples of README, guides and docstrings."""
+    tests(*QUICK, "packages", "tests", "docs", "README.md", *more)
+
+
+@step
+def test_research(*more: str) -> None:
+    """Tests of the experiments, studies and benchmarks."""
+    tests(*QUICK, "research", *more)
+
+
+@step
+def test_slow(*more: str) -> None:
+    """The tests marked slow, of both."""
+    tests("-m", "slow", *more)
+
+
+@step
+def coverage(*more: str) -> None:
+    """Branch coverage of lpfuse by its quick tests, which must not fall below the floor."""
+    options = ("--cov", "--cov-branch", "--cov-report=term:skip-covered")
+    tests(*QUICK, *options, "packages/lpfuse", *more)
+
+
+@step
+def bench() -> None:
+    """The solvers against their rivals, and the learners against scikit-learn and PyOD."""
+    for name in ("solver", "detectors"):
+        python(f"research.speed.{name}", PYTHONPATH=f".{os.pathsep}packages/lpfuse/tests")
+
+
+# --------------------------------------------------------------------------------- what users get
+
+
+@step
+def build() -> None:
+    """Sdist and wheel of both packages into dist/, twice, which must give the same bytes."""
+    packaging_steps.build(DIST)
+
+
+@step
+def smoke(*which: str) -> None:
+    """Install the wheels in a clean environment, use them, uninstall; `oldest`: oldest versions."""
+    packaging_steps.smoke(DIST, oldest="oldest" in which)
+
+
+@step
+def typed() -> None:
+    """A user's file under mypy --strict, against the installed wheel."""
+    packaging_steps.typed(DIST)
+
+
+@step
+def oldest() -> None:
+    """Tests with the oldest versions that pyproject.toml admits."""
+    packaging_steps.oldest()
+
+
+@step
+def release(tag: str) -> None:
+    """Whether everything names the version of a tag, such as v0.1.0."""
+    packaging_steps.check_release(tag)
+
+
+def main(arguments: list[str]) -> int:
+    """Run a step; without one, list them."""
+    if not arguments or arguments[0] not in STEPS:
+        for name, function in STEPS.items():
+            print(f"  {name:<14} {(function.__doc__ or '').splitlines()[0]}")
+        return 0 if not arguments else 2
+    try:
+        STEPS[arguments[0]](*arguments[1:])
+    except subprocess.CalledProcessError as error:
+        return error.returncode or 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
