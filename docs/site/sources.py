@@ -21,6 +21,8 @@ ELSEWHERE = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
+    "CODE_OF_CONDUCT.md": "code-of-conduct.md",
+    "RELEASING.md": "releasing.md",
     "research/README.md": "research/index.md",
     "research/speed/README.md": "research/speed.md",
     "docs/adr/README.md": "adr/index.md",
