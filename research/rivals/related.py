@@ -90,12 +90,12 @@ class GeneticSelection(BaseEstimator):
         import pygad
 
         fitness = Fitness(*labelled_scores(S, y, None).by_class())
-        random = check_random_state(self.random_state)
+        generator = check_random_state(self.random_state)
 
         def fitness_of(_search: Any, candidates: Any, _indices: Any) -> Host:
             return fitness(_even(np.asarray(candidates)))
 
-        first = random.randint(2, size=(self.population_size, fitness.size))
+        first = generator.randint(2, size=(self.population_size, fitness.size))
         first[0] = 1  # no search ends below the sum of all
         search = pygad.GA(
             initial_population=first,
@@ -109,7 +109,7 @@ class GeneticSelection(BaseEstimator):
             keep_elitism=2,
             crossover_type="uniform",
             mutation_probability=max(0.25, 1 / fitness.size),
-            random_seed=int(random.randint(2**31 - 1)),
+            random_seed=int(generator.randint(2**31 - 1)),
             suppress_warnings=True,
         )
         search.run()
