@@ -1,7 +1,7 @@
-"""The default `FusedDetector` of decision 0006, by which stored results were measured.
+"""The default `FusedDetector` of decision 0006, by which the study of 30 sets was measured.
 
-Results of the paper's experiments and of the studies of 30 sets are its; those of today's default,
-which decisions 0017 to 0019 describe, are in ``docs/benchmarks/tables.md``.
+Results of today's default, which decisions 0017 to 0023 describe, are elsewhere: those of the
+paper's experiments in ``docs/results``, those of tables in ``docs/benchmarks/tables.md``.
 """
 
 from __future__ import annotations
