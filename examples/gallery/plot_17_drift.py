@@ -47,7 +47,8 @@ plt.show()
 
 # %%
 # If the new rows are fine, move the threshold to them. Detectors and weights stay:
-new = rng.normal(size=(3000, 4)) + [0, 0.5, 0, 0]
+new = rng.normal(size=(3000, 4))
+new[:, 1] += 0.5
 before = np.mean(fused.predict(new[2000:]) < 0)
 fused.recalibrate(new[:2000])
 print(f"alarms: {before:.1%} before, {np.mean(fused.predict(new[2000:]) < 0):.1%} after")
