@@ -159,6 +159,12 @@ def typed() -> None:
 
 
 @step
+def recipe(*channels: str) -> None:
+    """The conda package into build/conda, from conda-forge; from other channels, untried."""
+    packaging_steps.recipe(ROOT / "build" / "conda", channels)
+
+
+@step
 def oldest() -> None:
     """Tests with the oldest versions that pyproject.toml admits."""
     packaging_steps.oldest()
