@@ -56,8 +56,8 @@ def drift_page(rows: list[Record]) -> str:
             f"Each watcher's line is where {100 * ALARMS:.0f} % of its calm streams of the same "
             "base cross it, whatever it promises; so all are compared at false alarms that none "
             "of them can know in advance. Median rows from the change to the alarm; in brackets "
-            "the share of streams in which it was found within 5,000 rows, where not in all. The last line is "
-            "lpfuse with the line that it promises for 5 %, which needs no calm streams."
+            "the share of streams in which it was found within 5,000 rows, where not in all. The "
+            "last line is lpfuse with the line that it promises for 5 %, which needs no calm streams."
         ),
         *(_delays(rows, base) for base in _bases(rows)),
         f"![{FIGURE}](drift.png)",
@@ -137,7 +137,7 @@ def _words(rows: list[Record]) -> list[str]:
     return [
         "## Read with care",
         prose(
-            f"A watcher other than lpfuse is ahead, by median: {told}. "
+            f"Other watchers are ahead, by median, the best of them named: {told}. "
             '"nonconform, sums" is its Shiryaev–Roberts statistic, which has no promise over any '
             'length; "restarted" is its martingale that has one. ADWIN and Page–Hinkley of river '
             "see means alone. Windows are two-sample Kolmogorov–Smirnov tests of the last 500 "
