@@ -23,10 +23,11 @@ NAMES = {
     "FilledGaps", "FixedRule", "FusedDetector", "FusedDetectorCV", "GMMDetector",
     "GeneticWeights", "GradientLearner", "IterativeEnsemble", "HeldOutScores",
     "HistogramDetector", "Indicators", "KNNDetector", "KeptRows", "Kernel", "KernelPCADetector",
-    "LabelledWindow",
+    "LabelledWindow", "QuantileSketch", "RunningQuantiles", "SafeMixture",
     "OutOfFoldScores", "LinearSVMStacker", "LocalLpFusion", "LogisticStacker", "LpFusion", "LpPath",
     "MeanOfFits", "Member", "NormalQuantiles", "OneClassEnsembleClassifier", "OneClassGP",
-    "OnlineDiscoveries", "OnlineWeights", "PaperPipeline", "Pool", "PyODDetector", "SVDD", "SafeMixture", "ScoreColumn",
+    "OnlineDiscoveries", "OnlineWeights", "PaperPipeline", "Pool", "PyODDetector", "SVDD",
+    "ScoreColumn",
     "ScoreFunction", "Similarities", "SwarmWeights", "TableFormat", "TableModel",
     "TablePreparation", "TailScaler", "TwoSidedMinMax", "UnseenPart", "UnseenRows", "Waves",
 }  # fmt: skip
