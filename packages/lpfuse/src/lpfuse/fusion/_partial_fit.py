@@ -39,7 +39,7 @@ def learn_online(fusion: Any, S: Any, y: Any, sample_weight: Any, imaginary_scor
         fusion.online_ = start_online(fusion, _rows_of(check_scores(S), y, sample_weight))
         return fusion
     fusion._check_parameters()
-    rows = _rows_of(check_scores(S, estimator=fusion), y, sample_weight)
+    rows = check_rows(fusion, S, y, sample_weight)
     online = getattr(fusion, "online_", None)
     if online is None:
         online = start_online(fusion, None)
@@ -86,6 +86,11 @@ def start_online(fusion: Any, rows: Rows | None) -> OnlineWeights:
 def ball_of(fusion: Any) -> LpBall:
     """Where the weights of a fitted fusion are."""
     return LpBall(float(fusion.p), fusion.nonnegative, fusion.prior_, float(fusion.radius))
+
+
+def check_rows(fusion: Any, S: Any, y: Any, sample_weight: Any) -> Rows:
+    """Rows for a fitted fusion, as users pass them."""
+    return _rows_of(check_scores(S, estimator=fusion), y, sample_weight)
 
 
 def _rows_of(S: Array, y: Any, sample_weight: Any) -> Rows:

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.accurate import accurate_total
 from lpfuse._arrays.blocks import head_of
@@ -43,7 +44,7 @@ from lpfuse._checks.tables import (
 )
 from lpfuse._saved import ANY, saved_as
 from lpfuse.fusion._online import OnlineWeights
-from lpfuse.fusion._partial_fit import learn_online
+from lpfuse.fusion._partial_fit import check_rows, learn_online, start_online
 from lpfuse.fusion._prior import LARGEST, check_prior
 from lpfuse.optim import SOLVERS, Certificate, LpPath, Problem, solve, solve_path
 from lpfuse.optim._large_n.distributed import BlockedProblem, Costs, sample_of
@@ -277,6 +278,25 @@ class LpFusion(WeightedSum):
         True
         """
         learn_online(self, S, y, sample_weight, IMAGINARY_SCORE)
+        return self
+
+    def start_online(self, S: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Let `partial_fit` go on from the fitted weights, with the rows that they were fitted to.
+
+        Without it a fit's rows are forgotten: nothing is solved anew until there are others.
+
+        Parameters
+        ----------
+        S, y, sample_weight
+            What `fit` was given.
+
+        Returns
+        -------
+        LpFusion
+            This estimator; weights stay what they are.
+        """
+        check_is_fitted(self)
+        self.online_ = start_online(self, check_rows(self, S, y, sample_weight))
         return self
 
     def _problem(self, S: Any, y: Any, sample_weight: Any, p: float) -> Problem:
