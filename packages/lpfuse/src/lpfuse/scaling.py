@@ -68,7 +68,7 @@ class _QuantileScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ranks = _Ranks(reference.shape[0], float(self.rho))
         self._set_thresholds(ranks, _order_statistics(reference, ranks.needed))
         self.quantile_error_ = 0.0
-        vars(self).pop("running_", None)  # of rows that were before
+        self.__dict__.pop("running_", None)  # of rows that were before
         remember_columns(self, S)
         return self
 
@@ -111,7 +111,7 @@ class _QuantileScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         sketch: QuantileSketch = checked.also
         warn_about_flat(no_spread(sketch.lowest, sketch.highest), checked.names)
         self._take_thresholds(sketch)
-        vars(self).pop("running_", None)
+        self.__dict__.pop("running_", None)
         remember_columns(self, head_of(S))
         return self
 

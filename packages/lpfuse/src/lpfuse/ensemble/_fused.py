@@ -346,7 +346,7 @@ class FusedDetector(FollowingDetector):
         self._remember(settled)
         self.rows_ = kept_rows(training.X, training.kept_back)
         self.rounds_ = np.zeros(len(settled.held_out.labels), np.intp)
-        vars(self).pop("following_", None)  # of rows that were before
+        self.__dict__.pop("following_", None)  # of rows that were before
         return self
 
     # What FusedDetectorCV does in another way.

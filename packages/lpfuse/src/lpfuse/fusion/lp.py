@@ -219,7 +219,7 @@ class LpFusion(WeightedSum):
         self.certificate_ = solution.certificate
         self.n_iter_ = solution.n_iter
         self.prior_ = problem.ball.centre
-        vars(self).pop("online_", None)  # of weights that were before
+        self.__dict__.pop("online_", None)  # of weights that were before
         _warn_if_loose(solution.certificate, self.tol, self.solver)
         _warn_if_zero(solution.weights, self.radius)
         return self
