@@ -7,6 +7,7 @@ label after it named its weights for that row.
 from __future__ import annotations
 
 import warnings
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,8 +50,6 @@ class Played(NamedTuple):
 
 def play(stream: Stream, fusion: LpFusion | None = None) -> Played:
     """All methods on one stream."""
-    from time import perf_counter
-
     fusion = default_fusion() if fusion is None else fusion
     S, y, told = stream
     with warnings.catch_warnings():
@@ -111,11 +110,7 @@ def _loss(point: Host, row: Any) -> float:
 
 
 def best_fixed(fusion: LpFusion, rows: list[Any], ours: LpFusion) -> tuple[Host, float]:
-    """The weights with the least loss on these rows, in hindsight, and their relative gap.
-
-    The intercept is kept where that of gradient descent is, which the bound speaks of; the
-    certificate is of weights with any intercept, whose loss is as low or lower.
-    """
+    """The weights with the least loss on these rows, in hindsight, and their relative gap."""
     R = len(ours.weights_)
     S = np.array([row.scores for row in rows] + [np.full(R, IMAGINARY_SCORE)])
     y = np.array([row.label for row in rows] + [-1.0])

@@ -63,6 +63,11 @@ def _drawn(parts: Parts, labels: Host, rng: np.random.Generator) -> Host:
     return X
 
 
+def no_change(parts: Parts, labels: Host, rng: np.random.Generator) -> Host:
+    """Nothing changes: what following costs where there is nothing to follow."""
+    return parts.pool.scores(_drawn(parts, labels, rng))[0]
+
+
 def broken_columns(parts: Parts, labels: Host, rng: np.random.Generator) -> Host:
     """From the middle on half of the columns say what other rows said: sensors mixed up."""
     X, half = _drawn(parts, labels, rng), len(labels) // 2
@@ -103,6 +108,7 @@ def slow_shift(parts: Parts, labels: Host, rng: np.random.Generator) -> Host:
 
 
 DRIFTS: dict[str, Drift] = {
+    "none": no_change,
     "columns": broken_columns,
     "kinds": other_kind,
     "members": silent_members,

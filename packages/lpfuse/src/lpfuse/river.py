@@ -31,7 +31,7 @@ __all__ = ["RiverFused", "RiverFusion"]
 _NORMAL = math.nextafter(0.5, 0.0)  # the highest score of a normal row
 
 
-class _Labelled(AnomalyDetector):  # type: ignore[misc]
+class _Labelled(AnomalyDetector):
     """A detector of river that is told labels where its user says so."""
 
     supervised: bool
