@@ -58,16 +58,16 @@ def regret_page(rows: Iterable[Record]) -> str:
 
 def _about(rows: Sequence[Record]) -> list[str]:
     seeds = len({row["seed"] for row in rows})
-    told = np.mean([row["labelled"] for row in rows])
+    labels = np.mean([row["labelled"] for row in rows])
     return [
         prose(
             f"""Ten tables, a stream of {ROWS:,} rows each, {seeds} times with other rows: the
             default detectors learn from normal rows of one half of a table, the stream draws from
             the other, {100 * ANOMALIES:.0f} % anomalies. The first {START} labels are known; of the
-            others {100 * LABELLED:.0f} % are told, {told:.0f} a stream, after the row was scored. All
-            methods have the same fusion, `default_fusion()`, and pay the same costs for the same
-            labelled rows. The method was made while looking at another seed of the same tables.
-            Made by `python -m research.studies.regret page` from the rows in
+            others {100 * LABELLED:.0f} % are told, {labels:.0f} a stream, after the row was scored.
+            All methods have the same fusion, `default_fusion()`, and pay the same costs for the
+            same labelled rows. The method was made while looking at another seed of the same
+            tables. Made by `python -m research.studies.regret page` from the rows in
             `research/results/studies/regret`; `… run` measures what is missing."""
         ),
         markdown([["method", "weights"], *([k, v] for k, v in ABOUT.items())], numbers=False),
@@ -147,8 +147,8 @@ def _losses(rows: Sequence[Record]) -> list[str]:
     return [
         "## Loss of a labelled row, in thousandths",
         prose(
-            """Hinge loss times cost, mean over seeds; last line: mean over streams ± standard error.
-            Lower is better."""
+            """Hinge loss times cost, mean over seeds; last line: mean over streams ± standard
+            error. Lower is better."""
         ),
         _table(rows, mean_loss),
     ]
@@ -198,8 +198,8 @@ def _bounds(rows: Sequence[Record]) -> list[str]:
         ),
         markdown(lines),
         prose(
-            f"""The best fixed weights are certified to a relative gap of {gap:.0e} or less. A labelled
-            row took {seconds:.1f} ms (median over streams, one row a call, checks and solves
-            included, on a busy machine)."""
+            f"""The best fixed weights are certified to a relative gap of {gap:.0e} or less. A
+            labelled row took {seconds:.1f} ms (median over streams, one row a call, with checks and
+            solves)."""
         ),
     ]
