@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from lpfuse._checks.answers import check_new_labels
 from lpfuse._checks.arguments import weights_beside
 from lpfuse._checks.tables import check_scores
 from lpfuse.fusion._online import OnlineWeights, begin
+from lpfuse.optim import Solution, solve
 from lpfuse.optim.balls import LpBall
 
 Rows = tuple[Host, Host, Host]  # scores (n, R), labels ±1, sample weights
@@ -69,8 +69,8 @@ def start_online(fusion: Any, rows: Rows | None) -> OnlineWeights:
     average = np.append(weights, fusion.intercept_)
     if fusion.fit_intercept and rows is not None:
         # Equal weights, or those of the prior, with the intercept that is best for them.
-        alone = clone(fusion).set_params(prior=weights, radius=0.0, solver="auto")
-        average[-1] = _fit_in_silence(alone, rows).intercept_
+        alone = clone(fusion).set_params(radius=0.0, solver="auto")
+        average[-1] = _solution(alone, rows, weights).intercept
     return begin(
         ball,
         np.append(fusion.weights_, fusion.intercept_),
@@ -105,15 +105,13 @@ def _rows_of(S: Array, y: Any, sample_weight: Any) -> Rows:
 
 def _solve_again(fusion: Any, online: OnlineWeights, name: str) -> None:
     """An exact solution for rows that are kept; of all of them, its certificate is told."""
-    alone = clone(fusion).set_params(prior=fusion.prior_)
-    solution = _fit_in_silence(alone, online.problem(name))
-    online.solved(name, np.append(solution.weights_, solution.intercept_))
+    solution = _solution(fusion, online.problem(name), fusion.prior_)
+    online.solved(name, np.append(solution.weights, solution.intercept))
     if name == "certified":
-        fusion.certificate_, fusion.n_iter_ = solution.certificate_, solution.n_iter_
+        fusion.certificate_, fusion.n_iter_ = solution.certificate, solution.n_iter
 
 
-def _fit_in_silence(fusion: Any, rows: Rows) -> Any:
-    """A fit to rows that users did not choose: what it warns of is not theirs to mend."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return fusion.fit(*rows)
+def _solution(fusion: Any, rows: Rows, centre: Host | None) -> Solution:
+    """What a fit to rows would find, without its checks: they were checked as they came."""
+    problem = fusion._stated(*rows, float(fusion.p), centre)
+    return solve(problem, solver=fusion.solver, tol=fusion.tol, max_iter=fusion.max_iter)

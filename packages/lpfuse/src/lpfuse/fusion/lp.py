@@ -309,6 +309,12 @@ class LpFusion(WeightedSum):
         labels, weight = labels_beside(y, S), weights_beside(sample_weight, S)
         warn_about_columns(S, names)
         warn_of_turned_scores(S, labels, names)
+        return self._stated(S, labels, weight, p, self._centre(int(S.shape[1]), names))
+
+    def _stated(
+        self, S: Array, labels: Array | None, weight: Array | None, p: float, centre: Host | None
+    ) -> Problem:
+        """The problem for rows that need no check."""
         if self.imaginary_anomalies:
             S, labels, weight = self._with_imaginary(S, labels, weight)
         if labels is not None and smallest(labels) > 0:
@@ -321,7 +327,7 @@ class LpFusion(WeightedSum):
             loss=self.loss,
             nonnegative=self.nonnegative,
             fit_intercept=self.fit_intercept and labels is not None,
-            centre=self._centre(int(S.shape[1]), names),
+            centre=centre,
             radius=self.radius,
         )
         problem.costs_error = self._costs_error
