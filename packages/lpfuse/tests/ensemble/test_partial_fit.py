@@ -139,7 +139,8 @@ def test_weights_follow_the_detector_that_is_right():
     online = fused.fusion_.online_
     bound = online.regret_bounds()["average"]
     assert online.losses["used"] <= online.losses["average"] + bound
-    assert fused.certificate_.status == "optimal"
+    assert fused.certificate_ is None  # of these weights there is none
+    assert fused.fusion_.certificate_.status == "optimal"
 
 
 @pytest.mark.filterwarnings("ignore::lpfuse.DirectionWarning")  # a line is a poor detector
@@ -310,3 +311,17 @@ def test_blocks_are_refused():
     fused = FusedDetector(POOL, random_state=0).fit(normal(100))
     with pytest.raises(ValueError, match="a block of Dask at a time"):
         fused.partial_fit(da.from_array(normal(10)))
+
+
+def test_a_followed_detector_is_reported_without_a_proof_of_other_weights(tmp_path):
+    pytest.importorskip("jinja2", reason="the report is an extra")
+    from lpfuse.report import summarise, write_report
+
+    fused = FusedDetector(POOL, random_state=0).fit(*mixed(200)).partial_fit(*mixed(100, 1))
+    summary = summarise(fused)
+    assert summary["certificate"] is None
+    write_report(summary, tmp_path / "report.html")
+    assert "<br>weights:" not in fused._html_repr()
+    fused.card(tmp_path / "card.md")
+    text = (tmp_path / "card.md").read_text()
+    assert "**Proof.** Loss" not in text

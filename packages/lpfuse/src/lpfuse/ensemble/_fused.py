@@ -146,7 +146,7 @@ class FusedDetector(FollowingDetector):
     detectors_ : list of (name, detector, columns)
         The fitted detectors; an expert comes with its fits without each fold, in ``fits``.
     certificate_ : Certificate or None
-        How far the weights can be from optimal.
+        How far the weights can be from optimal; None once `partial_fit` has moved them.
     offset_ : float
         The threshold.
     scaler_, fusion_ : estimators
