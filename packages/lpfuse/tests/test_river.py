@@ -1,6 +1,8 @@
 """What river asks of a detector, and its pipelines and evaluation with ours inside."""
 
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -219,3 +221,12 @@ def test_the_members_of_a_fusion_are_copies_and_anomalies_do_not_teach_them():
 def test_no_detectors_are_refused():
     with pytest.raises(ValueError, match="at least one"):
         RiverFusion({}).learn_one({"a": 1.0})
+
+
+def test_without_river_the_extra_is_named():
+    code = (
+        "import sys; sys.modules['river'] = None\n"
+        "try:\n    import lpfuse.river\nexcept ImportError as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == 'lpfuse.river needs an extra: pip install "lpfuse[river]"'

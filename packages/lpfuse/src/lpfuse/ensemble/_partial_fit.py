@@ -91,7 +91,7 @@ class FollowingDetector(ExplainableDetector):
             New rows.
         y : array-like of shape (n,), optional
             +1 normal, −1 anomaly, 0 where nobody looked: such rows teach nothing. Without it all
-            rows are normal.
+            rows are normal. In the first call as `fit` has it.
 
         Returns
         -------

@@ -50,7 +50,8 @@ def learn_online(fusion: Any, S: Any, y: Any, sample_weight: Any, imaginary_scor
         for name in online.due():
             _solve_again(fusion, online, name)
     point = online.point
-    fusion.online_, fusion.weights_, fusion.intercept_ = online, point[:-1], float(point[-1])
+    fusion.online_, fusion.intercept_ = online, float(point[-1])
+    fusion.weights_ = ball.scale_into(point[:-1])  # a mixture is inside but for rounding
     return fusion
 
 
