@@ -269,3 +269,20 @@ def test_rows_without_weight_teach_nothing_and_break_nothing():
     fusion.partial_fit(S, y, np.where(y < 0, 0.0, 1.0))
     assert np.isfinite(fusion.weights_).all()
     assert fusion.online_.n_solves > 0
+
+
+@pytest.mark.parametrize("name", ["default", "balanced", "pool", "prior"])
+def test_labels_that_contradict_the_weights_in_use_break_no_bound(name):
+    """An adversary who sees the weights and calls normal what they find strange, and so on."""
+    S, y = stream("still", 60)
+    fusion, rows, rng = begun(name, S, y), [], np.random.default_rng(1)
+    average = fusion.online_.strategies["average"]
+    for s in rng.normal(size=(500, R)):
+        label = -1.0 if s @ fusion.weights_ + fusion.intercept_ > 0 else 1.0
+        rows.append(fusion.online_.row(s, label, 1.0))
+        fusion.partial_fit([s], [label])
+    used, bounds = fusion.online_.losses["used"], fusion.online_.regret_bounds()
+    assert used - losses_of(fusion, rows, average) <= bounds["average"]
+    best = best_in_hindsight(fusion, rows)
+    if fusion.online_.learner.low <= best[-1] <= fusion.online_.learner.high:
+        assert used - losses_of(fusion, rows, best) <= bounds["best"]
