@@ -314,6 +314,39 @@ class TableModel(ExplainedTable, FrameJudge):
         table = table.with_columns(pl.when(~pl.Series(nothing)).then(numbers).name.keep())
         return frame.select(keep).hstack(table) if keep else table
 
+    def recalibrate(self, frame: polars.DataFrame) -> TableModel:
+        """Move threshold, p-values and scale to rows as they come now: `FusedDetector.recalibrate`.
+
+        Parameters
+        ----------
+        frame : data frame
+            Normal rows that the model has not learnt from. Where they have the column of labels,
+            known anomalies are left out.
+
+        Returns
+        -------
+        TableModel
+            This model, changed.
+        """
+        frame = as_polars(frame)
+        labels = self.labels(frame)
+        X = self.numbers(frame)
+        normal = ~self.preparation.all_missing(frame).to_numpy()
+        if labels is not None:
+            normal &= labels >= 0
+        if not normal.any():
+            raise ValueError(
+                f"recalibrate needs normal rows, got none among {len(X):,}. Pass rows that are not "
+                "labelled as anomalies and hold some values."
+            )
+        with empty_columns_untold():
+            self.fused.recalibrate(X[normal])
+        self.notes.append(
+            f"Recalibrated: threshold, p-values and scale are those of {int(normal.sum()):,} later "
+            "rows."
+        )
+        return self
+
     def save(self, path: str | PathLike[str], *, key: bytes | None = None) -> None:
         """Write the model to a file, without pickle; `lpfuse.load` reads it.
 
