@@ -90,6 +90,7 @@ def served(X: np.ndarray, folder: Path) -> None:
         print(
             f"{ROWS / wall:.0f} requests a second; resident {before >> 20}, then {after >> 20} MiB"
         )
+        one = http.client.HTTPConnection("127.0.0.1", port)  # the other has been closed meanwhile
         measure("POST /rows, 1,000 rows", lambda k: ask(one, X[:1000], "/rows"), 10)
     finally:
         process.terminate()

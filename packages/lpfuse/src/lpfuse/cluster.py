@@ -105,12 +105,24 @@ def score_stream(
 
     Examples
     --------
-    >>> from distributed import Client  # doctest: +SKIP
-    >>> with Client("tcp://scheduler:8786") as client:  # doctest: +SKIP
-    ...     for batch in score_stream(fused, batches, client, monitor=monitor):
-    ...         write(batch.number, batch.verdicts)
-    ...         if batch.status.alarm:
-    ...             print(batch.status.sentence())
+    Of a cluster elsewhere, ``Client("tcp://scheduler:8786")``; here it is in this process.
+
+    >>> import numpy as np
+    >>> from distributed import Client
+    >>> from lpfuse import FusedDetector
+    >>> from lpfuse.cluster import score_stream
+    >>> rng = np.random.default_rng(0)
+    >>> fused = FusedDetector(["gmm", "kpca"], random_state=0).fit(rng.normal(size=(300, 2)))
+    >>> batches = [np.zeros((3, 2)), np.full((2, 2), 9.0), np.zeros((1, 5))]
+    >>> with Client(processes=False, dashboard_address=":0") as client:
+    ...     for batch in score_stream(fused, batches, client):
+    ...         if batch.refused is None:
+    ...             print(batch.number, (batch.verdicts.decision < 0).tolist())
+    ...         else:
+    ...             print(batch.number, batch.refused)
+    0 [False, False, False]
+    1 [True, True]
+    2 X has 5 features, but FusedDetector is expecting 2 features as input...
     """
     killed = _killed_worker()
     if not callable(getattr(fused, "verdicts", None)):
