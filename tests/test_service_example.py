@@ -154,7 +154,7 @@ def test_many_rows_at_once_and_gaps(server, folder):
     X = rows(50, 2)
     X[3, 1] = X[4] = np.nan
     listed = [[None if np.isnan(value) else value for value in row] for row in X.tolist()]
-    with pytest.warns(UserWarning, match="miss"):
+    with pytest.warns(UserWarning, match="could not score some rows"):
         expected = as_answers(model().verdicts(pd.DataFrame(X, columns=COLUMNS)))
     status, found = server.ask("POST", "/rows", listed)
     assert status == 200
@@ -175,7 +175,7 @@ BAD = {
     "unknown": (dict.fromkeys([*COLUMNS, "colour"], 1.0), "unknown column 'colour'"),
     "missing": (dict.fromkeys(COLUMNS[:3], 1.0), "column 'power' is not there"),
     "number": (7, "expected a list of 4 numbers"),
-    "null": (b"null", "must be JSON"),
+    "null": (b"null", "got null"),
     "infinite": (b"[1, Infinity, 2, 3]", "'heat' must be a finite number"),
     "large": (b"[1, 1e999, 2, 3]", "'heat' must be a finite number"),
     "digits": (b"[1, 1" + b"0" * 400 + b", 2, 3]", "'heat' must be a finite number"),
@@ -195,6 +195,12 @@ def test_a_bad_row_is_refused_in_plain_words(server, name):
     assert isinstance(answer["detail"], str)
     assert words in answer["detail"]
     assert server.ask("GET", "/health")[1]["rows"] == before
+
+
+def test_a_body_must_be_said_to_be_json(server):
+    status, answer = server.ask("POST", "/row", [1.0] * 4, {"content-type": "text/plain"})
+    assert status in (400, 422)
+    assert "application/json" in answer["detail"]
 
 
 def test_the_bad_row_of_many_is_named(server):

@@ -171,6 +171,7 @@ def refusal(sentence: str) -> HTTPException:
 def kind(value: Any) -> str:
     """What came, in the words of JSON."""
     words = {dict: "an object", list: "a list", str: "text", bool: "true or false"}
+    words[bytes] = "a body that is not said to be application/json"
     return words.get(type(value), "null" if value is None else "a number")
 
 

@@ -101,7 +101,8 @@ def score_stream(
     own, or use its TLS.
 
     **The monitor** is here, on the driver, and gets the same evidence as without a cluster, where
-    no batch was refused; behind a refused one, ties are broken by other random numbers.
+    no batch was refused; behind a refused one, ties are broken by other random numbers. What
+    detectors warn of, such as gaps, is in the workers' logs.
 
     Examples
     --------
@@ -178,9 +179,10 @@ def _scored(
                 return
             yield _landed(*flying.popleft(), monitor, killed)
     finally:  # also where the reader has had enough, or an error ends it
-        for *_, work in flying:
-            work.cancel()
-        model.release()
+        if client.status == "running":  # a client that was closed first has let go of all of it
+            for *_, work in flying:
+                work.cancel()
+            model.release()
 
 
 def _landed(

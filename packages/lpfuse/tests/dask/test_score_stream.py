@@ -176,6 +176,14 @@ def test_frames_keep_their_index(client, fused):
     assert batch.verdicts.to_frame().index.tolist() == ["a", "b", "c"]
 
 
+def test_a_client_that_is_closed_first_is_no_error(client, fused):
+    own = distributed.Client(client.scheduler.address, set_as_default=False)
+    stream = score_stream(fused, itertools.repeat(np.zeros((5, 4))), own)
+    assert next(stream).number == 0
+    own.close()
+    stream.close()
+
+
 def test_no_batches_are_no_verdicts(client, fused):
     assert list(score_stream(fused, [], client)) == []
 
