@@ -57,7 +57,7 @@ def drift_page(rows: list[Record]) -> str:
             "base cross it, whatever it promises; so all are compared at false alarms that none "
             "of them can know in advance. Median rows from the change to the alarm; in brackets "
             "the share of streams in which it was found within 5,000 rows, where not in all. The "
-            "last line is lpfuse with the line that it promises for 5 %, which needs no calm streams."
+            "last line is lpfuse with the line that it promises for 5 %, without calm streams."
         ),
         *(_delays(rows, base) for base in _bases(rows)),
         f"![{FIGURE}](drift.png)",
