@@ -1,6 +1,6 @@
 """Discoveries in a stream: as defined, saved and continued, and rarely false."""
 
-from math import log, nan, sqrt
+from math import log, log2, nan, sqrt
 
 import numpy as np
 import pytest
@@ -65,6 +65,98 @@ def test_rows_one_after_the_other_as_defined(method, batches, rate):
     assert found == naive_investing([p for batch in batches for p in batch], rate, method)
     assert stream.n_discoveries_ == sum(found)
     assert stream.n_rows_ == len(found)
+
+
+def mark_of(row, now):
+    """The row whose reading of the clock stands for that of `row`, when page `now` begins."""
+    return next(
+        mark
+        for mark in range(row, -1, -1)
+        if mark % 2 ** int(log2(max((now - mark) // 256, 1))) == 0
+    )
+
+
+def levels_in_long_memory(values, declared, rate, method, *, forgetful):
+    """The levels of a stream with these discoveries, each from the definition."""
+    low, high = {"lord": (-1, 1), "saffron": (0.5, 1), "addis": (0.25, 0.5)}[method]
+    gamma = np.vectorize(slow if method == "lord" else fast, otypes=[float])(
+        np.arange(1, len(values) + 2)
+    )
+    clock = np.cumsum((values > low) & (values <= high))  # after each row
+    found, levels = np.flatnonzero(declared), []
+    stands_for = found.copy()
+    for t in range(len(values)):
+        page = t // 64 * 64
+        if forgetful and t == page:
+            stands_for = np.array([mark_of(row, page) if row < page else row for row in found])
+        earlier = stands_for[found < t].astype(int)
+        now = clock[t - 1] if t else 0
+        earned = np.full(len(earlier), rate)
+        earned[:1] /= 2
+        level = rate / 2 * gamma[now] + earned @ gamma[now - clock[earlier]]
+        levels.append(min(low, (high - low) * level) if low > 0 else level)
+    return np.array(levels)
+
+
+@pytest.mark.parametrize("method", ["lord", "saffron", "addis"])
+def test_long_streams_are_remembered_in_few_marks(method):
+    rng = np.random.default_rng(5)
+    values = np.where(rng.random(5000) < 0.05, 1e-3 * rng.random(5000), rng.random(5000))
+    stream = OnlineDiscoveries(0.1, method)
+    cuts = np.sort(rng.choice(np.arange(1, 5000), 60, replace=False))
+    declared = np.concatenate([stream.update(batch) for batch in np.split(values, cuts)])
+    assert declared.sum() > 100
+    as_defined = levels_in_long_memory(values, declared, 0.1, method, forgetful=True)
+    np.testing.assert_array_equal(declared, values <= as_defined)
+    # What the proofs take: no level is above that of the published rule with these discoveries.
+    published = levels_in_long_memory(values, declared, 0.1, method, forgetful=False)
+    assert (as_defined <= published * (1 + 1e-12)).all()
+    np.testing.assert_array_equal(as_defined[:512], published[:512])
+    np.testing.assert_allclose(as_defined, published, rtol=0.03)
+
+
+@pytest.mark.parametrize("method", ["lord", "saffron", "addis"])
+def test_single_rows_and_batches_are_one_stream(method):
+    rng = np.random.default_rng(6)
+    values = np.where(rng.random(1500) < 0.1, 1e-3 * rng.random(1500), rng.random(1500))
+    whole, single = OnlineDiscoveries(0.1, method), OnlineDiscoveries(0.1, method)
+    flags = [bool(single.update([value])[0]) for value in values]
+    assert whole.update(values).tolist() == flags
+    np.testing.assert_array_equal(whole.marks_, single.marks_)
+
+
+@given(batches=batches_of_some, rate=st.sampled_from([0.05, 0.2, 0.5]))
+def test_batches_by_their_own_rate_as_defined(batches, rate):
+    """Zrnic et al. (2020), with every batch of the past remembered."""
+    stream, past = OnlineDiscoveries(rate), []
+    for t, batch in enumerate(filter(None, batches), start=1):
+        m, before = len(batch), sum(found for _, found, _ in past)
+        spent = sum(own * most / (most + before - found) for own, found, most in past if own)
+        own = max(0.0, rate * sum(map(fast, range(1, t + 1))) - spent) * (m + before) / m
+
+        def chosen(values, own=own, m=m):
+            enough = [r for r in range(1, m + 1) if sorted(values)[r - 1] <= own * r / m]
+            return [bool(enough) and p <= own * max(enough) / m for p in values]
+
+        top = batch.index(max(batch))
+        flags = chosen(batch)
+        past.append((own, sum(flags), sum(chosen([*batch[:top], 0.0, *batch[top + 1 :]]))))
+        assert stream.update(batch).tolist() == flags
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_memory_of_an_endless_stream_is_bounded(method):
+    rng = np.random.default_rng(7)
+    stream, sizes = OnlineDiscoveries(0.1, method), []
+    for _ in range(2):
+        values = np.where(rng.random(30_000) < 0.05, 1e-4 * rng.random(30_000), rng.random(30_000))
+        for batch in np.split(values, 1500):
+            stream.update(batch)
+        sizes.append(sum(v.nbytes for v in vars(stream).values() if isinstance(v, np.ndarray)))
+    assert stream.n_discoveries_ > (20 if method == "lond" else 2000)
+    # A new octave of rows takes 256 marks of three numbers; excesses are those of batches of 20.
+    assert sizes[1] - sizes[0] <= 24 * (256 + 64)
+    assert sizes[1] <= 24 * (256 * 10 + 64)
 
 
 @given(batches=batches_of_some, rate=st.sampled_from([0.05, 0.2, 0.5]))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lpfuse import adapters as adapters
     from lpfuse import answers as answers
+    from lpfuse import cluster as cluster
     from lpfuse import detectors as detectors
     from lpfuse import fusion as fusion
     from lpfuse import io as io
@@ -98,6 +99,7 @@ if not TYPE_CHECKING:  # a checker that saw it would take every name for one tha
 _ROOMS = (
     "adapters",
     "answers",
+    "cluster",
     "detectors",
     "fusion",
     "io",

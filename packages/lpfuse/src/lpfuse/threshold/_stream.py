@@ -54,6 +54,10 @@ INVESTING = {
     "saffron": _Investing(_fast, candidate=0.5),
     "addis": _Investing(_fast, candidate=0.25, kept=0.5),
 }
+# Rules that invest work out their levels a page of rows ahead, and hold the discoveries of the last
+# 2 · EXACT rows one by one: see the notes below.
+PAGE = 64
+EXACT = 256
 METHODS = ("batch-bh", "lond", *INVESTING)
 
 
@@ -114,6 +118,16 @@ class OnlineDiscoveries:
     only: see the guide. Rates are averages over calibration sets; with one small set it is worse
     or better for the whole stream.
 
+    **What an endless stream takes.** Of "batch-bh" the past is one number for each value of
+    :math:`R_s^+ - R_s`, which batches share, and nothing is lost. The rules that invest remember
+    the discoveries of the last 512 rows one by one; older ones count as made at the last mark
+    before them, and at a distance of 256 · 2ᵏ rows marks are 2ᵏ rows apart: 256 more each time
+    that the stream doubles. γ falls, so no level is above the published one for the same
+    discoveries, which is what bounds the estimated share of false ones; and where marks are depends
+    on row numbers alone, so levels still only grow when there are more discoveries or fewer steps
+    of the clock, which the proofs of LORD++, SAFFRON and ADDIS ask for. Over 200,000 rows, with
+    discoveries throughout or at the beginning only, levels were at most 0.3 % below the published.
+
     **What n calibration rows allow.** No p-value is below 1/(n + 1). Before the first discovery
     levels fall like :math:`\gamma_t`, and once below 1/(n + 1) nothing can be declared any more:
     with n = 1,000 and a rate of 0.1 LORD++ is there at the 2nd row, SAFFRON after four with
@@ -158,11 +172,15 @@ class OnlineDiscoveries:
         self.n_rows_ = 0
         self.n_batches_ = 0
         self.n_discoveries_ = 0
-        # Of "batch-bh", one a batch: its rate, its discoveries, and R⁺.
-        self.rates_, self.found_, self.found_at_most_ = np.empty((3, 0))
-        # Of those that invest: how far the clock is, and where it was at each discovery.
+        # Of "batch-bh": the values of R⁺ − R there were, and the sum of α R⁺ over their batches.
+        self.excess_, self.committed_ = np.empty((2, 0))
+        # Of those that invest: how far the clock is, and what its next readings invest.
         self.clock_ = 0
-        self.discovered_at_ = np.empty(0, dtype=np.int64)
+        self.invested_ = np.empty(0)
+        # Rows that stand for themselves and those up to the next: their number, what the clock
+        # was after them, what discoveries earned, in units of the rate.
+        self.marks_, self.clocks_ = np.empty((2, 0), dtype=np.int64)
+        self.earned_ = np.empty(0)
 
     def update(self, pvalues: Any) -> NDArray[np.bool_]:
         """Decide about the next rows, and remember what that takes.
@@ -184,7 +202,6 @@ class OnlineDiscoveries:
         declared = ~np.isnan(known)
         values = known[declared]
         if values.size:
-            self.n_rows_ += values.size
             self.n_batches_ += 1
             if self.method in INVESTING:
                 chosen = self._by_investing(values, rate, INVESTING[self.method])
@@ -193,21 +210,28 @@ class OnlineDiscoveries:
             else:
                 chosen = self._by_batch(values, rate)
             declared[declared] = chosen
+            self.n_rows_ += values.size
             self.n_discoveries_ += int(chosen.sum())
         return declared
 
     def _by_batch(self, values: Host, rate: float) -> NDArray[np.bool_]:
-        others = self.n_discoveries_ - self.found_
-        spent = np.sum(self.rates_ * self.found_at_most_ / (self.found_at_most_ + others))
-        shares = _fast(np.arange(1.0, self.n_batches_ + 1)).sum()
+        # R⁺ + D − R is D + excess: batches of one excess share a denominator, and are one number.
+        spent = np.sum(self.committed_ / (self.n_discoveries_ + self.excess_))
+        shares = 1 - zeta(1.6, self.n_batches_ + 1) / zeta(1.6)  # γ up to this batch
         # Rounding may leave a little less than nothing.
         own = max(0.0, rate * shares - spent) * (1 + self.n_discoveries_ / values.size)
         lines = own * np.arange(1, values.size + 1) / values.size
         declared = _step_up(values, lines)
         with_zero = np.where(np.arange(values.size) == values.argmax(), 0.0, values)
-        self.rates_ = np.append(self.rates_, own)
-        self.found_ = np.append(self.found_, declared.sum())
-        self.found_at_most_ = np.append(self.found_at_most_, _step_up(with_zero, lines).sum())
+        found_at_most = float(_step_up(with_zero, lines).sum())
+        if own > 0:  # then a p-value of 0 is declared, and no denominator is ever 0
+            excess = found_at_most - float(declared.sum())
+            here = self.excess_ == excess
+            if not here.any():
+                self.excess_ = np.append(self.excess_, excess)
+                self.committed_ = np.append(self.committed_, 0.0)
+                here = np.append(here, True)
+            self.committed_[here] += own * found_at_most
         return declared
 
     def _by_number(self, values: Host, rate: float) -> NDArray[np.bool_]:
@@ -216,28 +240,64 @@ class OnlineDiscoveries:
         return _step_up(values, rate * share / values.size * found)
 
     def _by_investing(self, values: Host, rate: float, rule: _Investing) -> NDArray[np.bool_]:
-        ticks = (values > rule.candidate) & (values <= rule.kept)
-        ahead = np.arange(1.0, ticks.sum() + 2)  # the clock reads one of these, less 1, from now
-        # What is invested at each reading; a discovery adds to all that follow.
-        invested = rate / 2 * rule.gamma(ahead + self.clock_)
-        for j, then in enumerate(self.discovered_at_):
-            earned = rate if j else rate / 2  # the other half was there from the start
-            invested += earned * rule.gamma(ahead + (self.clock_ - then))
-        earnings, now = rate * rule.gamma(ahead), 0
-        found: list[int] = []
         declared = np.zeros(values.size, dtype=bool)
+        done = 0
+        while done < values.size:
+            row = self.n_rows_ + done
+            if row % PAGE == 0:
+                self._turn_page(row, rate, rule)
+            part = slice(done, done + PAGE - row % PAGE)
+            declared[part] = self._on_this_page(values[part], row, rate, rule)
+            done = part.stop
+        return declared
+
+    def _turn_page(self, row: int, rate: float, rule: _Investing) -> None:
+        """Drop marks that `row` is far enough from, and work out what a page of readings invests.
+
+        What a dropped mark has earned goes to the one before it: to an older reading of the clock,
+        where it invests less.
+        """
+        if self.marks_.size:
+            first = np.flatnonzero(_is_kept(self.marks_, row))
+            self.earned_ = np.add.reduceat(self.earned_, first)
+            self.marks_, self.clocks_ = self.marks_[first], self.clocks_[first]
+        readings = self.clock_ + np.arange(1.0, PAGE + 2)  # no row moves the clock by more than 1
+        held = np.flatnonzero(self.earned_)
+        ages = readings - self.clocks_[held, None]
+        self.invested_ = rate * (rule.gamma(readings) / 2 + self.earned_[held] @ rule.gamma(ages))
+
+    def _on_this_page(
+        self, values: Host, row: int, rate: float, rule: _Investing
+    ) -> NDArray[np.bool_]:
+        ticks = (values > rule.candidate) & (values <= rule.kept)
+        after = np.cumsum(ticks)
+        earned = np.zeros(values.size)
+        invested = self.invested_
+        earnings, now = rate * rule.gamma(np.arange(1.0, invested.size + 1)), 0
+        nothing_yet = not self.earned_.any()
         for i, (value, tick) in enumerate(zip(values.tolist(), ticks.tolist(), strict=True)):
             level = min(rule.most, rule.factor * invested[now])
             now += tick
             if value <= level * ON_THE_LINE:
-                first = not (found or self.discovered_at_.size)
-                more = earnings[: ahead.size - now]
-                invested[now:] += more / 2 if first else more
-                found.append(self.clock_ + now)
-                declared[i] = True
-        self.discovered_at_ = np.concatenate([self.discovered_at_, np.array(found, dtype=np.int64)])
+                earned[i] = 0.5 if nothing_yet else 1.0  # the other half was there from the start
+                nothing_yet = False
+                invested[now:] += earned[i] * earnings[: invested.size - now]
+        self.marks_ = np.concatenate([self.marks_, row + np.arange(values.size)])
+        self.clocks_ = np.concatenate([self.clocks_, self.clock_ + after])
+        self.earned_ = np.concatenate([self.earned_, earned])
+        self.invested_ = invested[now:]
         self.clock_ += now
-        return declared
+        return earned > 0
+
+
+def _is_kept(marks: NDArray[np.int64], row: int) -> NDArray[np.bool_]:
+    """Marks of row numbers that stay when the stream has come to `row`: EXACT rows an octave.
+
+    At a distance from EXACT · 2ᵏ to EXACT · 2ᵏ⁺¹, multiples of 2ᵏ stay; nearer ones all do. A mark
+    that is dropped would never have come back, and 0 stays for ever.
+    """
+    octave = np.log2(np.maximum((row - marks) // EXACT, 1)).astype(np.int64)
+    return marks % (np.int64(1) << octave) == 0
 
 
 def _step_up(values: Host, lines: Host) -> NDArray[np.bool_]:
