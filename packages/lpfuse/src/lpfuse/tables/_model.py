@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.messages import quoted
 from lpfuse._checks.options import check_norm
 from lpfuse._saved import ANY, saved_as
 from lpfuse.adapters import ScoreColumn
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble.components import empty_columns_untold, score_columns
+from lpfuse.ensemble.components import score_columns
 from lpfuse.io import save
 from lpfuse.tables._cells import check_names
 from lpfuse.tables._columns import learn_preparation
@@ -295,23 +293,11 @@ class TableModel(ExplainedTable, FrameJudge):
             score. Null where no detector could score a row, or it holds no value at all.
         """
         pl, frame = polars_module(), as_polars(frame)
-        X = self.numbers(frame, start)
-        if len(X) == 0:
+        self.preparation.check(frame.columns)
+        if frame.height == 0:
             empty = dict.fromkeys(self.score_columns, pl.Float64) | {"decision": pl.Int8}
             return frame.select(keep).hstack(pl.DataFrame(schema=empty))
-        nothing = self.preparation.all_missing(frame).to_numpy()
-        if not self.preparation.scores:
-            X[nothing] = 0.0  # told of in words of their own; their scores are taken away below
-        with empty_columns_untold():  # `column_changes` says it by names
-            found = self.fused.verdicts(X)
-        parts = found.contributions
-        assert parts is not None  # tables are fused by weighted sums
-        # No score, or one of cells that were all lent: an anomaly, for nothing speaks for it.
-        decisions = np.where((found.decision >= 0) & ~nothing, 1, -1).astype(np.int8)
-        columns = [found.scores, found.pvalues, decisions, *parts.T]
-        table = pl.DataFrame(dict(zip(self.score_columns, columns, strict=True)))
-        numbers = pl.selectors.float().fill_nan(None)
-        table = table.with_columns(pl.when(~pl.Series(nothing)).then(numbers).name.keep())
+        table = self.judged(frame, start).table
         return frame.select(keep).hstack(table) if keep else table
 
     def save(self, path: str | PathLike[str], *, key: bytes | None = None) -> None:
