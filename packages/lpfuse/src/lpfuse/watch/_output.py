@@ -1,0 +1,180 @@
+"""Verdicts on disk, of which it is known how far they count: the rest is cut off at a start."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from lpfuse._files import check_target, replacing, write_errors
+from lpfuse._format import quote
+from lpfuse.tables._polars import polars_module
+from lpfuse.tables._writing import PART_ROWS, without_formulas
+from lpfuse.watch._judging import ROW
+
+if TYPE_CHECKING:
+    import polars
+
+SECONDS = 1.0  # between two commits of a file that is added to; chosen by hand
+PART_SECONDS = 60.0  # after which a part of a folder is written, however few rows; chosen by hand
+
+
+class AppendedFile:
+    """A file that is added to, up to a length that is kept elsewhere.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.length = 0
+
+    def restore(self, length: int) -> None:
+        """Cut off what was added and never counted."""
+        there = self.path.stat().st_size if self.path.exists() else 0
+        if there < length:
+            raise ValueError(
+                f"{quote(str(self.path))} has {there:,} bytes, and {length:,} were written: somebody "
+                "has changed it. Restore it, or begin anew with another output."
+            )
+        if there > length:
+            with self.path.open("r+b") as file:
+                file.truncate(length)
+                os.fsync(file.fileno())
+        self.length = length
+
+    def add(self, content: bytes) -> None:
+        """Write behind what is there; it counts from the next `flush` on."""
+        with write_errors(self.path.name), self._opened() as file:
+            left = memoryview(content)
+            while left:
+                left = left[file.write(left) :]
+        self.length += len(content)
+
+    def flush(self) -> int:
+        """Have it all on disk; its length."""
+        if self.length:
+            with write_errors(self.path.name), self._opened() as file:
+                os.fsync(file.fileno())
+        return self.length
+
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        # Opened each time: a descriptor that lasted would go on writing to a file that was moved.
+        with self.path.open("ab", buffering=0) as file:
+            yield file
+
+    def lines(self) -> list[Any]:
+        """What `add_lines` wrote."""
+        text = self.path.read_bytes()[: self.length].decode() if self.length else ""
+        return [json.loads(line) for line in text.splitlines()]
+
+    def add_lines(self, values: list[Any]) -> None:
+        """Values in terms of JSON, one a line."""
+        if values:
+            self.add("".join(f"{json.dumps(value)}\n" for value in values).encode())
+
+
+class CsvOutput:
+    """One CSV file, which rows are added to."""
+
+    def __init__(self, path: Path, formulas: bool) -> None:
+        self.path, self.formulas = path, formulas
+        self._file = AppendedFile(path)
+        self._committed = monotonic()
+
+    def restore(self, mark: int) -> None:
+        """Cut the file to what counts."""
+        self._file.restore(mark)
+
+    def add(self, table: polars.DataFrame) -> None:
+        """Write rows."""
+        table = table if self.formulas else without_formulas(table)
+        self._file.add(table.write_csv(include_header=not self._file.length).encode())
+
+    def due(self, idle: bool) -> bool:
+        """Whether to commit what was added."""
+        return idle or monotonic() - self._committed >= SECONDS
+
+    def flush(self) -> int:
+        """Have all rows on disk; what `restore` takes."""
+        self._committed = monotonic()
+        return self._file.flush()
+
+
+class PartsOutput:
+    """A folder of Parquet files, each named after its first row."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._waiting: list[polars.DataFrame] = []
+        self._parts = 0
+        self._committed = monotonic()
+
+    def restore(self, mark: int) -> None:
+        """Remove parts that were written and never counted."""
+        self.path.mkdir(exist_ok=True)
+        found = sorted(self.path.glob("part-*.parquet"))
+        if len(found) < mark:
+            raise ValueError(
+                f"{quote(str(self.path))} has {len(found):,} parts, and {mark:,} were written: "
+                "somebody has changed it. Restore it, or begin anew with another output."
+            )
+        for extra in found[mark:]:
+            extra.unlink()
+        self._parts = mark
+
+    def add(self, table: polars.DataFrame) -> None:
+        """Keep rows until there are enough for a part."""
+        self._waiting.append(table)
+
+    def due(self, idle: bool) -> bool:
+        """Whether to commit what was added."""
+        rows = sum(table.height for table in self._waiting)
+        return rows >= PART_ROWS or monotonic() - self._committed >= PART_SECONDS
+
+    def flush(self) -> int:
+        """Write a part; what `restore` takes."""
+        pl = polars_module()
+        if self._waiting:
+            table = pl.concat(self._waiting, how="vertical_relaxed")
+            path = self.path / f"part-{table[ROW][0]:015d}.parquet"
+            with write_errors(path.name, pl.exceptions.PolarsError), replacing(path) as file:
+                table.write_parquet(file)
+            sync_folder(self.path)
+            self._waiting, self._parts = [], self._parts + 1
+        self._committed = monotonic()
+        return self._parts
+
+
+def make_output(out: str, formulas: bool) -> CsvOutput | PartsOutput:
+    """The output that a name stands for: a ``.csv`` file, or a folder for parts of Parquet."""
+    path = Path(out).expanduser()
+    if path.suffix.casefold() == ".csv":
+        check_target(path)
+        return CsvOutput(path, formulas)
+    if path.is_dir() or out.endswith(("/", os.sep)):
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"There is no folder {quote(str(path.parent))}. Make it.")
+        return PartsOutput(path)
+    raise ValueError(
+        f"Verdicts of a stream go to a .csv file, or to a folder, verdicts/, as parts of Parquet; "
+        f"not to {quote(out)}. Name one of these."
+    )
+
+
+def sync_folder(path: Path) -> None:
+    """Have the names of a folder on disk, where the system knows how."""
+    if os.name == "posix":
+        number = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
