@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from lpfuse import fusion as fusion
     from lpfuse import io as io
     from lpfuse import metrics as metrics
+    from lpfuse import monitor as monitor
     from lpfuse import onnx_export as onnx_export
     from lpfuse import paper as paper
     from lpfuse import plots as plots
@@ -101,6 +102,7 @@ _ROOMS = (
     "fusion",
     "io",
     "metrics",
+    "monitor",
     "onnx_export",
     "paper",
     "plots",
