@@ -38,20 +38,17 @@ class Folder(Source):
         Seconds that a file must not have changed.
     once : bool
         Whether the source ends with the files that are there now.
-    done : set of str
-        Names of files that were taken.
     """
 
     mark_names = ("file",)
 
-    def __init__(
-        self, path: Any, format: TableFormat, settle: float, once: bool, done: set[str]
-    ) -> None:
+    def __init__(self, path: Any, format: TableFormat, settle: float, once: bool) -> None:
         self.path = Path(path).expanduser()
         if not self.path.is_dir():
             raise FileNotFoundError(no_file(self.path))
         self.name, self.format = str(self.path.resolve()), format
-        self.settle, self.once, self.done = settle, once, done
+        self.settle, self.once = settle, once
+        self.done: set[str] = set()
         self.row = 0
         self._file: _CsvFile | _Columnar | None = None
         self._seen: dict[str, tuple[tuple[int, int], float]] = {}
@@ -64,6 +61,10 @@ class Folder(Source):
         name = position.get("file")
         if name is not None and (self.path / name).exists():
             self._file = self._opened(name, position)
+
+    def were_taken(self, names: list[str]) -> None:
+        """Files that ended before the position."""
+        self.done = set(names)
 
     def take(self, most: int, everything: bool) -> Batch | None:
         """Rows of one file, or a note that it cannot be read."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -90,6 +91,14 @@ class CsvOutput:
         self._file = AppendedFile(path)
         self._committed = monotonic()
 
+    def check_new(self) -> None:
+        """Refuse to begin with a file that is somebody's."""
+        if self.path.exists() and self.path.stat().st_size:
+            raise ValueError(
+                f"{quote(str(self.path))} is there, and no state tells how far it counts. Name "
+                "another output, or move it away."
+            )
+
     def restore(self, mark: int) -> None:
         """Cut the file to what counts."""
         self._file.restore(mark)
@@ -115,21 +124,25 @@ class PartsOutput:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._waiting: list[polars.DataFrame] = []
-        self._parts = 0
+        self._last = 0
         self._committed = monotonic()
 
-    def restore(self, mark: int) -> None:
-        """Remove parts that were written and never counted."""
-        self.path.mkdir(exist_ok=True)
-        found = sorted(self.path.glob("part-*.parquet"))
-        if len(found) < mark:
+    def check_new(self) -> None:
+        """Refuse to begin with a folder that is somebody's."""
+        if self.path.exists() and any(self.path.iterdir()):
             raise ValueError(
-                f"{quote(str(self.path))} has {len(found):,} parts, and {mark:,} were written: "
-                "somebody has changed it. Restore it, or begin anew with another output."
+                f"{quote(str(self.path))} holds files, and no state tells which of them count. "
+                "Name another folder, or empty it."
             )
-        for extra in found[mark:]:
-            extra.unlink()
-        self._parts = mark
+
+    def restore(self, mark: int) -> None:
+        """Remove parts that were written and never counted; those that count may be gone by now."""
+        self.path.mkdir(exist_ok=True)
+        for part in self.path.glob("part-*"):
+            row = re.match(r"part-(\d+)\.parquet", part.name)
+            if row is None or int(row[1]) > mark or part.suffix == ".tmp":
+                part.unlink()
+        self._last = mark
 
     def add(self, table: polars.DataFrame) -> None:
         """Keep rows until there are enough for a part."""
@@ -145,13 +158,14 @@ class PartsOutput:
         pl = polars_module()
         if self._waiting:
             table = pl.concat(self._waiting, how="vertical_relaxed")
-            path = self.path / f"part-{table[ROW][0]:015d}.parquet"
+            first = int(table[ROW][0])
+            path = self.path / f"part-{first:015d}.parquet"
             with write_errors(path.name, pl.exceptions.PolarsError), replacing(path) as file:
                 table.write_parquet(file)
             sync_folder(self.path)
-            self._waiting, self._parts = [], self._parts + 1
+            self._waiting, self._last = [], first
         self._committed = monotonic()
-        return self._parts
+        return self._last
 
 
 def make_output(out: str, formulas: bool) -> CsvOutput | PartsOutput:

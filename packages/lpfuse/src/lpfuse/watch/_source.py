@@ -42,6 +42,9 @@ class Source:
         """Begin, or go on at a position that a batch had."""
         raise NotImplementedError
 
+    def were_taken(self, names: list[str]) -> None:
+        """Take note of files that ended before the position, where a source has several."""
+
     def take(self, most: int, everything: bool) -> Batch | None:
         """The next rows.
 

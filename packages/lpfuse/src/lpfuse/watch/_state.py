@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from glob import escape
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -62,6 +64,7 @@ class StateFolder:
                     f"Another `lpfuse watch` is at work on {quote(str(self.path))}. End it first, or "
                     "name another output."
                 ) from error
+            remove_unfinished(self.file)
             yield
 
     def read(self, identity: dict[str, Any]) -> tuple[dict[str, Any], Any] | None:
@@ -82,6 +85,8 @@ class StateFolder:
             raise ValueError(
                 f"{quote(str(self.file))} was written by another lpfuse. Begin with another output."
             )
+        if facts["position"] is None:  # nothing was judged: it belongs to nobody yet
+            return facts, None
         other = [name for name, value in identity.items() if facts["identity"].get(name) != value]
         if other:
             raise ValueError(
@@ -96,6 +101,13 @@ class StateFolder:
         save(WatchState(json.dumps(as_json(held)), monitor), self.file)
         sync_folder(self.path)
         sync_folder(self.path.parent)
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove what a process that was killed left of a file that it was replacing."""
+    for left in path.parent.glob(f"{escape(path.name)}.*.tmp"):
+        if re.fullmatch(r"[0-9a-f]{32}", left.name[len(path.name) + 1 : -len(".tmp")]):
+            left.unlink(missing_ok=True)
 
 
 def digest(path: Any) -> str:
