@@ -101,6 +101,15 @@ def watch(
             rich_help_panel=DRIFT,
         ),
     ] = 0.01,
+    drift_rows: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            metavar=options.INT,
+            help="Rows of a batch at most that are compared for drift.",
+            rich_help_panel=DRIFT,
+        ),
+    ] = 2_000,
     reference: Annotated[
         str | None,
         typer.Option(
@@ -118,6 +127,16 @@ def watch(
     ] = 10_000,
     batch_seconds: Annotated[float, _seconds(BATCHES, "How long rows wait for others.")] = 1.0,
     page_seconds: Annotated[float, _seconds(BATCHES, "Between two pages.")] = 5.0,
+    commit_seconds: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            metavar="SECONDS",
+            help="Between two moments from which a later start goes on; of a folder, between parts.",
+            show_default="1, or 60 for a folder",
+            rich_help_panel=BATCHES,
+        ),
+    ] = None,
     settle: Annotated[
         float, _seconds(BATCHES, "That a file of a folder must not have changed.")
     ] = 2.0,
@@ -194,10 +213,12 @@ def watch(
             until_drift=until_drift,
             on_drift=on_drift,
             drift_level=drift_level,
+            drift_rows=drift_rows,
             reference=reference,
             batch_rows=batch_rows,
             batch_seconds=batch_seconds,
             page_seconds=page_seconds,
+            commit_seconds=commit_seconds,
             settle=settle,
             replayed=replayed,
             csv_columns=[name.strip() for name in (csv_columns or "").split(",") if name.strip()],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from datetime import datetime
+from functools import cache
 from hashlib import sha256
 from os import PathLike
 from typing import Any
@@ -120,6 +121,7 @@ def rendered(
     return page.strip() + "\n"
 
 
+@cache  # templates are compiled once: a page of a stream is written over and over
 def _environment() -> Any:
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined

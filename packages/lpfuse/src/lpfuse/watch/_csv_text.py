@@ -10,6 +10,7 @@ import numpy as np
 
 from lpfuse._format import plain
 from lpfuse.tables._csv_file import (
+    HEAD_BYTES,
     PACKED,
     UNPACK,
     first_record_end,
@@ -107,9 +108,11 @@ class CsvText:
         if self.columns is not None:
             return True
         start = trimmed(self._data)
+        if not start:
+            return False
         self._refuse_wide(start)
         rest, told = separator_hint(start, self.format)
-        told = found_format(rest.decode(str(told.encoding), "replace"), told)
+        told = found_format(rest[:HEAD_BYTES].decode(str(told.encoding), "replace"), told)
         sign = b"" if told.quote == "none" else str(told.quote).encode()
         end = first_record_end(rest, sign) or (len(rest) if self._final else 0)
         if not end:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,8 @@ class Judged:
         What is new in rows that were judged all the same.
     X, verdicts : ndarray of shape (m, d) and Verdicts, or None
         Of the rows that hold a value, for the monitor of drift.
+    prepared : object
+        The lines as the output takes them.
     """
 
     batch: Batch
@@ -46,9 +49,28 @@ class Judged:
     remarks: Counter[str]
     X: Host | None = None
     verdicts: Verdicts | None = None
+    prepared: Any = None
+
+    def some_rows(self, most: int) -> tuple[Host, Verdicts]:
+        """Features and verdicts of so many rows at most, evenly spaced."""
+        assert self.X is not None
+        assert self.verdicts is not None
+        step = -(-len(self.X) // most)
+        return _rows_of(self.X, self.verdicts, slice(None, None, step))
 
 
-def judge(model: TableModel, batch: Batch, keep: list[str]) -> Judged:
+def _rows_of(X: Host, verdicts: Verdicts, which: Any) -> tuple[Host, Verdicts]:
+    X = X[which]
+    cut = [None if part is None else part[which] for part in verdicts]
+    return X, type(verdicts)(*cut).of_rows(X, verdicts.detector_names)
+
+
+def judge(
+    model: TableModel,
+    batch: Batch,
+    keep: list[str],
+    prepare: Callable[[polars.DataFrame], Any],
+) -> Judged:
     """Judge the rows of a batch that can be judged, and note the others.
 
     Parameters
@@ -59,6 +81,8 @@ def judge(model: TableModel, batch: Batch, keep: list[str]) -> Judged:
         Rows.
     keep : list of str
         Columns to stand before the scores; empty where rows lack them.
+    prepare : callable
+        Makes of lines of the output what it takes.
     """
     rows = batch.load()
     notes = [*batch.notes, *rows.notes]
@@ -73,13 +97,10 @@ def judge(model: TableModel, batch: Batch, keep: list[str]) -> Judged:
         return Judged(batch, None, notes, Counter())
     table = _places(batch, rows.numbers).hstack(_kept(rows.frame, keep)).hstack(found.table)
     remarks = model.preparation.new_in(rows.frame)
-    some = ~found.nothing
     X, verdicts = found.X, found.verdicts
-    if not some.all():
-        X = X[some]
-        cut = [None if part is None else part[some] for part in verdicts]
-        verdicts = type(verdicts)(*cut).of_rows(X, verdicts.detector_names)
-    return Judged(batch, table, notes, remarks, X, verdicts)
+    if found.nothing.any():
+        X, verdicts = _rows_of(X, verdicts, ~found.nothing)
+    return Judged(batch, table, notes, remarks, X, verdicts, prepare(table))
 
 
 def _with_columns(model: TableModel, rows: Rows, notes: list[Note]) -> Rows:

@@ -20,7 +20,7 @@ from lpfuse.watch._judging import ROW
 if TYPE_CHECKING:
     import polars
 
-SECONDS = 1.0  # between two commits of a file that is added to; chosen by hand
+SECONDS = 2.0  # between two commits of a file that is added to; chosen by hand
 PART_SECONDS = 60.0  # after which a part of a folder is written, however few rows; chosen by hand
 
 
@@ -86,9 +86,10 @@ class AppendedFile:
 class CsvOutput:
     """One CSV file, which rows are added to."""
 
-    def __init__(self, path: Path, formulas: bool) -> None:
-        self.path, self.formulas = path, formulas
+    def __init__(self, path: Path, formulas: bool, seconds: float = SECONDS) -> None:
+        self.path, self.formulas, self.seconds = path, formulas, seconds
         self._file = AppendedFile(path)
+        self._named = False  # whether the folder on disk knows the file
         self._committed = monotonic()
 
     def check_new(self) -> None:
@@ -103,26 +104,37 @@ class CsvOutput:
         """Cut the file to what counts."""
         self._file.restore(mark)
 
-    def add(self, table: polars.DataFrame) -> None:
-        """Write rows."""
+    def prepared(self, table: polars.DataFrame) -> tuple[str, str]:
+        """Header and rows as text, on any thread."""
         table = table if self.formulas else without_formulas(table)
-        self._file.add(table.write_csv(include_header=not self._file.length).encode())
+        header = table.clear().write_csv()
+        return header, table.write_csv(include_header=False)
+
+    def add(self, rows: tuple[str, str]) -> None:
+        """Write rows, as `prepared` gave them."""
+        header, text = rows
+        self._file.add((text if self._file.length else header + text).encode())
 
     def due(self, idle: bool) -> bool:
         """Whether to commit what was added."""
-        return idle or monotonic() - self._committed >= SECONDS
+        return idle or monotonic() - self._committed >= self.seconds
 
     def flush(self) -> int:
         """Have all rows on disk; what `restore` takes."""
+        is_new = not self._named and self._file.length
+        length = self._file.flush()
+        if is_new:
+            sync_folder(self.path.parent)
+            self._named = True
         self._committed = monotonic()
-        return self._file.flush()
+        return length
 
 
 class PartsOutput:
     """A folder of Parquet files, each named after its first row."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, seconds: float = PART_SECONDS) -> None:
+        self.path, self.seconds = path, seconds
         self._waiting: list[polars.DataFrame] = []
         self._last = 0
         self._committed = monotonic()
@@ -144,6 +156,10 @@ class PartsOutput:
                 part.unlink()
         self._last = mark
 
+    def prepared(self, table: polars.DataFrame) -> polars.DataFrame:
+        """The rows as they are."""
+        return table
+
     def add(self, table: polars.DataFrame) -> None:
         """Keep rows until there are enough for a part."""
         self._waiting.append(table)
@@ -151,7 +167,7 @@ class PartsOutput:
     def due(self, idle: bool) -> bool:
         """Whether to commit what was added."""
         rows = sum(table.height for table in self._waiting)
-        return rows >= PART_ROWS or monotonic() - self._committed >= PART_SECONDS
+        return rows >= PART_ROWS or monotonic() - self._committed >= self.seconds
 
     def flush(self) -> int:
         """Write a part; what `restore` takes."""
@@ -168,16 +184,24 @@ class PartsOutput:
         return self._last
 
 
-def make_output(out: str, formulas: bool) -> CsvOutput | PartsOutput:
-    """The output that a name stands for: a ``.csv`` file, or a folder for parts of Parquet."""
+def make_output(out: str, formulas: bool, seconds: float | None) -> CsvOutput | PartsOutput:
+    """The output that a name stands for: a ``.csv`` file, or a folder for parts of Parquet.
+
+    Parameters
+    ----------
+    out, formulas : str, bool
+        Its name, and whether texts of CSV stay as they are.
+    seconds : float or None
+        Between two commits; None: as long as suits it.
+    """
     path = Path(out).expanduser()
     if path.suffix.casefold() == ".csv":
         check_target(path)
-        return CsvOutput(path, formulas)
+        return CsvOutput(path, formulas, SECONDS if seconds is None else seconds)
     if path.is_dir() or out.endswith(("/", os.sep)):
         if not path.parent.is_dir():
             raise FileNotFoundError(f"There is no folder {quote(str(path.parent))}. Make it.")
-        return PartsOutput(path)
+        return PartsOutput(path, PART_SECONDS if seconds is None else seconds)
     raise ValueError(
         f"Verdicts of a stream go to a .csv file, or to a folder, verdicts/, as parts of Parquet; "
         f"not to {quote(out)}. Name one of these."

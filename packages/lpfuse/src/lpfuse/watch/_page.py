@@ -40,7 +40,7 @@ def status_of(watch: Watch, now: float) -> Figures:
     now : float
         Seconds since 1970.
     """
-    tally, status = watch.tally, watch.monitor.status_
+    tally, status = watch.tally, watch.status
     return {
         "source": watch.source.name,
         "model": watch.model_name,

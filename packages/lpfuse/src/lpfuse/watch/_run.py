@@ -24,12 +24,15 @@ from lpfuse.watch._judging import Judged, judge
 from lpfuse.watch._output import AppendedFile, CsvOutput, PartsOutput
 from lpfuse.watch._source import Source
 from lpfuse.watch._state import StateFolder
-from lpfuse.watch._tally import Bucket, Tally
+from lpfuse.watch._tally import Bucket, Places, Tally
 
 # Seconds between two looks at a source that has nothing, which grow from one to the other: by hand.
 SHORTEST, LONGEST = 0.02, 0.5
 RATE_SECONDS = 30.0  # over which rows a second are counted; chosen by hand
 STARTED = "started"  # of the command for drift, until it has ended
+
+
+Work = tuple[Judged, StreamCounts | None]
 
 
 @dataclass
@@ -46,6 +49,8 @@ class Limits:
         Seconds without a row after which it ends.
     until_drift : bool
         Whether it ends when drift is declared.
+    drift_rows : int
+        Rows of a batch at most that the monitor of drift looks at, evenly spaced.
     """
 
     batch_rows: int
@@ -53,6 +58,7 @@ class Limits:
     rows: int | None = None
     idle: float | None = None
     until_drift: bool = False
+    drift_rows: int = 2_000
 
 
 @dataclass
@@ -131,6 +137,7 @@ class Watch:
     show: Callable[[Watch], None] = lambda _: None
     show_seconds: float = 5.0
     tally: Tally = field(default_factory=Tally)
+    places: Places = field(default_factory=Places)
     drift: dict[str, Any] | None = None
     remarks: list[str] = field(default_factory=list)
     resumed: bool = False
@@ -158,6 +165,7 @@ class Watch:
         else:
             self.resumed, self.monitor = True, monitor
             self.tally, self.drift = Tally.of_state(facts["tally"]), facts["drift"]
+            self.places = Places(facts["places"])
             self.keep, self._position = facts["keep"], facts["position"]
             if self.clock is not None:
                 self.clock.restore(self._position["clock"])
@@ -174,6 +182,7 @@ class Watch:
             "position": self._position,
             "keep": self.keep,
             "tally": self.tally.state(),
+            "places": self.places.pairs,
             "drift": self.drift,
         }
         self.state.write(self.identity, facts, self.monitor)
@@ -261,7 +270,7 @@ class Watch:
     def _judged(self, pool: ThreadPoolExecutor) -> Iterator[Judged | None]:
         """Batches with their verdicts, in order, few of them waiting; None where all is quiet."""
         self._read_rows = self.tally.rows
-        waiting: deque[Future[tuple[Judged, StreamCounts | None]]] = deque()
+        waiting: deque[Future[Work]] = deque()
         checked = self.resumed
         for batch in self._batches():
             if not checked and self.source.columns is not None:
@@ -279,8 +288,8 @@ class Watch:
         while waiting:
             yield self._counted(*waiting.popleft().result())
 
-    def _work(self, batch: Batch) -> tuple[Judged, StreamCounts | None]:
-        judged = judge(self.model, batch, self.keep)
+    def _work(self, batch: Batch) -> Work:
+        judged = judge(self.model, batch, self.keep, self.output.prepared)
         # Where scores have no reference yet, the main thread makes one of the first of them.
         counts = self._counts(judged) if self.monitor.scores_ is not None else None
         return judged, counts
@@ -288,25 +297,31 @@ class Watch:
     def _counts(self, judged: Judged) -> StreamCounts | None:
         if judged.table is None or judged.X is None or not len(judged.X):
             return None
-        first = int(judged.table["row"][0]) - 1
-        return self.monitor.count(judged.X, judged.verdicts, first_row=first)
+        X, verdicts = judged.some_rows(self.limits.drift_rows)
+        return self.monitor.count(X, verdicts, first_row=int(judged.table["row"][0]) - 1)
 
     def _counted(self, judged: Judged, counts: StreamCounts | None) -> Judged:
         counts = self._counts(judged) if counts is None else counts
         if counts is not None:
             self.monitor.update_counts(counts)
+            self.places.add(self.monitor.n_rows_, judged.batch.last)
         return judged
+
+    @property
+    def status(self) -> DriftStatus:
+        """What the monitor says, in numbers of rows of the stream."""
+        return self.places.in_rows(self.monitor.status_)
 
     # ------------------------------------------------------------------------------------ verdicts
 
     def _take(self, judged: Judged | None) -> None:
         if judged is not None:
             if judged.table is not None:
-                self.output.add(judged.table)
+                self.output.add(judged.prepared)
             self.done_files.add_lines(judged.batch.finished)
             self._position, self._uncommitted = judged.batch.position, True
             self._keep_pace(judged.batch.last)
-            status, now = self.monitor.status_, time()
+            status, now = self.status, time()
             here = self.tally.add(judged, status, now)
             self.tell(Told(now, here, self.tally, status))
             if status.alarm and self.drift is None:

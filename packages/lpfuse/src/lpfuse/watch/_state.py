@@ -100,7 +100,6 @@ class StateFolder:
         held = {"version": VERSION, "identity": identity, **facts}
         save(WatchState(json.dumps(as_json(held)), monitor), self.file)
         sync_folder(self.path)
-        sync_folder(self.path.parent)
 
 
 def remove_unfinished(path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -48,6 +48,38 @@ class Bucket:
         self.alarms += other.alarms
         self.noted += other.noted
         self.evidence = max(self.evidence, other.evidence)
+
+
+@dataclass
+class Places:
+    """Which rows of the stream those of the monitor were, which looks at some of them.
+
+    Attributes
+    ----------
+    pairs : list of [int, int]
+        After so many rows of the monitor, that row of the stream; thinned where there are many.
+    """
+
+    pairs: list[list[int]] = field(default_factory=list)
+
+    def add(self, looked_at: int, row: int) -> None:
+        """Take in the end of a batch."""
+        if len(self.pairs) >= 2 * BUCKETS:
+            self.pairs = self.pairs[1::2]
+        self.pairs.append([looked_at, row])
+
+    def row(self, looked_at: int) -> int:
+        """The row of the stream, or about that."""
+        ours, theirs = zip([0, 0], *self.pairs, strict=True)
+        return round(float(np.interp(looked_at, ours, theirs)))
+
+    def in_rows(self, status: DriftStatus) -> DriftStatus:
+        """A status in terms of rows of the stream."""
+        drifts = [
+            replace(each, since=self.row(each.since), declared=self.row(each.declared))
+            for each in status.drifts
+        ]
+        return replace(status, n_rows=self.row(status.n_rows), drifts=drifts)
 
 
 @dataclass

@@ -78,10 +78,12 @@ def watch(
     until_drift: bool = False,
     on_drift: str | None = None,
     drift_level: float = 0.01,
+    drift_rows: int = 2_000,
     reference: str | PathLike[str] | None = None,
     batch_rows: int = 10_000,
     batch_seconds: float = 1.0,
     page_seconds: float = 5.0,
+    commit_seconds: float | None = None,
     settle: float = 2.0,
     replayed: bool = False,
     csv_columns: Sequence[str] = (),
@@ -126,12 +128,19 @@ def watch(
         ``LPFUSE_SENTENCE`` and others of its environment.
     drift_level : float, default=0.01
         The chance that drift is ever declared though nothing changes, see `DriftMonitor`.
+    drift_rows : int, default=2000
+        Rows of a batch at most that are compared for drift, evenly spaced: where rows come by the
+        ten thousand each is like its neighbours, and all of them take longer than many a model.
     reference : path-like, optional
         A table of rows as they usually come, to compare with, see `DriftMonitor.fit`.
     batch_rows, batch_seconds : int and float, default=10000 and 1
         Rows that are judged together at most, and how long rows wait for others.
     page_seconds, settle : float, default=5 and 2
         Between two pages; that a file of a folder must not have changed before it is read.
+    commit_seconds : float, optional
+        Between two moments from which a later start can go on, while rows come fast; by default 1,
+        and 60 for a folder, of which each is a part. What is written after the last one is written
+        again.
     replayed : bool, default=False
         Whether standard input begins with its first row again at every start, so that rows that
         were judged are left out.
@@ -184,11 +193,14 @@ def watch(
         None if rows is None else check_count("rows", rows),
         None if idle_timeout is None else check_number("idle_timeout", idle_timeout, at_least=0),
         until_drift,
+        check_count("drift_rows", drift_rows),
     )
     check_number("page_seconds", page_seconds, above=0)
     check_number("settle", settle, at_least=0)
     words = split_command(on_drift)
-    output = make_output(str(out), formulas)
+    if commit_seconds is not None:
+        check_number("commit_seconds", commit_seconds, at_least=0)
+    output = make_output(str(out), formulas, commit_seconds)
     if page is not None:
         check_target(page, [model])
     loaded = load_model(model, trusted, key=key)
