@@ -84,11 +84,16 @@ def test_verdicts_are_those_of_score(model, tmp_path, monkeypatch, kind, out):
 def test_a_file_may_grow_by_any_pieces(model, tmp_path):
     data = rows(60).write_csv().encode()
     source, out = tmp_path / "rows.csv", tmp_path / "v.csv"
-    source.write_bytes(data[:30])
-    said = []
+    source.write_bytes(data[:500])
+    said, heard = [], threading.Event()
+
+    def hear(told):
+        said.append(told)
+        heard.set()
 
     def add():
-        for start in range(30, len(data), 211):
+        heard.wait(60)
+        for start in range(500, len(data), 211):
             with source.open("ab") as file:
                 file.write(data[start : start + 211])
             time.sleep(0.005)
@@ -96,8 +101,8 @@ def test_a_file_may_grow_by_any_pieces(model, tmp_path):
     writer = threading.Thread(target=add)
     writer.start()
     found = watch(
-        model, source, out, rows=60, batch_seconds=0.02, keep=["serial"], tell=said.append,
-        idle_timeout=30,
+        model, source, out, rows=60, batch_seconds=0.02, keep=["serial"], tell=hear,
+        idle_timeout=60,
     )  # fmt: skip
     writer.join()
     verdicts = pl.read_csv(out)

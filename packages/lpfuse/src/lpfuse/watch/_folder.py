@@ -164,8 +164,12 @@ class _CsvFile:
         self._text = CsvText(path.name, format, row)
         self._file = path.open("rb")
         self._is_read = False
-        while not self._text.read_header() and not self._is_read:
-            self._read()
+        try:
+            while not self._text.read_header() and not self._is_read:
+                self._read()
+        except ValueError:
+            self._file.close()
+            raise
         if position is not None and not self._is_read:
             self._text.settle(position)
             self._text.skip_to(position["offset"])
