@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Figures = dict[str, Any]
 MOST_STREAMS = 15  # of which the page tells the evidence; chosen by hand
 MOST_TICKS = 4
+TALLEST = 3  # times the line of drift, up to which evidence is drawn; it has no end itself
+SUREST = 99  # the power of ten from which on a figure says no more
 ENDS = {
     "source": "the source ended",
     "rows": "as many rows came as were asked for",
@@ -116,8 +118,9 @@ def write_status(path: Path, watch: Watch, seconds: float) -> None:
             histogram=_histogram(status),
             alarm_columns=_alarm_columns(status["last_alarms"]),
             moment=_moment,
-            of_time=_clock(status["buckets"]),
+            of_time="time, UTC",
             figure=number,
+            power=_power,
             shown=_shown,
         ),
         path,
@@ -141,10 +144,15 @@ def _tiles(status: Figures) -> list[tuple[str, str, str]]:
     return [
         ("rows", f"{status['rows']:,}", f"{status['rate']:,.0f} a second of late"),
         ("alarms", f"{status['alarms']:,}", asked),
-        ("evidence of drift", f"10^{fixed(most, 1)}" if most is not None else "–",
-         f"drift is declared from 10^{fixed(status['line'], 1)} on"),
-        ("not judged", f"{noted:,}", "rows with a note, see below" if noted else "every row could be read"),
-    ]  # fmt: skip
+        ("evidence of drift", _power(most), f"drift is declared from {_power(status['line'])} on"),
+        ("not judged", f"{noted:,}", "notes, see below" if noted else "every row could be read"),
+    ]
+
+
+def _power(evidence: float | None) -> str:
+    if evidence is None:
+        return "–"
+    return f"10^{fixed(evidence, 1)}" if evidence < SUREST else f"above 10^{SUREST}"
 
 
 # ----------------------------------------------------------------------------------------- figures
@@ -196,21 +204,21 @@ def _charts(tally: Tally, status: Figures, now: float) -> list[Figures]:
             "latest": text(there[-1]) if there else "nothing",
         }
 
-    promised = status["promised"]
+    promised, most = status["promised"], TALLEST * status["line"]
     return [
         chart(
             "Evidence of drift", "the strongest of all streams, as a power of ten",
-            lambda b: b.evidence if isfinite(b.evidence) else None, status["line"], 0.0,
-            lambda v: fixed(v, 1), "drift is declared",
+            lambda b: min(b.evidence, most) if isfinite(b.evidence) else None, status["line"], 0.0,
+            lambda v: fixed(v, 1), f"drift is declared; above {number(most)} all is drawn alike",
         ),
         chart(
             "Alarms", "share of the rows judged",
             lambda b: b.alarms / b.judged if b.judged else None, promised, 0.0,
-            lambda v: percent(v, 1 if v < 0.1 else 0), "promised for normal rows",
+            percent, "promised for normal rows",
         ),
         chart(
             "Rows", "a second, those included that could not be judged",
-            lambda b: b.rows / width, None, 0.0, lambda v: number(v, 3),
+            lambda b: b.rows / width, None, 0.0, lambda v: f"{v:,.0f}" if v >= 10 else number(v),
         ),
     ]  # fmt: skip
 
@@ -257,13 +265,9 @@ def _time_ticks(start: float, end: float) -> list[tuple[float, str]]:
     days = end - start > 86_400
     pattern = "%d %b %H:%M" if days else "%H:%M:%S" if end - start < 600 else "%H:%M"
     return [
-        (100 * share, datetime.fromtimestamp(start + share * (end - start), UTC).strftime(pattern))
+        (100 * share, f"{datetime.fromtimestamp(start + share * (end - start), UTC):{pattern}}")
         for share in (0, 0.5, 1)
     ]
-
-
-def _clock(buckets: list[Figures]) -> str:
-    return "time, UTC" if buckets else ""
 
 
 def _moment(seconds: float) -> str:
@@ -271,7 +275,8 @@ def _moment(seconds: float) -> str:
 
 
 def _alarm_columns(alarms: list[Figures]) -> list[str]:
-    return list(dict.fromkeys(name for row in alarms for name in row if name not in ("decision", "time")))
+    names = dict.fromkeys(name for row in alarms for name in row)
+    return [name for name in names if name not in ("decision", "time")]
 
 
 def _shown(value: Any) -> str:
