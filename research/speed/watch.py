@@ -8,7 +8,7 @@ records in ``research/results/speed/watch.jsonl``; ``page`` writes ``docs/benchm
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from shutil import rmtree
 from statistics import median
@@ -60,12 +60,15 @@ def prepared(folder: Path, name: str, rows: int) -> tuple[Path, Path]:
     """A model, and a file of rows for it."""
     model, data = folder / "model.lpfuse", folder / "data.csv"
     rng = np.random.default_rng(0)
-    make: Callable[[int], pl.DataFrame]
+
+    def make(n: int) -> pl.DataFrame:
+        if name == MODELS[0]:
+            return pl.DataFrame(rng.normal(size=(n, 3)).round(5), schema=["a", "b", "c"])
+        return table(rng, n, 0).drop("state")
+
     if name == MODELS[0]:
-        make = lambda n: pl.DataFrame(rng.normal(size=(n, 3)).round(5), schema=["a", "b", "c"])
         TableModel.fuse(make(5_000)).save(model)
     else:
-        make = lambda n: table(rng, n, 0).drop("state")
         detectors = ["gmm", "histogram"] if name == MODELS[1] else None
         TableModel.fit(make(TRAINING), detectors=detectors).save(model)
     with data.open("wb") as file:
@@ -134,41 +137,59 @@ def resident() -> float:
 # -------------------------------------------------------------------------------------------- page
 
 
+HEAD = """# Rows that keep coming
+
+Written by `python -m research.speed.watch page` from stored results: do not edit by hand.
+
+## `lpfuse watch` beside `lpfuse score`
+
+The same CSV file, the same model, one process, taking turns; `watch` with its status page, its
+monitor of drift and its state on disk, loading its model each time. Medians over repeats; a share
+is the median over the repeats of the quotient of both. Wall: by the clock, on two cores that
+others used as well; CPU: seconds that the process worked.
+"""
+RATIO_HEAD = (
+    "model", "rows", "jobs", "repeats", "`score`, rows a second", "`watch`, rows a second",
+    "share, wall", "share, CPU", "goal: 80 %",
+)  # fmt: skip
+MEMORY_HEAD = ("model", "rows", "jobs", "seconds", "after 10 %", "after half", "at the end", "most")
+
+
 def page(records: list[Record]) -> str:
     """The stored records as tables."""
-    lines = [
-        "# Rows that keep coming", "",
-        "Written by `python -m research.speed.watch page` from stored results: do not edit by hand.",
-        "", "## `lpfuse watch` beside `lpfuse score`", "",
-        "The same CSV file, the same model, one process, taking turns; `watch` with its status page, "
-        "its monitor of drift and", "its state on disk. Medians over repeats; the share is the median "
-        "over the repeats of the quotient of both. Wall: by the",
-        "clock, on two cores that others used as well; CPU: seconds that the process worked.", "",
-        "| model | rows | jobs | repeats | `score`, rows a second | `watch`, rows a second | share, wall | share, CPU | goal, 80 % |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]  # fmt: skip
     ratios = [r for r in records if r["kind"] == "ratio"]
-    for key in dict.fromkeys((r["model"], r["rows"], r["jobs"]) for r in ratios):
-        these = [r for r in ratios if (r["model"], r["rows"], r["jobs"]) == key]
-        wall = median(r["score_s"] / r["watch_s"] for r in these)
-        cpu = median(r["score_cpu_s"] / r["watch_cpu_s"] for r in these)
-        scored, followed = (median(r["rows"] / r[f"{n}_s"] for r in these) for n in ("score", "watch"))
-        met = "met" if min(wall, cpu) >= 0.8 else "**not met**"
-        lines.append(
-            f"| {key[0]} | {key[1]:,} | {key[2]} | {len(these)} | {scored:,.0f} | {followed:,.0f} | "
-            f"{wall:.0%} | {cpu:.0%} | {met} |"
-        )
-    lines += ["", "## Memory", "", "Resident memory of the process while one watch follows a file.", "",
-              "| model | rows | jobs | seconds | after 10 % | after half | at the end | most |",
-              "|---|---|---|---|---|---|---|---|"]  # fmt: skip
-    for r in (r for r in records if r["kind"] == "memory"):
-        held = [mib for _, mib in r["resident_mib"]]
-        tenth, half = held[len(held) // 10], held[len(held) // 2]
-        lines.append(
-            f"| {r['model']} | {r['rows']:,} | {r['jobs']} | {r['seconds']:,.0f} | {tenth:.0f} MiB | "
-            f"{half:.0f} MiB | {held[-1]:.0f} MiB | {max(held):.0f} MiB |"
-        )
-    return "\n".join(lines) + "\n"
+    keys = dict.fromkeys((r["model"], r["rows"], r["jobs"]) for r in ratios)
+    shares = [
+        _shares([r for r in ratios if (r["model"], r["rows"], r["jobs"]) == key]) for key in keys
+    ]
+    held = [_held(r) for r in records if r["kind"] == "memory"]
+    parts = [HEAD, markdown(RATIO_HEAD, shares)]
+    parts += ["\n## Memory\n\nResident memory of the process while one watch follows a file.\n"]
+    return "\n".join([*parts, markdown(MEMORY_HEAD, held)]) + "\n"
+
+
+def markdown(head: Sequence[str], rows: list[list[str]]) -> str:
+    lines = [list(head), ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _shares(these: list[Record]) -> list[str]:
+    wall = median(r["score_s"] / r["watch_s"] for r in these)
+    cpu = median(r["score_cpu_s"] / r["watch_cpu_s"] for r in these)
+    rates = (median(r["rows"] / r[f"{name}_s"] for r in these) for name in ("score", "watch"))
+    asked = these[0]
+    return [
+        asked["model"], f"{asked['rows']:,}", str(asked["jobs"]), str(len(these)),
+        *(f"{rate:,.0f}" for rate in rates), f"{wall:.0%}", f"{cpu:.0%}",
+        "met" if min(wall, cpu) >= 0.8 else "**not met**",
+    ]  # fmt: skip
+
+
+def _held(record: Record) -> list[str]:
+    mib = [held for _, held in record["resident_mib"]]
+    some = (mib[len(mib) // 10], mib[len(mib) // 2], mib[-1], max(mib))
+    asked = [record["model"], f"{record['rows']:,}", str(record["jobs"])]
+    return [*asked, f"{record['seconds']:,.0f}", *(f"{each:.0f} MiB" for each in some)]
 
 
 if __name__ == "__main__":

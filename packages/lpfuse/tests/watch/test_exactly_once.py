@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 
 from helpers.streams import rows
-
 from lpfuse.watch import watch
 
 SMALL = {"batch_rows": 7, "commit_seconds": 0, "once": True, "jobs": 2, "keep": ["serial"]}
@@ -64,7 +63,9 @@ def make_source(folder, kind):
     return source
 
 
-@pytest.mark.parametrize(("kind", "out"), [("file", "v.csv"), ("folder", "v.csv"), ("folder", "v/")])
+@pytest.mark.parametrize(
+    ("kind", "out"), [("file", "v.csv"), ("folder", "v.csv"), ("folder", "v/")]
+)
 def test_power_may_fail_at_any_moment(model, tmp_path, monkeypatch, kind, out):
     source = make_source(tmp_path, kind)
     options = SMALL | {"settle": 0}
@@ -100,8 +101,8 @@ def test_power_may_fail_at_any_moment(model, tmp_path, monkeypatch, kind, out):
 
 
 def start(model, source, out, *more):
-    command = [sys.executable, "-m", "lpfuse.cli", "watch", model, source, "-o", out, "--batch-rows",
-               "5", "--commit-seconds", "0", "--keep", "serial", "-j", "2", *more]  # fmt: skip
+    command = [sys.executable, "-m", "lpfuse.cli", "watch", model, source, "-o", out,
+               "--batch-rows", "5", "--commit-seconds", "0", "--keep", "serial", "-j", "2", *more]  # fmt: skip
     return subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -150,7 +151,9 @@ def test_kill_9_loses_no_row_and_repeats_none(model, tmp_path, kills):
     assert process.returncode == 0
     seen, expected = pl.read_csv(out), pl.read_csv(whole)
     assert seen["row"].to_list() == list(range(1, len(frame) + 1))
-    assert seen.select("row", "serial", "decision").equals(expected.select("row", "serial", "decision"))
+    assert seen.select("row", "serial", "decision").equals(
+        expected.select("row", "serial", "decision")
+    )
     # Batches ended elsewhere, so that products were rounded otherwise.
     assert (seen["score"] - expected["score"]).abs().max() < 1e-9
 

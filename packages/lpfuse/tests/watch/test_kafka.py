@@ -77,7 +77,11 @@ def test_a_bad_message_costs_itself(model, tmp_path, producer):
     }
     send(producer, [*as_json(frame[:10]), *bad, None, *as_json(frame[10:])])
     found = watch(model, producer.address, tmp_path / "v.csv", once=True, keep=["serial"])
-    assert found.notes == {"broken line": 5, "missing column": 1, "cell that is no number or date": 2}
+    assert found.notes == {
+        "broken line": 5,
+        "missing column": 1,
+        "cell that is no number or date": 2,
+    }
     assert found.rows == 28
     check(pl.read_csv(tmp_path / "v.csv"), model, frame)
 
@@ -95,8 +99,8 @@ def test_messages_may_be_lines_of_csv(model, tmp_path, producer):
 
 def test_kill_9_loses_no_message_and_repeats_none(model, tmp_path, producer):
     frame, out = rows(400), tmp_path / "v.csv"
-    words = [sys.executable, "-m", "lpfuse.cli", "watch", model, producer.address, "-o", out, "--keep",
-             "serial", "--batch-rows", "5", "--commit-seconds", "0"]  # fmt: skip
+    words = [sys.executable, "-m", "lpfuse.cli", "watch", model, producer.address, "-o", out,
+             "--keep", "serial", "--batch-rows", "5", "--commit-seconds", "0"]  # fmt: skip
     sent = 0
     for kill in range(3):
         send(producer, as_json(frame[sent : sent + 100]))

@@ -78,7 +78,7 @@ def test_verdicts_are_those_of_score(model, tmp_path, monkeypatch, kind, out):
     page = (tmp_path / "s.html").read_text()
     assert "95" in page
     assert "the source ended" in page
-    assert "http-equiv=\"refresh\"" not in page
+    assert 'http-equiv="refresh"' not in page
 
 
 def test_a_file_may_grow_by_any_pieces(model, tmp_path):
@@ -180,10 +180,12 @@ def test_a_bad_row_costs_itself_and_a_note(model, tmp_path, line, place):
     lines.insert(place, line)
     text = "\n".join([header, *lines, ""])
     source.write_bytes(text.encode(errors="surrogateescape"))
-    more = [line for line in frame.write_csv().splitlines()[1:5]]  # closes what was left open
+    more = frame.write_csv().splitlines()[1:5]  # closes what was left open
     with source.open("a") as file:
         file.write("\n".join([*more, ""]))
-    found, verdicts = follow(model, source, tmp_path / "v.csv", batch_rows=6, page=tmp_path / "s.html")
+    found, verdicts = follow(
+        model, source, tmp_path / "v.csv", batch_rows=6, page=tmp_path / "s.html"
+    )
     assert found.notes == {BROKEN[line]: 1}
     assert (found.rows, found.judged) == (25, 24)
     assert verdicts["row"].to_list() == [k for k in range(1, 26) if k != place + 1]
@@ -391,8 +393,13 @@ def drifting(tmp_path):
 
 def test_drift_is_declared_and_the_command_run_once(model, tmp_path):
     source, out, told = drifting(tmp_path), tmp_path / "v.csv", tmp_path / "told"
-    code = f"import sys, os; open({str(told)!r}, 'a').write(sys.stdin.read() + os.environ['LPFUSE_KIND'])"
-    options = {"on_drift": f'{sys.executable} -c "{code}"', "batch_rows": 100, "page": tmp_path / "s.html"}
+    said = "sys.stdin.read() + os.environ['LPFUSE_KIND']"
+    code = f"import sys, os; open({str(told)!r}, 'a').write({said})"
+    options = {
+        "on_drift": f'{sys.executable} -c "{code}"',
+        "batch_rows": 100,
+        "page": tmp_path / "s.html",
+    }
     found, _ = follow(model, source, out, **options, until_drift=True)
     assert found.ended == "drift"
     assert found.drift["hook"] == "ended well"

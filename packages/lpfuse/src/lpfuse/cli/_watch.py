@@ -132,7 +132,7 @@ def watch(
         typer.Option(
             min=0.0,
             metavar="SECONDS",
-            help="Between two moments from which a later start goes on; of a folder, between parts.",
+            help="Between two moments from which a later start goes on, and between parts.",
             show_default="1, or 60 for a folder",
             rich_help_panel=BATCHES,
         ),

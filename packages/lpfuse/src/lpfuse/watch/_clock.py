@@ -62,7 +62,9 @@ class Clock:
         if len(there):
             self.last = float(there[-1])
         lost = [
-            Note(NO_TIME if not known[k] else BACKWARDS, int(numbers[k]), str(frame[self.column][k]))
+            Note(
+                NO_TIME if not known[k] else BACKWARDS, int(numbers[k]), str(frame[self.column][k])
+            )
             for k in np.flatnonzero(~known | back).tolist()
         ]
         good = known & ~back

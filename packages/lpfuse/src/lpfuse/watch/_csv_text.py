@@ -171,7 +171,13 @@ class CsvText:
         self._settle_signs(spans)
         done = int(cut.ends[last - 1])
         load = partial(
-            _load, self._data, spans, numbers[good], self._header, self.format, dict(self.signs or {})
+            _load,
+            self._data,
+            spans,
+            numbers[good],
+            self._header,
+            self.format,
+            dict(self.signs or {}),
         )
         position = {"offset": self.offset + done, "row": self.row, **self.settled()}
         if last == len(cut.ends):

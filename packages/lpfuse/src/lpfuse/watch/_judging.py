@@ -61,7 +61,7 @@ class Judged:
 
 def _rows_of(X: Host, verdicts: Verdicts, which: Any) -> tuple[Host, Verdicts]:
     X = X[which]
-    cut = [None if part is None else part[which] for part in verdicts]
+    cut: list[Any] = [None if part is None else part[which] for part in verdicts]
     return X, type(verdicts)(*cut).of_rows(X, verdicts.detector_names)
 
 

@@ -42,8 +42,8 @@ class AppendedFile:
         there = self.path.stat().st_size if self.path.exists() else 0
         if there < length:
             raise ValueError(
-                f"{quote(str(self.path))} has {there:,} bytes, and {length:,} were written: somebody "
-                "has changed it. Restore it, or begin anew with another output."
+                f"{quote(str(self.path))} has {there:,} bytes, and {length:,} were written: "
+                "somebody has changed it. Restore it, or begin anew with another output."
             )
         if there > length:
             with self.path.open("r+b") as file:

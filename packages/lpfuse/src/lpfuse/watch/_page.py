@@ -237,7 +237,7 @@ def _histogram(status: Figures) -> Figures | None:
         for k, h in enumerate(tall)
     ]  # fmt: skip
     steps = "".join(
-        f"{'M' if k == 0 else 'L'}{100 * k / n:.2f} {100 - 100 * h / top:.2f}H{100 * (k + 1) / n:.2f}"
+        f"{'L' if k else 'M'}{100 * k / n:.2f} {100 - 100 * h / top:.2f}h{100 / n:.2f}"
         for k, h in enumerate(line)
     )
     ticks = _ticks(0.0, top)

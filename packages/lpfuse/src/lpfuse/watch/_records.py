@@ -137,9 +137,7 @@ def _reader(lines: list[bytes], first: int, separator: str, quote: str) -> Any:
     return csv.reader(texts(), delimiter=separator, quotechar=quote, strict=True)
 
 
-def _is_stray(
-    following: list[bytes], held: bytes, cells: int, separator: str, quote: str
-) -> bool:
+def _is_stray(following: list[bytes], held: bytes, cells: int, separator: str, quote: str) -> bool:
     """Whether a quote that is open at the end of the text was none."""
     if len(held) > LONGEST:
         return True

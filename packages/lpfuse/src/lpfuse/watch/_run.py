@@ -102,8 +102,8 @@ class Told:
         noted = f", {self.batch.noted:,} not judged" if self.batch.noted else ""
         drift = f"; drift: {self.status.kind}" if self.status.alarm else ""
         return (
-            f"{told['time'][11:19]}  {self.batch.rows:,} rows, {self.batch.alarms:,} alarms{noted}; "
-            f"{self.tally.rows:,} in all; evidence of drift {most}{drift}"
+            f"{told['time'][11:19]}  {self.batch.rows:,} rows, {self.batch.alarms:,} alarms{noted}"
+            f"; {self.tally.rows:,} in all; evidence of drift {most}{drift}"
         )
 
 
@@ -156,7 +156,8 @@ class Watch:
         found = self.state.read(self.identity)
         if found is None:
             self.output.check_new()
-        facts, monitor = found or ({"output": 0, "files": 0, "position": None}, None)
+        nothing: tuple[dict[str, Any], Any] = {"output": 0, "files": 0, "position": None}, None
+        facts, monitor = found or nothing
         self.output.restore(facts["output"])
         self.done_files.restore(facts["files"])
         if facts["position"] is None:

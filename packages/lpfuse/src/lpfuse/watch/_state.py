@@ -61,8 +61,8 @@ class StateFolder:
                 _lock(file)
             except OSError as error:
                 raise ValueError(
-                    f"Another `lpfuse watch` is at work on {quote(str(self.path))}. End it first, or "
-                    "name another output."
+                    f"Another `lpfuse watch` is at work on {quote(str(self.path))}. End it first, "
+                    "or name another output."
                 ) from error
             remove_unfinished(self.file)
             yield
@@ -79,7 +79,9 @@ class StateFolder:
             return None
         found = load(self.file)
         if not isinstance(found, WatchState):
-            raise ValueError(f"{quote(str(self.file))} is no state of a watch. Name another output.")
+            raise ValueError(
+                f"{quote(str(self.file))} is no state of a watch. Name another output."
+            )
         facts = json.loads(found.facts)
         if facts["version"] != VERSION:
             raise ValueError(

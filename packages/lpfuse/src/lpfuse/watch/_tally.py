@@ -141,7 +141,10 @@ class Tally:
         names = [name for name in odd.columns if not name.startswith("contribution:")]
         rows = odd.tail(SHOWN).select(names).to_dicts()
         cut = [
-            {k: v if isinstance(v, int | float | None) else str(v)[:MOST_TEXT] for k, v in r.items()}
+            {
+                k: v if isinstance(v, int | float | None) else str(v)[:MOST_TEXT]
+                for k, v in r.items()
+            }
             for r in rows
         ]
         self.last_alarms = (self.last_alarms + [row | {"time": now} for row in cut])[-SHOWN:]
@@ -185,7 +188,7 @@ class Tally:
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> Self:
         """What `state` gave."""
-        buckets = [Bucket(**each | {"evidence": float(each["evidence"])}) for each in state["buckets"]]
+        buckets = [
+            Bucket(**each | {"evidence": float(each["evidence"])}) for each in state["buckets"]
+        ]
         return cls(**state | {"buckets": buckets})
-
-

@@ -95,7 +95,7 @@ def watch(
     key: bytes | None = None,
     tell: Callable[[Told], None] | None = None,
 ) -> Watched:
-    """Judge rows as they arrive, each exactly once, and say when they drift.
+    r"""Judge rows as they arrive, each exactly once, and say when they drift.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def watch(
     >>> watch(*files, once=True).rows
     60
     >>> with open(folder / "rows.csv", "a") as file:
-    ...     _ = file.write("0.1,0.2\\n0.3\\n")
+    ...     _ = file.write("0.1,0.2\n0.3\n")
     >>> found = watch(*files, once=True)  # goes on where it was
     >>> found.rows, found.judged, found.notes
     (62, 61, {'broken line': 1})
@@ -202,14 +202,14 @@ def watch(
         check_number("commit_seconds", commit_seconds, at_least=0)
     output = make_output(str(out), formulas, commit_seconds)
     if page is not None:
-        check_target(page, [model])
+        check_target(Path(page), [Path(model)])
     loaded = load_model(model, trusted, key=key)
     told = format.checked() | loaded.format
     opened = _source(str(source), loaded, told, once, settle, replayed, csv_columns, kafka)
     if output.path.exists() and Path(opened.name).exists() and output.path.samefile(opened.name):
         raise ValueError("The output is the source. Name another.")
     monitor = DriftMonitor(level=drift_level)
-    usual = None if reference is None else loaded.numbers(read_table(reference, format=told))
+    usual = None if reference is None else loaded.numbers(read_table(Path(reference), format=told))
     monitor.fit(loaded.fused, usual, column_names=loaded.feature_names)
     folder = StateFolder(Path(f"{output.path}.watch" if state is None else state).expanduser())
     run = Watch(
@@ -273,7 +273,9 @@ def _source(
     if source == STANDARD:
         return StandardInput(format, replayed)
     if replayed:
-        raise ValueError("replayed is for standard input: all other sources begin where they ended.")
+        raise ValueError(
+            "replayed is for standard input: all other sources begin where they ended."
+        )
     path = Path(source).expanduser()
     if path.is_dir():
         return Folder(path, format, settle, once)
