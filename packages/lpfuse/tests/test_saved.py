@@ -27,7 +27,8 @@ NAMES = {
     "MeanOfFits", "Member", "NormalQuantiles", "OneClassEnsembleClassifier", "OneClassGP",
     "OnlineDiscoveries", "PaperPipeline", "Pool", "PyODDetector", "SVDD", "ScoreColumn",
     "ScoreFunction", "Similarities", "SwarmWeights", "TableFormat", "TableModel",
-    "TablePreparation", "TailScaler", "TwoSidedMinMax", "UnseenPart", "UnseenRows", "Waves",
+    "TablePreparation", "TailScaler", "TwoSidedMinMax", "UnseenPart", "UnseenRows", "WatchState",
+    "Waves",
 }  # fmt: skip
 
 

@@ -73,6 +73,7 @@ from lpfuse.selection import FusedDetectorCV
 from lpfuse.tables import TableModel
 from lpfuse.threshold import OnlineDiscoveries
 from lpfuse.views import FilledGaps, Indicators, NormalQuantiles
+from lpfuse.watch._state import WatchState
 
 _rng = np.random.default_rng(0)
 X = np.vstack([_rng.normal(size=(24, 3)), _rng.normal(3.0, 1.0, size=(12, 3))])
@@ -214,6 +215,7 @@ def ours():
     stream = OnlineDiscoveries(0.1)
     stream.update([0.001, 0.5])
     yield "OnlineDiscoveries", stream
+    yield "WatchState", WatchState('{"version": 1}')
     frame = pumps(40).drop("serial", "when")
     yield "TableModel", TableModel.fit(frame, label="state", normal="ok", detectors=["gmm", "kpca"])
 

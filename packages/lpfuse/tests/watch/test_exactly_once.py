@@ -101,9 +101,10 @@ def test_power_may_fail_at_any_moment(model, tmp_path, monkeypatch, kind, out):
 
 
 def start(model, source, out, *more):
-    command = [sys.executable, "-m", "lpfuse.cli", "watch", model, source, "-o", out,
-               "--batch-rows", "5", "--commit-seconds", "0", "--keep", "serial", "-j", "2", *more]  # fmt: skip
-    return subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    words = [sys.executable, "-m", "lpfuse.cli", "watch", model, source, "-o", out]
+    words += ["--batch-rows", "5", "--commit-seconds", "0", "--keep", "serial", "-j", "2", *more]
+    command = list(map(str, words))
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def grown(path, size):

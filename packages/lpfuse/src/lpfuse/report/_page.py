@@ -121,12 +121,18 @@ def rendered(
     return page.strip() + "\n"
 
 
-@cache  # templates are compiled once: a page of a stream is written over and over
 def _environment() -> Any:
     try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
+        import jinja2  # noqa: F401
     except ImportError as error:
         raise ImportError('A page needs jinja2. Install it: pip install "lpfuse[cli]"') from error
+    return _templates()
+
+
+@cache  # compiled once: the page of a stream is written over and over
+def _templates() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     environment = Environment(
         loader=PackageLoader("lpfuse.report", "template"),
         autoescape=True,

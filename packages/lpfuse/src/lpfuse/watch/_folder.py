@@ -59,7 +59,7 @@ class Folder(Source):
             return
         self.row = position["row"]
         name = position.get("file")
-        if name is not None and (self.path / name).exists():
+        if name is not None and Path(name).name == name and (self.path / name).exists():
             self._file = self._opened(name, position)
 
     def were_taken(self, names: list[str]) -> None:

@@ -9,12 +9,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from time import monotonic, sleep, time
 from typing import Any
 
 from lpfuse._arrays.operations import one_blas_thread
-from lpfuse._format import fixed
 from lpfuse.monitor import DriftMonitor, DriftStatus, StreamCounts
 from lpfuse.tables import TableModel
 from lpfuse.watch._batch import Batch
@@ -24,7 +22,7 @@ from lpfuse.watch._judging import Judged, judge
 from lpfuse.watch._output import AppendedFile, CsvOutput, PartsOutput
 from lpfuse.watch._source import Source
 from lpfuse.watch._state import StateFolder
-from lpfuse.watch._tally import Bucket, Places, Tally
+from lpfuse.watch._tally import Places, Tally, Told
 
 # Seconds between two looks at a source that has nothing, which grow from one to the other: by hand.
 SHORTEST, LONGEST = 0.02, 0.5
@@ -59,52 +57,6 @@ class Limits:
     idle: float | None = None
     until_drift: bool = False
     drift_rows: int = 2_000
-
-
-@dataclass
-class Told:
-    """What is said after a batch.
-
-    Attributes
-    ----------
-    time : float
-        Seconds since 1970.
-    batch, tally : Bucket, Tally
-        Counts of the batch, and of all rows so far.
-    status : DriftStatus
-        The evidence of drift.
-    """
-
-    time: float
-    batch: Bucket
-    tally: Tally
-    status: DriftStatus
-
-    def values(self) -> dict[str, Any]:
-        """The figures, in terms of JSON."""
-        most = max(self.status.evidence.values(), default=None)
-        return {
-            "time": datetime.fromtimestamp(self.time, UTC).isoformat(timespec="seconds"),
-            "rows": self.batch.rows,
-            "alarms": self.batch.alarms,
-            "noted": self.batch.noted,
-            "all_rows": self.tally.rows,
-            "all_alarms": self.tally.alarms,
-            "all_noted": self.tally.noted,
-            "evidence": most,
-            "drift": self.status.kind,
-        }
-
-    def line(self) -> str:
-        """The figures, for people."""
-        told = self.values()
-        most = "–" if told["evidence"] is None else f"10^{fixed(told['evidence'], 1)}"
-        noted = f", {self.batch.noted:,} not judged" if self.batch.noted else ""
-        drift = f"; drift: {self.status.kind}" if self.status.alarm else ""
-        return (
-            f"{told['time'][11:19]}  {self.batch.rows:,} rows, {self.batch.alarms:,} alarms{noted}"
-            f"; {self.tally.rows:,} in all; evidence of drift {most}{drift}"
-        )
 
 
 @dataclass

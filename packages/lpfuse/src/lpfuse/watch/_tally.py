@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, Self
 
 import numpy as np
 
 from lpfuse._arrays.operations import Host
+from lpfuse._format import fixed
 from lpfuse.monitor import DriftStatus
 from lpfuse.watch._batch import MOST_TEXT
 from lpfuse.watch._judging import Judged
@@ -192,3 +194,49 @@ class Tally:
             Bucket(**each | {"evidence": float(each["evidence"])}) for each in state["buckets"]
         ]
         return cls(**state | {"buckets": buckets})
+
+
+@dataclass
+class Told:
+    """What is said after a batch.
+
+    Attributes
+    ----------
+    time : float
+        Seconds since 1970.
+    batch, tally : Bucket, Tally
+        Counts of the batch, and of all rows so far.
+    status : DriftStatus
+        The evidence of drift.
+    """
+
+    time: float
+    batch: Bucket
+    tally: Tally
+    status: DriftStatus
+
+    def values(self) -> dict[str, Any]:
+        """The figures, in terms of JSON."""
+        most = max(self.status.evidence.values(), default=None)
+        return {
+            "time": datetime.fromtimestamp(self.time, UTC).isoformat(timespec="seconds"),
+            "rows": self.batch.rows,
+            "alarms": self.batch.alarms,
+            "noted": self.batch.noted,
+            "all_rows": self.tally.rows,
+            "all_alarms": self.tally.alarms,
+            "all_noted": self.tally.noted,
+            "evidence": most,
+            "drift": self.status.kind,
+        }
+
+    def line(self) -> str:
+        """The figures, for people."""
+        told = self.values()
+        most = "–" if told["evidence"] is None else f"10^{fixed(told['evidence'], 1)}"
+        noted = f", {self.batch.noted:,} not judged" if self.batch.noted else ""
+        drift = f"; drift: {self.status.kind}" if self.status.alarm else ""
+        return (
+            f"{told['time'][11:19]}  {self.batch.rows:,} rows, {self.batch.alarms:,} alarms{noted}"
+            f"; {self.tally.rows:,} in all; evidence of drift {most}{drift}"
+        )

@@ -24,9 +24,10 @@ from lpfuse.watch._judging import ROW
 from lpfuse.watch._kafka import SCHEME, KafkaTopic
 from lpfuse.watch._output import AppendedFile, make_output
 from lpfuse.watch._page import write_status
-from lpfuse.watch._run import Limits, Told, Watch
+from lpfuse.watch._run import Limits, Watch
 from lpfuse.watch._source import GrowingFile, Source, StandardInput
 from lpfuse.watch._state import StateFolder, digest, remove_unfinished
+from lpfuse.watch._tally import Told
 
 
 @dataclass(frozen=True)
