@@ -180,7 +180,7 @@ def _shares(these: list[Record]) -> list[str]:
     asked = these[0]
     return [
         asked["model"], f"{asked['rows']:,}", str(asked["jobs"]), str(len(these)),
-        *(f"{rate:,.0f}" for rate in rates), f"{wall:.0%}", f"{cpu:.0%}",
+        *(f"{rate:,.0f}" for rate in rates), f"{100 * wall:.0f} %", f"{100 * cpu:.0f} %",
         "met" if min(wall, cpu) >= 0.8 else "**not met**",
     ]  # fmt: skip
 

@@ -186,3 +186,17 @@ def test_two_watchers_do_not_write_one_file(model, tmp_path):
     process.communicate()
     watch(model, source, out, **SMALL)  # a dead one is in nobody's way
     assert pl.read_csv(out)["row"].to_list() == list(range(1, 41))
+
+
+def test_an_open_pipe_does_not_keep_it(model, tmp_path):
+    """A thread waits for standard input, and must not be in the way of the end."""
+    out = tmp_path / "v.csv"
+    words = [sys.executable, "-m", "lpfuse.cli", "watch", model, "-", "-o", out, "--rows", "12"]
+    command = list(map(str, words))
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdin.write(rows(12).write_csv().encode())
+    process.stdin.flush()
+    assert process.wait(60) == 0, process.stderr.read()
+    process.stdin.close()
+    process.stderr.close()
+    assert pl.read_csv(out).height == 12

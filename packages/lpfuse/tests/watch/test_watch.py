@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -159,6 +160,19 @@ def test_a_file_that_is_replaced_is_read_from_its_beginning(model, tmp_path, how
     assert verdicts["row"].to_list() == list(range(1, 31))
     assert verdicts["serial"].to_list() == [*rows(20)["serial"], *new["serial"]]
     same(verdicts[20:], scored(model, new, tmp_path))
+
+
+def test_a_new_file_that_cannot_be_read_is_waited_out(model, tmp_path):
+    source, out = tmp_path / "rows.csv", tmp_path / "v.csv"
+    rows(10).write_csv(source)
+    follow(model, source, out)
+    for bad in (b"\x1f\x8b packed", b"bar,bar\n1,2\n3,4\n"):
+        source.write_bytes(bad)
+        found, _ = follow(model, source, out)
+        assert (found.rows, found.ended) == (10, "source")
+    rows(5).write_csv(source)
+    found, verdicts = follow(model, source, out)
+    assert (found.rows, verdicts.height) == (15, 15)
 
 
 BROKEN = {
@@ -379,6 +393,55 @@ def test_what_cannot_be_done_is_refused_in_words(model, tmp_path, options, told)
     with pytest.raises((ValueError, FileNotFoundError), match=told):
         watch(model, source, out, **ONCE | options)
     assert not (tmp_path / "v.csv").exists()
+
+
+def test_a_full_disk_loses_nothing(model, tmp_path):
+    resource = pytest.importorskip("resource", reason="limits of file sizes are of POSIX")
+    source, out = tmp_path / "rows.csv", tmp_path / "v.csv"
+    rows(3000).write_csv(source)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="start again: what was saved counts"):
+            watch(model, source, out, **ONCE, batch_rows=100, commit_seconds=0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    found, verdicts = follow(model, source, out, batch_rows=100)
+    assert found.resumed
+    assert verdicts["row"].to_list() == list(range(1, 3001))
+
+
+# -------------------------------------------------------------------------------------- the page
+
+
+def test_what_rows_hold_is_text_on_the_page(model, tmp_path):
+    hostile = "<script>alert(1)</script>"
+    frame = rows(40).with_columns(serial=pl.lit(hostile), bar=pl.col("bar") * 9)
+    frame.write_csv(tmp_path / "rows.csv")
+    with (tmp_path / "rows.csv").open("a") as file:
+        file.write(f"{hostile},<img src=x>,2.0,a\n")
+    page = tmp_path / "s.html"
+    found, _ = follow(model, tmp_path / "rows.csv", tmp_path / "v.csv", page=page, keep=["serial"])
+    assert found.alarms
+    text = page.read_text()
+    assert hostile not in text
+    assert "<img" not in text
+    assert "&lt;script&gt;" in text
+    assert "default-src &#39;none&#39;" in text or "default-src 'none'" in text
+    assert not re.search(r"https?://", text)
+
+
+def test_a_page_at_work_loads_itself_again(model, tmp_path):
+    source, page, seen = tmp_path / "rows.csv", tmp_path / "s.html", []
+    rows(30).write_csv(source)
+
+    def look(_):
+        seen.append(page.read_text() if page.exists() else "")
+
+    options = {"batch_rows": 5, "page": page, "page_seconds": 1e-9, "jobs": 1, "tell": look}
+    watch(model, source, tmp_path / "v.csv", rows=30, **options)
+    assert any('http-equiv="refresh"' in text for text in seen)
+    assert 'http-equiv="refresh"' not in page.read_text()
 
 
 # ------------------------------------------------------------------------------------------- drift

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from lpfuse._files import check_target, replacing, write_errors
+from lpfuse._files import NotWritten, check_target, replacing, write_errors
 from lpfuse._format import quote
 from lpfuse.tables._polars import polars_module
 from lpfuse.tables._writing import PART_ROWS, without_formulas
@@ -53,7 +53,7 @@ class AppendedFile:
 
     def add(self, content: bytes) -> None:
         """Write behind what is there; it counts from the next `flush` on."""
-        with write_errors(self.path.name), self._opened() as file:
+        with _words_for_errors(self.path.name), self._opened() as file:
             left = memoryview(content)
             while left:
                 left = left[file.write(left) :]
@@ -62,7 +62,7 @@ class AppendedFile:
     def flush(self) -> int:
         """Have it all on disk; its length."""
         if self.length:
-            with write_errors(self.path.name), self._opened() as file:
+            with _words_for_errors(self.path.name), self._opened() as file:
                 os.fsync(file.fileno())
         return self.length
 
@@ -81,6 +81,18 @@ class AppendedFile:
         """Values in terms of JSON, one a line."""
         if values:
             self.add("".join(f"{json.dumps(value)}\n" for value in values).encode())
+
+
+@contextmanager
+def _words_for_errors(name: str) -> Iterator[None]:
+    """Say in one sentence what failed, and that nothing is lost by it."""
+    try:
+        yield
+    except OSError as error:
+        raise NotWritten(
+            f"{name} could not be written: {error.strerror}. Make room, or see to the disk, and "
+            "start again: what was saved counts, and the rest is judged anew."
+        ) from error
 
 
 class CsvOutput:

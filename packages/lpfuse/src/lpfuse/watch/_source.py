@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from queue import Empty, Full, Queue
@@ -12,7 +13,7 @@ from typing import IO, Any
 
 from lpfuse._files import no_file
 from lpfuse.tables._csv_format import TableFormat
-from lpfuse.watch._batch import BEGAN_AGAIN, Batch, Note
+from lpfuse.watch._batch import BEGAN_AGAIN, UNREADABLE, Batch, Note
 from lpfuse.watch._csv_text import CsvText
 
 BLOCK = 2**22  # bytes that are read at a time; chosen by hand
@@ -114,7 +115,7 @@ class GrowingFile(Source):
     def _open(self, row: int) -> None:
         self._file: IO[bytes] = self.path.open("rb")
         self._text = CsvText(self.path.name, self.format, row)
-        self._was_at_end = False
+        self._was_at_end = self._is_ignored = False
         self._known = self._mark(0)
 
     def _open_again(self, why: str) -> None:
@@ -135,16 +136,15 @@ class GrowingFile(Source):
 
     def take(self, most: int, everything: bool) -> Batch | None:
         """The next whole lines."""
-        at_end = False
-        while self._text.available() < most and not at_end:
-            data = self._file.read(BLOCK)
-            if data and self._was_at_end and self._known != self._mark(self._known[1]):
-                self._open_again("it begins with other lines than before")
-            elif data:
-                self._text.add(data)
-            else:
-                at_end = not self._is_new()
-            self._was_at_end = not data
+        try:
+            at_end = self._read(most)
+        except ValueError as error:
+            if not self._text.row:  # the first file: nothing could be judged
+                raise
+            # One that was put in its place cannot be read: wait for the next.
+            self._notes.append(Note(UNREADABLE, self._text.row, str(error)))
+            self._text = CsvText(self.path.name, self.format, self._text.row)
+            self._is_ignored, at_end = True, True
         self.columns = self._text.columns
         if at_end and self.once and not self._text.available():
             self.ended = True
@@ -155,6 +155,22 @@ class GrowingFile(Source):
         batch.position["known"] = self._known
         batch.notes[:0], self._notes = self._notes, []
         return batch
+
+    def _read(self, most: int) -> bool:
+        """Read until so many rows wait; whether the file ends before."""
+        at_end = False
+        while self._text.available() < most and not at_end:
+            data = self._file.read(BLOCK)
+            if data and self._was_at_end and self._known != self._mark(self._known[1]):
+                self._open_again("it begins with other lines than before")
+            elif data and not self._is_ignored:
+                self._text.add(data)
+            elif data:
+                continue
+            else:
+                at_end = not self._is_new()
+            self._was_at_end = not data
+        return at_end
 
     def _is_new(self) -> bool:
         """Whether another file lies there by now, or a shorter one; if so it is opened."""
@@ -222,7 +238,7 @@ class StandardInput(Source):
         Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
-        read = getattr(self._file, "read1", self._file.read)
+        read = self._reader()
         while not self._closed:
             data = read(BLOCK)
             while not self._closed:
@@ -233,6 +249,14 @@ class StandardInput(Source):
                     continue
             if not data:
                 return
+
+    def _reader(self) -> Callable[[int], bytes]:
+        try:
+            number = self._file.fileno()
+        except (AttributeError, OSError):  # no file of the system
+            return getattr(self._file, "read1", self._file.read)
+        # Past its buffer, whose lock this thread would hold when the interpreter ends.
+        return lambda size: os.read(number, size)
 
     def take(self, most: int, everything: bool) -> Batch | None:
         """The next lines, and the last one even without its end."""

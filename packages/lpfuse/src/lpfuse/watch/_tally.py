@@ -134,7 +134,7 @@ class Tally:
             here.evidence = max(status.evidence.values())
         self.judged += here.judged
         self.alarms += here.alarms
-        self._add_bucket(here)
+        self._add_bucket(replace(here))
         return here
 
     def _add_alarms(self, judged: Judged, now: float) -> int:
