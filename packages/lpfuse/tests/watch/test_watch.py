@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import shutil
 import sys
 import threading
 import time
@@ -224,6 +225,62 @@ def test_a_column_may_turn_into_no_numbers_at_all(model, tmp_path):
     }  # fmt: skip
     again, verdicts = follow(model, source, tmp_path / "v.csv")
     assert (again.rows, verdicts.height) == (50, 20)
+
+
+@pytest.mark.parametrize("out", ["v.csv", "v"])
+def test_columns_to_keep_may_be_of_any_type(model, tmp_path, out):
+    source = tmp_path / "rows"
+    source.mkdir()
+    if out == "v":
+        (tmp_path / out).mkdir()
+    kept = [pl.lit(7), pl.lit("seven"), pl.lit([1, 2]), pl.lit(b"7"), pl.lit(None)]
+    for place, value in enumerate(kept):
+        rows(4).with_columns(serial=value).write_parquet(source / f"{place}.parquet")
+    rows(4).drop("serial").write_csv(source / "9.csv")
+    _, verdicts = follow(model, source, tmp_path / out, keep=["serial"])
+    assert verdicts["serial"].to_list()[:8] == ["7"] * 4 + ["seven"] * 4
+    assert verdicts["serial"].to_list()[-8:] == [None] * 8
+    assert verdicts.height == 24
+
+
+def test_a_column_of_bytes_costs_its_rows(model, tmp_path):
+    source = tmp_path / "rows"
+    source.mkdir()
+    rows(4).with_columns(kind=pl.lit(b"\xff")).write_parquet(source / "1.parquet")
+    rows(4).write_parquet(source / "2.parquet")
+    found, verdicts = follow(model, source, tmp_path / "v.csv")
+    assert found.notes == {"cell that is no number or date": 4}
+    assert verdicts["row"].to_list() == [5, 6, 7, 8]
+
+
+def test_an_output_that_somebody_moves_is_not_begun_anew(model, tmp_path):
+    source, out = tmp_path / "rows.csv", tmp_path / "v.csv"
+    rows(30).write_csv(source)
+    told = []
+
+    def move(_):
+        told.append(1)
+        if len(told) == 3:
+            out.rename(tmp_path / "moved.csv")
+
+    with pytest.raises(ValueError, match="somebody has changed it"):
+        watch(model, source, out, **ONCE | {"jobs": 1}, batch_rows=5, tell=move)
+    out.unlink()  # empty
+    (tmp_path / "moved.csv").rename(out)
+    _, verdicts = follow(model, source, out)
+    assert verdicts["row"].to_list() == list(range(1, 31))
+
+
+def test_a_page_that_cannot_be_written_stops_nothing(model, tmp_path):
+    rows(30).write_csv(tmp_path / "rows.csv")
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    found = watch(
+        model, tmp_path / "rows.csv", tmp_path / "v.csv", **ONCE, batch_rows=5, page_seconds=1e-9,
+        page=folder / "s.html", tell=lambda _: folder.exists() and shutil.rmtree(folder),
+    )  # fmt: skip
+    assert found.judged == 30
+    assert found.remarks == ["The page could not be written: No such file or directory."]
 
 
 def test_a_late_file_is_not_lost(model, tmp_path):

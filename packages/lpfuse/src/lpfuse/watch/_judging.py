@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lpfuse._arrays.operations import Host
-from lpfuse._format import quote
+from lpfuse._format import plain, quote
 from lpfuse.tables import TableModel
 from lpfuse.tables._polars import polars_module
 from lpfuse.watch._batch import LACKS, NO_NUMBER, Batch, Note, Numbers, Rows
@@ -87,11 +87,15 @@ def judge(
     rows = batch.load()
     notes = [*batch.notes, *rows.notes]
     rows = _with_columns(model, rows, notes)
+    found = None
     try:
         found = model.judged(rows.frame) if rows.frame.height else None
     except ValueError:
         rows = _without_wrong_cells(model, rows, notes)
         found = model.judged(rows.frame) if rows.frame.height else None
+    except polars_module().exceptions.PolarsError as error:  # cells of a type that is no text
+        told = plain(str(error).partition("\n")[0])
+        notes += [Note(NO_NUMBER, int(row), told) for row in rows.numbers]
     notes.sort(key=lambda note: note.row)
     if found is None:
         return Judged(batch, None, notes, Counter())
@@ -144,7 +148,11 @@ def _places(batch: Batch, numbers: Numbers) -> polars.DataFrame:
 
 def _kept(frame: polars.DataFrame, keep: list[str]) -> polars.DataFrame:
     pl = polars_module()
-    return frame.select(
-        pl.col(name) if name in frame.columns else pl.lit(None, pl.String).alias(name)
-        for name in keep
-    )
+    columns = []
+    for name in keep:
+        column = frame[name] if name in frame.columns else pl.Series([None] * frame.height)
+        if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object, pl.Null):
+            texts = [None if cell is None else str(cell) for cell in column]
+            column = pl.Series(texts, dtype=pl.String)
+        columns.append(column.alias(name))
+    return pl.DataFrame(columns)

@@ -40,20 +40,25 @@ class AppendedFile:
     def restore(self, length: int) -> None:
         """Cut off what was added and never counted."""
         there = self.path.stat().st_size if self.path.exists() else 0
-        if there < length:
-            raise ValueError(
-                f"{quote(str(self.path))} has {there:,} bytes, and {length:,} were written: "
-                "somebody has changed it. Restore it, or begin anew with another output."
-            )
+        self.length = length
+        self._check(min(there, length))
         if there > length:
             with self.path.open("r+b") as file:
                 file.truncate(length)
                 os.fsync(file.fileno())
-        self.length = length
+
+    def _check(self, there: int) -> None:
+        """Refuse to add to a file that is not as it was left: moved away, cut, or added to."""
+        if there != self.length:
+            raise ValueError(
+                f"{quote(str(self.path))} has {there:,} bytes, and {self.length:,} were written: "
+                "somebody has changed it. Restore it, or begin anew with another output."
+            )
 
     def add(self, content: bytes) -> None:
         """Write behind what is there; it counts from the next `flush` on."""
         with _words_for_errors(self.path.name), self._opened() as file:
+            self._check(os.fstat(file.fileno()).st_size)
             left = memoryview(content)
             while left:
                 left = left[file.write(left) :]
@@ -185,7 +190,7 @@ class PartsOutput:
         """Write a part; what `restore` takes."""
         pl = polars_module()
         if self._waiting:
-            table = pl.concat(self._waiting, how="vertical_relaxed")
+            table = _joined(self._waiting)
             first = int(table[ROW][0])
             path = self.path / f"part-{first:015d}.parquet"
             with write_errors(path.name, pl.exceptions.PolarsError), replacing(path) as file:
@@ -194,6 +199,13 @@ class PartsOutput:
             self._waiting, self._last = [], first
         self._committed = monotonic()
         return self._last
+
+
+def _joined(tables: list[polars.DataFrame]) -> polars.DataFrame:
+    """One table; columns of several types, as files of a folder may have them, become texts."""
+    pl = polars_module()
+    mixed = [name for name in tables[0].columns if len({table[name].dtype for table in tables}) > 1]
+    return pl.concat([table.with_columns(pl.col(mixed).cast(pl.String)) for table in tables])
 
 
 def make_output(out: str, formulas: bool, seconds: float | None) -> CsvOutput | PartsOutput:

@@ -118,12 +118,12 @@ def _with_quotes(data: bytes, cells: int, separator: str, quote: str, final: boo
                     take(to, None)
         except csv.Error:
             told = "quotes that break the rules of CSV"
-            open_end = at + reader.line_num >= len(lines)
-            held = b"".join(lines[first:])
-            if open_end and held.count(quote.encode()) % 2 and not final:
-                if not _is_stray(lines[first + 1 :], held, cells, separator, quote):
-                    break  # the rest of the record is still to come
-                told = "a quote that is never closed"
+            if at + reader.line_num >= len(lines) and not final:  # perhaps closed by what follows
+                held = b"".join(lines[first:])
+                if held.count(quote.encode()) % 2:
+                    if not _is_stray(lines[first + 1 :], held, cells, separator, quote):
+                        break
+                    told = "a quote that is never closed"
         if told is not None:
             take(first + 1, told)
     return Cut(np.array(ends, np.int64), why, np.array(empty, bool))

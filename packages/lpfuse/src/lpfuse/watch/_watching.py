@@ -242,7 +242,7 @@ def watch(
     if page is not None:
         path = Path(page).expanduser()
         remove_unfinished(path)
-        run.show = lambda now: write_status(path, now, page_seconds)
+        run.show = lambda now: _show(path, now, page_seconds)
     with folder.locked():
         run.restore()
         run.run()
@@ -253,6 +253,16 @@ def watch(
         run.remarks + ([last] if last else []), run.drift, run.ended, run.resumed,
         monotonic() - began,
     )  # fmt: skip
+
+
+def _show(path: Path, run: Watch, seconds: float) -> None:
+    """Write the page; where that fails, verdicts matter more."""
+    try:
+        write_status(path, run, seconds)
+    except OSError as error:
+        told = f"The page could not be written: {error.strerror}."
+        if told not in run.remarks:
+            run.remarks.append(told)
 
 
 def _source(
