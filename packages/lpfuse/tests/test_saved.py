@@ -18,17 +18,18 @@ from lpfuse._saved import (
 
 # What files of users hold: a name may be added here, never changed or taken away.
 NAMES = {
-    "BestSingle", "Certificate", "ClassifierExpert", "ColumnForest", "CosineSimilarity",
-    "DecisionTemplates", "DynamicEnsemble", "ExhaustiveWeights", "Expansion", "FeatureMap",
-    "FilledGaps", "FixedRule", "FusedDetector", "FusedDetectorCV", "GMMDetector",
-    "GeneticWeights", "IterativeEnsemble", "HeldOutScores",
-    "HistogramDetector", "Indicators", "KNNDetector", "KeptRows", "Kernel", "KernelPCADetector",
-    "OutOfFoldScores", "LinearSVMStacker", "LocalLpFusion", "LogisticStacker", "LpFusion", "LpPath",
-    "MeanOfFits", "Member", "NormalQuantiles", "OneClassEnsembleClassifier", "OneClassGP",
-    "OnlineDiscoveries", "PaperPipeline", "Pool", "PyODDetector", "SVDD", "ScoreColumn",
-    "ScoreFunction", "Similarities", "SwarmWeights", "TableFormat", "TableModel",
-    "TablePreparation", "TailScaler", "TwoSidedMinMax", "UnseenPart", "UnseenRows", "WatchState",
-    "Waves",
+    "Alternatives", "BestSingle", "Bet", "Certificate", "ClassifierExpert", "ColumnForest",
+    "CosineSimilarity", "DecisionTemplates", "Drift", "DriftMonitor", "DynamicEnsemble",
+    "Evidence", "ExhaustiveWeights", "Expansion", "FeatureMap", "FilledGaps", "FixedRule",
+    "FusedDetector", "FusedDetectorCV", "GMMDetector", "GeneticWeights", "IterativeEnsemble",
+    "HeldOutScores", "HistogramDetector", "Indicators", "KNNDetector", "KeptRows", "Kernel",
+    "KernelPCADetector", "OutOfFoldScores", "LinearSVMStacker", "LocalLpFusion",
+    "LogisticStacker", "LpFusion", "LpPath", "MeanOfFits", "Member", "NormalQuantiles",
+    "OneClassEnsembleClassifier", "OneClassGP", "OnlineDiscoveries", "PaperPipeline", "Pool",
+    "PyODDetector", "ReferenceBins", "SVDD", "ScoreColumn", "ScoreFunction", "Similarities",
+    "StreamHistory", "SwarmWeights", "TableFormat", "TableModel", "TablePreparation",
+    "TailScaler", "TwoSidedMinMax", "UnseenPart", "UnseenRows", "WatchState",
+    "WatchedStreams", "Waves",
 }  # fmt: skip
 
 

@@ -63,7 +63,7 @@ def test_it_is_the_sum_over_all_starts_and_laws(rng):
     logs = found.update(blocks, sizes)
 
     def left(row):
-        return 1 / (1 + log(1 + row / 100))
+        return 1 / (1 + log(1 + row / 2000))
 
     for stream in range(2):
         counts, recent, starts, row = gaps.copy(), np.zeros(4), [], 0
@@ -107,7 +107,7 @@ def test_a_change_after_long_calm_is_found_and_dated(rng):
     bins, sizes = ReferenceBins.of(reference, 1), block_sizes(8000)
     found = Evidence.before(bins.gaps, Alternatives.of_values(bins.gaps), 20)
     logs = found.update(count_blocks(bins.places(rows, 0), len(bins.gaps), sizes), sizes)
-    first = np.argmax(logs >= log(100), axis=0) * 100
+    first = np.argmax(logs >= log(20 / 0.01), axis=0) * 100  # twenty streams share 1 %
     assert (first >= 6000).all()
     assert np.median(first) <= 6300
     names, since = zip(*(found.leading(j) for j in range(20)), strict=True)

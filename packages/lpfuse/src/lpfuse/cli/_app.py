@@ -11,6 +11,7 @@ from lpfuse.cli import _card as card
 from lpfuse.cli import _demo as demo
 from lpfuse.cli import _fit as fit
 from lpfuse.cli import _fuse as fuse
+from lpfuse.cli import _recalibrate as recalibrate
 from lpfuse.cli import _report as report
 from lpfuse.cli import _score as score
 from lpfuse.cli import _teach as teach
@@ -34,6 +35,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     card.card: "lpfuse card pumps.lpfuse -o card.md",
     ask.ask: "lpfuse ask pumps.lpfuse new.csv -o questions.html",
     teach.teach: "lpfuse teach pumps.lpfuse answers.csv -o better.lpfuse",
+    recalibrate.recalibrate: "lpfuse recalibrate pumps.lpfuse june.csv -o june.lpfuse",
     demo.demo: "lpfuse demo -o report.html",
 }
 for _command, _example in EXAMPLES.items():

@@ -18,9 +18,9 @@ from lpfuse._checks.messages import listed
 from lpfuse._checks.tables import check_table, column_names
 from lpfuse._format import quote
 from lpfuse.ensemble._kept_rows import numbers_of
+from lpfuse.ensemble._recalibration import RecalibratableDetector
 from lpfuse.ensemble._shapley import MOST, Mask, draw_orders, shapley_values
 from lpfuse.ensemble._tables import Index, Table, column_positions, joined_rows
-from lpfuse.ensemble._teaching import TeachableDetector
 
 # Normal rows that a row is compared with. With one order for each, walked both ways, the columns
 # that matter most have errors of a seventh of their values (docs/adr/0026).
@@ -120,7 +120,7 @@ class Explanation:
         return pandas.DataFrame(columns)
 
 
-class ExplainableDetector(TeachableDetector):
+class ExplainableDetector(RecalibratableDetector):
     """Says which columns of a row made its score what it is."""
 
     def explain(

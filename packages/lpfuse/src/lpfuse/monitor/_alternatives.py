@@ -18,23 +18,19 @@ from lpfuse._saved import ANY, saved_as
 # Sizes to bet on, so that what lies between two of them costs little: by hand, in factors of two.
 SHIFTS = (0.15, 0.3, 0.6, 1.2, 2.4)
 SPREADS = (0.25, 0.5, 0.75, 1.33, 2.0, 4.0)
-# (share of the rows, among the most extreme share of the reference)
+# (further share of the rows, among the most extreme share of the reference; 0: beyond all of it)
 EXTRA = (
-    (0.02, 0.05),
-    (0.05, 0.05),
-    (0.01, 0.01),
-    (0.04, 0.01),
-    (0.02, 0.0),
-    (0.1, 0.0),
-    (0.4, 0.0),
-)
+    (0.01, 0.0), (0.05, 0.0), (0.3, 0.0), (0.01, 0.01), (0.04, 0.01),
+    (0.02, 0.02), (0.08, 0.02), (0.05, 0.05), (0.2, 0.05),
+)  # fmt: skip
 FEWER = (0.5, 0.2)  # what is left of the lowest bins
 STUCK = 0.9  # share of the rows in one bin
+CLUMP = 0.2  # further share of the rows in three neighbouring bins
 SURE = 0.98  # of a law; the rest is the reference's, so that no bin is impossible
 # How the stakes are parted: what few rows show, such as a sensor that is stuck, needs less.
 STAKES = {
-    "higher": 0.25, "lower": 0.25, "wider": 0.1, "narrower": 0.05, "stuck": 0.05,
-    "more extremes": 0.2, "fewer extremes": 0.05,
+    "higher": 0.25, "lower": 0.25, "wider": 0.08, "narrower": 0.05, "stuck": 0.04,
+    "clumped": 0.1, "more extremes": 0.18, "fewer extremes": 0.05,
 }  # fmt: skip
 
 
@@ -48,8 +44,8 @@ class Alternatives:
     laws : ndarray of shape (K, B)
         Chances of the bins.
     names : list of K str
-        What happened: "higher", "lower", "wider", "narrower", "stuck", "more extremes" or
-        "fewer extremes".
+        What happened: "higher", "lower", "wider", "narrower", "stuck", "clumped", "more extremes"
+        or "fewer extremes".
     stakes : ndarray of shape (K,)
         What is staked on each, 1 in all.
     """
@@ -66,7 +62,7 @@ class Alternatives:
     @classmethod
     def of_values(cls, gaps: Host) -> Alternatives:
         """For a whole column, whose bins hold so many gaps."""
-        found = [*_moved(gaps), *_stuck(gaps)]
+        found = [*_moved(gaps), *_stuck(gaps), *_clumped(gaps)]
         found += [("more extremes", law) for law in _extra(gaps)]
         found += [("more extremes", law[::-1]) for law in _extra(gaps[::-1])]
         return cls._mixed(found, gaps)
@@ -85,7 +81,7 @@ class Alternatives:
     @classmethod
     def of_body(cls, gaps: Host) -> Alternatives:
         """For the bins that are not strange."""
-        return cls._mixed([*_moved(gaps), *_stuck(gaps)], gaps)
+        return cls._mixed([*_moved(gaps), *_stuck(gaps), *_clumped(gaps)], gaps)
 
     @classmethod
     def _mixed(cls, found: list[tuple[str, Host]], gaps: Host) -> Alternatives:
@@ -105,6 +101,15 @@ def _moved(gaps: Host) -> list[tuple[str, Host]]:
 def _stuck(gaps: Host) -> list[tuple[str, Host]]:
     usual = gaps / gaps.sum()
     return [("stuck", STUCK * law + (1 - STUCK) * usual) for law in np.eye(len(gaps))]
+
+
+def _clumped(gaps: Host) -> list[tuple[str, Host]]:
+    usual = gaps / gaps.sum()
+    found = []
+    for middle in range(len(gaps)):
+        law = np.where(abs(np.arange(len(gaps)) - middle) <= 1, usual, 0.0)
+        found.append(("clumped", (1 - CLUMP) * usual + CLUMP * law / law.sum()))
+    return found
 
 
 def _extra(gaps: Host) -> list[Host]:

@@ -14,7 +14,7 @@ past, and a product of such ratios is a martingale; so is a sum of products that
 rows, with weights that sum to 1:
 
 .. math:: E_t = G(t) + \sum_k v_k \sum_{\tau \le t} (G(\tau) - G(\tau + m_\tau))
-    \prod_{s \ge \tau} \frac{P_k^{(s)}}{P_0^{(s)}}, \qquad G(t) = \frac{1}{1 + \log(1 + t / 100)}
+    \prod_{s \ge \tau} \frac{P_k^{(s)}}{P_0^{(s)}}, \qquad G(t) = \frac{1}{1 + \log(1 + t / 2000)}
 
 By Ville's inequality :math:`P(\exists t: E_t \ge 1/\alpha) \le \alpha`, over any length of time.
 One recursion holds the inner sum for each k, so that the state does not grow. The last law is that
@@ -38,7 +38,7 @@ from lpfuse._arrays.operations import Host
 from lpfuse._saved import saved_as
 from lpfuse.monitor._alternatives import Alternatives
 
-FIRST_ROWS = 100.0  # within about so many rows half of the stakes are placed
+FIRST_ROWS = 2000.0  # within about twice as many rows half of the stakes are placed
 MEMORY = 300.0  # rows after which a row counts for 1/e in the law of recent rows
 TRUST = 20.0  # rows that the reference counts for in it
 ON_RECENT = 0.1  # share of the stakes that are on it

@@ -29,13 +29,13 @@ class DriftMonitor:
     for the score of each of R detectors, and for each of d columns. A bet against "rows still come
     as the reference did" multiplies what was staked on it by a martingale :math:`E_t`, whose mean
     stays 1 as long as that is true, whatever the law of the rows (see `lpfuse.monitor`). Drift is
-    declared of a stream of numbers with the share :math:`v` of the level once
+    declared of a stream of numbers that has the share :math:`v` of the level once
     :math:`E_t \ge 1 / (v \, \mathrm{level})`, so that
 
     .. math:: P(\text{drift is ever declared} \mid \text{nothing changes}) \le \mathrm{level}
 
-    over any length of time. A quarter of the level each goes to: the tenth of the rows that the
-    fused score finds strangest; the other rows; the detectors; the columns.
+    over any length of time. Half of the level goes to the columns, a quarter to the tenth of the
+    rows that the fused score finds strangest, a tenth to the other rows, the rest to the detectors.
 
     Parameters
     ----------

@@ -28,8 +28,8 @@ class Drift:
     stream : str
         "strange rows" or "usual rows", of the fused score; "detector:NAME"; or "column:NAME".
     what : str
-        "higher", "lower", "wider", "narrower", "stuck", "more extremes", "fewer extremes" or
-        "otherwise": what fits best.
+        "higher", "lower", "wider", "narrower", "stuck", "clumped" (more rows than usual have some
+        value), "more extremes", "fewer extremes" or "otherwise": what fits best.
     since : int
         The row since when, by maximum likelihood; rows are counted from 0.
     declared : int

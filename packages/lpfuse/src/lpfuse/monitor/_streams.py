@@ -20,7 +20,9 @@ TAIL_SHARE = 0.1  # of the reference, which "strange rows" are
 # Share of the divergence from the reference, within the middle of it, up to which only extremes
 # have changed. By hand; it is for words alone.
 MIDDLE = 0.2
-QUARTERS = 4  # bets that share the level: strange rows, usual rows, detectors, columns
+# How the bets share the level. Most things that happen to rows show in a column first, and in its
+# extremes or its middle alike; strange rows are what people want to know of.
+SHARES = {"strange rows": 0.25, "usual rows": 0.1, "detectors": 0.15, "columns": 0.5}
 
 Part = Literal["all", "tail", "body"]
 
@@ -41,6 +43,8 @@ class Bet:
         Dirichlet law the last two say nothing of each other.
     strange : int
         Bins of the tail.
+    share : float
+        Its share of the level, which its streams share alike.
     evidence : Evidence
         What came of it.
     """
@@ -50,17 +54,18 @@ class Bet:
     last: int
     part: Part
     strange: int
+    share: float
     evidence: Evidence
 
     @classmethod
-    def on(cls, names: list[str], first: int, gaps: Host, part: Part = "all") -> Bet:
+    def on(cls, names: list[str], first: int, gaps: Host, share: float, part: Part = "all") -> Bet:
         """The bet on streams from the first on."""
         strange = _strange_bins(gaps)
         some = _bins_of(gaps, part, strange)
         laws = {"all": Alternatives.of_values, "tail": Alternatives.of_tail,
                 "body": Alternatives.of_body}[part](some)  # fmt: skip
         evidence = Evidence.before(some, laws, len(names))
-        return cls(names, first, first + len(names), part, strange, evidence)
+        return cls(names, first, first + len(names), part, strange, share, evidence)
 
     def update(self, blocks: Host, rows: NDArray[np.int64]) -> Host:
         """Take in counts of all streams that are watched together: `Evidence.update`."""
@@ -69,7 +74,7 @@ class Bet:
 
     def line(self, level: float) -> float:
         """The logarithm of E from which on drift is declared."""
-        return float(np.log(QUARTERS * len(self.names) / level))
+        return float(np.log(len(self.names) / (self.share * level)))
 
     def leading(self, stream: int) -> tuple[str, int]:
         """What fits a stream best, and since when: `Evidence.leading`.
@@ -132,16 +137,17 @@ class WatchedStreams:
     def columns(cls, reference: Host, names: list[str], seed: int) -> WatchedStreams:
         """The columns of rows; `reference` of shape (n, d)."""
         bins, names = ReferenceBins.of(reference, seed), [COLUMN + name for name in names]
-        return cls(names, bins, [Bet.on(names, 0, bins.gaps)], StreamHistory.empty(len(names)))
+        bets = [Bet.on(names, 0, bins.gaps, SHARES["columns"])]
+        return cls(names, bins, bets, StreamHistory.empty(len(names)))
 
     @classmethod
     def scores(cls, reference: Host, detectors: list[str], seed: int) -> WatchedStreams:
         """The fused score and those of the detectors; `reference` of shape (n, 1 + R)."""
         bins, members = ReferenceBins.of(reference, seed), [MEMBER + name for name in detectors]
         bets = [
-            Bet.on([TAIL], 0, bins.gaps, "tail"),
-            Bet.on([BODY], 0, bins.gaps, "body"),
-            Bet.on(members, 1, bins.gaps),
+            Bet.on([TAIL], 0, bins.gaps, SHARES[TAIL], "tail"),
+            Bet.on([BODY], 0, bins.gaps, SHARES[BODY], "body"),
+            Bet.on(members, 1, bins.gaps, SHARES["detectors"]),
         ]
         return cls([FUSED, *members], bins, bets, StreamHistory.empty(1 + len(members)))
 

@@ -90,6 +90,17 @@ class FrameJudge:
     preparation: TablePreparation
     fused: FusedDetector
 
+    def numbers(self, frame: polars.DataFrame, start: int = 0) -> Host:
+        """The features of rows, of shape (n, d), see :meth:`TablePreparation.numbers`.
+
+        Parameters
+        ----------
+        frame, start : polars.DataFrame, int
+            Rows, and how many were before these, for messages.
+        """
+        self.preparation.check(frame.columns)
+        return self.preparation.numbers(frame, start)
+
     def judged(self, frame: polars.DataFrame, start: int = 0) -> JudgedRows:
         """Features, verdicts and the table of scores, from one pass.
 
@@ -99,8 +110,7 @@ class FrameJudge:
             At least one row, and how many were before these, for messages.
         """
         pl = polars_module()
-        self.preparation.check(frame.columns)
-        X = self.preparation.numbers(frame, start)
+        X = self.numbers(frame, start)
         nothing = self.preparation.all_missing(frame).to_numpy()
         given = X
         if nothing.any() and not self.preparation.scores:

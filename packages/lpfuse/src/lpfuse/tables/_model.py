@@ -13,7 +13,7 @@ from lpfuse._checks.options import check_norm
 from lpfuse._saved import ANY, saved_as
 from lpfuse.adapters import ScoreColumn
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble.components import score_columns
+from lpfuse.ensemble.components import empty_columns_untold, score_columns
 from lpfuse.io import save
 from lpfuse.tables._cells import check_names
 from lpfuse.tables._columns import learn_preparation
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @saved_as("TableModel", label=ANY, normal=ANY, notes=(...,))
 @dataclass(eq=False)
-class TableModel(ExplainedTable, FrameJudge):
+class TableModel(FrameJudge, ExplainedTable):
     """A fused detector for tables as people have them, with what was taken as what.
 
     Attributes
@@ -243,17 +243,6 @@ class TableModel(ExplainedTable, FrameJudge):
             )
         return list(dict.fromkeys(kept))
 
-    def numbers(self, frame: polars.DataFrame, start: int = 0) -> Host:
-        """The features of rows, of shape (n, d), see :meth:`TablePreparation.numbers`.
-
-        Parameters
-        ----------
-        frame, start : polars.DataFrame, int
-            Rows, and how many were before these, for messages.
-        """
-        self.preparation.check(frame.columns)
-        return self.preparation.numbers(frame, start)
-
     def labels(self, frame: polars.DataFrame) -> Host | None:
         """What the column of labels says of rows.
 
@@ -299,6 +288,37 @@ class TableModel(ExplainedTable, FrameJudge):
             return frame.select(keep).hstack(pl.DataFrame(schema=empty))
         table = self.judged(frame, start).table
         return frame.select(keep).hstack(table) if keep else table
+
+    def recalibrate(self, frame: polars.DataFrame) -> TableModel:
+        """Move threshold, p-values and scale to rows as they come now: `FusedDetector.recalibrate`.
+
+        Parameters
+        ----------
+        frame : data frame
+            Normal rows that the model has not learnt from. Where they have the column of labels,
+            known anomalies are left out.
+
+        Returns
+        -------
+        TableModel
+            This model, changed.
+        """
+        frame = as_polars(frame)
+        labels = self.labels(frame)
+        X = self.numbers(frame)
+        normal = ~self.preparation.all_missing(frame).to_numpy()
+        if labels is not None:
+            normal &= labels >= 0
+        if not normal.any():
+            raise ValueError(
+                f"recalibrate needs normal rows, got none among {len(X):,}. Pass rows that are not "
+                "labelled as anomalies and hold some values."
+            )
+        with empty_columns_untold():
+            self.fused.recalibrate(X[normal])
+        later = f"{int(normal.sum()):,} later rows"
+        self.notes.append(f"Recalibrated: threshold, p-values and scale are those of {later}.")
+        return self
 
     def save(self, path: str | PathLike[str], *, key: bytes | None = None) -> None:
         """Write the model to a file, without pickle; `lpfuse.load` reads it.

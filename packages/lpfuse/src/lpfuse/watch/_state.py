@@ -77,7 +77,13 @@ class StateFolder:
         """
         if not self.file.exists():
             return None
-        found = load(self.file)
+        try:
+            found = load(self.file)
+        except ValueError as error:
+            raise ValueError(
+                f"The state {quote(str(self.file))} cannot be read: it is damaged, or of another "
+                "version of lpfuse. Begin anew with another output; this one stays as it is."
+            ) from error
         if not isinstance(found, WatchState):
             raise ValueError(
                 f"{quote(str(self.file))} is no state of a watch. Name another output."
