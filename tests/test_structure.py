@@ -20,7 +20,8 @@ def test_the_core_is_small_enough_to_know():
     # frames of any maker, a detector for them, gaps that nobody could judge and directions that
     # contradict (0025) four hundred; the paper's method in one call (0031) two hundred and eighty;
     # model cards and names that checkers of types see two hundred and ninety-three; the monitor of
-    # drift seven hundred; streams of rows, exactly once (0036), two thousand three hundred; recalibration two hundred.
+    # drift seven hundred, recalibration two hundred; streams of rows, exactly once (0036), two
+    # thousand three hundred.
     assert size_of(CORE).code <= 28_000
 
 
