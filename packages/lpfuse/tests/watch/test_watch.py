@@ -546,6 +546,25 @@ def test_a_command_that_fails_stops_nothing(model, tmp_path, command):
     assert command == "false" or "could not be run" in found.remarks[0]
 
 
+def test_rows_may_be_compared_with_others_than_those_of_the_training(model, tmp_path):
+    """Rows that have moved are what usually comes, where the reference says so."""
+    shifted = rows(1500, seed=4, shift=0.15)
+    shifted.write_csv(tmp_path / "rows.csv")
+    rows(1500, seed=8, shift=0.15).write_csv(tmp_path / "usual.csv")
+    files = model, tmp_path / "rows.csv"
+    assert watch(*files, tmp_path / "a.csv", **ONCE).drift is not None
+    usual = {"reference": tmp_path / "usual.csv"}
+    assert watch(*files, tmp_path / "b.csv", **ONCE, **usual).drift is None
+    with pytest.raises(ValueError, match="another reference"):
+        watch(*files, tmp_path / "b.csv", **ONCE)
+
+
+def test_without_the_client_of_kafka_the_extra_is_named(model, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    with pytest.raises(ImportError, match=r'pip install "lpfuse\[kafka\]"'):
+        watch(model, "kafka://localhost:9092/rows", tmp_path / "v.csv")
+
+
 def test_of_large_batches_some_rows_are_compared(model, tmp_path):
     source = drifting(tmp_path)
     found, _ = follow(model, source, tmp_path / "v.csv", batch_rows=3000, drift_rows=600)

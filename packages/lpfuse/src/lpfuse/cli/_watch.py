@@ -133,7 +133,7 @@ def watch(
             min=0.0,
             metavar="SECONDS",
             help="Between two moments from which a later start goes on, and between parts.",
-            show_default="1, or 60 for a folder",
+            show_default="2, or 60 for a folder",
             rich_help_panel=BATCHES,
         ),
     ] = None,

@@ -139,7 +139,7 @@ def watch(
     page_seconds, settle : float, default=5 and 2
         Between two pages; that a file of a folder must not have changed before it is read.
     commit_seconds : float, optional
-        Between two moments from which a later start can go on, while rows come fast; by default 1,
+        Between two moments from which a later start can go on, while rows come fast; by default 2,
         and 60 for a folder, of which each is a part. What is written after the last one is written
         again.
     replayed : bool, default=False
