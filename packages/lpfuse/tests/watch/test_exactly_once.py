@@ -100,6 +100,48 @@ def test_power_may_fail_at_any_moment(model, tmp_path, monkeypatch, kind, out):
     assert cuts > 10
 
 
+DIRT = ["1.0", "P,1.0,2.0,a,b", "P,one,2.0,a", "P,\udcff,2.0,a", 'P,1.0,"2.0,a', ",,,"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_pieces_pauses_and_starts_change_nothing(model, tmp_path, seed):
+    """Dirt anywhere, text cut anywhere, ends after any row: what a naive reader finds."""
+    rng = random.Random(seed)
+    header, *good = rows(120, seed=seed).write_csv().splitlines()
+    lines = []
+    for line in good:
+        if rng.random() < 0.15:
+            lines.append(rng.choice(DIRT))
+        if rng.random() < 0.05:
+            lines.append("")
+        if rng.random() < 0.2:
+            serial, rest = line.split(",", 1)
+            line = f'"{serial}, a ""pump"" in\ntwo lines",{rest}'
+        lines.append(line)
+    data = "\n".join([header, *lines, ""]).encode(errors="surrogateescape")
+    source, out = tmp_path / "rows.csv", tmp_path / "v.csv"
+    sent = rng.randrange(len(header) + 1, len(data))
+    source.write_bytes(data[:sent])
+    while True:
+        found = watch(
+            model, source, out, once=True, keep=["serial"], batch_rows=rng.randrange(1, 40),
+            rows=rng.randrange(1, 60), commit_seconds=rng.choice([0, 1]), jobs=2,
+        )  # fmt: skip
+        if sent == len(data) and found.ended == "source":
+            break
+        more = rng.randrange(0, 2000)
+        with source.open("ab") as file:
+            file.write(data[sent : sent + more])
+        sent = min(len(data), sent + more)
+    there = [line for line in lines if line]
+    expected = [place for place, line in enumerate(there, start=1) if line not in DIRT]
+    verdicts = pl.read_csv(out)
+    assert verdicts["row"].to_list() == expected
+    assert [name[:6] for name in verdicts["serial"]] == [f"P-{k:04d}" for k in range(120)]
+    assert found.rows == len(there)
+    assert sum(found.notes.values()) == len(there) - 120
+
+
 def start(model, source, out, *more):
     words = [sys.executable, "-m", "lpfuse.cli", "watch", model, source, "-o", out]
     words += ["--batch-rows", "5", "--commit-seconds", "0", "--keep", "serial", "-j", "2", *more]
