@@ -16,20 +16,17 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 STEP := $(BIN)/python -m tools.step
 # research/ is never installed: it is found from the root of the clone, with the oracles of the tests.
 RESEARCH := PYTHONPATH=.:packages/lpfuse/tests
-# Examples draw into files, on one thread of linear algebra.
-SITE := MPLBACKEND=agg OMP_NUM_THREADS=1
 
 # Each stamp is newer than the files that say what .venv must hold.
 CORE := $(VENV)/core.stamp
 CLI := $(VENV)/cli.stamp
 DEV := $(VENV)/dev.stamp
 LAB := $(VENV)/research.stamp
-DOCS := $(VENV)/docs.stamp
 PROJECTS := packages/lpfuse/pyproject.toml packages/lpfuse-faces/pyproject.toml
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-research test-slow lint audit fuzz types contracts check format clean reproduce notebook
-.PHONY: docs cheat-sheet
+.PHONY: docs browser cheat-sheet
 .PHONY: packages coverage test-oldest
 .PHONY: bench bench-detectors bench-rows bench-scaling bench-device bench-dask bench-faces
 
@@ -79,7 +76,7 @@ packages: $(DEV) ## sdists and wheels into dist/, twice to the same bytes; insta
 	$(STEP) smoke
 	$(STEP) smoke oldest
 
-check: lint audit types contracts test test-research test-slow ## all of the above: what CI runs
+check: lint audit types contracts docs test test-research test-slow ## all checks: what CI runs
 
 reproduce: $(LAB) ## the paper's experiments: make reproduce ARGS="uci --quick"
 	$(RESEARCH) $(BIN)/lpfuse reproduce $(ARGS)
@@ -88,11 +85,13 @@ notebook: $(LAB) ## run examples/paper.ipynb anew, from data to the paper's tabl
 	OMP_NUM_THREADS=1 $(RESEARCH) $(BIN)/python -m research.notebook
 
 # A warning is an error; nothing is fetched. Examples that did not change are not run again.
-docs: $(DOCS) ## the site, with its gallery: build/site/index.html
-	$(SITE) $(BIN)/python docs/site/sources.py build/site-source
-	$(SITE) $(BIN)/sphinx-build -q -W --keep-going -c docs/site -d build/site-doctrees build/site-source build/site
+docs: $(DEV) ## the site, with its gallery: build/site/index.html
+	$(STEP) docs
 
-cheat-sheet: $(DOCS) ## docs/cheat-sheet.md on one printed page: build/cheat-sheet.pdf; needs chromium
+browser: $(DEV) ## examples in Python for browsers, under Node: fetches Pyodide and its packages
+	$(STEP) browser
+
+cheat-sheet: $(DEV) ## docs/cheat-sheet.md on one printed page: build/cheat-sheet.pdf; needs chromium
 	$(BIN)/python docs/site/cheat_sheet.py build/cheat-sheet.html
 	chromium --headless --no-sandbox --disable-gpu --no-pdf-header-footer \
 		--print-to-pdf=build/cheat-sheet.pdf build/cheat-sheet.html 2>/dev/null
@@ -137,17 +136,12 @@ $(CLI): $(CORE)
 	$(PIP) --editable "packages/lpfuse[cli]"
 	@touch $@
 
-$(DEV): $(CORE) $(PROJECTS) requirements-dev.txt research/requirements.txt
+$(DEV): $(CORE) $(PROJECTS) requirements-dev.txt research/requirements.txt docs/requirements.txt
 	$(PIP) --editable "packages/lpfuse[test]" --editable "packages/lpfuse-faces[test]" \
-		-r requirements-dev.txt -r research/requirements.txt
+		-r requirements-dev.txt -r research/requirements.txt -r docs/requirements.txt
 	@touch $@
 
 $(LAB): $(CORE) $(PROJECTS) research/requirements.txt
 	$(PIP) --editable "packages/lpfuse[cli,search,pyod]" --editable "packages/lpfuse-faces[cli]" \
 		-r research/requirements.txt
-	@touch $@
-
-$(DOCS): $(CORE) $(PROJECTS) docs/requirements.txt
-	$(PIP) --editable "packages/lpfuse[cli,search,pyod,onnx,dask]" --editable "packages/lpfuse-faces[cli]" \
-		-r docs/requirements.txt
 	@touch $@

@@ -11,7 +11,8 @@ from tools.oldest import PROJECTS
 from tools.packaging_steps import check_release, projects
 
 ROOT = Path(__file__).parents[1]
-RECIPE = yaml.safe_load((ROOT / "recipes/lpfuse/recipe.yaml").read_text(encoding="utf-8"))
+RECIPE_FILE = ROOT / "recipes" / "lpfuse" / "recipe.yaml"
+RECIPE = yaml.safe_load(RECIPE_FILE.read_text(encoding="utf-8"))
 PROJECT = tomllib.loads(PROJECTS[0].read_text(encoding="utf-8"))
 CONDA_NAMES = {"matplotlib": "matplotlib-base"}  # without the windows that nobody opens here
 
@@ -39,6 +40,17 @@ def test_a_recipe_has_the_number_the_licence_and_the_command_of_the_package():
     assert RECIPE["about"]["summary"] == table["description"]
     commands = [f"{name} = {target}" for name, target in table["scripts"].items()]
     assert RECIPE["build"]["python"]["entry_points"] == commands
+
+
+def test_the_recipe_is_one_that_conda_packages_are_built_from():
+    """As the program that builds them reads it: names of fields, bounds, what is computed."""
+    builder = pytest.importorskip("rattler_build", reason="requirements-dev.txt")
+    (variant,) = builder.Stage0Recipe.from_yaml(RECIPE_FILE.read_text(encoding="utf-8")).render()
+    told = variant.recipe.to_dict()
+    assert told["package"] == {"name": "lpfuse", "version": PROJECT["project"]["version"]}
+    assert told["build"]["noarch"] == "python"
+    assert bounds(told["requirements"]["run"]) == bounds(RECIPE["requirements"]["run"])
+    assert (RECIPE_FILE.parent / told["source"][0]["path"] / "pyproject.toml").is_file()
 
 
 def test_a_release_of_another_number_is_refused():

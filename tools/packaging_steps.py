@@ -23,6 +23,7 @@ TESTS_OF_OLDEST = (
     "tests/tables/test_model.py", "tests/report/test_card.py", "tests/cli/test_cli.py",
 )  # fmt: skip
 TOOLS = Path(__file__).parent
+RECIPE = ROOT / "recipes" / "lpfuse" / "recipe.yaml"
 
 
 def projects() -> list[dict[str, str]]:
@@ -108,6 +109,17 @@ def typed(dist: Path) -> None:
         shutil.copy(TOOLS / "typed_use.py", clean.folder / "typed_use.py")
         clean.run("python", "-m", "mypy", "--strict", "typed_use.py")
         clean.run("python", "typed_use.py")
+
+
+def recipe(out: Path, channels: tuple[str, ...]) -> None:
+    """Build the conda package; with conda-forge, which holds all it needs, try it out as well."""
+    import rattler_build
+
+    tests = rattler_build.ToolConfiguration(test_strategy="skip" if channels else "native")
+    told = rattler_build.Stage0Recipe.from_file(RECIPE)
+    wanted = list(channels) or ["conda-forge"]
+    for built in told.run_build(tool_config=tests, output_dir=out, channels=wanted):
+        print("\n".join(map(str, built.packages)))
 
 
 def oldest() -> None:

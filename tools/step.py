@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from tools import packaging_steps
+from tools import packaging_steps, site_steps
 from tools.environments import DIST, ROOT, run
 
 Step = Callable[..., None]
@@ -41,9 +41,9 @@ def tests(*arguments: str) -> None:
 
 @step
 def install() -> None:
-    """Both packages, editable, with all that tests and tools need."""
+    """Both packages, editable, with all that tests, tools and the site need."""
     editable = [f"{ROOT / 'packages' / name}[test]" for name in ("lpfuse", "lpfuse-faces")]
-    listed = ["requirements-dev.txt", "research/requirements.txt"]
+    listed = ["requirements-dev.txt", "research/requirements.txt", "docs/requirements.txt"]
     wanted = [word for path in editable for word in ("--editable", path)]
     wanted += [word for path in listed for word in ("-r", path)]
     python("pip", "install", "--quiet", "--disable-pip-version-check", *wanted)
@@ -119,6 +119,18 @@ def coverage(*more: str) -> None:
 
 
 @step
+def docs() -> None:
+    """The site, with its gallery: build/site/index.html."""
+    site_steps.build_site()
+
+
+@step
+def browser(*which: str) -> None:
+    """Examples in Python for browsers; `standard-library`: only what needs nothing compiled."""
+    site_steps.check_in_browser(standard_library_only="standard-library" in which)
+
+
+@step
 def bench() -> None:
     """The solvers against their rivals, and the learners against scikit-learn and PyOD."""
     for name in ("solver", "detectors"):
@@ -144,6 +156,12 @@ def smoke(*which: str) -> None:
 def typed() -> None:
     """A user's file under mypy --strict, against the installed wheel."""
     packaging_steps.typed(DIST)
+
+
+@step
+def recipe(*channels: str) -> None:
+    """The conda package into build/conda, from conda-forge; from other channels, untried."""
+    packaging_steps.recipe(ROOT / "build" / "conda", channels)
 
 
 @step

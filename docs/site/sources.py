@@ -15,6 +15,9 @@ from posixpath import normpath, relpath
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "docs" / "site"
+sys.path.insert(0, str(SITE))
+from notebook import notebook_page  # noqa: E402
+
 # Pages from outside docs/, and the place of each on the site.
 ELSEWHERE = {
     "README.md": "index.md",
@@ -26,6 +29,7 @@ ELSEWHERE = {
     "research/README.md": "research/index.md",
     "research/speed/README.md": "research/speed.md",
     "docs/adr/README.md": "adr/index.md",
+    "examples/paper.ipynb": "paper.md",
 }
 # What llms.txt links to beside pages.
 MAP = {"llms.txt": "llms.txt", "examples/gallery": "gallery/index.rst"}
@@ -53,8 +57,14 @@ def write_sources(target: Path) -> None:
     for source, place in placed.items():
         if source == "README.md":
             continue
-        text, linked = moved((ROOT / source).read_text(), source, placed)
+        notebook = source.endswith(".ipynb")
+        pictures = target / _folder(source)  # as for any page, at their place in the repository
+        text = notebook_page(ROOT / source, pictures) if notebook else (ROOT / source).read_text()
+        text, linked = moved(text, source, placed)
         text += LISTED.get(place, "")
+        if notebook:
+            text += f"\n[The notebook itself](files/{source}), to run it.\n"
+            linked.append(source)
         _write(target / place, text)
         for file in linked:
             _copy(ROOT / file, target / "files" / file)
@@ -117,7 +127,9 @@ def _copy(source: Path, target: Path) -> None:
 
 
 if __name__ == "__main__":
+    from browser import write_wheels
     from reference import write_reference
 
     write_sources(Path(sys.argv[1]))
+    write_wheels(Path(sys.argv[1]) / "extra" / "run")
     write_reference(Path(sys.argv[1]) / "reference")

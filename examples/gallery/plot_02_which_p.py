@@ -49,6 +49,10 @@ figure, ax = plt.subplots(figsize=(6, 3), layout="constrained")
 ax.plot(range(len(areas)), areas, "o-")
 ax.axhline(roc_auc_score(truth, fresh.sum(axis=1)), color="gray", ls="--", label="plain sum")
 ax.set_xticks(range(len(areas)), [f"{p:g}" for p in path.ps])
-ax.set(xlabel="p", ylabel="AUC on fresh rows")
+ax.set(
+    title="Fresh rows tell which p is best",
+    xlabel="p",
+    ylabel="AUC on fresh rows",
+)
 ax.legend()
 plt.show()

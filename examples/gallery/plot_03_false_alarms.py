@@ -40,7 +40,11 @@ print(promised[4].sentence())
 figure, ax = plt.subplots(figsize=(5, 4), layout="constrained")
 ax.plot(rates, rates, color="gray", ls="--", label="asked for")
 ax.plot(rates, found, "o-", ms=4, label="measured on 4,000 new rows")
-ax.set(xlabel="false-alarm rate asked for", ylabel="share of normal rows flagged")
+ax.set(
+    title="False alarms asked for, and got",
+    xlabel="false-alarm rate asked for",
+    ylabel="share of normal rows flagged",
+)
 ax.legend()
 plt.show()
 
@@ -49,5 +53,10 @@ plt.show()
 broken = fused.pvalues(rng.normal(scale=1.5, size=(2000, 4)))
 figure, ax = plt.subplots(figsize=(5, 4), layout="constrained")
 ax.plot(rates, [(broken <= rate).mean() for rate in rates], "o-", ms=4, color="tab:red")
-ax.set(xlabel="false-alarm rate asked for", ylabel="share of broken machines found", ylim=(0, 1))
+ax.set(
+    title="What each rate finds",
+    xlabel="false-alarm rate asked for",
+    ylabel="share of broken machines found",
+    ylim=(0, 1),
+)
 plt.show()

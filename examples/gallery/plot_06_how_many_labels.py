@@ -48,6 +48,6 @@ figure, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
 for column, (name, colour) in enumerate([("learnt weights", "tab:blue"), ("plain sum", "gray")]):
     ax.plot(labels, areas[:, :, column], "o", color=colour, ms=3, alpha=0.6)
     ax.plot(labels, areas[:, :, column].mean(axis=1), color=colour, label=name)
-ax.set(xlabel="labelled anomalies", ylabel="AUC on fresh rows")
+ax.set(title="What labels bring", xlabel="labelled anomalies", ylabel="AUC on fresh rows")
 ax.legend()
 plt.show()

@@ -37,7 +37,12 @@ for name, alarms in {"threshold of 5 %": flagged, "OnlineDiscoveries(rate=0.1)":
     false, total = (np.cumsum(a.sum(axis=1)) for a in (alarms & ~is_anomaly, alarms))
     ax.plot(false / np.maximum(total, 1), label=f"{name}: {total[-1]} alarms")
 ax.axhline(0.1, color="gray", ls="--", lw=1)
-ax.set(xlabel="batch", ylabel="share of alarms that are false", ylim=(0, 1))
+ax.set(
+    title="False alarms so far, batch by batch",
+    xlabel="batch",
+    ylabel="share of alarms that are false",
+    ylim=(0, 1),
+)
 ax.legend()
 plt.show()
 print(f"anomalies found: {declared[is_anomaly].mean():.0%} of {is_anomaly.sum()}")

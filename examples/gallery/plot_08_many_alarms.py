@@ -36,6 +36,9 @@ names = [f"rate {rate:g}" for rate in rates] + ["p-value\n≤ 0.05"]
 ax.bar(names, right, color="tab:blue", label="anomalies")
 ax.bar(names, wrong, bottom=right, color="tab:orange", label="normal rows")
 ax.axhline(50, color="gray", ls="--", lw=1)
-ax.set(ylabel="rows chosen; 50 anomalies in all")
+ax.set(
+    title="Anomalies and false ones among the rows chosen",
+    ylabel="rows chosen; 50 anomalies in all",
+)
 ax.legend(loc="upper left")
 plt.show()

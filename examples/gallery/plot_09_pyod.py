@@ -36,7 +36,7 @@ areas.append(roc_auc_score(truth, fused.score_samples(test)))
 figure, ax = plt.subplots(figsize=(6, 2.5), layout="constrained")
 bars = ax.barh([*fused.detector_names_, "fused"], areas, color=["silver"] * 3 + ["tab:blue"])
 ax.bar_label(bars, fmt="%.3f", padding=3)
-ax.set(xlabel="AUC on fresh rows", xlim=(0.4, 1.08))
+ax.set(title="Detectors of PyOD, alone and fused", xlabel="AUC on fresh rows", xlim=(0.4, 1.08))
 ax.invert_yaxis()
 plt.show()
 

@@ -41,6 +41,10 @@ for limit in steps:
 figure, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
 ax.loglog(steps, gaps, "o-", label="Frank–Wolfe, as published")
 ax.axhline(best.relative_gap, color="tab:green", label="certified solver: proven gap")
-ax.set(xlabel="steps", ylabel="relative distance to the optimum")
+ax.set(
+    title="How close to the optimum, after so many steps",
+    xlabel="steps",
+    ylabel="relative distance to the optimum",
+)
 ax.legend()
 plt.show()

@@ -48,7 +48,13 @@ ax.contour(camera, sound, margin, [0], colors="white")
 ax.scatter(*table[y == 1].to_numpy().T, s=5, color="black", label="normal")
 ax.scatter(*table[y == -1].to_numpy().T, s=20, color="gold", edgecolor="black", label="bad")
 ax.legend(loc="upper right")
-ax.set(xlabel="camera: high = normal", ylabel="sound: high = bad", xlim=(-4, 4), ylim=(0, 8))
+ax.set(
+    title="What two scores say together",
+    xlabel="camera: high = normal",
+    ylabel="sound: high = bad",
+    xlim=(-4, 4),
+    ylim=(0, 8),
+)
 figure.colorbar(shown, label="score minus threshold")
 plt.show()
 

@@ -45,6 +45,6 @@ for label, name in enumerate(load_wine().target_names):
     ax.scatter(ours[kind == label], other.ravel()[kind == label], s=12, label=name)
 ax.axline((0, 0), slope=1, color="gray", lw=0.8)
 ax.axvline(fused.offset_, color="gray", ls="--", lw=0.8)
-ax.set(xlabel="score in Python", ylabel="score by onnxruntime")
+ax.set(title="One score, two programs", xlabel="score in Python", ylabel="score by onnxruntime")
 ax.legend(title="dashed: threshold")
 plt.show()

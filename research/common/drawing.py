@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 
-def figure_line(path: Path, draw: Callable[[Path], None]) -> str:
-    """Draw a figure and return the line that shows it; without matplotlib, one that says so."""
+def figure_line(path: Path, draw: Callable[[Path], None], words: str) -> str:
+    """Draw a figure and return the line that shows it; without matplotlib, one that says so.
+
+    `words` are for who cannot see it.
+    """
     try:
         new_figure(1, 1)
     except ImportError as error:
         return f"No figure. {error}"
     path.parent.mkdir(parents=True, exist_ok=True)
     draw(path)
-    return f"![{path.stem}]({path.name})"
+    return f"![{words}]({path.name})"
 
 
 def new_figure(width: float, height: float) -> Any:

@@ -43,7 +43,11 @@ def run(options: Options) -> str:
     One split of each data set is enough: it gives a case for each p and setting.
     """
     rows = measured(options)
-    picture = figure_line(options.page_folder / "convergence.png", partial(draw, rows))
+    picture = figure_line(
+        options.page_folder / "convergence.png",
+        partial(draw, rows),
+        "Gap against the number of steps: the counterexample, then every case of each variant",
+    )
     scope = Figures([row for row in rows if row["set"] != EXAMPLE], options.quick).scope
     text = convergence_page(rows, picture, scope)
     write_whole(options.page_folder / "convergence.md", text)

@@ -82,7 +82,11 @@ def run(options: Options) -> str:
         methods=[OURS, *CONTROLS, *SUPERVISED, *RIVALS, *ENSEMBLES],
     )
     areas = Areas(rows)
-    drawn = figure_line(options.page_folder / "labels.png", lambda path: draw(areas, path))
+    drawn = figure_line(
+        options.page_folder / "labels.png",
+        lambda path: draw(areas, path),
+        "Mean AUC of every method over the number of labelled anomalies",
+    )
     text = labels_page(areas, drawn)
     write_whole(options.page_folder / "labels.md", text)
     return text

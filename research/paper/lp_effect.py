@@ -24,7 +24,9 @@ def run(options: Options) -> str:
     """Measure what is missing, write results, page and figure, and return the page."""
     figures = ablation(options)
     drawn = figure_line(
-        options.page_folder / "lp-effect.png", lambda path: _draw(figures, options, path)
+        options.page_folder / "lp-effect.png",
+        lambda path: _draw(figures, options, path),
+        "Mean AUC on test rows over p, pure and non-pure, for each preset",
     )
     text = _page(figures, drawn)
     write_whole(options.page_folder / "lp-effect.md", text)

@@ -138,7 +138,11 @@ def run(options: Options, methods: Methods = METHODS, non_pure: Methods = NON_PU
         ``METHODS | {"mine": fusion(lambda seed: MyFusion())}``.
     """
     figures = Figures(measure_methods("uci", methods, options, non_pure), options.quick)
-    drawn = figure_line(options.page_folder / "uci.png", lambda path: draw(figures, path))
+    drawn = figure_line(
+        options.page_folder / "uci.png",
+        lambda path: draw(figures, path),
+        "Mean AUC of every method with its interval over sets, and what the paper prints",
+    )
     text = uci_page(figures, drawn)
     write_whole(options.page_folder / "uci.md", text)
     return text

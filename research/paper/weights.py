@@ -44,7 +44,11 @@ def run(options: Options) -> str:
     rows = measured(options)
     found = fits(rows)
     shown = [fit for fit in found if (fit.set, fit.seed) == (found[0].set, found[0].seed)]
-    picture = figure_line(options.page_folder / "weights.png", partial(draw, shown))
+    picture = figure_line(
+        options.page_folder / "weights.png",
+        partial(draw, shown),
+        "Weights of the learners: bars for four p of the paper, lines over all p",
+    )
     text = weights_page(rows, shown, picture, Figures(rows, options.quick).scope)
     write_whole(options.page_folder / "weights.md", text)
     return text

@@ -74,12 +74,13 @@ columns grow on 10,000, above 1,500 the process has 500 landmarks. *More*: {max_
 many rows and {n_components} times as many landmarks. Each family of made-up rows has {n:,} to learn
 from and up to {seeds} seeds; anomalies are unseen rows with one cell moved. Both pools are fused in
 the same way, without labels."""
+PICTURED = "Time over rows, lpfuse beside its rivals"
 
 
 def write_page(results: Results, out: Path) -> None:
     """Write the page and its figure."""
     picture = out.with_suffix(".png")
-    figure_line(picture, lambda path: draw(results, path))
+    figure_line(picture, lambda path: draw(results, path), PICTURED)
     write_whole(out, results_page(results))
     print(f"wrote {out} and {picture.name}")
 
@@ -171,7 +172,7 @@ def growth_section(results: Results) -> list[str]:
         table(["rows", *names], rows),
         prose(LAW_NOTES),
         table(["method", "α, fit", "α, scores or verdicts"], laws),
-        "![Time over rows, lpfuse beside its rivals](rows.png)",
+        f"![{PICTURED}](rows.png)",
         FIGURE_NOTES,
     ]
 

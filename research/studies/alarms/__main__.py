@@ -64,10 +64,10 @@ def _write_page(options: Namespace) -> None:
     from research.common.drawing import figure_line
     from research.common.store import write_whole
     from research.studies.alarms.figure import draw
-    from research.studies.alarms.page import alarms_page
+    from research.studies.alarms.page import PICTURED, alarms_page
 
     rows = read_alarms(options.rows or sorted(ROWS.glob("*.jsonl")))
-    figure_line(options.out.with_suffix(".png"), lambda path: draw(rows, path))
+    figure_line(options.out.with_suffix(".png"), lambda path: draw(rows, path), PICTURED)
     write_whole(options.out, alarms_page(rows))
 
 

@@ -26,6 +26,8 @@ from research.studies.alarms.goals import goals_of
 from research.studies.alarms.measures import BATCH_NORMALS, RATES
 from research.studies.alarms.sources import FAR_ONES, FAR_SHIFT, FRESH, SHIFT, SOUGHT, TABLES, Cell
 
+PICTURED = "False alarms over training rows, by rate and labels, beside what was asked"
+
 Cells = dict[Cell, CellFigures]
 Told = Callable[[CellFigures], str]
 KINDS = ("continuous", "discrete", "dependent", "tables")
@@ -41,7 +43,7 @@ def alarms_page(rows: Iterable[Record]) -> str:
         "# False alarms, asked and measured",
         *_about(cells, version),
         goal_table(goals_of(cells, rows)),
-        "![false-alarms](false-alarms.png)",
+        f"![{PICTURED}](false-alarms.png)",
         *_alarms(cells),
         *_spread(cells),
         *_pvalues(cells),

@@ -37,9 +37,9 @@ def tables_page(rows: Iterable[Record], reference: str = "lpfuse") -> str:
     for mode, title in TITLES.items():
         if any(figures.count((half, mode, k)) for half in HALVES for k in LABELS):
             parts.append(f"## {title}")
-            for half in HALVES:
+            for half in reversed(HALVES):  # the half that had no say is the one to believe
                 parts += _of_half(figures, half, mode, reference)
-    parts += ["## Seconds of the processor for one fit", markdown(_seconds(figures))]
+    parts += ["## Seconds of the processor for one fit", markdown(_seconds(figures, reference))]
     return page(*parts)
 
 
@@ -58,7 +58,9 @@ def _about(figures: TableFigures) -> str:
                 all: such means are not to be read beside the others; their differences, which are
                 paired, are. Rivals are as their packages ship them, without tuning and without
                 weights of classes; forests and CatBoost have 300 trees. Methods without a figure
-                at 0 need labels; those with no other ignore them."""
+                at 0 need labels; those with no other ignore them. Below the rivals are other pools
+                of lpfuse than today's, with their own controls; what was not measured in a half has
+                no row there."""
             ),
             prose(
                 """Made by `python -m research.studies.tables page` from the rows in
@@ -72,7 +74,13 @@ def _of_half(figures: TableFigures, half: Half, mode: Mode, reference: str) -> l
     """Means, differences and heavy losses in one half."""
     counts = [k for k in LABELS if figures.count((half, mode, k)) >= FEWEST]
     places: list[Place] = [(half, mode, k) for k in counts]
-    methods = [m for m in _ordered(figures) if any(figures.of(place, m) for place in places)]
+    methods = [
+        method
+        for method in _ordered(figures, reference)
+        if any(len(figures.of(place, method)) >= FEWEST for place in places)
+    ]
+    if not methods:
+        return []
     head = ["", *(f"{k} labels" for k in counts)]
     of = ", ".join(f"{figures.count(place)} at {place[2]}" for place in places)
     means = [[m, *(_mean(figures, place, m) for place in places)] for m in methods]
@@ -91,6 +99,7 @@ def _of_half(figures: TableFigures, half: Half, mode: Mode, reference: str) -> l
         parts += [about, markdown([head, *gains])]
     ours = [m for m in methods if f"{m}, sum" in methods]
     losses = [[m, *(_losses(figures, place, m) for place in places)] for m in ours]
+    losses = [row for row in losses if any(row[1:])]
     if losses:
         about = (
             f"Share of tables that lose more than {MUCH:g} points to the best of its controls "
@@ -101,10 +110,19 @@ def _of_half(figures: TableFigures, half: Half, mode: Mode, reference: str) -> l
     return parts
 
 
-def _ordered(figures: TableFigures) -> list[str]:
-    """Ours first, then rivals in the order of their list."""
+def _ordered(figures: TableFigures, reference: str) -> list[str]:
+    """The reference with its controls, rivals in the order of their list, then others of ours."""
     ours = [method for method in figures.methods if method not in RIVALS]
-    return [*ours, *(method for method in RIVALS if method in figures.methods)]
+    fits = [method for method in ours if not is_control(method)]
+    first = [method for method in ours if _fit_of(method, fits) == reference]
+    rivals = [method for method in RIVALS if method in figures.methods]
+    return [*first, *rivals, *(method for method in ours if method not in first)]
+
+
+def _fit_of(method: str, fits: Sequence[str]) -> str:
+    """The method whose fit these rows come from: the longest name that this one begins with."""
+    told = [fit for fit in fits if method == fit or method.startswith(f"{fit}, ")]
+    return max(told, key=len, default=method)
 
 
 def _mean(figures: TableFigures, place: Place, method: str) -> str:
@@ -125,10 +143,10 @@ def _losses(figures: TableFigures, place: Place, method: str) -> str:
     return f"{100 * (lost > MUCH).mean():.1f} %, {lost.mean():.2f}" if len(lost) >= FEWEST else ""
 
 
-def _seconds(figures: TableFigures) -> list[Sequence[str]]:
+def _seconds(figures: TableFigures, reference: str) -> list[Sequence[str]]:
     spent = [
         [m, *(number(figures.seconds(k, m), digits=2) for k in LABELS)]
-        for m in _ordered(figures)
+        for m in _ordered(figures, reference)
         if not is_control(m)
     ]
     return [["", *(f"{k} labels" for k in LABELS)], *spent]

@@ -89,14 +89,15 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch)
 
 def test_a_figure_is_drawn_and_shown(tmp_path):
     path = tmp_path / "new" / "curve.png"
-    assert figure_line(path, lambda path: path.write_text("drawn")) == "![curve](curve.png)"
+    line = figure_line(path, lambda path: path.write_text("drawn"), "It rises")
+    assert line == "![It rises](curve.png)"
     assert path.read_text() == "drawn"
 
 
 def test_without_matplotlib_the_page_says_so(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    line = figure_line(tmp_path / "curve.png", lambda path: path.touch())
+    line = figure_line(tmp_path / "curve.png", lambda path: path.touch(), "It rises")
     assert 'pip install "lpfuse[plots]"' in line
     assert not list(tmp_path.iterdir())
     with pytest.raises(ImportError, match=r"lpfuse\[plots\]"):
@@ -108,7 +109,7 @@ def test_an_error_while_drawing_is_not_taken_for_a_missing_matplotlib(tmp_path):
         raise ImportError("something else")
 
     with pytest.raises(ImportError, match="something else"):
-        figure_line(tmp_path / "curve.png", draw)
+        figure_line(tmp_path / "curve.png", draw, "It rises")
 
 
 def test_figures_need_no_display(tmp_path, monkeypatch):

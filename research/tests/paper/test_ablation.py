@@ -140,7 +140,7 @@ def test_the_page_on_p_is_made_of_stored_numbers(stored):
                 assert found[setting, norm] == compare(chosen, fixed)
                 check_gain(cell, chosen, fixed, corrected(found)[setting, norm].p_value)
     assert "a quick run" in text
-    assert "![lp-effect](lp-effect.png)" in text
+    assert "](lp-effect.png)" in text
 
 
 # ----------------------------------------------------------------------------------------- the loss

@@ -36,7 +36,7 @@ def test_a_page_says_what_the_rows_say(name, tmp_path, monkeypatch):
     module = import_module(f"research.paper.{name.replace('-', '_')}")
     if hasattr(module, "figure_line"):  # the picture itself is not compared
         monkeypatch.setattr(
-            module, "figure_line", lambda path, draw: f"![{path.stem}]({path.name})"
+            module, "figure_line", lambda path, draw, words: f"![{words}]({path.name})"
         )
     page = module.run(Options(out=RESULTS, pages=tmp_path, show=True))
     assert page == (PUBLISHED / f"{name}.md").read_text()

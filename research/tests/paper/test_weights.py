@@ -230,7 +230,7 @@ def test_run_stores_shows_and_measures_once(monkeypatch, tmp_path):
     text = run(options)
     assert "## iris, seed 0\n" in text
     assert "## 2 random splits of one data set, a quick run with thin grids\n" in text
-    assert "![weights](weights.png)" in text
+    assert "](weights.png)" in text
     assert (tmp_path / "weights.md").read_text() == text
     assert (tmp_path / "weights.png").read_bytes().startswith(b"\x89PNG")
 

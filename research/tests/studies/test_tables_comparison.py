@@ -90,6 +90,20 @@ def test_a_page_tells_gains_and_losses():
     assert "| *the best of them in hindsight* | 83.0 |" in told
 
 
+def test_a_page_has_no_empty_rows_and_today_first():
+    every, few = [80.0] * FEWEST, [80.0]
+    elsewhere = rows("lpfuse before", few) + rows("lpfuse before", few, half="choose")
+    others = [*rows("lpfuse, wide", every), *rows("lpfuse, wide, sum", every), *elsewhere]
+    today = [*rows("lpfuse", every), *rows("lpfuse, sum", every)]
+    told = tables_page([*others, *today, *rows("CatBoost", every)])
+    names = re.findall(r"^\| (\S.*?) \| 80\.0 \|$", told, re.M)
+    hindsight = "*the best of them in hindsight*"
+    assert names == [
+        *("lpfuse", "lpfuse, sum", "CatBoost", "lpfuse, wide", "lpfuse, wide, sum", hindsight)
+    ]
+    assert "The half that chooses" not in told
+
+
 def test_names_with_commas_are_told_apart_by_semicolons():
     assert listed("a, b") == ["a", "b"]
     assert listed("lpfuse, sum;") == ["lpfuse, sum"]

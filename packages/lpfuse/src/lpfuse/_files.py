@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import stat
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -78,9 +79,11 @@ def _removing_on_signals(unfinished: str) -> Iterator[None]:
     A thread of its own does so: Python would wait for the main thread, which may be in compiled
     code, or wait for a pipe. The exit code is 128 and the number of the signal, as shells have it.
     Where the program has a way of its own with a signal, or this is not its main thread (Python
-    sets handlers in no other), everything stays as it is.
+    sets handlers in no other), or there are no threads (in a browser, where nobody sends signals),
+    everything stays as it is.
     """
     main = threading.current_thread() is threading.main_thread()
+    main = main and sys.platform not in ("emscripten", "wasi")
     known = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     ours = [each for each in known if main and signal.getsignal(each) is signal.SIG_DFL]
     if not ours:

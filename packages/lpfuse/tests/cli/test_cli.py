@@ -131,6 +131,12 @@ def test_version_in_a_process_of_its_own():
     assert answer.stderr == ""
 
 
+def test_versions_in_words_and_for_programs():
+    told = lpfuse("version").stdout.splitlines()
+    assert told == [f"{name} {found}" for name, found in versions().items()]
+    assert json.loads(lpfuse("version", "--json").stdout) == versions()
+
+
 @pytest.mark.parametrize(
     "arguments", [["--quiet", "version"], ["version", "--quiet"], ["version", "-q"]]
 )

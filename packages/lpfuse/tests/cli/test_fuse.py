@@ -43,6 +43,13 @@ def test_json(scores):
     assert found["p"] == 4
 
 
+def test_two_things_cannot_go_to_standard_output(scores):
+    answer = fuse(scores, *OPTIONS, "--json", "-o", "-")
+    assert answer.exit_code != 0
+    assert answer.stdout == ""
+    assert "--json and -o - both want standard output" in answer.stderr
+
+
 @pytest.mark.parametrize(("p", "expected"), [("1", 1.0), ("inf", None), ("auto", 4.0)])
 def test_the_norm(scores, p, expected):
     found = json.loads(fuse(scores, *OPTIONS, "--p", p, "--json").stdout)

@@ -1,4 +1,5 @@
 import io
+import sys
 
 import polars as pl
 import pytest
@@ -193,3 +194,10 @@ def test_errors_of_the_system_stay_what_they_are(tmp_path, monkeypatch):
     monkeypatch.setattr("pathlib.Path.open", denied)
     with pytest.raises(PermissionError):
         read_table(tmp_path / "mine.csv")
+
+
+def test_without_polars_it_is_said_what_to_install(tmp_path, monkeypatch):
+    path = write(pumps(20), tmp_path / "pumps.csv")
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(ImportError, match=r'pip install "lpfuse\[cli\]"'):
+        read_table(path)

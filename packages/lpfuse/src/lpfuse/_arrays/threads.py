@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ T = TypeVar("T")
 X = TypeVar("X")
 
 WORKER = "lpfuse-worker"  # how threads of our own are called
+IN_BROWSER = sys.platform in ("emscripten", "wasi")  # where Python can start no threads
 
 
 class MemoryLimits:
@@ -72,6 +74,6 @@ def map_parallel(work: Callable[[X], T], items: Sequence[X]) -> list[T]:
     """``work`` on each item, spread over the cores; for work that spends its time inside arrays."""
     # A worker that waits for workers would wait for ever.
     alone = getattr(_this_thread, "alone", False) or current_thread().name.startswith(WORKER)
-    if alone or len(items) == 1:
+    if alone or IN_BROWSER or len(items) == 1:
         return [work(item) for item in items]
     return list(_pool().map(work, items))

@@ -12,7 +12,7 @@ Wilks (1962). Mathematical Statistics. Wiley.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,12 +55,11 @@ class ReferenceBins:
         ends = np.unique(np.rint(np.array(LEVELS) * (n + 1)).astype(int))
         # What lies outside all of the reference has bins of its own.
         ends = np.unique(np.clip(np.concatenate([[1], ends, [n]]), 1, n))
-        values = without_missing(reference)
-        breakers = uniform_numbers(
-            seed, -np.arange(1, n + 1), width
-        )  # no row of a stream has these
-        order = np.lexsort((breakers, values), axis=0)[ends - 1]
-        edges, ranks = (np.take_along_axis(each, order, axis=0) for each in (values, breakers))
+        ordered = np.sort(without_missing(reference), axis=0)
+        edges = ordered[ends - 1]
+        ranks = np.empty(edges.shape)
+        for j in range(width):
+            ranks[:, j] = _ranks_among_ties(ordered[:, j], edges[:, j], ends, [seed, j])
         return cls(edges, ranks, np.diff(ends, prepend=0, append=n + 1).astype(np.float64), seed)
 
     def places(self, values: Host, first_row: int) -> Bins:
@@ -80,6 +79,19 @@ class ReferenceBins:
                 low[tied] += (below & inside).sum(axis=1)
             found[:, j] = low
         return found
+
+
+def _ranks_among_ties(ordered: Host, edges: Host, ends: Any, seed: list[int]) -> Host:
+    """Had each row drawn a number to break its ties: those of the rows at which bins end."""
+    rng = np.random.default_rng(seed)
+    first = np.searchsorted(ordered, edges, side="left")
+    last = np.searchsorted(ordered, edges, side="right")
+    ranks = np.empty(len(edges))
+    for start in np.unique(first):
+        here = first == start
+        drawn = np.sort(rng.random(last[here][0] - start))  # of all rows with that value
+        ranks[here] = drawn[ends[here] - 1 - start]
+    return ranks
 
 
 def without_missing(values: Host) -> Host:

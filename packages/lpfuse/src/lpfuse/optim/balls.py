@@ -237,7 +237,8 @@ class BallPairs:
         if floor is not None:
             self.signs = np.append(self.signs, [[1.0]], axis=0)
             self.reach = np.append(self.reach, [[0.0]], axis=0)
-            self.base = np.stack([0.0 * floor, 0.0 * floor, floor])
+            none = np.zeros_like(floor)
+            self.base = np.stack([none, none, floor])
         self.n_slacks = len(self.signs)
         share = _shares(ball.p, v / self.radius, evenness) if self.lifted else np.ones_like(v)
         tau = self.radius * share**self.exponent
