@@ -67,6 +67,7 @@ from lpfuse.fusion import (
 )
 from lpfuse.io._loadable import loadable_classes
 from lpfuse.iterative import IterativeEnsemble
+from lpfuse.monitor import DriftMonitor
 from lpfuse.multiclass import OneClassEnsembleClassifier
 from lpfuse.paper import Pipeline
 from lpfuse.selection import FusedDetectorCV
@@ -215,9 +216,19 @@ def ours():
     stream = OnlineDiscoveries(0.1)
     stream.update([0.001, 0.5])
     yield "OnlineDiscoveries", stream
-    yield "WatchState", WatchState('{"version": 1}')
+    yield "WatchState", WatchState('{"version": 1}', _monitor_of_drift())
     frame = pumps(40).drop("serial", "when")
     yield "TableModel", TableModel.fit(frame, label="state", normal="ok", detectors=["gmm", "kpca"])
+
+
+def _monitor_of_drift():
+    """One that has declared drift."""
+    fused = FusedDetector(["gmm", "kpca"], random_state=0).fit(X[:24])
+    usual = np.tile(X[:24], (20, 1)) + np.random.default_rng(0).normal(scale=0.1, size=(480, 3))
+    monitor = DriftMonitor().fit(fused, usual)
+    monitor.update(usual + 3.0, fused.verdicts(usual + 3.0))
+    assert monitor.status_.alarm
+    return monitor
 
 
 def faces():
