@@ -24,10 +24,6 @@ BATCHES, ENDING, DRIFT = "Batches and the page", "When to end", "Drift"
 SPECIAL = "Standard input and Kafka"
 
 
-def _seconds(panel: str, words: str) -> Any:
-    return typer.Option(min=0.0, metavar="SECONDS", help=words, rich_help_panel=panel)
-
-
 def watch(
     ctx: typer.Context,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A file of `lpfuse fit`.")],
@@ -75,7 +71,7 @@ def watch(
         ),
     ] = None,
     idle_timeout: Annotated[
-        float | None, _seconds(ENDING, "End after so long without a row.")
+        float | None, options.seconds(ENDING, "End after so long without a row.")
     ] = None,
     until_drift: Annotated[
         bool,
@@ -125,8 +121,10 @@ def watch(
             min=1, metavar=options.INT, help="Rows judged together.", rich_help_panel=BATCHES
         ),
     ] = 10_000,
-    batch_seconds: Annotated[float, _seconds(BATCHES, "How long rows wait for others.")] = 1.0,
-    page_seconds: Annotated[float, _seconds(BATCHES, "Between two pages.")] = 5.0,
+    batch_seconds: Annotated[
+        float, options.seconds(BATCHES, "How long rows wait for others.")
+    ] = 1.0,
+    page_seconds: Annotated[float, options.seconds(BATCHES, "Between two pages.")] = 5.0,
     commit_seconds: Annotated[
         float | None,
         typer.Option(
@@ -138,7 +136,7 @@ def watch(
         ),
     ] = None,
     settle: Annotated[
-        float, _seconds(BATCHES, "That a file of a folder must not have changed.")
+        float, options.seconds(BATCHES, "That a file of a folder must not have changed.")
     ] = 2.0,
     replayed: Annotated[
         bool,
