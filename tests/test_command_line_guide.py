@@ -51,7 +51,7 @@ def test_what_the_guide_shows_is_what_happens(tmp_path, monkeypatch):
     write(pumps(1000, seed=1), tmp_path / "new.csv")
     write(score_table(), tmp_path / "tools.csv")
     shown = list(sessions())
-    assert len(shown) == 11
+    assert len(shown) == 12
     for command, expected in shown:
         words, _, source = command.partition(" < ")
         given = Path(source).read_text() if source else None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lpfuse import tables as tables
     from lpfuse import threshold as threshold
     from lpfuse import views as views
+    from lpfuse import watch as watch
     from lpfuse.adapters import DirectionWarning
     from lpfuse.detectors import (
         SVDD,
@@ -114,6 +115,7 @@ _ROOMS = (
     "tables",
     "threshold",
     "views",
+    "watch",
 )
 
 

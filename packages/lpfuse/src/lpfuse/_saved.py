@@ -18,7 +18,7 @@ Class = TypeVar("Class", bound=type)
 # `import lpfuse` loads nothing by itself.
 ROOMS = (
     "adapters", "detectors", "ensemble", "fusion", "iterative", "monitor", "multiclass", "optim",
-    "paper", "scaling", "selection", "tables", "views",
+    "paper", "scaling", "selection", "tables", "views", "watch",
 )  # fmt: skip
 GROUP = "lpfuse.saved"  # entry points of other packages: modules that register classes
 

@@ -67,12 +67,14 @@ from lpfuse.fusion import (
 )
 from lpfuse.io._loadable import loadable_classes
 from lpfuse.iterative import IterativeEnsemble
+from lpfuse.monitor import DriftMonitor
 from lpfuse.multiclass import OneClassEnsembleClassifier
 from lpfuse.paper import Pipeline
 from lpfuse.selection import FusedDetectorCV
 from lpfuse.tables import TableModel
 from lpfuse.threshold import OnlineDiscoveries
 from lpfuse.views import FilledGaps, Indicators, NormalQuantiles
+from lpfuse.watch._state import WatchState
 
 _rng = np.random.default_rng(0)
 X = np.vstack([_rng.normal(size=(24, 3)), _rng.normal(3.0, 1.0, size=(12, 3))])
@@ -217,8 +219,19 @@ def ours():
     with warnings.catch_warnings(action="ignore"):
         followed = fused(PAIR).fit(X, Y).partial_fit(X[20:] + 0.1, Y[20:])
     yield "FusedDetector, followed", followed
+    yield "WatchState", WatchState('{"version": 1}', _monitor_of_drift())
     frame = pumps(40).drop("serial", "when")
     yield "TableModel", TableModel.fit(frame, label="state", normal="ok", detectors=["gmm", "kpca"])
+
+
+def _monitor_of_drift():
+    """One that has declared drift."""
+    fused = FusedDetector(["gmm", "kpca"], random_state=0).fit(X[:24])
+    usual = np.tile(X[:24], (20, 1)) + np.random.default_rng(0).normal(scale=0.1, size=(480, 3))
+    monitor = DriftMonitor().fit(fused, usual)
+    monitor.update(usual + 3.0, fused.verdicts(usual + 3.0))
+    assert monitor.status_.alarm
+    return monitor
 
 
 def faces():

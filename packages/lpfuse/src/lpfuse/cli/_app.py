@@ -15,6 +15,7 @@ from lpfuse.cli import _recalibrate as recalibrate
 from lpfuse.cli import _report as report
 from lpfuse.cli import _score as score
 from lpfuse.cli import _teach as teach
+from lpfuse.cli import _watch as watch
 from lpfuse.cli._plugins import add_plugins
 from lpfuse.cli.console import Json, PlainErrors, Quiet, is_quiet, root_options, show_json
 
@@ -29,6 +30,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     fit.fit: "lpfuse fit pumps.csv --label state --normal ok -o pumps.lpfuse",
     score.score: "lpfuse score pumps.lpfuse new.csv -o scores.csv --keep serial",
     fuse.fuse: "lpfuse fuse scores.csv --label fake --normal no --direction knn=anomaly",
+    watch.watch: "lpfuse watch pumps.lpfuse live.csv -o verdicts.csv --page status.html",
     report.report: "lpfuse report pumps.lpfuse new.csv -o report.html",
     card.card: "lpfuse card pumps.lpfuse -o card.md",
     ask.ask: "lpfuse ask pumps.lpfuse new.csv -o questions.html",

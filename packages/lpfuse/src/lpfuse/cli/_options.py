@@ -188,6 +188,11 @@ Check = Annotated[
 PARTED = 3  # the exit code of --check
 
 
+def seconds(panel: str, words: str) -> Any:
+    """An option of so many seconds, in a panel of the help."""
+    return typer.Option(min=0.0, metavar="SECONDS", help=words, rich_help_panel=panel)
+
+
 def table_format(*told: str | None) -> Any:
     """How a table is written, of separator, decimal sign, encoding, quotes and sheet."""
     from lpfuse.tables import TableFormat

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from datetime import datetime
+from functools import cache
 from hashlib import sha256
 from os import PathLike
 from typing import Any
@@ -122,9 +123,16 @@ def rendered(
 
 def _environment() -> Any:
     try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
+        import jinja2  # noqa: F401
     except ImportError as error:
         raise ImportError('A page needs jinja2. Install it: pip install "lpfuse[cli]"') from error
+    return _templates()
+
+
+@cache  # compiled once: the page of a stream is written over and over
+def _templates() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     environment = Environment(
         loader=PackageLoader("lpfuse.report", "template"),
         autoescape=True,

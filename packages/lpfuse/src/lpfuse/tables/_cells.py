@@ -81,6 +81,26 @@ def numbers_of(
     forgiving : bool, default=False
         Whether texts that are no numbers are missing; if not, they are refused.
     """
+    column, numbers, wrong = read_numbers(column, truths, unit, forgiving)
+    if wrong.any():
+        what = "numbers" if unit is None else f"numbers in {quote(unit)}"
+        raise ValueError(
+            f"Column {quote(column.name)} must hold {what}; {first_cell(column, wrong, start)}. "
+            "Correct the cell, or leave it empty where the value is missing."
+        )
+    return np.array(numbers.fill_null(np.nan), dtype=np.float64)
+
+
+def read_numbers(
+    column: polars.Series, truths: bool, unit: str | None, forgiving: bool
+) -> tuple[polars.Series, polars.Series, polars.Series]:
+    """The cells as far as they count, the numbers in them, and which of them are wrong.
+
+    Parameters
+    ----------
+    column, truths, unit, forgiving
+        As in `numbers_of`.
+    """
     pl = polars_module()
     if is_text(column):
         texts = texts_of(column)
@@ -96,13 +116,7 @@ def numbers_of(
         kind = plain(column.dtype)
         raise ValueError(f"Column {quote(column.name)} must hold numbers; it holds {kind}.")
     wrong = (column.is_not_null() & numbers.is_null()) | numbers.is_infinite().fill_null(False)
-    if wrong.any():
-        what = "numbers" if unit is None else f"numbers in {quote(unit)}"
-        raise ValueError(
-            f"Column {quote(column.name)} must hold {what}; {first_cell(column, wrong, start)}. "
-            "Correct the cell, or leave it empty where the value is missing."
-        )
-    return np.array(numbers.fill_null(np.nan), dtype=np.float64)
+    return column, numbers, wrong
 
 
 def texts_of(column: polars.Series) -> polars.Series:

@@ -118,7 +118,7 @@ class CsvFile(TableFile):
         self.decoder = Decoder(plain(name), format.encoding, head)
         self.blocks = self._decoded(file, head)
         start = trimmed(next(self.blocks, b""))
-        start, told = _hint(start, format)
+        start, told = separator_hint(start, format)
         self.format = found_format(start[:head_bytes].decode(errors="replace"), told)
         self.records = self._records(itertools.chain([start], self.blocks))
         self.header = next(self.records, b"")
@@ -218,7 +218,7 @@ class CsvFile(TableFile):
             yield rest
 
 
-def _hint(start: bytes, format: TableFormat) -> tuple[bytes, TableFormat]:
+def separator_hint(start: bytes, format: TableFormat) -> tuple[bytes, TableFormat]:
     """What a first line of ``sep=;`` tells, with which spreadsheets begin some files."""
     hint = re.match(rb"sep=([,;|\t])\r?\n", start)
     if hint is None:

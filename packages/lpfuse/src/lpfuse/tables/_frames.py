@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.frames import is_frame, known_frame
 from lpfuse._format import quote
-from lpfuse.ensemble.components import empty_columns_untold
+from lpfuse.ensemble.components import empty_columns_untold, score_columns
 from lpfuse.tables._polars import polars_module
 
 if TYPE_CHECKING:
     import polars
 
     from lpfuse.ensemble import FusedDetector
+    from lpfuse.ensemble.components import Verdicts
     from lpfuse.tables._preparation import TablePreparation
 
 
@@ -62,11 +63,71 @@ def _series(name: str, column: Any) -> polars.Series:
         return pl.Series(name, cells, dtype=pl.String)
 
 
+class JudgedRows(NamedTuple):
+    """All that one pass over n rows, at least one, gives.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+        Their features, NaN where nothing is known.
+    nothing : ndarray of shape (n,) of bool
+        Which of them hold no value at all.
+    verdicts : Verdicts
+        What the fused detector says; of rows that hold nothing, what it says of zeros.
+    table : polars.DataFrame of n rows
+        The columns of `lpfuse.tables.TableModel.score`.
+    """
+
+    X: Host
+    nothing: NDArray[np.bool_]
+    verdicts: Verdicts
+    table: polars.DataFrame
+
+
 class FrameJudge:
     """What a model of tables says of the rows of a data frame, in scikit-learn's words."""
 
     preparation: TablePreparation
     fused: FusedDetector
+
+    def numbers(self, frame: polars.DataFrame, start: int = 0) -> Host:
+        """The features of rows, of shape (n, d), see :meth:`TablePreparation.numbers`.
+
+        Parameters
+        ----------
+        frame, start : polars.DataFrame, int
+            Rows, and how many were before these, for messages.
+        """
+        self.preparation.check(frame.columns)
+        return self.preparation.numbers(frame, start)
+
+    def judged(self, frame: polars.DataFrame, start: int = 0) -> JudgedRows:
+        """Features, verdicts and the table of scores, from one pass.
+
+        Parameters
+        ----------
+        frame, start : polars.DataFrame, int
+            At least one row, and how many were before these, for messages.
+        """
+        pl = polars_module()
+        X = self.numbers(frame, start)
+        nothing = self.preparation.all_missing(frame).to_numpy()
+        given = X
+        if nothing.any() and not self.preparation.scores:
+            # Told of in words of their own; their scores are taken away below.
+            given = np.where(nothing[:, None], 0.0, X)
+        with empty_columns_untold():  # `column_changes` says it by names
+            found = self.fused.verdicts(given)
+        parts = found.contributions
+        assert parts is not None  # tables are fused by weighted sums
+        # No score, or one of cells that were all lent: an anomaly, for nothing speaks for it.
+        decisions = np.where((found.decision >= 0) & ~nothing, 1, -1).astype(np.int8)
+        columns = [found.scores, found.pvalues, decisions, *parts.T]
+        names = score_columns(self.fused.detector_names_)
+        table = pl.DataFrame(dict(zip(names, columns, strict=True)))
+        numbers = pl.selectors.float().fill_nan(None)
+        table = table.with_columns(pl.when(~pl.Series(nothing)).then(numbers).name.keep())
+        return JudgedRows(X, nothing, found, table)
 
     def score_samples(self, X: Any) -> Host:
         """Fused score of each row, high = normal.

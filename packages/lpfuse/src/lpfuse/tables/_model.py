@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from lpfuse._arrays.operations import Host
 from lpfuse._checks.messages import quoted
 from lpfuse._checks.options import check_norm
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 
 @saved_as("TableModel", label=ANY, normal=ANY, notes=(...,))
 @dataclass(eq=False)
-class TableModel(ExplainedTable, FrameJudge):
+class TableModel(FrameJudge, ExplainedTable):
     """A fused detector for tables as people have them, with what was taken as what.
 
     Attributes
@@ -245,17 +243,6 @@ class TableModel(ExplainedTable, FrameJudge):
             )
         return list(dict.fromkeys(kept))
 
-    def numbers(self, frame: polars.DataFrame, start: int = 0) -> Host:
-        """The features of rows, of shape (n, d), see :meth:`TablePreparation.numbers`.
-
-        Parameters
-        ----------
-        frame, start : polars.DataFrame, int
-            Rows, and how many were before these, for messages.
-        """
-        self.preparation.check(frame.columns)
-        return self.preparation.numbers(frame, start)
-
     def labels(self, frame: polars.DataFrame) -> Host | None:
         """What the column of labels says of rows.
 
@@ -295,23 +282,11 @@ class TableModel(ExplainedTable, FrameJudge):
             score. Null where no detector could score a row, or it holds no value at all.
         """
         pl, frame = polars_module(), as_polars(frame)
-        X = self.numbers(frame, start)
-        if len(X) == 0:
+        self.preparation.check(frame.columns)
+        if frame.height == 0:
             empty = dict.fromkeys(self.score_columns, pl.Float64) | {"decision": pl.Int8}
             return frame.select(keep).hstack(pl.DataFrame(schema=empty))
-        nothing = self.preparation.all_missing(frame).to_numpy()
-        if not self.preparation.scores:
-            X[nothing] = 0.0  # told of in words of their own; their scores are taken away below
-        with empty_columns_untold():  # `column_changes` says it by names
-            found = self.fused.verdicts(X)
-        parts = found.contributions
-        assert parts is not None  # tables are fused by weighted sums
-        # No score, or one of cells that were all lent: an anomaly, for nothing speaks for it.
-        decisions = np.where((found.decision >= 0) & ~nothing, 1, -1).astype(np.int8)
-        columns = [found.scores, found.pvalues, decisions, *parts.T]
-        table = pl.DataFrame(dict(zip(self.score_columns, columns, strict=True)))
-        numbers = pl.selectors.float().fill_nan(None)
-        table = table.with_columns(pl.when(~pl.Series(nothing)).then(numbers).name.keep())
+        table = self.judged(frame, start).table
         return frame.select(keep).hstack(table) if keep else table
 
     def recalibrate(self, frame: polars.DataFrame) -> TableModel:
@@ -341,10 +316,8 @@ class TableModel(ExplainedTable, FrameJudge):
             )
         with empty_columns_untold():
             self.fused.recalibrate(X[normal])
-        self.notes.append(
-            f"Recalibrated: threshold, p-values and scale are those of {int(normal.sum()):,} later "
-            "rows."
-        )
+        later = f"{int(normal.sum()):,} later rows"
+        self.notes.append(f"Recalibrated: threshold, p-values and scale are those of {later}.")
         return self
 
     def save(self, path: str | PathLike[str], *, key: bytes | None = None) -> None:

@@ -60,6 +60,18 @@ def moments_of(column: polars.Series, order: str, start: int = 0) -> polars.Seri
     start : int, default=0
         Rows before these, for messages.
     """
+    found, wrong = read_moments(column, order)
+    if wrong.any():
+        what = "times" if order == NO_DATE else f"dates as {_example(order)}"
+        raise ValueError(
+            f"Column {quote(column.name)} must hold {what}; {first_cell(column, wrong, start)}. "
+            "Correct the cell, or leave it empty where the value is missing."
+        )
+    return found
+
+
+def read_moments(column: polars.Series, order: str) -> tuple[polars.Series, polars.Series]:
+    """Dates with times, null where there is none, and which cells are wrong: see `moments_of`."""
     pl = polars_module()
     if order not in (*ORDERS, NO_DATE):  # of a file that was tampered with
         raise ValueError(f"Dates are not written as {quote(order)}.")
@@ -73,14 +85,7 @@ def moments_of(column: polars.Series, order: str, start: int = 0) -> polars.Seri
         found = column.dt.replace_time_zone(None).cast(pl.Datetime("us"))
     else:
         found = pl.Series([None] * len(column), dtype=pl.Datetime("us"))
-    wrong = column.is_not_null() & found.is_null()
-    if wrong.any():
-        what = "times" if order == NO_DATE else f"dates as {_example(order)}"
-        raise ValueError(
-            f"Column {quote(column.name)} must hold {what}; {first_cell(column, wrong, start)}. "
-            "Correct the cell, or leave it empty where the value is missing."
-        )
-    return found.alias(column.name)
+    return found.alias(column.name), column.is_not_null() & found.is_null()
 
 
 def _parsed(texts: polars.Series, order: str) -> polars.Series:

@@ -13,7 +13,7 @@ from lpfuse._arrays.operations import Host
 from lpfuse._checks.messages import counted, did_you_mean, quoted
 from lpfuse._format import quote
 from lpfuse._saved import saved_as
-from lpfuse.tables._cells import numbers_of, texts_of
+from lpfuse.tables._cells import numbers_of, read_numbers, texts_of
 from lpfuse.tables._moments import (
     ELAPSED,
     SINCE,
@@ -21,6 +21,7 @@ from lpfuse.tables._moments import (
     features_of_moments,
     moments_of,
     names_of_parts,
+    read_moments,
 )
 from lpfuse.tables._polars import polars_module
 
@@ -195,18 +196,37 @@ class TablePreparation:
             As in `numbers`.
         """
         found: dict[str, Any] = {
-            name: numbers_of(
-                frame[name],
-                start,
-                truths=name in self.truths,
-                unit=self.units.get(name),
-                forgiving=name in self.forgiving,
-            )
+            name: numbers_of(frame[name], start, *self._reading(name))
             for name in self.number_columns
         }
         found |= {n: moments_of(frame[n], order, start) for n, order in self.orders.items()}
         found |= {name: texts_of(frame[name]) for name in self.text_columns}
         return polars_module().DataFrame(found)
+
+    def _reading(self, name: str) -> tuple[bool, str | None, bool]:
+        """How the numbers of a column are written: `truths`, `unit` and `forgiving`."""
+        return name in self.truths, self.units.get(name), name in self.forgiving
+
+    def wrong_cells(self, frame: polars.DataFrame) -> dict[str, polars.Series]:
+        """Of columns that `numbers` would refuse, which rows hold no number or date there.
+
+        Parameters
+        ----------
+        frame : polars.DataFrame
+            As in `numbers`.
+        """
+        wrong = {}
+        for name in [*self.number_columns, *self.orders]:
+            try:
+                if name in self.orders:
+                    here = read_moments(frame[name], self.orders[name])[1]
+                else:
+                    here = read_numbers(frame[name], *self._reading(name))[2]
+            except ValueError:  # a type that holds no numbers at all
+                here = frame[name].is_not_null()
+            if here.any():
+                wrong[name] = here
+        return wrong
 
     def example(self) -> polars.DataFrame:
         """A row such as could occur, to try things out."""

@@ -122,7 +122,7 @@ def csv_writer(file: IO[bytes], name: str, formulas: bool = False) -> Add:
 
     def add(frame: polars.DataFrame) -> None:
         nonlocal has_header
-        frame = frame if formulas else _without_formulas(frame)
+        frame = frame if formulas else without_formulas(frame)
         left = memoryview(frame.write_csv(include_header=not has_header).encode())
         has_header = True
         with write_errors(name):
@@ -132,7 +132,7 @@ def csv_writer(file: IO[bytes], name: str, formulas: bool = False) -> Add:
     return add
 
 
-def _without_formulas(frame: polars.DataFrame) -> polars.DataFrame:
+def without_formulas(frame: polars.DataFrame) -> polars.DataFrame:
     """The same table with an apostrophe before texts, and names, that are formulas elsewhere."""
     pl = polars_module()
     texts = frame.select(pl.selectors.by_dtype(pl.String, pl.Categorical, pl.Enum).cast(pl.String))
@@ -285,7 +285,7 @@ def score_file(
         rows, told, found = 0, 0, None
         # One thread for BLAS: the chunks are spread over the cores.
         with one_blas_thread, table_writer(out, formulas=formulas) as add:
-            chunks = in_order(score, table.chunks(chunk_rows), jobs or _cores())
+            chunks = in_order(score, table.chunks(chunk_rows), jobs or cores())
             for chunk, scored, here in chunks:
                 if explain:
                     scored, more = with_reasons(model, chunk.frame, scored, explain - told)
@@ -345,6 +345,6 @@ def in_order(work: Callable[[X], T], items: Iterable[X], workers: int) -> Iterat
         pool.shutdown(cancel_futures=True)
 
 
-def _cores() -> int:
+def cores() -> int:
     allowed = getattr(os, "sched_getaffinity", None)  # Linux: the cores this process may use
     return min(MOST_WORKERS, len(allowed(0)) if allowed else os.cpu_count() or 1)

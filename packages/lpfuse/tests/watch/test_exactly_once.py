@@ -1,0 +1,246 @@
+"""No row is lost and none is judged twice, wherever the process ends."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import polars as pl
+import pytest
+
+from helpers.streams import rows
+from lpfuse.watch import watch
+
+SMALL = {"batch_rows": 7, "commit_seconds": 0, "once": True, "jobs": 2, "keep": ["serial"]}
+
+
+class PowerCut(BaseException):
+    """Nothing may catch it and go on."""
+
+
+def cutting_power(monkeypatch, at):
+    """Let the k-th call of the system that makes things last fail; how many there were."""
+    calls = 0
+
+    def failing(action):
+        def call(*arguments, **options):
+            nonlocal calls
+            calls += 1
+            if calls == at:
+                raise PowerCut
+            return action(*arguments, **options)
+
+        return call
+
+    for name in ("fsync", "replace"):
+        monkeypatch.setattr(os, name, failing(getattr(os, name)))
+    return lambda: calls
+
+
+def outputs(folder, out):
+    if out.endswith("/"):
+        parts = sorted((folder / out).glob("part-*"))
+        assert all(part.suffix == ".parquet" for part in parts)
+        return pl.concat([pl.read_parquet(part) for part in parts]).write_csv().encode()
+    return (folder / out).read_bytes()
+
+
+def make_source(folder, kind):
+    frame = rows(20)
+    if kind == "file":
+        text = frame.write_csv()
+        (folder / "rows.csv").write_text(text.replace("P-0011", "P-0011,broken"))
+        return folder / "rows.csv"
+    source = folder / "rows"
+    source.mkdir()
+    frame[:6].write_csv(source / "a.csv")
+    frame[6:9].write_parquet(source / "b.parquet")
+    (source / "c.parquet").write_bytes(b"PAR1 no table")
+    frame[9:].write_csv(source / "d.csv")
+    return source
+
+
+@pytest.mark.parametrize(
+    ("kind", "out"), [("file", "v.csv"), ("folder", "v.csv"), ("folder", "v/")]
+)
+def test_power_may_fail_at_any_moment(model, tmp_path, monkeypatch, kind, out):
+    source = make_source(tmp_path, kind)
+    options = SMALL | {"settle": 0}
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    found = watch(model, source, f"{whole}/{out}", **options)
+    assert found.rows == 20
+    expected = outputs(whole, out)
+    rng = random.Random(0)
+    at = cuts = 0
+    while True:
+        at += 1
+        folder = tmp_path / "cut"
+        folder.mkdir()
+        with monkeypatch.context() as patch:
+            calls = cutting_power(patch, at)
+            try:
+                watch(model, source, f"{folder}/{out}", **options)
+            except PowerCut:
+                cuts += 1
+            if calls() < at:
+                break
+        if out.endswith(".csv") and (folder / out).exists():  # a write that was half done
+            with (folder / out).open("ab") as file:
+                file.write(rng.randbytes(rng.randrange(40)))
+        again = watch(model, source, f"{folder}/{out}", **options)
+        assert (again.rows, again.judged, again.notes) == (20, found.judged, found.notes), at
+        assert outputs(folder, out) == expected, at
+        left = [path.name for path in folder.rglob("*.tmp")]
+        assert not left, at
+        shutil.rmtree(folder)
+    assert cuts > 10
+
+
+DIRT = ["1.0", "P,1.0,2.0,a,b", "P,one,2.0,a", "P,\udcff,2.0,a", 'P,1.0,"2.0,a', ",,,"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_pieces_pauses_and_starts_change_nothing(model, tmp_path, seed):
+    """Dirt anywhere, text cut anywhere, ends after any row: what a naive reader finds."""
+    rng = random.Random(seed)
+    header, *good = rows(120, seed=seed).write_csv().splitlines()
+    lines = []
+    # The last ones are clean: behind an open quote, lines wait until three of them are whole.
+    for line in good[:-3]:
+        if rng.random() < 0.15:
+            lines.append(rng.choice(DIRT))
+        if rng.random() < 0.05:
+            lines.append("")
+        if rng.random() < 0.2:
+            serial, rest = line.split(",", 1)
+            line = f'"{serial}, a ""pump"" in\ntwo lines",{rest}'
+        lines.append(line)
+    lines += good[-3:]
+    data = "\n".join([header, *lines, ""]).encode(errors="surrogateescape")
+    source, out = tmp_path / "rows.csv", tmp_path / "v.csv"
+    sent = rng.randrange(len(header) + 1, len(data))
+    source.write_bytes(data[:sent])
+    while True:
+        found = watch(
+            model, source, out, once=True, keep=["serial"], batch_rows=rng.randrange(1, 40),
+            rows=rng.randrange(1, 60), commit_seconds=rng.choice([0, 1]), jobs=2,
+        )  # fmt: skip
+        if sent == len(data) and found.ended == "source":
+            break
+        more = rng.randrange(0, 2000)
+        with source.open("ab") as file:
+            file.write(data[sent : sent + more])
+        sent = min(len(data), sent + more)
+    there = [line for line in lines if line]
+    expected = [place for place, line in enumerate(there, start=1) if line not in DIRT]
+    verdicts = pl.read_csv(out)
+    assert verdicts["row"].to_list() == expected
+    assert [name[:6] for name in verdicts["serial"]] == [f"P-{k:04d}" for k in range(120)]
+    assert found.rows == len(there)
+    assert sum(found.notes.values()) == len(there) - 120
+
+
+def start(model, source, out, *more):
+    words = [sys.executable, "-m", "lpfuse.cli", "watch", model, source, "-o", out]
+    words += ["--batch-rows", "5", "--commit-seconds", "0", "--keep", "serial", "-j", "2", *more]
+    command = list(map(str, words))
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def grown(path, size):
+    return path.exists() and path.stat().st_size > size
+
+
+def wait_until(condition, process, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition() and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(25, marks=pytest.mark.slow)])
+def test_kill_9_loses_no_row_and_repeats_none(model, tmp_path, kills):
+    frame = rows(150 * (kills + 2))
+    source = tmp_path / "rows.csv"
+    frame.write_csv(source)
+    watch(model, source, tmp_path / "whole.csv", once=True, batch_rows=5, keep=["serial"])
+    whole = tmp_path / "whole.csv"
+    lines = source.read_bytes().splitlines(keepends=True)
+    live, out = tmp_path / "live.csv", tmp_path / "v.csv"
+    live.write_bytes(lines[0])
+    rng, sent, killed = random.Random(1), 1, 0
+    while killed < kills:
+        size = out.stat().st_size if out.exists() else 0
+        # Whole lines and a torn one, while it runs and while it does not.
+        text = b"".join(lines[sent : sent + 150])
+        sent += 150
+        torn = rng.randrange(1, len(text))
+        with live.open("ab") as file:
+            file.write(text[:torn])
+        process = start(model, live, out, "--batch-seconds", "0.01")
+        wait_until(lambda size=size: grown(out, size), process)
+        with live.open("ab") as file:
+            file.write(text[torn:])
+        time.sleep(rng.random() * 0.15)
+        assert process.poll() is None, process.stderr.read()
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        killed += 1
+    with live.open("ab") as file:
+        file.write(b"".join(lines[sent:]))
+    process = start(model, live, out, "--once")
+    assert process.communicate()[1] is not None
+    assert process.returncode == 0
+    seen, expected = pl.read_csv(out), pl.read_csv(whole)
+    assert seen["row"].to_list() == list(range(1, len(frame) + 1))
+    assert seen.select("row", "serial", "decision").equals(
+        expected.select("row", "serial", "decision")
+    )
+    # Batches ended elsewhere, so that products were rounded otherwise.
+    assert (seen["score"] - expected["score"]).abs().max() < 1e-9
+
+
+def test_a_signal_to_end_ends_well(model, tmp_path):
+    source, out = tmp_path / "rows.csv", tmp_path / "v.csv"
+    rows(40).write_csv(source)
+    process = start(model, source, out, "--page", tmp_path / "s.html", "--json")
+    wait_until(lambda: grown(out, 100), process)
+    process.send_signal(signal.SIGTERM)
+    said, told = process.communicate(timeout=60)
+    assert process.returncode == 0, told
+    assert b'"ended": "signal"' in said.splitlines()[-1]
+    judged = pl.read_csv(out).height
+    assert f'"rows": {judged},'.encode() in said.splitlines()[-1]
+    watch(model, source, out, **SMALL)
+    assert pl.read_csv(out)["row"].to_list() == list(range(1, 41))
+    assert "it was told to end" in (tmp_path / "s.html").read_text()
+
+
+def test_two_watchers_do_not_write_one_file(model, tmp_path):
+    source, out = tmp_path / "rows.csv", tmp_path / "v.csv"
+    rows(40).write_csv(source)
+    process = start(model, source, out)
+    wait_until(lambda: grown(out, 100), process)
+    with pytest.raises(ValueError, match="Another `lpfuse watch` is at work"):
+        watch(model, source, out, **SMALL)
+    process.kill()
+    process.communicate()
+    watch(model, source, out, **SMALL)  # a dead one is in nobody's way
+    assert pl.read_csv(out)["row"].to_list() == list(range(1, 41))
+
+
+def test_an_open_pipe_does_not_keep_it(model, tmp_path):
+    """A thread waits for standard input, and must not be in the way of the end."""
+    out = tmp_path / "v.csv"
+    words = [sys.executable, "-m", "lpfuse.cli", "watch", model, "-", "-o", out, "--rows", "12"]
+    command = list(map(str, words))
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdin.write(rows(12).write_csv().encode())
+    process.stdin.flush()
+    assert process.wait(60) == 0, process.stderr.read()
+    process.stdin.close()
+    process.stderr.close()
+    assert pl.read_csv(out).height == 12

@@ -1,0 +1,126 @@
+"""A topic of Kafka, on the mock cluster that its client brings: real sockets, no installation."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import polars as pl
+import pytest
+
+from helpers.streams import rows
+from lpfuse.tables import load_model
+from lpfuse.watch import watch
+
+kafka = pytest.importorskip("confluent_kafka", reason="lpfuse[kafka] is not installed")
+
+
+class Cluster:
+    """Brokers in this process, which others reach by a port."""
+
+    def __init__(self):
+        settings = {"test.mock.num.brokers": 1, "bootstrap.servers": "mock", "log_level": 0}
+        self.client = kafka.Producer(settings)
+        (broker,) = self.client.list_topics(timeout=30).brokers.values()
+        self.address = f"kafka://{broker.host}:{broker.port}/rows"
+
+
+@pytest.fixture
+def producer():
+    return Cluster()
+
+
+def send(producer, values):
+    for value in values:
+        producer.client.produce("rows", value)
+    producer.client.flush(30)
+
+
+def as_json(frame):
+    return [json.dumps(row).encode() for row in frame.to_dicts()]
+
+
+def expected(model, frame):
+    return dict(zip(frame["serial"], load_model(model).score(frame)["score"], strict=True))
+
+
+def check(verdicts, model, frame):
+    assert sorted(verdicts["serial"]) == sorted(frame["serial"])
+    assert verdicts.select("partition", "offset").is_unique().all()
+    assert verdicts["row"].is_unique().all()
+    found = dict(zip(verdicts["serial"], verdicts["score"], strict=True))
+    assert found == pytest.approx(expected(model, frame))
+
+
+def test_messages_become_verdicts_and_none_comes_twice(model, tmp_path, producer):
+    frame, out = rows(60), tmp_path / "v.csv"
+    options = {"once": True, "keep": ["serial"], "batch_rows": 9, "kafka": {"log_level": "0"}}
+    send(producer, as_json(frame[:40]))
+    assert watch(model, producer.address, out, **options).rows == 40
+    send(producer, as_json(frame[40:]))
+    found = watch(model, producer.address, out, **options)
+    assert (found.rows, found.judged, found.resumed) == (60, 60, True)
+    check(pl.read_csv(out), model, frame)
+
+
+def test_a_bad_message_costs_itself(model, tmp_path, producer):
+    frame = rows(20)
+    bad = {
+        b"no json": "broken line",
+        b"[1, 2]": "broken line",
+        b"\xff": "broken line",
+        b'{"bar": [1], "flow": 1, "kind": "a"}': "broken line",
+        b'{"flow": 1, "kind": "a"}': "missing column",
+        b'{"bar": "much", "flow": 1, "kind": "a"}': "cell that is no number or date",
+        b'{"bar": 1e999, "flow": 1, "kind": "a"}': "cell that is no number or date",
+    }
+    send(producer, [*as_json(frame[:10]), *bad, None, *as_json(frame[10:])])
+    found = watch(model, producer.address, tmp_path / "v.csv", once=True, keep=["serial"])
+    assert found.notes == {
+        "broken line": 5,
+        "missing column": 1,
+        "cell that is no number or date": 2,
+    }
+    assert found.rows == 28
+    check(pl.read_csv(tmp_path / "v.csv"), model, frame)
+
+
+def test_messages_may_be_lines_of_csv(model, tmp_path, producer):
+    frame = rows(20)
+    send(producer, [*frame.write_csv(include_header=False).encode().splitlines(), b"1,2", b'"'])
+    found = watch(
+        model, producer.address, tmp_path / "v.csv", once=True, keep=["serial"],
+        csv_columns=frame.columns,
+    )  # fmt: skip
+    assert found.notes == {"broken line": 2}
+    check(pl.read_csv(tmp_path / "v.csv"), model, frame)
+
+
+def test_kill_9_loses_no_message_and_repeats_none(model, tmp_path, producer):
+    frame, out = rows(400), tmp_path / "v.csv"
+    words = [sys.executable, "-m", "lpfuse.cli", "watch", model, producer.address, "-o", out,
+             "--keep", "serial", "--batch-rows", "5", "--commit-seconds", "0"]  # fmt: skip
+    sent = 0
+    for kill in range(3):
+        send(producer, as_json(frame[sent : sent + 100]))
+        sent += 100
+        size = out.stat().st_size if out.exists() else 0
+        process = subprocess.Popen(list(map(str, words)), stderr=subprocess.PIPE)
+        end = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < end:
+            if out.exists() and out.stat().st_size > size + 300 * kill:
+                break
+            time.sleep(0.01)
+        assert process.poll() is None, process.stderr.read()
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    send(producer, as_json(frame[sent:]))
+    watch(model, producer.address, out, once=True, keep=["serial"])
+    check(pl.read_csv(out), model, frame)
+
+
+@pytest.mark.parametrize("address", ["kafka://", "kafka://host:9092", "kafka://host:9092/a/b"])
+def test_an_address_names_a_broker_and_a_topic(model, tmp_path, address):
+    with pytest.raises(ValueError, match="kafka://host:port/topic"):
+        watch(model, address, tmp_path / "v.csv")
