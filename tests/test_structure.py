@@ -19,10 +19,11 @@ def test_the_core_is_small_enough_to_know():
     # how files are written, what columns are, and where numbers lie (0024) nine hundred and fifty;
     # frames of any maker, a detector for them, gaps that nobody could judge and directions that
     # contradict (0025) four hundred; the paper's method in one call (0031) two hundred and eighty;
-    # model cards and names that checkers of types see two hundred and ninety-three; the monitor of
-    # drift seven hundred, recalibration two hundred; streams of rows, exactly once (0036), two
-    # thousand three hundred.
-    assert size_of(CORE).code <= 28_000
+    # model cards and names that checkers of types see two hundred and ninety-three; recalibration
+    # and the monitor eight hundred and seventy; weights that follow, quantiles of rows that keep
+    # coming, partial_fit and river (0035) eight hundred and forty-five; streams
+    # of rows, exactly once (0036), two thousand three hundred.
+    assert size_of(CORE).code <= 28_829
 
 
 # What was reached. The goals were 12, 25, 12 and 20 (docs/adr/0013): these may only go down. Bounds

@@ -19,17 +19,18 @@ from lpfuse._saved import (
 # What files of users hold: a name may be added here, never changed or taken away.
 NAMES = {
     "Alternatives", "BestSingle", "Bet", "Certificate", "ClassifierExpert", "ColumnForest",
-    "CosineSimilarity", "DecisionTemplates", "Drift", "DriftMonitor", "DynamicEnsemble",
-    "Evidence", "ExhaustiveWeights", "Expansion", "FeatureMap", "FilledGaps", "FixedRule",
-    "FusedDetector", "FusedDetectorCV", "GMMDetector", "GeneticWeights", "IterativeEnsemble",
-    "HeldOutScores", "HistogramDetector", "Indicators", "KNNDetector", "KeptRows", "Kernel",
-    "KernelPCADetector", "OutOfFoldScores", "LinearSVMStacker", "LocalLpFusion",
-    "LogisticStacker", "LpFusion", "LpPath", "MeanOfFits", "Member", "NormalQuantiles",
-    "OneClassEnsembleClassifier", "OneClassGP", "OnlineDiscoveries", "PaperPipeline", "Pool",
-    "PyODDetector", "ReferenceBins", "SVDD", "ScoreColumn", "ScoreFunction", "Similarities",
-    "StreamHistory", "SwarmWeights", "TableFormat", "TableModel", "TablePreparation",
-    "TailScaler", "TwoSidedMinMax", "UnseenPart", "UnseenRows", "WatchState",
-    "WatchedStreams", "Waves",
+    "CosineSimilarity", "DecisionTemplates", "Drift", "DriftMonitor", "DynamicEnsemble", "Evidence",
+    "ExhaustiveWeights", "Expansion", "FeatureMap", "FilledGaps", "FixedRule", "FollowedRows",
+    "FusedDetector", "FusedDetectorCV", "GMMDetector", "GeneticWeights", "GradientLearner",
+    "HeldOutScores", "HistogramDetector", "Indicators", "IterativeEnsemble", "KNNDetector",
+    "KeptRows", "Kernel", "KernelPCADetector", "LabelledWindow", "LinearSVMStacker",
+    "LocalLpFusion", "LogisticStacker", "LpFusion", "LpPath", "MeanOfFits", "Member",
+    "NormalQuantiles", "OneClassEnsembleClassifier", "OneClassGP", "OnlineDiscoveries",
+    "OnlineWeights", "OutOfFoldScores", "PaperPipeline", "Pool", "PyODDetector", "QuantileSketch",
+    "ReferenceBins", "RunningQuantiles", "SVDD", "SafeMixture", "ScoreColumn", "ScoreFunction",
+    "Similarities", "StreamHistory", "SwarmWeights", "TableFormat", "TableModel",
+    "TablePreparation", "TailScaler", "TwoSidedMinMax", "UnseenPart", "UnseenRows",
+    "WatchState", "WatchedStreams", "Waves",
 }  # fmt: skip
 
 

@@ -103,10 +103,10 @@ def _page(options: Namespace) -> None:
     # Here, for a run needs neither matplotlib nor what tables are written with.
     from research.common.drawing import figure_line
     from research.common.store import write_whole
-    from research.studies.drift.page import draw, drift_page, read_rows
+    from research.studies.drift.page import FIGURE, draw, drift_page, read_rows
 
     rows = read_rows(sorted(ROWS.glob("*.jsonl")))
-    figure_line(options.out.with_suffix(".png"), lambda path: draw(rows, path))
+    figure_line(options.out.with_suffix(".png"), lambda path: draw(rows, path), FIGURE)
     write_whole(options.out, drift_page(rows))
 
 

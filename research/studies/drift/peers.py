@@ -76,21 +76,6 @@ def _strictest(made: Any, grid: Any, reference: Host, rows: Host) -> Host:
     return found
 
 
-def kswin(reference: Host, rows: Host, size: int = 300, recent: int = 60) -> Host:
-    """river's KSWIN on each column: −log₁₀ of the p-value, of the last rows among those before."""
-    from river.drift import KSWIN
-
-    found = np.zeros(len(rows))
-    for j in range(rows.shape[1]):
-        window = reference[-size:, j].tolist()
-        detector = KSWIN(alpha=1e-300, window_size=size, stat_size=recent, seed=0, window=window)
-        for i, value in enumerate(rows[:, j].tolist()):
-            detector.update(value)
-            p = max(detector.p_value, 1e-300) if i % 5 == 0 else 1.0
-            found[i] = max(found[i], -np.log10(p))
-    return found
-
-
 def nonconform(reference: Host, rows: Host) -> dict[str, Host]:
     """nonconform's martingales on exact sequential ranks: Shiryaev–Roberts, and restarted."""
     from nonconform.martingales import SimpleJumperMartingale
@@ -118,17 +103,6 @@ def alibi_cvm(reference: Host, rows: Host) -> Host:
     return _alibi(detector, rows)
 
 
-def alibi_mmd(reference: Host, rows: Host) -> Host:
-    """alibi-detect's online maximum mean discrepancy of all columns together."""
-    from alibi_detect.cd import MMDDriftOnline
-
-    detector = MMDDriftOnline(
-        reference.astype(np.float32), ert=1_000, window_size=100, n_bootstraps=300,
-        backend="pytorch", verbose=False,
-    )  # fmt: skip
-    return _alibi(detector, rows.astype(np.float32))
-
-
 def _alibi(detector: Any, rows: Host) -> Host:
     found = np.empty(len(rows))
     for i, row in enumerate(rows):
@@ -143,8 +117,6 @@ PEERS: dict[str, Watcher] = {
     "windows, K–S": windows,
     "river, ADWIN": adwin,
     "river, Page–Hinkley": page_hinkley,
-    "river, KSWIN": kswin,
     "nonconform": nonconform,
     "alibi-detect, CVM": alibi_cvm,
-    "alibi-detect, MMD": alibi_mmd,
 }

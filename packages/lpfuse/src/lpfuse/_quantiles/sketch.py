@@ -30,12 +30,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse._arrays.operations import Array, Host, concatenate, namespace, to_host
+from lpfuse._saved import saved_as
 
 # Values of a level. Up to 9,000 · 2^18 = 2.36e9 rows 18 levels at most are halved, so that ranks
 # are wrong by 18 / (2 · 9,000) = 0.1 % of the rows at most (the bound of `QuantileSketch`).
 SIZE = 9000
 
 
+@saved_as("QuantileSketch")
 @dataclass(frozen=True)
 class QuantileSketch:
     r"""What is known of the columns of a table after each of its blocks was read once.

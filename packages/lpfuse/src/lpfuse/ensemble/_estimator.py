@@ -148,8 +148,14 @@ class EnsembleEstimator(BaseEstimator):
 
     @property
     def certificate_(self) -> Any:
-        """The proof that comes with the weights; None for a fusion without one."""
-        return getattr(self.fusion_, "certificate_", None)
+        """The proof that comes with the weights; None for a fusion without one.
+
+        Weights that `partial_fit` has moved have bounds of their regret instead; the proof of the
+        solution among them is ``fusion_.certificate_``.
+        """
+        online = getattr(self.fusion_, "online_", None)
+        moved = online is not None and online.n_rows > 0
+        return None if moved else getattr(self.fusion_, "certificate_", None)
 
     @property
     def calibration_(self) -> Host:

@@ -23,10 +23,10 @@ from lpfuse.ensemble._defaults import (
     choose_members,
     seed_members,
 )
-from lpfuse.ensemble._explaining import ExplainableDetector
 from lpfuse.ensemble._kept_rows import kept_rows
 from lpfuse.ensemble._members import Member
 from lpfuse.ensemble._out_of_fold import Choice, FitScheduler
+from lpfuse.ensemble._partial_fit import FollowingDetector
 from lpfuse.ensemble._subsample import draw_from_blocks
 from lpfuse.ensemble._training import Training, draw_seed, prepare_training
 from lpfuse.ensemble._unseen import keeps_back
@@ -44,7 +44,7 @@ from lpfuse.threshold import THRESHOLD_RULES
     calibration=("auto", "cross", "plain", "split"),
     on_missing=("warn", "raise"),
 )
-class FusedDetector(ExplainableDetector):
+class FusedDetector(FollowingDetector):
     r"""Several anomaly detectors, fused into one that is better and knows its false alarms.
 
     Every row gets the raw scores of R detectors, these are put on one scale, and their weighted
@@ -146,7 +146,7 @@ class FusedDetector(ExplainableDetector):
     detectors_ : list of (name, detector, columns)
         The fitted detectors; an expert comes with its fits without each fold, in ``fits``.
     certificate_ : Certificate or None
-        How far the weights can be from optimal.
+        How far the weights can be from optimal; None once `partial_fit` has moved them.
     offset_ : float
         The threshold.
     scaler_, fusion_ : estimators
@@ -171,6 +171,8 @@ class FusedDetector(ExplainableDetector):
         tell it: without answers that have `chances` it is what is believed of any table.
     rows_ : KeptRows
         The training rows, then those kept back, which `teach` and `query` go back to.
+    following_ : FollowedRows
+        After `partial_fit`: how many rows taught and calibrated, and which members learnt.
     feature_imputer_ : SimpleImputer or None
         Fills in missing cells for a fusion that looks at the features; None for all others.
     n_features_in_ : int
@@ -344,6 +346,7 @@ class FusedDetector(ExplainableDetector):
         self._remember(settled)
         self.rows_ = kept_rows(training.X, training.kept_back)
         self.rounds_ = np.zeros(len(settled.held_out.labels), np.intp)
+        self.__dict__.pop("following_", None)  # of rows that were before
         return self
 
     # What FusedDetectorCV does in another way.

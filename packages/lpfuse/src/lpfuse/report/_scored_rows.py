@@ -85,8 +85,11 @@ class ScoredRows:
 
 
 def path_of(fused: FusedDetector) -> LpPath | None:
-    """Weights for a grid of p, learnt as the model's; at its own p, the model's own."""
-    if not isinstance(fused.fusion_, LpFusion):
+    """Weights for a grid of p, learnt as the model's; at its own p, the model's own.
+
+    None where these were not learnt so: by another fusion, or moved by `partial_fit`.
+    """
+    if not isinstance(fused.fusion_, LpFusion) or fused.certificate_ is None:
         return None
     training, chosen = fused.out_of_fold_, float(fused.fusion_.p)
     S, y = training.scores[training.usable], training.labels[training.usable]

@@ -1,0 +1,1 @@
+"""Regret of weights that follow: drifting streams made from real tables, labels trickling in."""
