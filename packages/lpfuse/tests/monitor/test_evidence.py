@@ -104,7 +104,7 @@ def test_false_alarms_keep_to_the_level(rng, n, kind):
 def test_a_change_after_long_calm_is_found_and_dated(rng):
     reference, rows = rng.normal(size=(2000, 20)), rng.normal(size=(8000, 20))
     rows[6000:] += 0.5
-    bins, sizes = ReferenceBins.of(reference, 1), block_sizes(8000)
+    bins, sizes = ReferenceBins.of(reference, 1), np.full(80, 100)
     found = Evidence.before(bins.gaps, Alternatives.of_values(bins.gaps), 20)
     logs = found.update(count_blocks(bins.places(rows, 0), len(bins.gaps), sizes), sizes)
     first = np.argmax(logs >= log(20 / 0.01), axis=0) * 100  # twenty streams share 1 %

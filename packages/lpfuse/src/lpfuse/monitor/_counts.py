@@ -13,8 +13,9 @@ from lpfuse._arrays.operations import Host
 from lpfuse._saved import saved_as
 from lpfuse.monitor._bins import Bins
 
-# Rows of a block at most: stakes are placed, and a change is dated, a block at a time.
-BLOCK = 100
+# Stakes are placed, and a change is dated, a block at a time: of so many rows, and of more where
+# that would make more blocks of one batch, each of which costs as much as the other.
+BLOCK, MOST_BLOCKS = 100, 20
 # Blocks that are remembered apart; where there are more, two become one.
 REMEMBERED = 64
 
@@ -60,7 +61,8 @@ def _joined(one: Host | None, other: Host | None) -> Host | None:
 
 def block_sizes(n: int) -> NDArray[np.int64]:
     """How many of n rows go to each block."""
-    return np.diff(np.append(np.arange(0, n, BLOCK), n))
+    size = max(BLOCK, -(-n // MOST_BLOCKS))
+    return np.diff(np.append(np.arange(0, n, size), n))
 
 
 def count_blocks(places: Bins, n_bins: int, rows: NDArray[np.int64]) -> Host:
