@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lpfuse import selection as selection
     from lpfuse import tables as tables
     from lpfuse import threshold as threshold
+    from lpfuse import verification as verification
     from lpfuse import views as views
     from lpfuse.adapters import DirectionWarning
     from lpfuse.detectors import (
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from lpfuse.multiclass import OneClassEnsembleClassifier
     from lpfuse.scaling import TailScaler, TwoSidedMinMax
     from lpfuse.selection import FusedDetectorCV
+    from lpfuse.verification import verify
 
 __all__ = [
     "SVDD",
@@ -58,6 +60,7 @@ __all__ = [
     "TwoSidedMinMax",
     "load",
     "lp_path",
+    "verify",
 ]
 
 # Loaded when they are first asked for: the command line answers `--help` without scikit-learn.
@@ -80,6 +83,7 @@ _HOMES = {
     "TwoSidedMinMax": "scaling",
     "load": "io",
     "lp_path": "fusion.lp",
+    "verify": "verification",
 }
 
 
@@ -111,6 +115,7 @@ _ROOMS = (
     "selection",
     "tables",
     "threshold",
+    "verification",
     "views",
 )
 
