@@ -11,6 +11,7 @@ rational numbers, or with compensated sums.
 True
 """
 
-from lpfuse.verification._claims import Verification, verify
+from lpfuse.verification._claims import Verification
+from lpfuse.verification._verify import verify
 
 __all__ = ["Verification", "verify"]

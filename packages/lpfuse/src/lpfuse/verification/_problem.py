@@ -28,6 +28,7 @@ from lpfuse.verification._rows import Rows
 
 Vector = NDArray[np.float64]
 
+FLOOR = Fraction(1, 1000)  # gaps are relative to max(f, FLOOR Σ c): see `Certificate`
 IMAGINARY_SCORE = -2.0  # what every detector gives to the imaginary anomaly: see `LpFusion`
 BLOCK = 65_536  # rows at a time: rows as integers take some ten times the memory of floats
 SEARCH = 60  # halvings of a bracket of 2: below the last digit of float64
@@ -97,13 +98,13 @@ class Ball(NamedTuple):
                 ends = bound(np.array([low + third, high - third]))
                 low, high = (low, high - third) if ends[0] <= ends[1] else (low + third, high)
             levels = [math.exp(low), math.exp(high), *np.abs(small[small != 0.0]).tolist()]
-            found = [floors(level).tolist() for level in levels]
+            found = [list(zip(v, floors(level).tolist(), strict=True)) for level in levels]
         return [
             v,
             above,
             *(
-                [x if f == -math.inf else max(x, Fraction(f) * top) for x, f in zip(v, floor)]
-                for floor in found
+                [x if f == -math.inf else max(x, Fraction(f) * top) for x, f in pairs]
+                for pairs in found
             ),
         ]
 
@@ -114,6 +115,21 @@ class Sides(NamedTuple):
     value: Interval  # f(w, b)
     bound: Interval  # what the dual point proves; at least 0, as no loss is negative
     cost: Interval  # Σ c
+
+    @property
+    def gap(self) -> Interval:
+        """``value − bound``."""
+        return self.value.minus(self.bound)
+
+    @property
+    def scale(self) -> Interval:
+        """What gaps are relative to."""
+        return Interval(*(max(v, FLOOR * c) for v, c in zip(self.value, self.cost, strict=True)))
+
+    @property
+    def relative_gap(self) -> Interval:
+        """The gap as a share; costs are positive."""
+        return self.gap.over(self.scale)
 
 
 @dataclass(frozen=True)
@@ -214,7 +230,7 @@ class Stated:
         return self.squares or bool(((dual >= 0.0) & (dual <= 1.0)).all())
 
     def _hinge_bound(self, normal: _Sums, anomalies: _Sums) -> Interval:
-        pulls = normal.pull, anomalies.pull
+        pulls = [normal.pull, anomalies.pull]
         gain = normal.first.plus(anomalies.first)
         if self.fit_intercept:
             # Σ cα of the heavier class, whichever it may be, comes down to that of the other.
@@ -225,9 +241,7 @@ class Stated:
             gain = least.plus(least)
             factors = [least.over(x) for x in sizes]
             factors = [Interval(f.low, min(f.high, Fraction(1))) for f in factors]
-            pulls = tuple(
-                [f.times(x) for x in pull] for f, pull in zip(factors, pulls, strict=True)
-            )
+            pulls = [[f.times(x) for x in each] for f, each in zip(factors, pulls, strict=True)]
         v = [x.minus(z) for x, z in zip(*pulls, strict=True)]
         return gain.minus(self.ball.support(v))
 
