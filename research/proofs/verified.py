@@ -93,7 +93,7 @@ def outcome(seed: int) -> Row:
 
 
 def attacked(fusion: LpFusion, drawn: Drawn, seed: int) -> Row:
-    """A falsified copy: which attack, whether anything is untrue by it, and whether that is seen."""
+    """A falsified copy: which attack, whether it made anything untrue, and whether that is seen."""
     rng = np.random.default_rng([seed, *b"attack"])
     attack = str(rng.choice(ATTACKS))
     S, y, weight = drawn.problem.S, drawn.problem.y, drawn.problem.sample_weight

@@ -61,9 +61,9 @@ def page_of(stored: Record) -> str:
         "## Falsified certificates",
         prose(
             "Of every fit a copy is falsified in one place, at random and by as little as 1e-9, "
-            "and verified again. *Untrue*: something is by now, says the judge, which tolerates 1e-12. "
-            "*Not seen*: of these, what `verify` let pass. *Seen* may be more than untrue: it "
-            "tolerates sixteen units in the last place, and a gap that is not value − bound."
+            "and verified again. *Untrue*: something is by now, says the judge, which tolerates "
+            "1e-12. *Not seen*: of these, what `verify` let pass. *Seen* may be more than untrue: "
+            "it tolerates sixteen units in the last place, and no gap below value − bound."
         ),
         _attacks(stored["attacks"], stored["missed"]),
     )
