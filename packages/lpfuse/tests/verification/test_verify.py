@@ -218,7 +218,7 @@ def attacks(fusion, rng):
         "weights in another order": changed(fusion, weights_=w[::-1].copy()),
         "weights not finite": changed(fusion, weights_=np.full_like(w, np.nan)),
         "weights of another length": changed(fusion, weights_=w[:-1]),
-        "intercept moved": changed(fusion, intercept_=fusion.intercept_ + 1e-3),
+        "intercept moved": changed(fusion, intercept_=fusion.intercept_ + 3.0),
         "another p": changed(fusion, p=7.0),
         "a smaller radius": changed(fusion, radius=0.3 * (1 - 1e-6)),
         "a larger radius": changed(fusion, radius=0.3 * (1 + 1e-6)),
