@@ -7,7 +7,7 @@ the whole file (``uci.jsonl``) takes its place. What the files hold: `research.c
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -141,7 +141,7 @@ def _rows_of(work: Callable[[Cell], list[Row]], cell: Cell) -> list[Row]:
 
 
 def finished(
-    work: Callable[[Cell], list[Row]], cells: Sequence[Cell], jobs: int
+    work: Callable[[Cell], list[Row]], cells: Iterable[Cell], jobs: int
 ) -> Iterator[list[Row]]:
     """The rows of each cell, in the order in which they come.
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lpfuse import selection as selection
     from lpfuse import tables as tables
     from lpfuse import threshold as threshold
+    from lpfuse import verification as verification
     from lpfuse import views as views
     from lpfuse import watch as watch
     from lpfuse.adapters import DirectionWarning
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from lpfuse.multiclass import OneClassEnsembleClassifier
     from lpfuse.scaling import TailScaler, TwoSidedMinMax
     from lpfuse.selection import FusedDetectorCV
+    from lpfuse.verification import verify
 
 __all__ = [
     "SVDD",
@@ -60,6 +62,7 @@ __all__ = [
     "TwoSidedMinMax",
     "load",
     "lp_path",
+    "verify",
 ]
 
 # Loaded when they are first asked for: the command line answers `--help` without scikit-learn.
@@ -82,6 +85,7 @@ _HOMES = {
     "TwoSidedMinMax": "scaling",
     "load": "io",
     "lp_path": "fusion.lp",
+    "verify": "verification",
 }
 
 
@@ -114,6 +118,7 @@ _ROOMS = (
     "selection",
     "tables",
     "threshold",
+    "verification",
     "views",
     "watch",
 )
