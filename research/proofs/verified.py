@@ -49,6 +49,10 @@ ATTACKS = (
 )
 
 
+SIZES = {1.0: "to 1", 1e3: "to 1e3", 1e6: "to 1e6", 1e9: "to 1e9", 1e12: "to 1e12"}
+BEYOND = "beyond"
+
+
 def fitted(drawn: Drawn) -> LpFusion:
     """The fit, without its warnings: what it has to say is in its status."""
     problem = drawn.problem
@@ -67,6 +71,7 @@ def outcome(seed: int) -> Row:
         "usual": drawn.is_usual,
         "p": parameters["p"],
         "loss": parameters["loss"],
+        "size": size_of(float(np.abs(problem.S).max())),
         "n": len(problem.S),
         "R": problem.S.shape[1],
         "prior": drawn.has_prior,
@@ -90,6 +95,11 @@ def outcome(seed: int) -> Row:
         "silent": bool(claim.status == "optimal" and not claim.relative_gap <= fusion.tol),
     }
     return row | attacked(fusion, drawn, seed)
+
+
+def size_of(largest: float) -> str:
+    """Between which limits the largest score lies."""
+    return next((name for limit, name in SIZES.items() if largest <= limit), BEYOND)
 
 
 def attacked(fusion: LpFusion, drawn: Drawn, seed: int) -> Row:
@@ -154,6 +164,10 @@ def summary(rows: Sequence[Row]) -> Row:
             kind: dict(Counter(row["status"] for row in rows if row["kind"] == kind))
             for kind in (*USUAL, *ODD)
         },
+        "sizes": {
+            size: dict(Counter(ending(row) for row in rows if row["size"] == size))
+            for size in (*SIZES.values(), BEYOND)
+        },
         "silent": sum(row.get("silent", False) for row in rows),
         "attacks": {
             attack: [
@@ -167,11 +181,21 @@ def summary(rows: Sequence[Row]) -> Row:
     }
 
 
+def ending(row: Row) -> str:
+    """How a problem ended: short of the tolerance in all arithmetic, or in floats alone."""
+    if row["status"] in ("optimal", "refused", "false", "error"):
+        return str(row["status"])
+    return "short in floats" if row["proven"] <= 1e-8 else "short"
+
+
 def merged(rows: Sequence[Row]) -> Row:
     """Several blocks as one."""
-    kinds = {
-        kind: dict(sum((Counter(row["kinds"][kind]) for row in rows), Counter()))
-        for kind in (*USUAL, *ODD)
+    counts = {
+        name: {
+            kind: dict(sum((Counter(row[name][kind]) for row in rows), Counter()))
+            for kind in rows[0][name]
+        }
+        for name in ("kinds", "sizes")
     }
     attacks = {
         attack: [sum(row["attacks"][attack][k] for row in rows) for k in (0, 1)]
@@ -179,7 +203,7 @@ def merged(rows: Sequence[Row]) -> Row:
     }
     return {
         **{name: sum(row[name] for row in rows) for name in ("problems", "silent")},
-        "kinds": kinds,
+        **counts,
         "attacks": attacks,
         **{name: [each for row in rows for each in row[name]] for name in ("told", "missed")},
     }

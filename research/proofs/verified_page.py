@@ -58,6 +58,16 @@ def page_of(stored: Record) -> str:
         ),
         "## Those of a usual scale that ended short",
         _shortfalls(short),
+        "## By the largest score",
+        prose(
+            "A weight has sixteen digits, so that scores of size 10^k leave the fused score "
+            "uncertain by 10^(k − 16), whatever the solver; sums with the slopes of the loss lose "
+            "as much again. Over all kinds, *short in floats* are those within 1e-8 in exact "
+            "arithmetic, which floats could not prove; *short* are those whose weights may be "
+            "farther from the best ones. The remedy is that of the warning: scale the scores "
+            "first, as `TwoSidedMinMax` and `TailScaler` do."
+        ),
+        _by_size(stored["sizes"]),
         "## Falsified certificates",
         prose(
             "Of every fit a copy is falsified in one place, at random and by as little as 1e-9, "
@@ -94,6 +104,17 @@ def _shortfalls(rows: Sequence[Mapping[str, Any]]) -> str:
             ),
         ]
     )  # fmt: skip
+
+
+def _by_size(sizes: Mapping[str, Mapping[str, int]]) -> str:
+    ends = ("optimal", "short in floats", "short", "refused")
+    lines = []
+    for size, found in sizes.items():
+        counts = Counter(found)
+        share = (counts["short"] + counts["short in floats"]) / max(counts.total(), 1)
+        figures = (f"{counts[end]:,}" for end in ends)
+        lines.append((size, f"{counts.total():,}", *figures, percent(share, 2)))
+    return markdown([("largest score", "problems", *ends, "ended short"), *lines])
 
 
 def _options(row: Mapping[str, Any]) -> str:

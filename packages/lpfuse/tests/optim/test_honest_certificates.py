@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from lpfuse import LpFusion
+from lpfuse import LpFusion, verify
 from oracles.exact import assert_true
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # "short of tol" is an answer here
@@ -119,3 +119,19 @@ def test_the_witness_alone_proves_what_is_said(p, loss):
         weight = 10.0 ** rng.uniform(-16, 16, size=25)
         S = S * 10.0 ** rng.uniform(-6, 6, size=3)
         certified(S, y, weight, p=p, loss=loss, fit_intercept=True)
+
+
+@pytest.mark.parametrize("p", [1, 7, 100, math.inf])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_least_squares_that_fits_all_but_perfectly_is_proven(p, intercept):
+    """Residuals near 0 hide in r² what they are off by; their multipliers, 2r, need the digits."""
+    rng = np.random.default_rng(5)
+    y = np.where(rng.random(80) < 0.3, -1, 1)
+    S = 0.1 * rng.normal(size=(80, 30)) + 50.0 * y[:, None]
+    weight = rng.random(80)
+    parameters = {"class_weight": "balanced", "fit_intercept": intercept}
+    fusion = LpFusion(p=p, loss="least_squares", **parameters).fit(S, y, weight)
+    found = verify(fusion, S, y, weight)  # the oracle knows no p between
+    assert found.holds, found.sentence()
+    assert found.value[1] < 1e-5 * weight.sum()
+    assert found.status == "optimal"

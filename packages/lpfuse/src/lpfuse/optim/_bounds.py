@@ -188,8 +188,11 @@ class _Value(NamedTuple):
         return cls(r, each, value, highest - value + 2.0 * rows.summed * highest)
 
 
-def value_at(reading: Reading, rows: _Rows, point: Host) -> _Value:
-    """The residuals of a point that is seen from the origin, to as many digits as it takes."""
+def value_at(reading: Reading, rows: _Rows, point: Host, most: float = math.inf) -> _Value:
+    """The residuals of a point that is seen from the origin, to as many digits as it takes.
+
+    That is, for their value; and for each of them, which may be off by `most`.
+    """
     terms, block = reading.terms, rows.block
     w = point[: terms.R]
     b = (*point[terms.R :].tolist(), 0.0, 0.0)[:2] if terms.fit_intercept else (0.0, 0.0)
@@ -197,11 +200,12 @@ def value_at(reading: Reading, rows: _Rows, point: Host) -> _Value:
     off = once * (rest + rows.size * length)
     plain = _Value.of(reading, rows, _residuals(terms, block, point), off)
     enough = reading.precision * max(plain.value, FLOOR * rows.cost)
-    if not enough < plain.error < math.inf:
-        return plain
     # The error is convex in `off`, so a part of `off` makes no more than that part of it. Rows with
     # scores beyond the limit get more digits.
-    limit = (off * enough / plain.error / once - rest) / length if length else -1.0
+    share = min(enough / plain.error if plain.error > 0.0 else math.inf, most / off)
+    if not (share < 1.0 and plain.error < math.inf):
+        return plain
+    limit = (off * share / once - rest) / length if length else -1.0
     far = nonzero(rows_beyond(block.S, limit))
     labels = block.y if isinstance(block.y, float) else take(block.y, far)
     r = put(plain.r, far, accurate_residuals(rows.parts(far), labels, w, b))
@@ -307,7 +311,11 @@ def examine_block(
         if dual_point is not None:
             # What residuals are off by counts once for each score of their row.
             finer = reading._replace(precision=reading.precision / (1.0 + terms.R * rows.size))
-            meant, slope = value_at(finer, rows, dual_point), terms.loss.slope
+            # Where the fit is all but perfect r² hides what r is off by, and α = 2r does not.
+            most = (
+                0.5 * finer.precision * max(at.value / rows.cost, FLOOR) if rows.cost else math.inf
+            )
+            meant, slope = value_at(finer, rows, dual_point, most), terms.loss.slope
             alpha = slope(meant.r)
             ends = slope(meant.r + meant.off) - alpha, alpha - slope(meant.r - meant.off)
             off = namespace(alpha).maximum(*ends)

@@ -31,7 +31,7 @@ Vector = NDArray[np.float64]
 FLOOR = Fraction(1, 1000)  # gaps are relative to max(f, FLOOR Σ c): see `Certificate`
 IMAGINARY_SCORE = -2.0  # what every detector gives to the imaginary anomaly: see `LpFusion`
 BLOCK = 65_536  # rows at a time: rows as integers take some ten times the memory of floats
-SEARCH = 60  # halvings of a bracket of 2: below the last digit of float64
+SEARCH = 70  # halvings of a bracket of 1,400: below the last digit of float64
 
 
 class Ball(NamedTuple):
@@ -67,8 +67,9 @@ class Ball(NamedTuple):
         """Some u that are worth a try.
 
         Without w ≥ 0 it is v. With it any u ≥ v is a bound; around 0 the best is the positive part,
-        and else some ``max(v_j, −λ (w₀_j / r)^{p−1})``: λ is sought in float64, as whatever is
-        found is a bound, and where the norm has corners among the sizes of the entries, too.
+        and else ``max(v_j, −λ (w₀_j / r)^{p−1})`` with λ = ‖u‖_q, where the derivative of the bound
+        vanishes. ‖u‖_q / λ falls as λ grows, so that halving finds it; in float64, as whatever is
+        found is a bound. Where the norm has corners, it is among the sizes of the entries.
         """
         if not self.nonnegative:
             return [v]
@@ -86,17 +87,16 @@ class Ball(NamedTuple):
             def floors(level: Any) -> Any:
                 return -np.where(powers > 0.0, level * powers, 0.0)
 
-            def bound(log_level: Vector) -> Vector:
-                u = np.maximum(small, floors(np.exp(log_level)[:, None]))
-                return np.linalg.norm(u, float(conjugate(self.p)), axis=1) + u @ shares
+            def beyond(log_level: float) -> bool:
+                u = np.maximum(small, floors(math.exp(log_level)))
+                most = float(np.abs(u).max()) or 1.0  # a high power of small numbers is nothing
+                size = most * float(np.linalg.norm(u / most, float(conjugate(self.p))))
+                return size > math.exp(log_level)
 
-            grid = np.linspace(-700.0, 700.0, 1401)
-            best = float(grid[np.argmin(bound(grid))])
-            low, high = best - 1.0, best + 1.0
+            low, high = -700.0, 700.0
             for _ in range(SEARCH):
-                third = (high - low) / 3.0
-                ends = bound(np.array([low + third, high - third]))
-                low, high = (low, high - third) if ends[0] <= ends[1] else (low + third, high)
+                middle = (low + high) / 2.0
+                low, high = (middle, high) if beyond(middle) else (low, middle)
             levels = [math.exp(low), math.exp(high), *np.abs(small[small != 0.0]).tolist()]
             found = [list(zip(v, floors(level).tolist(), strict=True)) for level in levels]
         return [
