@@ -105,6 +105,16 @@ def test_honest_certificates_hold_at_all_scales(seed, n, R, p, loss, intercept, 
     assert found.holds, found.sentence()
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_weights_from_zero_around_a_prior_near_p_of_one(seed):
+    """The best u ≥ v lies far below the largest entry, where powers of 1e6 leave nothing of it."""
+    S, y = rows(seed, n=15, R=7, distance=3.0)
+    prior = np.random.default_rng(seed).random(7) * (np.arange(7) % 3 > 0)
+    fusion = fit(S, y, p=1.000001, prior=prior, nonnegative=True, imaginary_anomalies=3.0)
+    found = verify(fusion, S, y)
+    assert found.holds, found.sentence()
+
+
 def test_a_fit_that_fell_short_and_says_so_holds():
     S, y = rows(1)
     fusion = fit(S, y, p=2, solver="frank-wolfe", max_iter=3)

@@ -31,7 +31,7 @@ Vector = NDArray[np.float64]
 FLOOR = Fraction(1, 1000)  # gaps are relative to max(f, FLOOR Σ c): see `Certificate`
 IMAGINARY_SCORE = -2.0  # what every detector gives to the imaginary anomaly: see `LpFusion`
 BLOCK = 65_536  # rows at a time: rows as integers take some ten times the memory of floats
-SEARCH = 60  # halvings of a bracket of 2: below the last digit of float64
+SEARCH = 100  # steps that leave two thirds of a bracket each: below the last digit of float64
 
 
 class Ball(NamedTuple):
@@ -88,7 +88,11 @@ class Ball(NamedTuple):
 
             def bound(log_level: Vector) -> Vector:
                 u = np.maximum(small, floors(np.exp(log_level)[:, None]))
-                return np.linalg.norm(u, float(conjugate(self.p)), axis=1) + u @ shares
+                size = np.abs(u)
+                most = size.max(axis=1, keepdims=True)  # divided out: its power may be too small
+                parts = np.where(most > 0.0, size / most, 0.0)
+                out = most[:, 0] * np.linalg.norm(parts, float(conjugate(self.p)), axis=1)
+                return out + u @ shares
 
             grid = np.linspace(-700.0, 700.0, 1401)
             best = float(grid[np.argmin(bound(grid))])
