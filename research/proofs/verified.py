@@ -252,6 +252,9 @@ def main() -> int:
         write_whole(PAGE, page_of(read_document(PUBLISHED)))
         return 0
     rows = run(options.problems, options.jobs, options.limit)
+    if not rows:
+        print(f"No block of {BLOCK} problems was begun within {options.limit:g} s: raise --limit.")
+        return 1
     options.out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(
         options.out,

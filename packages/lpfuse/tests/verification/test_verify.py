@@ -20,6 +20,8 @@ from oracles import exact
 pytestmark = pytest.mark.filterwarnings("ignore")  # "short of tol" is an answer here
 
 EXPONENTS = [1.0, 1.01, 4 / 3, 2.0, 7.0, 100.0, math.inf]
+# A small ball, so that the best weights of both losses lie on its surface.
+TIGHT = {"p": 2, "fit_intercept": True, "class_weight": "balanced", "radius": 0.3}
 
 
 def rows(seed, n=60, R=4, distance=0.5):
@@ -103,6 +105,16 @@ def test_honest_certificates_hold_at_all_scales(seed, n, R, p, loss, intercept, 
     assert found.holds, found.sentence()
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_weights_from_zero_around_a_prior_near_p_of_one(seed):
+    """The best u ≥ v lies far below the largest entry, where powers of 1e6 leave nothing of it."""
+    S, y = rows(seed, n=15, R=7, distance=3.0)
+    prior = np.random.default_rng(seed).random(7) * (np.arange(7) % 3 > 0)
+    fusion = fit(S, y, p=1.000001, prior=prior, nonnegative=True, imaginary_anomalies=3.0)
+    found = verify(fusion, S, y)
+    assert found.holds, found.sentence()
+
+
 def test_a_fit_that_fell_short_and_says_so_holds():
     S, y = rows(1)
     fusion = fit(S, y, p=2, solver="frank-wolfe", max_iter=3)
@@ -130,6 +142,26 @@ def test_single_precision_is_read_as_it_is():
     fusion = fit(S, y, imaginary_anomalies=2.0)
     assert verify(fusion, S, y).holds
     assert not verify(fusion, S.astype(np.float64) * (1 + 1e-7), y).holds
+
+
+def test_tensors_are_brought_to_numpy():
+    torch = pytest.importorskip("torch")
+    S, y = rows(16)
+    tensor, labels = torch.asarray(S), torch.asarray(y)
+    fusion = fit(tensor, labels, imaginary_anomalies=3.0)
+    assert verify(fusion, tensor, labels) == verify(fusion, S, y)
+    assert verify(fusion, S, y).holds
+
+
+@pytest.mark.parametrize("loss", ["hinge", "least_squares"])
+def test_what_was_fitted_in_blocks_is_verified_in_memory(loss):
+    da = pytest.importorskip("dask.array")
+    S, y = rows(17)
+    blocks = da.from_array(S, chunks=(25, 4)), da.from_array(y, chunks=25)
+    fusion = fit(*blocks, loss=loss, imaginary_anomalies=3.0, **TIGHT)
+    assert verify(fusion, S, y).holds
+    with pytest.raises(TypeError, match=r"bring them into memory first: S\.compute"):
+        verify(fusion, *blocks)
 
 
 # ------------------------------------------------------------------------------------------- large
@@ -195,10 +227,6 @@ def changed(fusion, **attributes):
 
 def claiming(fusion, **figures):
     return changed(fusion, certificate_=replace(fusion.certificate_, **figures))
-
-
-# A small ball, so that the best weights of both losses lie on its surface.
-TIGHT = {"p": 2, "fit_intercept": True, "class_weight": "balanced", "radius": 0.3}
 
 
 def attacks(fusion, rng):

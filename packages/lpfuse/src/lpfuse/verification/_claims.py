@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse._arrays.operations import to_host
+from lpfuse._arrays.operations import is_blocked, to_host
 from lpfuse._format import number
 from lpfuse.verification._intervals import Interval
 from lpfuse.verification._problem import Sides, Stated
@@ -98,7 +98,7 @@ class Fit(NamedTuple):
         claim = fusion.certificate_
         dual = claim.dual_weights if stated.squares else claim.alpha
         return cls(
-            np.asarray(to_host(fusion.weights_), dtype=np.float64),
+            _floats(fusion.weights_),
             float(fusion.intercept_),
             None if dual is None else _floats(dual),
             claim,
@@ -225,7 +225,8 @@ class _Check(NamedTuple):
 
 
 def _floats(x: Any) -> Vector:
-    found: Vector = np.asarray(to_host(x), dtype=np.float64)
+    # Multipliers beside scores of Dask are lazy.
+    found: Vector = np.asarray(to_host(x.compute() if is_blocked(x) else x), dtype=np.float64)
     return found
 
 
