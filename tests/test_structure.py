@@ -22,9 +22,8 @@ def test_the_core_is_small_enough_to_know():
     # model cards and names that checkers of types see two hundred and ninety-three; recalibration
     # and the monitor (0034) eight hundred and seventy; weights that follow, quantiles of rows that
     # keep coming, partial_fit and river (0035) eight hundred and forty-five; streams of rows,
-    # exactly once (0036), two thousand three hundred; over a cluster (0037), three hundred; one
-    # who checks
-    # certificates and shares nothing with the optimiser (0038), six hundred and ninety-one.
+    # exactly once (0036), two thousand three hundred; over a cluster (0037), three hundred; one who
+    # checks certificates and shares nothing with the optimiser (0038), six hundred and ninety-one.
     assert size_of(CORE).code <= 29_760
 
 
