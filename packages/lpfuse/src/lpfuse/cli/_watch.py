@@ -187,6 +187,7 @@ def watch(
         if not silent:
             console.say(f"Loading {console.called(model)} …", err=True)
         # Late, for it takes seconds: the line above stands by then.
+        from lpfuse._checks.messages import counted
         from lpfuse.watch import watch as run
 
         secret = None if key is None else key.read_bytes()
@@ -234,11 +235,11 @@ def watch(
         for remark in found.remarks:
             typer.secho(brief(f"Note: {remark}"), fg="yellow", err=True)
         for what, times in found.notes.items():
-            console.say(f"Noted {times:,} times: {what}.", err=True)
+            console.say(f"Noted {counted(times, 'time')}: {what}.", err=True)
         if found.drift is not None:
             console.say(found.drift["sentence"], err=True)
         console.say(
-            f"{ENDS[found.ended]} {found.rows:,} rows in all, {found.judged:,} judged, "
+            f"{ENDS[found.ended]} {counted(found.rows, 'row')} in all, {found.judged:,} judged, "
             f"{found.alarms:,} called anomalies. Written to {out}.",
             err=True,
         )

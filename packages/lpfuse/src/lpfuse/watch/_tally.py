@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from lpfuse._arrays.operations import Host
+from lpfuse._checks.messages import counted
 from lpfuse._format import fixed
 from lpfuse.monitor import DriftStatus
 from lpfuse.watch._batch import MOST_TEXT
@@ -237,6 +238,7 @@ class Told:
         noted = f", {self.batch.noted:,} not judged" if self.batch.noted else ""
         drift = f"; drift: {self.status.kind}" if self.status.alarm else ""
         return (
-            f"{told['time'][11:19]}  {self.batch.rows:,} rows, {self.batch.alarms:,} alarms{noted}"
-            f"; {self.tally.rows:,} in all; evidence of drift {most}{drift}"
+            f"{told['time'][11:19]}  {counted(self.batch.rows, 'row')}, "
+            f"{counted(self.batch.alarms, 'alarm')}{noted}; {self.tally.rows:,} in all; "
+            f"evidence of drift {most}{drift}"
         )
