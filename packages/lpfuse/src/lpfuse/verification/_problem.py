@@ -31,7 +31,8 @@ Vector = NDArray[np.float64]
 FLOOR = Fraction(1, 1000)  # gaps are relative to max(f, FLOOR Σ c): see `Certificate`
 IMAGINARY_SCORE = -2.0  # what every detector gives to the imaginary anomaly: see `LpFusion`
 BLOCK = 65_536  # rows at a time: rows as integers take some ten times the memory of floats
-SEARCH = 100  # steps that leave two thirds of a bracket each: below the last digit of float64
+SEARCH = 120  # steps that leave two thirds of a range of 40 each: below the last digit of float64
+TRIED = 4  # of what they find, in exact numbers; by hand
 
 
 class Ball(NamedTuple):
@@ -68,7 +69,7 @@ class Ball(NamedTuple):
 
         Without w ≥ 0 it is v. With it any u ≥ v is a bound; around 0 the best is the positive part,
         and else some ``max(v_j, −λ (w₀_j / r)^{p−1})``: λ is sought in float64, as whatever is
-        found is a bound, and where the norm has corners among the sizes of the entries, too.
+        found is a bound.
         """
         if not self.nonnegative:
             return [v]
@@ -82,35 +83,51 @@ class Ball(NamedTuple):
         shares = np.array([min(float(c / self.radius), 1e300) for c in self.centre])
         with np.errstate(all="ignore"):
             powers = np.where(shares < 1.0, shares ** (float(self.p) - 1.0), np.inf)
-
-            def floors(level: Any) -> Any:
-                return -np.where(powers > 0.0, level * powers, 0.0)
-
-            def bound(log_level: Vector) -> Vector:
-                u = np.maximum(small, floors(np.exp(log_level)[:, None]))
-                size = np.abs(u)
-                most = size.max(axis=1, keepdims=True)  # divided out: its power may be too small
-                parts = np.where(most > 0.0, size / most, 0.0)
-                out = most[:, 0] * np.linalg.norm(parts, float(conjugate(self.p)), axis=1)
-                return out + u @ shares
-
-            grid = np.linspace(-700.0, 700.0, 1401)
-            best = float(grid[np.argmin(bound(grid))])
-            low, high = best - 1.0, best + 1.0
-            for _ in range(SEARCH):
-                third = (high - low) / 3.0
-                ends = bound(np.array([low + third, high - third]))
-                low, high = (low, high - third) if ends[0] <= ends[1] else (low + third, high)
-            levels = [math.exp(low), math.exp(high), *np.abs(small[small != 0.0]).tolist()]
-            found = [list(zip(v, floors(level).tolist(), strict=True)) for level in levels]
-        return [
-            v,
-            above,
-            *(
-                [x if f == -math.inf else max(x, Fraction(f) * top) for x, f in pairs]
+            levels = _levels(small, shares, powers, float(conjugate(self.p)))
+            found = [zip(v, _floors(level, powers).tolist(), strict=True) for level in levels]
+            tried = [
+                [x if floor == -math.inf else max(x, Fraction(floor) * top) for x, floor in pairs]
                 for pairs in found
-            ),
-        ]
+            ]
+        return [v, above, *tried]
+
+
+def _floors(level: Any, powers: Vector) -> Any:
+    """``−λ (w₀_j / r)^{p−1}``."""
+    return -np.where(powers > 0.0, level * powers, 0.0)
+
+
+def _levels(v: Vector, shares: Vector, powers: Vector, q: float) -> list[float]:
+    """The λ at which ``‖u‖_q + uᵀ(w₀ / r)`` is least, or nearly.
+
+    Between two λ at which an entry of u stops to fall, u is linear in λ and the sum convex: there
+    thirds of the range of log λ that cannot hold the least are left out. Where λ is far below the
+    upper end it changes nothing, so that equal sums tell to go up.
+    """
+
+    def bound(logs: Vector) -> Vector:
+        u = np.maximum(v, _floors(np.exp(logs)[:, None], powers))
+        size = np.abs(u)
+        most = size.max(axis=1, keepdims=True)  # divided out: its power may be too small
+        parts = np.where(most > 0.0, size / most, 0.0)
+        return most[:, 0] * np.linalg.norm(parts, q, axis=1) + (u * shares).sum(axis=1)
+
+    falling = (v < 0.0) & (powers > 0.0) & (powers < np.inf)
+    ends = np.unique(np.log(-v[falling]) - np.log(powers[falling]))
+    ends = ends[np.abs(ends) < 700.0]  # beyond, exp is no number
+    if not ends.size:
+        return [1.0]
+    high = ends.copy()
+    low = np.maximum(np.append(-np.inf, ends[:-1]), ends - 40.0)
+    for _ in range(SEARCH):
+        third = (high - low) / 3.0
+        is_below = bound(low + third) < bound(high - third)
+        low, high = np.where(is_below, low, low + third), np.where(is_below, high - third, high)
+    logs = np.concatenate([low, high, ends])
+    best = logs[np.argsort(bound(logs))[:TRIED]]
+    # At q = ∞ the least is at a corner, the size of an entry, which thirds meet but for rounding.
+    corners = np.abs(v[v != 0.0]).tolist() if q == np.inf else []
+    return [*np.exp(best).tolist(), *corners]
 
 
 class Sides(NamedTuple):
