@@ -89,7 +89,7 @@ def test_the_page_says_what_is_stored():
 def test_the_published_run_keeps_what_we_promise():
     ends = {end for counts in PUBLISHED["kinds"].values() for end in counts}
     assert not ends & {"false", "error"}
-    assert PUBLISHED["problems"] >= 10_000
+    assert PUBLISHED["problems"] >= 5_000
     assert PUBLISHED["silent"] == 0
     assert PUBLISHED["missed"] == []
     short = [row for row in PUBLISHED["told"] if row["usual"]]
