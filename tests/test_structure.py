@@ -20,8 +20,8 @@ def test_the_core_is_small_enough_to_know():
     # frames of any maker, a detector for them, gaps that nobody could judge and directions that
     # contradict (0025) four hundred; the paper's method in one call (0031) two hundred and eighty;
     # model cards and names that checkers of types see two hundred and ninety-three; a checker of
-    # certificates that shares nothing with the optimiser (0038) six hundred and ninety-one.
-    assert size_of(CORE).code <= 25_404
+    # certificates that shares nothing with the optimiser (0038) seven hundred and one.
+    assert size_of(CORE).code <= 25_414
 
 
 # What was reached. The goals were 12, 25, 12 and 20 (docs/adr/0013): these may only go down. Bounds
