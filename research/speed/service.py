@@ -12,7 +12,7 @@ import http.client
 import json
 import os
 import socket
-import subprocess
+import subprocess  # nosec B404 # starts the service that is measured
 import sys
 import tempfile
 import time
@@ -69,7 +69,7 @@ def served(X: np.ndarray, folder: Path) -> None:
     command = [sys.executable, "-m", "uvicorn", "--app-dir", str(ROOT / "examples" / "service")]
     command += ["app:app", "--port", str(port), "--log-level", "error"]
     environment = os.environ | {"LPFUSE_MODEL": str(folder / "model.lpfuse")}
-    process = subprocess.Popen(command, env=environment)
+    process = subprocess.Popen(command, env=environment)  # nosec B603 # our own words, no shell
     try:
         while True:
             try:
