@@ -85,12 +85,13 @@ def test_a_file_says_nothing_of_how_the_work_is_done(path):
 
 # Parameters that may be any string: names and sentences, which no code takes for more.
 NAMES = {
-    ("Certificate", "status"), ("DummyClassifier", "constant"), ("KNNImputer", "missing_values"),
+    ("Alternatives", "names"), ("Bet", "names"), ("Certificate", "status"), ("Drift", "stream"),
+    ("DummyClassifier", "constant"), ("FollowedRows", "updated"), ("KNNImputer", "missing_values"),
     ("KeptRows", "names"), ("LpFusion", "prior"), ("Member", "name"),
     ("MissingIndicator", "missing_values"),
     ("OneClassEnsembleClassifier", "unknown_label"), ("SimpleImputer", "fill_value"),
     ("SimpleImputer", "missing_values"), ("TableFormat", "sheet"), ("TableModel", "label"),
-    ("TableModel", "normal"),
+    ("TableModel", "normal"), ("WatchState", "facts"), ("WatchedStreams", "names"),
 }  # fmt: skip
 
 

@@ -16,9 +16,10 @@ FUSED = "fused score"
 TAIL, BODY = "strange rows", "usual rows"  # of the fused score: its lowest tenth, and the rest
 MEMBER, COLUMN = "detector:", "column:"  # before names
 EXTREMES = ("more extremes", "fewer extremes")
+WHAT = ("higher", "lower", "wider", "narrower", "stuck", "clumped", *EXTREMES, "otherwise")
 
 
-@saved_as("Drift", stream=ANY, what=ANY)
+@saved_as("Drift", stream=ANY, what=WHAT)
 @dataclass(frozen=True)
 class Drift:
     """A change that is proven.
