@@ -41,7 +41,7 @@ for stream in evidence[0]:
     ax.plot(after, [each[stream] for each in evidence], **style)
 ax.axhline(2, color="gray", ls="--", lw=1)
 ax.text(0, 2.2, "declared: once in a hundred streams, at most, that never change", fontsize=8)
-ax.set(xlabel="row", ylabel="evidence, as a power of ten")
+ax.set(xlabel="row", ylabel="evidence, as a power of ten", title="Evidence that rows have changed")
 ax.legend(loc="upper left", bbox_to_anchor=(0, 0.8))
 plt.show()
 
