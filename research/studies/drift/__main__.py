@@ -1,4 +1,7 @@
-"""Measure watchers (`run`), hand streams to others as files (`export`, `files`), write the page."""
+"""Measure watchers (`run`), hand streams to others as files (`export`, `files`), write the page.
+
+`more` measures what needs no watcher but ours: sizes of the reference, and recalibration.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ CALM = 100_000  # seeds of streams that do not change begin here
 
 def main() -> None:
     options = _options()
-    {"run": _run, "export": _export, "files": _files, "page": _page}[options.command](options)
+    commands = {"run": _run, "export": _export, "files": _files, "more": _more, "page": _page}
+    commands[options.command](options)
 
 
 def _options() -> Namespace:
@@ -43,6 +47,7 @@ def _options() -> Namespace:
     files.add_argument("--streams", type=Path, required=True)
     files.add_argument("--watcher", required=True)
     files.add_argument("--out", type=Path, required=True)
+    commands.add_parser("more", help="measure sizes of the reference, and recalibration")
     page = commands.add_parser("page", help="write the page from stored rows")
     page.add_argument("--out", type=Path, default=PAGE)
     return parser.parse_args()
@@ -99,15 +104,23 @@ def _files(options: Namespace) -> None:
             file.flush()
 
 
+def _more(options: Namespace) -> None:
+    from research.studies.drift import recalibration, reference_size
+
+    for module in (reference_size, recalibration):
+        path = ROWS / f"{module.__name__.rpartition('.')[2]}.json"
+        path.write_text(json.dumps(module.measure(), indent=0) + "\n", encoding="utf-8")
+
+
 def _page(options: Namespace) -> None:
     # Here, for a run needs neither matplotlib nor what tables are written with.
     from research.common.drawing import figure_line
     from research.common.store import write_whole
-    from research.studies.drift.page import FIGURE, draw, drift_page, read_rows
+    from research.studies.drift.page import FIGURE, draw, drift_page, read_more, read_rows
 
     rows = read_rows(sorted(ROWS.glob("*.jsonl")))
     figure_line(options.out.with_suffix(".png"), lambda path: draw(rows, path), FIGURE)
-    write_whole(options.out, drift_page(rows))
+    write_whole(options.out, drift_page(rows, read_more(ROWS)))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from research.studies.drift import recalibration
 from research.studies.drift.page import (
     BASES,
     CHANGES,
@@ -13,15 +14,18 @@ from research.studies.drift.page import (
     draw,
     drift_page,
     line_of,
+    read_more,
     read_rows,
     who_is_ahead,
 )  # fmt: skip
 from research.studies.drift.records import CHANGE, DELAYS, delay, kept
+from research.studies.drift.reference_size import found_share
 from research.studies.drift.streams import ANOMALIES, ROWS, stream, usual
 from research.studies.drift.study import measure
 
 ROOT = Path(__file__).parents[3]
-STORED = sorted((ROOT / "research/results/studies/drift").glob("*.jsonl"))
+RESULTS = ROOT / "research/results/studies/drift"
+STORED, MORE = sorted(RESULTS.glob("*.jsonl")), read_more(RESULTS)
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -76,14 +80,14 @@ def test_the_page_says_who_is_ahead():
     assert line_of(rows, OURS, "gauss") == pytest.approx(0.95)
     assert delays_of(rows, "other", "gauss", "dead", 0.95).tolist() == [100, 110, 400]
     assert [(name, by) for _, name, by in who_is_ahead(rows)] == [("other", 10.0)] * 4
-    told = drift_page(rows)
+    told = drift_page(rows, MORE)
     assert "other by 10 rows" in told
     assert "| other | 21 | 110 | 110 | 110 | 110 |" in told
 
 
 def test_the_stored_page_is_that_of_the_stored_rows(tmp_path):
     rows = read_rows(STORED)
-    assert (ROOT / "docs/benchmarks/drift.md").read_text("utf-8") == drift_page(rows)
+    assert (ROOT / "docs/benchmarks/drift.md").read_text("utf-8") == drift_page(rows, MORE)
     draw(rows, tmp_path / "drift.png")
     assert (tmp_path / "drift.png").stat().st_size > 10_000
     for base in BASES:
@@ -95,3 +99,18 @@ def test_the_stored_page_is_that_of_the_stored_rows(tmp_path):
         assert len(calm) == 500
         for level in (0.1, 0.05, 0.01):
             assert np.mean(np.array(calm) >= -np.log10(level)) <= level
+
+
+def test_a_larger_reference_leaves_less_open():
+    assert found_share(50, 0.4) < found_share(2_000, 0.4)
+    assert found_share(2_000, 0.4) > 0.9
+
+
+def test_of_a_new_scale_and_the_old_one_both_are_measured(monkeypatch):
+    monkeypatch.setattr(recalibration, "TRAINING", (100,))
+    monkeypatch.setattr(recalibration, "CALIBRATION", (60,))
+    monkeypatch.setattr(recalibration, "SEEDS", 1)
+    found = recalibration.measure()
+    assert [row["move"] for row in found] == list(recalibration.MOVES)
+    assert all(row["alarms_old"] < 0.25 for row in found)
+    assert found[2]["auc_old"] != found[2]["auc_new"]
