@@ -7,7 +7,8 @@ LPFUSE_BUILD in the environment says what is wanted:
 - never: compile nothing (the wheel for every platform)
 
 A wheel with compiled modules is tagged for its platform and Python; one without for all. In an
-editable install libraries lie beside their sources.
+editable install libraries lie beside their sources; ``python hatch_build.py`` puts them there anew,
+with the Cython, setuptools and SciPy of the environment.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -40,43 +41,52 @@ class CompiledModules(BuildHookInterface):  # type: ignore[type-arg]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called before files are collected; `version` is "standard" or "editable"."""
-        when = os.environ.get("LPFUSE_BUILD", "")
-        if when not in WHEN:
-            raise ValueError(f"LPFUSE_BUILD must be unset, required or never, not {when!r}.")
-        source, editable = Path(self.root, "src"), version == "editable"
-        if editable:  # what was built before must not serve in place of what is built now
-            for path in libraries(source):
-                path.unlink()
-        self.temporary = tempfile.TemporaryDirectory(prefix="lpfuse-")
-        self.folder = Path(self.temporary.name)
-        built = [] if when == "never" else self.build(source, required=when == "required")
-        for path in built:
-            place = path.relative_to(self.folder / "built")
-            if editable:
-                shutil.copyfile(path, source / place)
-            else:
-                build_data["force_include"][str(path)] = place.as_posix()
+        source = Path(self.root, "src")
+        if version == "editable":
+            built = build_in_place(source, self.app.display_warning)
+        else:
+            self.temporary = tempfile.TemporaryDirectory(prefix="lpfuse-")
+            built = build(source, Path(self.temporary.name), self.app.display_warning)
+            build_data["force_include"] |= {str(path): place for path, place in built.items()}
         if built:
             build_data |= {"pure_python": False, "infer_tag": True}
 
-    def finalize(self, *_: Any) -> None:
+    def finalize(self, version: str, *_: Any) -> None:
         """Called when the wheel is written."""
-        self.temporary.cleanup()
+        if version != "editable":
+            self.temporary.cleanup()
 
-    def build(self, source: Path, required: bool) -> list[Path]:
-        """The libraries in a folder of their own; none where one of them cannot be compiled."""
-        told = io.StringIO()
-        try:
-            with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
-                return compile_all(source, self.folder)
-        except (Exception, SystemExit) as error:  # whatever a compiler or its absence brings forth
-            if required:
-                raise RuntimeError(f"lpfuse was not compiled: {error}\n{told.getvalue()}") from error
-            self.app.display_warning(
-                f"lpfuse was not compiled ({error}): it works all the same, with NumPy, more "
-                "slowly. With LPFUSE_BUILD=required the whole story is told."
-            )
-            return []
+
+def build_in_place(source: Path, tell: Callable[[str], None]) -> dict[Path, str]:
+    """Put libraries beside their sources, where nothing older serves in their place."""
+    for path in libraries(source):
+        path.unlink()
+    with tempfile.TemporaryDirectory(prefix="lpfuse-") as folder:
+        built = build(source, Path(folder), tell)
+        for path, place in built.items():
+            shutil.copyfile(path, source / place)
+    return built
+
+
+def build(source: Path, folder: Path, tell: Callable[[str], None]) -> dict[Path, str]:
+    """Libraries made in a folder, and their places; none where one of them cannot be compiled."""
+    when = os.environ.get("LPFUSE_BUILD", "")
+    if when not in WHEN:
+        raise ValueError(f"LPFUSE_BUILD must be unset, required or never, not {when!r}.")
+    if when == "never":
+        return {}
+    told = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+            return compile_all(source, folder)
+    except (Exception, SystemExit) as error:  # whatever a compiler or its absence brings forth
+        if when == "required":
+            raise RuntimeError(f"lpfuse was not compiled: {error}\n{told.getvalue()}") from error
+        tell(
+            f"lpfuse was not compiled ({error}): it works all the same, with NumPy, more slowly. "
+            "With LPFUSE_BUILD=required the whole story is told."
+        )
+        return {}
 
 
 def libraries(source: Path) -> Iterator[Path]:
@@ -87,12 +97,12 @@ def libraries(source: Path) -> Iterator[Path]:
             yield from pyx.parent.glob(f"{pyx.stem}{suffix}")
 
 
-def compile_all(source: Path, folder: Path) -> list[Path]:
+def compile_all(source: Path, folder: Path) -> dict[Path, str]:
     """Copy the sources, stamp them, and compile; paths are relative so that no folder is told."""
     rules = _rules(source)
     modules = sorted(path.relative_to(source) for path in source.rglob("*.pyx"))
     if not modules:
-        return []
+        return {}
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
 
@@ -120,7 +130,8 @@ def compile_all(source: Path, folder: Path) -> list[Path]:
         command.build_lib, command.build_temp = "built", "objects"
         command.ensure_finalized()
         command.run()
-    return sorted(path for path in (folder / "built").rglob("*") if path.is_file())
+    built = sorted(path for path in (folder / "built").rglob("*") if path.is_file())
+    return {path: path.relative_to(folder / "built").as_posix() for path in built}
 
 
 def _rules(source: Path) -> Any:
@@ -131,3 +142,8 @@ def _rules(source: Path) -> Any:
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+if __name__ == "__main__":
+    for library in build_in_place(Path(__file__).parent / "src", print).values():
+        print(f"Built {library}.")
