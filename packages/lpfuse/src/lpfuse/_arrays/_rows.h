@@ -126,9 +126,10 @@ static inline ptrdiff_t add_zeros(ptrdiff_t start, ptrdiff_t end, const int8_t *
 
 /* Where rows lie at a band around the kink: side is +1 on the rising piece, −1 at zero or without
    cost, 0 near; `near` has the positions of the latter. Returns how many they are; sums: Σ c max(0,
-   r), and Σ c and Σ c y over the rising piece. */
+   r), and Σ c and Σ c y over rows with r > beyond. */
 EVERY_PROCESSOR static ptrdiff_t sides_of(ptrdiff_t m, const double *restrict r, const double *restrict y,
-                          const double *restrict c, double band, int8_t *restrict side,
+                          const double *restrict c, double band, double beyond,
+                          int8_t *restrict side,
                           int64_t *restrict near, double *restrict sums) {
     ptrdiff_t count = 0;
     sums[0] = sums[1] = sums[2] = 0.0;
@@ -137,7 +138,7 @@ EVERY_PROCESSOR static ptrdiff_t sides_of(ptrdiff_t m, const double *restrict r,
         double value = 0.0, rising = 0.0, signed_sum = 0.0;
 #define ADD_SIDES(cost, label)                                           \
     for (ptrdiff_t i = start; i < end; i++) {                            \
-        double up = r[i] > band ? (cost) : 0.0;                          \
+        double up = r[i] > beyond ? (cost) : 0.0;                        \
         value += (cost) * (r[i] <= 0.0 ? 0.0 : r[i]);                    \
         rising += up;                                                    \
         signed_sum += (label) * up;                                      \

@@ -22,7 +22,7 @@ cdef extern from "_rows.h" nogil:
         double *scratch
     int wide_vectors()
     void read_rows(const void *S, int is_float, int wide, Rows rows, Point point, Sums sums)
-    Py_ssize_t sides_of(Py_ssize_t m, const double *r, const double *y, const double *c, double band, int8_t *side, int64_t *near, double *sums)
+    Py_ssize_t sides_of(Py_ssize_t m, const double *r, const double *y, const double *c, double band, double beyond, int8_t *side, int64_t *near, double *sums)
     void hinge_sums(Py_ssize_t m, const double *r, const double *c, double off, double rounding, double *sums)
     void multiplier_sums(Py_ssize_t m, const double *alpha, const double *c, double *sums)
     Py_ssize_t crossed_rows(Py_ssize_t m, const double *r, const double *alpha, const double *c, int64_t *found)
@@ -92,12 +92,13 @@ def residuals_and_pull(S, y, c, w, double b, alpha, bint sized):
     return _read(S, y, c, w, b, alpha, 0.0, alpha is not None, sized)
 
 
-def part(S, y, c, w, double b, double band):
+def part(S, y, c, w, double b, double band, double beyond):
     """Sides of all rows, positions of the near ones, Σ c y s over the rising ones, and three sums.
 
-    Those are Σ c max(0, r) and, over the rising rows, Σ c and Σ c y.
+    Those are Σ c max(0, r) and, over the rising rows, Σ c and Σ c y. Rows are near where |r| is
+    within the band, and rise in sums where r is beyond another number.
     """
-    residuals, pull, _ = _read(S, y, c, w, b, None, band, True, False)
+    residuals, pull, _ = _read(S, y, c, w, b, None, beyond, True, False)
     cdef const double[::1] r = residuals
     cdef Py_ssize_t m = r.shape[0], count = 0
     cdef const double[::1] labels = _vector(y, m), costs = _vector(c, m)
@@ -109,7 +110,7 @@ def part(S, y, c, w, double b, double band):
     cdef const double *costs_at = _first(costs)
     if m:
         with nogil:
-            count = sides_of(m, &r[0], labels_at, costs_at, band, &side[0], &near[0], &sums[0])
+            count = sides_of(m, &r[0], labels_at, costs_at, band, beyond, &side[0], &near[0], &sums[0])
     return sides, positions[:count].copy(), pull, *totals.tolist()
 
 

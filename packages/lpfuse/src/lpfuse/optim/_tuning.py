@@ -112,9 +112,12 @@ class SearchTuning(NamedTuple):
     # Rows kept by a first partition at least; each further one may keep twice as many. 60,000 × 36
     # in float64 are 17 MB, 6 % of a million rows: with the sample let go before the rows are
     # gathered, extra memory stayed at 24 % of S (docs/benchmarks/solver.md).
-    kept: int = 60_000
+    kept: int = 20_000
+    kept_share: float = 0.04
+    sample: int = 32768
+    first_part: int = 8
     sample_per_weight: int = 40  # by hand
-    overfull: int = 8  # by hand: a band may hold this many times `kept` before it is thinned
+    overfull: int = 1  # by hand: a band may hold this many times `kept` before it is thinned
     risk: float = 2.5  # by hand: how many times its expected error a margin may move
     # On an accelerator a pass takes 2 ms and the host's work dominates. Measured over twelve
     # problems of 1,200,000 × 36 (the table of docs/adr/0011): sample 4,100, kept 16,000, risk 1.5

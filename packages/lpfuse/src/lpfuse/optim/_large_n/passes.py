@@ -56,13 +56,20 @@ class PartitionPlan(NamedTuple):
     """Where to part rows: by the distance of r from its kink at w, and how many to bring.
 
     With a stride k, only every k-th of the rows within the band is brought, to stand for the
-    others; without one they are all wanted, but not more than `most`.
+    others; without one they are all wanted, but not more than `most`. Of thinned rows the pieces
+    on which all of them lie at w are known, so a row brings k times its hinge less its own piece:
+    where it does not change side it adds nothing to what is known, and no error.
     """
 
     w: Host
     band: float
     stride: int
     most: int
+
+    @property
+    def rising_beyond(self) -> float:
+        """The residual from which on rows count as rising in sums."""
+        return self.band if self.stride == 1 else 0.0
 
 
 class Partition(NamedTuple):
@@ -180,11 +187,16 @@ def _linearise(terms: Terms, plan: PartitionPlan, remember: bool, block: Block) 
     n_near = int(near.shape[0])
     near = near[:: plan.stride]
     rows = _gathered(terms, block, near, None) if near.shape[0] <= plan.most else None
+    if terms.fit_intercept:
+        linear = np.append(linear, intercept)
     if rows is not None and plan.stride > 1:
-        rows = rows._replace(costs=rows.costs * (n_near / max(len(rows.costs), 1)))
+        costs = rows.costs * (n_near / max(len(rows.costs), 1))
+        on_piece = costs * (rows.a @ plan.w < 1.0)
+        linear, constant = linear - on_piece @ rows.a, constant - float(on_piece.sum())
+        rows = rows._replace(costs=costs)
     return _BlockPartition(
         value=value,
-        linear=np.append(linear, intercept) if terms.fit_intercept else linear,
+        linear=linear,
         constant=constant,
         n_near=n_near,
         rows=rows,
@@ -202,12 +214,13 @@ def _parted(
     """
     if (kernels := row_kernels(block.S)) is not None:
         b = float(plan.w[terms.R]) if terms.fit_intercept else 0.0
-        return kernels.part(block.S, block.y, block.c, plan.w[: terms.R], b, plan.band)
+        w = plan.w[: terms.R]
+        return kernels.part(block.S, block.y, block.c, w, b, plan.band, plan.rising_beyond)
     block = block.in_double()
     r = terms.residuals(block, plan.w)
     xp = namespace(r)
     rising, flat = _sides(block, r, plan.band)
-    slopes = block.times_costs(as_float64(rising))
+    slopes = block.times_costs(as_float64(rising if plan.stride == 1 else r > 0.0))
     pull = block.times_labels(slopes)
     value = xp.sum(block.times_costs(terms.loss.value(r)))
     sums = pull @ block.S, xp.sum(pull), xp.sum(slopes), value

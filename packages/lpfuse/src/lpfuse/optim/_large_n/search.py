@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from lpfuse._arrays.operations import Array, Host, kth_smallest, namespace, on_accelerator, total
+from lpfuse._arrays.operations import Array, Host, dot, kth_smallest, namespace, on_accelerator, total
 from lpfuse._arrays.threads import map_parallel
 from lpfuse.optim._large_n.passes import (
     GatheredRows,
@@ -28,7 +28,14 @@ from lpfuse.optim._large_n.passes import (
 )
 from lpfuse.optim._results import Bounds, Candidate
 from lpfuse.optim._solvers.newton import Guess, Model
-from lpfuse.optim._solvers.screening import minimise, pilot, pilot_rows, resolved, subsample
+from lpfuse.optim._solvers.screening import (
+    minimise,
+    open_share,
+    pilot,
+    pilot_rows,
+    resolved,
+    subsample,
+)
 from lpfuse.optim._solvers.smoothing import approach
 from lpfuse.optim._tuning import DEFAULT, SearchTuning, Tuning
 from lpfuse.optim.certificate import Certifier
@@ -62,9 +69,9 @@ class PassBudget(NamedTuple):
         # From m of n rows margins are off by about m^(-1/2), which leaves n·m^(-1/2) rows open: of
         # n^(2/3) rows as many are drawn as are then left to decide.
         balanced = round(problem.n ** (2 / 3))
-        sample = max(tuning.in_memory, tuning.sample_per_weight * problem.size, balanced)
-        kept = max(tuning.kept, 4 * balanced)
-        return cls(sample, kept, tuning.overfull, tuning.risk, serial=False)
+        sample = max(tuning.sample, tuning.sample_per_weight * problem.size, balanced)
+        kept = max(tuning.kept, round(tuning.kept_share * problem.n))
+        return cls(min(sample, problem.n), kept, tuning.overfull, tuning.risk, serial=False)
 
     def each(self, work: Callable[[X], T], items: Sequence[X]) -> list[T]:
         """``work`` on each item."""
@@ -164,13 +171,11 @@ class Search:
         self.done = False
         tuning = settings.tuning
         if guess is None:
-            # The pilot sees a part of the sample: how far its margins are off says how far the
-            # sample's will be.
-            first, enough = pilot(sample, tuning), resolved(sample.size, tuning)
-            w = sample.feasible(approach(sample, first, enough, tuning.smoothing).w)
-            self.noise = sample.n_rows**-0.5  # of the guess, in units that only ratios matter of
-            share = (pilot_rows(sample.size, tuning) / sample.n_rows) ** 0.5
-            self._guess_at(sample, w, first.w, share)
+            w, before, share = _two_guesses(sample, tuning)
+            # The size of Σ c a over rows whose side is left to chance, but for that of an a.
+            rising = total(sample.residuals(w) > 0)
+            self.noise = max(rising, 1.0) ** 0.5 * settings.problem.n / sample.n_rows
+            self._guess_at(sample, w, before, share)
         else:
             self.guess, self.stride = guess, 1
         # To estimate later moves by.
@@ -210,16 +215,16 @@ class Search:
     def _refine(self, partition: Partition) -> None:
         """Guess anew from a partition that brought only a part of the rows in its band.
 
-        The others, in which a guess can be off, are known all together: so the error of this part
-        of them is smaller than that of the sample by the share of rows in the band.
+        What all rows cost on their pieces is known; only those of the part that change side leave
+        an error, each as many times as it stands for others.
         """
         self.thinned += 1
         before, model, tuning = self.guess.w, partition.model, self.settings.tuning
-        enough = max(resolved(model.size, tuning), model.n_rows // 20)
         near = Guess(before, 0.5 * self.guess.band)
+        enough = max(resolved(model.size, tuning), model.n_rows // 20)
         w = model.feasible(approach(model, near, enough, tuning.smoothing).w)
-        former, share = self.noise, partition.n_near / self.settings.problem.n
-        self.noise = share * max(model.n_rows, 1) ** -0.5
+        turned = model.costs * ((model.residuals(w) > 0) != (model.residuals(before) > 0))
+        former, self.noise = self.noise, dot(turned, model.costs) ** 0.5
         self._guess_at(self.sample, w, before, min(self.noise / former, 0.5))
 
     @property
@@ -269,6 +274,21 @@ class Search:
         widest = _band_of(sample.residuals(w), self.settings.problem.n, self.kept)
         self.guess = Guess(w, max(2.0 * self.guess.band, min(wide, widest)))
         self.partition, self.stride = None, 1
+
+
+def _two_guesses(sample: Model, tuning: Tuning) -> tuple[Host, Host, float]:
+    """The guess of a sample, that of a part of it, and the share of their distance that it is off.
+
+    Of m rows, k have a guess with a variance of m/k times that of all; the difference of the two
+    has the difference of their variances.
+    """
+    enough, m = resolved(sample.size, tuning), sample.n_rows
+    k = max(m // tuning.search.first_part, min(pilot_rows(sample.size, tuning), m // 2))
+    part = subsample(sample, k)
+    before = part.feasible(approach(part, pilot(part, tuning), enough, tuning.smoothing).w)
+    near = Guess(before, kth_smallest(abs(sample.residuals(before)), int(open_share(part) * m)))
+    w = sample.feasible(approach(sample, near, enough, tuning.smoothing).w)
+    return w, before, (k / (m - k)) ** 0.5
 
 
 def _band_at_risk(r: Array, off: Array) -> float:
