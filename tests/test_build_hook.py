@@ -83,7 +83,7 @@ def test_without_a_compiler_a_sentence_is_told_and_nothing_old_remains(source, n
 
 def test_without_a_compiler_what_is_required_fails(source, no_compiler, monkeypatch):
     monkeypatch.setenv("LPFUSE_BUILD", "required")
-    with pytest.raises(RuntimeError, match="not compiled: .*nonexistent"):
+    with pytest.raises(RuntimeError, match=r"not compiled: .*nonexistent"):
         hook.build_in_place(source, pytest.fail)
 
 
@@ -93,7 +93,7 @@ def test_a_source_with_a_fault_is_not_fatal_either(source, monkeypatch):
     assert hook.build_in_place(source, told.append) == {}
     assert "not compiled" in told[0]
     monkeypatch.setenv("LPFUSE_BUILD", "required")
-    with pytest.raises(RuntimeError, match="_small.pyx"):
+    with pytest.raises(RuntimeError, match=r"_small\.pyx"):
         hook.build_in_place(source, pytest.fail)
 
 
