@@ -17,7 +17,7 @@ import torch
 import triton
 import triton.language as tl
 
-from lpfuse._arrays.fused import cut_rows
+from lpfuse._arrays.fused import Cut, cut_rows
 from lpfuse._arrays.fused_rows import Found, RowArrays, add_pairs, add_up, gather, two_sum
 from lpfuse._arrays.operations import Array, Host, like
 from lpfuse.optim._bounds import UNIT, DualSums, Reading, Sides, gamma
@@ -135,38 +135,22 @@ def _examine(
         tl.store(counts + at, tl.sum(crossed, axis=0))
 
 
-def examine_fused(
-    problem: Problem,
-    reading: Reading,
-    candidates: Mapping[int, tuple[Host, Array]],
-    watch: Mapping[int, Watch],
-) -> dict[int, Sides]:
-    """Both sides of candidates (point, α) in one pass, but for those that need more digits."""
-    keys, free = list(candidates), problem.fit_intercept
-    rows = RowArrays(problem.S, problem.y, problem.costs)
-    n, R = problem.n, problem.R
-    cut = cut_rows(n, R, several=len(keys) > 1)
-    points = np.zeros((len(keys), R + 3))
-    for line, k in zip(points, keys, strict=True):
-        point = candidates[k][0]
-        line[: point.size] = point
-        line[R + 1 :] = 1.0 + abs(line[R]), gamma(R + 8)
-    each = [like(candidates[k][1], problem.S) for k in keys]
-    alphas = torch.stack(each) if len(each) > 1 else each[0][None, :].contiguous()
-    found = Found.room(rows, cut, len(keys), R + TERMS, 2)
-    problem.passes += 1.0
+def read_both_sides(
+    rows: RowArrays, cut: Cut, alphas: Array, points: Array, found: Found, *, free: bool
+) -> None:
+    """Launch the kernel for points (w, b, 1 + |b|, error of a residual), one a candidate."""
     with rows.at_home():
         _examine[(cut.chunks,)](
             rows.S,
             rows.or_any(rows.y),
             rows.or_any(rows.c),
             alphas,
-            rows.beside(points),
+            points,
             *found,
-            n,
-            len(keys),
+            rows.S.shape[0],
+            points.shape[0],
             cut.tiles,
-            R=R,
+            R=int(rows.S.shape[1]),
             SLICES=cut.slices,
             WIDTH=cut.width,
             ROWS=cut.rows,
@@ -176,6 +160,28 @@ def examine_fused(
             UNIT=UNIT,
             num_warps=cut.warps,
         )
+
+
+def examine_fused(
+    problem: Problem,
+    reading: Reading,
+    candidates: Mapping[int, tuple[Host, Array]],
+    watch: Mapping[int, Watch],
+) -> dict[int, Sides]:
+    """Both sides of candidates (point, α) in one pass, but for those that need more digits."""
+    keys, R, free = list(candidates), problem.R, problem.fit_intercept
+    rows = RowArrays(problem.S, problem.y, problem.costs)
+    cut = cut_rows(problem.n, R, several=len(keys) > 1)
+    points = np.zeros((len(keys), R + 3))
+    for line, k in zip(points, keys, strict=True):
+        point = candidates[k][0]
+        line[: point.size] = point
+        line[R + 1 :] = 1.0 + abs(line[R]), gamma(R + 8)
+    each = [like(candidates[k][1], problem.S) for k in keys]
+    alphas = torch.stack(each) if len(each) > 1 else each[0][None, :].contiguous()
+    found = Found.room(rows, cut, len(keys), R + TERMS, 2)
+    problem.passes += 1.0
+    read_both_sides(rows, cut, alphas, rows.beside(points), found, free=free)
     groups = add_up(rows, cut, found, paired=True)
     most = [watch[k].most if k in watch else -1 for k in keys]
     crossed = gather(rows, cut, found, groups, most, [1] * len(keys), slopes=alphas, free=free)

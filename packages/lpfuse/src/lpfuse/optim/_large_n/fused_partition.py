@@ -12,7 +12,7 @@ import numpy as np
 import triton
 import triton.language as tl
 
-from lpfuse._arrays.fused import cut_rows
+from lpfuse._arrays.fused import Cut, cut_rows
 from lpfuse._arrays.fused_rows import Found, Gathered, RowArrays, add_up, gather
 from lpfuse._arrays.operations import Array, Host
 
@@ -110,27 +110,19 @@ def _partition(
         tl.store(counts + at, tl.sum(near, axis=0))
 
 
-def partition_fused(problem: Problem, plans: Sequence[PartitionPlan]) -> list[FusedPartition]:
-    """For each plan the sums over rising rows, the sides of all rows, and rows near the kink."""
-    n, R, free = problem.n, problem.R, problem.fit_intercept
-    rows = RowArrays(problem.S, problem.y, problem.costs)
-    cut = cut_rows(n, R, several=len(plans) > 1)
-    points = np.zeros((len(plans), R + 2))
-    for point, plan in zip(points, plans, strict=True):
-        point[: plan.w.size], point[-1] = plan.w, plan.band
-    found = Found.room(rows, cut, len(plans), R + TERMS, 1)
-    problem.passes += 1.0
+def read_sides(rows: RowArrays, cut: Cut, points: Array, found: Found) -> None:
+    """Launch the kernel for points (w, b, band), one a plan."""
     with rows.at_home():
         _partition[(cut.chunks,)](
             rows.S,
             rows.or_any(rows.y),
             rows.or_any(rows.c),
-            rows.beside(points),
+            points,
             *found,
-            n,
-            len(plans),
+            rows.S.shape[0],
+            points.shape[0],
             cut.tiles,
-            R=R,
+            R=int(rows.S.shape[1]),
             SLICES=cut.slices,
             WIDTH=cut.width,
             ROWS=cut.rows,
@@ -138,6 +130,19 @@ def partition_fused(problem: Problem, plans: Sequence[PartitionPlan]) -> list[Fu
             HAS_C=rows.c is not None,
             num_warps=cut.warps,
         )
+
+
+def partition_fused(problem: Problem, plans: Sequence[PartitionPlan]) -> list[FusedPartition]:
+    """For each plan the sums over rising rows, the sides of all rows, and rows near the kink."""
+    R, free = problem.R, problem.fit_intercept
+    rows = RowArrays(problem.S, problem.y, problem.costs)
+    cut = cut_rows(problem.n, R, several=len(plans) > 1)
+    points = np.zeros((len(plans), R + 2))
+    for point, plan in zip(points, plans, strict=True):
+        point[: plan.w.size], point[-1] = plan.w, plan.band
+    found = Found.room(rows, cut, len(plans), R + TERMS, 1)
+    problem.passes += 1.0
+    read_sides(rows, cut, rows.beside(points), found)
     groups = add_up(rows, cut, found, paired=False)
     most, strides = [plan.most for plan in plans], [plan.stride for plan in plans]
     near = gather(rows, cut, found, groups, most, strides, slopes=None, free=free)
