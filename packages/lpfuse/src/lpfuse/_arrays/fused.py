@@ -18,6 +18,7 @@ from lpfuse._arrays.operations import Array
 
 MOST_COLUMNS = 512  # a tile of more columns does not fit the registers
 GROUPS = 64  # partial sums that reach the host, which adds them up one after the other
+WARPS = 4  # of a program
 # Tiles of a chunk: sums over a chunk stay in registers. Of several candidates each reads the chunk
 # again, from the cache if it is small. By hand, to be measured by research.speed.scaling passes.
 TILES, TILES_OF_SEVERAL = 8, 4
@@ -83,15 +84,13 @@ TOGETHER = 16  # chunks whose sums are added up at a time
 
 def cut_rows(n: int, R: int, several: bool = False) -> Cut:
     """How to cut n rows of R columns, for one candidate or for several."""
-    width = 4
-    while 16 * width < R or (width == 4 and R > 4):
-        width *= 2
+    # At most eight slices: a tile and its sums then fit the registers beside all else.
+    width = 4 if R <= 4 else max(8, _power_of_two(-(-R // 8)))
     slices = _power_of_two(-(-R // width))
-    warps = 4 if R <= 128 else 8
-    # A warp has 32 threads of two columns each; small tiles are made longer, to have work in hand.
-    rows = max(warps * 64 // width, 2048 // (slices * width))
+    # A warp has 32 threads of two columns each; tiles of few columns are longer.
+    rows = max(WARPS * 64 // width, 512 // (slices * width))
     tiles = TILES_OF_SEVERAL if several else TILES
-    return Cut(slices, width, rows, warps, tiles, -(-n // (rows * tiles)))
+    return Cut(slices, width, rows, WARPS, tiles, -(-n // (rows * tiles)))
 
 
 def _power_of_two(k: int) -> int:

@@ -276,6 +276,8 @@ def _join_rows(most: int, parts: Sequence[GatheredRows | None]) -> GatheredRows 
     present = [part for part in parts if part is not None]
     if len(present) < len(parts) or sum(len(part.costs) for part in present) > most:
         return None
+    if len(present) == 1:
+        return present[0]
     a, costs, slopes, positions = zip(*present, strict=True)
     # Joined in the order of a model's columns: the model then needs no second copy.
     return GatheredRows(
