@@ -25,7 +25,11 @@ Points = Mapping[int, tuple[Host, Host | None]]
 
 
 def examine_rows(
-    reading: Reading, points: Points, watch: Mapping[int, Watch], block: Block, *alphas: Array | None
+    reading: Reading,
+    points: Points,
+    watch: Mapping[int, Watch],
+    block: Block,
+    *alphas: Array | None,
 ) -> dict[int, Sides]:
     """Both sides of every candidate on one block, with scores as they are stored."""
     given = dict(zip(points, alphas, strict=True))
