@@ -245,4 +245,29 @@ EVERY_PROCESSOR static ptrdiff_t crossed_rows(ptrdiff_t m, const double *restric
     return count;
 }
 
+/* Of rows in layers of |r|, from the kink outwards, every k-th of each. Returns how many those are;
+   `counts` has all, and `left` how many are passed over before the next one is taken: both at 0. */
+static ptrdiff_t layered_rows(ptrdiff_t m, const double *restrict r, const double *restrict c,
+                              ptrdiff_t layers, const double *restrict bands,
+                              const int64_t *restrict strides, int64_t *restrict counts,
+                              int64_t *restrict left, int64_t *restrict found,
+                              int64_t *restrict layer) {
+    ptrdiff_t count = 0;
+    for (ptrdiff_t i = 0; i < m; i++) {
+        double size = fabs(r[i]);
+        ptrdiff_t k = layers - 1;
+        if (!(size <= bands[k]) || (c && !(c[i] > 0.0))) continue;
+        while (k > 0 && size <= bands[k - 1]) k--;
+        counts[k]++;
+        if (left[k] == 0) {
+            found[count] = i;
+            layer[count] = k;
+            count++;
+            left[k] = strides[k];
+        }
+        left[k]--;
+    }
+    return count;
+}
+
 #endif

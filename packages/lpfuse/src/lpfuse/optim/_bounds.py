@@ -327,6 +327,8 @@ def examine_block(
 
 def merge_sides(watch: Mapping[int, Watch], parts: list[dict[int, Sides]]) -> dict[int, Sides]:
     """Both sides of every candidate over several blocks."""
+    if len(parts) == 1 and not watch:
+        return parts[0]
     merged = {}
     for k in parts[0]:
         value, error, dual, watched = zip(*(part[k] for part in parts), strict=True)

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lpfuse._arrays.fused import may_fuse
 from lpfuse._arrays.operations import (
     Array,
     Host,
@@ -56,20 +57,22 @@ class PartitionPlan(NamedTuple):
     """Where to part rows: by the distance of r from its kink at w, and how many to bring.
 
     With a stride k, only every k-th of the rows within the band is brought, to stand for the
-    others; without one they are all wanted, but not more than `most`. Of thinned rows the pieces
-    on which all of them lie at w are known, so a row brings k times its hinge less its own piece:
-    where it does not change side it adds nothing to what is known, and no error.
+    others; without one they are all wanted, but not more than `most`. Layers are pairs of a band
+    and a stride, from the kink outwards: rows close to it decide, and few stand for those far away.
+    The pieces on which all rows lie at w are known then, so a row brings k times its hinge less its
+    own piece: where it does not change side it adds nothing to what is known, and no error.
     """
 
     w: Host
     band: float
     stride: int
     most: int
+    layers: tuple[tuple[float, int], ...] = ()
 
     @property
     def rising_beyond(self) -> float:
         """The residual from which on rows count as rising in sums."""
-        return self.band if self.stride == 1 else 0.0
+        return 0.0 if self.layers else self.band
 
 
 class Partition(NamedTuple):
@@ -99,9 +102,12 @@ class ScorePasses:
     ) -> list[Partition | TooManyRows]:
         """For each plan, keep the rows within its band; the others become linear pieces."""
         problem = self.problem
-        work = partial(_linearise_each, problem.terms, plans, problem.in_memory)
-        merge = partial(_join_each, [plan.most for plan in plans])
-        parts = problem.reduce(work, merge, stored=True)
+        if problem.in_memory and may_fuse(problem.S):
+            parts = _fused_each(problem, plans)
+        else:
+            work = partial(_linearise_each, problem.terms, plans, problem.in_memory)
+            merge = partial(_join_each, [plan.most for plan in plans])
+            parts = problem.reduce(work, merge, stored=True)
         each = zip(parts, plans, balls, strict=True)
         return [_partition(*one, int(problem.fit_intercept)) for one in each]
 
@@ -117,7 +123,8 @@ def crossings(terms: Terms, most: int) -> Watch:
     Those are the rows with α = 1 though r < 0, or with α = 0 though r > 0. Where they are more than
     `most`, None comes back.
     """
-    return Watch(partial(_crossed, terms, most), partial(_join_rows, most))
+    merge = partial(_join_rows, most)
+    return Watch(partial(_crossed, terms, most), merge, most, lambda rows: merge([_as_rows(rows)]))
 
 
 def violating(terms: Terms, point: Host, most: int) -> Watch:
@@ -183,17 +190,19 @@ def _linearise_each(
 
 
 def _linearise(terms: Terms, plan: PartitionPlan, remember: bool, block: Block) -> _BlockPartition:
-    side, near, linear, value, constant, intercept = _parted(terms, plan, block)
+    side, r, near, linear, value, constant, intercept = _parted(terms, plan, block)
+    if terms.fit_intercept:
+        linear = np.append(linear, intercept)
+    if plan.layers:
+        rows = _layered(terms, plan, block, r)
+        on_piece = rows.costs * (rows.a @ plan.w < 1.0)
+        linear, constant = linear - on_piece @ rows.a, constant - float(on_piece.sum())
+        return _BlockPartition(value, linear, constant, int(near.shape[0]), rows, None)
     n_near = int(near.shape[0])
     near = near[:: plan.stride]
     rows = _gathered(terms, block, near, None) if near.shape[0] <= plan.most else None
-    if terms.fit_intercept:
-        linear = np.append(linear, intercept)
-    if rows is not None and plan.stride > 1:
-        costs = rows.costs * (n_near / max(len(rows.costs), 1))
-        on_piece = costs * (rows.a @ plan.w < 1.0)
-        linear, constant = linear - on_piece @ rows.a, constant - float(on_piece.sum())
-        rows = rows._replace(costs=costs)
+    if plan.stride > 1:
+        rows = _thinned(rows, n_near)
     return _BlockPartition(
         value=value,
         linear=linear,
@@ -206,8 +215,8 @@ def _linearise(terms: Terms, plan: PartitionPlan, remember: bool, block: Block) 
 
 def _parted(
     terms: Terms, plan: PartitionPlan, block: Block
-) -> tuple[Array, Array, Host, float, float, float]:
-    """Sides of the rows and positions of those near the kink; then sums.
+) -> tuple[Array, Array, Array, Host, float, float, float]:
+    """Sides and residuals of the rows, and positions of those near the kink; then sums.
 
     They are ``Σ c y s`` over the rising rows, ``Σ c max(0, r)`` and, over the rising rows, ``Σ c``
     and ``Σ c y``.
@@ -220,14 +229,68 @@ def _parted(
     r = terms.residuals(block, plan.w)
     xp = namespace(r)
     rising, flat = _sides(block, r, plan.band)
-    slopes = block.times_costs(as_float64(rising if plan.stride == 1 else r > 0.0))
+    slopes = block.times_costs(as_float64(r > 0.0 if plan.layers else rising))
     pull = block.times_labels(slopes)
     value = xp.sum(block.times_costs(terms.loss.value(r)))
     sums = pull @ block.S, xp.sum(pull), xp.sum(slopes), value
     linear, intercept, constant, value = to_host_together(*sums)
     side = xp.astype(rising, xp.int8) - xp.astype(flat, xp.int8)
     near = nonzero(~(rising | flat))
-    return side, near, linear, float(value), float(constant), float(intercept)
+    return side, r, near, linear, float(value), float(constant), float(intercept)
+
+
+def _layered(terms: Terms, plan: PartitionPlan, block: Block, r: Array) -> GatheredRows:
+    """Some rows of each layer, with costs that make up for the others of it in this block."""
+    bands, strides = (np.array(column, dtype=np.float64) for column in zip(*plan.layers, strict=True))
+    if (kernels := row_kernels(block.S)) is not None:
+        chosen, layer, counts = kernels.layered(r, block.c, bands, strides.astype(np.int64))
+    else:
+        size = namespace(r).where(block.c > 0, abs(r), np.inf) if block.is_weighted else abs(r)
+        found, counts, inner = [], [], -1.0
+        for outer, stride in plan.layers:
+            rows = nonzero((size > inner) & (size <= outer))
+            found.append(to_host(rows[::stride]).astype(np.int64))
+            counts.append(int(rows.shape[0]))
+            inner = outer
+        chosen = np.concatenate(found)
+        layer = np.repeat(np.arange(len(found)), [len(rows) for rows in found])
+    rows = _gathered(terms, block, chosen, None)
+    taken = np.bincount(layer, minlength=len(bands))
+    factors = np.array(counts) / np.maximum(taken, 1)
+    return rows._replace(costs=rows.costs * factors[layer])
+
+
+def _fused_each(problem: Problem, plans: Sequence[PartitionPlan]) -> list[_BlockPartition]:
+    """The same for all rows on a device, by kernels."""
+    from lpfuse.optim._large_n.fused_partition import partition_fused
+
+    parts = partition_fused(problem, plans)
+    thin = [plan.stride > 1 for plan in plans]
+    return [
+        _BlockPartition(
+            value=float(part.value),
+            linear=part.linear,
+            constant=float(part.constant),
+            n_near=part.n_near,
+            rows=_thinned(_as_rows(part.rows), part.n_near) if few else _as_rows(part.rows),
+            side=None if few else part.side,
+        )
+        for part, few in zip(parts, thin, strict=True)
+    ]
+
+
+def _as_rows(found: Any) -> GatheredRows | None:
+    """Rows that a kernel has gathered."""
+    if found is None:
+        return None
+    return GatheredRows(found.columns.T, found.costs, found.slopes, found.positions)
+
+
+def _thinned(rows: GatheredRows | None, n_near: int) -> GatheredRows | None:
+    """Rows that stand for all that were near: their costs make up for the others."""
+    if rows is None:
+        return None
+    return rows._replace(costs=rows.costs * (n_near / max(len(rows.costs), 1)))
 
 
 def _join_each(most: Sequence[int], parts: list[list[_BlockPartition]]) -> list[_BlockPartition]:
@@ -270,6 +333,8 @@ def _join_rows(most: int, parts: Sequence[GatheredRows | None]) -> GatheredRows 
     present = [part for part in parts if part is not None]
     if len(present) < len(parts) or sum(len(part.costs) for part in present) > most:
         return None
+    if len(present) == 1:
+        return present[0]
     a, costs, slopes, positions = zip(*present, strict=True)
     # Joined in the order of a model's columns: the model then needs no second copy.
     return GatheredRows(

@@ -41,6 +41,8 @@ from lpfuse.optim._tuning import DEFAULT, SearchTuning, Tuning
 from lpfuse.optim.certificate import Certifier
 from lpfuse.optim.problem import Problem
 
+LAYERS = 5  # of a thinned partition, by hand: each stands for five times as many rows
+
 T = TypeVar("T")
 X = TypeVar("X")
 
@@ -57,6 +59,7 @@ class PassBudget(NamedTuple):
     kept: int  # rows of a first partition
     overfull: int  # how many times as many may be at risk before they are thinned
     risk: float  # how many times its expected error a margin may move
+    layered: bool  # whether thinned partitions take more of the rows closer to the kink
     serial: bool  # whether searches run one after another: with few rows, threads only queue
 
     @classmethod
@@ -65,13 +68,13 @@ class PassBudget(NamedTuple):
         if on_accelerator(problem.S):
             few = tuning.device_sample + tuning.device_sample_per_weight * problem.size
             kept = tuning.device_kept * few
-            return cls(few, kept, tuning.device_overfull, tuning.device_risk, serial=True)
+            return cls(few, kept, tuning.device_overfull, tuning.device_risk, layered=False, serial=True)
         # From m of n rows margins are off by about m^(-1/2), which leaves n·m^(-1/2) rows open: of
         # n^(2/3) rows as many are drawn as are then left to decide.
         balanced = round(problem.n ** (2 / 3))
         sample = max(tuning.sample, tuning.sample_per_weight * problem.size, balanced)
         kept = max(tuning.kept, round(tuning.kept_share * problem.n))
-        return cls(min(sample, problem.n), kept, tuning.overfull, tuning.risk, serial=False)
+        return cls(min(sample, problem.n), kept, tuning.overfull, tuning.risk, layered=True, serial=False)
 
     def each(self, work: Callable[[X], T], items: Sequence[X]) -> list[T]:
         """``work`` on each item."""
@@ -171,15 +174,26 @@ class Search:
         self.done = False
         tuning = settings.tuning
         if guess is None:
-            w, before, share = _two_guesses(sample, tuning)
-            # The size of Σ c a over rows whose side is left to chance, but for that of an a.
-            rising = total(sample.residuals(w) > 0)
-            self.noise = max(rising, 1.0) ** 0.5 * settings.problem.n / sample.n_rows
-            self._guess_at(sample, w, before, share)
+            self._begin(sample)
         else:
-            self.guess, self.stride = guess, 1
+            self.guess, self.stride, self.layers = guess, 1, ()
         # To estimate later moves by.
         self.sample = subsample(sample, min(sample.n_rows, tuning.search.remembered))
+
+    def _begin(self, sample: Model) -> None:
+        """Guess from the sample, and from a part of it: how far the part is off tells the rest."""
+        budget, tuning = self.settings.budget, self.settings.tuning
+        if budget.layered:
+            w, before, share = _two_guesses(sample, tuning)
+            # The size of Σ c a over rows whose side is left to chance, in units of one a.
+            rising = max(total(sample.residuals(w) > 0), sample.size)
+            self.noise = rising**0.5 * self.settings.problem.n / sample.n_rows
+        else:
+            first, enough = pilot(sample, tuning), resolved(sample.size, tuning)
+            w = sample.feasible(approach(sample, first, enough, tuning.smoothing).w)
+            before, self.noise = first.w, sample.n_rows**-0.5
+            share = (pilot_rows(sample.size, tuning) / sample.n_rows) ** 0.5
+        self._guess_at(sample, w, before, share)
 
     def _guess_at(self, sample: Model, w: Host, before: Host, share: float) -> None:
         """Guess w, whose margins are off by that share of their way from the guess before."""
@@ -190,23 +204,30 @@ class Search:
         if not self.thinned:
             least = tuning.search.first_band_rows_per_weight * sample.size
         band = max(_band_at_risk(r, off), kth_smallest(r, min(least, sample.n_rows - 1)))
+        # A sample with next to no row short of its margin tells little of where the others are.
+        blind = not self.thinned and total(sample.residuals(w) > 0) < sample.size
+        if budget.layered and blind:
+            band = kth_smallest(r, sample.n_rows - 1)
         expected = n * total(r <= band) / sample.n_rows
-        self.guess, self.stride = Guess(w, band), 1
+        self.guess, self.stride, self.layers = Guess(w, band), 1, ()
         if expected > budget.overfull * self.kept and self.thinned < tuning.search.thinned:
-            self.stride = int(np.ceil(expected / budget.sample))
+            if budget.layered:
+                self.layers = _layers(r, n, band, budget.sample)
+            else:
+                self.stride = int(np.ceil(expected / budget.sample))
         elif expected > self.kept:
             self.guess = Guess(w, min(band, _band_of(r, n, self.kept)))
 
     @property
     def plan(self) -> PartitionPlan:
         """The partition to be made: it may bring some more rows than are hoped for."""
-        return PartitionPlan(*self.guess, self.stride, 8 * self.kept)
+        return PartitionPlan(*self.guess, self.stride, 8 * self.kept, self.layers)
 
     def enter(self, partition: Partition | TooManyRows) -> None:
         """Begin with a fresh partition at the guess, or guess anew from what it brought."""
         if isinstance(partition, TooManyRows):
             self.guess = Guess(self.guess.w, self.guess.band * self.kept / partition.n_rows)
-        elif self.stride > 1:
+        elif self.stride > 1 or self.layers:
             self._refine(partition)
         else:
             self.partition = partition
@@ -215,16 +236,22 @@ class Search:
     def _refine(self, partition: Partition) -> None:
         """Guess anew from a partition that brought only a part of the rows in its band.
 
-        What all rows cost on their pieces is known; only those of the part that change side leave
-        an error, each as many times as it stands for others.
+        The others, in which a guess can be off, are known all together: so the error of this part
+        of them is smaller than that of the sample by the share of rows in the band. In layers only
+        rows that change side leave an error, each as many times as it stands for others.
         """
         self.thinned += 1
         before, model, tuning = self.guess.w, partition.model, self.settings.tuning
         near = Guess(before, 0.5 * self.guess.band)
         enough = max(resolved(model.size, tuning), model.n_rows // 20)
         w = model.feasible(approach(model, near, enough, tuning.smoothing).w)
-        turned = model.costs * ((model.residuals(w) > 0) != (model.residuals(before) > 0))
-        former, self.noise = self.noise, dot(turned, model.costs) ** 0.5
+        former = self.noise
+        if self.layers:
+            turned = (model.residuals(w) > 0) != (model.residuals(before) > 0)
+            self.noise = max(dot(model.costs * turned, model.costs), model.size) ** 0.5
+        else:
+            share = partition.n_near / self.settings.problem.n
+            self.noise = share * max(model.n_rows, 1) ** -0.5
         self._guess_at(self.sample, w, before, min(self.noise / former, 0.5))
 
     @property
@@ -273,7 +300,25 @@ class Search:
         wide = kth_smallest(moved, int(0.9 * sample.n_rows))
         widest = _band_of(sample.residuals(w), self.settings.problem.n, self.kept)
         self.guess = Guess(w, max(2.0 * self.guess.band, min(wide, widest)))
-        self.partition, self.stride = None, 1
+        self.partition, self.stride, self.layers = None, 1, ()
+
+
+def _layers(r: Array, n: int, band: float, wanted: int) -> tuple[tuple[float, int], ...]:
+    """Layers up to a band, by the residuals of a sample: about `wanted` rows, as many from each.
+
+    The innermost has no more rows than that, and each holds four times as many as all within it.
+    """
+    m, layers, inside = int(r.shape[0]), [], 0.0
+    counts = [wanted / LAYERS * 5.0**k for k in range(LAYERS)]
+    for k, count in enumerate(counts):
+        rank = int(m * count / n)
+        outer = band if rank >= m or k == LAYERS - 1 else min(band, kth_smallest(r, rank))
+        rows = n * total(r <= outer) / m
+        layers.append((outer, max(1, round((rows - inside) * LAYERS / wanted))))
+        inside = rows
+        if outer >= band:
+            break
+    return tuple(layers)
 
 
 def _two_guesses(sample: Model, tuning: Tuning) -> tuple[Host, Host, float]:
