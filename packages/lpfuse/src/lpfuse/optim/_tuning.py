@@ -116,9 +116,10 @@ class SearchTuning(NamedTuple):
     # gathered, extra memory stayed at 24 % of S (docs/benchmarks/solver.md).
     kept: int = 20_000
     kept_share: float = 0.04
-    sample: int = 32768
+    sample: int = 16384
+    blind: int = 4
     first_part: int = 8
-    sample_per_weight: int = 40  # by hand
+    sample_per_weight: int = 256  # by hand
     overfull: int = 1  # by hand: a band may hold this many times `kept` before it is thinned
     risk: float = 2.5  # by hand: how many times its expected error a margin may move
     # On an accelerator a pass takes 2 ms and the host's work dominates. Measured over twelve

@@ -37,7 +37,7 @@ from lpfuse.optim._solvers.screening import (
     subsample,
 )
 from lpfuse.optim._solvers.smoothing import approach
-from lpfuse.optim._tuning import DEFAULT, SearchTuning, Tuning
+from lpfuse.optim._tuning import DEFAULT, FLOOR, SearchTuning, Tuning
 from lpfuse.optim.certificate import Certifier
 from lpfuse.optim.problem import Problem
 
@@ -90,20 +90,25 @@ def search_rows(
     *,
     budget: PassBudget | None = None,
     guesses: Mapping[int, Guess] | None = None,
+    error_free: Callable[[int], bool] | None = None,
 ) -> dict[int, int]:
     """Propose to the certifier, for these of its balls, until it is satisfied; returns the steps.
 
     `budget` and `guesses`, by ball, replace what would be chosen by where the rows are and what a
-    sample would tell.
+    sample would tell. Where a sample has no error, `error_free` is asked first: whether it settles
+    the ball, for then there is nothing to search.
     """
     problem = certifier.problem
     budget = budget or PassBudget.of(problem, tuning.search)
     settings = SearchSettings(problem, budget, certifier.tol, max_iter, tuning)
     searches = _begin(certifier, balls, settings, guesses or {})
+    for search in searches:
+        if search.error_free and error_free is not None:
+            search.done = error_free(search.k)
     for _ in range(tuning.search.rounds):
-        _round(certifier, passes, searches, budget)
         if all(search.done for search in searches):
             break
+        _round(certifier, passes, searches, budget)
     unexamined = {
         search.k: Candidate(search.sample.feasible(search.guess.w))
         for search in searches
@@ -172,6 +177,9 @@ class Search:
         self.kept, self.thinned, self.steps = settings.budget.kept, 0, 0
         self.partition: Partition | None = None
         self.done = False
+        # Whether next to no row of the sample is short of its margin, so that it tells little of
+        # where the others are; and whether none need be.
+        self.blind = self.error_free = False
         tuning = settings.tuning
         if guess is None:
             self._begin(sample)
@@ -184,16 +192,25 @@ class Search:
         """Guess from the sample, and from a part of it: how far the part is off tells the rest."""
         budget, tuning = self.settings.budget, self.settings.tuning
         if budget.layered:
-            w, before, share = _two_guesses(sample, tuning)
+            w, before, share, near = _two_guesses(sample, tuning)
             # The size of Σ c a over rows whose side is left to chance, in units of one a.
-            rising = max(total(sample.residuals(w) > 0), sample.size)
-            self.noise = rising**0.5 * self.settings.problem.n / sample.n_rows
+            rising = total(sample.residuals(w) > 0)
+            self.noise = max(rising, sample.size) ** 0.5 * self.settings.problem.n / sample.n_rows
+            self.blind = rising < tuning.search.blind * sample.size
+            self.error_free = self.blind and self._without_error(sample, Guess(w, near))
         else:
             first, enough = pilot(sample, tuning), resolved(sample.size, tuning)
             w = sample.feasible(approach(sample, first, enough, tuning.smoothing).w)
             before, self.noise = first.w, sample.n_rows**-0.5
             share = (pilot_rows(sample.size, tuning) / sample.n_rows) ** 0.5
         self._guess_at(sample, w, before, share)
+
+    def _without_error(self, sample: Model, guess: Guess) -> bool:
+        """Whether some weights leave no row of the sample short of its margin."""
+        tol, tuning = self.settings.tol, self.settings.tuning
+        scale = FLOOR * sample.n_rows
+        found = minimise(sample, 0.5, tol * scale, None, guess, tuning)
+        return found.primal <= tol * scale
 
     def _guess_at(self, sample: Model, w: Host, before: Host, share: float) -> None:
         """Guess w, whose margins are off by that share of their way from the guess before."""
@@ -204,9 +221,7 @@ class Search:
         if not self.thinned:
             least = tuning.search.first_band_rows_per_weight * sample.size
         band = max(_band_at_risk(r, off), kth_smallest(r, min(least, sample.n_rows - 1)))
-        # A sample with next to no row short of its margin tells little of where the others are.
-        blind = not self.thinned and total(sample.residuals(w) > 0) < sample.size
-        if budget.layered and blind:
+        if self.blind and not self.thinned:
             band = kth_smallest(r, sample.n_rows - 1)
         expected = n * total(r <= band) / sample.n_rows
         self.guess, self.stride, self.layers = Guess(w, band), 1, ()
@@ -321,8 +336,10 @@ def _layers(r: Array, n: int, band: float, wanted: int) -> tuple[tuple[float, in
     return tuple(layers)
 
 
-def _two_guesses(sample: Model, tuning: Tuning) -> tuple[Host, Host, float]:
+def _two_guesses(sample: Model, tuning: Tuning) -> tuple[Host, Host, float, float]:
     """The guess of a sample, that of a part of it, and the share of their distance that it is off.
+
+    Last comes the band that the sample was solved in.
 
     Of m rows, k have a guess with a variance of m/k times that of all; the difference of the two
     has the difference of their variances.
@@ -333,7 +350,7 @@ def _two_guesses(sample: Model, tuning: Tuning) -> tuple[Host, Host, float]:
     before = part.feasible(approach(part, pilot(part, tuning), enough, tuning.smoothing).w)
     near = Guess(before, kth_smallest(abs(sample.residuals(before)), int(open_share(part) * m)))
     w = sample.feasible(approach(sample, near, enough, tuning.smoothing).w)
-    return w, before, (k / (m - k)) ** 0.5
+    return w, before, (k / (m - k)) ** 0.5, near.band
 
 
 def _band_at_risk(r: Array, off: Array) -> float:
