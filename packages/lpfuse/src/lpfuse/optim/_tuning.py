@@ -118,6 +118,7 @@ class SearchTuning(NamedTuple):
     kept_share: float = 0.04
     sample: int = 16384
     blind: int = 4
+    refined: float = 1e-4
     first_part: int = 8
     sample_per_weight: int = 256  # by hand
     overfull: int = 1  # by hand: a band may hold this many times `kept` before it is thinned

@@ -257,9 +257,14 @@ class Search:
         """
         self.thinned += 1
         before, model, tuning = self.guess.w, partition.model, self.settings.tuning
-        near = Guess(before, 0.5 * self.guess.band)
-        enough = max(resolved(model.size, tuning), model.n_rows // 20)
-        w = model.feasible(approach(model, near, enough, tuning.smoothing).w)
+        if self.layers:
+            # Costs differ too much for the smoothed way to tell when it is there: to the end, then.
+            near = Guess(before, self.layers[len(self.layers) // 2][0])
+            w = minimise(model, tuning.search.refined, self.settings.problem.scale, None, near, tuning).w
+        else:
+            near = Guess(before, 0.5 * self.guess.band)
+            enough = max(resolved(model.size, tuning), model.n_rows // 20)
+            w = model.feasible(approach(model, near, enough, tuning.smoothing).w)
         former = self.noise
         if self.layers:
             turned = (model.residuals(w) > 0) != (model.residuals(before) > 0)
