@@ -61,9 +61,9 @@ class InteriorPointTuning(NamedTuple):
     # A warm start that helps needs 4 to 8 steps instead of 9 to 13 (docs/adr/0002); one that has
     # not succeeded after this many is dropped for a cold start.
     warm_steps: int = 25
-    # Least squares is solved to this share of the tolerance: steps without rows cost little, and
+    # Least squares is solved to this share of what is asked: steps without rows cost little, and
     # where scores are huge the best of several bounds is needed. By hand.
-    quadratic_margin: float = 0.03
+    quadratic_margin: float = 0.1
 
 
 class SmoothingTuning(NamedTuple):
@@ -107,6 +107,8 @@ class ScreeningTuning(NamedTuple):
 class SearchTuning(NamedTuple):
     """Stage 4, `_large_n.search`: sample, partition, solve, verify."""
 
+    # Scores that BLAS works on alone: OpenBLAS shares out products from 9,216 numbers on.
+    one_thread: int = 8192
     # Up to this many rows are copied as a whole: 9 MB with 36 weights. By hand.
     in_memory: int = 32768
     # Rows kept by a first partition at least; each further one may keep twice as many. 60,000 × 36

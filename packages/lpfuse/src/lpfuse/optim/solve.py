@@ -7,6 +7,7 @@ rest by name, and what it proposes is judged by `certificate.Certifier` alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -139,7 +140,9 @@ def solve_balls(
     tuning: Tuning,
 ) -> list[Solution]:
     """Solve over each ball: the solver proposes, the certifier decides."""
-    with one_blas_thread:
+    # Products of so few numbers are never spread over threads: there is nothing to hold back.
+    few = problem.in_memory and problem.n * problem.size <= tuning.search.one_thread
+    with nullcontext() if few else one_blas_thread:
         problem = problem.counted_anew()
         certifier = Certifier(problem, balls, tol, solver.name)
         outcomes = solver.run(Request(certifier, max_iter, tuning))
@@ -191,7 +194,7 @@ def _least_squares(
     certifier: Certifier, ball: LpBall, max_iter: int | None, tuning: Tuning
 ) -> Outcome:
     problem, moments = certifier.problem, certifier.moments
-    tol = tuning.interior_point.quadratic_margin * certifier.tol
+    tol = tuning.screening.margin * certifier.tol
     found = minimise_quadratic(moments, ball, tol, problem.scale, max_iter, tuning.interior_point)
     point = np.append(found.w, [moments.intercept(found.w)] * problem.fit_intercept)
     return Outcome(found.n_iter, Candidate(point, dual_weights=found.dual_weights))
