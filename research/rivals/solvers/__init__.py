@@ -9,6 +9,7 @@ from ._interface import Answer, Rival, tightening
 
 PACKAGES = (
     "lpfuse", "numpy", "scipy", "scikit-learn", "cvxpy", "clarabel", "scs", "ecos", "highspy",
+    "piqp", "qoco", "rehline", "skglm", "numba",
 )  # fmt: skip
 OURS = "lpfuse_interior_point"
 
