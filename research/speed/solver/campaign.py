@@ -1,0 +1,54 @@
+"""What the published page is measured by: stages that together fit an hour of one core.
+
+All rivals run at n = 1e3 and 1e4; one that takes seconds there is asked at fewer p, and only
+CLARABEL is taken to 1e5, to all p where it is done in time. The page says at how many p a rival was
+asked. Sizes, limits and p were chosen by hand, from the times of a trial.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import Any
+
+from research.rivals.solvers import OURS, names
+
+from .problems import ALL_P
+
+CLARABEL = "cvxpy_clarabel"
+MODELLED = ("cvxpy_clarabel_dual", "cvxpy_ecos", "cvxpy_scs")  # beside CLARABEL and QOCO
+SLOW = ("algorithm1", CLARABEL, *MODELLED, "qoco")  # 15 s and more at 10,000 × 200
+FEW_P = ("32/31", "2", "inf")  # the tallest tower of cones, one cone, none
+DEFAULTS: dict[str, Any] = {"threads": 1, "repeats": 7, "once_from": 1.0, "fresh": True}
+
+
+def stages(options: Namespace) -> Iterator[Namespace]:
+    """The options of each stage: those given, with what the stage asks for in their place."""
+    for stage in _stages():
+        yield Namespace(**vars(options) | {"p": list(ALL_P), "parts": ["grid"]} | stage)
+
+
+def _stages() -> Iterator[dict[str, Any]]:
+    yield from _small(1_000, 4, few=())
+    yield from _small(1_000, 36, few=())
+    yield from _small(1_000, 200, few=MODELLED)
+    yield from _small(10_000, 4, few=())
+    yield from _small(10_000, 36, few=MODELLED)
+    yield from _small(10_000, 200, few=SLOW)
+    large = {"time_limit": 20.0, "parts": ["grid", "memory", "path"]}
+    yield {**large, "n": [100_000], "R": [4], "rivals": [OURS, CLARABEL]}
+    yield {**large, "n": [100_000], "R": [36, 200], "rivals": [OURS]}
+    # Lower bounds, most of them, but the page on devices has nobody else to compare with.
+    bounds = {"n": [100_000], "R": [36], "rivals": [CLARABEL], "p": list(FEW_P)}
+    yield {**bounds, "time_limit": 20.0}
+    yield {**large, "n": [1_000_000], "R": [4, 36, 128], "rivals": [OURS]}
+    yield {"n": [], "R": [], "time_limit": 20.0, "rivals": names(), "parts": ["banknotes"]}
+
+
+def _small(n: int, R: int, few: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """One size: every rival on all p, but `few` on three of them."""
+    size = {"n": [n], "R": [R], "time_limit": 15.0}
+    all_p = [name for name in names() if name not in few]
+    yield {**size, "rivals": all_p, "parts": ["grid", "path"]}
+    if few:
+        yield {**size, "rivals": list(few), "p": list(FEW_P)}
