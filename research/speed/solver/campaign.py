@@ -15,11 +15,14 @@ from research.rivals.solvers import OURS, names
 
 from .problems import ALL_P
 
+Names = tuple[str, ...]
+
 CLARABEL = "cvxpy_clarabel"
 MODELLED = ("cvxpy_clarabel_dual", "cvxpy_ecos", "cvxpy_scs")  # beside CLARABEL and QOCO
-SLOW = ("algorithm1", CLARABEL, *MODELLED, "qoco")  # 15 s and more at 10,000 × 200
+SLOW = ("algorithm1", CLARABEL, "qoco")  # with the above, 10 s and more at 10,000 × 200
 FEW_P = ("32/31", "2", "inf")  # the tallest tower of cones, one cone, none
-DEFAULTS: dict[str, Any] = {"threads": 1, "repeats": 7, "once_from": 1.0, "fresh": True}
+ONE_P = ("2",)
+DEFAULTS: dict[str, Any] = {"threads": 1, "repeats": 5, "once_from": 1.0, "fresh": True}
 
 
 def stages(options: Namespace) -> Iterator[Namespace]:
@@ -29,12 +32,12 @@ def stages(options: Namespace) -> Iterator[Namespace]:
 
 
 def _stages() -> Iterator[dict[str, Any]]:
-    yield from _small(1_000, 4, few=())
-    yield from _small(1_000, 36, few=())
-    yield from _small(1_000, 200, few=MODELLED)
-    yield from _small(10_000, 4, few=())
-    yield from _small(10_000, 36, few=MODELLED)
-    yield from _small(10_000, 200, few=SLOW)
+    yield from _small(1_000, 4)
+    yield from _small(1_000, 36)
+    yield from _small(1_000, 200, {FEW_P: MODELLED})
+    yield from _small(10_000, 4)
+    yield from _small(10_000, 36, {FEW_P: MODELLED})
+    yield from _small(10_000, 200, {FEW_P: SLOW, ONE_P: MODELLED}, time_limit=10.0)
     large = {"time_limit": 20.0, "parts": ["grid", "memory", "path"]}
     yield {**large, "n": [100_000], "R": [4], "rivals": [OURS, CLARABEL]}
     yield {**large, "n": [100_000], "R": [36, 200], "rivals": [OURS]}
@@ -45,10 +48,14 @@ def _stages() -> Iterator[dict[str, Any]]:
     yield {"n": [], "R": [], "time_limit": 20.0, "rivals": names(), "parts": ["banknotes"]}
 
 
-def _small(n: int, R: int, few: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """One size: every rival on all p, but `few` on three of them."""
-    size = {"n": [n], "R": [R], "time_limit": 15.0}
-    all_p = [name for name in names() if name not in few]
-    yield {**size, "rivals": all_p, "parts": ["grid", "path"]}
-    if few:
-        yield {**size, "rivals": list(few), "p": list(FEW_P)}
+def _small(
+    n: int, R: int, fewer: dict[Names, Names] | None = None, *, time_limit: float = 15.0
+) -> Iterator[dict[str, Any]]:
+    """One size: every rival on all p, but those of `fewer` on the p that they stand under."""
+    size = {"n": [n], "R": [R], "time_limit": time_limit}
+    fewer = fewer or {}
+    slow = {name for rivals in fewer.values() for name in rivals}
+    quick = [name for name in names() if name not in slow]
+    yield {**size, "rivals": quick, "parts": ["grid", "path"]}
+    for ps, rivals in fewer.items():
+        yield {**size, "rivals": list(rivals), "p": list(ps)}
