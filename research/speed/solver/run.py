@@ -235,7 +235,8 @@ class Campaign:
         }
         for record in self.store.select(**same):
             if record["n"] < self.case.n and record["status"] in ("time", "memory"):
-                return {"status": record["status"], "spared_since_n": record["n"]}
+                kept = {name: record[name] for name in ("status", "time_limit")}
+                return {**kept, "spared_since_n": record["n"]}
         return None
 
     def _pending(self, asked: Record) -> bool:
@@ -243,10 +244,12 @@ class Campaign:
         stored = self.store.find(**asked)
         if stored is None or self.options.redo:
             return True
+        if "spared_since_n" in stored:  # until it is measured, and done in time, on fewer rows
+            return self._spared(asked) is None
         return stored.get("status") == "time" and stored["time_limit"] < self.options.time_limit
 
     def _record(self, asked: Record, outcome: Record) -> None:
-        record = {**asked, **outcome, "time_limit": self.options.time_limit}
+        record = {**asked, "time_limit": self.options.time_limit, **outcome}
         self.store.append(record)
         print(describe(record), flush=True)
 

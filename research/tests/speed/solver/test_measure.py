@@ -3,6 +3,7 @@
 import re
 import sys
 from argparse import Namespace
+from dataclasses import asdict
 from itertools import product
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ import pytest
 from research.common.clock import repeats_for
 from research.common.isolation import Stopped
 from research.common.judge import Judgement
-from research.common.store import read_records
+from research.common.store import RecordStore, read_records
 from research.rivals import solvers as rivals
 from research.rivals.solvers import Answer
 from research.speed.solver.__main__ import PARTS
@@ -20,7 +21,7 @@ from research.speed.solver.benches import ReadBench, Run, SolveBench
 from research.speed.solver.campaign import stages
 from research.speed.solver.measure import measure
 from research.speed.solver.problems import ALL_P, Case
-from research.speed.solver.run import cases, run
+from research.speed.solver.run import Campaign, cases, run
 
 JUDGE = SimpleNamespace(judge=lambda w, alpha=None: Judgement(1.0, float(w[0]), 1.0))
 
@@ -185,6 +186,21 @@ def test_a_rival_whose_package_is_missing_is_left_out_with_a_word(tmp_path, monk
     assert re.match(r"piqp: left out, .*piqp", capsys.readouterr().out)
     assert [r["kind"] for r in read_records([path])] == ["environment"]
     assert rivals.title("piqp") == "PIQP (p = 1, 2, ∞)"  # the page needs no package
+
+
+def test_a_rival_that_is_spared_keeps_the_limit_it_was_stopped_at(tmp_path):
+    store = RecordStore(tmp_path / "results.jsonl", {"id": "e"})
+    given = tiny_options(None, time_limit=20.0)
+    stopped = {**asdict(Case(60, 2, "negatives")), "kind": "solve", "p": "2", "rival": "piqp",
+               "gap": 1e-8, "threads": 1}  # fmt: skip
+    store.append({**stopped, "status": "time", "time_limit": 15.0})
+    larger = Campaign(Case(600, 2, "negatives"), store, given)
+    asked = {**stopped, "n": 600}
+    larger._record(asked, larger._spared(asked))
+    assert store.find(**asked)["time_limit"] == 15.0  # a bound on its time that was seen
+    assert not larger._pending(asked)
+    store.append({**stopped, "status": "accepted", "time_limit": 60.0})
+    assert larger._pending(asked)
 
 
 def test_the_campaign_covers_every_size_and_says_what_it_leaves_out():
