@@ -125,7 +125,7 @@ static inline ptrdiff_t add_zeros(ptrdiff_t start, ptrdiff_t end, const int8_t *
 }
 
 /* Where rows lie at a band around the kink: side is +1 on the rising piece, −1 at zero or without
-   cost, 0 near; `near` has the positions of the latter. Returns how many they are; sums: Σ c max(0,
+   cost, 0 near; `near` gets the positions of the latter, unless it is NULL. Returns how many they are; sums: Σ c max(0,
    r), and Σ c and Σ c y over rows with r > beyond. */
 EVERY_PROCESSOR static ptrdiff_t sides_of(ptrdiff_t m, const double *restrict r, const double *restrict y,
                           const double *restrict c, double band, double beyond,
@@ -167,7 +167,7 @@ EVERY_PROCESSOR static ptrdiff_t sides_of(ptrdiff_t m, const double *restrict r,
 #pragma omp simd
             SET_SIDES(0)
         }
-        count = add_zeros(start, end, side, near, count);
+        if (near) count = add_zeros(start, end, side, near, count);
     }
     return count;
 }

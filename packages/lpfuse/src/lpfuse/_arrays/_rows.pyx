@@ -93,17 +93,19 @@ def residuals_and_pull(S, y, c, w, double b, alpha, bint sized):
     return _read(S, y, c, w, b, alpha, 0.0, alpha is not None, sized)
 
 
-def part(S, y, c, w, double b, double band, double beyond):
+def part(S, y, c, w, double b, double band, double beyond, bint placed):
     """Sides and residuals of all rows, positions of near ones, Σ c y s over rising ones, three sums.
 
     Those are Σ c max(0, r) and, over the rising rows, Σ c and Σ c y. Rows are near where |r| is
-    within the band, and rise in sums where r is beyond another number.
+    within the band, and rise in sums where r is beyond another number. Positions are not looked for
+    unless they are wanted, `placed`.
     """
     residuals, pull, _ = _read(S, y, c, w, b, None, beyond, True, False)
     cdef const double[::1] r = residuals
     cdef Py_ssize_t m = r.shape[0], count = 0
     cdef const double[::1] labels = _vector(y, m), costs = _vector(c, m)
-    sides, positions, totals = np.empty(m, np.int8), np.empty(m, np.int64), np.zeros(3)
+    sides, positions = np.empty(m, np.int8), np.empty(m if placed else 0, np.int64)
+    totals = np.zeros(3)
     cdef int8_t[::1] side = sides
     cdef int64_t[::1] near = positions
     cdef double[::1] sums = totals
@@ -111,7 +113,7 @@ def part(S, y, c, w, double b, double band, double beyond):
     cdef const double *costs_at = _first(costs)
     if m:
         with nogil:
-            count = sides_of(m, &r[0], labels_at, costs_at, band, beyond, &side[0], &near[0], &sums[0])
+            count = sides_of(m, &r[0], labels_at, costs_at, band, beyond, &side[0], &near[0] if placed else NULL, &sums[0])
     return sides, residuals, positions[:count].copy(), pull, *totals.tolist()
 
 

@@ -194,10 +194,10 @@ def _linearise(terms: Terms, plan: PartitionPlan, remember: bool, block: Block) 
     if terms.fit_intercept:
         linear = np.append(linear, intercept)
     if plan.layers:
-        rows = _layered(terms, plan, block, r)
+        rows, n_near = _layered(terms, plan, block, r)
         on_piece = rows.costs * (rows.a @ plan.w < 1.0)
         linear, constant = linear - on_piece @ rows.a, constant - float(on_piece.sum())
-        return _BlockPartition(value, linear, constant, int(near.shape[0]), rows, None)
+        return _BlockPartition(value, linear, constant, n_near, rows, None)
     n_near = int(near.shape[0])
     near = near[:: plan.stride]
     rows = _gathered(terms, block, near, None) if near.shape[0] <= plan.most else None
@@ -223,8 +223,9 @@ def _parted(
     """
     if (kernels := row_kernels(block.S)) is not None:
         b = float(plan.w[terms.R]) if terms.fit_intercept else 0.0
-        w = plan.w[: terms.R]
-        return kernels.part(block.S, block.y, block.c, w, b, plan.band, plan.rising_beyond)
+        rows = block.S, block.y, block.c
+        bands = plan.band, plan.rising_beyond
+        return kernels.part(*rows, plan.w[: terms.R], b, *bands, not plan.layers)
     block = block.in_double()
     r = terms.residuals(block, plan.w)
     xp = namespace(r)
@@ -239,8 +240,10 @@ def _parted(
     return side, r, near, linear, float(value), float(constant), float(intercept)
 
 
-def _layered(terms: Terms, plan: PartitionPlan, block: Block, r: Array) -> GatheredRows:
-    """Some rows of each layer, with costs that make up for the others of it in this block."""
+def _layered(
+    terms: Terms, plan: PartitionPlan, block: Block, r: Array
+) -> tuple[GatheredRows, int]:
+    """Some rows of each layer, with costs that make up for the others of it; and how many it has."""
     bands, strides = (np.array(column, dtype=np.float64) for column in zip(*plan.layers, strict=True))
     if (kernels := row_kernels(block.S)) is not None:
         chosen, layer, counts = kernels.layered(r, block.c, bands, strides.astype(np.int64))
@@ -257,7 +260,7 @@ def _layered(terms: Terms, plan: PartitionPlan, block: Block, r: Array) -> Gathe
     rows = _gathered(terms, block, chosen, None)
     taken = np.bincount(layer, minlength=len(bands))
     factors = np.array(counts) / np.maximum(taken, 1)
-    return rows._replace(costs=rows.costs * factors[layer])
+    return rows._replace(costs=rows.costs * factors[layer]), sum(counts)
 
 
 def _fused_each(problem: Problem, plans: Sequence[PartitionPlan]) -> list[_BlockPartition]:

@@ -59,8 +59,8 @@ class PassBudget(NamedTuple):
     kept: int  # rows of a first partition
     overfull: int  # how many times as many may be at risk before they are thinned
     risk: float  # how many times its expected error a margin may move
-    layered: bool  # whether thinned partitions take more of the rows closer to the kink
     serial: bool  # whether searches run one after another: with few rows, threads only queue
+    layered: bool = False  # whether thinned partitions take more of the rows closer to the kink
 
     @classmethod
     def of(cls, problem: Problem, tuning: SearchTuning) -> PassBudget:
@@ -68,13 +68,16 @@ class PassBudget(NamedTuple):
         if on_accelerator(problem.S):
             few = tuning.device_sample + tuning.device_sample_per_weight * problem.size
             kept = tuning.device_kept * few
-            return cls(few, kept, tuning.device_overfull, tuning.device_risk, layered=False, serial=True)
+            return cls(few, kept, tuning.device_overfull, tuning.device_risk, serial=True)
         # From m of n rows margins are off by about m^(-1/2), which leaves n·m^(-1/2) rows open: of
         # n^(2/3) rows as many are drawn as are then left to decide.
         balanced = round(problem.n ** (2 / 3))
         sample = max(tuning.sample, tuning.sample_per_weight * problem.size, balanced)
-        kept = max(tuning.kept, round(tuning.kept_share * problem.n))
-        return cls(min(sample, problem.n), kept, tuning.overfull, tuning.risk, layered=True, serial=False)
+        kept, overfull = max(tuning.kept, round(tuning.kept_share * problem.n)), tuning.overfull
+        if not problem.in_memory:
+            kept, overfull = max(tuning.far_kept, 4 * balanced), tuning.far_overfull
+        rules = kept, overfull, tuning.risk
+        return cls(min(sample, problem.n), *rules, serial=False, layered=True)
 
     def each(self, work: Callable[[X], T], items: Sequence[X]) -> list[T]:
         """``work`` on each item."""
@@ -260,7 +263,8 @@ class Search:
         if self.layers:
             # Costs differ too much for the smoothed way to tell when it is there: to the end, then.
             near = Guess(before, self.layers[len(self.layers) // 2][0])
-            w = minimise(model, tuning.search.refined, self.settings.problem.scale, None, near, tuning).w
+            tol, scale = tuning.search.refined, self.settings.problem.scale
+            w = minimise(model, tol, scale, None, near, tuning).w
         else:
             near = Guess(before, 0.5 * self.guess.band)
             enough = max(resolved(model.size, tuning), model.n_rows // 20)
