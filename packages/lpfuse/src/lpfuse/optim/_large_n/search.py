@@ -228,7 +228,8 @@ class Search:
             band = kth_smallest(r, sample.n_rows - 1)
         expected = n * total(r <= band) / sample.n_rows
         self.guess, self.stride, self.layers = Guess(w, band), 1, ()
-        if expected > budget.overfull * self.kept and self.thinned < tuning.search.thinned:
+        rounds = tuning.search.layered if budget.layered else tuning.search.thinned
+        if expected > budget.overfull * self.kept and self.thinned < rounds:
             if budget.layered:
                 self.layers = _layers(r, n, band, budget.sample)
             else:
