@@ -13,7 +13,8 @@ from lpfuse._arrays.rows import row_kernels
 from lpfuse._compiled import compiled
 from lpfuse.optim import Candidate, Certifier, Problem, solve
 from lpfuse.optim._bounds import CHUNK, Reading, examine_block, gamma, in_a_row
-from lpfuse.optim._large_n.passes import PartitionPlan, ScorePasses, crossings
+from lpfuse.optim._large_n.gathered import crossings
+from lpfuse.optim._large_n.passes import PartitionPlan, ScorePasses
 from lpfuse.optim._plain_bounds import examine_rows
 from oracles.problems import random_problem
 
@@ -67,7 +68,9 @@ def assert_residuals(r, S, y, w, b, size):
     exact_w = [Fraction(float(v)) for v in w]
     bound = gamma(len(w) + 8) * (1.0 + abs(b) + float(size) * np.abs(w).sum())
     for i in range(0, len(S), max(1, len(S) // 7)):
-        fused = sum((Fraction(float(s)) * v for s, v in zip(S[i], exact_w, strict=True)), Fraction(b))
+        fused = sum(
+            (Fraction(float(s)) * v for s, v in zip(S[i], exact_w, strict=True)), Fraction(b)
+        )
         true = 1 - Fraction(float(y[i])) * fused
         assert abs(Fraction(float(r[i])) - true) <= bound
 
@@ -86,15 +89,11 @@ def assert_pull(pull, S, signed, alpha):
 @needs_kernels
 @settings(deadline=None, max_examples=40)
 @given(**cases, band=st.sampled_from([0.0, 0.3, 1e3]), thin=st.booleans())
-def test_sides_and_sums_are_those_of_a_loop(
-    seed, m, R, single, labelled, weighted, band, thin
-):
+def test_sides_and_sums_are_those_of_a_loop(seed, m, R, single, labelled, weighted, band, thin):
     S, y, c = rows_of(seed, m, R, single, labelled, weighted)
     w = np.random.default_rng(seed + 1).standard_normal(R) * 1e-3
     beyond = 0.0 if thin else band
-    side, r, near, pull, value, constant, signed = kernels.part(
-        S, y, c, w, 0.1, band, beyond, True
-    )
+    side, r, near, pull, value, constant, signed = kernels.part(S, y, c, w, 0.1, band, beyond, True)
     cost, label = column(c, m), column(y, m)
     for i in range(m):
         expected = -1 if cost[i] == 0 else int(r[i] > band) - int(r[i] < -band)
@@ -230,7 +229,9 @@ def test_both_forms_bound_the_same_truth(variant, single):
     assert abs(quick.value - careful.value) <= quick.error + careful.error
     np.testing.assert_allclose(quick.error, careful.error, rtol=1e-2)  # a small difference
     for name in ("gain", "net", "mass", "reach", "balance", "low", "high"):
-        np.testing.assert_allclose(getattr(quick.dual, name), getattr(careful.dual, name), rtol=1e-12)
+        np.testing.assert_allclose(
+            getattr(quick.dual, name), getattr(careful.dual, name), rtol=1e-12
+        )
     bound = quick.dual.pull_error + careful.dual.pull_error
     assert np.abs(quick.dual.pull - careful.dual.pull).max() <= bound
     np.testing.assert_allclose(quick.dual.pull_error, careful.dual.pull_error, rtol=1e-12)

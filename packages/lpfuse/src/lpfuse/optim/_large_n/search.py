@@ -10,78 +10,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays.operations import Array, Host, dot, kth_smallest, namespace, on_accelerator, total
-from lpfuse._arrays.threads import map_parallel
+from lpfuse._arrays.operations import Host, dot, kth_smallest, namespace, total
+from lpfuse.optim._large_n.gathered import GatheredRows, crossings
+from lpfuse.optim._large_n.guessing import (
+    PassBudget,
+    band_at_risk,
+    band_of,
+    layers_within,
+    two_guesses,
+)
 from lpfuse.optim._large_n.passes import (
-    GatheredRows,
     Partition,
     PartitionPlan,
     ScorePasses,
     TooManyRows,
     admit,
-    crossings,
     unknown,
 )
 from lpfuse.optim._results import Bounds, Candidate
 from lpfuse.optim._solvers.newton import Guess, Model
-from lpfuse.optim._solvers.screening import (
-    minimise,
-    open_share,
-    pilot,
-    pilot_rows,
-    resolved,
-    subsample,
-)
+from lpfuse.optim._solvers.screening import minimise, pilot, pilot_rows, resolved, subsample
 from lpfuse.optim._solvers.smoothing import approach
-from lpfuse.optim._tuning import DEFAULT, FLOOR, SearchTuning, Tuning
+from lpfuse.optim._tuning import DEFAULT, FLOOR, Tuning
 from lpfuse.optim.certificate import Certifier
 from lpfuse.optim.problem import Problem
-
-LAYERS = 5  # of a thinned partition, by hand: each stands for five times as many rows
-
-T = TypeVar("T")
-X = TypeVar("X")
-
-
-class PassBudget(NamedTuple):
-    """What to spend: passes are dear where rows must be read from far, rows where all is near.
-
-    An accelerator reads all rows in the time that the host needs for a few thousand of them: there
-    it pays to take small steps, with a partition after each. Elsewhere it pays to keep more rows
-    than one needs, and to spare a pass.
-    """
-
-    sample: int  # rows that give the first guess
-    kept: int  # rows of a first partition
-    overfull: int  # how many times as many may be at risk before they are thinned
-    risk: float  # how many times its expected error a margin may move
-    serial: bool  # whether searches run one after another: with few rows, threads only queue
-    layered: bool = False  # whether thinned partitions take more of the rows closer to the kink
-
-    @classmethod
-    def of(cls, problem: Problem, tuning: SearchTuning) -> PassBudget:
-        """For the rows of a problem, by where they are and how many."""
-        if on_accelerator(problem.S):
-            few = tuning.device_sample + tuning.device_sample_per_weight * problem.size
-            kept = tuning.device_kept * few
-            return cls(few, kept, tuning.device_overfull, tuning.device_risk, serial=True)
-        # From m of n rows margins are off by about m^(-1/2), which leaves n·m^(-1/2) rows open: of
-        # n^(2/3) rows as many are drawn as are then left to decide.
-        balanced = round(problem.n ** (2 / 3))
-        sample = max(tuning.sample, tuning.sample_per_weight * problem.size, balanced)
-        kept, overfull = max(tuning.kept, round(tuning.kept_share * problem.n)), tuning.overfull
-        if not problem.in_memory:
-            kept, overfull = max(tuning.far_kept, 4 * balanced), tuning.far_overfull
-        rules = kept, overfull, tuning.risk
-        return cls(min(sample, problem.n), *rules, serial=False, layered=True)
-
-    def each(self, work: Callable[[X], T], items: Sequence[X]) -> list[T]:
-        """``work`` on each item."""
-        return [work(item) for item in items] if self.serial else map_parallel(work, items)
 
 
 def search_rows(
@@ -195,7 +151,7 @@ class Search:
         """Guess from the sample, and from a part of it: how far the part is off tells the rest."""
         budget, tuning = self.settings.budget, self.settings.tuning
         if budget.layered:
-            w, before, share, near = _two_guesses(sample, tuning)
+            w, before, share, near = two_guesses(sample, tuning)
             # The size of Σ c a over rows whose side is left to chance, in units of one a.
             rising = total(sample.residuals(w) > 0)
             self.noise = max(rising, sample.size) ** 0.5 * self.settings.problem.n / sample.n_rows
@@ -223,7 +179,7 @@ class Search:
         least = tuning.search.band_rows
         if not self.thinned:
             least = tuning.search.first_band_rows_per_weight * sample.size
-        band = max(_band_at_risk(r, off), kth_smallest(r, min(least, sample.n_rows - 1)))
+        band = max(band_at_risk(r, off), kth_smallest(r, min(least, sample.n_rows - 1)))
         if self.blind and not self.thinned:
             band = kth_smallest(r, sample.n_rows - 1)
         expected = n * total(r <= band) / sample.n_rows
@@ -231,11 +187,11 @@ class Search:
         rounds = tuning.search.layered if budget.layered else tuning.search.thinned
         if expected > budget.overfull * self.kept and self.thinned < rounds:
             if budget.layered:
-                self.layers = _layers(r, n, band, budget.sample)
+                self.layers = layers_within(r, n, band, budget.sample)
             else:
                 self.stride = int(np.ceil(expected / budget.sample))
         elif expected > self.kept:
-            self.guess = Guess(w, min(band, _band_of(r, n, self.kept)))
+            self.guess = Guess(w, min(band, band_of(r, n, self.kept)))
 
     @property
     def plan(self) -> PartitionPlan:
@@ -323,57 +279,6 @@ class Search:
         sample, w = self.sample, self.point if improved else self.guess.w
         moved = abs(sample.margins(self.point - self.guess.w))
         wide = kth_smallest(moved, int(0.9 * sample.n_rows))
-        widest = _band_of(sample.residuals(w), self.settings.problem.n, self.kept)
+        widest = band_of(sample.residuals(w), self.settings.problem.n, self.kept)
         self.guess = Guess(w, max(2.0 * self.guess.band, min(wide, widest)))
         self.partition, self.stride, self.layers = None, 1, ()
-
-
-def _layers(r: Array, n: int, band: float, wanted: int) -> tuple[tuple[float, int], ...]:
-    """Layers up to a band, by the residuals of a sample: about `wanted` rows, as many from each.
-
-    The innermost has no more rows than that, and each holds four times as many as all within it.
-    """
-    m, layers, inside = int(r.shape[0]), [], 0.0
-    counts = [wanted / LAYERS * 5.0**k for k in range(LAYERS)]
-    for k, count in enumerate(counts):
-        rank = int(m * count / n)
-        outer = band if rank >= m or k == LAYERS - 1 else min(band, kth_smallest(r, rank))
-        rows = n * total(r <= outer) / m
-        layers.append((outer, max(1, round((rows - inside) * LAYERS / wanted))))
-        inside = rows
-        if outer >= band:
-            break
-    return tuple(layers)
-
-
-def _two_guesses(sample: Model, tuning: Tuning) -> tuple[Host, Host, float, float]:
-    """The guess of a sample, that of a part of it, and the share of their distance that it is off.
-
-    Last comes the band that the sample was solved in.
-
-    Of m rows, k have a guess with a variance of m/k times that of all; the difference of the two
-    has the difference of their variances.
-    """
-    enough, m = resolved(sample.size, tuning), sample.n_rows
-    k = max(m // tuning.search.first_part, min(pilot_rows(sample.size, tuning), m // 2))
-    part = subsample(sample, k)
-    before = part.feasible(approach(part, pilot(part, tuning), enough, tuning.smoothing).w)
-    near = Guess(before, kth_smallest(abs(sample.residuals(before)), int(open_share(part) * m)))
-    w = sample.feasible(approach(sample, near, enough, tuning.smoothing).w)
-    return w, before, (k / (m - k)) ** 0.5, near.band
-
-
-def _band_at_risk(r: Array, off: Array) -> float:
-    """The band of the rows that may change side: those with a margin that may be off by more.
-
-    The outermost hundredth of them does not count.
-    """
-    at_risk = r * namespace(r).astype(r <= off, r.dtype)
-    outermost = int(0.01 * total(at_risk > 0))
-    return kth_smallest(at_risk, int(r.shape[0]) - 1 - outermost)
-
-
-def _band_of(r: Array, n: int, rows: int) -> float:
-    """The band that holds about `rows` of n rows, by the residuals of a sample."""
-    m = int(r.shape[0])
-    return kth_smallest(abs(r), min(m - 1, m * rows // n))
