@@ -150,6 +150,31 @@ class TieBreakTuning(NamedTuple):
     slack: float = 1e-9
 
 
+class AlongTuning(NamedTuple):
+    """Stage 6, `along_p`: from the optimum at one p to that at the next (docs/adr/0042)."""
+
+    least_p: float = 1.001  # beyond, powers 1/(p − 1) and p leave the range of float64
+    most_p: float = 1000.0
+    first_band: float = 0.2  # share of the rows in the first band
+    near_steps: int = 15
+    shrink: float = 0.25  # of the band, once no margin has moved by more than …
+    settled: float = 3.0  # … so many bands
+    resolved: int = 10  # rows, and rows a weight, at which the sides are nearly known
+    resolved_per_weight: int = 2
+    curvature_rows: int = 300  # rows, and rows a weight, that are enough to tell the curvature
+    curvature_rows_per_weight: int = 10
+    whole: int = 2000  # up to so many rows the last steps take them all
+    kept: int = 30  # rows, and rows a weight, that are kept beyond that
+    kept_per_weight: int = 4
+    kink_steps: int = 12
+    closer: float = 0.3  # how the band shrinks while multipliers are followed, …
+    wider: float = 3.0  # … and grows after a step that was cut, of which there may be …
+    halts: int = 2  # … so many
+    at_kink: int = 8  # with more rows at their kink, or so many a weight, the interior point serves
+    at_kink_per_weight: float = 0.5
+    halvings: int = 8
+
+
 class Tuning(NamedTuple):
     """All records; a solve takes another one as ``solve(…, tuning=…)``."""
 
@@ -158,6 +183,7 @@ class Tuning(NamedTuple):
     screening: ScreeningTuning = ScreeningTuning()
     search: SearchTuning = SearchTuning()
     tie_break: TieBreakTuning = TieBreakTuning()
+    along: AlongTuning = AlongTuning()
 
 
 DEFAULT = Tuning()

@@ -51,7 +51,7 @@ def minimise(
         return inner(model, tol, scale, max_iter, start, tuning.interior_point)
     guess = guess or pilot(model, tuning)
     best: Optimum | None = None
-    screen = _Screen(model, tol, scale, max_iter, tuning, inner)
+    screen = Screen(model, tol, scale, max_iter, tuning, inner)
     kept = rules.kept + rules.kept_per_weight * size
     if guess.band == 0.0:  # the optimum, but for a few rows that came later
         best = screen.solve(guess.w, None, kept)
@@ -67,7 +67,7 @@ def minimise(
     return better(best, inner(model, tol, scale, max_iter, None, tuning.interior_point))
 
 
-class _Screen:
+class Screen:
     """Solves a model through ever larger parts of it."""
 
     def __init__(
