@@ -175,7 +175,7 @@ class AlongTuning(NamedTuple):
     halts: int = 2  # … so many
     at_kink: int = 8  # with more rows at their kink, or so many a weight, the interior point serves
     at_kink_per_weight: float = 0.5
-    halvings: int = 8
+    tries: int = 8  # of shorter steps
 
 
 class Tuning(NamedTuple):

@@ -1,36 +1,31 @@
-"""From the optimum at one p to the optimum at the next: Newton's method on the surface of the ball.
+"""From the optimum at one p to the optimum at the next, without a barrier.
 
-Between neighbours the sides of most rows and the pull of the rows on the weights change little, so
-no barrier is needed, as the interior point needs one. With v = −∇f the slope against which the ball
-holds the weights, and x = (w − w₀)/r,
+Between neighbours in p the sides of most rows change little, and so does their pull on the weights.
+Newton's method on the surface of the ball (`surface`) starts from there:
 
-    v = η φ(x),   φ(x) = sign(x)|x|^{p−1},   Σ|x|^p = 1          or   v = 0 inside the ball
-
-is one smooth equation in w for every p in (1, ∞). A step costs one small product A_J D A_Jᵀ over
-the rows J near their kink, and one Cholesky factor of R×R.
-
-1. *Near*: the hinge is rounded within a band (see `smoothing`), which shrinks from step to step
-   until few rows are left in it.
-2. *At the kink*: α = clip(α₀ + c r/2δ, 0, c) around multipliers α₀ that follow their own estimate
-   (the method of multipliers), so that it ends with the exact sides. Where many rows lie at their
-   kink, or it does not get on, the interior point finishes on the few rows that matter.
+1. *Near*: the hinges are rounded within a band, which shrinks until few rows are left in it.
+2. *At the kink*: they are rounded around multipliers that follow their own estimate (the method of
+   multipliers), so that the exact sides come out. Where many rows lie at their kink, or it does not
+   get on, the interior point finishes on the few rows that matter.
 
 What comes out is a proposal with its bounds, or None: then a solver that needs no neighbour serves.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
 
 from lpfuse._arrays.operations import Host, kth_smallest
+from lpfuse.optim._solvers.ball_pairs import BallPairs
+from lpfuse.optim._solvers.forms import surface
 from lpfuse.optim._solvers.interior_point import Optimum, WarmStart, interior_point
-from lpfuse.optim._solvers.newton import Model
+from lpfuse.optim._solvers.newton import Breakdown, Model
 from lpfuse.optim._solvers.screening import Screen
+from lpfuse.optim._solvers.surface import ALL
 from lpfuse.optim._tuning import AlongTuning, InteriorPointTuning, Tuning
-from lpfuse.optim.balls import BallPairs, LpBall
+from lpfuse.optim.balls import LpBall
 
 
 class Track(NamedTuple):
@@ -54,11 +49,11 @@ class Track(NamedTuple):
         support of the other ball is new.
         """
         found = self.found
-        if not ball.gauge(found.w[: self.pull.size]) <= 1.0:
-            return None
         dual = self.gain - ball.support(self.pull)
         same = Optimum(found.w, found.alpha, found.primal, dual, 1, found.witness)
-        return same if same.within(tol, scale) else None
+        if not (same.within(tol, scale) and ball.gauge(found.w[: self.pull.size]) <= 1.0):
+            return None
+        return same
 
 
 def follow(model: Model, before: Track, tol: float, scale: float, tuning: Tuning) -> Optimum | None:
@@ -73,89 +68,98 @@ def follow(model: Model, before: Track, tol: float, scale: float, tuning: Tuning
     if model.quadratic is not None or not np.abs(before.pull).max() > 0.0:
         return None
     with np.errstate(all="ignore"):  # a wrong turn may overflow: it is noticed
-        run = _Newton(model, before, rules)
-        if not run.near():
+        run = _Run(model, before, rules)
+        try:
+            run.near()
+        except Breakdown:
             return None
-        if model.n_rows <= rules.whole and (found := run.at_kink(tol, scale)) is not None:
-            return found
-        kept = min(rules.kept + rules.kept_per_weight * model.size, model.n_rows - 1)
-        found = Screen(model, tol, scale, None, tuning, run.finish).solve(run.w, None, kept)
-        return found if found.within(tol, scale) else None
+        found = run.at_kink(tol, scale) if model.n_rows <= rules.whole else None
+        if found is None:
+            kept = min(rules.kept + rules.kept_per_weight * model.size, model.n_rows - 1)
+            found = Screen(model, tol, scale, None, tuning, run.finish).solve(run.w, None, kept)
+        return found if found.within(tol, scale) or found.primal <= tol * scale else None
 
 
-class _Newton:
-    """The iterate of one run: x on the surface or inside, residuals r, the band δ and α₀."""
+class _Run:
+    """One run: a system on the surface of the ball, and its band."""
 
     def __init__(self, model: Model, before: Track, rules: AlongTuning) -> None:
-        self.rules, self.ball, self.p = rules, model.ball, model.ball.p
-        self.R, self.steps, self.inside = model.n_weights, 0, False
-        w = before.found.w
-        if self.p < 2.0:  # small p: the pull decides, whose power is the weight
-            self.x = self._towards(before.pull)
+        self.rules, self.model, R = rules, model, model.n_weights
+        ball, w = model.ball, before.found.w
+        if ball.p < 2.0:  # the smaller p, the more the pull alone decides
+            x = ball.from_centre(ball.linear_oracle(-before.pull)) / ball.radius
         else:
-            x = self.ball.from_centre(w[: self.R])
-            self.x = x / self.ball.norm(x)
-        self.free = w[self.R :]
-        self._enter(model)
-        self.band = kth_smallest(abs(self.r), int(rules.first_band * model.n_rows)) + 1e-12
-        self.at = 0.5 * self.c
+            x = ball.from_centre(w[:R])
+            x = x / ball.norm(x)
+        self.system: Any = surface.SurfaceSystem(model, x, w[R:], False)
+        self.band = kth_smallest(abs(self.system.r), int(rules.first_band * model.n_rows)) + 1e-12
+        self.steps = 0
 
-    def _enter(self, model: Model) -> None:
-        self.model, self.A, self.c, self.g = model, model.columns, model.costs, model.linear
-        self.w = self._point(self.x, self.free)
-        self.r = 1.0 - self.w @ self.A
+    @property
+    def w(self) -> Host:
+        """Where it stands."""
+        w: Host = self.system.w
+        return w
 
-    def _point(self, x: Host, free: Host) -> Host:
-        return np.concatenate([self.ball.at(self.ball.radius * x), free])
-
-    def _towards(self, v: Host) -> Host:
-        """The x on the surface with φ(x) along v."""
-        size = np.abs(v)
-        z = (size / size.max()) ** (1.0 / (self.p - 1.0))
-        return np.copysign(z / (z**self.p).sum() ** (1.0 / self.p), v)
-
-    def near(self) -> bool:
-        """Shrink the band to few rows; whether that was reached."""
-        rules, enough = self.rules, self.rules.resolved + self.rules.resolved_per_weight * self.R
-        self._weigh()
+    def near(self) -> None:
+        """Shrink the band to few rows."""
+        rules, system, R = self.rules, self.system, self.model.n_weights
+        enough = rules.resolved + rules.resolved_per_weight * R
+        wanted = rules.curvature_rows + rules.curvature_rows_per_weight * R
+        system.look(self.band)
         for _ in range(rules.near_steps):
-            if not self._step(sampled=True):
-                return False
-            if self.length == 1.0 and self.moved < rules.settled * self.band:
-                inside = int(np.count_nonzero(np.abs(self.r) < self.band))
+            length = self._step(wanted)
+            if length == 1.0 and system.moved < rules.settled * self.band:
+                inside = system.n_within(self.band)
                 if inside <= enough:
-                    return True
+                    return
                 self.band *= max(rules.shrink, 0.7 * enough / inside)
-                self._weigh()
-        return False
+                system.look(self.band)
+        raise Breakdown("the band does not shrink")
+
+    def _step(self, wanted: int) -> float:
+        self.steps += 1
+        self.system.newton(wanted)
+        length = float(self.system.search(self.rules.tries))
+        if length == 0.0:
+            raise Breakdown("the objective does not fall")
+        return length
 
     def at_kink(self, tol: float, scale: float) -> Optimum | None:
         """The exact sides, by multipliers that follow their estimate."""
-        rules, halted = self.rules, 0
-        most = max(rules.at_kink, int(rules.at_kink_per_weight * self.R))
-        band, self.at = self.band, self.alpha
-        self.band *= rules.closer
-        self._weigh()
+        rules, system, halted = self.rules, self.system, 0
+        most = max(rules.at_kink, rules.at_kink_per_weight * self.model.n_weights)
+        band = rules.closer * self.band
+        system.hold()
+        system.look(band)
         for attempt in range(rules.kink_steps):
             found = self._bounds()
             if found.within(tol, scale) or found.primal <= tol * scale:
                 return found
-            alpha = self.alpha
-            if not self._step(sampled=False) or (attempt > 0 and self.near_rows.size > most):
-                break
-            if self.length == 1.0:
-                estimate = alpha[self.near_rows] - self.stiff[self.near_rows] * self.slide
-                alpha[self.near_rows] = estimate
-                self.at = np.minimum(np.maximum(alpha, 0.0), self.c)
-                self.band *= rules.closer
+            try:
+                length = self._step(ALL)
+            except Breakdown:
+                return None
+            if length == 1.0:
+                system.follow()
+                band *= rules.closer
             else:
                 halted += 1
-                self.band *= rules.wider
-                if halted > rules.halts:
-                    break
-            self._weigh()
-        self.band = band
+                band *= rules.wider
+            if halted > rules.halts or (attempt > 0 and system.n_near > most):
+                return None
+            system.look(band)
         return None
+
+    def _bounds(self) -> Optimum:
+        model, alpha, w = self.model, self.system.alpha, self.w
+        if model.free:
+            dual, alpha = model.dual(w, alpha)
+        else:
+            support = model.ball.support(self.system.pull[: model.n_weights])
+            dual = model.constant + float(alpha.sum()) - support
+        primal = model.constant + self.system.primal
+        return Optimum(model.feasible(w), alpha, primal, dual, self.steps, w)
 
     def finish(
         self,
@@ -166,12 +170,11 @@ class _Newton:
         start: WarmStart | None,
         rules: InteriorPointTuning,
     ) -> Optimum:
-        """Solve a model of few rows from here: as above, or by the interior point."""
-        whole = self.model.n_rows <= self.rules.whole
-        if not whole:
-            self._enter(model)
-            self.at = 0.5 * self.c
-            self._weigh()
+        """Solve a model of the few rows that matter, from here."""
+        if self.model.n_rows > self.rules.whole:
+            system, self.model = self.system, model
+            self.system = surface.SurfaceSystem(model, system.x, system.free, system.inside)
+            self.system.look(self.band)
             if (found := self.at_kink(tol, scale)) is not None:
                 return found
         found = interior_point(model, tol, scale, max_iter, self._warm(model), rules)
@@ -179,125 +182,10 @@ class _Newton:
         return Optimum(found.w, found.alpha, found.primal, found.dual, steps, found.witness)
 
     def _warm(self, model: Model) -> WarmStart:
-        if not self.inside:
+        if not self.system.inside:
             return WarmStart.near(model, self.w)
         # Inside, the multipliers of the ball end at zero: they start small.
-        x = self.x * min(1.0, 0.995 / max(self.ball.norm(self.x), 1e-300))
-        w = self._point(x, self.free)
-        product = 0.1 * self.band * float(self.c.mean())
-        return WarmStart(w, BallPairs(self.ball, w[: self.R], product, evenness=0.01))
-
-    def _weigh(self) -> None:
-        """The rounded hinges at r: their value, slopes α and pull."""
-        self.stiff = self.c / (2.0 * self.band)
-        self.value = self._rounded(self.w, self.r)
-        self.pull = self.A @ self.alpha - self.g
-
-    def _rounded(self, w: Host, r: Host) -> float:
-        """``gᵀw + Σ max{α r − (α − α₀)²/2κ : 0 ≤ α ≤ c}``, with κ = c/2δ."""
-        self.wanted = self.at + self.stiff * r
-        self.alpha = np.minimum(np.maximum(self.wanted, 0.0), self.c)
-        off = self.alpha - self.at
-        return float(self.g @ w + self.alpha @ r - 0.5 * (off @ (off / self.stiff)))
-
-    def _bounds(self) -> Optimum:
-        model, alpha, w = self.model, self.alpha, self.w
-        primal = model.constant + float(self.g @ w + self.c @ np.maximum(self.r, 0.0))
-        if model.free:
-            dual, alpha = model.dual(w, alpha)
-        else:
-            support = self.ball.support(self.pull[: self.R])
-            dual = model.constant + float(alpha.sum()) - support
-        return Optimum(model.feasible(w), alpha, primal, dual, self.steps, w)
-
-    def _step(self, sampled: bool) -> bool:
-        """One Newton step, as long as the rounded objective falls; whether there was one."""
-        self.steps += 1
-        R, pull = self.R, self.pull
-        self.near_rows = near = np.flatnonzero(self.alpha == self.wanted)
-        if sampled:  # a sample tells the curvature
-            most = self.rules.curvature_rows + self.rules.curvature_rows_per_weight * R
-            stride = max(1, near.size // most)
-            self.near_rows = near = near[::stride]
-        columns, stiff = self.A[:, near], self.stiff[near]
-        matrix = (columns * (stiff * stride if sampled else stiff)) @ columns.T
-        diagonal = matrix.reshape(-1)[:: matrix.shape[0] + 1]
-        if self.model.free:  # an intercept with no row in the band has nothing else to hold it
-            diagonal[-1] += 1e-9 * float(self.c.sum()) / self.band
-        eta = float(pull[:R] @ self.x)
-        if eta <= 0.0:
-            self.inside = True
-        dw = self._free_step(matrix, diagonal) if self.inside else self._held(matrix, diagonal, eta)
-        if dw is None or not np.isfinite(dw).all():
-            return False
-        self.slide = dw @ columns
-        self.moved = float(np.abs(self.slide).max()) if near.size else 0.0
-        return self._search(dw, float(pull @ dw))
-
-    def _free_step(self, matrix: Host, diagonal: Host) -> Host | None:
-        """Inside the ball: no more than the rows."""
-        diagonal += 1e-9 * float(diagonal.max()) + 1e-300
-        factor, failed = lapack.dpotrf(matrix, lower=1)
-        self.turn = None
-        return None if failed else lapack.dpotrs(factor, self.pull, lower=1)[0]
-
-    def _held(self, matrix: Host, diagonal: Host, eta: float) -> Host | None:
-        """On the surface: H dw + φ dη = pull − ηφ with H = A_J κ A_Jᵀ + diag(ηφ′), and φᵀdw = 0."""
-        R, p, x = self.R, self.p, self.x
-        size = np.abs(x)
-        power = size ** (p - 2.0)
-        bend = (eta * (p - 1.0) / self.ball.radius) * np.minimum(power, 1e60)
-        diagonal[:R] += bend
-        diagonal *= 1.0 + 1e-14
-        if p > 2.0:
-            diagonal += 1e-12 * float(diagonal.max())
-        factor, failed = lapack.dpotrf(matrix, lower=1)
-        if failed:
-            return None
-        sides = np.zeros((diagonal.size, 2), order="F")
-        phi = np.copysign(size ** (p - 1.0), x)
-        sides[:, 0] = self.pull
-        sides[:R, 0] -= eta * phi
-        sides[:R, 1] = phi
-        ahead, aside = lapack.dpotrs(factor, sides, lower=1)[0].T
-        d_eta = float(phi @ ahead[:R]) / float(phi @ aside[:R])
-        dw = ahead - d_eta * aside
-        self.turn = (eta * phi, bend * dw[:R] + d_eta * phi, size, power)
-        return dw
-
-    def _ahead(self, dx: Host, length: float) -> Host:
-        """x after a part of the step: on the surface, or inside."""
-        p, x = self.p, self.x
-        if self.turn is None:
-            ahead = x + length * dx
-            norm = self.ball.norm(ahead)
-            self.outside = norm > 1.0
-            return ahead / norm if self.outside else ahead
-        v, dv, size, power = self.turn
-        if p < 2.0:  # v changes little where x may vanish or grow many times
-            return self._towards(v + length * dv)
-        ahead = x + length * dx
-        # |x|^{p−1} bends sharply: where x grows, v may by what its tangent says, and a little.
-        grown = np.maximum((p - 1.0) * power * (np.abs(ahead) - size), 0.0)
-        most = (size * power + grown + 0.1) ** (1.0 / (p - 1.0))
-        ahead = np.copysign(np.minimum(np.abs(ahead), most), ahead)
-        return ahead / self.ball.norm(ahead)
-
-    def _search(self, dw: Host, gain: float) -> bool:
-        """Shorten the step until the rounded objective falls."""
-        dx, length, value = dw[: self.R] / self.ball.radius, 1.0, self.value
-        noise = 1e-13 * abs(value)
-        for _ in range(self.rules.halvings):
-            x, free = self._ahead(dx, length), self.free + length * dw[self.R :]
-            w = self._point(x, free)
-            r = 1.0 - w @ self.A
-            reached = self._rounded(w, r)
-            if reached <= value - 1e-4 * length * gain + noise:
-                if self.inside and self.outside:
-                    self.inside = False
-                self.x, self.free, self.w, self.r = x, free, w, r
-                self.length, self.value = length, reached
-                self.pull = self.A @ self.alpha - self.g
-                return True
-            length *= 0.35
-        return False
+        ball, R, w = model.ball, model.n_weights, self.w
+        w[:R] = ball.shrunk(w[:R], min(1.0, 0.995 / max(ball.gauge(w[:R]), 1e-300)))
+        product = 0.1 * self.band * float(model.costs.mean()) * ball.radius
+        return WarmStart(w, BallPairs(ball, w[:R], product, evenness=0.01))

@@ -6,16 +6,18 @@ import os
 from importlib import import_module
 from typing import Any
 
-from lpfuse.optim._solvers import systems as numpy_form
+from lpfuse.optim._solvers import surface as surface_of_numpy
+from lpfuse.optim._solvers import systems as systems_of_numpy
 
 
-def _chosen() -> Any:
+def _chosen(compiled: str, of_numpy: Any) -> Any:
     if os.environ.get("LPFUSE_COMPILED") == "0":
-        return numpy_form
+        return of_numpy
     try:
-        return import_module("lpfuse.optim._solvers._compiled")
+        return import_module(f"lpfuse.optim._solvers.{compiled}")
     except ImportError:
-        return numpy_form
+        return of_numpy
 
 
-form = _chosen()
+form = _chosen("_compiled", systems_of_numpy)
+surface = _chosen("_surface", surface_of_numpy)
