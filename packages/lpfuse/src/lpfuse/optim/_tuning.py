@@ -61,9 +61,9 @@ class InteriorPointTuning(NamedTuple):
     # A warm start that helps needs 4 to 8 steps instead of 9 to 13 (docs/adr/0002); one that has
     # not succeeded after this many is dropped for a cold start.
     warm_steps: int = 25
-    # Least squares is solved to this share of the tolerance: steps without rows cost little, and
+    # Least squares is solved to this share of what is asked: steps without rows cost little, and
     # where scores are huge the best of several bounds is needed. By hand.
-    quadratic_margin: float = 0.03
+    quadratic_margin: float = 0.1
 
 
 class SmoothingTuning(NamedTuple):

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from lpfuse._arrays.operations import (
     Array,
     Host,
+    array_range,
     as_float64,
     concatenate,
     detached,
@@ -250,8 +251,7 @@ class Problem:
         """All rows that cost something, and their positions."""
         self.passes += 1.0
         if self.costs is None:
-            index = nonzero(filled(self.n, 1.0, self.S) > 0)
-            return self.block(slice(0, self.n)), index
+            return self.block(slice(0, self.n)), array_range(self.n, self.S)
         index = nonzero(self.costs > 0)
         return self._gather(index), index
 

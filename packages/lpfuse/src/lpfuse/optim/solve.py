@@ -192,7 +192,7 @@ def _least_squares(
     certifier: Certifier, ball: LpBall, max_iter: int | None, tuning: Tuning
 ) -> Outcome:
     problem, moments = certifier.problem, certifier.moments
-    tol = tuning.interior_point.quadratic_margin * certifier.tol
+    tol = tuning.screening.margin * certifier.tol
     found = minimise_quadratic(moments, ball, tol, problem.scale, max_iter, tuning.interior_point)
     point = np.append(found.w, [moments.intercept(found.w)] * problem.fit_intercept)
     return Outcome(found.n_iter, Candidate(point, dual_weights=found.dual_weights))

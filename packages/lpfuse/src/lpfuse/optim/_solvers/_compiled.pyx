@@ -5,7 +5,7 @@
 in `_loops.h`; those over coordinates are here.
 """
 
-from libc.math cimport fabs, fmax, fmin, isfinite, pow, sqrt
+from libc.math cimport INFINITY, fabs, fmax, fmin, isfinite, pow, sqrt
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
@@ -14,6 +14,7 @@ from scipy.linalg.cython_lapack cimport dpotrf, dpotrs
 
 import numpy as np
 
+from lpfuse.optim._solvers.ball_pairs import PairsState
 from lpfuse.optim._solvers.newton import Breakdown
 
 cdef extern from "_loops.h" nogil:
@@ -29,12 +30,14 @@ cdef extern from "_loops.h" nogil:
     void weighted_gram(Py_ssize_t m, Py_ssize_t size, const double *A, const double *D, double *H)
     void times_rows(Py_ssize_t m, Py_ssize_t size, const double *A, const double *f, double *out)
     void times_columns(Py_ssize_t m, Py_ssize_t size, const double *A, const double *w, double *out)
-    void scaled_part(Py_ssize_t m, Py_ssize_t size, Py_ssize_t start, Py_ssize_t count, const double *A, const double *root, double *out)
+    void scaled_part(Py_ssize_t m, Py_ssize_t size, Py_ssize_t start, Py_ssize_t count, Py_ssize_t width, const double *A, const double *root, double *out)
+    void add_gram(Py_ssize_t width, Py_ssize_t size, const double *P, double *H)
     void roots_of(Py_ssize_t m, const double *D, double *root)
 
 cdef enum:
-    FEW = 8  # up to so many coordinates loops of our own beat a call of BLAS
-    PART = 32768  # numbers of scaled rows at a time: they stay in a core's cache until they are used
+    FEW = 6  # up to so many coordinates rows need not be scaled before they are multiplied
+    MODERATE = 256  # up to so many, products of our own beat BLAS
+    ROWS = 256  # that are scaled at a time: they stay in a core's cache until they are used
 
 
 cdef void _read(double *target, values, Py_ssize_t n):
@@ -63,13 +66,17 @@ cdef inline double _power(double t, double e) noexcept nogil:
     return sqrt(t) if e == 0.5 else pow(t, e)
 
 
+cdef inline Py_ssize_t _padded(Py_ssize_t count) noexcept nogil:
+    """The next multiple of the four numbers that are multiplied at a time."""
+    return (count + 3) // 4 * 4
+
+
 cdef class _System:
     """A model, the pairs of its ball, and the factor of the Newton matrix."""
 
     cdef Py_ssize_t m, size, R, slacks, kinds
     cdef bint lifted, bounded
     cdef double sigma, radius, exponent, eta, t_missing, d_eta
-    cdef object ball_pairs
     cdef const double[:, ::1] columns, quadratic
     cdef const double[::1] costs, linear
     cdef const double *A
@@ -122,7 +129,7 @@ cdef class _System:
             self.quadratic = np.ascontiguousarray(model.quadratic, dtype=np.float64)
             self.Q = &self.quadratic[0, 0]
 
-        cdef Py_ssize_t R = self.R, size = self.size, part = max(PART, 64 * self.size)
+        cdef Py_ssize_t R = self.R, size = self.size, part = ROWS * self.size
         cdef Py_ssize_t numbers = 36 * R + (8 + 2 * size) * size + part
         self.store = <double *> calloc(numbers, sizeof(double))
         if self.store == NULL:
@@ -169,18 +176,55 @@ cdef class _System:
             raise MemoryError()
         return self.row_store
 
-    cpdef surround(self, pairs):
-        """Take these pairs of the ball."""
-        self.ball_pairs = pairs
-        self.slacks, self.kinds = pairs.n_slacks, pairs.x.shape[0]
-        self.lifted, self.bounded = pairs.lifted, pairs.bounded
-        self.sigma, self.radius, self.exponent = pairs.sigma, pairs.radius, pairs.exponent
-        self.eta = pairs.eta
-        _read(self.v, pairs.v, self.R)
-        _read(self.bx, pairs.x, self.kinds * self.R)
-        _read(self.bz, pairs.z, self.kinds * self.R)
+    cpdef surround(self, ball, place):
+        """Add the pairs of the ball: as they start at w, or as they were left there."""
+        cdef Py_ssize_t R = self.R
+        self.lifted, self.bounded = ball.p < INFINITY, ball.nonnegative and ball.centre is not None
+        self.sigma = 0.0 if ball.nonnegative and not self.bounded else 1.0
+        self.radius, self.exponent = ball.room, 1.0 / ball.p
+        self.slacks = 2 + self.bounded
+        self.kinds = self.slacks + self.lifted
         if self.bounded:
-            _read(self.base, pairs.base[2], self.R)
+            _read(self.base, ball.centre, R)
+        if isinstance(place, PairsState):
+            _read(self.bx, place.x, self.kinds * R)
+            _read(self.bz, place.z, self.kinds * R)
+            _read(self.v, place.v, R)
+            self.eta = place.eta
+        else:
+            _read(self.v, ball.from_centre(_array(self.point, R)), R)
+            self.start_ball(ball.p, place.product, place.evenness)
+
+    cdef void start_ball(self, double p, double product, double evenness) noexcept nogil:
+        """Slacks, shares and multipliers around v, all products alike."""
+        cdef Py_ssize_t i, j, R = self.R, t = self.slacks * R
+        cdef double size, tau, whole = 0.0, even = 1.0 / R, least
+        self.eta = 0.0
+        if self.lifted:
+            for j in range(R):
+                size = pow(fabs(self.v[j] / self.radius), p)
+                self.bx[t + j] = size
+                whole += size
+        for j in range(R):
+            tau = self.radius
+            if self.lifted:
+                size = self.bx[t + j] / whole if whole > 0.0 else even
+                self.bx[t + j] = evenness * even + (1.0 - evenness) * size
+                tau *= _power(self.bx[t + j], self.exponent)
+            least = 0.05 * tau
+            self.bx[j] = fmax(tau - self.v[j], least)
+            self.bx[R + j] = fmax(self.sigma * tau + self.v[j], least)
+            if self.bounded:
+                self.bx[2 * R + j] = fmax(self.v[j] + self.base[j], least)
+        for i in range(self.kinds * R):
+            self.bz[i] = product / self.bx[i]
+        if self.lifted:
+            for j in range(R):
+                tau = self.radius * _power(self.bx[t + j], self.exponent)
+                self.eta += (
+                    (self.bz[j] + self.sigma * self.bz[R + j]) * self.exponent * tau / self.bx[t + j]
+                    + self.bz[t + j]
+                ) / R
 
     @property
     def w(self):
@@ -188,14 +232,12 @@ cdef class _System:
         return _array(self.point, self.size)
 
     @property
-    def pairs(self):
-        """The pairs of the ball, as they are now."""
-        pairs, shape = self.ball_pairs, (self.kinds, self.R)
-        pairs.x = _array(self.bx, self.kinds * self.R).reshape(shape)
-        pairs.z = _array(self.bz, self.kinds * self.R).reshape(shape)
-        pairs.v = _array(self.v, self.R)
-        pairs.eta = self.eta
-        return pairs
+    def state(self):
+        """Where the pairs of the ball are."""
+        cdef Py_ssize_t n = self.kinds * self.R
+        shape = self.kinds, self.R
+        x, z = _array(self.bx, n).reshape(shape), _array(self.bz, n).reshape(shape)
+        return PairsState(x, z, _array(self.v, self.R), self.eta)
 
     def steepest(self):
         """The largest entry of the slope, by size."""
@@ -229,7 +271,7 @@ cdef class _System:
 
     cdef void gram(self, const double *D, double *root) noexcept nogil:
         """H = A D Aᵀ, its lower triangle; `root` has room for one number a row."""
-        cdef Py_ssize_t i, start, count, size = self.size, most = max(PART // self.size, 64)
+        cdef Py_ssize_t i, start, count, size = self.size, most = ROWS
         for i in range(size * size):
             self.H[i] = 0.0
         if size <= FEW:
@@ -239,15 +281,18 @@ cdef class _System:
         start = 0
         while start < self.m:
             count = min(most, self.m - start)
-            scaled_part(self.m, size, start, count, self.A, root, self.part)
+            scaled_part(self.m, size, start, count, _padded(count), self.A, root, self.part)
             self.add_part(count)
             start += count
 
     cdef void add_part(self, Py_ssize_t count) noexcept nogil:
         """H += the products of `count` scaled rows."""
-        cdef int n = <int> self.size, k = <int> count
+        cdef int n = <int> self.size, k = <int> _padded(count)
         cdef double unit = 1.0
-        dsyrk(b"L", b"T", &n, &k, &unit, self.part, &k, &unit, self.H, &n)
+        if self.size <= MODERATE:
+            add_gram(k, self.size, self.part, self.H)
+        else:
+            dsyrk(b"L", b"T", &n, &k, &unit, self.part, &k, &unit, self.H, &n)
 
     cdef void add_quadratic(self) noexcept nogil:
         cdef Py_ssize_t i
@@ -461,8 +506,8 @@ cdef class InteriorSystem(_System):
             self.rows_times(self.z0, self.pull)
             self.set_slope(self.pull)
 
-    cpdef surround(self, pairs):
-        _System.surround(self, pairs)
+    cpdef surround(self, ball, place):
+        _System.surround(self, ball, place)
         self.move(0.0, 0.0)  # sums up the products
 
     @property
@@ -639,7 +684,7 @@ cdef class SmoothedSystem(_System):
     cdef void curvature(self, Py_ssize_t wanted) noexcept nogil:
         """H = the curvature of the rows in the band, by at most about `wanted` of them."""
         cdef Py_ssize_t i, count = 0, start, stride, taken = 0, size = self.size
-        cdef Py_ssize_t most = max(PART // size, 64)
+        cdef Py_ssize_t most = ROWS
         cdef Py_ssize_t *chosen = <Py_ssize_t *> self.scratch
         cdef double weight
         for i in range(size * size):
@@ -666,10 +711,12 @@ cdef class SmoothedSystem(_System):
 
     cdef void gather(self, const Py_ssize_t *chosen, const double *root, Py_ssize_t count) noexcept nogil:
         """The chosen rows, each times its factor, into `part`."""
-        cdef Py_ssize_t i, j
+        cdef Py_ssize_t i, j, width = _padded(count)
         for j in range(self.size):
             for i in range(count):
-                self.part[j * count + i] = root[i] * self.A[j * self.m + chosen[i]]
+                self.part[j * width + i] = root[i] * self.A[j * self.m + chosen[i]]
+            for i in range(count, width):
+                self.part[j * width + i] = 0.0
 
     def ahead(self, double step):
         """By how much the slope along a step of this length overshoots what was promised."""

@@ -11,10 +11,10 @@
 #include <stddef.h>
 
 /* One function for each kind of processor, chosen when the library is loaded. */
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
 #include <features.h>
 #if defined(__GLIBC__)
-#define EVERY_PROCESSOR __attribute__((target_clones("default", "avx2", "avx512f")))
+#define EVERY_PROCESSOR __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #endif
 #endif
 #ifndef EVERY_PROCESSOR
@@ -239,18 +239,65 @@ static void times_columns(ptrdiff_t m, ptrdiff_t size, const double *restrict A,
     }
 }
 
-/* Columns of A times the roots of their weights, for rows start … start + count. */
+/* Columns of A times the roots of their weights, for rows start … start + count, each followed by
+   zeros up to `width`. */
 EVERY_PROCESSOR
 static void scaled_part(ptrdiff_t m, ptrdiff_t size, ptrdiff_t start, ptrdiff_t count,
-                        const double *restrict A, const double *restrict root,
+                        ptrdiff_t width, const double *restrict A, const double *restrict root,
                         double *restrict out) {
     for (ptrdiff_t j = 0; j < size; j++) {
         const double *restrict a = A + j * m + start;
-        double *restrict o = out + j * count;
+        double *restrict o = out + j * width;
 #pragma omp simd
         for (ptrdiff_t i = 0; i < count; i++) o[i] = a[i] * root[start + i];
+        for (ptrdiff_t i = count; i < width; i++) o[i] = 0.0;
     }
 }
+
+/* Add P Pᵀ to the lower triangle of H, for P of shape (size, width) and a width that is a multiple
+   of LANES: sixteen products at a time, so that a number once read is used four times. */
+#define LANES 4
+#if defined(__GNUC__)
+typedef double lanes __attribute__((vector_size(8 * LANES), aligned(8)));
+
+EVERY_PROCESSOR
+static void add_gram(ptrdiff_t width, ptrdiff_t size, const double *restrict P,
+                     double *restrict H) {
+    for (ptrdiff_t j = 0; j < size; j += 4)
+        for (ptrdiff_t k = 0; k <= j; k += 4) {
+            const double *a[4], *b[4];
+            lanes sums[4][4] = {{{0.0}}};
+            for (int q = 0; q < 4; q++) {  /* past the last one, that one again: not used */
+                a[q] = P + (j + q < size ? j + q : size - 1) * width;
+                b[q] = P + (k + q < size ? k + q : size - 1) * width;
+            }
+            for (ptrdiff_t i = 0; i < width; i += LANES) {
+                lanes x[4];
+                for (int q = 0; q < 4; q++) x[q] = *(const lanes *)(a[q] + i);
+                for (int s = 0; s < 4; s++) {
+                    lanes y = *(const lanes *)(b[s] + i);
+                    for (int q = 0; q < 4; q++) sums[q][s] += x[q] * y;
+                }
+            }
+            for (int q = 0; q < 4 && j + q < size; q++)
+                for (int s = 0; s < 4 && k + s <= j + q; s++) {
+                    lanes sum = sums[q][s];
+                    H[(k + s) * size + j + q] += (sum[0] + sum[1]) + (sum[2] + sum[3]);
+                }
+        }
+}
+#else
+static void add_gram(ptrdiff_t width, ptrdiff_t size, const double *restrict P,
+                     double *restrict H) {
+    for (ptrdiff_t j = 0; j < size; j++)
+        for (ptrdiff_t k = 0; k <= j; k++) {
+            double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+            for (ptrdiff_t i = 0; i < width; i++) sum += P[j * width + i] * P[k * width + i];
+            H[k * size + j] += sum;
+        }
+}
+#endif
 
 EVERY_PROCESSOR
 static void roots_of(ptrdiff_t m, const double *restrict D, double *restrict root) {

@@ -13,6 +13,30 @@ import numpy as np
 from lpfuse.optim.balls import LpBall, Vector
 
 
+class Spread(NamedTuple):
+    """How pairs start at a point.
+
+    Attributes
+    ----------
+    product : float
+        Start of every product slack × multiplier.
+    evenness : float in (0, 1]
+        How much of Σ t = 1 is spread evenly at the start; the rest follows |v_j|^p.
+    """
+
+    product: float
+    evenness: float
+
+
+class PairsState(NamedTuple):
+    """Where pairs were left: slacks and shares x, multipliers z, v = w − w₀ and η."""
+
+    x: Vector
+    z: Vector
+    v: Vector
+    eta: float
+
+
 class BallStep(NamedTuple):
     """A direction of the pairs of the ball."""
 
@@ -47,20 +71,17 @@ class BallPairs:
     ----------
     w : array of shape (R,)
         Where to start, inside the ball.
-    product : float
-        Start of every product slack × multiplier.
-    evenness : float in (0, 1]
-        How much of Σ t = 1 is spread evenly at the start; the rest follows |v_j|^p.
+    place : Spread or PairsState
+        How to start there, or where pairs at w were left.
     """
 
-    def __init__(self, ball: LpBall, w: Vector, product: float, evenness: float) -> None:
+    def __init__(self, ball: LpBall, w: Vector, place: Spread | PairsState) -> None:
         self.lifted = ball.p < np.inf
         self.exponent = 1.0 / ball.p if self.lifted else 0.0
         floor = ball.centre if ball.nonnegative else None  # w ≥ 0 is v ≥ −floor
         self.bounded = floor is not None
         self.sigma = 0.0 if ball.nonnegative and not self.bounded else 1.0
         self.radius = ball.room
-        self.v = v = ball.from_centre(w)
         # u = base + signs·v + reach·τ for the slacks of a coordinate
         self.signs, self.reach = np.array([[-1.0], [1.0]]), np.array([[1.0], [self.sigma]])
         if floor is not None:
@@ -69,6 +90,13 @@ class BallPairs:
             none = np.zeros_like(floor)
             self.base = np.stack([none, none, floor])
         self.n_slacks = len(self.signs)
+        if isinstance(place, PairsState):
+            self.x, self.z, self.v, self.eta = place
+        else:
+            self._start(ball, w, *place)
+
+    def _start(self, ball: LpBall, w: Vector, product: float, evenness: float) -> None:
+        self.v = v = ball.from_centre(w)
         share = _shares(ball.p, v / self.radius, evenness) if self.lifted else np.ones_like(v)
         tau = self.radius * share**self.exponent
         # Slacks start at no less than a twentieth of their range (by hand), and off τ ∓ v if need
@@ -80,6 +108,11 @@ class BallPairs:
         if self.lifted:
             bend = self.exponent * tau / share
             self.eta = float(np.mean((self.z[0] + self.sigma * self.z[1]) * bend + self.z[-1]))
+
+    @property
+    def state(self) -> PairsState:
+        """Where the pairs are."""
+        return PairsState(self.x, self.z, self.v, self.eta)
 
     def _slacks_at(self, tau: Vector) -> Vector:
         exact = self.signs * self.v + self.reach * tau

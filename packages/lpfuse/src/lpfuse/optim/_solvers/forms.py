@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from importlib import import_module
 from typing import Any
 
+from lpfuse._compiled import compiled
 from lpfuse.optim._solvers import surface as surface_of_numpy
 from lpfuse.optim._solvers import systems as systems_of_numpy
 
-
-def _chosen(compiled: str, of_numpy: Any) -> Any:
-    if os.environ.get("LPFUSE_COMPILED") == "0":
-        return of_numpy
-    try:
-        return import_module(f"lpfuse.optim._solvers.{compiled}")
-    except ImportError:
-        return of_numpy
-
-
-form = _chosen("_compiled", systems_of_numpy)
-surface = _chosen("_surface", surface_of_numpy)
+form: Any = compiled("lpfuse.optim._solvers._compiled") or systems_of_numpy
+surface: Any = compiled("lpfuse.optim._solvers._surface") or surface_of_numpy

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpfuse._arrays.operations import Array, Host, total
-from lpfuse.optim._solvers.ball_pairs import BallPairs
+from lpfuse.optim._solvers.ball_pairs import PairsState, Spread
 from lpfuse.optim._solvers.forms import form
 from lpfuse.optim._solvers.newton import Breakdown, Model
 from lpfuse.optim._tuning import FAST, InteriorPointTuning, StepRule
@@ -43,10 +43,10 @@ class Optimum:
 
 
 class WarmStart(NamedTuple):
-    """Where another method left off: w and the pairs of the ball that belong to it."""
+    """Where to begin: at w, with the pairs of the ball as another method left them, or spread."""
 
     w: Host
-    pairs: BallPairs
+    place: Spread | PairsState
 
     @classmethod
     def near(cls, model: Model, w: Host) -> WarmStart:
@@ -57,7 +57,7 @@ class WarmStart(NamedTuple):
         R = model.n_weights
         w = np.concatenate([model.ball.shrunk(w[:R], 0.9), w[R:]])
         product = 0.03 * total(model.costs) * min(model.ball.room, 1.0) / R
-        return cls(w, BallPairs(model.ball, w[:R], product, evenness=0.3))
+        return cls(w, Spread(product, evenness=0.3))
 
 
 class _Iterate:
@@ -83,9 +83,9 @@ class _Iterate:
         if start is None:
             # The multipliers of the ball must balance the slope in the end: products that could.
             product = max(mu, 0.1 * system.steepest() * model.ball.room / R)
-            system.surround(BallPairs(model.ball, w[:R], product, tuning.start_evenness))
+            system.surround(model.ball, Spread(product, tuning.start_evenness))
         else:
-            system.surround(start.pairs)
+            system.surround(model.ball, start.place)
         self.least_centring = rule.centring
         self.best: Optimum | None = None
         self.weigh()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from lpfuse._arrays.operations import Host, kth_smallest, take, total
-from lpfuse.optim._solvers.ball_pairs import BallPairs
+from lpfuse.optim._solvers.ball_pairs import Spread
 from lpfuse.optim._solvers.forms import form
 from lpfuse.optim._solvers.interior_point import WarmStart, inside
 from lpfuse.optim._solvers.newton import Breakdown, Guess, Model, linearise_rows
@@ -40,7 +40,7 @@ def approach(
     system = form.SmoothedSystem(model, w, model.residuals(w), band)
     looseness = min(0.1, 3.0 * band)  # a narrow band comes with a good place in the ball
     product = looseness * (system.steepest() + 1e-300) * model.ball.room / R
-    system.surround(BallPairs(model.ball, w[:R], product, evenness=looseness))
+    system.surround(model.ball, Spread(product, evenness=looseness))
     cost = total(model.costs) / max(model.n_rows, 1)
     wanted = tuning.curvature_rows + tuning.curvature_rows_per_weight * model.size
     for _ in range(tuning.max_steps):
@@ -68,10 +68,10 @@ def approach(
                 system.look(band)
             else:
                 model, r = fewer
-                pairs = system.pairs
+                state = system.state
                 system = form.SmoothedSystem(model, system.w, r, band)
-                system.surround(pairs)
-    return WarmStart(system.w, system.pairs)
+                system.surround(model.ball, state)
+    return WarmStart(system.w, system.state)
 
 
 def _damped(system: Any, step: float, gain: float, bend: float, halvings: int) -> float:

@@ -19,8 +19,9 @@ import numpy as np
 from scipy.linalg import lapack
 
 from lpfuse._arrays.operations import Host
-from lpfuse.optim._solvers.ball_pairs import BallPairs, BallStep
+from lpfuse.optim._solvers.ball_pairs import BallPairs, BallStep, PairsState, Spread
 from lpfuse.optim._solvers.newton import Breakdown, Model
+from lpfuse.optim.balls import LpBall
 
 
 def _longest_step(x: Host, dx: Host) -> float:
@@ -121,9 +122,9 @@ class InteriorSystem:
         self.z = mu / self.x
         self.slope = model.slope(w, self.alpha)
 
-    def surround(self, pairs: BallPairs) -> None:
-        """Take these pairs of the ball."""
-        self.pairs = pairs
+    def surround(self, ball: LpBall, place: Spread | PairsState) -> None:
+        """Add the pairs of the ball: as they start at w, or as they were left there."""
+        self.pairs = BallPairs(ball, self.w[: self.model.n_weights], place)
         self._weigh()
 
     @property
@@ -230,9 +231,14 @@ class SmoothedSystem:
         self.model, self.w, self.residuals = model, w, residual
         self.look(band)
 
-    def surround(self, pairs: BallPairs) -> None:
-        """Take these pairs of the ball."""
-        self.pairs = pairs
+    def surround(self, ball: LpBall, place: Spread | PairsState) -> None:
+        """Add the pairs of the ball: as they start at w, or as they were left there."""
+        self.pairs = BallPairs(ball, self.w[: self.model.n_weights], place)
+
+    @property
+    def state(self) -> PairsState:
+        """Where the pairs of the ball are."""
+        return self.pairs.state
 
     def steepest(self) -> float:
         """The largest entry of the slope, by size."""
