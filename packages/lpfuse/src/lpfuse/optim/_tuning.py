@@ -167,8 +167,7 @@ class AlongTuning(NamedTuple):
     curvature_rows: int = 300  # rows, and rows a weight, that are enough to tell the curvature
     curvature_rows_per_weight: int = 10
     whole: int = 2000  # up to so many rows the last steps take them all
-    kept: int = 30  # rows, and rows a weight, that are kept beyond that
-    kept_per_weight: int = 4
+    reach: float = 3.0  # beyond that, those within so many bands of their kink
     kink_steps: int = 12
     closer: float = 0.3  # how the band shrinks while multipliers are followed, …
     wider: float = 3.0  # … and grows after a step that was cut, of which there may be …

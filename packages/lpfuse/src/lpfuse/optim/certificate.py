@@ -178,6 +178,8 @@ class Certifier:
     ) -> dict[int, Bounds]:
         """From the scores themselves."""
         problem, reading = self.problem, self.reading
+        given, first = candidates, self._first_of_each(candidates, watch)
+        candidates = {k: each for k, each in given.items() if first[k] == k}
         # Multipliers travel along with the rows: of many blocks each gets its own.
         points = {
             k: (reading.seen(each.point), self._dual_point(each)) for k, each in candidates.items()
@@ -186,10 +188,27 @@ class Certifier:
         along = [candidate.alpha for candidate in candidates.values()]
         parts = problem.reduce(work, partial(merge_sides, watch), *along)
         return {
-            k: _bound(problem, self.balls[k], sides.dual)._replace(
-                primal=sides.value, primal_error=sides.error, watched=sides.watched
+            k: _bound(problem, self.balls[k], parts[lead].dual)._replace(
+                primal=parts[lead].value,
+                primal_error=parts[lead].error,
+                watched=parts[lead].watched,
             )
-            for k, sides in parts.items()
+            for k, lead in first.items()
+        }
+
+    @staticmethod
+    def _first_of_each(
+        candidates: Mapping[int, Candidate], watch: Mapping[int, Watch]
+    ) -> dict[int, int]:
+        """For each candidate the first ball that it was proposed for: its sums are the same.
+
+        What is best inside a ball is best in every larger one, so a path often proposes the same
+        point and multipliers again.
+        """
+        seen: dict[tuple[int, ...], int] = {}
+        return {
+            k: k if k in watch else seen.setdefault(tuple(map(id, each)), k)
+            for k, each in candidates.items()
         }
 
     def _dual_point(self, candidate: Candidate) -> Host | None:

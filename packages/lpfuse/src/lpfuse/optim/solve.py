@@ -205,15 +205,15 @@ def _few_rows(certifier: Certifier, max_iter: int | None, tuning: Tuning) -> lis
     model = Model.of_rows(problem, block, balls[0])
     outcomes: dict[int, Outcome] = {}
     before: Track | None = None
-    near: Host | None = None  # the last weights without any error
+    point: Host | None = None
     for k in sorted(range(len(balls)), key=lambda k: balls[k].p):
         model = replace(model, ball=balls[k])
-        found, point = _best(model, certifier.tol, problem.scale, max_iter, before, near, tuning)
-        if len(balls) > 1:
-            before, near = Track.of(model, found), point
-        # The last step may have overstepped [0, 1] by a rounding error.
-        shares = namespace(found.alpha).clip(found.alpha / model.costs, 0.0, 1.0)
-        alpha = problem.multipliers(None, index, shares)
+        found, point = _best(model, certifier.tol, problem.scale, max_iter, before, point, tuning)
+        if before is None or found.alpha is not before.found.alpha:
+            # The last step may have overstepped [0, 1] by a rounding error.
+            shares = namespace(found.alpha).clip(found.alpha / model.costs, 0.0, 1.0)
+            alpha = problem.multipliers(None, index, shares)
+            before = Track.of(model, found) if len(balls) > 1 else None
         candidate = Candidate(found.w if point is None else point, alpha)
         outcomes[k] = Outcome(max(found.n_iter, 1), candidate)
     return [outcomes[k] for k in range(len(balls))]
@@ -237,7 +237,7 @@ def _best(
     if found.primal > tol * scale:
         return found, None
     rows = ModelRows(model)  # f* = 0 is reached by many points
-    return found, nearest_to_uniform(rows, model.ball, thorough=True, tuning=tuning)
+    return found, nearest_to_uniform(rows, model.ball, thorough=True, tuning=tuning, near=near)
 
 
 def _error_free(model: Model, tuning: Tuning) -> Host | None:

@@ -5,7 +5,7 @@ from libc.math cimport copysign, fabs, fmax, fmin, isfinite, pow
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
-from scipy.linalg.cython_blas cimport dgemv, dsyrk
+from scipy.linalg.cython_blas cimport dgemv
 from scipy.linalg.cython_lapack cimport dpotrf, dpotrs
 
 import numpy as np
@@ -18,12 +18,13 @@ cdef extern from "_surface_loops.h" nogil:
     void one_less(Py_ssize_t m, double *r)
     double hinges_of(Py_ssize_t m, const double *c, const double *r)
     double n_smaller(Py_ssize_t m, double band, const double *r)
+    void add_gram(Py_ssize_t width, Py_ssize_t size, const double *P, double *H)
     void times_rows(Py_ssize_t m, Py_ssize_t size, const double *A, const double *f, double *out)
     void times_columns(Py_ssize_t m, Py_ssize_t size, const double *A, const double *w, double *out)
 
 cdef enum:
     FEW = 8  # up to so many coordinates loops of our own beat a call of BLAS
-    PART = 512  # rows that are gathered at a time
+    PART = 512  # rows that are gathered at a time: a multiple of the lanes of `add_gram`
 
 cdef double _SHORTER = SHORTER, _ENOUGH = ENOUGH
 
@@ -42,6 +43,8 @@ cdef double _norm(Py_ssize_t R, double p, const double *x) noexcept nogil:
     cdef Py_ssize_t j
     for j in range(R):
         top = fmax(top, fabs(x[j]))
+    if top == 0.0:
+        return 0.0
     for j in range(R):
         total += pow(fabs(x[j]) / top, p)
     return top * pow(total, 1.0 / p)
@@ -162,14 +165,19 @@ cdef class SurfaceSystem:
     def pull(self):
         return _array(self.pull_, self.size)
 
-    @property
-    def primal(self):
-        """The objective, less the constant of the model."""
-        cdef double value = hinges_of(self.m, self.c, self.r_)
+    def bounds(self):
+        """The objective, and the bound that α proves where b is not free; less the constant."""
+        cdef double primal = hinges_of(self.m, self.c, self.r_), dual = 0.0, q = self.p / (self.p - 1.0)
         cdef Py_ssize_t i
         for i in range(self.size):
-            value += self.g[i] * self.point[i]
-        return value
+            primal += self.g[i] * self.point[i]
+        for i in range(self.m):
+            dual += self.alpha_[i]
+        dual -= self.radius * _norm(self.R, q, self.pull_)
+        if self.has_centre:
+            for i in range(self.R):
+                dual -= self.pull_[i] * self.centre[i]
+        return primal, dual
 
     def n_within(self, double band):
         """Rows so near to their kink."""
@@ -262,9 +270,7 @@ cdef class SurfaceSystem:
 
     cdef void curvature(self, Py_ssize_t wanted) noexcept nogil:
         """H = A_J κ A_Jᵀ, its lower triangle, by about `wanted` rows of J."""
-        cdef Py_ssize_t i, j, k, count = 0, stride, size = self.size, start = 0, part
-        cdef int n = <int> size, rows
-        cdef double unit = 1.0, root
+        cdef Py_ssize_t i, j, k, count = 0, stride, size = self.size, start = 0, part, width
         for i in range(size * size):
             self.H[i] = 0.0
         for i in range(self.m):
@@ -283,11 +289,13 @@ cdef class SurfaceSystem:
             self.slide[k] = (self.c[self.near[k]] * stride / (2.0 * self.band)) ** 0.5
         while start < self.taken:
             part = min(<Py_ssize_t> PART, self.taken - start)
-            rows = <int> part
+            width = (part + 3) // 4 * 4
             for j in range(size):
                 for k in range(part):
-                    self.part[j * part + k] = self.slide[start + k] * self.A[j * self.m + self.near[start + k]]
-            dsyrk(b"L", b"T", &n, &rows, &unit, self.part, &rows, &unit, self.H, &n)
+                    self.part[j * width + k] = self.slide[start + k] * self.A[j * self.m + self.near[start + k]]
+                for k in range(part, width):
+                    self.part[j * width + k] = 0.0
+            add_gram(width, size, self.part, self.H)
             start += part
 
     cdef bint step_inside(self) noexcept nogil:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lpfuse._arrays.operations import Host, kth_smallest
-from lpfuse.optim._solvers.ball_pairs import BallPairs
+from lpfuse.optim._solvers.ball_pairs import Spread
 from lpfuse.optim._solvers.forms import surface
 from lpfuse.optim._solvers.interior_point import Optimum, WarmStart, interior_point
 from lpfuse.optim._solvers.newton import Breakdown, Model
@@ -75,8 +75,8 @@ def follow(model: Model, before: Track, tol: float, scale: float, tuning: Tuning
             return None
         found = run.at_kink(tol, scale) if model.n_rows <= rules.whole else None
         if found is None:
-            kept = min(rules.kept + rules.kept_per_weight * model.size, model.n_rows - 1)
-            found = Screen(model, tol, scale, None, tuning, run.finish).solve(run.w, None, kept)
+            screen = Screen(model, tol, scale, None, tuning, run.finish)
+            found = screen.solve_within(run.system.r, rules.reach * run.band, None)
         return found if found.within(tol, scale) or found.primal <= tol * scale else None
 
 
@@ -92,7 +92,8 @@ class _Run:
             x = ball.from_centre(w[:R])
             x = x / ball.norm(x)
         self.system: Any = surface.SurfaceSystem(model, x, w[R:], False)
-        self.band = kth_smallest(abs(self.system.r), int(rules.first_band * model.n_rows)) + 1e-12
+        some = abs(self.system.r[:: max(1, model.n_rows // 256)])
+        self.band = kth_smallest(some, int(rules.first_band * some.size)) + 1e-12
         self.steps = 0
 
     @property
@@ -100,6 +101,11 @@ class _Run:
         """Where it stands."""
         w: Host = self.system.w
         return w
+
+    @property
+    def _care(self) -> float:
+        """What is best inside the ball serves larger ones too, where its bound is a little less."""
+        return 0.1 if self.system.inside else 1.0
 
     def near(self) -> None:
         """Shrink the band to few rows."""
@@ -128,14 +134,17 @@ class _Run:
     def at_kink(self, tol: float, scale: float) -> Optimum | None:
         """The exact sides, by multipliers that follow their estimate."""
         rules, system, halted = self.rules, self.system, 0
+        tol *= self._care
         most = max(rules.at_kink, rules.at_kink_per_weight * self.model.n_weights)
-        band = rules.closer * self.band
+        band, constant, free = rules.closer * self.band, self.model.constant, self.model.free
         system.hold()
         system.look(band)
         for attempt in range(rules.kink_steps):
-            found = self._bounds()
-            if found.within(tol, scale) or found.primal <= tol * scale:
-                return found
+            primal, dual = (constant + bound for bound in system.bounds())
+            if primal - dual <= tol * max(primal, scale) or primal <= tol * scale:
+                found = self._proposal(primal, dual)
+                if not free or found.within(tol, scale) or primal <= tol * scale:
+                    return found
             try:
                 length = self._step(ALL)
             except Breakdown:
@@ -151,14 +160,10 @@ class _Run:
             system.look(band)
         return None
 
-    def _bounds(self) -> Optimum:
+    def _proposal(self, primal: float, dual: float) -> Optimum:
         model, alpha, w = self.model, self.system.alpha, self.w
-        if model.free:
+        if model.free:  # the multipliers of both classes must balance
             dual, alpha = model.dual(w, alpha)
-        else:
-            support = model.ball.support(self.system.pull[: model.n_weights])
-            dual = model.constant + float(alpha.sum()) - support
-        primal = model.constant + self.system.primal
         return Optimum(model.feasible(w), alpha, primal, dual, self.steps, w)
 
     def finish(
@@ -177,6 +182,7 @@ class _Run:
             self.system.look(self.band)
             if (found := self.at_kink(tol, scale)) is not None:
                 return found
+        tol *= self._care
         found = interior_point(model, tol, scale, max_iter, self._warm(model), rules)
         steps = self.steps + found.n_iter
         return Optimum(found.w, found.alpha, found.primal, found.dual, steps, found.witness)
@@ -188,4 +194,4 @@ class _Run:
         ball, R, w = model.ball, model.n_weights, self.w
         w[:R] = ball.shrunk(w[:R], min(1.0, 0.995 / max(ball.gauge(w[:R]), 1e-300)))
         product = 0.1 * self.band * float(model.costs.mean()) * ball.radius
-        return WarmStart(w, BallPairs(ball, w[:R], product, evenness=0.01))
+        return WarmStart(w, Spread(product, evenness=0.01))

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from lpfuse._arrays.operations import (
+    Array,
     Host,
     dot,
     kth_smallest,
@@ -87,10 +88,14 @@ class Screen:
 
         Gives up, with the bounds it has, when more rows change side than were kept: w was off.
         """
+        r = self.model.residuals(self.model.feasible(w))
+        return self.solve_within(r, kth_smallest(abs(r), kept), start)
+
+    def solve_within(self, r: Array, band: float, start: WarmStart | None) -> Optimum:
+        """The same for the rows whose residuals r are within a band."""
         model, tol, scale = self.model, self.tol, self.scale
-        r = model.residuals(model.feasible(w))
         xp = namespace(r)
-        side = xp.sign(r) * xp.astype(abs(r) > kth_smallest(abs(r), kept), r.dtype)
+        side = xp.sign(r) * xp.astype(abs(r) > band, r.dtype)
         best: Optimum | None = None
         steps = 0
         for attempt in range(self.tuning.screening.rounds):

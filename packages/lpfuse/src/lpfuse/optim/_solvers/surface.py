@@ -61,10 +61,10 @@ class SurfaceSystem:
     def _point(self, x: Host, free: Host) -> Host:
         return np.concatenate([self.model.ball.at(self.model.ball.radius * x), free])
 
-    @property
-    def primal(self) -> float:
-        """The objective, less the constant of the model."""
-        return float(self.g @ self.w + self.c @ np.maximum(self.r, 0.0))
+    def bounds(self) -> tuple[float, float]:
+        """The objective, and the bound that α proves where b is not free; less the constant."""
+        primal = float(self.g @ self.w + self.c @ np.maximum(self.r, 0.0))
+        return primal, float(self.alpha.sum()) - self.model.ball.support(self.pull[: self.R])
 
     def n_within(self, band: float) -> int:
         """Rows so near to their kink."""
