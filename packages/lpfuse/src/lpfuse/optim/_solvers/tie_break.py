@@ -156,7 +156,7 @@ class _Projection:
         """By an exact penalty on short margins, which grows as needed."""
         R, uniform, rows = self.R, self.uniform, self.rows
         ball, slack = self.ball, self.tuning.tie_break.slack
-        if 2.0 <= ball.p < np.inf and R == uniform.size and not ball.nonnegative:
+        if 2.0 <= ball.p <= 32.0 and R == uniform.size and not ball.nonnegative:
             near = ball.scale_into(self.point)
             nearest = _nearest_by_newton(ball, uniform, rows / (1.0 + slack), near)
             if nearest is not None and float((rows @ nearest).min()) >= 1.0:
@@ -205,8 +205,8 @@ def _nearest_by_newton(ball: LpBall, uniform: Host, rows: Host, start: Host) -> 
     """
     R, p, r = uniform.size, ball.p, ball.radius
     w, chosen, held = start, np.flatnonzero(rows @ start < 1.0 + 1e-6), True
-    nu = np.zeros(chosen.size + 1)
-    for _ in range(40):
+    nu: Host | None = None
+    for _ in range(25):
         if chosen.size + held > R:
             return None
         A, x = rows[chosen].T, ball.from_centre(w) / r
@@ -214,6 +214,8 @@ def _nearest_by_newton(ball: LpBall, uniform: Host, rows: Host, start: Host) -> 
         size = np.abs(x) / norm
         power = size ** (p - 2.0)
         B = np.column_stack([A, -np.copysign(power * size, x)]) if held else A
+        if nu is None:
+            nu = np.linalg.lstsq(B, w - uniform, rcond=None)[0]
         H = 1.0 + (max(float(nu[-1]), 0.0) * (p - 1.0) / (norm * r)) * power if held else np.ones(R)
         off = uniform - w + B @ nu
         short = 1.0 - A.T @ w
