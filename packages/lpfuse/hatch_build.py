@@ -135,7 +135,7 @@ def compile_all(source: Path, folder: Path) -> dict[Path, str]:
 
 
 def _rules(source: Path) -> Any:
-    """`lpfuse._compiled`, which needs nothing that is not of Python: lpfuse is not installed yet."""
+    """`lpfuse._compiled`, which needs nothing but Python: lpfuse is not installed yet."""
     spec = spec_from_file_location("_compiled_rules", source / "lpfuse" / "_compiled.py")
     assert spec is not None
     assert spec.loader is not None

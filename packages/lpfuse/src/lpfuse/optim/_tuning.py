@@ -107,6 +107,8 @@ class ScreeningTuning(NamedTuple):
 class SearchTuning(NamedTuple):
     """Stage 4, `_large_n.search`: sample, partition, solve, verify."""
 
+    # Scores that BLAS works on alone: OpenBLAS shares out products from 9,216 numbers on.
+    one_thread: int = 8192
     # Up to this many rows are copied as a whole: 9 MB with 36 weights. By hand.
     in_memory: int = 32768
     # Rows kept by a first partition at least; each further one may keep twice as many. 60,000 × 36

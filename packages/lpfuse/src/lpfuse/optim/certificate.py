@@ -30,12 +30,12 @@ from lpfuse.optim._bounds import (
     Reading,
     add_dual_sums,
     dual_sums,
-    examine_block,
     gamma,
     merge_sides,
     value_at,
 )
 from lpfuse.optim._moments import Moments
+from lpfuse.optim._plain_bounds import examine_rows
 from lpfuse.optim._results import Bounds, Candidate, Certificate, Solution, Watch
 from lpfuse.optim._tuning import MOMENTS_SHARE
 from lpfuse.optim.balls import LpBall
@@ -184,9 +184,9 @@ class Certifier:
         points = {
             k: (reading.seen(each.point), self._dual_point(each)) for k, each in candidates.items()
         }
-        work = partial(examine_block, reading, points, watch)
+        work = partial(examine_rows, reading, points, watch)
         along = [candidate.alpha for candidate in candidates.values()]
-        parts = problem.reduce(work, partial(merge_sides, watch), *along)
+        parts = problem.reduce(work, partial(merge_sides, watch), *along, stored=True)
         return {
             k: _bound(problem, self.balls[k], parts[lead].dual)._replace(
                 primal=parts[lead].value,
@@ -240,8 +240,8 @@ def _at_least(bounds: Bounds) -> float:
 def value_of(problem: Problem, point: Host) -> float:
     """``f(w, b)`` in one pass."""
     reading = Reading.of(problem)
-    work = partial(examine_block, reading, {0: (reading.seen(point), None)}, {})
-    return problem.reduce(work, partial(merge_sides, {}), None)[0].value
+    work = partial(examine_rows, reading, {0: (reading.seen(point), None)}, {})
+    return problem.reduce(work, partial(merge_sides, {}), None, stored=True)[0].value
 
 
 def bound_of(problem: Problem, alpha: Array) -> float:

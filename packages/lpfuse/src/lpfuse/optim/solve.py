@@ -7,6 +7,7 @@ rest by name, and what it proposes is judged by `certificate.Certifier` alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -140,7 +141,9 @@ def solve_balls(
     tuning: Tuning,
 ) -> list[Solution]:
     """Solve over each ball: the solver proposes, the certifier decides."""
-    with one_blas_thread:
+    # Products of so few numbers are never spread over threads: there is nothing to hold back.
+    few = problem.in_memory and problem.n * problem.size <= tuning.search.one_thread
+    with nullcontext() if few else one_blas_thread:
         problem = problem.counted_anew()
         certifier = Certifier(problem, balls, tol, solver.name)
         outcomes = solver.run(Request(certifier, max_iter, tuning))

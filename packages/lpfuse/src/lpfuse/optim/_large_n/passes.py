@@ -29,6 +29,7 @@ from lpfuse._arrays.operations import (
     to_host,
     to_host_together,
 )
+from lpfuse._arrays.rows import row_kernels
 from lpfuse.optim._results import Watch
 from lpfuse.optim._solvers.newton import Model
 from lpfuse.optim.balls import LpBall
@@ -92,7 +93,8 @@ class ScorePasses:
         """For each plan, keep the rows within its band; the others become linear pieces."""
         problem = self.problem
         work = partial(_linearise_each, problem.terms, plans, problem.in_memory)
-        parts = problem.reduce(work, partial(_join_each, [plan.most for plan in plans]))
+        merge = partial(_join_each, [plan.most for plan in plans])
+        parts = problem.reduce(work, merge, stored=True)
         each = zip(parts, plans, balls, strict=True)
         return [_partition(*one, int(problem.fit_intercept)) for one in each]
 
@@ -123,6 +125,9 @@ def _crossed(
     terms: Terms, most: int, block: Block, r: Array, alpha: Array | None
 ) -> GatheredRows | None:
     assert alpha is not None
+    if (kernels := row_kernels(block.S)) is not None:
+        crossed = kernels.crossed(r, alpha, block.c)
+        return _gathered(terms, block, crossed, alpha) if len(crossed) <= most else None
     # First what two comparisons can tell, then the exact rule on the few rows that are left.
     suspects = nonzero((r > 0) != (alpha > 0.5))
     r, on = take(r, suspects), take(alpha, suspects)
@@ -135,7 +140,7 @@ def _crossed(
 
 def _gathered(terms: Terms, block: Block, chosen: Array, slopes: Array | None) -> GatheredRows:
     S, y, c, start = block
-    a = take(S, chosen)
+    a = as_float64(take(S, chosen))
     k = int(a.shape[0])
     labels = y if isinstance(y, float) else take(y, chosen)
     costs = np.ones(k) if isinstance(c, float) else to_host(take(c, chosen))
@@ -171,6 +176,34 @@ def _linearise_each(
 
 
 def _linearise(terms: Terms, plan: PartitionPlan, remember: bool, block: Block) -> _BlockPartition:
+    side, near, linear, value, constant, intercept = _parted(terms, plan, block)
+    n_near = int(near.shape[0])
+    near = near[:: plan.stride]
+    rows = _gathered(terms, block, near, None) if near.shape[0] <= plan.most else None
+    if rows is not None and plan.stride > 1:
+        rows = rows._replace(costs=rows.costs * (n_near / max(len(rows.costs), 1)))
+    return _BlockPartition(
+        value=value,
+        linear=np.append(linear, intercept) if terms.fit_intercept else linear,
+        constant=constant,
+        n_near=n_near,
+        rows=rows,
+        side=side if remember and plan.stride == 1 else None,
+    )
+
+
+def _parted(
+    terms: Terms, plan: PartitionPlan, block: Block
+) -> tuple[Array, Array, Host, float, float, float]:
+    """Sides of the rows and positions of those near the kink; then sums.
+
+    They are ``Σ c y s`` over the rising rows, ``Σ c max(0, r)`` and, over the rising rows, ``Σ c``
+    and ``Σ c y``.
+    """
+    if (kernels := row_kernels(block.S)) is not None:
+        b = float(plan.w[terms.R]) if terms.fit_intercept else 0.0
+        return kernels.part(block.S, block.y, block.c, plan.w[: terms.R], b, plan.band)
+    block = block.in_double()
     r = terms.residuals(block, plan.w)
     xp = namespace(r)
     rising, flat = _sides(block, r, plan.band)
@@ -179,23 +212,9 @@ def _linearise(terms: Terms, plan: PartitionPlan, remember: bool, block: Block) 
     value = xp.sum(block.times_costs(terms.loss.value(r)))
     sums = pull @ block.S, xp.sum(pull), xp.sum(slopes), value
     linear, intercept, constant, value = to_host_together(*sums)
+    side = xp.astype(rising, xp.int8) - xp.astype(flat, xp.int8)
     near = nonzero(~(rising | flat))
-    n_near = int(near.shape[0])
-    near = near[:: plan.stride]
-    rows = _gathered(terms, block, near, None) if near.shape[0] <= plan.most else None
-    if rows is not None and plan.stride > 1:
-        rows = rows._replace(costs=rows.costs * (n_near / max(len(rows.costs), 1)))
-    side = None
-    if remember and plan.stride == 1:
-        side = xp.astype(rising, xp.int8) - xp.astype(flat, xp.int8)
-    return _BlockPartition(
-        value=float(value),
-        linear=np.append(linear, intercept) if terms.fit_intercept else linear,
-        constant=float(constant),
-        n_near=n_near,
-        rows=rows,
-        side=side,
-    )
+    return side, near, linear, float(value), float(constant), float(intercept)
 
 
 def _join_each(most: Sequence[int], parts: list[list[_BlockPartition]]) -> list[_BlockPartition]:

@@ -431,10 +431,17 @@ cdef class _System:
             least_x[0] = fmin(least_x[0], self.bdx[i] / self.bx[i])
             least_z[0] = fmin(least_z[0], self.bdz[i] / self.bz[i])
 
-    cdef double move_ball(self, double primal, double dual) noexcept nogil:
-        """Take the step; returns the sum of products."""
+    cdef double ball_products(self) noexcept nogil:
+        cdef Py_ssize_t i
+        cdef double products = 0.0
+        for i in range(self.kinds * self.R):
+            products += self.bx[i] * self.bz[i]
+        return products
+
+    cdef void move_ball(self, double primal, double dual) noexcept nogil:
+        """Take the step, and return slacks to τ ∓ v where that changes them little."""
         cdef Py_ssize_t i, j, R = self.R, t = self.slacks * R
-        cdef double tau, exact, products = 0.0
+        cdef double tau
         for i in range(self.kinds * R):
             self.bx[i] += primal * self.bdx[i]
             self.bz[i] += dual * self.bdz[i]
@@ -449,9 +456,6 @@ cdef class _System:
                 self.settle(R + j, self.sigma * tau + self.v[j])
                 if self.bounded:
                     self.settle(2 * R + j, self.v[j] + self.base[j])
-        for i in range(self.kinds * R):
-            products += self.bx[i] * self.bz[i]
-        return products
 
     cdef inline void settle(self, Py_ssize_t i, double exact) noexcept nogil:
         if fabs(exact - self.bx[i]) < 0.5 * self.bx[i]:
@@ -508,7 +512,7 @@ cdef class InteriorSystem(_System):
 
     cpdef surround(self, ball, place):
         _System.surround(self, ball, place)
-        self.move(0.0, 0.0)  # sums up the products
+        self.move_rows_of(0.0, 0.0)  # sums up their products
 
     @property
     def count(self):
@@ -602,14 +606,17 @@ cdef class InteriorSystem(_System):
             products += (self.bx[i] + primal * self.bdx[i]) * (self.bz[i] + dual * self.bdz[i])
         return products
 
-    cpdef move(self, double primal, double dual):
+    def move(self, double primal, double dual):
         """Take the step, with lengths of their own for slacks and multipliers."""
         with nogil:
-            self.products = move_rows(
-                self.m, primal, dual, self.c, self.slide, self.dx0, self.dx1, self.dz,
-                self.r, self.x0, self.x1, self.z0, self.z1_, &self.hinges,
-            )
-            self.products += self.move_ball(primal, dual)
+            self.move_ball(primal, dual)
+            self.move_rows_of(primal, dual)
+
+    cdef void move_rows_of(self, double primal, double dual) noexcept nogil:
+        self.products = self.ball_products() + move_rows(
+            self.m, primal, dual, self.c, self.slide, self.dx0, self.dx1, self.dz,
+            self.r, self.x0, self.x1, self.z0, self.z1_, &self.hinges,
+        )
 
 
 cdef class SmoothedSystem(_System):

@@ -181,23 +181,6 @@ static double largest_size(ptrdiff_t m, const double *restrict x) {
     return most;
 }
 
-/* Σ |r|, or Σ c max(0, r). */
-EVERY_PROCESSOR
-static double sum_of_sizes(ptrdiff_t m, const double *restrict r) {
-    double sum = 0.0;
-#pragma omp simd reduction(+ : sum)
-    for (ptrdiff_t i = 0; i < m; i++) sum += fabs(r[i]);
-    return sum;
-}
-
-EVERY_PROCESSOR
-static double sum_of_hinges(ptrdiff_t m, const double *restrict r, const double *restrict c) {
-    double sum = 0.0;
-#pragma omp simd reduction(+ : sum)
-    for (ptrdiff_t i = 0; i < m; i++) sum += r[i] > 0.0 ? c[i] * r[i] : 0.0;
-    return sum;
-}
-
 /* Products for few coordinates, where a call of BLAS costs more than its work. ------------------ */
 
 /* Add A D Aᵀ to the lower triangle of H (column-major, size × size), for A of shape (size, m). */

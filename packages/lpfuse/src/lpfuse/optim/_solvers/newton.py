@@ -17,7 +17,6 @@ from lpfuse._arrays.operations import (
     Array,
     Host,
     dot,
-    joined_columns,
     namespace,
     nonzero,
     positive_part,
@@ -69,10 +68,13 @@ class Model:
     @classmethod
     def of_rows(cls, problem: Problem, block: Block, ball: LpBall) -> Model:
         """Rows of a problem as a model, on the host whatever device they come from."""
-        a = to_host(problem.terms.signed_rows(block.S, block.y))
-        costs = np.ones(len(a)) if isinstance(block.c, float) else to_host(block.c)
-        linear = np.zeros(problem.size)
-        return cls(joined_columns([a]), costs, ball, linear, free=int(problem.fit_intercept))
+        S, R, free = to_host(block.S), problem.R, int(problem.fit_intercept)
+        labels = block.y if isinstance(block.y, float) else to_host(block.y)
+        columns = np.empty((R + free, len(S)))
+        np.multiply(S.T, labels, out=columns[:R])
+        columns[R:] = labels
+        costs = np.ones(len(S)) if isinstance(block.c, float) else to_host(block.c)
+        return cls(columns, costs, ball, np.zeros(R + free), free=free)
 
     @property
     def n_rows(self) -> int:
