@@ -206,10 +206,8 @@ class Certifier:
         point and multipliers again.
         """
         seen: dict[tuple[int, ...], int] = {}
-        return {
-            k: k if k in watch else seen.setdefault(tuple(map(id, each)), k)
-            for k, each in candidates.items()
-        }
+        first = {k: seen.setdefault(tuple(map(id, each)), k) for k, each in candidates.items()}
+        return {k: k if k in watch else lead for k, lead in first.items()}
 
     def _dual_point(self, candidate: Candidate) -> Host | None:
         """The dual weights with the intercept that balances their multipliers."""

@@ -13,6 +13,7 @@ What comes out is a proposal with its bounds, or None: then a solver that needs 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,14 +63,12 @@ def follow(model: Model, before: Track, tol: float, scale: float, tuning: Tuning
     None where this way does not lead there: w ≥ 0 and the corners of p = 1 and p = ∞ are left to
     the interior point, and so are runs that do not get on.
     """
-    rules, ball = tuning.along, model.ball
-    if ball.nonnegative or not rules.least_p <= ball.p <= rules.most_p or ball.radius < 1e-6:
-        return None
-    if model.quadratic is not None or not np.abs(before.pull).max() > 0.0:
+    rules = tuning.along
+    if not _smooth(model, before.pull, rules):
         return None
     with np.errstate(all="ignore"):  # a wrong turn may overflow: it is noticed
-        run = _Run(model, before, rules)
         try:
+            run = _Run(model, before.found.w, before.pull, rules)
             run.near()
         except Breakdown:
             return None
@@ -80,14 +79,55 @@ def follow(model: Model, before: Track, tol: float, scale: float, tuning: Tuning
         return found if found.within(tol, scale) or found.primal <= tol * scale else None
 
 
+def _smooth(model: Model, pull: Host, rules: AlongTuning) -> bool:
+    """Whether the equations of `surface` are smooth, and give a direction to begin with."""
+    ball = model.ball
+    if ball.nonnegative or model.quadratic is not None or ball.radius < 1e-6:
+        return False
+    return rules.least_p <= ball.p <= rules.most_p and float(np.abs(pull).max()) > 0.0
+
+
+class Trail:
+    """The optima of a sample from p to p, by rounded hinges: guesses, of which nothing is proven.
+
+    Attributes
+    ----------
+    inside : bool
+        Whether the last one lies inside its ball: then it is that of all larger balls, too.
+    """
+
+    def __init__(self, sample: Model, w: Host, rules: AlongTuning) -> None:
+        """From the optimum w over the ball of the sample."""
+        self.sample, self.w, self.rules, self.inside = sample, w, rules, False
+        risen = sample.costs * (sample.residuals(w) > 0.0)
+        self.pull = (sample.columns @ risen - sample.linear)[: sample.n_weights]
+
+    def follow(self, ball: LpBall) -> bool:
+        """Go on to the optimum over another ball; whether it was found."""
+        model = replace(self.sample, ball=ball)
+        if self.inside:
+            return True
+        if not _smooth(model, self.pull, self.rules):
+            return False
+        with np.errstate(all="ignore"):
+            try:
+                run = _Run(model, self.w, self.pull, self.rules)
+                run.near()
+            except Breakdown:
+                return False
+        self.w, self.pull = model.feasible(run.w), run.system.pull[: model.n_weights]
+        self.inside = bool(ball.gauge(self.w[: model.n_weights]) < self.rules.well_inside)
+        return True
+
+
 class _Run:
     """One run: a system on the surface of the ball, and its band."""
 
-    def __init__(self, model: Model, before: Track, rules: AlongTuning) -> None:
+    def __init__(self, model: Model, w: Host, pull: Host, rules: AlongTuning) -> None:
         self.rules, self.model, R = rules, model, model.n_weights
-        ball, w = model.ball, before.found.w
+        ball = model.ball
         if ball.p < 2.0:  # the smaller p, the more the pull alone decides
-            x = ball.from_centre(ball.linear_oracle(-before.pull)) / ball.radius
+            x = ball.from_centre(ball.linear_oracle(-pull)) / ball.radius
         else:
             x = ball.from_centre(w[:R])
             x = x / ball.norm(x)
