@@ -177,6 +177,7 @@ class AlongTuning(NamedTuple):
     at_kink: int = 8  # with more rows at their kink, or so many a weight, the interior point serves
     at_kink_per_weight: float = 0.5
     tries: int = 8  # of shorter steps
+    kept_share: float = 0.08  # share of many rows that a first partition for a p of a path may keep
     well_inside: float = 0.99  # a sample's optimum, this far out at most, is inside for all rows too
 
 

@@ -14,7 +14,16 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from lpfuse._arrays.operations import Array, Host, kth_smallest, namespace, on_accelerator, total
+from lpfuse._arrays.operations import (
+    Array,
+    Host,
+    kth_smallest,
+    namespace,
+    nonzero,
+    on_accelerator,
+    take,
+    total,
+)
 from lpfuse._arrays.threads import map_parallel
 from lpfuse.optim._large_n.passes import (
     GatheredRows,
@@ -27,7 +36,7 @@ from lpfuse.optim._large_n.passes import (
     unknown,
 )
 from lpfuse.optim._results import Bounds, Candidate
-from lpfuse.optim._solvers.along_p import Trail
+from lpfuse.optim._solvers.along_p import Trail, settle
 from lpfuse.optim._solvers.newton import Guess, Model
 from lpfuse.optim._solvers.screening import minimise, pilot, pilot_rows, resolved, subsample
 from lpfuse.optim._solvers.smoothing import approach
@@ -138,8 +147,10 @@ def _begin_along_p(
     for k in sorted(balls, key=lambda k: certifier.balls[k].p):
         model = replace(sample, ball=certifier.balls[k])
         if trails and all([trail.follow(model.ball) for trail in trails]):
-            search = Search(k, model, settings, near=(trails[0].w, trails[1].w))
-            if leader is not None:
+            if leader is None:
+                search = Search(k, model, settings, near=(trails[0].w, trails[1].w))
+            else:
+                search = Search(k, model, settings, leader.guess)
                 search.leader = leader
         else:
             search, leader = Search(k, model, settings), None
@@ -207,14 +218,17 @@ class Search:
         if guess is None:
             # The pilot sees a part of the sample: how far its margins are off says how far the
             # sample's will be.
-            if near is None:
+            most = settings.budget.kept
+            if near is not None:  # many rows for each of many p would be too many
+                most = min(most, int(tuning.along.kept_share * settings.problem.n))
+            else:
                 first, enough = pilot(sample, tuning), resolved(sample.size, tuning)
                 w = sample.feasible(approach(sample, first, enough, tuning.smoothing).w)
                 near = w, first.w
             self.noise = sample.n_rows**-0.5  # of the guess, in units that only ratios matter of
             share = (pilot_rows(sample.size, tuning) / sample.n_rows) ** 0.5
             self.pilot = near[1]
-            self._guess_at(sample, *near, share)
+            self._guess_at(sample, *near, share, most)
         else:
             self.guess, self.stride = guess, 1
         # To estimate later moves by.
@@ -241,8 +255,11 @@ class Search:
         if not done and self.leader.done:
             self.guess, self.leader = Guess(self.leader.point, self.guess.band), None
 
-    def _guess_at(self, sample: Model, w: Host, before: Host, share: float) -> None:
+    def _guess_at(
+        self, sample: Model, w: Host, before: Host, share: float, most: int | None = None
+    ) -> None:
         """Guess w, whose margins are off by that share of their way from the guess before."""
+        most = self.kept if most is None else most
         n, budget, tuning = self.settings.problem.n, self.settings.budget, self.settings.tuning
         r = abs(sample.residuals(w))
         off = budget.risk * share * abs(sample.margins(w - before))
@@ -254,8 +271,8 @@ class Search:
         self.guess, self.stride = Guess(w, band), 1
         if expected > budget.overfull * self.kept and self.thinned < tuning.search.thinned:
             self.stride = int(np.ceil(expected / budget.sample))
-        elif expected > self.kept:
-            self.guess = Guess(w, min(band, _band_of(r, n, self.kept)))
+        elif expected > most:
+            self.guess = Guess(w, min(band, _band_of(r, n, most)))
 
     @property
     def plan(self) -> PartitionPlan:
@@ -299,7 +316,11 @@ class Search:
         model, pieces, positions = self.partition.model, self.partition.pieces, self.partition[-1]
         problem, _, tol, max_iter, tuning = self.settings
         inner_tol = tuning.screening.margin * tol
-        found = minimise(model, inner_tol, problem.scale, max_iter, self.inner, tuning)
+        found = None
+        if max_iter is None and self.inner.band > 0.0 and model.n_rows > tuning.along.whole:
+            found = settle(model, self.inner.w, None, inner_tol, problem.scale, tuning)
+        if found is None:
+            found = minimise(model, inner_tol, problem.scale, max_iter, self.inner, tuning)
         self.point, self.steps = found.w, max(self.steps, found.n_iter)
         # The last step may have overstepped [0, 1] by a rounding error.
         shares = namespace(found.alpha).clip(found.alpha / model.costs, 0.0, 1.0)
@@ -341,9 +362,9 @@ def _band_at_risk(r: Array, off: Array) -> float:
 
     The outermost hundredth of them does not count.
     """
-    at_risk = r * namespace(r).astype(r <= off, r.dtype)
-    outermost = int(0.01 * total(at_risk > 0))
-    return kth_smallest(at_risk, int(r.shape[0]) - 1 - outermost)
+    at_risk = take(r, nonzero(r <= off))  # few of many: a selection among zeros would take longer
+    m = int(at_risk.shape[0])
+    return kth_smallest(at_risk, m - 1 - int(0.01 * m)) if m else 0.0
 
 
 def _band_of(r: Array, n: int, rows: int) -> float:

@@ -63,12 +63,19 @@ def follow(model: Model, before: Track, tol: float, scale: float, tuning: Tuning
     None where this way does not lead there: w ≥ 0 and the corners of p = 1 and p = ∞ are left to
     the interior point, and so are runs that do not get on.
     """
+    return settle(model, before.found.w, before.pull, tol, scale, tuning)
+
+
+def settle(
+    model: Model, w: Host, pull: Host | None, tol: float, scale: float, tuning: Tuning
+) -> Optimum | None:
+    """The same from weights w, or from the pull of the rows where that is known."""
     rules = tuning.along
-    if not _smooth(model, before.pull, rules):
+    if not _smooth(model, w if pull is None else pull, rules):
         return None
     with np.errstate(all="ignore"):  # a wrong turn may overflow: it is noticed
         try:
-            run = _Run(model, before.found.w, before.pull, rules)
+            run = _Run(model, w, pull, rules)
             run.near()
         except Breakdown:
             return None
@@ -123,15 +130,17 @@ class Trail:
 class _Run:
     """One run: a system on the surface of the ball, and its band."""
 
-    def __init__(self, model: Model, w: Host, pull: Host, rules: AlongTuning) -> None:
+    def __init__(self, model: Model, w: Host, pull: Host | None, rules: AlongTuning) -> None:
         self.rules, self.model, R = rules, model, model.n_weights
-        ball = model.ball
-        if ball.p < 2.0:  # the smaller p, the more the pull alone decides
+        ball, inside = model.ball, False
+        if pull is not None and ball.p < 2.0:  # the smaller p, the more the pull alone decides
             x = ball.from_centre(ball.linear_oracle(-pull)) / ball.radius
         else:
-            x = ball.from_centre(w[:R])
-            x = x / ball.norm(x)
-        self.system: Any = surface.SurfaceSystem(model, x, w[R:], False)
+            x = ball.from_centre(w[:R]) / ball.radius
+            norm = ball.norm(x)
+            inside = pull is None and norm < rules.well_inside
+            x = x if inside else x / norm
+        self.system: Any = surface.SurfaceSystem(model, x, w[R:], inside)
         some = abs(self.system.r[:: max(1, model.n_rows // 256)])
         self.band = kth_smallest(some, int(rules.first_band * some.size)) + 1e-12
         self.steps = 0
