@@ -161,6 +161,11 @@ class AlongTuning(NamedTuple):
     least_p: float = 1.001  # beyond, powers 1/(p − 1) and p leave the range of float64
     most_p: float = 1000.0
     first_band: float = 0.2  # share of the rows in the first band
+    near_band: float = 0.05  # the same from where a sample has gone before
+    sample: int = 500  # rows, and rows a weight, of that sample: where rows are so many times as many
+    sample_per_weight: int = 30
+    least_stride: int = 4
+    sample_band: float = 0.02  # share of a sample's rows in a band that is narrow enough for it
     near_steps: int = 15
     shrink: float = 0.25  # of the band, once no margin has moved by more than …
     settled: float = 3.0  # … so many bands
@@ -168,7 +173,7 @@ class AlongTuning(NamedTuple):
     resolved_per_weight: int = 2
     curvature_rows: int = 300  # rows, and rows a weight, that are enough to tell the curvature
     curvature_rows_per_weight: int = 10
-    whole: int = 2000  # up to so many rows the last steps take them all
+    whole: int = 80_000  # up to so many numbers in its rows the last steps take the whole model
     reach: float = 3.0  # beyond that, those within so many bands of their kink
     kink_steps: int = 12
     closer: float = 0.3  # how the band shrinks while multipliers are followed, …

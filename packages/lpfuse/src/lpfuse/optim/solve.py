@@ -264,7 +264,7 @@ def _minimise(
 ) -> Optimum:
     rules, guess = tuning.screening, None
     if before is not None:
-        found = before.still_best(model.ball, tol, scale)
+        found = before.still_best(model, tol, scale)
         if found is None and max_iter is None:
             found = follow(model, before, tol, scale, tuning)
         if found is not None:

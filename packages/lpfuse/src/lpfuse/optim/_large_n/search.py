@@ -317,7 +317,7 @@ class Search:
         problem, _, tol, max_iter, tuning = self.settings
         inner_tol = tuning.screening.margin * tol
         found = None
-        if max_iter is None and self.inner.band > 0.0 and model.n_rows > tuning.along.whole:
+        if max_iter is None and self.inner.band > 0.0 and model.columns.size > tuning.along.whole:
             found = settle(model, self.inner.w, None, inner_tol, problem.scale, tuning)
         if found is None:
             found = minimise(model, inner_tol, problem.scale, max_iter, self.inner, tuning)

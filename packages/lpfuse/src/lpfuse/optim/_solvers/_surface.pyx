@@ -26,7 +26,34 @@ cdef enum:
     FEW = 8  # up to so many coordinates loops of our own beat a call of BLAS
     PART = 512  # rows that are gathered at a time: a multiple of the lanes of `add_gram`
 
+    SPARED = 1 << 20  # numbers of memory that the next system may take over: 8 MB
+
 cdef double _SHORTER = SHORTER, _ENOUGH = ENOUGH
+# A path makes system after system of the same size, and fresh pages take longer than the steps.
+# Taken and left with the lock of the interpreter held.
+cdef double *_spare = NULL
+cdef Py_ssize_t _spare_size = 0
+
+
+cdef double *_taken(Py_ssize_t numbers) except NULL:
+    global _spare, _spare_size
+    cdef double *store
+    if _spare != NULL and _spare_size == numbers:
+        store, _spare, _spare_size = _spare, NULL, 0
+        return store
+    store = <double *> calloc(numbers, sizeof(double))
+    if store == NULL:
+        raise MemoryError()
+    return store
+
+
+cdef void _left(double *store, Py_ssize_t numbers):
+    global _spare, _spare_size
+    if store == NULL:
+        return
+    if numbers <= SPARED:
+        store, _spare, _spare_size = _spare, store, numbers
+    free(store)
 
 
 cdef object _array(const double *source, Py_ssize_t n):
@@ -53,7 +80,7 @@ cdef double _norm(Py_ssize_t R, double p, const double *x) noexcept nogil:
 cdef class SurfaceSystem:
     """See `surface.SurfaceSystem`."""
 
-    cdef Py_ssize_t m, size, R, taken
+    cdef Py_ssize_t m, size, R, taken, numbers
     cdef double p, radius, band, value, cost
     cdef bint has_centre
     cdef readonly bint inside
@@ -99,9 +126,9 @@ cdef class SurfaceSystem:
         ball = model.ball
         self.p, self.radius, self.inside = ball.p, ball.radius, inside
         self.has_centre = ball.centre is not None
-        self.store = <double *> calloc((13 + size + PART) * size + 7 * m + 1, sizeof(double))
-        if self.store == NULL:
-            raise MemoryError()
+        self.numbers = (13 + size + PART) * size + 7 * m + 1
+        self.store = _taken(self.numbers)
+        self.cost = 0.0
         cdef double *at = self.store
         self.centre = at
         self.point = at + size
@@ -139,7 +166,7 @@ cdef class SurfaceSystem:
             self.residuals_at(self.point, self.r_)
 
     def __dealloc__(self):
-        free(self.store)
+        _left(self.store, self.numbers)
 
     @property
     def x(self):

@@ -34,27 +34,25 @@ class Track(NamedTuple):
 
     ball: LpBall
     found: Optimum
-    pull: Host  # (R,): Aα − g, what the ball holds the weights against
+    pull: Host  # (coordinates,): Aα − g, against which the ball holds the weights
     gain: float  # k + Σα
 
     @classmethod
     def of(cls, model: Model, found: Optimum) -> Track:
         """One product with the rows."""
-        pull = (model.columns @ found.alpha - model.linear)[: model.n_weights]
+        pull = model.columns @ found.alpha - model.linear
         return cls(model.ball, found, pull, model.constant + float(found.alpha.sum()))
 
-    def still_best(self, ball: LpBall, tol: float, scale: float) -> Optimum | None:
-        """The same weights and multipliers, where they are proof enough over another ball.
+    def still_best(self, model: Model, tol: float, scale: float) -> Optimum | None:
+        """The same weights and multipliers, where they are proof enough over the model's ball.
 
         What is best inside a ball is best in every larger one. Both bounds are known, and only the
         support of the other ball is new.
         """
-        found = self.found
-        dual = self.gain - ball.support(self.pull)
+        found, ball, R = self.found, model.ball, model.n_weights
+        dual = self.gain - ball.support(self.pull[:R])
         same = Optimum(found.w, found.alpha, found.primal, dual, 1, found.witness)
-        if not (same.within(tol, scale) and ball.gauge(found.w[: self.pull.size]) <= 1.0):
-            return None
-        return same
+        return same if same.within(tol, scale) and ball.gauge(found.w[:R]) <= 1.0 else None
 
 
 def follow(model: Model, before: Track, tol: float, scale: float, tuning: Tuning) -> Optimum | None:
@@ -63,7 +61,11 @@ def follow(model: Model, before: Track, tol: float, scale: float, tuning: Tuning
     None where this way does not lead there: w ≥ 0 and the corners of p = 1 and p = ∞ are left to
     the interior point, and so are runs that do not get on.
     """
-    return settle(model, before.found.w, before.pull, tol, scale, tuning)
+    w, pull = before.found.w, before.pull[: model.n_weights]
+    if not _smooth(model, pull, tuning.along):
+        return None
+    ahead = _ahead(model, w, before.pull, before.found.alpha, tuning.along)
+    return settle(model, *(ahead or (w, pull)), tol, scale, tuning)
 
 
 def settle(
@@ -79,7 +81,7 @@ def settle(
             run.near()
         except Breakdown:
             return None
-        found = run.at_kink(tol, scale) if model.n_rows <= rules.whole else None
+        found = run.at_kink(tol, scale) if run.whole else None
         if found is None:
             screen = Screen(model, tol, scale, None, tuning, run.finish)
             found = screen.solve_within(run.system.r, rules.reach * run.band, None)
@@ -94,6 +96,30 @@ def _smooth(model: Model, pull: Host, rules: AlongTuning) -> bool:
     return rules.least_p <= ball.p <= rules.most_p and float(np.abs(pull).max()) > 0.0
 
 
+def _ahead(
+    model: Model, w: Host, pull: Host, alpha: Host, rules: AlongTuning
+) -> tuple[Host, None] | None:
+    """The move to the next p, as a sample of the rows tells it.
+
+    A linear term gives the sample the slope that all rows have at the neighbour's optimum: so its
+    error is a share of the move, not of the weights.
+    """
+    stride = model.n_rows // (rules.sample + rules.sample_per_weight * model.size)
+    if stride < rules.least_stride:
+        return None
+    columns = np.ascontiguousarray(model.columns[:, ::stride])
+    off = columns @ (stride * alpha[::stride]) - pull
+    costs = stride * model.costs[::stride]
+    few = Model(columns, costs, model.ball, off, free=model.free)
+    with np.errstate(all="ignore"):
+        try:
+            run = _Run(few, w, pull[: model.n_weights], rules)
+            run.near()
+        except Breakdown:
+            return None
+    return run.w, None
+
+
 class Trail:
     """The optima of a sample from p to p, by rounded hinges: guesses, of which nothing is proven.
 
@@ -106,23 +132,25 @@ class Trail:
     def __init__(self, sample: Model, w: Host, rules: AlongTuning) -> None:
         """From the optimum w over the ball of the sample."""
         self.sample, self.w, self.rules, self.inside = sample, w, rules, False
-        risen = sample.costs * (sample.residuals(w) > 0.0)
-        self.pull = (sample.columns @ risen - sample.linear)[: sample.n_weights]
+        self.alpha = sample.costs * (sample.residuals(w) > 0.0)
+        self.pull = sample.columns @ self.alpha - sample.linear
 
     def follow(self, ball: LpBall) -> bool:
         """Go on to the optimum over another ball; whether it was found."""
         model = replace(self.sample, ball=ball)
         if self.inside:
             return True
-        if not _smooth(model, self.pull, self.rules):
+        R, rules = model.n_weights, self.rules
+        if not _smooth(model, self.pull[:R], rules):
             return False
+        ahead = _ahead(model, self.w, self.pull, self.alpha, rules)
         with np.errstate(all="ignore"):
             try:
-                run = _Run(model, self.w, self.pull, self.rules)
-                run.near()
+                run = _Run(model, *(ahead or (self.w, self.pull[:R])), rules)
+                run.near(rules.sample_band)
             except Breakdown:
                 return False
-        self.w, self.pull = model.feasible(run.w), run.system.pull[: model.n_weights]
+        self.w, self.pull, self.alpha = model.feasible(run.w), run.system.pull, run.system.alpha
         self.inside = bool(ball.gauge(self.w[: model.n_weights]) < self.rules.well_inside)
         return True
 
@@ -142,8 +170,14 @@ class _Run:
             x = x if inside else x / norm
         self.system: Any = surface.SurfaceSystem(model, x, w[R:], inside)
         some = abs(self.system.r[:: max(1, model.n_rows // 256)])
-        self.band = kth_smallest(some, int(rules.first_band * some.size)) + 1e-12
+        share = rules.first_band if pull is not None else rules.near_band
+        self.band = kth_smallest(some, int(share * some.size)) + 1e-12
         self.steps = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether the model is so small that the last steps take all its rows."""
+        return bool(self.model.columns.size <= self.rules.whole)
 
     @property
     def w(self) -> Host:
@@ -156,10 +190,11 @@ class _Run:
         """What is best inside the ball serves larger ones too, where its bound is a little less."""
         return 0.1 if self.system.inside else 1.0
 
-    def near(self) -> None:
-        """Shrink the band to few rows."""
+    def near(self, share: float = 0.0) -> None:
+        """Shrink the band to few rows, or to a share of them."""
         rules, system, R = self.rules, self.system, self.model.n_weights
         enough = rules.resolved + rules.resolved_per_weight * R
+        enough = max(enough, int(share * self.model.n_rows))
         wanted = rules.curvature_rows + rules.curvature_rows_per_weight * R
         system.look(self.band)
         for _ in range(rules.near_steps):
@@ -225,7 +260,7 @@ class _Run:
         rules: InteriorPointTuning,
     ) -> Optimum:
         """Solve a model of the few rows that matter, from here."""
-        if self.model.n_rows > self.rules.whole:
+        if not self.whole:
             system, self.model = self.system, model
             self.system = surface.SurfaceSystem(model, system.x, system.free, system.inside)
             self.system.look(self.band)
