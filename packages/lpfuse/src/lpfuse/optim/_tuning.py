@@ -160,14 +160,14 @@ class AlongTuning(NamedTuple):
 
     least_p: float = 1.001  # beyond, powers 1/(p − 1) and p leave the range of float64
     most_p: float = 1000.0
-    first_band: float = 0.2  # share of the rows in the first band
+    first_band: float = 0.1  # share of the rows in the first band
     near_band: float = 0.05  # the same from where a sample has gone before
     sample: int = 500  # rows, and rows a weight, of that sample: where rows are so many times as many
     sample_per_weight: int = 30
     least_stride: int = 4
     sample_band: float = 0.02  # share of a sample's rows in a band that is narrow enough for it
     near_steps: int = 15
-    shrink: float = 0.25  # of the band, once no margin has moved by more than …
+    shrink: float = 0.1  # of the band, once no margin has moved by more than …
     settled: float = 3.0  # … so many bands
     resolved: int = 10  # rows, and rows a weight, at which the sides are nearly known
     resolved_per_weight: int = 2
@@ -175,12 +175,12 @@ class AlongTuning(NamedTuple):
     curvature_rows_per_weight: int = 10
     whole: int = 80_000  # up to so many numbers in its rows the last steps take the whole model
     reach: float = 3.0  # beyond that, those within so many bands of their kink
-    kink_steps: int = 12
+    kink_steps: int = 20
     closer: float = 0.3  # how the band shrinks while multipliers are followed, …
     wider: float = 3.0  # … and grows after a step that was cut, of which there may be …
-    halts: int = 2  # … so many
+    halts: int = 6  # … so many
     at_kink: int = 8  # with more rows at their kink, or so many a weight, the interior point serves
-    at_kink_per_weight: float = 0.5
+    at_kink_per_weight: float = 1.0
     tries: int = 8  # of shorter steps
     kept_share: float = 0.08  # share of many rows that a first partition for a p of a path may keep
     well_inside: float = 0.99  # a sample's optimum, this far out at most, is inside for all rows too
