@@ -22,7 +22,7 @@ from unittest import mock
 import torch
 
 from lpfuse import LpFusion, lp_path
-from lpfuse._arrays.fused import cut_rows
+from lpfuse._arrays.fused import cut_rows, may_fuse
 from lpfuse.optim import Certifier, Problem, solve
 from lpfuse.optim._large_n.passes import ScorePasses
 from lpfuse.optim._tuning import DEFAULT
@@ -47,6 +47,11 @@ def run(options: Namespace) -> None:
     """All parts; every number is stored as soon as it is known."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     warnings.simplefilter("ignore")
+    if device.type == "cuda":
+        from lpfuse._arrays.fused_rows import try_out
+
+        print(f"kernels are right on a few rows: {try_out(torch.cuda.current_device())}")
+    print(f"kernels serve: {may_fuse(torch.ones((2, 2), device=device))}", flush=True)
     n = options.n or (PAPER_ROWS if device.type == "cuda" else SMALL_ROWS)
     out = options.out / f"passes-{slug(device_name(device))}.jsonl"
     store = RecordStore(out, surroundings(device, options.commit))
