@@ -14,7 +14,16 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from lpfuse._arrays.operations import Array, Host, kth_smallest, namespace, on_accelerator, total
+from lpfuse._arrays.operations import (
+    Array,
+    Host,
+    kth_smallest,
+    namespace,
+    nonzero,
+    on_accelerator,
+    take,
+    total,
+)
 from lpfuse._arrays.threads import map_parallel
 from lpfuse.optim._large_n.passes import (
     GatheredRows,
@@ -27,6 +36,7 @@ from lpfuse.optim._large_n.passes import (
     unknown,
 )
 from lpfuse.optim._results import Bounds, Candidate
+from lpfuse.optim._solvers.along_p import Trail, settle
 from lpfuse.optim._solvers.newton import Guess, Model
 from lpfuse.optim._solvers.screening import minimise, pilot, pilot_rows, resolved, subsample
 from lpfuse.optim._solvers.smoothing import approach
@@ -116,17 +126,46 @@ def _begin(
     """
     problem, budget = settings.problem, settings.budget
     sample = Model.of_rows(problem, problem.draw(budget.sample), problem.ball)
+    if len(balls) > 1 and not guesses:
+        return _begin_along_p(certifier, balls, settings, sample)
     return budget.each(
         lambda k: Search(k, replace(sample, ball=certifier.balls[k]), settings, guesses.get(k)),
         list(balls),
     )
 
 
+def _begin_along_p(
+    certifier: Certifier, balls: Sequence[int], settings: SearchSettings, sample: Model
+) -> list[Search]:
+    """A search for each ball, from the smallest p upwards: guesses follow each other.
+
+    Where the sample's optimum lies inside a ball, those of all larger balls wait for this one.
+    """
+    searches: list[Search] = []
+    trails: list[Trail] = []
+    leader: Search | None = None
+    for k in sorted(balls, key=lambda k: certifier.balls[k].p):
+        model = replace(sample, ball=certifier.balls[k])
+        if trails and all([trail.follow(model.ball) for trail in trails]):
+            if leader is None:
+                search = Search(k, model, settings, near=(trails[0].w, trails[1].w))
+            else:
+                search = Search(k, model, settings, leader.guess)
+                search.leader = leader
+        else:
+            search, leader = Search(k, model, settings), None
+            trails = search.trails(model)
+        searches.append(search)
+        if leader is None and trails[0].inside:
+            leader = search
+    return searches
+
+
 def _round(
     certifier: Certifier, passes: ScorePasses, searches: Sequence[Search], budget: PassBudget
 ) -> None:
     """Each pass serves all searches that need one."""
-    fresh = [search for search in searches if not search.done and search.partition is None]
+    fresh = [search for search in searches if search.wants_rows]
     if fresh:
         parts = passes.partition([s.plan for s in fresh], [s.sample.ball for s in fresh])
         budget.each(lambda pair: pair[0].enter(pair[1]), list(zip(fresh, parts, strict=True)))
@@ -137,9 +176,16 @@ def _round(
         terms = certifier.problem.terms
         watch = {search.k: crossings(terms, search.most_crossed) for search in active}
         candidates = {search.k: each for search, each in zip(active, proposed, strict=True)}
+        waiting = [search for search in searches if search.leader is not None and not search.done]
+        for search in waiting:
+            assert search.leader is not None
+            if search.leader.k in candidates:
+                candidates[search.k] = candidates[search.leader.k]
         bounds = certifier.examine(candidates, watch)
         for search in active:
             search.learn(bounds[search.k], certifier.within(search.k))
+        for search in waiting:
+            search.leave_or_join(search.k in candidates and certifier.within(search.k))
 
 
 class SearchSettings(NamedTuple):
@@ -156,9 +202,15 @@ class Search:
     """The search over one ball: where to partition next, or the partition it is working on."""
 
     def __init__(
-        self, k: int, sample: Model, settings: SearchSettings, guess: Guess | None = None
+        self,
+        k: int,
+        sample: Model,
+        settings: SearchSettings,
+        guess: Guess | None = None,
+        near: tuple[Host, Host] | None = None,
     ) -> None:
         self.k, self.settings = k, settings
+        self.leader: Search | None = None  # whose optimum is likely to be this one's too
         self.kept, self.thinned, self.steps = settings.budget.kept, 0, 0
         self.partition: Partition | None = None
         self.done = False
@@ -166,18 +218,48 @@ class Search:
         if guess is None:
             # The pilot sees a part of the sample: how far its margins are off says how far the
             # sample's will be.
-            first, enough = pilot(sample, tuning), resolved(sample.size, tuning)
-            w = sample.feasible(approach(sample, first, enough, tuning.smoothing).w)
+            most = settings.budget.kept
+            if near is not None:  # many rows for each of many p would be too many
+                most = min(most, int(tuning.along.kept_share * settings.problem.n))
+            else:
+                first, enough = pilot(sample, tuning), resolved(sample.size, tuning)
+                w = sample.feasible(approach(sample, first, enough, tuning.smoothing).w)
+                near = w, first.w
             self.noise = sample.n_rows**-0.5  # of the guess, in units that only ratios matter of
             share = (pilot_rows(sample.size, tuning) / sample.n_rows) ** 0.5
-            self._guess_at(sample, w, first.w, share)
+            self.pilot = near[1]
+            self._guess_at(sample, *near, share, most)
         else:
             self.guess, self.stride = guess, 1
         # To estimate later moves by.
         self.sample = subsample(sample, min(sample.n_rows, tuning.search.remembered))
 
-    def _guess_at(self, sample: Model, w: Host, before: Host, share: float) -> None:
+    def trails(self, sample: Model) -> list[Trail]:
+        """From the guesses of sample and pilot to those of the next p."""
+        tuning = self.settings.tuning
+        few = subsample(sample, pilot_rows(sample.size, tuning))
+        return [
+            Trail(sample, self.guess.w, tuning.along),
+            Trail(few, self.pilot, tuning.along),
+        ]
+
+    @property
+    def wants_rows(self) -> bool:
+        """Whether a partition is to be made."""
+        return self.leader is None and not self.done and self.partition is None
+
+    def leave_or_join(self, done: bool) -> None:
+        """What the leader found is enough, or this search goes its own way once it is done."""
+        assert self.leader is not None
+        self.done = done
+        if not done and self.leader.done:
+            self.guess, self.leader = Guess(self.leader.point, self.guess.band), None
+
+    def _guess_at(
+        self, sample: Model, w: Host, before: Host, share: float, most: int | None = None
+    ) -> None:
         """Guess w, whose margins are off by that share of their way from the guess before."""
+        most = self.kept if most is None else most
         n, budget, tuning = self.settings.problem.n, self.settings.budget, self.settings.tuning
         r = abs(sample.residuals(w))
         off = budget.risk * share * abs(sample.margins(w - before))
@@ -189,8 +271,8 @@ class Search:
         self.guess, self.stride = Guess(w, band), 1
         if expected > budget.overfull * self.kept and self.thinned < tuning.search.thinned:
             self.stride = int(np.ceil(expected / budget.sample))
-        elif expected > self.kept:
-            self.guess = Guess(w, min(band, _band_of(r, n, self.kept)))
+        elif expected > most:
+            self.guess = Guess(w, min(band, _band_of(r, n, most)))
 
     @property
     def plan(self) -> PartitionPlan:
@@ -234,7 +316,11 @@ class Search:
         model, pieces, positions = self.partition.model, self.partition.pieces, self.partition[-1]
         problem, _, tol, max_iter, tuning = self.settings
         inner_tol = tuning.screening.margin * tol
-        found = minimise(model, inner_tol, problem.scale, max_iter, self.inner, tuning)
+        found = None
+        if max_iter is None and self.inner.band > 0.0 and model.columns.size > tuning.along.whole:
+            found = settle(model, self.inner.w, None, inner_tol, problem.scale, tuning)
+        if found is None:
+            found = minimise(model, inner_tol, problem.scale, max_iter, self.inner, tuning)
         self.point, self.steps = found.w, max(self.steps, found.n_iter)
         # The last step may have overstepped [0, 1] by a rounding error.
         shares = namespace(found.alpha).clip(found.alpha / model.costs, 0.0, 1.0)
@@ -276,9 +362,9 @@ def _band_at_risk(r: Array, off: Array) -> float:
 
     The outermost hundredth of them does not count.
     """
-    at_risk = r * namespace(r).astype(r <= off, r.dtype)
-    outermost = int(0.01 * total(at_risk > 0))
-    return kth_smallest(at_risk, int(r.shape[0]) - 1 - outermost)
+    at_risk = take(r, nonzero(r <= off))  # few of many: a selection among zeros would take longer
+    m = int(at_risk.shape[0])
+    return kth_smallest(at_risk, m - 1 - int(0.01 * m)) if m else 0.0
 
 
 def _band_of(r: Array, n: int, rows: int) -> float:
