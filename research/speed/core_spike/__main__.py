@@ -98,9 +98,7 @@ print(process_time() - start)
 def first_use(name, library):
     """CPU seconds to import a form and take its first step, in a new process; least of five."""
     run = [sys.executable, "-c", FIRST_USE, name, *([] if library is None else [str(library)])]
-    options = {"capture_output": True, "text": True, "check": True}
-    told = [subprocess.run(run, **options) for _ in range(5)]  # nosec B603 # no shell
-    return min(float(each.stdout) for each in told)
+    return min(float(subprocess.check_output(run)) for _ in range(5))  # nosec B603 # no shell
 
 
 def compressed(path):
