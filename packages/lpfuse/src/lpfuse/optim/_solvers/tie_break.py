@@ -205,7 +205,7 @@ def _nearest_by_newton(ball: LpBall, uniform: Host, rows: Host, start: Host) -> 
     """
     R, p, r = uniform.size, ball.p, ball.radius
     w, chosen = start, np.flatnonzero(rows @ start < 1.0 + 1e-6)
-    held = bool(ball.gauge(w) > 0.999)  # by its surface
+    held = bool(ball.gauge(w) > 0.9)  # by its surface, or nearly
     nu: Host | None = None
     for _ in range(25):
         if chosen.size + held > R:
@@ -231,7 +231,9 @@ def _nearest_by_newton(ball: LpBall, uniform: Host, rows: Host, start: Host) -> 
         far = float(np.abs(step).max())
         if not far < 1e3:
             return None
-        if far > 1e-13:
+        # Signs are told long before the last digits, and a wrong one is not worth these.
+        wrong = nu.size > 0 and float(nu.min()) < 0.0
+        if far > (1e-3 if wrong else 1e-13):
             continue
         if held and nu[-1] < 0.0:  # the ball does not hold it
             held, nu = False, nu[:-1]
