@@ -218,9 +218,10 @@ class Search:
         if guess is None:
             # The pilot sees a part of the sample: how far its margins are off says how far the
             # sample's will be.
-            most = settings.budget.kept
+            most = None
             if near is not None:  # many rows for each of many p would be too many
-                most = min(most, int(tuning.along.kept_share * settings.problem.n))
+                share = int(tuning.along.kept_share * settings.problem.n)
+                most = max(min(settings.budget.kept // 2, share), 1)
             else:
                 first, enough = pilot(sample, tuning), resolved(sample.size, tuning)
                 w = sample.feasible(approach(sample, first, enough, tuning.smoothing).w)
@@ -259,7 +260,6 @@ class Search:
         self, sample: Model, w: Host, before: Host, share: float, most: int | None = None
     ) -> None:
         """Guess w, whose margins are off by that share of their way from the guess before."""
-        most = self.kept if most is None else most
         n, budget, tuning = self.settings.problem.n, self.settings.budget, self.settings.tuning
         r = abs(sample.residuals(w))
         off = budget.risk * share * abs(sample.margins(w - before))
@@ -269,10 +269,11 @@ class Search:
         band = max(_band_at_risk(r, off), kth_smallest(r, min(least, sample.n_rows - 1)))
         expected = n * total(r <= band) / sample.n_rows
         self.guess, self.stride = Guess(w, band), 1
-        if expected > budget.overfull * self.kept and self.thinned < tuning.search.thinned:
+        many = expected > budget.overfull * self.kept and self.thinned < tuning.search.thinned
+        if many and most is None:
             self.stride = int(np.ceil(expected / budget.sample))
-        elif expected > most:
-            self.guess = Guess(w, min(band, _band_of(r, n, most)))
+        elif expected > (most or self.kept):
+            self.guess = Guess(w, min(band, _band_of(r, n, most or self.kept)))
 
     @property
     def plan(self) -> PartitionPlan:
