@@ -22,6 +22,9 @@ THREAD_VARIABLES = (
     "VECLIB_MAXIMUM_THREADS", "RAYON_NUM_THREADS",
 )  # fmt: skip
 
+# What figures depend on; results are left out, because a run changes them itself.
+MEASURED = ("packages", "research", ":(exclude)research/results")
+
 
 def set_threads(threads: int) -> None:
     """For every process started from here on: libraries read these when they are loaded."""
@@ -61,7 +64,7 @@ def environment(threads: int, packages: Sequence[str], **more: Any) -> dict[str,
         "blas": sorted({f"{lib['internal_api']} {lib['version']}" for lib in threadpool_info()}),
         "versions": {package: _version(package) for package in packages},
         "commit": _git("rev-parse", "--short", "HEAD") or "none",
-        "uncommitted_changes": bool(_git("status", "--porcelain", "--", "packages", "research")),
+        "uncommitted_changes": bool(_git("status", "--porcelain", "--", *MEASURED)),
         **more,
     }
     digest = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()

@@ -142,7 +142,7 @@ def measured_with(
         return NOTHING
     latest = found[-1]
     versions = ", ".join(f"{name} {version}" for name, version in latest["versions"].items())
-    commits = ", ".join(sorted({_commit(e) for e in found}))
+    commits = ", ".join(sorted({commit_name(e) for e in found}))
     return (
         f"- {latest['cpu']}, {latest['cores']} cores; threads: {threads}\n"
         f"- Python {latest['python']} on {latest['system']}; {', '.join(latest['blas'])}\n"
@@ -151,6 +151,7 @@ def measured_with(
     )
 
 
-def _commit(environment: Record) -> str:
+def commit_name(environment: Record) -> str:
+    """The commit, and whether what was measured had been changed since."""
     changed = " (with uncommitted changes)" if environment["uncommitted_changes"] else ""
     return f"{environment['commit']}{changed}"

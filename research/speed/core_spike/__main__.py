@@ -1,7 +1,7 @@
 """Time the forms in turns: ``python -m research.speed.core_spike``, a few minutes, one thread.
 
 A step is: curvature, pull and direction of the predictor, targets, pull and direction of the
-corrector, move. The R×R system is left out: it is the same for all.
+corrector, move. The R×R system is left out: it is the same for all. All seconds are CPU time.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import tempfile
 import zlib
 from functools import partial
 from pathlib import Path
-from statistics import median
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 
@@ -65,42 +64,42 @@ def difference(ours, theirs):
 
 
 def microseconds(actions):
-    """The fastest of many rounds in which all take turns: other work on the machine only adds."""
+    """The fastest of many rounds in which all take turns."""
     repeats = {}
     for name, action in actions.items():
         action()
-        start = perf_counter()
+        start = process_time()
         action()
-        repeats[name] = max(1, int(SECONDS / (perf_counter() - start)))
+        repeats[name] = max(1, int(SECONDS / (process_time() - start)))
     samples = {name: [] for name in actions}
     for turn in range(ROUNDS):
         for name in list(actions)[:: 1 if turn % 2 else -1]:
             action, count = actions[name], repeats[name]
-            start = perf_counter()
+            start = process_time()
             for _ in range(count):
                 action()
-            samples[name].append(1e6 * (perf_counter() - start) / count)
+            samples[name].append(1e6 * (process_time() - start) / count)
     return {name: min(each) for name, each in samples.items()}
 
 
 FIRST_USE = """
 import sys, ctypes, numpy, scipy.linalg.cython_blas
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from research.speed.core_spike.__main__ import rows_of, state, step
 name, library = sys.argv[1], Path(sys.argv[2]) if sys.argv[2:] else None
 given, dw = state(10, 4)
-start = perf_counter()
+start = process_time()
 step(rows_of(name, library)(*given), dw, 0.0)
-print(perf_counter() - start)
+print(process_time() - start)
 """
 
 
 def first_use(name, library):
-    """Seconds to import a form and take its first step, in a new process; the median of five."""
+    """CPU seconds to import a form and take its first step, in a new process; least of five."""
     run = [sys.executable, "-c", FIRST_USE, name, *([] if library is None else [str(library)])]
     told = [subprocess.run(run, capture_output=True, text=True, check=True) for _ in range(5)]
-    return median(float(each.stdout) for each in told)
+    return min(float(each.stdout) for each in told)
 
 
 def compressed(path):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
 import sysconfig
 from importlib.metadata import distribution
 from pathlib import Path
-from time import perf_counter
 
 HERE = Path(__file__).parent
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
@@ -20,6 +20,10 @@ C_FLAGS = (
 
 def _run(*command: object) -> None:
     subprocess.run([str(word) for word in command], check=True, capture_output=True)
+
+
+def _seconds_of_children() -> float:
+    return os.times().children_user + os.times().children_system
 
 
 def _python_headers() -> str:
@@ -64,15 +68,15 @@ BUILDERS = {
 
 
 def built(out: Path) -> dict[str, tuple[Path, float]]:
-    """Library and seconds of each toolchain that is there; a word on each that is not."""
+    """Library and CPU seconds of each toolchain that is there; a word on each that is not."""
     libraries = {}
     for name, (build, compiler, package) in BUILDERS.items():
         if shutil.which(compiler) is None or (package and not importlib.util.find_spec(package)):
             print(f"{name} is left out: {compiler} or its Python package is missing.")
             continue
-        start = perf_counter()
+        start = _seconds_of_children()
         try:
-            libraries[name] = build(out), perf_counter() - start
+            libraries[name] = build(out), _seconds_of_children() - start
         except subprocess.CalledProcessError as error:
             print(f"{name} is left out: {error.stderr.decode()[-2000:]}")
     return libraries

@@ -14,6 +14,7 @@ from .results import Results
 # The paper's largest set of scores (faces); beyond memory, by hand.
 PAPER_ROWS, PAPER_LEARNERS, MANY_ROWS = 2_339_189, 36, 10_000_000
 REFERENCE = "H200"  # the device that the goals are set for
+SOLVE_MEDIAN, SOLVE_WORST, PATH = 15, 25, 80  # milliseconds, by hand
 GIB = 2**30
 # Rows and columns of kernel learners: FaceForensics++ has 366,000 genuine training frames.
 EXACT, NYSTROEM = (100_000, 128), (366_000, 2_048)
@@ -37,20 +38,23 @@ def solve(results: Results, setting: str) -> Goal:
     name = f"H200, {PAPER_ROWS:,} × {PAPER_LEARNERS} float64, {setting}, certified 1e-8"
     records = _reference(results, "device-solve", setting, dtype="float64")
     found = [r for r in records if r["p"] in PAPER_P]
+    target = f"≤ {SOLVE_MEDIAN} ms median over the paper's p, ≤ {SOLVE_WORST} ms worst"
     if not found:
-        return Goal(name, "≤ 25 ms")
+        return Goal(name, target)
     times = [1e3 * r["seconds"] for r in found]
-    text = f"{median(times):.1f} ms median over the paper's p, {max(times):.1f} ms worst"
-    return Goal(name, "≤ 25 ms", text, max(times) <= 25 and _certified(found))
+    text = f"{median(times):.1f} ms median, {max(times):.1f} ms worst"
+    met = median(times) <= SOLVE_MEDIAN and max(times) <= SOLVE_WORST and _certified(found)
+    return Goal(name, target, text, met)
 
 
 def path(results: Results, setting: str) -> Goal:
     name = f"H200, the nine-p path on the same, {setting}"
     found = _reference(results, "device-path", setting)
+    target = f"≤ {PATH} ms"
     if not found:
-        return Goal(name, "≤ 100 ms")
+        return Goal(name, target)
     worst = max(1e3 * r["seconds"] for r in found)
-    return Goal(name, "≤ 100 ms", f"{worst:.0f} ms", worst <= 100 and _certified(found))
+    return Goal(name, target, f"{worst:.0f} ms", worst <= PATH and _certified(found))
 
 
 def _reference(results: Results, kind: str, setting: str, **fields: str) -> list[Record]:

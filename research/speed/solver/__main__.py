@@ -10,6 +10,8 @@ from research.common.machine import cores
 from research.rivals import solvers as rivals
 from research.speed.records import number
 
+from . import campaign
+from .measure import ONCE_FROM
 from .problems import ALL_P, LEARNERS, NEGATIVE_FRACTION, SIZES
 
 RESULTS = Path("research/results/speed")
@@ -42,11 +44,24 @@ def run_command(arguments: list[str]) -> None:
     parser.add_argument("--repeats", type=int, default=15, help="at most; slow runs get fewer")
     parser.add_argument("--threads", type=int, default=cores(), help="BLAS and OpenMP threads")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--once-from", type=float, default=ONCE_FROM, help="seconds of a run that is not repeated"
+    )
+    parser.add_argument(
+        "--fresh",
+        action="store_true",
+        help="into a new file that replaces the stored one at the end: rows of one commit",
+    )
+    parser.add_argument(
+        "--campaign", action="store_true", help="what the page is made of: an hour of one core"
+    )
     parser.add_argument("--redo", action="store_true", help="measure again what is stored")
     parser.add_argument("--quick", action="store_true", help="a small grid: a few minutes")
     parser.add_argument("--out", type=Path, default=RESULTS / "solver.jsonl")
     if "--quick" in arguments:
         parser.set_defaults(**QUICK)
+    if "--campaign" in arguments:
+        parser.set_defaults(**campaign.DEFAULTS)
     run(parser.parse_args(arguments))
 
 

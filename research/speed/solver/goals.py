@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 
 from research.common.tables import Goal
@@ -10,14 +10,24 @@ from research.common.tables import Goal
 from .results import Ratio, Results
 
 CLARABEL = "cvxpy_clarabel"
-FASTER_THAN_CLARABEL = {1_000: 20, 10_000: 50, 100_000: 100}
-FASTER_AT_LEAST = 10  # at every single p; this and the medians above are goals set by hand
+# n: (median over p for every R and setting, every single p); goals set by hand, as all here.
+FASTER_THAN_CLARABEL = {1_000: (50, 20), 10_000: (100, 10), 100_000: (100, 10)}
+READS = {"pure": 5, "negatives": 9}  # of S, 1e6 × 36, median over p
+MANY_LEARNERS = 128
 
 
 def goals(results: Results) -> list[Goal]:
     """All goals in the order of the table."""
     clarabel = [against_clarabel(results, n) for n in FASTER_THAN_CLARABEL]
-    return [stress_suite(results), *clarabel, *(goal(results) for goal in OTHERS)]
+    return [
+        stress_suite(results),
+        *clarabel,
+        algorithm_one(results),
+        passes(results),
+        *(reads(results, setting) for setting in READS),
+        *(many_learners(results, setting) for setting in READS),
+        *(goal(results) for goal in OTHERS),
+    ]
 
 
 def stress_suite(results: Results) -> Goal:
@@ -35,9 +45,9 @@ def stress_suite(results: Results) -> Goal:
 
 def against_clarabel(results: Results, n: int) -> Goal:
     """The median over p must reach the goal for every R and setting, and no p may fall short."""
-    least = FASTER_THAN_CLARABEL[n]
+    least, every_p = FASTER_THAN_CLARABEL[n]
     name = f"against cvxpy+CLARABEL, same gap, n = {n:.0e}".replace("e+0", "e")
-    target = f"≥ {least}× (median over p), none under {FASTER_AT_LEAST}×"
+    target = f"≥ {least}× (median over p), none under {every_p}×"
     medians, every, alone = [], [], []
     for R, setting in sorted({(r["R"], r["setting"]) for r in results.ours(n=n)}):
         records = results.select("solve", rival=CLARABEL, n=n, R=R, setting=setting)
@@ -54,8 +64,24 @@ def against_clarabel(results: Results, n: int) -> Goal:
         f"{show(lowest_median)}, lowest single {show(lowest)} "
         f"(solver without modelling: median {show(median_ratio(alone))})"
     )
-    met = lowest_median.value >= least and lowest.value >= FASTER_AT_LEAST
+    met = lowest_median.value >= least and lowest.value >= every_p
     return Goal(name, target, text, met)
+
+
+def algorithm_one(results: Results) -> Goal:
+    """Its time to its own loose stop over ours to a certified gap, on the paper's speed table."""
+    name = "against Algorithm 1 at its own stop, paper's speed table"
+    target = "never slower: ≥ 1× at every p and precision"
+    ratios = results.over_algorithm_one()
+    if not ratios:
+        return Goal(name, target)
+    slowest = min(ratios, key=lambda found: ratios[found])
+    behind = sum(ratio < 1.0 for ratio in ratios.values())
+    text = (
+        f"median {median(ratios.values()):.3g}×, lowest {ratios[slowest]:.3g}× (at {slowest}); "
+        f"slower in {behind} of {len(ratios)} cells"
+    )
+    return Goal(name, target, text, behind == 0)
 
 
 def passes(results: Results) -> Goal:
@@ -63,26 +89,38 @@ def passes(results: Results) -> Goal:
     found = [r["passes"] for r in results.ours() if r["n"] >= 100_000]
     if not found:
         return Goal(name, target)
-    text = f"{median(found):.1f} median, {max(found):.1f} worst"
-    return Goal(name, target, text, median(found) <= 4 and max(found) <= 6)
+    met = median(found) <= 4 and max(found) <= 6
+    return Goal(name, target, _median_and_worst(found), met)
 
 
-def reads_pure(results: Results) -> Goal:
-    return _reads(results, "pure", 10)
-
-
-def reads_negatives(results: Results) -> Goal:
-    return _reads(results, "negatives", 20)
-
-
-def _reads(results: Results, setting: str, most: int) -> Goal:
+def reads(results: Results, setting: str) -> Goal:
+    most = READS[setting]
     name, target = f"1e6 × 36, {setting}", f"≤ {most} memory reads of S (median over p)"
-    records = results.ours(n=1_000_000, R=36, setting=setting)
-    found = [reads for r in records if (reads := results.reads(r)) is not None]
+    found = _reads(results, 36, setting)
     if not found:
         return Goal(name, target)
-    text = f"{median(found):.1f} median, {max(found):.1f} worst"
-    return Goal(name, target, text, median(found) <= most)
+    return Goal(name, target, _median_and_worst(found), median(found) <= most)
+
+
+def many_learners(results: Results, setting: str) -> Goal:
+    name = f"1e6 × {MANY_LEARNERS}, {setting}"
+    target = "≤ 10 memory reads of S (median over p), ≤ 4 passes at every p"
+    found = _reads(results, MANY_LEARNERS, setting)
+    if not found:
+        return Goal(name, target)
+    records = results.ours(n=1_000_000, R=MANY_LEARNERS, setting=setting)
+    most = max(r["passes"] for r in records)
+    text = f"{_median_and_worst(found)}; {most:.1f} passes at most"
+    return Goal(name, target, text, median(found) <= 10 and most <= 4)
+
+
+def _reads(results: Results, R: int, setting: str) -> list[float]:
+    records = results.ours(n=1_000_000, R=R, setting=setting)
+    return [found for r in records if (found := results.reads(r)) is not None]
+
+
+def _median_and_worst(values: Sequence[float]) -> str:
+    return f"{median(values):.1f} median, {max(values):.1f} worst"
 
 
 def extra_memory(results: Results) -> Goal:
@@ -122,7 +160,7 @@ def nine_p_path(results: Results) -> Goal:
 
 
 def least_squares(results: Results) -> Goal:
-    name, target = "least squares, nine p", "one Gram matrix plus < 10 ms"
+    name, target = "least squares, nine p", "one Gram matrix plus ≤ 5 ms"
     records = [r for r in results.select("least_squares") if "path_seconds" in r]
     if not records:
         return Goal(name, target)
@@ -133,13 +171,10 @@ def least_squares(results: Results) -> Goal:
         f"Gram + {1e3 * worst:.1f} ms worst (at {record['n']} × {record['R']}: "
         f"Gram alone {1e3 * record['gram_seconds']:.1f} ms)"
     )
-    return Goal(name, target, text, worst < 10e-3)
+    return Goal(name, target, text, worst <= 5e-3)
 
 
 OTHERS: tuple[Callable[[Results], Goal], ...] = (
-    passes,
-    reads_pure,
-    reads_negatives,
     extra_memory,
     spread_over_p,
     nine_p_path,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from argparse import Namespace
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from research.common.isolation import Isolated, Stopped
@@ -17,13 +20,14 @@ from research.common.judge import (
     objective,
     relative_gap,
 )
-from research.common.machine import cores, environment, physical_memory, set_threads
-from research.common.store import Record, RecordStore
+from research.common.machine import cores, environment, physical_memory, quiet, set_threads
+from research.common.store import Record, RecordStore, read_records
 from research.common.tables import milliseconds
 from research.rivals import solvers as rivals
 
 from .banknotes import banknote_file, banknote_rows
 from .benches import ReadBench, SolveBench
+from .campaign import stages
 from .extras import PathBench
 from .measure import call_solve, judged, measure, repeated
 from .problems import PAPER_P, Case, parse_p
@@ -40,9 +44,40 @@ PATH_LEARNERS = 36  # the paper's number of scores of a face
 def run(options: Namespace) -> None:
     """Measure what the store does not hold yet."""
     set_threads(options.threads)
-    store = RecordStore(options.out, environment(options.threads, rivals.PACKAGES))
-    for case in cases(options):
-        Campaign(case, store, options).run()
+    # Asked once: a commit that is made meanwhile must not pass for the one that was loaded.
+    surroundings = environment(options.threads, rivals.PACKAGES)
+    opened = fresh_store if options.fresh else kept_store
+    for name in options.rivals:
+        _load(name, tell=True)
+    with opened(options.out, surroundings) as store:
+        start = time.perf_counter()
+        for stage in stages(options) if options.campaign else [options]:
+            for case in cases(stage):
+                Campaign(case, store, stage).run()
+            print(f"after {(time.perf_counter() - start) / 60:.1f} minutes", flush=True)
+
+
+@contextmanager
+def kept_store(path: Path, surroundings: Record) -> Iterator[RecordStore]:
+    """What is stored stays; what is measured is added."""
+    yield RecordStore(path, surroundings)
+
+
+@contextmanager
+def fresh_store(path: Path, surroundings: Record) -> Iterator[RecordStore]:
+    """A new file beside `path`, which takes its place at the end: all of it is of one commit.
+
+    One that an interruption left goes on if it was measured in the same surroundings; otherwise it
+    is begun anew.
+    """
+    begun = path.with_name(f"{path.stem}.fresh{path.suffix}")
+    told = [r["id"] for r in read_records([begun]) if r["kind"] == "environment"]
+    if told and told != [surroundings["id"]]:
+        print(f"{begun} is of another commit or other packages: begun anew")
+        begun.unlink()
+    yield RecordStore(begun, surroundings)
+    begun.replace(path)
+    print(f"wrote {path}")
 
 
 def cases(options: Namespace) -> Iterator[Case]:
@@ -95,7 +130,7 @@ class Campaign:
 
     def rival(self, name: str) -> None:
         """Time one rival on every p of this case."""
-        rival, gap = self._load(name), self.options.gap
+        rival, gap = _load(name), self.options.gap
         if rival is None:
             return
         with self._isolated(SolveBench, name) as bench:
@@ -106,7 +141,8 @@ class Campaign:
                 outcome = self._spared(asked)
                 judge = None if outcome else self._judge(p)
                 if judge is not None:
-                    limits = (gap, self.options.time_limit, self.options.repeats)
+                    given = self.options
+                    limits = (gap, given.time_limit, given.repeats, given.once_from)
                     outcome = measure(bench, judge, p, rival.tolerances(gap), *limits)
                 if outcome is not None:
                     self._record(asked, outcome)
@@ -129,7 +165,7 @@ class Campaign:
         asked = {"kind": "read", **self.asked}
         if self._pending(asked):
             set_threads(cores())
-            with self._isolated(ReadBench) as bench:
+            with self._isolated(ReadBench, threads=cores()) as bench:
                 one, every = (self._call(bench, "seconds", threads) for threads in (1, cores()))
             set_threads(self.options.threads)
             self._record(asked, {"one_thread": one, "all_threads": every, "all": cores()})
@@ -147,6 +183,8 @@ class Campaign:
         """The paper's speed table: Algorithm 1 at its own stops, cvxpy at its default, and ours."""
         ladder = {"algorithm1": PAPER_PRECISIONS, "cvxpy_clarabel": (1e-8,), rivals.OURS: (1e-8,)}
         for name in (name for name in ladder if name in self.options.rivals):
+            if _load(name) is None:
+                continue
             with self._isolated(SolveBench, name) as bench:
                 for p in (p for p in PAPER_SPEED_P if p in self.options.p):
                     for tolerance in ladder[name]:
@@ -162,7 +200,8 @@ class Campaign:
             first = call_solve(bench, p, tolerance, limit)
         except Stopped as stop:
             return {"status": stop.reason}
-        again = repeated(bench, p, tolerance, limit, first, self.options.repeats)
+        most, once_from = self.options.repeats, self.options.once_from
+        again = repeated(bench, p, tolerance, limit, first, most, once_from)
         return {"status": "finished", **judged(judge, first, tolerance), **again}
 
     def _reference(self, bench: Isolated, p: str) -> Record:
@@ -196,7 +235,8 @@ class Campaign:
         }
         for record in self.store.select(**same):
             if record["n"] < self.case.n and record["status"] in ("time", "memory"):
-                return {"status": record["status"], "spared_since_n": record["n"]}
+                kept = {name: record[name] for name in ("status", "time_limit")}
+                return {**kept, "spared_since_n": record["n"]}
         return None
 
     def _pending(self, asked: Record) -> bool:
@@ -204,10 +244,12 @@ class Campaign:
         stored = self.store.find(**asked)
         if stored is None or self.options.redo:
             return True
+        if "spared_since_n" in stored:  # until it is measured, and done in time, on fewer rows
+            return self._spared(asked) is None
         return stored.get("status") == "time" and stored["time_limit"] < self.options.time_limit
 
     def _record(self, asked: Record, outcome: Record) -> None:
-        record = {**asked, **outcome, "time_limit": self.options.time_limit}
+        record = {**asked, "time_limit": self.options.time_limit, **outcome}
         self.store.append(record)
         print(describe(record), flush=True)
 
@@ -215,9 +257,11 @@ class Campaign:
         """Asked on a small sibling, so that the scores need not be built to learn it."""
         return rival.supports(FusionProblem(*self.case.small().data(), parse_p(p)))
 
-    def _isolated(self, bench: type, *arguments: Any) -> Isolated:
+    def _isolated(self, bench: type, *arguments: Any, threads: int | None = None) -> Isolated:
+        """On as many cores as there are threads: lpfuse asks for the cores that it may use."""
         limit = int(MEMORY_SHARE * physical_memory())
-        return Isolated(bench, *arguments, self.case, memory_limit=limit)
+        inputs = (threads or self.options.threads, bench, *arguments, self.case)
+        return Isolated(quiet, *inputs, memory_limit=limit)
 
     def _call(self, bench: Isolated, method: str, *arguments: Any) -> Any:
         """The result, or None when the process was stopped."""
@@ -227,12 +271,15 @@ class Campaign:
             print(f"  {method}: {stop}")
             return None
 
-    def _load(self, name: str) -> rivals.Rival | None:
-        try:
-            return rivals.load(name)
-        except ImportError as error:
+
+def _load(name: str, *, tell: bool = False) -> rivals.Rival | None:
+    """None where a package is missing; `run` tells so once, at the start."""
+    try:
+        return rivals.load(name)
+    except ImportError as error:
+        if tell:
             print(f"{name}: left out, {error}")
-            return None
+        return None
 
 
 def describe(record: Record) -> str:

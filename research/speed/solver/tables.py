@@ -11,7 +11,7 @@ from research.common.tables import goal_table, measured_with, milliseconds, page
 from research.rivals import solvers as rivals
 
 from .goals import goals, median_ratio, show
-from .results import Results
+from .results import Ratio, Results
 
 PAPER_SPEEDUP = {
     "32/31": {1e-2: 898.2, 1e-3: 146.0, 1e-4: 134.9},
@@ -31,8 +31,10 @@ median over p (lowest – highest). A rival is run with tightening tolerances un
 its weights, and only the accepted run counts. `≥`: some runs were stopped at the time limit, so
 this is a lower bound; a rival stopped on fewer rows is not tried on more. "k × gap … at …": for k
 values of p no run was accepted; the median of the best gaps, and the time it took beside lpfuse's
-time to the asked gap. Each run stands alone, after a pause and a garbage collection, with cold
-caches: a solve of milliseconds then takes up to half as long again as in a loop."""
+time to the asked gap. **Bold**: the rival is ahead at one p or more, named below the table.
+"k of m p asked": a slow rival was asked at fewer p here than elsewhere. Each run stands alone,
+after a pause and a garbage collection, with cold caches: a solve of milliseconds then takes up to
+half as long again as in a loop."""
 
 PAPER_NOTES = """The paper's table of speed-ups over CVX ({source}). cvxpy runs with CLARABEL at its
 default tolerance. Algorithm 1 stops by its own rule (largest change of a weight ≤ precision), which
@@ -42,14 +44,18 @@ says nothing about optimality: its true relative gap stands beside it. lpfuse so
 
 def write_tables(paths: Sequence[Path], out: Path) -> None:
     """Read the results, write the page."""
-    write_whole(out, results_page(Results.load(paths)))
+    results = Results.load(paths)
+    write_whole(out, results_page(results))
     print(f"wrote {out}")
+    if len(results.commits) > 1:
+        print(f"its rows are of {len(results.commits)} commits: {', '.join(results.commits)}")
 
 
 def results_page(results: Results) -> str:
     """The whole page as Markdown."""
     sections = [
         HEAD,
+        *commits_told(results),
         "## Goals\n\n" + goal_table(goals(results)),
         "## Against the rivals\n\n" + grid_table(results),
         "## Large problems in reads of S\n\n" + reading_table(results),
@@ -58,6 +64,18 @@ def results_page(results: Results) -> str:
         + measured_with(results.environments, results.records, results.threads),
     ]
     return page(*sections)
+
+
+def commits_told(results: Results) -> list[str]:
+    """Nothing where all was measured at one commit; otherwise that it was not, before any table."""
+    if len(results.commits) < 2:
+        return []
+    counts = "; ".join(f"{commit}: {count}" for commit, count in results.commits.items())
+    return [
+        f"**The rows behind this page are of {len(results.commits)} commits** (records of each: "
+        f"{counts}). Ratios between them compare different versions of lpfuse. "
+        "`python -m research.speed.solver --campaign` measures all anew at one commit."
+    ]
 
 
 def grid_table(results: Results) -> str:
@@ -76,7 +94,29 @@ def grid_table(results: Results) -> str:
     head = ["n", "R", "setting", "lpfuse ms, median (worst)", "passes"]
     gaps = {f"{r['gap']:.0e}" for r in results.ours()}
     notes = GRID_NOTES.format(gap=" / ".join(sorted(gaps)) or "–")
-    return notes + "\n\n" + table(head + [label(name) for name in others], rows)
+    shown = table(head + [rivals.title(name) for name in others], rows)
+    return "\n\n".join([notes, shown.strip("\n"), ahead(results, others)])
+
+
+def ahead(results: Results, others: Sequence[str]) -> str:
+    """Where each rival is faster than lpfuse at the same gap, named one by one."""
+    lines = []
+    for name in others:
+        found = [
+            f"{r['n']:,} × {r['R']} {r['setting']}, p = {r['p']}: {ratio.value:.2g}×"
+            for r in results.select("solve", rival=name, source="synthetic")
+            if (ratio := results.ratio(r)) is not None and is_ahead(ratio)
+        ]
+        if found:
+            lines.append(f"- {rivals.title(name)}: {'; '.join(found)}")
+    if not lines:
+        return "No rival is ahead of lpfuse at any n, R, setting and p.\n"
+    return "Ahead of lpfuse, at the same gap (its time / lpfuse's):\n\n" + "\n".join(lines) + "\n"
+
+
+def is_ahead(ratio: Ratio) -> bool:
+    """A lower bound on a rival's time proves no lead."""
+    return ratio.value < 1.0 and not ratio.is_bound
 
 
 def _spread(values: Sequence[float], form: str) -> str:
@@ -91,7 +131,8 @@ def rival_cell(results: Results, records: list[Record]) -> str:
     ratios = results.ratios(records)
     if ratios:
         low, high = min(r.value for r in ratios), max(r.value for r in ratios)
-        parts.append(f"{show(median_ratio(ratios))} ({low:.3g} – {high:.3g})")
+        text = f"{show(median_ratio(ratios))} ({low:.3g} – {high:.3g})"
+        parts.append(f"**{text}**" if any(is_ahead(ratio) for ratio in ratios) else text)
     imprecise = [r for r in records if r["status"] == "imprecise" and r.get("relative_gap")]
     if imprecise:
         parts.append(_imprecise(results, imprecise))
@@ -99,6 +140,9 @@ def rival_cell(results: Results, records: list[Record]) -> str:
         count = sum(r["status"] == status for r in records)
         if count:
             parts.append(f"{count} × {status}")
+    asked, most = len(records), results.most_p(records[0]["rival"])
+    if asked < most:
+        parts.append(f"{asked} of {most} p asked")
     return "; ".join(parts)
 
 
@@ -163,11 +207,3 @@ def _paper_row(cvx: Record, ours: Record, theirs: Record) -> list[str]:
         row.append(f"{record['relative_gap']:.1e}")
     times = [milliseconds(record["seconds"]) for record in (cvx, theirs, ours)]
     return [*row, " / ".join(times)]
-
-
-def label(name: str) -> str:
-    """A rival's name for the table head; its file name where its packages are not installed."""
-    try:
-        return rivals.load(name).name
-    except ImportError:
-        return name

@@ -17,7 +17,6 @@ PAGES = ROOT / "docs" / "benchmarks"
 
 
 def test_the_page_of_the_solvers():
-    pytest.importorskip("ecos", reason="names of rivals whose packages are missing differ")
     found = solver_results.Results.load([STORED / "solver.jsonl", STORED / "stress.json"])
     assert solver_tables.results_page(found) == (PAGES / "solver.md").read_text()
 

@@ -1,6 +1,10 @@
 """The ladder of tolerances, the campaign and its resumption."""
 
+import re
+import sys
 from argparse import Namespace
+from dataclasses import asdict
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,13 +13,15 @@ import pytest
 from research.common.clock import repeats_for
 from research.common.isolation import Stopped
 from research.common.judge import Judgement
-from research.common.store import read_records
+from research.common.store import RecordStore, read_records
 from research.rivals import solvers as rivals
 from research.rivals.solvers import Answer
+from research.speed.solver.__main__ import PARTS
 from research.speed.solver.benches import ReadBench, Run, SolveBench
+from research.speed.solver.campaign import stages
 from research.speed.solver.measure import measure
-from research.speed.solver.problems import Case
-from research.speed.solver.run import cases, run
+from research.speed.solver.problems import ALL_P, Case
+from research.speed.solver.run import Campaign, cases, run
 
 JUDGE = SimpleNamespace(judge=lambda w, alpha=None: Judgement(1.0, float(w[0]), 1.0))
 
@@ -84,7 +90,8 @@ def tiny_options(path, **changes):
     options = {
         "n": [60], "R": [2], "p": ["2", "inf"], "setting": ["negatives"], "seed": 0,
         "rivals": [rivals.OURS, "algorithm1"], "parts": ["grid"], "gap": 1e-8, "time_limit": 20.0,
-        "repeats": 2, "threads": 1, "redo": False, "out": path,
+        "repeats": 2, "once_from": 10.0, "threads": 1, "redo": False, "fresh": False,
+        "campaign": False, "out": path,
     }  # fmt: skip
     return Namespace(**options | changes)
 
@@ -104,7 +111,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, capsys, monkeypat
     path.write_text("\n".join(whole[:-1]) + "\n" + whole[-1][:25])  # torn in the middle of a line
     capsys.readouterr()
     run(tiny_options(path))
-    assert len(capsys.readouterr().out.splitlines()) == 1
+    assert len(capsys.readouterr().out.splitlines()) == 2  # the cell that was torn, and the time
     assert len(read_records([path])) == len(whole)
 
 
@@ -114,3 +121,110 @@ def test_cases_come_small_first_and_say_when_banknotes_are_missing(capsys, monke
     assert [case.n for case in found] == [100, 1000, 685]
     assert found[-1].source == "banknotes stand-in"
     assert "LPFUSE_DATA" in capsys.readouterr().out
+
+
+def quietly(options, monkeypatch, ran=None):
+    """Run with every case replaced by one record, so that only the store is looked at."""
+    monkeypatch.setattr("research.speed.solver.run.set_threads", lambda threads: None)
+
+    def fake(campaign):
+        campaign._record({"kind": "read", **campaign.asked}, {"one_thread": 1.0})
+        if ran is not None:
+            ran(campaign)
+
+    monkeypatch.setattr("research.speed.solver.run.Campaign.run", fake)
+    run(options)
+
+
+def sizes_in(path):
+    return sorted(r["n"] for r in read_records([path]) if r["kind"] == "read")
+
+
+def test_a_fresh_run_replaces_what_was_stored_at_its_end(tmp_path, monkeypatch):
+    path = tmp_path / "results.jsonl"
+    quietly(tiny_options(path, n=[10, 20]), monkeypatch)
+    before = []
+    fresh = tiny_options(path, n=[30], fresh=True)
+    quietly(fresh, monkeypatch, lambda campaign: before.append(sizes_in(path)))
+    assert before == [[10, 20]]  # still there while it ran
+    assert sizes_in(path) == [30]
+    assert [file.name for file in tmp_path.iterdir()] == ["results.jsonl"]
+
+
+def test_an_interrupted_fresh_run_leaves_the_stored_rows_and_goes_on(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "results.jsonl"
+    quietly(tiny_options(path, n=[10]), monkeypatch)
+
+    def stop(campaign):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        quietly(tiny_options(path, n=[20], fresh=True), monkeypatch, stop)
+    assert sizes_in(path) == [10]
+    quietly(tiny_options(path, n=[30], fresh=True), monkeypatch)
+    assert sizes_in(path) == [20, 30]
+    assert "begun anew" not in capsys.readouterr().out
+
+
+def test_a_fresh_run_of_another_commit_begins_anew(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "results.jsonl"
+    (tmp_path / "results.fresh.jsonl").write_text(
+        '{"kind": "environment", "id": "old"}\n{"kind": "read", "n": 10, "environment": "old"}\n'
+    )
+    quietly(tiny_options(path, n=[30], fresh=True), monkeypatch)
+    assert sizes_in(path) == [30]
+    assert "begun anew" in capsys.readouterr().out
+
+
+def test_a_rival_whose_package_is_missing_is_left_out_with_a_word(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "piqp", None)
+    monkeypatch.delitem(sys.modules, "research.rivals.solvers.piqp", raising=False)
+    monkeypatch.setattr("research.speed.solver.run.set_threads", lambda threads: None)
+    monkeypatch.setattr("research.speed.solver.run.Campaign.references", lambda campaign: None)
+    path = tmp_path / "results.jsonl"
+    run(tiny_options(path, rivals=["piqp"]))
+    assert re.match(r"piqp: left out, .*piqp", capsys.readouterr().out)
+    assert [r["kind"] for r in read_records([path])] == ["environment"]
+    assert rivals.title("piqp") == "PIQP (p = 1, 2, ∞)"  # the page needs no package
+
+
+def test_a_rival_that_is_spared_keeps_the_limit_it_was_stopped_at(tmp_path):
+    store = RecordStore(tmp_path / "results.jsonl", {"id": "e"})
+    given = tiny_options(None, time_limit=20.0)
+    stopped = {**asdict(Case(60, 2, "negatives")), "kind": "solve", "p": "2", "rival": "piqp",
+               "gap": 1e-8, "threads": 1}  # fmt: skip
+    store.append({**stopped, "status": "time", "time_limit": 15.0})
+    larger = Campaign(Case(600, 2, "negatives"), store, given)
+    asked = {**stopped, "n": 600}
+    larger._record(asked, larger._spared(asked))
+    assert store.find(**asked)["time_limit"] == 15.0  # a bound on its time that was seen
+    assert not larger._pending(asked)
+    store.append({**stopped, "status": "accepted", "time_limit": 60.0})
+    assert larger._pending(asked)
+
+
+def test_the_campaign_covers_every_size_and_says_what_it_leaves_out():
+    asked = {
+        (n, R, name): set(stage.p)
+        for stage in stages(tiny_options(None))
+        for n, R, name in product(stage.n, stage.R, stage.rivals)
+    }
+    sizes = {(n, R) for n, R, _ in asked}
+    assert sizes == {
+        *product((1_000, 10_000, 100_000), (4, 36, 200)),
+        *product((10**6,), (4, 36, 128)),
+    }
+    for n, R in sizes:
+        assert asked[n, R, rivals.OURS] == set(ALL_P)
+        if n <= 10_000:
+            assert {name for m, r, name in asked if (m, r) == (n, R)} == set(rivals.names())
+    assert asked[10_000, 36, "cvxpy_clarabel"] == set(ALL_P)
+    assert asked[10_000, 200, "cvxpy_clarabel"] == {"32/31", "2", "inf"}
+
+
+def test_the_campaign_measures_paths_memory_and_banknotes():
+    found = list(stages(tiny_options(None)))
+    assert {part for stage in found for part in stage.parts} == set(PARTS)
+    with_path = {n for stage in found if "path" in stage.parts and 36 in stage.R for n in stage.n}
+    assert with_path == {1_000, 10_000, 100_000, 1_000_000}
+    assert all(stage.seed == 0 and stage.gap == 1e-8 for stage in found)  # as given

@@ -6,6 +6,7 @@ Arrays with one entry a learner (R of them, or R×R) are small and always NumPy 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -43,7 +44,7 @@ def on_accelerator(x: Array) -> bool:
 
 def is_single(x: Array) -> bool:
     """Whether x is of single precision."""
-    return "float32" in str(x.dtype)
+    return bool(x.dtype == np.float32) if is_numpy(x) else "float32" in str(x.dtype)
 
 
 def namespace(x: Array) -> Any:
@@ -109,6 +110,8 @@ def filled(n: int, value: float, x: Array, dtype: str = "float64") -> Array:
 
 def as_float64(x: Array) -> Array:
     """The array x in float64, where it lives; no copy when it is float64 already."""
+    if is_numpy(x):
+        return np.asarray(x, dtype=np.float64)
     xp = namespace(x)
     return xp.astype(x, xp.float64, copy=False)
 
@@ -316,7 +319,7 @@ def _row_blocks(rows: Array, width: int | None) -> list[slice]:
 
 
 def _row_bytes(rows: Array, width: int | None) -> int:
-    return 8 * max(1, width or int(np.prod(rows.shape[1:])))
+    return 8 * max(1, width or math.prod(rows.shape[1:]))
 
 
 def _slices(n: int, size: int) -> list[slice]:

@@ -6,7 +6,6 @@ block whose rounding takes more than its share is left to `_bounds`, which has m
 
 from __future__ import annotations
 
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,15 +14,7 @@ import numpy as np
 from lpfuse._arrays.accurate import accurate_total
 from lpfuse._arrays.operations import Array, Host, like, total
 from lpfuse._arrays.rows import row_kernels
-from lpfuse.optim._bounds import (
-    UNIT,
-    DualSums,
-    Reading,
-    Sides,
-    examine_block,
-    gamma,
-    in_a_row,
-)
+from lpfuse.optim._bounds import UNIT, DualSums, Reading, Sides, examine_block, gamma, in_a_row
 from lpfuse.optim._results import Watch
 from lpfuse.optim._tuning import FLOOR
 
@@ -34,7 +25,11 @@ Points = Mapping[int, tuple[Host, Host | None]]
 
 
 def examine_rows(
-    reading: Reading, points: Points, watch: Mapping[int, Watch], block: Block, *alphas: Array | None
+    reading: Reading,
+    points: Points,
+    watch: Mapping[int, Watch],
+    block: Block,
+    *alphas: Array | None,
 ) -> dict[int, Sides]:
     """Both sides of every candidate on one block, with scores as they are stored."""
     given = dict(zip(points, alphas, strict=True))

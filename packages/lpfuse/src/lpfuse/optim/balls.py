@@ -6,6 +6,7 @@ Vectors have R entries and live on the host. Its form for Newton's method is in
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,8 @@ LEAST_RADIUS = 1e-16
 
 def _norm(v: Vector, p: float) -> float:
     """``‖v‖_p`` without overflow: the largest entry is divided out before any power is taken."""
+    if p == 2.0:
+        return math.hypot(*v.tolist())
     size = np.abs(v)
     top = float(size.max(initial=0.0))
     if top == 0.0 or p == np.inf:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lpfuse._arrays.fused import may_fuse
 from lpfuse._arrays.operations import (
     Array,
     Host,
@@ -92,9 +93,12 @@ class ScorePasses:
     ) -> list[Partition | TooManyRows]:
         """For each plan, keep the rows within its band; the others become linear pieces."""
         problem = self.problem
-        work = partial(_linearise_each, problem.terms, plans, problem.in_memory)
-        merge = partial(_join_each, [plan.most for plan in plans])
-        parts = problem.reduce(work, merge, stored=True)
+        if problem.in_memory and may_fuse(problem.S):
+            parts = _fused_each(problem, plans)
+        else:
+            work = partial(_linearise_each, problem.terms, plans, problem.in_memory)
+            merge = partial(_join_each, [plan.most for plan in plans])
+            parts = problem.reduce(work, merge, stored=True)
         each = zip(parts, plans, balls, strict=True)
         return [_partition(*one, int(problem.fit_intercept)) for one in each]
 
@@ -110,7 +114,8 @@ def crossings(terms: Terms, most: int) -> Watch:
     Those are the rows with α = 1 though r < 0, or with α = 0 though r > 0. Where they are more than
     `most`, None comes back.
     """
-    return Watch(partial(_crossed, terms, most), partial(_join_rows, most))
+    merge = partial(_join_rows, most)
+    return Watch(partial(_crossed, terms, most), merge, most, lambda rows: merge([_as_rows(rows)]))
 
 
 def violating(terms: Terms, point: Host, most: int) -> Watch:
@@ -180,8 +185,8 @@ def _linearise(terms: Terms, plan: PartitionPlan, remember: bool, block: Block) 
     n_near = int(near.shape[0])
     near = near[:: plan.stride]
     rows = _gathered(terms, block, near, None) if near.shape[0] <= plan.most else None
-    if rows is not None and plan.stride > 1:
-        rows = rows._replace(costs=rows.costs * (n_near / max(len(rows.costs), 1)))
+    if plan.stride > 1:
+        rows = _thinned(rows, n_near)
     return _BlockPartition(
         value=value,
         linear=np.append(linear, intercept) if terms.fit_intercept else linear,
@@ -215,6 +220,39 @@ def _parted(
     side = xp.astype(rising, xp.int8) - xp.astype(flat, xp.int8)
     near = nonzero(~(rising | flat))
     return side, near, linear, float(value), float(constant), float(intercept)
+
+
+def _fused_each(problem: Problem, plans: Sequence[PartitionPlan]) -> list[_BlockPartition]:
+    """The same for all rows on a device, by kernels."""
+    from lpfuse.optim._large_n.fused_partition import partition_fused
+
+    parts = partition_fused(problem, plans)
+    thin = [plan.stride > 1 for plan in plans]
+    return [
+        _BlockPartition(
+            value=float(part.value),
+            linear=part.linear,
+            constant=float(part.constant),
+            n_near=part.n_near,
+            rows=_thinned(_as_rows(part.rows), part.n_near) if few else _as_rows(part.rows),
+            side=None if few else part.side,
+        )
+        for part, few in zip(parts, thin, strict=True)
+    ]
+
+
+def _as_rows(found: Any) -> GatheredRows | None:
+    """Rows that a kernel has gathered."""
+    if found is None:
+        return None
+    return GatheredRows(found.columns.T, found.costs, found.slopes, found.positions)
+
+
+def _thinned(rows: GatheredRows | None, n_near: int) -> GatheredRows | None:
+    """Rows that stand for all that were near: their costs make up for the others."""
+    if rows is None:
+        return None
+    return rows._replace(costs=rows.costs * (n_near / max(len(rows.costs), 1)))
 
 
 def _join_each(most: Sequence[int], parts: list[list[_BlockPartition]]) -> list[_BlockPartition]:
@@ -257,6 +295,8 @@ def _join_rows(most: int, parts: Sequence[GatheredRows | None]) -> GatheredRows 
     present = [part for part in parts if part is not None]
     if len(present) < len(parts) or sum(len(part.costs) for part in present) > most:
         return None
+    if len(present) == 1:
+        return present[0]
     a, costs, slopes, positions = zip(*present, strict=True)
     # Joined in the order of a model's columns: the model then needs no second copy.
     return GatheredRows(
