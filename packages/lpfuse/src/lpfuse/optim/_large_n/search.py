@@ -272,9 +272,9 @@ class Search:
         """
         budget, tuning, n = self.settings.budget, self.settings.tuning, self.settings.problem.n
         m, k = sample.n_rows, _part_rows(sample, budget, tuning)
-        most = budget.kept
+        most = None
         if near is not None:  # many rows for each of many p would be too many
-            most = min(most, int(tuning.along.kept_share * n))
+            most = max(min(budget.kept // 2, int(tuning.along.kept_share * n)), 1)
         w, before = near or _two_guesses(sample, k, budget, tuning)
         # Of m rows, k have a guess with a variance of m/k times that of all; the difference of the
         # two has the difference of their variances.
@@ -301,7 +301,6 @@ class Search:
         self, sample: Model, w: Host, before: Host, share: float, most: int | None = None
     ) -> None:
         """Guess w, whose margins are off by that share of their way from the guess before."""
-        most = self.kept if most is None else most
         n, budget, tuning = self.settings.problem.n, self.settings.budget, self.settings.tuning
         r = abs(sample.residuals(w))
         off = budget.risk * share * abs(sample.margins(w - before))
@@ -313,13 +312,14 @@ class Search:
             band = kth_smallest(r, sample.n_rows - 1)
         expected = n * total(r <= band) / sample.n_rows
         self.guess, self.stride, self.layers = Guess(w, band), 1, ()
-        if expected > budget.overfull * self.kept and self.thinned < tuning.search.thinned:
+        many = expected > budget.overfull * self.kept and self.thinned < tuning.search.thinned
+        if many and most is None:
             if budget.layered:
                 self.layers = _layers(r, n, band, budget.sample)
             else:
                 self.stride = int(np.ceil(expected / budget.sample))
-        elif expected > most:
-            self.guess = Guess(w, min(band, _band_of(r, n, most)))
+        elif expected > (most or self.kept):
+            self.guess = Guess(w, min(band, _band_of(r, n, most or self.kept)))
 
     @property
     def plan(self) -> PartitionPlan:

@@ -171,8 +171,14 @@ class _Run:
         self.system: Any = surface.SurfaceSystem(model, x, w[R:], inside)
         some = abs(self.system.r[:: max(1, model.n_rows // 256)])
         share = rules.first_band if pull is not None else rules.near_band
+        share = min(0.5, max(share, 1.5 * self.enough / max(model.n_rows, 1)))
         self.band = kth_smallest(some, int(share * some.size)) + 1e-12
         self.steps = 0
+
+    @property
+    def enough(self) -> int:
+        """Rows in the band at which their sides are nearly known."""
+        return self.rules.resolved + self.rules.resolved_per_weight * self.model.n_weights
 
     @property
     def whole(self) -> bool:
@@ -193,8 +199,7 @@ class _Run:
     def near(self, share: float = 0.0) -> None:
         """Shrink the band to few rows, or to a share of them."""
         rules, system, R = self.rules, self.system, self.model.n_weights
-        enough = rules.resolved + rules.resolved_per_weight * R
-        enough = max(enough, int(share * self.model.n_rows))
+        enough = max(self.enough, int(share * self.model.n_rows))
         wanted = rules.curvature_rows + rules.curvature_rows_per_weight * R
         system.look(self.band)
         for _ in range(rules.near_steps):
