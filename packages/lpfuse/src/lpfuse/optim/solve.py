@@ -232,7 +232,8 @@ def _best(
     tuning: Tuning,
 ) -> tuple[Optimum, Host | None]:
     """The optimum, and among several that make no error the preferred one."""
-    if before is None:
+    # Few rows are solved as quickly as looked at.
+    if before is None and not _alone(model, tuning):
         point = _error_free(model, tuning)
         if point is not None:
             return Optimum(point, 0.0 * model.costs, 0.0, 0.0, 1, point), point
@@ -262,7 +263,7 @@ def _minimise(
     before: Track | None,
     tuning: Tuning,
 ) -> Optimum:
-    rules, guess = tuning.screening, None
+    guess = None
     if before is not None:
         found = before.still_best(model, tol, scale)
         if found is None and max_iter is None:
@@ -270,10 +271,16 @@ def _minimise(
         if found is not None:
             return found
         guess = neighbour_guess(model, before.found.w, before.ball)
-    if model.n_rows > rules.alone + rules.alone_per_weight * model.size:
+    if not _alone(model, tuning):
         return minimise(model, tol, scale, max_iter, guess, tuning)
     start = None if guess is None else WarmStart.near(model, guess.w)
     return interior_point(model, tol, scale, max_iter, start, tuning.interior_point)
+
+
+def _alone(model: Model, tuning: Tuning) -> bool:
+    """Whether the interior point does best without a detour."""
+    rules = tuning.screening
+    return model.n_rows <= rules.alone + rules.alone_per_weight * model.size
 
 
 # ------------------------------------------------------------------------------------ Frank–Wolfe
