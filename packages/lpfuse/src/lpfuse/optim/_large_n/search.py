@@ -8,23 +8,14 @@ share their passes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    kth_smallest,
-    namespace,
-    nonzero,
-    on_accelerator,
-    take,
-    total,
-)
-from lpfuse._arrays.threads import map_parallel
+from lpfuse._arrays.operations import Array, Host, kth_smallest, namespace, nonzero, take, total
+from lpfuse.optim._large_n.budget import PassBudget
 from lpfuse.optim._large_n.passes import (
     GatheredRows,
     Partition,
@@ -40,45 +31,12 @@ from lpfuse.optim._solvers.along_p import Trail, settle
 from lpfuse.optim._solvers.newton import Guess, Model
 from lpfuse.optim._solvers.screening import minimise, pilot, pilot_rows, resolved, subsample
 from lpfuse.optim._solvers.smoothing import approach
-from lpfuse.optim._tuning import DEFAULT, SearchTuning, Tuning
+from lpfuse.optim._tuning import DEFAULT, Tuning
 from lpfuse.optim.certificate import Certifier
 from lpfuse.optim.problem import Problem
 
 T = TypeVar("T")
 X = TypeVar("X")
-
-
-class PassBudget(NamedTuple):
-    """What to spend: passes are dear where rows must be read from far, rows where all is near.
-
-    An accelerator reads all rows in the time that the host needs for a few thousand of them: there
-    it pays to take small steps, with a partition after each. Elsewhere it pays to keep more rows
-    than one needs, and to spare a pass.
-    """
-
-    sample: int  # rows that give the first guess
-    kept: int  # rows of a first partition
-    overfull: int  # how many times as many may be at risk before they are thinned
-    risk: float  # how many times its expected error a margin may move
-    serial: bool  # whether searches run one after another: with few rows, threads only queue
-
-    @classmethod
-    def of(cls, problem: Problem, tuning: SearchTuning) -> PassBudget:
-        """For the rows of a problem, by where they are and how many."""
-        if on_accelerator(problem.S):
-            few = tuning.device_sample + tuning.device_sample_per_weight * problem.size
-            kept = tuning.device_kept * few
-            return cls(few, kept, tuning.device_overfull, tuning.device_risk, serial=True)
-        # From m of n rows margins are off by about m^(-1/2), which leaves n·m^(-1/2) rows open: of
-        # n^(2/3) rows as many are drawn as are then left to decide.
-        balanced = round(problem.n ** (2 / 3))
-        sample = max(tuning.in_memory, tuning.sample_per_weight * problem.size, balanced)
-        kept = max(tuning.kept, 4 * balanced)
-        return cls(sample, kept, tuning.overfull, tuning.risk, serial=False)
-
-    def each(self, work: Callable[[X], T], items: Sequence[X]) -> list[T]:
-        """``work`` on each item."""
-        return [work(item) for item in items] if self.serial else map_parallel(work, items)
 
 
 def search_rows(
@@ -146,7 +104,7 @@ def _begin_along_p(
     leader: Search | None = None
     for k in sorted(balls, key=lambda k: certifier.balls[k].p):
         model = replace(sample, ball=certifier.balls[k])
-        if trails and all([trail.follow(model.ball) for trail in trails]):
+        if trails and all(trail.follow(model.ball) for trail in trails):
             if leader is None:
                 search = Search(k, model, settings, near=(trails[0].w, trails[1].w))
             else:
