@@ -27,6 +27,7 @@ class PassBudget(NamedTuple):
     overfull: int  # how many times as many may be at risk before they are thinned
     risk: float  # how many times its expected error a margin may move
     serial: bool  # whether searches run one after another: with few rows, threads only queue
+    layered: bool = False  # whether thinned partitions take more of the rows closer to the kink
 
     @classmethod
     def of(cls, problem: Problem, tuning: SearchTuning) -> PassBudget:
@@ -38,9 +39,12 @@ class PassBudget(NamedTuple):
         # From m of n rows margins are off by about m^(-1/2), which leaves n·m^(-1/2) rows open: of
         # n^(2/3) rows as many are drawn as are then left to decide.
         balanced = round(problem.n ** (2 / 3))
-        sample = max(tuning.in_memory, tuning.sample_per_weight * problem.size, balanced)
-        kept = max(tuning.kept, 4 * balanced)
-        return cls(sample, kept, tuning.overfull, tuning.risk, serial=False)
+        sample = max(tuning.sample, tuning.sample_per_weight * problem.size, balanced)
+        kept, overfull = max(tuning.kept, round(tuning.kept_share * problem.n)), tuning.overfull
+        if not problem.in_memory:
+            kept, overfull = max(tuning.far_kept, 4 * balanced), tuning.far_overfull
+        rules = kept, overfull, tuning.risk
+        return cls(min(sample, problem.n), *rules, serial=False, layered=True)
 
     def each(self, work: Callable[[X], T], items: Sequence[X]) -> list[T]:
         """``work`` on each item."""
