@@ -92,7 +92,9 @@ def test_both_forms_take_the_same_steps(seed, p, R, free, centred):
     columns = rng.normal(0.5, 1.0, (R + free, m))
     if free:
         columns[-1] = np.where(rng.random(m) < 0.7, 1.0, -1.0)
-    model = Model(columns, rng.uniform(0.5, 2.0, m), ball, 0.1 * rng.normal(size=R + free), free=free)
+    model = Model(
+        columns, rng.uniform(0.5, 2.0, m), ball, 0.1 * rng.normal(size=R + free), free=free
+    )
     x = rng.normal(size=R)
     x /= LpBall(p).norm(x)
     pair = [

@@ -65,7 +65,9 @@ def follow(model: Model, before: Track, tol: float, scale: float, tuning: Tuning
     if not _smooth(model, pull, tuning.along):
         return None
     ahead = _ahead(model, w, before.pull, before.found.alpha, tuning.along)
-    return settle(model, *(ahead or (w, pull)), tol, scale, tuning)
+    if ahead is not None:
+        return settle(model, ahead, None, tol, scale, tuning)
+    return settle(model, w, pull, tol, scale, tuning)
 
 
 def settle(
@@ -96,9 +98,7 @@ def _smooth(model: Model, pull: Host, rules: AlongTuning) -> bool:
     return rules.least_p <= ball.p <= rules.most_p and float(np.abs(pull).max()) > 0.0
 
 
-def _ahead(
-    model: Model, w: Host, pull: Host, alpha: Host, rules: AlongTuning
-) -> tuple[Host, None] | None:
+def _ahead(model: Model, w: Host, pull: Host, alpha: Host, rules: AlongTuning) -> Host | None:
     """The move to the next p, as a sample of the rows tells it.
 
     A linear term gives the sample the slope that all rows have at the neighbour's optimum: so its
@@ -117,7 +117,7 @@ def _ahead(
             run.near()
         except Breakdown:
             return None
-    return run.w, None
+    return run.w
 
 
 class Trail:
@@ -146,7 +146,9 @@ class Trail:
         ahead = _ahead(model, self.w, self.pull, self.alpha, rules)
         with np.errstate(all="ignore"):
             try:
-                run = _Run(model, *(ahead or (self.w, self.pull[:R])), rules)
+                known = ahead is None
+                start = self.w if ahead is None else ahead
+                run = _Run(model, start, self.pull[:R] if known else None, rules)
                 run.near(rules.sample_band)
             except Breakdown:
                 return False

@@ -212,7 +212,7 @@ def _nearest_by_newton(ball: LpBall, uniform: Host, rows: Host, start: Host) -> 
     R, p, r = uniform.size, ball.p, ball.radius
     w, chosen = start, np.flatnonzero(rows @ start < 1.0 + 1e-6)
     held = bool(ball.gauge(w) > 0.9)  # by its surface, or nearly
-    nu: Host | None = None
+    nu: Host = np.empty(0)
     for _ in range(25):
         if chosen.size + held > R:
             return None
@@ -221,7 +221,7 @@ def _nearest_by_newton(ball: LpBall, uniform: Host, rows: Host, start: Host) -> 
         size = np.abs(x) / max(norm, 1e-300)
         power = size ** (p - 2.0)
         B = np.column_stack([A, -np.copysign(power * size, x)]) if held else A
-        if nu is None:
+        if nu.size != B.shape[1]:
             nu = np.linalg.lstsq(B, w - uniform, rcond=None)[0]
         H = 1.0 + (max(float(nu[-1]), 0.0) * (p - 1.0) / (norm * r)) * power if held else np.ones(R)
         off = uniform - w + B @ nu
