@@ -72,11 +72,12 @@ class Search:
         # Whether next to no row of the sample is short of its margin, so that it tells little of
         # where the others are; and whether none need be.
         self.blind = self.error_free = False
+        self.layers: tuple[tuple[float, int], ...] = ()
         tuning = settings.tuning
         if guess is None:
             self._begin(sample, near)
         else:
-            self.guess, self.stride, self.layers = guess, 1, ()
+            self.guess, self.stride = guess, 1
         # To estimate later moves by.
         self.sample = subsample(sample, min(sample.n_rows, tuning.search.remembered))
 

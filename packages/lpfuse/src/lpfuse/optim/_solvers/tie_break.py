@@ -222,7 +222,7 @@ def _nearest_by_newton(ball: LpBall, uniform: Host, rows: Host, start: Host) -> 
         power = size ** (p - 2.0)
         B = np.column_stack([A, -np.copysign(power * size, x)]) if held else A
         if nu.size != B.shape[1]:
-            nu = np.linalg.lstsq(B, w - uniform, rcond=None)[0]
+            nu = np.asarray(np.linalg.lstsq(B, w - uniform, rcond=None)[0], dtype=np.float64)
         H = 1.0 + (max(float(nu[-1]), 0.0) * (p - 1.0) / (norm * r)) * power if held else np.ones(R)
         off = uniform - w + B @ nu
         short = 1.0 - A.T @ w
