@@ -21,7 +21,7 @@ from unittest.mock import patch
 import numpy as np
 
 from lpfuse.optim import Certifier, Problem, solve
-from lpfuse.optim._large_n import passes, search
+from lpfuse.optim._large_n import one_ball, passes
 from research.common.judge import Matrix, Vector
 from research.speed.records import number
 
@@ -29,9 +29,9 @@ from .problems import ALL_P, NEGATIVE_FRACTION, parse_p, synthetic_scores
 
 STAGES: dict[str, tuple[Any, str]] = {
     "sample": (Problem, "draw"),
-    "guesses": (search, "two_guesses"),
+    "guesses": (one_ball, "_two_guesses"),
     "partition": (passes.ScorePasses, "partition"),
-    "model": (search, "minimise"),
+    "model": (one_ball.Search, "propose"),
     "certify": (Certifier, "examine"),
 }
 

@@ -18,7 +18,11 @@ from types import ModuleType
 
 PACKAGE = Path(__file__).parent
 # A name for every .pyx file of the package: a test compares.
-MODULES = ("lpfuse._arrays._rows", "lpfuse.optim._solvers._compiled")
+MODULES = (
+    "lpfuse._arrays._rows",
+    "lpfuse.optim._solvers._compiled",
+    "lpfuse.optim._solvers._surface",
+)
 SOURCES = (".pyx", ".pxd", ".h")  # what a compiled module is made of
 REMEDY = (
     "Install lpfuse anew where a C compiler is found (LPFUSE_BUILD=required tells why it fails), "

@@ -180,8 +180,10 @@ class Certifier:
     ) -> dict[int, Bounds]:
         """From the scores themselves."""
         problem, reading = self.problem, self.reading
-        parts = self._examine_fused(candidates, watch)
-        rest = {k: each for k, each in candidates.items() if k not in parts}
+        first = self._first_of_each(candidates, watch)
+        leading = {k: each for k, each in candidates.items() if first[k] == k}
+        parts = self._examine_fused(leading, watch)
+        rest = {k: each for k, each in leading.items() if k not in parts}
         if rest:
             # Multipliers travel along with the rows: of many blocks each gets its own.
             points = {
@@ -191,10 +193,12 @@ class Certifier:
             along = [candidate.alpha for candidate in rest.values()]
             parts |= problem.reduce(work, partial(merge_sides, watch), *along, stored=True)
         return {
-            k: _bound(problem, self.balls[k], sides.dual)._replace(
-                primal=sides.value, primal_error=sides.error, watched=sides.watched
+            k: _bound(problem, self.balls[k], parts[lead].dual)._replace(
+                primal=parts[lead].value,
+                primal_error=parts[lead].error,
+                watched=parts[lead].watched,
             )
-            for k, sides in parts.items()
+            for k, lead in first.items()
         }
 
     def _examine_fused(
@@ -213,6 +217,19 @@ class Certifier:
         from lpfuse.optim._fused_bounds import examine_fused
 
         return examine_fused(problem, reading, taken, watch)
+
+    @staticmethod
+    def _first_of_each(
+        candidates: Mapping[int, Candidate], watch: Mapping[int, Watch]
+    ) -> dict[int, int]:
+        """For each candidate the first ball that it was proposed for: its sums are the same.
+
+        What is best inside a ball is best in every larger one, so a path often proposes the same
+        point and multipliers again.
+        """
+        seen: dict[tuple[int, ...], int] = {}
+        first = {k: seen.setdefault(tuple(map(id, each)), k) for k, each in candidates.items()}
+        return {k: k if k in watch else lead for k, lead in first.items()}
 
     def _dual_point(self, candidate: Candidate) -> Host | None:
         """The dual weights with the intercept that balances their multipliers."""
