@@ -240,11 +240,11 @@ def _parted(
     return side, r, near, linear, float(value), float(constant), float(intercept)
 
 
-def _layered(
-    terms: Terms, plan: PartitionPlan, block: Block, r: Array
-) -> tuple[GatheredRows, int]:
+def _layered(terms: Terms, plan: PartitionPlan, block: Block, r: Array) -> tuple[GatheredRows, int]:
     """Some rows of each layer, with costs that make up for the others of it; and how many it has."""
-    bands, strides = (np.array(column, dtype=np.float64) for column in zip(*plan.layers, strict=True))
+    bands, strides = (
+        np.array(column, dtype=np.float64) for column in zip(*plan.layers, strict=True)
+    )
     if (kernels := row_kernels(block.S)) is not None:
         chosen, layer, counts = kernels.layered(r, block.c, bands, strides.astype(np.int64))
     else:

@@ -29,9 +29,7 @@ def search_many_rows(certifier: Certifier, max_iter: int | None, tuning: Tuning)
 
     steps: dict[int, int] = {}
     if searched:
-        steps = search_rows(
-            certifier, passes, searched, max_iter, tuning, error_free=without_error
-        )
+        steps = search_rows(certifier, passes, searched, max_iter, tuning, error_free=without_error)
     for k in searched:  # many points reach f* = 0
         if points[k] is None and certifier.value(k) <= certifier.tol * problem.scale:
             without_error(k)
