@@ -22,10 +22,13 @@ CORE := $(VENV)/core.stamp
 CLI := $(VENV)/cli.stamp
 DEV := $(VENV)/dev.stamp
 LAB := $(VENV)/research.stamp
+BUILT := $(VENV)/compiled.stamp
 PROJECTS := packages/lpfuse/pyproject.toml packages/lpfuse-faces/pyproject.toml
+# What is compiled, into libraries beside the sources.
+SOURCES := $(shell find packages/lpfuse/src -name '*.pyx' -o -name '*.pxd' -o -name '*.h') packages/lpfuse/hatch_build.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-research test-slow lint audit fuzz types contracts check format clean reproduce notebook
+.PHONY: help demo compiled test test-numpy test-research test-slow lint audit fuzz types contracts check format clean reproduce notebook
 .PHONY: docs browser cheat-sheet
 .PHONY: packages coverage test-oldest
 .PHONY: bench bench-detectors bench-rows bench-scaling bench-device bench-dask bench-faces
@@ -37,9 +40,14 @@ demo: $(CLI) ## fuse detectors on real data, and a page to look at
 	@mkdir -p build
 	@$(BIN)/lpfuse demo -o build/demo.html
 
+compiled: $(BUILT) ## compile what changed since, where there is a compiler; all targets see to it
+
 # What CI runs, too, is said in tools/step.py, once.
 test: $(DEV) ## tests of what users install, on all cores, with the examples of README, guides and docstrings
 	$(STEP) test $(PYTEST_ARGS)
+
+test-numpy: $(DEV) ## tests of the solvers without compiled code, as where there is no compiler
+	$(STEP) test-numpy $(PYTEST_ARGS)
 
 test-research: $(DEV) ## tests of the experiments, studies and benchmarks
 	$(STEP) test-research $(PYTEST_ARGS)
@@ -75,8 +83,10 @@ packages: $(DEV) ## sdists and wheels into dist/, twice to the same bytes; insta
 	$(STEP) typed
 	$(STEP) smoke
 	$(STEP) smoke oldest
+	$(STEP) smoke pure
+	$(STEP) smoke sdist
 
-check: lint audit types contracts docs test test-research test-slow ## all checks: what CI runs
+check: lint audit types contracts docs test test-numpy test-research test-slow ## all checks: what CI runs
 
 reproduce: $(LAB) ## the paper's experiments: make reproduce ARGS="uci --quick"
 	$(RESEARCH) $(BIN)/lpfuse reproduce $(ARGS)
@@ -125,23 +135,30 @@ format: $(DEV) ## rewrite the code in the house style
 
 clean: ## remove .venv and everything generated
 	rm -rf $(VENV) build dist packages/*/dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find packages -name '*.so' -delete
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(CORE): packages/lpfuse/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --editable packages/lpfuse
+	@touch $@ $(BUILT)
+
+# Order-only below: a changed source is compiled, and nothing else is installed anew.
+$(BUILT): $(SOURCES) | $(CORE)
+	@# An install a moment ago has compiled them, too.
+	@test -e $@ && test -z "$$(find $(SOURCES) -newer $@)" || $(STEP) compiled
 	@touch $@
 
-$(CLI): $(CORE)
+$(CLI): $(CORE) | $(BUILT)
 	$(PIP) --editable "packages/lpfuse[cli]"
 	@touch $@
 
-$(DEV): $(CORE) $(PROJECTS) requirements-dev.txt research/requirements.txt docs/requirements.txt
+$(DEV): $(CORE) $(PROJECTS) requirements-dev.txt research/requirements.txt docs/requirements.txt | $(BUILT)
 	$(PIP) --editable "packages/lpfuse[test]" --editable "packages/lpfuse-faces[test]" \
 		-r requirements-dev.txt -r research/requirements.txt -r docs/requirements.txt
 	@touch $@
 
-$(LAB): $(CORE) $(PROJECTS) research/requirements.txt
+$(LAB): $(CORE) $(PROJECTS) research/requirements.txt | $(BUILT)
 	$(PIP) --editable "packages/lpfuse[cli,search,pyod]" --editable "packages/lpfuse-faces[cli]" \
 		-r research/requirements.txt
 	@touch $@

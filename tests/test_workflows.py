@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 HOOKS = ROOT / ".pre-commit-config.yaml"
 ALONE = "import sys; sys.path.insert(0, sys.argv[1]); import tools.step, tools.oldest"
-CALL = re.compile(r"python -m tools\.step ([\w-]+)(?: (oldest|\"\$TAG\"))?")
+CALL = re.compile(r"python -m tools\.step ([\w-]+)(?: (oldest|pure|sdist|\"\$TAG\"))?")
 
 
 def read(path):

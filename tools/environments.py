@@ -31,14 +31,18 @@ class Environment:
         venv.create(folder / "venv", with_pip=True)
         self.programs = folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
 
-    def run(self, program: str, *arguments: object, cwd: Path | None = None) -> None:
+    def run(
+        self, program: str, *arguments: object, cwd: Path | None = None, **variables: str
+    ) -> None:
         """Run one of its programs; nothing of the clone is on its path."""
         # A PYTHONPATH of who calls would show the sources in place of what is installed.
-        run(self.programs / program, *arguments, cwd=cwd or self.folder, PYTHONPATH="")
+        variables |= {"PYTHONPATH": ""}
+        run(self.programs / program, *arguments, cwd=cwd or self.folder, **variables)
 
-    def pip(self, *arguments: object) -> None:
+    def pip(self, *arguments: object, **variables: str) -> None:
         """Run pip."""
-        self.run("python", "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments)
+        quiet = ("--quiet", "--disable-pip-version-check")
+        self.run("python", "-m", "pip", *quiet, *arguments, **variables)
 
 
 @contextmanager

@@ -18,7 +18,8 @@ from tools.oldest import PROJECTS
 # With the oldest versions, the parts of the library that lean on them most: arrays and solvers,
 # estimators, thresholds, files, tables, commands.
 TESTS_OF_OLDEST = (
-    "tests/optim", "tests/fusion", "tests/test_scaling.py", "tests/test_threshold.py",
+    "tests/optim", "tests/fusion", "tests/test_compiled.py", "tests/test_scaling.py",
+    "tests/test_threshold.py",
     "tests/test_metrics.py", "tests/test_io.py", "tests/ensemble/test_fused.py",
     "tests/tables/test_model.py", "tests/report/test_card.py", "tests/cli/test_cli.py",
 )  # fmt: skip
@@ -36,7 +37,7 @@ def build(dist: Path) -> None:
     if dist.exists():
         shutil.rmtree(dist)
     with environment() as clean, tempfile.TemporaryDirectory() as copies:
-        clean.pip("install", "build>=1.2,<2")
+        clean.pip("install", "build>=1.2,<2", "hatchling>=1.26")
         again = Path(copies)
         (again / "elsewhere").mkdir()
         shutil.copyfile(ROOT / ".gitignore", again / "elsewhere" / ".gitignore")  # goes into sdists
@@ -55,9 +56,13 @@ def build(dist: Path) -> None:
 
 
 def _build(clean: Environment, folder: Path, out: Path) -> None:
-    command = ["-m", "build", "--outdir", out, folder]
-    epoch = commit_time()
-    run(clean.programs / "python", *command, SOURCE_DATE_EPOCH=epoch, PYTHONPATH="")
+    """An sdist, the wheel that comes of it, and where that is for one platform, one for all."""
+    command = [clean.programs / "python", "-m", "build", "--outdir", out]
+    surroundings = {"SOURCE_DATE_EPOCH": commit_time(), "PYTHONPATH": ""}
+    run(*command, folder, LPFUSE_BUILD="required", **surroundings)
+    if (folder / "hatch_build.py").exists():
+        pure = ["--wheel", "--no-isolation", "--skip-dependency-check"]
+        run(*command, *pure, folder, LPFUSE_BUILD="never", **surroundings)
 
 
 def commit_time() -> str:
@@ -73,29 +78,48 @@ def digests(dist: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in dist.iterdir()}
 
 
-def wheel(dist: Path, name: str) -> Path:
-    """The wheel of a package, of which there must be one."""
+def wheel(dist: Path, name: str, pure: bool = False) -> Path:
+    """The wheel of a package for this platform, or else for all; there must be one of a kind."""
     found = list(dist.glob(f"{name.replace('-', '_')}-*.whl"))
+    for_all = [path for path in found if path.name.endswith("-none-any.whl")]
+    chosen = for_all if pure or len(found) == len(for_all) else sorted({*found} - {*for_all})
+    if len(chosen) != 1:
+        raise SystemExit(
+            f"dist/ holds {len(chosen)} wheels of {name}. Run: python -m tools.step build"
+        )
+    return chosen[0]
+
+
+def sdist(dist: Path, name: str) -> Path:
+    """The sdist of a package, of which there must be one."""
+    found = list(dist.glob(f"{name.replace('-', '_')}-*.tar.gz"))
     if len(found) != 1:
         raise SystemExit(
-            f"dist/ holds {len(found)} wheels of {name}. Run: python -m tools.step build"
+            f"dist/ holds {len(found)} sdists of {name}. Run: python -m tools.step build"
         )
     return found[0]
 
 
-def smoke(dist: Path, oldest: bool = False) -> None:
-    """Install both wheels with their commands, use them, and uninstall them."""
+def smoke(dist: Path, *which: str) -> None:
+    """Install both packages with their commands, use them, and uninstall them."""
+    if unknown := {*which} - {"oldest", "pure", "sdist"}:
+        raise SystemExit(f"smoke knows oldest, pure and sdist, not {', '.join(unknown)}.")
     names = [project["name"] for project in projects()]
-    wheels = [f"{wheel(dist, name)}[cli]" for name in names]
-    bounds = ["--constraint", OLDEST] if oldest else []
+    files = [
+        sdist(dist, name) if "sdist" in which else wheel(dist, name, pure="pure" in which)
+        for name in names
+    ]
+    bounds = ["--constraint", OLDEST] if "oldest" in which else []
+    form = "NumPy" if "pure" in which else "compiled"
     with environment() as clean:
-        clean.pip("install", *bounds, *wheels)
+        wanted = [f"{file}[cli]" for file in files]
+        clean.pip("install", *bounds, *wanted, LPFUSE_BUILD="required")
         clean.pip("check")
         clean.run("lpfuse", "--version")
         clean.run("lpfuse", "version")
         clean.run("lpfuse", "faces", "--help")
         clean.run("lpfuse", "demo", "-o", "demo.html")
-        clean.run("python", "-I", "-W", "error", TOOLS / "smoke.py", projects()[0]["version"])
+        clean.run("python", "-I", "-W", "error", TOOLS / "smoke.py", projects()[0]["version"], form)
         clean.pip("uninstall", "--yes", *names)
         left = list((clean.folder / "venv").rglob("lpfuse*"))
         if left:

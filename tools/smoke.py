@@ -1,6 +1,6 @@
 """What a user does first, with what is installed: fit, judge, prove, save, load, a card.
 
-``python -I smoke.py VERSION``, in a folder that may be written to.
+``python -I smoke.py VERSION FORM``, in a folder that may be written to.
 """
 
 import sys
@@ -11,9 +11,11 @@ import numpy as np
 
 import lpfuse
 from lpfuse import FusedDetector, LpFusion
+from lpfuse.optim import solver_core
 
 assert version("lpfuse") == sys.argv[1], version("lpfuse")
 assert Path(sys.prefix) in Path(lpfuse.__file__).parents, lpfuse.__file__  # not a clone
+assert solver_core() == sys.argv[2], solver_core()
 assert (Path(lpfuse.__file__).parent / "py.typed").is_file()
 
 rng = np.random.default_rng(0)
@@ -31,4 +33,4 @@ again = lpfuse.load("model.lpfuse")
 assert np.array_equal(again.score_samples(X), fused.score_samples(X))
 again.card("card.md", use="To see whether it works.")
 assert Path("card.md").read_text(encoding="utf-8").startswith("# Model card")
-print("lpfuse", version("lpfuse"), "works with NumPy", np.__version__)
+print("lpfuse", version("lpfuse"), sys.argv[2], "works with NumPy", np.__version__)

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 
 from tools import packaging_steps, site_steps
 from tools.environments import DIST, ROOT, run
@@ -18,6 +19,13 @@ from tools.environments import DIST, ROOT, run
 Step = Callable[..., None]
 STEPS: dict[str, Step] = {}
 QUICK = ("-m", "not slow")
+LIBRARY = ROOT / "packages" / "lpfuse"
+# What leans on the formulas that have a compiled form and one in NumPy.
+TESTS_OF_SOLVERS = (
+    "packages/lpfuse/tests/optim", "packages/lpfuse/tests/fusion",
+    "packages/lpfuse/tests/verification", "packages/lpfuse/tests/test_compiled.py",
+    "packages/lpfuse/src/lpfuse/optim", "research/tests/proofs",
+)  # fmt: skip
 
 
 def step(function: Step) -> Step:
@@ -31,9 +39,9 @@ def python(*arguments: str, **variables: str) -> None:
     run(sys.executable, "-m", *arguments, **variables)
 
 
-def tests(*arguments: str) -> None:
+def tests(*arguments: str, **variables: str) -> None:
     # A process on each core, and one thread of linear algebra in each: more would only queue.
-    python("pytest", "-n", "auto", *arguments, OMP_NUM_THREADS="1")
+    python("pytest", "-n", "auto", *arguments, OMP_NUM_THREADS="1", **variables)
 
 
 # ----------------------------------------------------------------------------------- what there is
@@ -47,6 +55,17 @@ def install() -> None:
     wanted = [word for path in editable for word in ("--editable", path)]
     wanted += [word for path in listed for word in ("-r", path)]
     python("pip", "install", "--quiet", "--disable-pip-version-check", *wanted)
+
+
+@step
+def compiled() -> None:
+    """Compile anew beside the sources; where there is no compiler, NumPy serves."""
+    # With what is at hand, or else as pip does it, in an environment of its own.
+    if all(map(find_spec, ("Cython", "setuptools", "hatchling", "scipy"))):
+        run(sys.executable, LIBRARY / "hatch_build.py")
+    else:
+        quiet = ("--quiet", "--disable-pip-version-check")
+        python("pip", "install", *quiet, "--no-deps", "--editable", str(LIBRARY))
 
 
 @step
@@ -100,6 +119,12 @@ def test(*more: str) -> None:
 
 
 @step
+def test_numpy(*more: str) -> None:
+    """Tests of the solvers without compiled code, as where there is no compiler."""
+    tests(*QUICK, *TESTS_OF_SOLVERS, *more, LPFUSE_COMPILED="0")
+
+
+@step
 def test_research(*more: str) -> None:
     """Tests of the experiments, studies and benchmarks."""
     tests(*QUICK, "research", *more)
@@ -115,7 +140,8 @@ def test_slow(*more: str) -> None:
 def coverage(*more: str) -> None:
     """Branch coverage of lpfuse by its quick tests, which must not fall below the floor."""
     options = ("--cov", "--cov-branch", "--cov-report=term:skip-covered")
-    tests(*QUICK, *options, "packages/lpfuse", *more)
+    # Compiled code is not seen; the same formulas in NumPy are.
+    tests(*QUICK, *options, "packages/lpfuse", *more, LPFUSE_COMPILED="0")
 
 
 @step
@@ -148,8 +174,12 @@ def build() -> None:
 
 @step
 def smoke(*which: str) -> None:
-    """Install the wheels in a clean environment, use them, uninstall; `oldest`: oldest versions."""
-    packaging_steps.smoke(DIST, oldest="oldest" in which)
+    """Install what was built in a clean environment, use it, uninstall.
+
+    `oldest`: with the oldest versions; `pure`: the wheel for every platform; `sdist`: compiled
+    from the sdist.
+    """
+    packaging_steps.smoke(DIST, *which)
 
 
 @step

@@ -7,10 +7,12 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import rankdata
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 
 from lpfuse import DirectionWarning, FusedDetector, GMMDetector, LpFusion
+from lpfuse._arrays.ranks import column_ranks
 from lpfuse._checks.directions import turned_columns
 from lpfuse.adapters import ScoreColumn, ScoreFunction, has_known_direction
 
@@ -157,3 +159,13 @@ def test_whose_direction_is_known():
     assert has_known_direction(ScoreFunction(IsolationForest(), high="normal"))
     assert not has_known_direction(ScoreFunction(len, high="normal"))
     assert not has_known_direction(ScoreColumn("normal"))
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
+@pytest.mark.parametrize("digits", [0, 1, 12], ids=["many ties", "ties", "none"])
+def test_ranks_in_columns_are_scipys(library, digits):
+    library = pytest.importorskip(library)
+    S = np.random.default_rng(0).normal(size=(50, 3)).round(digits)
+    S[:, 2] = 1.0
+    ranks = column_ranks(library.asarray(S))
+    assert np.asarray(np.from_dlpack(ranks)).tolist() == rankdata(S, axis=0).tolist()

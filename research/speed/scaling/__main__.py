@@ -1,4 +1,4 @@
-"""Command line: ``python -m research.speed.scaling cpu | device | dask | tables``."""
+"""Command line: ``python -m research.speed.scaling cpu | device | passes | dask | tables``."""
 
 from __future__ import annotations
 
@@ -46,6 +46,18 @@ def device_command(arguments: list[str]) -> None:
     run(parser.parse_args(arguments))
 
 
+def passes_command(arguments: list[str]) -> None:
+    from .device_passes import PARTS, run
+
+    parser = command("passes", "passes on a GPU: right or not, beside a copy, and within fits")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--n", type=number, help="rows of scores")
+    parser.add_argument("--p", nargs="+", choices=ALL_P, default=list(ALL_P))
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--commit", help="what is measured, where git cannot tell")
+    run(parser.parse_args(arguments))
+
+
 def dask_command(arguments: list[str]) -> None:
     from .cluster import BLOCK_ROWS, FIXED_ROWS, GOAL_ROWS, ROWS_EACH, TASKS, WORKERS, run
 
@@ -86,6 +98,7 @@ def command(name: str, told: str) -> argparse.ArgumentParser:
 COMMANDS = {
     "cpu": cpu_command,
     "device": device_command,
+    "passes": passes_command,
     "dask": dask_command,
     "tables": tables_command,
 }

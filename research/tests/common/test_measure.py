@@ -543,7 +543,7 @@ def test_versions_are_those_in_use():
     found = versions()
     assert found["numpy"] == np.__version__
     assert found["python"] == sys.version.split()[0]
-    assert list(found) == ["lpfuse", "python", "numpy", "scipy", "scikit-learn"]
+    assert list(found) == ["lpfuse", "python", "numpy", "scipy", "scikit-learn", "solver core"]
 
 
 # ---------------------------------------------------------------------- places that cannot be used

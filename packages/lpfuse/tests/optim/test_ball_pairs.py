@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lpfuse.optim import LpBall
-from lpfuse.optim.balls import BallPairs
+from lpfuse.optim._solvers.ball_pairs import BallPairs, Spread
 
 W0 = np.array([0.3, 0.1, 0.2, 0.4])
 BALLS = {
@@ -25,7 +25,7 @@ every_ball = pytest.mark.parametrize("ball", BALLS.values(), ids=BALLS)
 def start(ball):
     """Near the centre, where all slacks are those of the formula."""
     w = np.full(4, 0.01) if ball.centre is None else ball.centre + 0.001
-    return BallPairs(ball, w, product=0.1, evenness=1.0), w
+    return BallPairs(ball, w, Spread(product=0.1, evenness=1.0)), w
 
 
 def moved(ball, seed=0):

@@ -9,13 +9,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import mannwhitneyu, rankdata
+from scipy.stats import mannwhitneyu
 
-from lpfuse._arrays.operations import Array, Host, take, to_host
+from lpfuse._arrays.operations import (
+    Array,
+    Host,
+    concatenate,
+    namespace,
+    nonzero,
+    on_accelerator,
+    take,
+    to_host,
+)
+from lpfuse._arrays.ranks import column_ranks
 from lpfuse._checks.messages import labels_of_columns, listed
 
 Index = NDArray[np.intp]
@@ -45,13 +55,13 @@ class Turned(NamedTuple):
 NOTHING = Turned(np.empty(0, dtype=np.intp), "")
 
 
-def turned_columns(S: Host, y: Host | None, known: NDArray[np.bool_] | None = None) -> Turned:
+def turned_columns(S: Array, y: Host | None, known: NDArray[np.bool_] | None = None) -> Turned:
     """Columns that seem to be turned round.
 
     Parameters
     ----------
-    S : ndarray of shape (n, R)
-        Scores without gaps.
+    S : array of shape (n, R)
+        Scores without gaps, of any array library.
     y : ndarray of shape (n,) or None
         +1 or −1; None: all rows are normal.
     known : ndarray of shape (R,), optional
@@ -67,23 +77,27 @@ def turned_columns(S: Host, y: Host | None, known: NDArray[np.bool_] | None = No
     array([2])
     """
     if y is not None and (y < 0).any():
-        return _by_labels(S[_evenly(y > 0)], S[_evenly(y < 0)])
-    return _by_agreement(S[_evenly(np.ones(len(S), dtype=bool))], known)
+        normal, anomalies = (np.flatnonzero(side) for side in (y > 0, y < 0))
+        return _by_labels(*(take(S, rows[_evenly(len(rows))]) for rows in (normal, anomalies)))
+    return _by_agreement(take(S, _evenly(int(S.shape[0]))), known)
 
 
-def _evenly(chosen: NDArray[np.bool_]) -> Index:
-    rows = np.flatnonzero(chosen)
-    return rows[np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).astype(np.intp)]
+def _evenly(n: int) -> Index:
+    """Positions among n rows, not too many."""
+    return np.linspace(0, n - 1, min(n, MOST_ROWS)).astype(np.intp)
 
 
-def _by_labels(normal: Host, anomalies: Host) -> Turned:
+def _by_labels(normal: Array, anomalies: Array) -> Turned:
     """Columns that score anomalies above normal rows, beyond chance (Mann and Whitney's test)."""
-    ranks = rankdata(np.concatenate([normal, anomalies]), axis=0)[len(normal) :]
-    m = len(anomalies)
-    areas = 1 - (ranks.sum(axis=0) - m * (m + 1) / 2) / (m * len(normal))
+    n, m = int(normal.shape[0]), int(anomalies.shape[0])
+    ranks = column_ranks(concatenate([normal, anomalies]))[n:, :]
+    areas = 1 - (to_host(namespace(ranks).sum(ranks, axis=0)) - m * (m + 1) / 2) / (m * n)
     doubtful = np.flatnonzero(areas < 0.5)
     chances = [
-        mannwhitneyu(anomalies[:, j], normal[:, j], alternative="greater").pvalue for j in doubtful
+        mannwhitneyu(
+            to_host(anomalies[:, int(j)]), to_host(normal[:, int(j)]), alternative="greater"
+        ).pvalue
+        for j in doubtful
     ]
     found = doubtful[np.array(chances, dtype=float) < LEVEL]
     if len(found) == 0:
@@ -92,7 +106,7 @@ def _by_labels(normal: Host, anomalies: Host) -> Turned:
     return Turned(found, f"are higher for known anomalies than for normal rows (AUC {told})")
 
 
-def _by_agreement(S: Host, known: NDArray[np.bool_] | None) -> Turned:
+def _by_agreement(S: Array, known: NDArray[np.bool_] | None) -> Turned:
     """Columns that put rows in the opposite order of the others.
 
     The first eigenvector of the rank correlations splits the columns into two sides. Those with a
@@ -101,14 +115,13 @@ def _by_agreement(S: Host, known: NDArray[np.bool_] | None) -> Turned:
     """
     n, R = S.shape
     known = np.zeros(R, dtype=bool) if known is None else known
-    ranks = rankdata(S, axis=0)
-    ranks -= ranks.mean(axis=0)
-    lengths = np.linalg.norm(ranks, axis=0)
+    ranks = column_ranks(S) - 0.5 * (n + 1)  # less their mean
+    together = to_host(ranks.T @ ranks)
+    lengths = np.sqrt(np.diag(together))
     moving = lengths > 0
     if n < 3 or moving.sum() < 2 or known.all():
         return NOTHING
-    ranks[:, moving] /= lengths[moving]
-    together = ranks.T @ ranks
+    together /= np.outer(*[np.where(moving, lengths, 1.0)] * 2)
     first = np.linalg.eigh(together)[1][:, -1] >= 0
     sides = [moving & first, moving & ~first]
     if not all(side.any() for side in sides):
@@ -143,10 +156,18 @@ def warn_of_directions(
 
 def warn_of_turned_scores(S: Array, labels: Array | None, names: Sequence[str] | None) -> None:
     """The same for checked scores of any array library, by names or positions of their columns."""
-    y: Any = None if labels is None else to_host(labels)
-    chosen = [np.ones(int(S.shape[0]), dtype=bool)] if y is None else [y > 0, y < 0]
-    rows = np.concatenate([_evenly(some) for some in chosen])
-    found = turned_columns(to_host(take(S, rows)), None if y is None else y[rows])
+    y = None
+    if labels is None:
+        rows = _evenly(int(S.shape[0]))
+    else:
+        # Labels on a device stay there: only those of the rows that are compared are asked for.
+        labels = labels if on_accelerator(labels) else to_host(labels)
+        of_classes = [nonzero(side) for side in (labels > 0, labels < 0)]
+        some = [_evenly(int(each.shape[0])) for each in of_classes]
+        y = np.repeat([1.0, -1.0], [len(each) for each in some])
+        rows = concatenate([take(*each) for each in zip(of_classes, some, strict=True)])
+    chosen = take(S, rows)
+    found = turned_columns(chosen if on_accelerator(chosen) else to_host(chosen), y)
     if len(found.columns):
         told = labels_of_columns(found.columns.tolist(), names)
         _warn(found, told, "turn it: S[:, j] = -S[:, j]", stacklevel=5)

@@ -1,5 +1,6 @@
 """Optimisation: arrays and numbers only. Knows no detector and no scikit-learn."""
 
+from lpfuse._compiled import solver_core
 from lpfuse.optim._results import Candidate, Certificate, Outcome, Solution
 from lpfuse.optim._tuning import Tuning
 from lpfuse.optim.balls import LpBall
@@ -23,4 +24,5 @@ __all__ = [
     "Tuning",
     "solve",
     "solve_path",
+    "solver_core",
 ]

@@ -148,7 +148,7 @@ class DualSums(NamedTuple):
     pull_slack: Host | None
 
 
-class _Sides(NamedTuple):
+class Sides(NamedTuple):
     """What rows add to both sides of a candidate."""
 
     value: float
@@ -300,7 +300,7 @@ def examine_block(
     watch: Mapping[int, Watch],
     block: Block,
     *alphas: Array | None,
-) -> dict[int, _Sides]:
+) -> dict[int, Sides]:
     """Both sides of every candidate on one block, which is read from memory once."""
     sides, terms = {}, reading.terms
     rows = reading.rows(block)
@@ -321,16 +321,18 @@ def examine_block(
             off = namespace(alpha).maximum(*ends)
         dual = None if alpha is None else dual_sums(reading, block, alpha, rows, at.value, off)
         watched = watch[k].work(block, at.r, alpha) if k in watch else None
-        sides[k] = _Sides(at.value, at.error, dual, watched)
+        sides[k] = Sides(at.value, at.error, dual, watched)
     return sides
 
 
-def merge_sides(watch: Mapping[int, Watch], parts: list[dict[int, _Sides]]) -> dict[int, _Sides]:
+def merge_sides(watch: Mapping[int, Watch], parts: list[dict[int, Sides]]) -> dict[int, Sides]:
     """Both sides of every candidate over several blocks."""
+    if len(parts) == 1 and not watch:
+        return parts[0]
     merged = {}
     for k in parts[0]:
         value, error, dual, watched = zip(*(part[k] for part in parts), strict=True)
         sums = None if dual[0] is None else add_dual_sums(list(dual))
         seen = watch[k].merge(list(watched)) if k in watch else None
-        merged[k] = _Sides(math.fsum(value), math.fsum(error), sums, seen)
+        merged[k] = Sides(math.fsum(value), math.fsum(error), sums, seen)
     return merged

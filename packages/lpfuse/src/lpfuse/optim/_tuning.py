@@ -61,6 +61,9 @@ class InteriorPointTuning(NamedTuple):
     # A warm start that helps needs 4 to 8 steps instead of 9 to 13 (docs/adr/0002); one that has
     # not succeeded after this many is dropped for a cold start.
     warm_steps: int = 25
+    # Least squares is solved to this share of what is asked: steps without rows cost little, and
+    # where scores are huge the best of several bounds is needed. By hand.
+    quadratic_margin: float = 0.1
 
 
 class SmoothingTuning(NamedTuple):
@@ -104,14 +107,31 @@ class ScreeningTuning(NamedTuple):
 class SearchTuning(NamedTuple):
     """Stage 4, `_large_n.search`: sample, partition, solve, verify."""
 
+    # Scores that BLAS works on alone: OpenBLAS shares out products from 9,216 numbers on.
+    one_thread: int = 8192
     # Up to this many rows are copied as a whole: 9 MB with 36 weights. By hand.
     in_memory: int = 32768
-    # Rows kept by a first partition at least; each further one may keep twice as many. 60,000 × 36
-    # in float64 are 17 MB, 6 % of a million rows: with the sample let go before the rows are
-    # gathered, extra memory stayed at 24 % of S (docs/benchmarks/solver.md).
-    kept: int = 60_000
-    sample_per_weight: int = 40  # by hand
-    overfull: int = 8  # by hand: a band may hold this many times `kept` before it is thinned
+    # Rows of the first guess: so many, so many a weight, n^(2/3) at least. At 1,000,000 × 36 a row
+    # drawn costs as much as 40 rows read: 32,768 rows took 1.3 reads of all scores, 16,384 half of
+    # that and no pass more; at 128 weights 16,384 rows took one more pass than 32,768.
+    sample: int = 16384
+    sample_per_weight: int = 256
+    # The guess of this part of the sample tells how far that of the whole is off. By hand.
+    first_part: int = 8
+    # Rows, and share of all rows, that a partition keeps before they are thinned. A row that is
+    # kept costs as much as 50 rows read at 1,000,000 × 36 (60,000 of them took three reads of all
+    # scores), and a pass over thinned ones two reads: worth it from 4 % of the rows on.
+    kept: int = 20_000
+    kept_share: float = 0.04
+    overfull: int = 1  # how many times `kept` a band may hold before it is thinned
+    # The same where rows are far, on disk or on other machines: a pass is dear there. By hand.
+    far_kept: int = 60_000
+    far_overfull: int = 8
+    # With fewer rows a weight than this short of their margin, a sample tells little of the others:
+    # the first partition thins all rows then. At 1,000,000 × 36 without anomalies and p ≥ 8 it had
+    # a handful, and a partition around its guess missed by more rows than it held.
+    blind: int = 4
+    refined: float = 1e-4  # to which gap a thinned partition is solved. By hand
     risk: float = 2.5  # by hand: how many times its expected error a margin may move
     # On an accelerator a pass takes 2 ms and the host's work dominates. Measured over twelve
     # problems of 1,200,000 × 36 (the table of docs/adr/0011): sample 4,100, kept 16,000, risk 1.5
@@ -150,6 +170,46 @@ class TieBreakTuning(NamedTuple):
     slack: float = 1e-9
 
 
+class AlongTuning(NamedTuple):
+    """Stage 6, `along_p`: from the optimum at one p to that at the next (docs/adr/0042).
+
+    The bands and the numbers of the last steps were swept over twelve paths of 1,000 rows (4 and 36
+    weights, with and without anomalies, three seeds): others cost up to 40 % more time. The rest is
+    by hand.
+    """
+
+    least_p: float = 1.001  # beyond, powers 1/(p − 1) and p leave the range of float64
+    most_p: float = 1000.0
+    first_band: float = 0.1  # share of the rows in the first band
+    near_band: float = 0.05  # the same from where a sample has gone before
+    # A sample goes ahead where rows are so many times as many as its own: rows, and rows a weight.
+    sample: int = 500
+    sample_per_weight: int = 30
+    least_stride: int = 4
+    sample_band: float = 0.02  # share of a sample's rows in a band that is narrow enough for it
+    near_steps: int = 15
+    shrink: float = 0.1  # of the band, once no margin has moved by more than …
+    settled: float = 3.0  # … so many bands
+    resolved: int = 10  # rows, and rows a weight, at which the sides are nearly known
+    resolved_per_weight: int = 2
+    curvature_rows: int = 300  # rows, and rows a weight, that are enough to tell the curvature
+    curvature_rows_per_weight: int = 10
+    whole: int = 80_000  # up to so many numbers in its rows the last steps take the whole model
+    reach: float = 3.0  # beyond that, those within so many bands of their kink
+    kink_steps: int = 20
+    closer: float = 0.3  # how the band shrinks while multipliers are followed, …
+    wider: float = 3.0  # … and grows after a step that was cut, of which there may be …
+    halts: int = 6  # … so many
+    at_kink: int = 8  # with more rows at their kink, or so many a weight, the interior point serves
+    at_kink_per_weight: float = 1.0
+    tries: int = 8  # of shorter steps
+    # Of many rows a first partition for one p of a path keeps no more than so many, and no more
+    # than this share. On 1e5 and 1e6 × 36 margins moved less than that at nearly all p.
+    kept: int = 30_000
+    kept_share: float = 0.08
+    well_inside: float = 0.99  # a sample's optimum no farther out is inside for all rows too
+
+
 class Tuning(NamedTuple):
     """All records; a solve takes another one as ``solve(…, tuning=…)``."""
 
@@ -158,6 +218,7 @@ class Tuning(NamedTuple):
     screening: ScreeningTuning = ScreeningTuning()
     search: SearchTuning = SearchTuning()
     tie_break: TieBreakTuning = TieBreakTuning()
+    along: AlongTuning = AlongTuning()
 
 
 DEFAULT = Tuning()

@@ -24,18 +24,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lpfuse._arrays.accurate import accurate_total
+from lpfuse._arrays.fused import may_fuse
 from lpfuse._arrays.operations import Array, Host
 from lpfuse.optim._bounds import (
     DualSums,
     Reading,
+    Sides,
     add_dual_sums,
     dual_sums,
-    examine_block,
     gamma,
     merge_sides,
     value_at,
 )
 from lpfuse.optim._moments import Moments
+from lpfuse.optim._plain_bounds import examine_rows
 from lpfuse.optim._results import Bounds, Candidate, Certificate, Solution, Watch
 from lpfuse.optim._tuning import MOMENTS_SHARE
 from lpfuse.optim.balls import LpBall
@@ -178,19 +180,56 @@ class Certifier:
     ) -> dict[int, Bounds]:
         """From the scores themselves."""
         problem, reading = self.problem, self.reading
-        # Multipliers travel along with the rows: of many blocks each gets its own.
-        points = {
-            k: (reading.seen(each.point), self._dual_point(each)) for k, each in candidates.items()
-        }
-        work = partial(examine_block, reading, points, watch)
-        along = [candidate.alpha for candidate in candidates.values()]
-        parts = problem.reduce(work, partial(merge_sides, watch), *along)
+        first = self._first_of_each(candidates, watch)
+        leading = {k: each for k, each in candidates.items() if first[k] == k}
+        parts = self._examine_fused(leading, watch)
+        rest = {k: each for k, each in leading.items() if k not in parts}
+        if rest:
+            # Multipliers travel along with the rows: of many blocks each gets its own.
+            points = {
+                k: (reading.seen(each.point), self._dual_point(each)) for k, each in rest.items()
+            }
+            work = partial(examine_rows, reading, points, watch)
+            along = [candidate.alpha for candidate in rest.values()]
+            parts |= problem.reduce(work, partial(merge_sides, watch), *along, stored=True)
         return {
-            k: _bound(problem, self.balls[k], sides.dual)._replace(
-                primal=sides.value, primal_error=sides.error, watched=sides.watched
+            k: _bound(problem, self.balls[k], parts[lead].dual)._replace(
+                primal=parts[lead].value,
+                primal_error=parts[lead].error,
+                watched=parts[lead].watched,
             )
-            for k, sides in parts.items()
+            for k, lead in first.items()
         }
+
+    def _examine_fused(
+        self, candidates: Mapping[int, Candidate], watch: Mapping[int, Watch]
+    ) -> dict[int, Sides]:
+        """What kernels of a device can tell of candidates, with digits enough; the others stay."""
+        problem, reading = self.problem, self.reading
+        taken = {
+            k: (each.point, each.alpha)
+            for k, each in candidates.items()
+            if each.alpha is not None and (k not in watch or watch[k].of_rows is not None)
+        }
+        hinge = problem.loss.name == "hinge" and reading.origin is None
+        if not (taken and hinge and problem.in_memory and may_fuse(problem.S)):
+            return {}
+        from lpfuse.optim._fused_bounds import examine_fused
+
+        return examine_fused(problem, reading, taken, watch)
+
+    @staticmethod
+    def _first_of_each(
+        candidates: Mapping[int, Candidate], watch: Mapping[int, Watch]
+    ) -> dict[int, int]:
+        """For each candidate the first ball that it was proposed for: its sums are the same.
+
+        What is best inside a ball is best in every larger one, so a path often proposes the same
+        point and multipliers again.
+        """
+        seen: dict[tuple[int, ...], int] = {}
+        first = {k: seen.setdefault(tuple(map(id, each)), k) for k, each in candidates.items()}
+        return {k: k if k in watch else lead for k, lead in first.items()}
 
     def _dual_point(self, candidate: Candidate) -> Host | None:
         """The dual weights with the intercept that balances their multipliers."""
@@ -221,8 +260,8 @@ def _at_least(bounds: Bounds) -> float:
 def value_of(problem: Problem, point: Host) -> float:
     """``f(w, b)`` in one pass."""
     reading = Reading.of(problem)
-    work = partial(examine_block, reading, {0: (reading.seen(point), None)}, {})
-    return problem.reduce(work, partial(merge_sides, {}), None)[0].value
+    work = partial(examine_rows, reading, {0: (reading.seen(point), None)}, {})
+    return problem.reduce(work, partial(merge_sides, {}), None, stored=True)[0].value
 
 
 def bound_of(problem: Problem, alpha: Array) -> float:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from lpfuse._arrays.operations import (
     Array,
     Host,
+    array_range,
     as_float64,
     concatenate,
     detached,
@@ -35,6 +36,7 @@ from lpfuse._arrays.operations import (
     to_host,
     total,
 )
+from lpfuse._arrays.rows import row_kernels
 from lpfuse.optim._tuning import FAR, FLOOR
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.certificate import bound_of, dual_point_of, value_of
@@ -44,7 +46,10 @@ T = TypeVar("T")
 
 
 class Block(NamedTuple):
-    """Consecutive rows of a problem, in float64; 1.0 stands for all ones."""
+    """Consecutive rows of a problem; 1.0 stands for all ones.
+
+    Scores are of double precision, unless work has asked for them as they are stored.
+    """
 
     S: Array
     y: Array | float
@@ -55,6 +60,10 @@ class Block(NamedTuple):
     def is_weighted(self) -> bool:
         """Whether rows have costs of their own, which may be zero."""
         return not isinstance(self.c, float)
+
+    def in_double(self) -> Block:
+        """The same with scores of double precision."""
+        return self._replace(S=as_float64(self.S)) if is_single(self.S) else self
 
     def times_costs(self, x: Array) -> Array:
         """``c x``; x itself where all costs are 1."""
@@ -218,29 +227,35 @@ class Problem:
         return other
 
     def reduce(
-        self, work: Callable[..., T], merge: Callable[[list[T]], T], *along: Array | None
+        self,
+        work: Callable[..., T],
+        merge: Callable[[list[T]], T],
+        *along: Array | None,
+        stored: bool = False,
     ) -> T:
         """``merge`` of ``work(block, …)`` over all blocks of rows: one pass over the scores.
 
         `work` is also handed the entries of the arrays `along` that belong to the rows. Merging
-        must be associative.
+        must be associative. With `stored`, work takes scores of single precision as they are.
         """
         self.passes += 1.0
 
         def on(part: slice) -> T:
-            return work(self.block(part), *(a if a is None else a[part] for a in along))
+            block = self.block(part, stored=stored)
+            return work(block, *(a if a is None else a[part] for a in along))
 
-        return merge(self._map(on))
+        return merge(self._map(on, once=stored and row_kernels(self.S) is not None))
 
-    def _map(self, work: Callable[[slice], T]) -> list[T]:
+    def _map(self, work: Callable[[slice], T], *, once: bool = False) -> list[T]:
         # Single precision becomes double block by block, also on a device.
-        return map_row_blocks(work, self.S, self.R if is_single(self.S) else None)
+        return map_row_blocks(work, self.S, self.R if is_single(self.S) else None, once=once)
 
-    def block(self, part: slice) -> Block:
-        """A slice of the rows."""
+    def block(self, part: slice, *, stored: bool = False) -> Block:
+        """A slice of the rows, in double precision or as they are stored."""
         y = 1.0 if self.y is None else self.y[part]
         c = 1.0 if self.costs is None else self.costs[part]
-        return Block(as_float64(self.S[part, :]), y, c, self.start + (part.start or 0))
+        S = self.S[part, :] if stored else as_float64(self.S[part, :])
+        return Block(S, y, c, self.start + (part.start or 0))
 
     def some_rows(self, m: int = 1000) -> Block:
         """A few rows, to look at before a pass is spent."""
@@ -250,8 +265,7 @@ class Problem:
         """All rows that cost something, and their positions."""
         self.passes += 1.0
         if self.costs is None:
-            index = nonzero(filled(self.n, 1.0, self.S) > 0)
-            return self.block(slice(0, self.n)), index
+            return self.block(slice(0, self.n)), array_range(self.n, self.S)
         index = nonzero(self.costs > 0)
         return self._gather(index), index
 

@@ -7,15 +7,18 @@ rest by name, and what it proposes is judged by `certificate.Certifier` alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays.operations import Host, dot, namespace, one_blas_thread, positive_part, total
+from lpfuse._arrays.operations import Host, dot, namespace, positive_part, total
+from lpfuse._arrays.threads import one_blas_thread
 from lpfuse.optim._large_n.solve import search_many_rows
 from lpfuse.optim._results import Candidate, Outcome, Solution
+from lpfuse.optim._solvers.along_p import Track, follow
 from lpfuse.optim._solvers.frank_wolfe import MAX_ITER, frank_wolfe
 from lpfuse.optim._solvers.interior_point import Optimum, WarmStart, interior_point
 from lpfuse.optim._solvers.least_squares import minimise_quadratic
@@ -139,7 +142,9 @@ def solve_balls(
     tuning: Tuning,
 ) -> list[Solution]:
     """Solve over each ball: the solver proposes, the certifier decides."""
-    with one_blas_thread:
+    # Products of so few numbers are never spread over threads: there is nothing to hold back.
+    few = problem.in_memory and problem.n * problem.size <= tuning.search.one_thread
+    with nullcontext() if few else one_blas_thread:
         problem = problem.counted_anew()
         certifier = Certifier(problem, balls, tol, solver.name)
         outcomes = solver.run(Request(certifier, max_iter, tuning))
@@ -198,28 +203,46 @@ def _least_squares(
 
 
 def _few_rows(certifier: Certifier, max_iter: int | None, tuning: Tuning) -> list[Outcome]:
-    """Copy all rows once, and start each p of a path from its neighbour."""
-    problem, tol = certifier.problem, certifier.tol
+    """Copy all rows once, and go from the smallest p upwards, each from its neighbour."""
+    problem, balls = certifier.problem, certifier.balls
     block, index = problem.everything()
-    model = Model.of_rows(problem, block, certifier.balls[0])
-    outcomes: list[Outcome] = []
-    neighbour: tuple[Host, LpBall] | None = None
-    for ball in certifier.balls:
-        model = replace(model, ball=ball)
+    model = Model.of_rows(problem, block, balls[0])
+    outcomes: dict[int, Outcome] = {}
+    before: Track | None = None
+    point: Host | None = None
+    for k in sorted(range(len(balls)), key=lambda k: balls[k].p):
+        model = replace(model, ball=balls[k])
+        found, point = _best(model, certifier.tol, problem.scale, max_iter, before, point, tuning)
+        if before is None or found.alpha is not before.found.alpha:
+            # The last step may have overstepped [0, 1] by a rounding error.
+            shares = namespace(found.alpha).clip(found.alpha / model.costs, 0.0, 1.0)
+            alpha = problem.multipliers(None, index, shares)
+            before = Track.of(model, found) if len(balls) > 1 else None
+        candidate = Candidate(found.w if point is None else point, alpha)
+        outcomes[k] = Outcome(max(found.n_iter, 1), candidate)
+    return [outcomes[k] for k in range(len(balls))]
+
+
+def _best(
+    model: Model,
+    tol: float,
+    scale: float,
+    max_iter: int | None,
+    before: Track | None,
+    near: Host | None,
+    tuning: Tuning,
+) -> tuple[Optimum, Host | None]:
+    """The optimum, and among several that make no error the preferred one."""
+    # Few rows are solved as quickly as looked at.
+    if before is None and not _alone(model, tuning):
         point = _error_free(model, tuning)
         if point is not None:
-            outcomes.append(Outcome(1, Candidate(point)))
-            continue
-        found = _minimise(model, tol, problem.scale, max_iter, neighbour, tuning)
-        neighbour, point = (found.w, ball), None
-        if found.primal <= tol * problem.scale:  # f* = 0 is reached by many points
-            point = nearest_to_uniform(ModelRows(model), ball, thorough=True, tuning=tuning)
-        # The last step may have overstepped [0, 1] by a rounding error.
-        shares = namespace(found.alpha).clip(found.alpha / model.costs, 0.0, 1.0)
-        alpha = problem.multipliers(None, index, shares)
-        candidate = Candidate(found.w if point is None else point, alpha)
-        outcomes.append(Outcome(max(found.n_iter, 1), candidate))
-    return outcomes
+            return Optimum(point, 0.0 * model.costs, 0.0, 0.0, 1, point), point
+    found = _minimise(model, tol, scale, max_iter, before, tuning)
+    if found.primal > tol * scale:
+        return found, None
+    rows = ModelRows(model)  # f* = 0 is reached by many points
+    return found, nearest_to_uniform(rows, model.ball, thorough=True, tuning=tuning, near=near)
 
 
 def _error_free(model: Model, tuning: Tuning) -> Host | None:
@@ -238,15 +261,27 @@ def _minimise(
     tol: float,
     scale: float,
     max_iter: int | None,
-    neighbour: tuple[Host, LpBall] | None,
+    before: Track | None,
     tuning: Tuning,
 ) -> Optimum:
-    guess = None if neighbour is None else neighbour_guess(model, *neighbour)
-    rules = tuning.screening
-    if model.n_rows > rules.alone + rules.alone_per_weight * model.size:
+    guess = None
+    if before is not None:
+        found = before.still_best(model, tol, scale)
+        if found is None and max_iter is None:
+            found = follow(model, before, tol, scale, tuning)
+        if found is not None:
+            return found
+        guess = neighbour_guess(model, before.found.w, before.ball)
+    if not _alone(model, tuning):
         return minimise(model, tol, scale, max_iter, guess, tuning)
     start = None if guess is None else WarmStart.near(model, guess.w)
     return interior_point(model, tol, scale, max_iter, start, tuning.interior_point)
+
+
+def _alone(model: Model, tuning: Tuning) -> bool:
+    """Whether the interior point does best without a detour."""
+    rules = tuning.screening
+    return model.n_rows <= rules.alone + rules.alone_per_weight * model.size
 
 
 # ------------------------------------------------------------------------------------ Frank–Wolfe

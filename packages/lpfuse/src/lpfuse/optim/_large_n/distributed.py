@@ -143,14 +143,18 @@ class BlockedProblem(Problem):
         return self._gather(index)._replace(c=1.0)
 
     def reduce(
-        self, work: Callable[..., T], merge: Callable[[list[T]], T], *along: Array | None
+        self,
+        work: Callable[..., T],
+        merge: Callable[[list[T]], T],
+        *along: Array | None,
+        stored: bool = False,
     ) -> T:
         """``merge`` of ``work(block, …)`` over all blocks: one reduction on the scheduler."""
         self.passes += 1.0
         parts = [
             (*parts, *more) for parts, more in zip(self.blocks.parts, self._cut(along), strict=True)
         ]
-        task = partial(_on_block, work, merge, self.factors, self.starts.tolist())
+        task = partial(_on_block, work, merge, stored, self.factors, self.starts.tolist())
         marks, found = Blocks(parts, self.blocks.sizes).reduce(task, partial(_merge_read, merge))
         assert found is not None  # some block has rows
         self._refuse_changes(marks)
@@ -230,6 +234,7 @@ Read = tuple[dict[int, Mark], T | None]  # what a pass over blocks has met, and 
 def _on_block(
     work: Callable[..., T],
     merge: Callable[[list[T]], T],
+    stored: bool,
     costs: Costs,
     starts: list[int],
     k: int,
@@ -238,7 +243,7 @@ def _on_block(
     problem = _local(costs, starts, k, parts)
     if not problem.n:
         return {}, None
-    return {k: Mark.of(problem)}, problem.reduce(work, merge, *parts[3:])
+    return {k: Mark.of(problem)}, problem.reduce(work, merge, *parts[3:], stored=stored)
 
 
 def _local(costs: Costs, starts: list[int], k: int, parts: tuple[Any, ...]) -> Problem:

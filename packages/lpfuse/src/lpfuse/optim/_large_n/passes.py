@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lpfuse._arrays.fused import may_fuse
 from lpfuse._arrays.operations import (
     Array,
     Host,
@@ -29,6 +30,7 @@ from lpfuse._arrays.operations import (
     to_host,
     to_host_together,
 )
+from lpfuse._arrays.rows import row_kernels
 from lpfuse.optim._results import Watch
 from lpfuse.optim._solvers.newton import Model
 from lpfuse.optim.balls import LpBall
@@ -55,13 +57,22 @@ class PartitionPlan(NamedTuple):
     """Where to part rows: by the distance of r from its kink at w, and how many to bring.
 
     With a stride k, only every k-th of the rows within the band is brought, to stand for the
-    others; without one they are all wanted, but not more than `most`.
+    others; without one they are all wanted, but not more than `most`. Layers are pairs of a band
+    and a stride, from the kink outwards: rows close to it decide, and few stand for those far away.
+    The pieces on which all rows lie at w are known then, so a row brings k times its hinge less its
+    own piece: where it does not change side it adds nothing to what is known, and no error.
     """
 
     w: Host
     band: float
     stride: int
     most: int
+    layers: tuple[tuple[float, int], ...] = ()
+
+    @property
+    def rising_beyond(self) -> float:
+        """The residual from which on rows count as rising in sums."""
+        return 0.0 if self.layers else self.band
 
 
 class Partition(NamedTuple):
@@ -91,8 +102,12 @@ class ScorePasses:
     ) -> list[Partition | TooManyRows]:
         """For each plan, keep the rows within its band; the others become linear pieces."""
         problem = self.problem
-        work = partial(_linearise_each, problem.terms, plans, problem.in_memory)
-        parts = problem.reduce(work, partial(_join_each, [plan.most for plan in plans]))
+        if problem.in_memory and may_fuse(problem.S):
+            parts = _fused_each(problem, plans)
+        else:
+            work = partial(_linearise_each, problem.terms, plans, problem.in_memory)
+            merge = partial(_join_each, [plan.most for plan in plans])
+            parts = problem.reduce(work, merge, stored=True)
         each = zip(parts, plans, balls, strict=True)
         return [_partition(*one, int(problem.fit_intercept)) for one in each]
 
@@ -108,7 +123,8 @@ def crossings(terms: Terms, most: int) -> Watch:
     Those are the rows with α = 1 though r < 0, or with α = 0 though r > 0. Where they are more than
     `most`, None comes back.
     """
-    return Watch(partial(_crossed, terms, most), partial(_join_rows, most))
+    merge = partial(_join_rows, most)
+    return Watch(partial(_crossed, terms, most), merge, most, lambda rows: merge([_as_rows(rows)]))
 
 
 def violating(terms: Terms, point: Host, most: int) -> Watch:
@@ -123,6 +139,9 @@ def _crossed(
     terms: Terms, most: int, block: Block, r: Array, alpha: Array | None
 ) -> GatheredRows | None:
     assert alpha is not None
+    if (kernels := row_kernels(block.S)) is not None:
+        crossed = kernels.crossed(r, alpha, block.c)
+        return _gathered(terms, block, crossed, alpha) if len(crossed) <= most else None
     # First what two comparisons can tell, then the exact rule on the few rows that are left.
     suspects = nonzero((r > 0) != (alpha > 0.5))
     r, on = take(r, suspects), take(alpha, suspects)
@@ -135,7 +154,7 @@ def _crossed(
 
 def _gathered(terms: Terms, block: Block, chosen: Array, slopes: Array | None) -> GatheredRows:
     S, y, c, start = block
-    a = take(S, chosen)
+    a = as_float64(take(S, chosen))
     k = int(a.shape[0])
     labels = y if isinstance(y, float) else take(y, chosen)
     costs = np.ones(k) if isinstance(c, float) else to_host(take(c, chosen))
@@ -171,31 +190,110 @@ def _linearise_each(
 
 
 def _linearise(terms: Terms, plan: PartitionPlan, remember: bool, block: Block) -> _BlockPartition:
+    side, r, near, linear, value, constant, intercept = _parted(terms, plan, block)
+    if terms.fit_intercept:
+        linear = np.append(linear, intercept)
+    if plan.layers:
+        rows, n_near = _layered(terms, plan, block, r)
+        on_piece = rows.costs * (rows.a @ plan.w < 1.0)
+        linear, constant = linear - on_piece @ rows.a, constant - float(on_piece.sum())
+        return _BlockPartition(value, linear, constant, n_near, rows, None)
+    n_near = int(near.shape[0])
+    near = near[:: plan.stride]
+    rows = _gathered(terms, block, near, None) if near.shape[0] <= plan.most else None
+    if plan.stride > 1:
+        rows = _thinned(rows, n_near)
+    return _BlockPartition(
+        value=value,
+        linear=linear,
+        constant=constant,
+        n_near=n_near,
+        rows=rows,
+        side=side if remember and plan.stride == 1 else None,
+    )
+
+
+def _parted(
+    terms: Terms, plan: PartitionPlan, block: Block
+) -> tuple[Array, Array, Array, Host, float, float, float]:
+    """Sides and residuals of the rows, and positions of those near the kink; then sums.
+
+    They are ``Σ c y s`` over the rising rows, ``Σ c max(0, r)`` and, over the rising rows, ``Σ c``
+    and ``Σ c y``.
+    """
+    if (kernels := row_kernels(block.S)) is not None:
+        b = float(plan.w[terms.R]) if terms.fit_intercept else 0.0
+        rows = block.S, block.y, block.c
+        bands = plan.band, plan.rising_beyond
+        return kernels.part(*rows, plan.w[: terms.R], b, *bands, not plan.layers)
+    block = block.in_double()
     r = terms.residuals(block, plan.w)
     xp = namespace(r)
     rising, flat = _sides(block, r, plan.band)
-    slopes = block.times_costs(as_float64(rising))
+    slopes = block.times_costs(as_float64(r > 0.0 if plan.layers else rising))
     pull = block.times_labels(slopes)
     value = xp.sum(block.times_costs(terms.loss.value(r)))
     sums = pull @ block.S, xp.sum(pull), xp.sum(slopes), value
     linear, intercept, constant, value = to_host_together(*sums)
+    side = xp.astype(rising, xp.int8) - xp.astype(flat, xp.int8)
     near = nonzero(~(rising | flat))
-    n_near = int(near.shape[0])
-    near = near[:: plan.stride]
-    rows = _gathered(terms, block, near, None) if near.shape[0] <= plan.most else None
-    if rows is not None and plan.stride > 1:
-        rows = rows._replace(costs=rows.costs * (n_near / max(len(rows.costs), 1)))
-    side = None
-    if remember and plan.stride == 1:
-        side = xp.astype(rising, xp.int8) - xp.astype(flat, xp.int8)
-    return _BlockPartition(
-        value=float(value),
-        linear=np.append(linear, intercept) if terms.fit_intercept else linear,
-        constant=float(constant),
-        n_near=n_near,
-        rows=rows,
-        side=side,
+    return side, r, near, linear, float(value), float(constant), float(intercept)
+
+
+def _layered(terms: Terms, plan: PartitionPlan, block: Block, r: Array) -> tuple[GatheredRows, int]:
+    """Some rows of each layer, with costs that make up for the others of it; and how many it has."""
+    bands, strides = (
+        np.array(column, dtype=np.float64) for column in zip(*plan.layers, strict=True)
     )
+    if (kernels := row_kernels(block.S)) is not None:
+        chosen, layer, counts = kernels.layered(r, block.c, bands, strides.astype(np.int64))
+    else:
+        size = namespace(r).where(block.c > 0, abs(r), np.inf) if block.is_weighted else abs(r)
+        found, counts, inner = [], [], -1.0
+        for outer, stride in plan.layers:
+            rows = nonzero((size > inner) & (size <= outer))
+            found.append(to_host(rows[::stride]).astype(np.int64))
+            counts.append(int(rows.shape[0]))
+            inner = outer
+        chosen = np.concatenate(found)
+        layer = np.repeat(np.arange(len(found)), [len(rows) for rows in found])
+    rows = _gathered(terms, block, chosen, None)
+    taken = np.bincount(layer, minlength=len(bands))
+    factors = np.array(counts) / np.maximum(taken, 1)
+    return rows._replace(costs=rows.costs * factors[layer]), sum(counts)
+
+
+def _fused_each(problem: Problem, plans: Sequence[PartitionPlan]) -> list[_BlockPartition]:
+    """The same for all rows on a device, by kernels."""
+    from lpfuse.optim._large_n.fused_partition import partition_fused
+
+    parts = partition_fused(problem, plans)
+    thin = [plan.stride > 1 for plan in plans]
+    return [
+        _BlockPartition(
+            value=float(part.value),
+            linear=part.linear,
+            constant=float(part.constant),
+            n_near=part.n_near,
+            rows=_thinned(_as_rows(part.rows), part.n_near) if few else _as_rows(part.rows),
+            side=None if few else part.side,
+        )
+        for part, few in zip(parts, thin, strict=True)
+    ]
+
+
+def _as_rows(found: Any) -> GatheredRows | None:
+    """Rows that a kernel has gathered."""
+    if found is None:
+        return None
+    return GatheredRows(found.columns.T, found.costs, found.slopes, found.positions)
+
+
+def _thinned(rows: GatheredRows | None, n_near: int) -> GatheredRows | None:
+    """Rows that stand for all that were near: their costs make up for the others."""
+    if rows is None:
+        return None
+    return rows._replace(costs=rows.costs * (n_near / max(len(rows.costs), 1)))
 
 
 def _join_each(most: Sequence[int], parts: list[list[_BlockPartition]]) -> list[_BlockPartition]:
@@ -238,6 +336,8 @@ def _join_rows(most: int, parts: Sequence[GatheredRows | None]) -> GatheredRows 
     present = [part for part in parts if part is not None]
     if len(present) < len(parts) or sum(len(part.costs) for part in present) > most:
         return None
+    if len(present) == 1:
+        return present[0]
     a, costs, slopes, positions = zip(*present, strict=True)
     # Joined in the order of a model's columns: the model then needs no second copy.
     return GatheredRows(

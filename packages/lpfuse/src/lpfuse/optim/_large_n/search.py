@@ -10,65 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from lpfuse._arrays.operations import Array, Host, kth_smallest, namespace, on_accelerator, total
-from lpfuse._arrays.threads import map_parallel
-from lpfuse.optim._large_n.passes import (
-    GatheredRows,
-    Partition,
-    PartitionPlan,
-    ScorePasses,
-    TooManyRows,
-    admit,
-    crossings,
-    unknown,
-)
-from lpfuse.optim._results import Bounds, Candidate
+from lpfuse.optim._large_n.budget import PassBudget
+from lpfuse.optim._large_n.one_ball import Search, SearchSettings
+from lpfuse.optim._large_n.passes import ScorePasses, crossings
+from lpfuse.optim._results import Candidate
+from lpfuse.optim._solvers.along_p import Trail
 from lpfuse.optim._solvers.newton import Guess, Model
-from lpfuse.optim._solvers.screening import minimise, pilot, pilot_rows, resolved, subsample
-from lpfuse.optim._solvers.smoothing import approach
-from lpfuse.optim._tuning import DEFAULT, SearchTuning, Tuning
+from lpfuse.optim._tuning import DEFAULT, Tuning
 from lpfuse.optim.certificate import Certifier
-from lpfuse.optim.problem import Problem
-
-T = TypeVar("T")
-X = TypeVar("X")
-
-
-class PassBudget(NamedTuple):
-    """What to spend: passes are dear where rows must be read from far, rows where all is near.
-
-    An accelerator reads all rows in the time that the host needs for a few thousand of them: there
-    it pays to take small steps, with a partition after each. Elsewhere it pays to keep more rows
-    than one needs, and to spare a pass.
-    """
-
-    sample: int  # rows that give the first guess
-    kept: int  # rows of a first partition
-    overfull: int  # how many times as many may be at risk before they are thinned
-    risk: float  # how many times its expected error a margin may move
-    serial: bool  # whether searches run one after another: with few rows, threads only queue
-
-    @classmethod
-    def of(cls, problem: Problem, tuning: SearchTuning) -> PassBudget:
-        """For the rows of a problem, by where they are and how many."""
-        if on_accelerator(problem.S):
-            few = tuning.device_sample + tuning.device_sample_per_weight * problem.size
-            kept = tuning.device_kept * few
-            return cls(few, kept, tuning.device_overfull, tuning.device_risk, serial=True)
-        # From m of n rows margins are off by about m^(-1/2), which leaves n·m^(-1/2) rows open: of
-        # n^(2/3) rows as many are drawn as are then left to decide.
-        balanced = round(problem.n ** (2 / 3))
-        sample = max(tuning.in_memory, tuning.sample_per_weight * problem.size, balanced)
-        kept = max(tuning.kept, 4 * balanced)
-        return cls(sample, kept, tuning.overfull, tuning.risk, serial=False)
-
-    def each(self, work: Callable[[X], T], items: Sequence[X]) -> list[T]:
-        """``work`` on each item."""
-        return [work(item) for item in items] if self.serial else map_parallel(work, items)
 
 
 def search_rows(
@@ -80,20 +32,25 @@ def search_rows(
     *,
     budget: PassBudget | None = None,
     guesses: Mapping[int, Guess] | None = None,
+    error_free: Callable[[int], bool] | None = None,
 ) -> dict[int, int]:
     """Propose to the certifier, for these of its balls, until it is satisfied; returns the steps.
 
     `budget` and `guesses`, by ball, replace what would be chosen by where the rows are and what a
-    sample would tell.
+    sample would tell. Where a sample has no error, `error_free` is asked first: whether it settles
+    the ball, for then there is nothing to search.
     """
     problem = certifier.problem
     budget = budget or PassBudget.of(problem, tuning.search)
     settings = SearchSettings(problem, budget, certifier.tol, max_iter, tuning)
     searches = _begin(certifier, balls, settings, guesses or {})
+    for search in searches:
+        if search.error_free and error_free is not None:
+            search.done = error_free(search.k)
     for _ in range(tuning.search.rounds):
-        _round(certifier, passes, searches, budget)
         if all(search.done for search in searches):
             break
+        _round(certifier, passes, searches, budget)
     unexamined = {
         search.k: Candidate(search.sample.feasible(search.guess.w))
         for search in searches
@@ -116,17 +73,46 @@ def _begin(
     """
     problem, budget = settings.problem, settings.budget
     sample = Model.of_rows(problem, problem.draw(budget.sample), problem.ball)
+    if len(balls) > 1 and not guesses:
+        return _begin_along_p(certifier, balls, settings, sample)
     return budget.each(
         lambda k: Search(k, replace(sample, ball=certifier.balls[k]), settings, guesses.get(k)),
         list(balls),
     )
 
 
+def _begin_along_p(
+    certifier: Certifier, balls: Sequence[int], settings: SearchSettings, sample: Model
+) -> list[Search]:
+    """A search for each ball, from the smallest p upwards: guesses follow each other.
+
+    Where the sample's optimum lies inside a ball, those of all larger balls wait for this one.
+    """
+    searches: list[Search] = []
+    trails: list[Trail] = []
+    leader: Search | None = None
+    for k in sorted(balls, key=lambda k: certifier.balls[k].p):
+        model = replace(sample, ball=certifier.balls[k])
+        if trails and all(trail.follow(model.ball) for trail in trails):
+            if leader is None:
+                search = Search(k, model, settings, near=(trails[0].w, trails[1].w))
+            else:
+                search = Search(k, model, settings, leader.guess)
+                search.leader = leader
+        else:
+            search, leader = Search(k, model, settings), None
+            trails = search.trails(model)
+        searches.append(search)
+        if leader is None and trails[0].inside:
+            leader = search
+    return searches
+
+
 def _round(
     certifier: Certifier, passes: ScorePasses, searches: Sequence[Search], budget: PassBudget
 ) -> None:
     """Each pass serves all searches that need one."""
-    fresh = [search for search in searches if not search.done and search.partition is None]
+    fresh = [search for search in searches if search.wants_rows]
     if fresh:
         parts = passes.partition([s.plan for s in fresh], [s.sample.ball for s in fresh])
         budget.each(lambda pair: pair[0].enter(pair[1]), list(zip(fresh, parts, strict=True)))
@@ -137,151 +123,13 @@ def _round(
         terms = certifier.problem.terms
         watch = {search.k: crossings(terms, search.most_crossed) for search in active}
         candidates = {search.k: each for search, each in zip(active, proposed, strict=True)}
+        waiting = [search for search in searches if search.leader is not None and not search.done]
+        for search in waiting:
+            assert search.leader is not None
+            if search.leader.k in candidates:
+                candidates[search.k] = candidates[search.leader.k]
         bounds = certifier.examine(candidates, watch)
         for search in active:
             search.learn(bounds[search.k], certifier.within(search.k))
-
-
-class SearchSettings(NamedTuple):
-    """What all searches of a solve have in common."""
-
-    problem: Problem
-    budget: PassBudget
-    tol: float
-    max_iter: int | None
-    tuning: Tuning
-
-
-class Search:
-    """The search over one ball: where to partition next, or the partition it is working on."""
-
-    def __init__(
-        self, k: int, sample: Model, settings: SearchSettings, guess: Guess | None = None
-    ) -> None:
-        self.k, self.settings = k, settings
-        self.kept, self.thinned, self.steps = settings.budget.kept, 0, 0
-        self.partition: Partition | None = None
-        self.done = False
-        tuning = settings.tuning
-        if guess is None:
-            # The pilot sees a part of the sample: how far its margins are off says how far the
-            # sample's will be.
-            first, enough = pilot(sample, tuning), resolved(sample.size, tuning)
-            w = sample.feasible(approach(sample, first, enough, tuning.smoothing).w)
-            self.noise = sample.n_rows**-0.5  # of the guess, in units that only ratios matter of
-            share = (pilot_rows(sample.size, tuning) / sample.n_rows) ** 0.5
-            self._guess_at(sample, w, first.w, share)
-        else:
-            self.guess, self.stride = guess, 1
-        # To estimate later moves by.
-        self.sample = subsample(sample, min(sample.n_rows, tuning.search.remembered))
-
-    def _guess_at(self, sample: Model, w: Host, before: Host, share: float) -> None:
-        """Guess w, whose margins are off by that share of their way from the guess before."""
-        n, budget, tuning = self.settings.problem.n, self.settings.budget, self.settings.tuning
-        r = abs(sample.residuals(w))
-        off = budget.risk * share * abs(sample.margins(w - before))
-        least = tuning.search.band_rows
-        if not self.thinned:
-            least = tuning.search.first_band_rows_per_weight * sample.size
-        band = max(_band_at_risk(r, off), kth_smallest(r, min(least, sample.n_rows - 1)))
-        expected = n * total(r <= band) / sample.n_rows
-        self.guess, self.stride = Guess(w, band), 1
-        if expected > budget.overfull * self.kept and self.thinned < tuning.search.thinned:
-            self.stride = int(np.ceil(expected / budget.sample))
-        elif expected > self.kept:
-            self.guess = Guess(w, min(band, _band_of(r, n, self.kept)))
-
-    @property
-    def plan(self) -> PartitionPlan:
-        """The partition to be made: it may bring some more rows than are hoped for."""
-        return PartitionPlan(*self.guess, self.stride, 8 * self.kept)
-
-    def enter(self, partition: Partition | TooManyRows) -> None:
-        """Begin with a fresh partition at the guess, or guess anew from what it brought."""
-        if isinstance(partition, TooManyRows):
-            self.guess = Guess(self.guess.w, self.guess.band * self.kept / partition.n_rows)
-        elif self.stride > 1:
-            self._refine(partition)
-        else:
-            self.partition = partition
-            self.inner = Guess(self.guess.w, 0.5 * self.guess.band)
-
-    def _refine(self, partition: Partition) -> None:
-        """Guess anew from a partition that brought only a part of the rows in its band.
-
-        The others, in which a guess can be off, are known all together: so the error of this part
-        of them is smaller than that of the sample by the share of rows in the band.
-        """
-        self.thinned += 1
-        before, model, tuning = self.guess.w, partition.model, self.settings.tuning
-        enough = max(resolved(model.size, tuning), model.n_rows // 20)
-        near = Guess(before, 0.5 * self.guess.band)
-        w = model.feasible(approach(model, near, enough, tuning.smoothing).w)
-        former, share = self.noise, partition.n_near / self.settings.problem.n
-        self.noise = share * max(model.n_rows, 1) ** -0.5
-        self._guess_at(self.sample, w, before, min(self.noise / former, 0.5))
-
-    @property
-    def most_crossed(self) -> int:
-        """So many rows on a wrong linear piece are worth bringing."""
-        assert self.partition is not None
-        return max(2 * self.partition.model.n_rows, self.settings.tuning.search.crossed)
-
-    def propose(self) -> Candidate:
-        """Solve the partition's model: a point, and multipliers for all rows."""
-        assert self.partition is not None
-        model, pieces, positions = self.partition.model, self.partition.pieces, self.partition[-1]
-        problem, _, tol, max_iter, tuning = self.settings
-        inner_tol = tuning.screening.margin * tol
-        found = minimise(model, inner_tol, problem.scale, max_iter, self.inner, tuning)
-        self.point, self.steps = found.w, max(self.steps, found.n_iter)
-        # The last step may have overstepped [0, 1] by a rounding error.
-        shares = namespace(found.alpha).clip(found.alpha / model.costs, 0.0, 1.0)
-        return Candidate(found.w, problem.multipliers(pieces, positions, shares))
-
-    def learn(self, bounds: Bounds, done: bool) -> None:
-        """From what was certified: done, or mend the partition, or leave it for a wider one."""
-        assert self.partition is not None
-        if done:
-            self.done, self.partition = True, None  # its rows are not needed any more
-            return
-        model, rows = self.partition.model, self.settings.tuning.search.crossed
-        crossed: GatheredRows | None = bounds.watched
-        crossed = None if crossed is None else unknown(self.partition, crossed)
-        if crossed is not None and len(crossed.costs) <= max(model.n_rows, rows):
-            self.partition = admit(self.partition, crossed)
-            narrow = 0.0 if len(crossed.costs) < 0.05 * model.n_rows else 0.5
-            self.inner = Guess(self.point, narrow * self.guess.band)
-        else:
-            self._recentre(bounds.primal < self.partition.value)
-
-    def _recentre(self, improved: bool) -> None:
-        """Partition next at the better point, as wide as the last move, within twice the rows.
-
-        A budget of few rows has not been enough: it grows to the usual one.
-        """
-        least = self.settings.tuning.search.kept
-        self.kept = max(2 * self.kept, min(8 * self.kept, least))
-        sample, w = self.sample, self.point if improved else self.guess.w
-        moved = abs(sample.margins(self.point - self.guess.w))
-        wide = kth_smallest(moved, int(0.9 * sample.n_rows))
-        widest = _band_of(sample.residuals(w), self.settings.problem.n, self.kept)
-        self.guess = Guess(w, max(2.0 * self.guess.band, min(wide, widest)))
-        self.partition, self.stride = None, 1
-
-
-def _band_at_risk(r: Array, off: Array) -> float:
-    """The band of the rows that may change side: those with a margin that may be off by more.
-
-    The outermost hundredth of them does not count.
-    """
-    at_risk = r * namespace(r).astype(r <= off, r.dtype)
-    outermost = int(0.01 * total(at_risk > 0))
-    return kth_smallest(at_risk, int(r.shape[0]) - 1 - outermost)
-
-
-def _band_of(r: Array, n: int, rows: int) -> float:
-    """The band that holds about `rows` of n rows, by the residuals of a sample."""
-    m = int(r.shape[0])
-    return kth_smallest(abs(r), min(m - 1, m * rows // n))
+        for search in waiting:
+            search.leave_or_join(search.k in candidates and certifier.within(search.k))

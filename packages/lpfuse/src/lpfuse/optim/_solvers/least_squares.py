@@ -51,7 +51,7 @@ def minimise_quadratic(
     other), the weights nearest to the preferred ones are taken among the best ones.
     """
     model = quadratic_model(moments, ball)
-    found = interior_point(model, tol, scale, max_iter, tuning=tuning)
+    found = interior_point(model, tuning.quadratic_margin * tol, scale, max_iter, tuning=tuning)
     w, value = found.w, found.primal
     if moments.null_space.shape[1]:
         settled = _settled(moments, ball, w, tuning)

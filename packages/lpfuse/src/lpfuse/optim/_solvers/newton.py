@@ -1,42 +1,32 @@
-"""The reduced problem that the solvers work on, and a Newton step for it.
+"""The reduced problem that the solvers work on.
 
     minimise   k + gᵀw + ½ wᵀQw + Σ_i c_i max(0, 1 − a_iᵀw)   subject to   (w_1, …, w_R) in the ball
 
 Rows that are clear of the kink of their hinge may have been replaced by its linear piece, in k and
 g: so a model of few rows can stand for a problem of many, and its lower bound holds for the whole.
-
-The hinge of a row is c ξ with ξ ≥ r = 1 − aᵀw and ξ ≥ 0: two slacks, s = ξ − r and ξ, with the
-multipliers α and c − α (`RowPairs`). The constraints of the ball are pairs slack × multiplier as
-well (`balls.BallPairs`). A Newton step drives the products of all pairs towards given targets, by
-one Cholesky factor of R×R (`NewtonSystem`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
 
 from lpfuse._arrays.operations import (
     Array,
     Host,
     dot,
-    joined_columns,
-    like,
     namespace,
     nonzero,
     positive_part,
-    smallest,
     sum_columns,
     take,
     to_host,
     total,
     weigh_columns,
 )
-from lpfuse.optim.balls import BallPairs, BallStep, LpBall
+from lpfuse.optim.balls import LpBall
 
 if TYPE_CHECKING:
     from lpfuse.optim.problem import Block, Problem
@@ -78,10 +68,13 @@ class Model:
     @classmethod
     def of_rows(cls, problem: Problem, block: Block, ball: LpBall) -> Model:
         """Rows of a problem as a model, on the host whatever device they come from."""
-        a = to_host(problem.terms.signed_rows(block.S, block.y))
-        costs = np.ones(len(a)) if isinstance(block.c, float) else to_host(block.c)
-        linear = np.zeros(problem.size)
-        return cls(joined_columns([a]), costs, ball, linear, free=int(problem.fit_intercept))
+        S, R, free = to_host(block.S), problem.R, int(problem.fit_intercept)
+        labels = block.y if isinstance(block.y, float) else to_host(block.y)
+        columns = np.empty((R + free, len(S)))
+        np.multiply(S.T, labels, out=columns[:R])
+        columns[R:] = labels
+        costs = np.ones(len(S)) if isinstance(block.c, float) else to_host(block.c)
+        return cls(columns, costs, ball, np.zeros(R + free), free=free)
 
     @property
     def n_rows(self) -> int:
@@ -160,12 +153,6 @@ class Model:
         return xp.where(labels > 0, alpha * factor[0], alpha * factor[1]), True
 
 
-def longest_step(x: Array, dx: Array) -> float:
-    """The largest step with ``x + step·dx ≥ 0`` for positive x; no limit is 1e30."""
-    worst = smallest(dx / x) if x.shape[-1] else 0.0
-    return -1.0 / worst if worst < 0.0 else 1e30
-
-
 def linearise_rows(model: Model, side: Array) -> tuple[Model, Array]:
     """The model with rows replaced by a linear piece of their hinge, and the rows that stay.
 
@@ -185,135 +172,5 @@ def linearise_rows(model: Model, side: Array) -> tuple[Model, Array]:
     return reduced, kept
 
 
-class RowStep(NamedTuple):
-    """A direction of the pairs of the rows; `slide` is how fast margins grow along it."""
-
-    dx: Array
-    dz: Array
-    slide: Array
-
-
-class RowPairs:
-    """Pairs (s, α) and (ξ, c − α) of every row, stacked as arrays of shape (2, m).
-
-    c − α is kept on its own: computed from α it would lose all its digits near α = c.
-
-    A step to products `target`: from s α = τ₁ and ξ (c − α) = τ₂, with d(c − α) = −dα,
-    ds = τ₁/α − s − (s/α) dα and dξ = τ₂/(c − α) − ξ + (ξ/(c − α)) dα. Slacks must keep
-    ξ − s = r: dξ − ds = −aᵀdw + (r − ξ + s). Hence, with D = 1/(s/α + ξ/(c − α)),
-
-        dα = D (r + τ₁/α − τ₂/(c − α) − aᵀdw)
-
-    so that the rows add A D Aᵀ to the Newton matrix and A D (r + τ₁/α − τ₂/(c − α)) to its
-    right-hand side. No row is ever left out for a small D: it may be the one that binds next.
-    """
-
-    def __init__(self, model: Model, residual: Array, mu: float) -> None:
-        self.columns = model.columns
-        self.residual = r = residual
-        # A centred start, α s = (c − α) ξ = μ with s = ξ − r, is a quadratic equation in each row:
-        # ξ = m + (r + √(r² + 4m²))/2 with m = μ/c. Of the two forms of each root the one in which
-        # nothing cancels is taken.
-        m = mu / model.costs
-        root = (r * r + 4.0 * m * m) ** 0.5
-        where = namespace(r).where
-        self.x = x = namespace(r).stack([r, r])
-        x[0, :] = where(r < 0, 0.5 * (root - r), 2.0 * m * m / (root + r)) + m
-        x[1, :] = where(r > 0, 0.5 * (root + r), 2.0 * m * m / (root - r)) + m
-        self.z = mu / x
-
-    def curvature(self) -> Host:
-        """Prepare a step; returns A D Aᵀ."""
-        self.ratio = self.x / self.z
-        self.D = 1.0 / (self.ratio[0, :] + self.ratio[1, :])
-        scaled = self.columns * self.D**0.5
-        return to_host(scaled @ scaled.T)
-
-    def pull(self, target: Array | None) -> Host:
-        """Right-hand side of the step to products `target`·z (None: to zero)."""
-        self.target = target
-        push = self.residual if target is None else self.residual + (target[0, :] - target[1, :])
-        self.force = self.D * push
-        return to_host(self.columns @ self.force)
-
-    def direction(self, dw: Host) -> RowStep:
-        """The direction of the pairs that belongs to dw."""
-        slide = like(dw, self.columns) @ self.columns
-        d_alpha = self.force - self.D * slide
-        dz = namespace(d_alpha).empty_like(self.x)
-        dz[0, :] = d_alpha
-        dz[1, :] = -d_alpha
-        rest = -self.x if self.target is None else self.target - self.x
-        return RowStep(rest - self.ratio * dz, dz, slide)
-
-    def move(self, step: RowStep, primal: float, dual: float) -> None:
-        self.x = self.x + primal * step.dx
-        self.z = self.z + dual * step.dz
-        self.residual = self.residual - primal * step.slide
-
-
-class NoRowPairs:
-    """The rows of a model that has none (least squares): all about them is zero."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.x = self.z = np.empty((2, 0))
-
-    def curvature(self) -> Host:
-        return np.zeros((self.size, self.size))
-
-    def pull(self, target: Array | None) -> Host:
-        return np.zeros(self.size)
-
-    def direction(self, dw: Host) -> RowStep:
-        return RowStep(self.x, self.z, self.x[0])
-
-    def move(self, step: RowStep, primal: float, dual: float) -> None:
-        pass
-
-
 class Breakdown(ArithmeticError):
     """The Newton matrix could not be factored: the iterate has left the range of float64."""
-
-
-class NewtonSystem:
-    """Curvature of the rows plus that of the ball, factored once and solved for several targets.
-
-    H dw = pull + border·dη, with one Cholesky factor of H (R×R). z1 = H⁻¹·border is the same for
-    all targets; each costs one back-substitution z0 = H⁻¹·pull, dη follows from Σ t = 1, and
-    dw = z0 + z1 dη.
-    """
-
-    def __init__(self, curvature: Host, pairs: BallPairs) -> None:
-        self.pairs = pairs
-        self.R = R = pairs.v.size
-        diagonal = curvature.reshape(-1)[:: curvature.shape[0] + 1]
-        diagonal[:R] += pairs.linearise()
-        self.factor = self._cholesky(curvature, diagonal)
-        if pairs.lifted:
-            border = np.zeros(diagonal.size)
-            border[:R] = pairs.border
-            self.z1 = lapack.dpotrs(self.factor, border, lower=1)[0]
-
-    @staticmethod
-    def _cholesky(matrix: Host, diagonal: Host) -> Host:
-        # Relative to each entry: the diagonal spans twenty orders of magnitude near the optimum. It
-        # begins at a few eps and grows a hundredfold for each factorisation that fails.
-        ridge = 1e-15
-        for _ in range(5):
-            diagonal *= 1.0 + ridge
-            factor, failed = lapack.dpotrf(matrix, lower=1)
-            if not failed and isfinite(factor[-1, -1]):
-                return factor
-            ridge *= 100.0
-        raise Breakdown("the Newton matrix is not positive definite")
-
-    def solve(self, pull: Host, change: Host) -> tuple[Host, BallStep]:
-        """dw for the rows' right-hand side, and the ball's step that changes its products."""
-        pull[: self.R] += self.pairs.pull(change)
-        dw = lapack.dpotrs(self.factor, pull, lower=1)[0]
-        d_eta = 0.0
-        if self.pairs.lifted:
-            d_eta = self.pairs.multiplier_step(dw[: self.R], self.z1[: self.R])
-            dw = dw + d_eta * self.z1
-        return dw, self.pairs.direction(dw[: self.R], d_eta)

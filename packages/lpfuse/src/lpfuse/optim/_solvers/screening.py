@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from lpfuse._arrays.operations import (
+    Array,
     Host,
     dot,
     kth_smallest,
@@ -51,7 +52,7 @@ def minimise(
         return inner(model, tol, scale, max_iter, start, tuning.interior_point)
     guess = guess or pilot(model, tuning)
     best: Optimum | None = None
-    screen = _Screen(model, tol, scale, max_iter, tuning, inner)
+    screen = Screen(model, tol, scale, max_iter, tuning, inner)
     kept = rules.kept + rules.kept_per_weight * size
     if guess.band == 0.0:  # the optimum, but for a few rows that came later
         best = screen.solve(guess.w, None, kept)
@@ -67,7 +68,7 @@ def minimise(
     return better(best, inner(model, tol, scale, max_iter, None, tuning.interior_point))
 
 
-class _Screen:
+class Screen:
     """Solves a model through ever larger parts of it."""
 
     def __init__(
@@ -87,10 +88,14 @@ class _Screen:
 
         Gives up, with the bounds it has, when more rows change side than were kept: w was off.
         """
+        r = self.model.residuals(self.model.feasible(w))
+        return self.solve_within(r, kth_smallest(abs(r), kept), start)
+
+    def solve_within(self, r: Array, band: float, start: WarmStart | None) -> Optimum:
+        """The same for the rows whose residuals r are within a band."""
         model, tol, scale = self.model, self.tol, self.scale
-        r = model.residuals(model.feasible(w))
         xp = namespace(r)
-        side = xp.sign(r) * xp.astype(abs(r) > kth_smallest(abs(r), kept), r.dtype)
+        side = xp.sign(r) * xp.astype(abs(r) > band, r.dtype)
         best: Optimum | None = None
         steps = 0
         for attempt in range(self.tuning.screening.rounds):
@@ -112,9 +117,9 @@ class _Screen:
         return best
 
 
-def _open_share(sample: Model) -> float:
+def open_share(size: int, n_rows: int) -> float:
     """The share of rows whose side a sample leaves open, by its error: R numbers from m rows."""
-    return float(min(0.9, 2.0 * (sample.size / sample.n_rows) ** 0.5))
+    return float(min(0.9, 2.0 * (size / n_rows) ** 0.5))
 
 
 def resolved(size: int, tuning: Tuning) -> int:
@@ -147,7 +152,7 @@ def pilot(model: Model, tuning: Tuning = DEFAULT) -> Guess:
     sample = subsample(model, pilot_rows(model.size, tuning))
     start = approach(sample, cold_guess(sample), resolved(model.size, tuning), tuning.smoothing)
     w = model.feasible(start.w)
-    open_rows = int(_open_share(sample) * model.n_rows)
+    open_rows = int(open_share(sample.size, sample.n_rows) * model.n_rows)
     return Guess(w, kth_smallest(abs(model.residuals(w)), open_rows))
 
 

@@ -11,31 +11,16 @@ each one that changes side through its kink. What comes out is a good start, not
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    kth_smallest,
-    largest,
-    namespace,
-    nonzero,
-    sum_columns,
-    take,
-    to_host,
-    total,
-)
+from lpfuse._arrays.operations import Host, kth_smallest, take, total
+from lpfuse.optim._solvers.ball_pairs import Spread
+from lpfuse.optim._solvers.forms import form
 from lpfuse.optim._solvers.interior_point import WarmStart, inside
-from lpfuse.optim._solvers.newton import (
-    Breakdown,
-    Guess,
-    Model,
-    NewtonSystem,
-    linearise_rows,
-    longest_step,
-)
+from lpfuse.optim._solvers.newton import Breakdown, Guess, Model, linearise_rows
 from lpfuse.optim._tuning import SmoothingTuning
-from lpfuse.optim.balls import BallPairs
 
 DEFAULT = SmoothingTuning()
 
@@ -51,108 +36,62 @@ def approach(
     model: Model, guess: Guess, enough: int, tuning: SmoothingTuning = DEFAULT
 ) -> WarmStart:
     """Move towards the optimum until about `enough` rows are left in the band around the kink."""
-    R = model.n_weights
-    w, band = guess
-    view = _SmoothedRows(model, model.residuals(w), band)
-    slope = model.slope_of(w, view.pull)
-    steepest = float(np.abs(slope).max()) + 1e-300
+    R, (w, band) = model.n_weights, guess
+    system = form.SmoothedSystem(model, w, model.residuals(w), band)
     looseness = min(0.1, 3.0 * band)  # a narrow band comes with a good place in the ball
-    product = looseness * steepest * model.ball.room / R
-    pairs = BallPairs(model.ball, w[:R], product, evenness=looseness)
+    product = looseness * (system.steepest() + 1e-300) * model.ball.room / R
+    system.surround(model.ball, Spread(product, evenness=looseness))
     cost = total(model.costs) / max(model.n_rows, 1)
+    wanted = tuning.curvature_rows + tuning.curvature_rows_per_weight * model.size
     for _ in range(tuning.max_steps):
-        slope[:R] += pairs.force
-        curvature = view.curvature(tuning)
         try:
-            system = NewtonSystem(curvature.copy(), pairs)
+            primal, dual, gain, bend = system.newton(product, wanted)
         except Breakdown:
             break
-        dw, step = system.solve(-slope, product - pairs.x * pairs.z)
-        if not np.isfinite(dw).all():
-            break
-        slide = model.margins(dw)
-        longest = min(1.0, tuning.boundary * longest_step(pairs.x, step.dx))
-        gain = -float(slope @ dw)
-        primal, view = _damped(view, dw, slide, longest, curvature, gain, tuning.halvings)
-        pairs.move(step, primal, min(1.0, tuning.boundary * longest_step(pairs.z, step.dz)))
-        w = w + primal * dw
-        slope = model.slope_of(w, view.pull)
-        blur = band * cost * max(view.n_inside, R)  # value lost to the smoothing
+        primal = _damped(system, min(1.0, tuning.boundary * primal), gain, bend, tuning.halvings)
+        system.move(primal, min(1.0, tuning.boundary * dual))
+        blur = band * cost * max(system.n_inside, R)  # value lost to the smoothing
         slack = 3.0 * R * product  # and to the barrier of the ball
-        if primal > 0.5 and _stationarity(slope, pairs) < tuning.settled * (blur + slack):
-            if view.n_inside <= enough and slack <= blur:
+        if primal > 0.5 and system.stationarity() < tuning.settled * (blur + slack):
+            inside = system.n_inside
+            if inside <= enough and slack <= blur:
                 break
-            shrink = max(tuning.shrink, 0.7 * enough / max(view.n_inside, 1))
-            if view.n_inside > enough:
+            shrink = max(tuning.shrink, 0.7 * enough / max(inside, 1.0))
+            if inside > enough:
                 band *= shrink
             product *= min(shrink, 0.5) ** 2
-            r = view.r
             far = tuning.reach * band
-            if slack <= blur and primal * largest(abs(slide)) < far:
-                model, r = _without_far_rows(model, r, far)
-            view = _SmoothedRows(model, r, band)
-            slope = model.slope_of(w, view.pull)
-    return WarmStart(w, pairs)
+            fewer = None
+            if slack <= blur and primal * system.largest_slide() < far:
+                fewer = _without_far_rows(model, system.residuals, far)
+            if fewer is None:
+                system.look(band)
+            else:
+                model, r = fewer
+                state = system.state
+                system = form.SmoothedSystem(model, system.w, r, band)
+                system.surround(model.ball, state)
+    return WarmStart(system.w, system.state)
 
 
-class _SmoothedRows:
-    """The smoothed hinges at the residuals r: the pull of their slopes, and who has curvature."""
-
-    def __init__(self, model: Model, r: Array, band: float) -> None:
-        self.model, self.r, self.band = model, r, band
-        alpha = namespace(r).clip(0.5 + r / (2.0 * band), 0.0, 1.0) * model.costs
-        self.pull = sum_columns(model.columns, alpha)
-        self.n_inside = int(total(abs(r) < band))
-
-    def curvature(self, tuning: SmoothingTuning) -> Host:
-        """``A D Aᵀ`` over the rows in the band, and the curvature that the model has without."""
-        model, rows = self.model, nonzero(abs(self.r) < self.band)
-        wanted = tuning.curvature_rows + tuning.curvature_rows_per_weight * model.size
-        stride = max(1, rows.shape[0] // wanted)  # a sample tells the curvature
-        rows = rows[::stride]
-        columns = take(model.columns, rows, axis=1)
-        weight = take(model.costs, rows) * (0.5 * stride / self.band)
-        matrix = to_host((columns * weight) @ columns.T)
-        if model.free:  # an intercept with no row in the band has nothing else to hold it
-            matrix[-1, -1] += 1e-6 * total(model.costs) / self.band
-        return matrix if model.quadratic is None else matrix + model.quadratic
-
-
-def _damped(
-    view: _SmoothedRows,
-    dw: Host,
-    slide: Array,
-    step: float,
-    curvature: Host,
-    gain: float,
-    halvings: int,
-) -> tuple[float, _SmoothedRows]:
+def _damped(system: Any, step: float, gain: float, bend: float, halvings: int) -> float:
     """The step, halved while the slope along it overshoots what the curvature promised.
 
     Rows that enter the band on the way bend the objective more than the Newton model knows.
     """
-    bend = float(dw @ curvature @ dw)
     allowed = 0.5 * (abs(gain) + bend)  # a step back to the middle of the ball gains nothing
-    for attempt in range(halvings + 1):
-        ahead = _SmoothedRows(view.model, view.r - step * slide, view.band)
-        overshoot = float((view.pull - ahead.pull) @ dw) - step * bend
-        if attempt == halvings or overshoot <= allowed:
-            break
+    for _ in range(halvings):
+        if system.ahead(step) <= allowed:
+            return step
         step *= 0.5
-    return step, ahead
+    system.ahead(step)
+    return step
 
 
-def _without_far_rows(model: Model, r: Array, far: float) -> tuple[Model, Array]:
+def _without_far_rows(model: Model, r: Host, far: float) -> tuple[Model, Host] | None:
     """The model less its far rows, when that spares at least half of them."""
-    xp = namespace(r)
-    beyond = abs(r) > far
-    if 2 * total(beyond) < model.n_rows:
-        return model, r
-    model, kept = linearise_rows(model, xp.sign(r) * xp.astype(beyond, r.dtype))
+    beyond = np.abs(r) > far
+    if 2 * np.count_nonzero(beyond) < r.size:
+        return None
+    model, kept = linearise_rows(model, np.where(beyond, np.sign(r), 0.0))
     return model, take(r, kept)
-
-
-def _stationarity(slope: Host, pairs: BallPairs) -> float:
-    R = pairs.v.size
-    free = float(np.abs(slope[R:]).max(initial=0.0))
-    return max(free, pairs.radius * float(np.abs(slope[:R] + pairs.force).max()))

@@ -77,7 +77,12 @@ class ModelRows:
 
 
 def nearest_to_uniform(
-    source: RowSource, ball: LpBall, *, thorough: bool, tuning: Tuning = DEFAULT
+    source: RowSource,
+    ball: LpBall,
+    *,
+    thorough: bool,
+    tuning: Tuning = DEFAULT,
+    near: Host | None = None,
 ) -> Host | None:
     """The point (w, b) above, found by adding violated rows until none is left; None if it fails.
 
@@ -90,6 +95,8 @@ def nearest_to_uniform(
     thorough : bool
         False gives up early, where the uniform weights violate many rows for the number of weights
         that could mend them or a few rounds do not suffice: a cheap look before the real solve.
+    near : array of shape (coordinates,) or None
+        Such a point for a neighbouring p, from where to begin.
     """
     rules, size = tuning.tie_break, source.R + source.free
     uniform = np.zeros(size)
@@ -97,8 +104,10 @@ def nearest_to_uniform(
     most = rules.rows + rules.rows_per_weight * size
     penalties = rules.penalties if thorough else rules.penalties[:1]
     search = _Projection(source.R, ball, uniform, penalties, tuning)
-    if thorough and (sample := source.sample()) is not None:
-        search.satisfy(sample, most)
+    if thorough and (sample := source.sample()) is not None and not search.satisfy(sample, most):
+        return None
+    if near is not None:
+        search.begin(near, source.violations((1.0 - 1e-7) * near, most).rows)
     for _ in range(rules.rounds if thorough else rules.quick_rounds):
         value, n_short, rows = source.violations(search.point, most)
         if value <= rules.clean * source.total_cost:
@@ -127,18 +136,37 @@ class _Projection:
         self.point = self.point if nearest is None else nearest
         return nearest is not None
 
-    def satisfy(self, sample: Host, most: int) -> None:
-        """Add rows of a sample until none is violated: what it can tell needs no pass."""
+    def begin(self, point: Host, rows: Host) -> None:
+        """Start from a point that was held by these rows."""
+        if len(rows):
+            self.point = point
+            if not self.add(rows):
+                self.point, self.rows = self.uniform, self.rows[:0]
+
+    def satisfy(self, sample: Host, most: int) -> bool:
+        """Add rows of a sample until none is violated: what it can tell needs no pass.
+
+        False: there is no point that violates none of them.
+        """
         for _ in range(self.tuning.tie_break.rounds):
             margins = sample @ self.point
             worst = np.argsort(margins, kind="stable")[:most]
             worst = worst[margins[worst] < 1.0]
-            if worst.size == 0 or not self.add(sample[worst]):
+            if worst.size == 0:
                 break
+            if not self.add(sample[worst]):
+                return False
+        return True
 
     def _nearest(self) -> Host | None:
         """By an exact penalty on short margins, which grows as needed."""
         R, uniform, rows = self.R, self.uniform, self.rows
+        ball, slack = self.ball, self.tuning.tie_break.slack
+        if 2.0 <= ball.p <= 32.0 and R == uniform.size and not ball.nonnegative:
+            near = ball.scale_into(self.point)
+            nearest = _nearest_by_newton(ball, uniform, rows / (1.0 + slack), near)
+            if nearest is not None and float((rows @ nearest).min()) >= 1.0:
+                return nearest
         quadratic = np.eye(uniform.size)
         quadratic[R:, R:] = 0.0
         columns = np.ascontiguousarray(rows.T) / (1.0 + self.tuning.tie_break.slack)
@@ -170,6 +198,63 @@ class _Projection:
             robust = self.tuning.interior_point._replace(rules=(ROBUST,))
             found = interior_point(model, 1e-11, 1.0, tuning=robust)
         return found.w
+
+
+@np.errstate(all="ignore")  # a wrong guess may run away: the checks at the end refuse it
+def _nearest_by_newton(ball: LpBall, uniform: Host, rows: Host, start: Host) -> Host | None:
+    """The nearest point itself, by Newton's method on the conditions of `_polished`.
+
+    With n the gradient of ‖v‖_p, v = (w − w₀)/r, the curvature H = I + λ diag(n′)/r is diagonal but
+    for a part along n, which does not move: so a step costs k×k for k binding rows. Those with a
+    negative multiplier are let go, and violated ones taken in, until the conditions hold; None
+    where they do not in the end.
+    """
+    R, p, r = uniform.size, ball.p, ball.radius
+    w, chosen = start, np.flatnonzero(rows @ start < 1.0 + 1e-6)
+    held = bool(ball.gauge(w) > 0.9)  # by its surface, or nearly
+    nu: Host = np.empty(0)
+    for _ in range(25):
+        if chosen.size + held > R:
+            return None
+        A, x = rows[chosen].T, ball.from_centre(w) / r
+        norm = ball.norm(x)
+        size = np.abs(x) / max(norm, 1e-300)
+        power = size ** (p - 2.0)
+        B = np.column_stack([A, -np.copysign(power * size, x)]) if held else A
+        if nu.size != B.shape[1]:
+            nu = np.asarray(np.linalg.lstsq(B, w - uniform, rcond=None)[0], dtype=np.float64)
+        H = 1.0 + (max(float(nu[-1]), 0.0) * (p - 1.0) / (norm * r)) * power if held else np.ones(R)
+        off = uniform - w + B @ nu
+        short = 1.0 - A.T @ w
+        short = np.append(short, (norm - 1.0) * r) if held else short
+        scaled = B / H[:, None]
+        try:
+            change = np.linalg.solve(B.T @ scaled, short - scaled.T @ off)
+        except np.linalg.LinAlgError:  # rows that depend on each other
+            return None
+        step = off / H + scaled @ change
+        w, nu = w + step, nu + change
+        far = float(np.abs(step).max())
+        if not far < 1e3:
+            return None
+        # Signs are told long before the last digits, and a wrong one is not worth these.
+        wrong = nu.size > 0 and float(nu.min()) < 0.0
+        if far > (1e-3 if wrong else 1e-13):
+            continue
+        if held and nu[-1] < 0.0:  # the ball does not hold it
+            held, nu = False, nu[:-1]
+        elif chosen.size and nu[: chosen.size].min() < 0.0:
+            worst = int(nu[: chosen.size].argmin())
+            chosen, nu = np.delete(chosen, worst), np.delete(nu, worst)
+        else:
+            violated = np.setdiff1d(np.flatnonzero(rows @ w < 1.0 - 1e-10), chosen)
+            outside = not held and ball.gauge(w) > 1.0
+            if not violated.size and not outside:
+                return ball.scale_into(w) if ball.gauge(w) <= 1.0 + 1e-12 else None
+            zeros = np.zeros(violated.size)
+            nu = np.concatenate([nu[: chosen.size], zeros, nu[chosen.size :], [0.0] * outside])
+            chosen, held = np.append(chosen, violated), held or outside
+    return None
 
 
 @np.errstate(all="ignore")  # a wrong guess may run away: the checks at the end refuse it

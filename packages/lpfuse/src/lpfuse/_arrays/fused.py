@@ -1,0 +1,98 @@
+"""Whether passes over rows on a CUDA device may be fused, and how rows are cut for that.
+
+Triton, which comes with torch's CUDA builds, compiles the kernels of `fused_rows` and of the two
+passes. Where it is missing, cannot compile, or the scores are of another library, device or order
+in memory, the same sums are taken by plain array operations.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from importlib.util import find_spec
+from typing import NamedTuple
+
+import array_api_compat
+
+from lpfuse._arrays.operations import Array
+
+MOST_COLUMNS = 512  # a tile of more columns does not fit the registers
+GROUPS = 64  # partial sums that reach the host, which adds them up one after the other
+WARPS = 4  # of a program
+# Tiles of a chunk: sums over a chunk stay in registers. Of several candidates each reads the chunk
+# again, from the cache if it is small. By hand, to be measured by research.speed.scaling passes.
+TILES, TILES_OF_SEVERAL = 8, 4
+
+
+def may_fuse(S: Array) -> bool:
+    """Whether the fused kernels take these scores."""
+    if not array_api_compat.is_torch_array(S) or S.device.type != "cuda":
+        return False
+    fits = S.ndim == 2 and 1 <= S.shape[1] <= MOST_COLUMNS and S.is_contiguous()
+    return bool(fits and str(S.dtype) in _TAKEN and _works(S.device.index))
+
+
+_TAKEN = ("torch.float64", "torch.float32")
+
+
+@cache
+def _works(device: int) -> bool:
+    """Whether kernels can be compiled and run on the device, tried once on a few rows."""
+    if os.environ.get("LPFUSE_COMPILED") == "0" or find_spec("triton") is None:
+        return False
+    try:
+        from lpfuse._arrays.fused_rows import try_out
+
+        return try_out(device)
+    except Exception:  # no compiler, an old driver, a chip it does not know: all mean "not here"
+        return False
+
+
+class Cut(NamedTuple):
+    """How rows are cut: tiles of rows × (slices of columns), chunks of tiles, groups of chunks.
+
+    A thread holds two neighbouring columns of every slice: so products with a point are first
+    added up in its registers, and only then over the few threads of a row.
+    """
+
+    slices: int
+    width: int  # columns of a slice
+    rows: int  # of a tile
+    warps: int
+    tiles: int  # of a chunk
+    chunks: int
+
+    @property
+    def group(self) -> int:
+        """Chunks of a group."""
+        return -(-self.chunks // GROUPS)
+
+    @property
+    def roundings(self) -> float:
+        """How often a sum over all rows rounds one of its terms, at most.
+
+        In a thread over the tiles of a chunk, by halves over the rows of a tile; over the chunks of
+        a group at a time `TOGETHER`, by halves over these; on the host over the groups. 16 for
+        products and merging.
+        """
+        halves = self.rows.bit_length() + TOGETHER.bit_length()
+        return self.tiles + halves + -(-self.group // TOGETHER) + GROUPS + 16.0
+
+
+TOGETHER = 16  # chunks whose sums are added up at a time
+
+
+def cut_rows(n: int, R: int, several: bool = False) -> Cut:
+    """How to cut n rows of R columns, for one candidate or for several."""
+    # At most eight slices: a tile and its sums then fit the registers beside all else.
+    width = 4 if R <= 4 else max(8, _power_of_two(-(-R // 8)))
+    slices = _power_of_two(-(-R // width))
+    # A warp has 32 threads of two columns each; tiles of few columns are longer.
+    rows = max(WARPS * 64 // width, 512 // (slices * width))
+    tiles = TILES_OF_SEVERAL if several else TILES
+    return Cut(slices, width, rows, WARPS, tiles, -(-n // (rows * tiles)))
+
+
+def _power_of_two(k: int) -> int:
+    """The least one that is not below k."""
+    return 1 << (k - 1).bit_length()
