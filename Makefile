@@ -145,7 +145,8 @@ $(CORE): packages/lpfuse/pyproject.toml
 
 # Order-only below: a changed source is compiled, and nothing else is installed anew.
 $(BUILT): $(SOURCES) | $(CORE)
-	$(STEP) compiled
+	@# An install a moment ago has compiled them, too.
+	@test -e $@ && test -z "$$(find $(SOURCES) -newer $@)" || $(STEP) compiled
 	@touch $@
 
 $(CLI): $(CORE) | $(BUILT)

@@ -128,6 +128,7 @@ def compile_all(source: Path, folder: Path) -> dict[Path, str]:
         made = cythonize(extensions, compiler_directives={"language_level": 3}, quiet=True)
         command = Distribution({"name": "lpfuse", "ext_modules": made}).get_command_obj("build_ext")
         command.build_lib, command.build_temp = "built", "objects"
+        command.parallel = len(made)  # each compiler is a process of its own
         command.ensure_finalized()
         command.run()
     built = sorted(path for path in (folder / "built").rglob("*") if path.is_file())

@@ -67,8 +67,14 @@ def environment(threads: int, packages: Sequence[str], **more: Any) -> dict[str,
         "uncommitted_changes": bool(_git("status", "--porcelain", "--", *MEASURED)),
         **more,
     }
-    digest = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
-    return {"id": digest[:10], **record}
+    return identified(record)
+
+
+def identified(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with the short ``id`` that its contents have."""
+    told = {name: value for name, value in record.items() if name != "id"}
+    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return {"id": digest[:10], **told}
 
 
 def _version(package: str) -> str:

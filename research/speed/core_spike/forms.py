@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import subprocess
+import subprocess  # nosec B404 # compilers and this Python, with words of our own
 import sys
 import sysconfig
 from importlib.metadata import distribution
@@ -19,7 +19,8 @@ C_FLAGS = (
 
 
 def _run(*command: object) -> None:
-    subprocess.run([str(word) for word in command], check=True, capture_output=True)
+    words = [str(word) for word in command]
+    subprocess.run(words, check=True, capture_output=True)  # nosec B603 # no shell
 
 
 def _seconds_of_children() -> float:

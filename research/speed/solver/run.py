@@ -20,7 +20,14 @@ from research.common.judge import (
     objective,
     relative_gap,
 )
-from research.common.machine import cores, environment, physical_memory, quiet, set_threads
+from research.common.machine import (
+    cores,
+    environment,
+    identified,
+    physical_memory,
+    quiet,
+    set_threads,
+)
 from research.common.store import Record, RecordStore, read_records
 from research.common.tables import milliseconds
 from research.rivals import solvers as rivals
@@ -46,12 +53,17 @@ def run(options: Namespace) -> None:
     set_threads(options.threads)
     # Asked once: a commit that is made meanwhile must not pass for the one that was loaded.
     surroundings = environment(options.threads, rivals.PACKAGES)
+    if options.commit:
+        surroundings = identified({**surroundings, "commit": options.commit})
     opened = fresh_store if options.fresh else kept_store
     for name in options.rivals:
         _load(name, tell=True)
     with opened(options.out, surroundings) as store:
         start = time.perf_counter()
-        for stage in stages(options) if options.campaign else [options]:
+        asked = list(stages(options)) if options.campaign else [options]
+        for k, stage in enumerate(asked):
+            if options.stage and k not in options.stage:
+                continue
             for case in cases(stage):
                 Campaign(case, store, stage).run()
             print(f"after {(time.perf_counter() - start) / 60:.1f} minutes", flush=True)

@@ -29,7 +29,7 @@ LOW_THRESHOLDS = Tuning(
         kept=10,
         kept_per_weight=2,
     ),
-    search=SearchTuning(in_memory=400, kept=100),
+    search=SearchTuning(in_memory=400, sample=400, sample_per_weight=40, kept=100, far_kept=100),
 )
 
 # What a search may start from: (w, how far margins may still move), made from the right w.

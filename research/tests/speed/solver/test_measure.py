@@ -13,6 +13,7 @@ import pytest
 from research.common.clock import repeats_for
 from research.common.isolation import Stopped
 from research.common.judge import Judgement
+from research.common.machine import identified
 from research.common.store import RecordStore, read_records
 from research.rivals import solvers as rivals
 from research.rivals.solvers import Answer
@@ -91,7 +92,7 @@ def tiny_options(path, **changes):
         "n": [60], "R": [2], "p": ["2", "inf"], "setting": ["negatives"], "seed": 0,
         "rivals": [rivals.OURS, "algorithm1"], "parts": ["grid"], "gap": 1e-8, "time_limit": 20.0,
         "repeats": 2, "once_from": 10.0, "threads": 1, "redo": False, "fresh": False,
-        "campaign": False, "out": path,
+        "campaign": False, "stage": None, "commit": None, "out": path,
     }  # fmt: skip
     return Namespace(**options | changes)
 
@@ -228,3 +229,16 @@ def test_the_campaign_measures_paths_memory_and_banknotes():
     with_path = {n for stage in found if "path" in stage.parts and 36 in stage.R for n in stage.n}
     assert with_path == {1_000, 10_000, 100_000, 1_000_000}
     assert all(stage.seed == 0 and stage.gap == 1e-8 for stage in found)  # as given
+
+
+def test_stages_of_a_campaign_can_be_run_apart_under_a_commit_that_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("research.speed.solver.run.set_threads", lambda threads: None)
+    ran = []
+    monkeypatch.setattr(Campaign, "run", lambda campaign: ran.append(campaign.case.n))
+    path = tmp_path / "store.jsonl"
+    run(tiny_options(path, campaign=True, fresh=True, stage=[0], commit="abc1234"))
+    assert ran == [1000]
+    (told,) = read_records([path])
+    assert told["commit"] == "abc1234"
+    told.pop("kind")  # which the store adds
+    assert told["id"] == identified(told)["id"]

@@ -125,10 +125,11 @@ static inline ptrdiff_t add_zeros(ptrdiff_t start, ptrdiff_t end, const int8_t *
 }
 
 /* Where rows lie at a band around the kink: side is +1 on the rising piece, −1 at zero or without
-   cost, 0 near; `near` has the positions of the latter. Returns how many they are; sums: Σ c max(0,
-   r), and Σ c and Σ c y over the rising piece. */
+   cost, 0 near; `near` gets the positions of the latter, unless it is NULL. Returns how many they are; sums: Σ c max(0,
+   r), and Σ c and Σ c y over rows with r > beyond. */
 EVERY_PROCESSOR static ptrdiff_t sides_of(ptrdiff_t m, const double *restrict r, const double *restrict y,
-                          const double *restrict c, double band, int8_t *restrict side,
+                          const double *restrict c, double band, double beyond,
+                          int8_t *restrict side,
                           int64_t *restrict near, double *restrict sums) {
     ptrdiff_t count = 0;
     sums[0] = sums[1] = sums[2] = 0.0;
@@ -137,7 +138,7 @@ EVERY_PROCESSOR static ptrdiff_t sides_of(ptrdiff_t m, const double *restrict r,
         double value = 0.0, rising = 0.0, signed_sum = 0.0;
 #define ADD_SIDES(cost, label)                                           \
     for (ptrdiff_t i = start; i < end; i++) {                            \
-        double up = r[i] > band ? (cost) : 0.0;                          \
+        double up = r[i] > beyond ? (cost) : 0.0;                        \
         value += (cost) * (r[i] <= 0.0 ? 0.0 : r[i]);                    \
         rising += up;                                                    \
         signed_sum += (label) * up;                                      \
@@ -166,7 +167,7 @@ EVERY_PROCESSOR static ptrdiff_t sides_of(ptrdiff_t m, const double *restrict r,
 #pragma omp simd
             SET_SIDES(0)
         }
-        count = add_zeros(start, end, side, near, count);
+        if (near) count = add_zeros(start, end, side, near, count);
     }
     return count;
 }
@@ -240,6 +241,31 @@ EVERY_PROCESSOR static ptrdiff_t crossed_rows(ptrdiff_t m, const double *restric
         }
         count = add_zeros(0, end - start, right, found, count);
         for (ptrdiff_t k = before; k < count; k++) found[k] += start;
+    }
+    return count;
+}
+
+/* Of rows in layers of |r|, from the kink outwards, every k-th of each. Returns how many those are;
+   `counts` has all, and `left` how many are passed over before the next one is taken: both at 0. */
+static ptrdiff_t layered_rows(ptrdiff_t m, const double *restrict r, const double *restrict c,
+                              ptrdiff_t layers, const double *restrict bands,
+                              const int64_t *restrict strides, int64_t *restrict counts,
+                              int64_t *restrict left, int64_t *restrict found,
+                              int64_t *restrict layer) {
+    ptrdiff_t count = 0;
+    for (ptrdiff_t i = 0; i < m; i++) {
+        double size = fabs(r[i]);
+        ptrdiff_t k = layers - 1;
+        if (!(size <= bands[k]) || (c && !(c[i] > 0.0))) continue;
+        while (k > 0 && size <= bands[k - 1]) k--;
+        counts[k]++;
+        if (left[k] == 0) {
+            found[count] = i;
+            layer[count] = k;
+            count++;
+            left[k] = strides[k];
+        }
+        left[k]--;
     }
     return count;
 }

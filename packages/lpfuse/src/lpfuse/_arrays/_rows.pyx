@@ -22,9 +22,10 @@ cdef extern from "_rows.h" nogil:
         double *scratch
     int wide_vectors()
     void read_rows(const void *S, int is_float, int wide, Rows rows, Point point, Sums sums)
-    Py_ssize_t sides_of(Py_ssize_t m, const double *r, const double *y, const double *c, double band, int8_t *side, int64_t *near, double *sums)
+    Py_ssize_t sides_of(Py_ssize_t m, const double *r, const double *y, const double *c, double band, double beyond, int8_t *side, int64_t *near, double *sums)
     void hinge_sums(Py_ssize_t m, const double *r, const double *c, double off, double rounding, double *sums)
     void multiplier_sums(Py_ssize_t m, const double *alpha, const double *c, double *sums)
+    Py_ssize_t layered_rows(Py_ssize_t m, const double *r, const double *c, Py_ssize_t layers, const double *bands, const int64_t *strides, int64_t *counts, int64_t *left, int64_t *found, int64_t *layer)
     Py_ssize_t crossed_rows(Py_ssize_t m, const double *r, const double *alpha, const double *c, int64_t *found)
 
 cdef int WIDE = wide_vectors()
@@ -92,16 +93,19 @@ def residuals_and_pull(S, y, c, w, double b, alpha, bint sized):
     return _read(S, y, c, w, b, alpha, 0.0, alpha is not None, sized)
 
 
-def part(S, y, c, w, double b, double band):
-    """Sides of all rows, positions of the near ones, Σ c y s over the rising ones, and three sums.
+def part(S, y, c, w, double b, double band, double beyond, bint placed):
+    """Sides and residuals of all rows, positions of near ones, Σ c y s over rising ones, three sums.
 
-    Those are Σ c max(0, r) and, over the rising rows, Σ c and Σ c y.
+    Those are Σ c max(0, r) and, over the rising rows, Σ c and Σ c y. Rows are near where |r| is
+    within the band, and rise in sums where r is beyond another number. Positions are not looked for
+    unless they are wanted, `placed`.
     """
-    residuals, pull, _ = _read(S, y, c, w, b, None, band, True, False)
+    residuals, pull, _ = _read(S, y, c, w, b, None, beyond, True, False)
     cdef const double[::1] r = residuals
     cdef Py_ssize_t m = r.shape[0], count = 0
     cdef const double[::1] labels = _vector(y, m), costs = _vector(c, m)
-    sides, positions, totals = np.empty(m, np.int8), np.empty(m, np.int64), np.zeros(3)
+    sides, positions = np.empty(m, np.int8), np.empty(m if placed else 0, np.int64)
+    totals = np.zeros(3)
     cdef int8_t[::1] side = sides
     cdef int64_t[::1] near = positions
     cdef double[::1] sums = totals
@@ -109,8 +113,8 @@ def part(S, y, c, w, double b, double band):
     cdef const double *costs_at = _first(costs)
     if m:
         with nogil:
-            count = sides_of(m, &r[0], labels_at, costs_at, band, &side[0], &near[0], &sums[0])
-    return sides, positions[:count].copy(), pull, *totals.tolist()
+            count = sides_of(m, &r[0], labels_at, costs_at, band, beyond, &side[0], &near[0] if placed else NULL, &sums[0])
+    return sides, residuals, positions[:count].copy(), pull, *totals.tolist()
 
 
 def hinges(values, c, double off, double rounding):
@@ -151,3 +155,21 @@ def crossed(values, multipliers, c):
         with nogil:
             count = crossed_rows(m, &r[0], &alpha[0], costs_at, &found[0])
     return positions[:count].copy()
+
+
+def layered(values, c, bands, strides):
+    """Of rows in layers of |r|, every k-th of each: positions, layers, and how many each has.
+
+    Rows without cost and beyond the last band are in no layer.
+    """
+    cdef const double[::1] r = values, outer = bands
+    cdef const int64_t[::1] every = strides
+    cdef Py_ssize_t m = r.shape[0], layers = outer.shape[0], count = 0
+    cdef const double[::1] costs = _vector(c, m)
+    cdef const double *costs_at = _first(costs)
+    found, numbers = np.empty((2, m), np.int64), np.zeros((2, layers), np.int64)
+    cdef int64_t[:, ::1] both = found, numbered = numbers
+    if m:
+        with nogil:
+            count = layered_rows(m, &r[0], costs_at, layers, &outer[0], &every[0], &numbered[0, 0], &numbered[1, 0], &both[0, 0], &both[1, 0])
+    return found[0, :count].copy(), found[1, :count].copy(), numbers[0].tolist()

@@ -277,15 +277,20 @@ def openmp_threads_for(n: int) -> AbstractContextManager[None]:
     return _one_openmp_thread if n < 50_000 else nullcontext()
 
 
-def map_row_blocks(work: Callable[[slice], T], rows: Array, width: int | None = None) -> list[T]:
+def map_row_blocks(
+    work: Callable[[slice], T], rows: Array, width: int | None = None, *, once: bool = False
+) -> list[T]:
     """``work`` on consecutive slices of the rows, in their order.
 
     NumPy rows are cut into blocks that fit the cache, spread over the cores when there are enough
     of them. The cut does not depend on the number of cores, so neither do the sums that are taken
     over it. An array on a device is one block, for it has its own way to use its memory, unless
     `width` says that the work makes so many numbers of each row: what it makes stays bounded.
+
+    Work that reads rows `once` needs no cache for them: it gets up to four times as many at a time,
+    which spares a quarter of a read of 1,000,000 × 36 scores, as long as there are 32 blocks.
     """
-    blocks = _row_blocks(rows, width)
+    blocks = _row_blocks(rows, width, 4 if once else 1)
     if not is_numpy(rows) or rows.shape[0] * _row_bytes(rows, width) < limits.parallel:
         return [work(block) for block in blocks]
     return map_parallel(work, blocks)
@@ -311,10 +316,11 @@ def sum_row_blocks(work: Callable[[slice], Array], rows: Array, width: int) -> A
     return np.sum(map_parallel(part, spans), axis=0)
 
 
-def _row_blocks(rows: Array, width: int | None) -> list[slice]:
+def _row_blocks(rows: Array, width: int | None, larger: int = 1) -> list[slice]:
     n, row_bytes = rows.shape[0], _row_bytes(rows, width)
     if is_numpy(rows):
-        return _slices(n, max(256, limits.block // row_bytes))
+        block = min(max(limits.block, n * row_bytes // 32), larger * limits.block)
+        return _slices(n, max(256, block // row_bytes))
     return _slices(n, n if width is None else max(256, limits.device_block // row_bytes))
 
 

@@ -46,10 +46,11 @@ limits = MemoryLimits()
 
 
 @cache
-def _pool() -> ThreadPoolExecutor:
+def _pool() -> ThreadPoolExecutor | None:
+    """As many threads as there are cores; none where there is one core, for they would queue."""
     allowed = getattr(os, "sched_getaffinity", None)  # Linux: the cores this process may use
     cores = len(allowed(0)) if allowed else os.cpu_count()
-    return ThreadPoolExecutor(cores, thread_name_prefix=WORKER)
+    return None if cores == 1 else ThreadPoolExecutor(cores, thread_name_prefix=WORKER)
 
 
 if hasattr(os, "register_at_fork"):  # threads do not survive a fork: the child starts its own
@@ -74,6 +75,5 @@ def map_parallel(work: Callable[[X], T], items: Sequence[X]) -> list[T]:
     """``work`` on each item, spread over the cores; for work that spends its time inside arrays."""
     # A worker that waits for workers would wait for ever.
     alone = getattr(_this_thread, "alone", False) or current_thread().name.startswith(WORKER)
-    if alone or IN_BROWSER or len(items) == 1:
-        return [work(item) for item in items]
-    return list(_pool().map(work, items))
+    pool = None if alone or IN_BROWSER or len(items) == 1 else _pool()
+    return [work(item) for item in items] if pool is None else list(pool.map(work, items))

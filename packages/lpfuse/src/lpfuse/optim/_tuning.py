@@ -111,12 +111,27 @@ class SearchTuning(NamedTuple):
     one_thread: int = 8192
     # Up to this many rows are copied as a whole: 9 MB with 36 weights. By hand.
     in_memory: int = 32768
-    # Rows kept by a first partition at least; each further one may keep twice as many. 60,000 × 36
-    # in float64 are 17 MB, 6 % of a million rows: with the sample let go before the rows are
-    # gathered, extra memory stayed at 24 % of S (docs/benchmarks/solver.md).
-    kept: int = 60_000
-    sample_per_weight: int = 40  # by hand
-    overfull: int = 8  # by hand: a band may hold this many times `kept` before it is thinned
+    # Rows of the first guess: so many, so many a weight, n^(2/3) at least. At 1,000,000 × 36 a row
+    # drawn costs as much as 40 rows read: 32,768 rows took 1.3 reads of all scores, 16,384 half of
+    # that and no pass more; at 128 weights 16,384 rows took one more pass than 32,768.
+    sample: int = 16384
+    sample_per_weight: int = 256
+    # The guess of this part of the sample tells how far that of the whole is off. By hand.
+    first_part: int = 8
+    # Rows, and share of all rows, that a partition keeps before they are thinned. A row that is
+    # kept costs as much as 50 rows read at 1,000,000 × 36 (60,000 of them took three reads of all
+    # scores), and a pass over thinned ones two reads: worth it from 4 % of the rows on.
+    kept: int = 20_000
+    kept_share: float = 0.04
+    overfull: int = 1  # how many times `kept` a band may hold before it is thinned
+    # The same where rows are far, on disk or on other machines: a pass is dear there. By hand.
+    far_kept: int = 60_000
+    far_overfull: int = 8
+    # With fewer rows a weight than this short of their margin, a sample tells little of the others:
+    # the first partition thins all rows then. At 1,000,000 × 36 without anomalies and p ≥ 8 it had
+    # a handful, and a partition around its guess missed by more rows than it held.
+    blind: int = 4
+    refined: float = 1e-4  # to which gap a thinned partition is solved. By hand
     risk: float = 2.5  # by hand: how many times its expected error a margin may move
     # On an accelerator a pass takes 2 ms and the host's work dominates. Measured over twelve
     # problems of 1,200,000 × 36 (the table of docs/adr/0011): sample 4,100, kept 16,000, risk 1.5

@@ -36,6 +36,7 @@ from lpfuse._arrays.operations import (
     to_host,
     total,
 )
+from lpfuse._arrays.rows import row_kernels
 from lpfuse.optim._tuning import FAR, FLOOR
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.certificate import bound_of, dual_point_of, value_of
@@ -243,11 +244,11 @@ class Problem:
             block = self.block(part, stored=stored)
             return work(block, *(a if a is None else a[part] for a in along))
 
-        return merge(self._map(on))
+        return merge(self._map(on, once=stored and row_kernels(self.S) is not None))
 
-    def _map(self, work: Callable[[slice], T]) -> list[T]:
+    def _map(self, work: Callable[[slice], T], *, once: bool = False) -> list[T]:
         # Single precision becomes double block by block, also on a device.
-        return map_row_blocks(work, self.S, self.R if is_single(self.S) else None)
+        return map_row_blocks(work, self.S, self.R if is_single(self.S) else None, once=once)
 
     def block(self, part: slice, *, stored: bool = False) -> Block:
         """A slice of the rows, in double precision or as they are stored."""

@@ -57,13 +57,22 @@ class PartitionPlan(NamedTuple):
     """Where to part rows: by the distance of r from its kink at w, and how many to bring.
 
     With a stride k, only every k-th of the rows within the band is brought, to stand for the
-    others; without one they are all wanted, but not more than `most`.
+    others; without one they are all wanted, but not more than `most`. Layers are pairs of a band
+    and a stride, from the kink outwards: rows close to it decide, and few stand for those far away.
+    The pieces on which all rows lie at w are known then, so a row brings k times its hinge less its
+    own piece: where it does not change side it adds nothing to what is known, and no error.
     """
 
     w: Host
     band: float
     stride: int
     most: int
+    layers: tuple[tuple[float, int], ...] = ()
+
+    @property
+    def rising_beyond(self) -> float:
+        """The residual from which on rows count as rising in sums."""
+        return 0.0 if self.layers else self.band
 
 
 class Partition(NamedTuple):
@@ -181,7 +190,14 @@ def _linearise_each(
 
 
 def _linearise(terms: Terms, plan: PartitionPlan, remember: bool, block: Block) -> _BlockPartition:
-    side, near, linear, value, constant, intercept = _parted(terms, plan, block)
+    side, r, near, linear, value, constant, intercept = _parted(terms, plan, block)
+    if terms.fit_intercept:
+        linear = np.append(linear, intercept)
+    if plan.layers:
+        rows, n_near = _layered(terms, plan, block, r)
+        on_piece = rows.costs * (rows.a @ plan.w < 1.0)
+        linear, constant = linear - on_piece @ rows.a, constant - float(on_piece.sum())
+        return _BlockPartition(value, linear, constant, n_near, rows, None)
     n_near = int(near.shape[0])
     near = near[:: plan.stride]
     rows = _gathered(terms, block, near, None) if near.shape[0] <= plan.most else None
@@ -189,7 +205,7 @@ def _linearise(terms: Terms, plan: PartitionPlan, remember: bool, block: Block) 
         rows = _thinned(rows, n_near)
     return _BlockPartition(
         value=value,
-        linear=np.append(linear, intercept) if terms.fit_intercept else linear,
+        linear=linear,
         constant=constant,
         n_near=n_near,
         rows=rows,
@@ -199,27 +215,52 @@ def _linearise(terms: Terms, plan: PartitionPlan, remember: bool, block: Block) 
 
 def _parted(
     terms: Terms, plan: PartitionPlan, block: Block
-) -> tuple[Array, Array, Host, float, float, float]:
-    """Sides of the rows and positions of those near the kink; then sums.
+) -> tuple[Array, Array, Array, Host, float, float, float]:
+    """Sides and residuals of the rows, and positions of those near the kink; then sums.
 
     They are ``Σ c y s`` over the rising rows, ``Σ c max(0, r)`` and, over the rising rows, ``Σ c``
     and ``Σ c y``.
     """
     if (kernels := row_kernels(block.S)) is not None:
         b = float(plan.w[terms.R]) if terms.fit_intercept else 0.0
-        return kernels.part(block.S, block.y, block.c, plan.w[: terms.R], b, plan.band)
+        rows = block.S, block.y, block.c
+        bands = plan.band, plan.rising_beyond
+        return kernels.part(*rows, plan.w[: terms.R], b, *bands, not plan.layers)
     block = block.in_double()
     r = terms.residuals(block, plan.w)
     xp = namespace(r)
     rising, flat = _sides(block, r, plan.band)
-    slopes = block.times_costs(as_float64(rising))
+    slopes = block.times_costs(as_float64(r > 0.0 if plan.layers else rising))
     pull = block.times_labels(slopes)
     value = xp.sum(block.times_costs(terms.loss.value(r)))
     sums = pull @ block.S, xp.sum(pull), xp.sum(slopes), value
     linear, intercept, constant, value = to_host_together(*sums)
     side = xp.astype(rising, xp.int8) - xp.astype(flat, xp.int8)
     near = nonzero(~(rising | flat))
-    return side, near, linear, float(value), float(constant), float(intercept)
+    return side, r, near, linear, float(value), float(constant), float(intercept)
+
+
+def _layered(
+    terms: Terms, plan: PartitionPlan, block: Block, r: Array
+) -> tuple[GatheredRows, int]:
+    """Some rows of each layer, with costs that make up for the others of it; and how many it has."""
+    bands, strides = (np.array(column, dtype=np.float64) for column in zip(*plan.layers, strict=True))
+    if (kernels := row_kernels(block.S)) is not None:
+        chosen, layer, counts = kernels.layered(r, block.c, bands, strides.astype(np.int64))
+    else:
+        size = namespace(r).where(block.c > 0, abs(r), np.inf) if block.is_weighted else abs(r)
+        found, counts, inner = [], [], -1.0
+        for outer, stride in plan.layers:
+            rows = nonzero((size > inner) & (size <= outer))
+            found.append(to_host(rows[::stride]).astype(np.int64))
+            counts.append(int(rows.shape[0]))
+            inner = outer
+        chosen = np.concatenate(found)
+        layer = np.repeat(np.arange(len(found)), [len(rows) for rows in found])
+    rows = _gathered(terms, block, chosen, None)
+    taken = np.bincount(layer, minlength=len(bands))
+    factors = np.array(counts) / np.maximum(taken, 1)
+    return rows._replace(costs=rows.costs * factors[layer]), sum(counts)
 
 
 def _fused_each(problem: Problem, plans: Sequence[PartitionPlan]) -> list[_BlockPartition]:

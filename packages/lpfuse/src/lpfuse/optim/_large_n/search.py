@@ -17,6 +17,7 @@ import numpy as np
 from lpfuse._arrays.operations import (
     Array,
     Host,
+    dot,
     kth_smallest,
     namespace,
     nonzero,
@@ -38,11 +39,20 @@ from lpfuse.optim._large_n.passes import (
 from lpfuse.optim._results import Bounds, Candidate
 from lpfuse.optim._solvers.along_p import Trail, settle
 from lpfuse.optim._solvers.newton import Guess, Model
-from lpfuse.optim._solvers.screening import minimise, pilot, pilot_rows, resolved, subsample
+from lpfuse.optim._solvers.screening import (
+    minimise,
+    open_share,
+    pilot,
+    pilot_rows,
+    resolved,
+    subsample,
+)
 from lpfuse.optim._solvers.smoothing import approach
-from lpfuse.optim._tuning import DEFAULT, SearchTuning, Tuning
+from lpfuse.optim._tuning import DEFAULT, FLOOR, SearchTuning, Tuning
 from lpfuse.optim.certificate import Certifier
 from lpfuse.optim.problem import Problem
+
+LAYERS = 5  # of a thinned partition, by hand: each stands for five times as many rows
 
 T = TypeVar("T")
 X = TypeVar("X")
@@ -61,6 +71,7 @@ class PassBudget(NamedTuple):
     overfull: int  # how many times as many may be at risk before they are thinned
     risk: float  # how many times its expected error a margin may move
     serial: bool  # whether searches run one after another: with few rows, threads only queue
+    layered: bool = False  # whether thinned partitions take more of the rows closer to the kink
 
     @classmethod
     def of(cls, problem: Problem, tuning: SearchTuning) -> PassBudget:
@@ -72,9 +83,12 @@ class PassBudget(NamedTuple):
         # From m of n rows margins are off by about m^(-1/2), which leaves n·m^(-1/2) rows open: of
         # n^(2/3) rows as many are drawn as are then left to decide.
         balanced = round(problem.n ** (2 / 3))
-        sample = max(tuning.in_memory, tuning.sample_per_weight * problem.size, balanced)
-        kept = max(tuning.kept, 4 * balanced)
-        return cls(sample, kept, tuning.overfull, tuning.risk, serial=False)
+        sample = max(tuning.sample, tuning.sample_per_weight * problem.size, balanced)
+        kept, overfull = max(tuning.kept, round(tuning.kept_share * problem.n)), tuning.overfull
+        if not problem.in_memory:
+            kept, overfull = max(tuning.far_kept, 4 * balanced), tuning.far_overfull
+        rules = kept, overfull, tuning.risk
+        return cls(min(sample, problem.n), *rules, serial=False, layered=True)
 
     def each(self, work: Callable[[X], T], items: Sequence[X]) -> list[T]:
         """``work`` on each item."""
@@ -90,20 +104,25 @@ def search_rows(
     *,
     budget: PassBudget | None = None,
     guesses: Mapping[int, Guess] | None = None,
+    error_free: Callable[[int], bool] | None = None,
 ) -> dict[int, int]:
     """Propose to the certifier, for these of its balls, until it is satisfied; returns the steps.
 
     `budget` and `guesses`, by ball, replace what would be chosen by where the rows are and what a
-    sample would tell.
+    sample would tell. Where a sample has no error, `error_free` is asked first: whether it settles
+    the ball, for then there is nothing to search.
     """
     problem = certifier.problem
     budget = budget or PassBudget.of(problem, tuning.search)
     settings = SearchSettings(problem, budget, certifier.tol, max_iter, tuning)
     searches = _begin(certifier, balls, settings, guesses or {})
+    for search in searches:
+        if search.error_free and error_free is not None:
+            search.done = error_free(search.k)
     for _ in range(tuning.search.rounds):
-        _round(certifier, passes, searches, budget)
         if all(search.done for search in searches):
             break
+        _round(certifier, passes, searches, budget)
     unexamined = {
         search.k: Candidate(search.sample.feasible(search.guess.w))
         for search in searches
@@ -214,30 +233,21 @@ class Search:
         self.kept, self.thinned, self.steps = settings.budget.kept, 0, 0
         self.partition: Partition | None = None
         self.done = False
+        # Whether next to no row of the sample is short of its margin, so that it tells little of
+        # where the others are; and whether none need be.
+        self.blind = self.error_free = False
         tuning = settings.tuning
         if guess is None:
-            # The pilot sees a part of the sample: how far its margins are off says how far the
-            # sample's will be.
-            most = settings.budget.kept
-            if near is not None:  # many rows for each of many p would be too many
-                most = min(most, int(tuning.along.kept_share * settings.problem.n))
-            else:
-                first, enough = pilot(sample, tuning), resolved(sample.size, tuning)
-                w = sample.feasible(approach(sample, first, enough, tuning.smoothing).w)
-                near = w, first.w
-            self.noise = sample.n_rows**-0.5  # of the guess, in units that only ratios matter of
-            share = (pilot_rows(sample.size, tuning) / sample.n_rows) ** 0.5
-            self.pilot = near[1]
-            self._guess_at(sample, *near, share, most)
+            self._begin(sample, near)
         else:
-            self.guess, self.stride = guess, 1
+            self.guess, self.stride, self.layers = guess, 1, ()
         # To estimate later moves by.
         self.sample = subsample(sample, min(sample.n_rows, tuning.search.remembered))
 
     def trails(self, sample: Model) -> list[Trail]:
         """From the guesses of sample and pilot to those of the next p."""
         tuning = self.settings.tuning
-        few = subsample(sample, pilot_rows(sample.size, tuning))
+        few = subsample(sample, _part_rows(sample, self.settings.budget, tuning))
         return [
             Trail(sample, self.guess.w, tuning.along),
             Trail(few, self.pilot, tuning.along),
@@ -255,6 +265,38 @@ class Search:
         if not done and self.leader.done:
             self.guess, self.leader = Guess(self.leader.point, self.guess.band), None
 
+    def _begin(self, sample: Model, near: tuple[Host, Host] | None) -> None:
+        """Guess from the sample, and from a part of it: how far the part is off tells the rest.
+
+        `near` are both guesses where they are known from a neighbouring p.
+        """
+        budget, tuning, n = self.settings.budget, self.settings.tuning, self.settings.problem.n
+        m, k = sample.n_rows, _part_rows(sample, budget, tuning)
+        most = budget.kept
+        if near is not None:  # many rows for each of many p would be too many
+            most = min(most, int(tuning.along.kept_share * n))
+        w, before = near or _two_guesses(sample, k, budget, tuning)
+        # Of m rows, k have a guess with a variance of m/k times that of all; the difference of the
+        # two has the difference of their variances.
+        share = (k / (m - k)) ** 0.5 if budget.layered else (k / m) ** 0.5
+        self.noise = m**-0.5  # of the guess, in units that only ratios matter of
+        if budget.layered:
+            # The size of Σ c a over rows whose side is left to chance, in units of one a.
+            rising = total(sample.residuals(w) > 0)
+            self.noise = max(rising, sample.size) ** 0.5 * n / m
+            self.blind = rising < tuning.search.blind * sample.size
+            self.error_free = self.blind and self._without_error(sample, w, k)
+        self.pilot = before
+        self._guess_at(sample, w, before, share, most)
+
+    def _without_error(self, sample: Model, w: Host, part: int) -> bool:
+        """Whether some weights leave no row of the sample short of its margin."""
+        tol, tuning = self.settings.tol, self.settings.tuning
+        scale = FLOOR * sample.n_rows
+        guess = Guess(w, _open_band(sample, w, part))
+        found = minimise(sample, 0.5, tol * scale, None, guess, tuning)
+        return found.primal <= tol * scale
+
     def _guess_at(
         self, sample: Model, w: Host, before: Host, share: float, most: int | None = None
     ) -> None:
@@ -267,23 +309,28 @@ class Search:
         if not self.thinned:
             least = tuning.search.first_band_rows_per_weight * sample.size
         band = max(_band_at_risk(r, off), kth_smallest(r, min(least, sample.n_rows - 1)))
+        if self.blind and not self.thinned:
+            band = kth_smallest(r, sample.n_rows - 1)
         expected = n * total(r <= band) / sample.n_rows
-        self.guess, self.stride = Guess(w, band), 1
+        self.guess, self.stride, self.layers = Guess(w, band), 1, ()
         if expected > budget.overfull * self.kept and self.thinned < tuning.search.thinned:
-            self.stride = int(np.ceil(expected / budget.sample))
+            if budget.layered:
+                self.layers = _layers(r, n, band, budget.sample)
+            else:
+                self.stride = int(np.ceil(expected / budget.sample))
         elif expected > most:
             self.guess = Guess(w, min(band, _band_of(r, n, most)))
 
     @property
     def plan(self) -> PartitionPlan:
         """The partition to be made: it may bring some more rows than are hoped for."""
-        return PartitionPlan(*self.guess, self.stride, 8 * self.kept)
+        return PartitionPlan(*self.guess, self.stride, 8 * self.kept, self.layers)
 
     def enter(self, partition: Partition | TooManyRows) -> None:
         """Begin with a fresh partition at the guess, or guess anew from what it brought."""
         if isinstance(partition, TooManyRows):
             self.guess = Guess(self.guess.w, self.guess.band * self.kept / partition.n_rows)
-        elif self.stride > 1:
+        elif self.stride > 1 or self.layers:
             self._refine(partition)
         else:
             self.partition = partition
@@ -293,15 +340,27 @@ class Search:
         """Guess anew from a partition that brought only a part of the rows in its band.
 
         The others, in which a guess can be off, are known all together: so the error of this part
-        of them is smaller than that of the sample by the share of rows in the band.
+        of them is smaller than that of the sample by the share of rows in the band. In layers only
+        rows that change side leave an error, each as many times as it stands for others.
         """
         self.thinned += 1
         before, model, tuning = self.guess.w, partition.model, self.settings.tuning
-        enough = max(resolved(model.size, tuning), model.n_rows // 20)
-        near = Guess(before, 0.5 * self.guess.band)
-        w = model.feasible(approach(model, near, enough, tuning.smoothing).w)
-        former, share = self.noise, partition.n_near / self.settings.problem.n
-        self.noise = share * max(model.n_rows, 1) ** -0.5
+        if self.layers:
+            # Costs differ too much for the smoothed way to tell when it is there: to the end, then.
+            near = Guess(before, self.layers[len(self.layers) // 2][0])
+            tol, scale = tuning.search.refined, self.settings.problem.scale
+            w = minimise(model, tol, scale, None, near, tuning).w
+        else:
+            near = Guess(before, 0.5 * self.guess.band)
+            enough = max(resolved(model.size, tuning), model.n_rows // 20)
+            w = model.feasible(approach(model, near, enough, tuning.smoothing).w)
+        former = self.noise
+        if self.layers:
+            turned = (model.residuals(w) > 0) != (model.residuals(before) > 0)
+            self.noise = max(dot(model.costs * turned, model.costs), model.size) ** 0.5
+        else:
+            share = partition.n_near / self.settings.problem.n
+            self.noise = share * max(model.n_rows, 1) ** -0.5
         self._guess_at(self.sample, w, before, min(self.noise / former, 0.5))
 
     @property
@@ -354,7 +413,51 @@ class Search:
         wide = kth_smallest(moved, int(0.9 * sample.n_rows))
         widest = _band_of(sample.residuals(w), self.settings.problem.n, self.kept)
         self.guess = Guess(w, max(2.0 * self.guess.band, min(wide, widest)))
-        self.partition, self.stride = None, 1
+        self.partition, self.stride, self.layers = None, 1, ()
+
+
+def _layers(r: Array, n: int, band: float, wanted: int) -> tuple[tuple[float, int], ...]:
+    """Layers up to a band, by the residuals of a sample: about `wanted` rows, as many from each.
+
+    The innermost has no more rows than that, and each holds four times as many as all within it.
+    """
+    m, layers, inside = int(r.shape[0]), [], 0.0
+    counts = [wanted / LAYERS * 5.0**k for k in range(LAYERS)]
+    for k, count in enumerate(counts):
+        rank = int(m * count / n)
+        outer = band if rank >= m or k == LAYERS - 1 else min(band, kth_smallest(r, rank))
+        rows = n * total(r <= outer) / m
+        layers.append((outer, max(1, round((rows - inside) * LAYERS / wanted))))
+        inside = rows
+        if outer >= band:
+            break
+    return tuple(layers)
+
+
+def _part_rows(sample: Model, budget: PassBudget, tuning: Tuning) -> int:
+    """Rows of the part of a sample that tells how far the sample is off."""
+    few, m = pilot_rows(sample.size, tuning), sample.n_rows
+    return max(m // tuning.search.first_part, min(few, m // 2)) if budget.layered else few
+
+
+def _open_band(sample: Model, w: Host, part: int) -> float:
+    """The band of the rows whose side a part of so many rows leaves open at its guess."""
+    m = sample.n_rows
+    return kth_smallest(abs(sample.residuals(w)), int(open_share(sample.size, part) * m))
+
+
+def _two_guesses(
+    sample: Model, part_rows: int, budget: PassBudget, tuning: Tuning
+) -> tuple[Host, Host]:
+    """The guess of a sample, and that of a part of it."""
+    enough = resolved(sample.size, tuning)
+    if budget.layered:
+        part = subsample(sample, part_rows)
+        before = part.feasible(approach(part, pilot(part, tuning), enough, tuning.smoothing).w)
+        first = Guess(before, _open_band(sample, before, part_rows))
+    else:
+        first = pilot(sample, tuning)
+    return sample.feasible(approach(sample, first, enough, tuning.smoothing).w), first.w
 
 
 def _band_at_risk(r: Array, off: Array) -> float:

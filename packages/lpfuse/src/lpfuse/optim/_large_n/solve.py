@@ -22,10 +22,19 @@ def search_many_rows(certifier: Certifier, max_iter: int | None, tuning: Tuning)
     sources = [CertifiedRows(certifier, k, tuning) for k in range(len(certifier.balls))]
     points = [source.error_free(thorough=False) for source in sources]
     searched = [k for k, point in enumerate(points) if point is None]
-    steps = search_rows(certifier, passes, searched, max_iter, tuning) if searched else {}
-    for k in searched:
-        if certifier.value(k) <= certifier.tol * problem.scale:  # many points reach f* = 0
-            points[k] = sources[k].error_free(thorough=True)
+
+    def without_error(k: int) -> bool:
+        points[k] = sources[k].error_free(thorough=True)
+        return points[k] is not None
+
+    steps: dict[int, int] = {}
+    if searched:
+        steps = search_rows(
+            certifier, passes, searched, max_iter, tuning, error_free=without_error
+        )
+    for k in searched:  # many points reach f* = 0
+        if points[k] is None and certifier.value(k) <= certifier.tol * problem.scale:
+            without_error(k)
     for k, point in enumerate(points):
         if point is not None:
             with sources[k].counting():

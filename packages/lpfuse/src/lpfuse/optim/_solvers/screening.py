@@ -117,9 +117,9 @@ class Screen:
         return best
 
 
-def _open_share(sample: Model) -> float:
+def open_share(size: int, n_rows: int) -> float:
     """The share of rows whose side a sample leaves open, by its error: R numbers from m rows."""
-    return float(min(0.9, 2.0 * (sample.size / sample.n_rows) ** 0.5))
+    return float(min(0.9, 2.0 * (size / n_rows) ** 0.5))
 
 
 def resolved(size: int, tuning: Tuning) -> int:
@@ -152,7 +152,7 @@ def pilot(model: Model, tuning: Tuning = DEFAULT) -> Guess:
     sample = subsample(model, pilot_rows(model.size, tuning))
     start = approach(sample, cold_guess(sample), resolved(model.size, tuning), tuning.smoothing)
     w = model.feasible(start.w)
-    open_rows = int(_open_share(sample) * model.n_rows)
+    open_rows = int(open_share(sample.size, sample.n_rows) * model.n_rows)
     return Guess(w, kth_smallest(abs(model.residuals(w)), open_rows))
 
 

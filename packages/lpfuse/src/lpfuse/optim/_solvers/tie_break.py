@@ -104,8 +104,8 @@ def nearest_to_uniform(
     most = rules.rows + rules.rows_per_weight * size
     penalties = rules.penalties if thorough else rules.penalties[:1]
     search = _Projection(source.R, ball, uniform, penalties, tuning)
-    if thorough and (sample := source.sample()) is not None:
-        search.satisfy(sample, most)
+    if thorough and (sample := source.sample()) is not None and not search.satisfy(sample, most):
+        return None
     if near is not None:
         search.begin(near, source.violations((1.0 - 1e-7) * near, most).rows)
     for _ in range(rules.rounds if thorough else rules.quick_rounds):
@@ -143,14 +143,20 @@ class _Projection:
             if not self.add(rows):
                 self.point, self.rows = self.uniform, self.rows[:0]
 
-    def satisfy(self, sample: Host, most: int) -> None:
-        """Add rows of a sample until none is violated: what it can tell needs no pass."""
+    def satisfy(self, sample: Host, most: int) -> bool:
+        """Add rows of a sample until none is violated: what it can tell needs no pass.
+
+        False: there is no point that violates none of them.
+        """
         for _ in range(self.tuning.tie_break.rounds):
             margins = sample @ self.point
             worst = np.argsort(margins, kind="stable")[:most]
             worst = worst[margins[worst] < 1.0]
-            if worst.size == 0 or not self.add(sample[worst]):
+            if worst.size == 0:
                 break
+            if not self.add(sample[worst]):
+                return False
+        return True
 
     def _nearest(self) -> Host | None:
         """By an exact penalty on short margins, which grows as needed."""
