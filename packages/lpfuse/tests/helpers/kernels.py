@@ -9,12 +9,14 @@ import pytest
 def device_for_kernels():
     """Where kernels run here: "cuda", or "cpu" by the interpreter; a test without Triton skips."""
     torch = pytest.importorskip("torch", reason="torch is not installed")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cpu":
+        os.environ["TRITON_INTERPRET"] = "1"  # read when kernels are defined, Triton's own as well
     pytest.importorskip("triton", reason="Triton is not installed (it comes with torch for CUDA)")
-    if torch.cuda.is_available():
-        return "cuda"
-    os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is defined: before our import of it
+    if device == "cuda":
+        return device
     _read_scalars_of_new_numpy()
-    return "cpu"
+    return device
 
 
 def _read_scalars_of_new_numpy():

@@ -257,9 +257,10 @@ def test_multipliers_that_are_no_numbers_prove_nothing(fused):
 @pytest.mark.parametrize("n", [1, 31, 256, 10_000, 2_339_189, 10**9])
 @pytest.mark.parametrize("R", [1, 4, 5, 36, 128, 129, 512])
 @pytest.mark.parametrize("several", [False, True])
-def test_sums_round_no_more_often_than_is_counted(n, R, several):
+@pytest.mark.parametrize("single", [False, True])
+def test_sums_round_no_more_often_than_is_counted(n, R, several, single):
     """Every row is in one tile of one chunk, and the way of a term to the host has that length."""
-    cut = cut_rows(n, R, several)
+    cut = cut_rows(n, R, several, single=single)
     assert cut.slices * cut.width >= R
     assert (cut.chunks - 1) * cut.rows * cut.tiles < n <= cut.chunks * cut.rows * cut.tiles
     assert cut.chunks <= GROUPS * cut.group

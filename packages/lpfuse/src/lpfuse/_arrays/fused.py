@@ -20,8 +20,18 @@ MOST_COLUMNS = 512  # a tile of more columns does not fit the registers
 GROUPS = 64  # partial sums that reach the host, which adds them up one after the other
 WARPS = 4  # of a program
 # Tiles of a chunk: sums over a chunk stay in registers. Of several candidates each reads the chunk
-# again, from the cache if it is small. By hand, to be measured by research.speed.scaling passes.
-TILES, TILES_OF_SEVERAL = 8, 4
+# again, from the cache if it is small. On an H200, 2,339,189 × 36 in float64, tiles of 32 rows, ms
+# (research/results/speed/scaling/passes-nvidia-h200.jsonl):
+#
+#     tiles               2      4      8     16     32
+#     partition, one   0.343  0.261  0.261  0.217  0.247
+#     examine, one     0.457  0.358  0.344  0.285  0.308
+#     partition, nine  2.425  1.643  1.371  1.703  1.758
+#     examine, nine    3.935  3.069  3.109  4.605  4.655
+#
+# Tiles of 64 rows took 0.252 and 0.326 at best, and 1.340 and 3.582; with eight warps all took
+# longer.
+TILES, TILES_OF_SEVERAL = 16, 8
 
 
 def may_fuse(S: Array) -> bool:
@@ -51,8 +61,8 @@ def _works(device: int) -> bool:
 class Cut(NamedTuple):
     """How rows are cut: tiles of rows × (slices of columns), chunks of tiles, groups of chunks.
 
-    A thread holds two neighbouring columns of every slice: so products with a point are first
-    added up in its registers, and only then over the few threads of a row.
+    A thread holds neighbouring columns of every slice, 16 bytes of them: so products with a point
+    are first added up in its registers, and only then over the few threads of a row.
     """
 
     slices: int
@@ -82,13 +92,17 @@ class Cut(NamedTuple):
 TOGETHER = 16  # chunks whose sums are added up at a time
 
 
-def cut_rows(n: int, R: int, several: bool = False) -> Cut:
-    """How to cut n rows of R columns, for one candidate or for several."""
+def cut_rows(n: int, R: int, several: bool = False, *, single: bool = False) -> Cut:
+    """How to cut n rows of R columns, for one candidate or for several, of double precision or not.
+
+    In single precision a slice is twice as wide, so that every thread has columns of its own.
+    """
+    together = 4 if single else 2  # columns of a thread in a slice
     # At most eight slices: a tile and its sums then fit the registers beside all else.
-    width = 4 if R <= 4 else max(8, _power_of_two(-(-R // 8)))
+    width = 4 if R <= 4 else max(4 * together, _power_of_two(-(-R // 8)))
     slices = _power_of_two(-(-R // width))
-    # A warp has 32 threads of two columns each; tiles of few columns are longer.
-    rows = max(WARPS * 64 // width, 512 // (slices * width))
+    # A warp has 32 threads; tiles of few columns are longer.
+    rows = max(WARPS * 32 * together // width, 512 // (slices * width))
     tiles = TILES_OF_SEVERAL if several else TILES
     return Cut(slices, width, rows, WARPS, tiles, -(-n // (rows * tiles)))
 

@@ -27,9 +27,15 @@ class RowArrays(NamedTuple):
     y: Array | None
     c: Array | None
 
+    def cut_for(self, candidates: int) -> Cut:
+        """How a pass for so many candidates cuts the rows."""
+        n, R = map(int, self.S.shape)
+        return cut_rows(n, R, candidates > 1, single=self.S.dtype == torch.float32)
+
     def beside(self, values: Any, dtype: Any = torch.float64) -> Array:
-        """A few numbers of the host, there."""
-        return torch.as_tensor(values, dtype=dtype, device=self.S.device)
+        """A few numbers of the host, there: whoever asks does not wait for the device."""
+        here = torch.as_tensor(values, dtype=dtype)
+        return here.pin_memory().to(self.S.device, non_blocking=True) if self.S.is_cuda else here
 
     def empty(self, *shape: int, dtype: Any = torch.float64) -> Array:
         """An array to be filled, there."""

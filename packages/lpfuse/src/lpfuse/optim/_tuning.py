@@ -189,7 +189,7 @@ class AlongTuning(NamedTuple):
     sample: int = 500
     sample_per_weight: int = 30
     least_stride: int = 4
-    sample_band: float = 0.02  # share of a sample's rows in a band that is narrow enough for it
+    sample_band: float = 0.005  # share of a sample's rows in a band that is narrow enough for it
     near_steps: int = 15
     shrink: float = 0.1  # of the band, once no margin has moved by more than …
     settled: float = 3.0  # … so many bands

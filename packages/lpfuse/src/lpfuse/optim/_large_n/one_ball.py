@@ -124,8 +124,10 @@ class Search:
         """Whether some weights leave no row of the sample short of its margin."""
         tol, tuning = self.settings.tol, self.settings.tuning
         scale = FLOOR * sample.n_rows
-        guess = Guess(w, _open_band(sample, w, part))
-        found = minimise(sample, 0.5, tol * scale, None, guess, tuning)
+        found = settle(sample, w, None, 0.5, tol * scale, tuning)
+        if found is None:
+            guess = Guess(w, _open_band(sample, w, part))
+            found = minimise(sample, 0.5, tol * scale, None, guess, tuning)
         return found.primal <= tol * scale
 
     def _guess_at(
