@@ -125,10 +125,10 @@ def _linearise(terms: Terms, plan: PartitionPlan, remember: bool, block: Block) 
     if terms.fit_intercept:
         linear = np.append(linear, intercept)
     if plan.layers:
-        rows, n_near = _layered(terms, plan, block, r)
-        on_piece = rows.costs * (rows.a @ plan.w < 1.0)
-        linear, constant = linear - on_piece @ rows.a, constant - float(on_piece.sum())
-        return _BlockPartition(value, linear, constant, n_near, rows, None)
+        some, n_near = _layered(terms, plan, block, r)
+        on_piece = some.costs * (some.a @ plan.w < 1.0)
+        linear, constant = linear - on_piece @ some.a, constant - float(on_piece.sum())
+        return _BlockPartition(value, linear, constant, n_near, some, None)
     n_near = int(near.shape[0])
     near = near[:: plan.stride]
     rows = gathered(terms, block, near, None) if near.shape[0] <= plan.most else None
@@ -179,7 +179,9 @@ def _layered(terms: Terms, plan: PartitionPlan, block: Block, r: Array) -> tuple
     if (kernels := row_kernels(block.S)) is not None:
         chosen, layer, counts = kernels.layered(r, block.c, bands, strides.astype(np.int64))
     else:
-        size = namespace(r).where(block.c > 0, abs(r), np.inf) if block.is_weighted else abs(r)
+        size = abs(r)
+        if block.is_weighted:  # a row without cost is in no layer
+            size = namespace(r).where(block.c > 0, size, size + np.inf)
         found, counts, inner = [], [], -1.0
         for outer, stride in plan.layers:
             rows = nonzero((size > inner) & (size <= outer))
@@ -188,6 +190,8 @@ def _layered(terms: Terms, plan: PartitionPlan, block: Block, r: Array) -> tuple
             inner = outer
         chosen = np.concatenate(found)
         layer = np.repeat(np.arange(len(found)), [len(rows) for rows in found])
+        order = np.argsort(chosen)
+        chosen, layer = chosen[order], layer[order]
     rows = gathered(terms, block, chosen, None)
     taken = np.bincount(layer, minlength=len(bands))
     factors = np.array(counts) / np.maximum(taken, 1)
