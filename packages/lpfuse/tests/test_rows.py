@@ -59,6 +59,7 @@ def test_residuals_and_sums_are_within_their_bounds_of_the_truth(
         kernels.use_wide_vectors(wide)
         r, pull, size = kernels.residuals_and_pull(S, y, c, w, b, alpha, True)
         assert size == np.abs(S).max()
+        np.testing.assert_array_equal(kernels.row_sizes(S), np.abs(S).max(axis=1))
         assert_residuals(r, S, column(y, m), w, b, size)
         assert_pull(pull, S, column(y, m) * column(c, m), alpha)
 
@@ -248,6 +249,25 @@ def test_scores_too_large_for_plain_digits_are_left_to_the_careful_form():
     theirs = examine_block(Reading.of(problem), {0: (v, None)}, {}, block, alpha)[0]
     assert (ours.value, ours.error) == (theirs.value, theirs.error)
     assert ours.error <= 1e-9 * ours.value
+
+
+@needs_kernels
+def test_one_large_score_does_not_speak_for_its_block():
+    problem = a_problem("costs")
+    problem.S = problem.S.copy()
+    problem.S[7] *= 1e5
+    block = problem.block(slice(0, problem.n), stored=True)
+    v, alpha = np.full(5, 0.2), np.random.default_rng(3).random(problem.n)
+    ours = examine_rows(Reading.of(problem), {0: (v, None)}, {}, block, alpha)[0]
+    signed = problem.y * problem.costs * alpha
+    for j in range(5):
+        true = sum(
+            Fraction(float(g)) * Fraction(float(s))
+            for g, s in zip(signed, problem.S[:, j], strict=True)
+        )
+        assert abs(Fraction(float(ours.dual.pull[j])) - true) <= ours.dual.pull_error
+    assert np.abs(signed) @ np.abs(problem.S).max(axis=1) <= ours.dual.reach * (1 + 1e-12)
+    assert ours.dual.reach < 0.01 * ours.dual.mass * np.abs(problem.S).max()
 
 
 @needs_kernels
