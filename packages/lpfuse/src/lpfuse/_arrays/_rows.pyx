@@ -28,15 +28,16 @@ cdef extern from "_rows.h" nogil:
     Py_ssize_t layered_rows(Py_ssize_t m, const double *r, const double *c, Py_ssize_t layers, const double *bands, const int64_t *strides, int64_t *counts, int64_t *left, int64_t *found, int64_t *layer)
     Py_ssize_t crossed_rows(Py_ssize_t m, const double *r, const double *alpha, const double *c, int64_t *found)
 
+    enum: CHUNK_ROWS
+
+CHUNK = CHUNK_ROWS  # rows that are added up at a time
 cdef int WIDE = wide_vectors()
 
 
 def use_wide_vectors(bint wanted):
-    """Whether the form for AVX2 serves where the processor has it; returns what it was."""
+    """Whether the form for AVX2 serves, where the processor has it."""
     global WIDE
-    before = WIDE
     WIDE = wanted and wide_vectors()
-    return bool(before)
 
 
 cdef const double[::1] _vector(values, Py_ssize_t m):

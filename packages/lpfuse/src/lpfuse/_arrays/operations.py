@@ -240,9 +240,7 @@ def map_row_blocks(
     of them. The cut does not depend on the number of cores, so neither do the sums that are taken
     over it. An array on a device is one block, for it has its own way to use its memory, unless
     `width` says that the work makes so many numbers of each row: what it makes stays bounded.
-
-    Work that reads rows `once` needs no cache for them: it gets up to four times as many at a time,
-    which spares a quarter of a read of 1,000,000 × 36 scores, as long as there are 32 blocks.
+    Work that reads rows `once` needs no cache: up to four times as many, as long as there are 32.
     """
     blocks = _row_blocks(rows, width, 4 if once else 1)
     if not is_numpy(rows) or rows.shape[0] * _row_bytes(rows, width) < limits.parallel:

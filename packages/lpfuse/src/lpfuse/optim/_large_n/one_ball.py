@@ -17,14 +17,8 @@ from lpfuse._arrays.operations import (
     total,
 )
 from lpfuse.optim._large_n.budget import PassBudget
-from lpfuse.optim._large_n.passes import (
-    GatheredRows,
-    Partition,
-    PartitionPlan,
-    TooManyRows,
-    admit,
-    unknown,
-)
+from lpfuse.optim._large_n.gathered import GatheredRows
+from lpfuse.optim._large_n.passes import Partition, PartitionPlan, TooManyRows, admit, unknown
 from lpfuse.optim._results import Bounds, Candidate
 from lpfuse.optim._solvers.along_p import Trail, settle
 from lpfuse.optim._solvers.newton import Guess, Model
@@ -151,7 +145,8 @@ class Search:
             band = kth_smallest(r, sample.n_rows - 1)
         expected = n * total(r <= band) / sample.n_rows
         self.guess, self.stride, self.layers = Guess(w, band), 1, ()
-        many = expected > budget.overfull * self.kept and self.thinned < tuning.search.thinned
+        rounds = tuning.search.layered if budget.layered else tuning.search.thinned
+        many = expected > budget.overfull * self.kept and self.thinned < rounds
         if many and most is None:
             if budget.layered:
                 self.layers = _layers(r, n, band, budget.sample)

@@ -14,8 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from lpfuse.optim._large_n.budget import PassBudget
+from lpfuse.optim._large_n.gathered import crossings
 from lpfuse.optim._large_n.one_ball import Search, SearchSettings
-from lpfuse.optim._large_n.passes import ScorePasses, crossings
+from lpfuse.optim._large_n.passes import ScorePasses
 from lpfuse.optim._results import Candidate
 from lpfuse.optim._solvers.along_p import Trail
 from lpfuse.optim._solvers.newton import Guess, Model

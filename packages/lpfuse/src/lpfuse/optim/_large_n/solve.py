@@ -8,7 +8,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from lpfuse._arrays.operations import Host, to_host, total
-from lpfuse.optim._large_n.passes import ScorePasses, class_range, violating
+from lpfuse.optim._large_n.gathered import class_range, violating
+from lpfuse.optim._large_n.passes import ScorePasses
 from lpfuse.optim._large_n.search import search_rows
 from lpfuse.optim._results import Candidate, Outcome
 from lpfuse.optim._solvers.tie_break import Violations, nearest_to_uniform
