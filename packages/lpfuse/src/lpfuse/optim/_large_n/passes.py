@@ -127,10 +127,10 @@ def _linearise(terms: Terms, plan: PartitionPlan, remember: bool, block: Block) 
     if terms.fit_intercept:
         linear = np.append(linear, intercept)
     if plan.layers:
-        rows, n_near = _layered(terms, plan, block, r)
-        on_piece = rows.costs * (rows.a @ plan.w < 1.0)
-        linear, constant = linear - on_piece @ rows.a, constant - float(on_piece.sum())
-        return _BlockPartition(value, linear, constant, n_near, rows, None)
+        some, n_near = _layered(terms, plan, block, r)
+        on_piece = some.costs * (some.a @ plan.w < 1.0)
+        linear, constant = linear - on_piece @ some.a, constant - float(on_piece.sum())
+        return _BlockPartition(value, linear, constant, n_near, some, None)
     n_near = int(near.shape[0])
     near = near[:: plan.stride]
     rows = gathered(terms, block, near, None) if near.shape[0] <= plan.most else None
