@@ -9,6 +9,7 @@ collect_ignore = [] if find_spec("river") else ["src/lpfuse/river.py"]
 # Kernels for a GPU are imported where Triton is, which comes with torch for CUDA alone.
 if not find_spec("triton"):
     collect_ignore += [
+        "src/lpfuse/_arrays/fused_gather.py",
         "src/lpfuse/_arrays/fused_rows.py",
         "src/lpfuse/optim/_fused_bounds.py",
         "src/lpfuse/optim/_large_n/fused_partition.py",

@@ -48,7 +48,7 @@ def run(options: Namespace) -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     warnings.simplefilter("ignore")
     if device.type == "cuda":
-        from lpfuse._arrays.fused_rows import try_out
+        from lpfuse._arrays.fused_gather import try_out
 
         print(f"kernels are right on a few rows: {try_out(torch.cuda.current_device())}")
     print(f"kernels serve: {may_fuse(torch.ones((2, 2), device=device))}", flush=True)

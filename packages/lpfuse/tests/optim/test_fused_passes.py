@@ -26,12 +26,13 @@ def fused(monkeypatch):
     device = device_for_kernels()
     if device == "cpu":
         from lpfuse._arrays import fused as cutting
-        from lpfuse._arrays import fused_rows
+        from lpfuse._arrays import fused_gather, fused_rows
 
         # The interpreter takes a millisecond an operation: four groups instead of 64, and still
         # several chunks to each of them.
         monkeypatch.setattr(cutting, "GROUPS", 4)
         monkeypatch.setattr(fused_rows, "GROUPS", 4)
+        monkeypatch.setattr(fused_gather, "GROUPS", 4)
         for module in ("lpfuse.optim.certificate", "lpfuse.optim._large_n.passes"):
             monkeypatch.setattr(f"{module}.may_fuse", lambda S: not isinstance(S, np.ndarray))
     return device

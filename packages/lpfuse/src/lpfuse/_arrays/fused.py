@@ -51,7 +51,7 @@ def _works(device: int) -> bool:
     if os.environ.get("LPFUSE_COMPILED") == "0" or find_spec("triton") is None:
         return False
     try:
-        from lpfuse._arrays.fused_rows import try_out
+        from lpfuse._arrays.fused_gather import try_out
 
         return try_out(device)
     except Exception:  # no compiler, an old driver, a chip it does not know: all mean "not here"

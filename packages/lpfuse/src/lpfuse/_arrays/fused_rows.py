@@ -1,4 +1,4 @@
-"""Kernels that both fused passes share: adding up what chunks found, and gathering marked rows.
+"""What both fused passes share: rows on a device, what chunks of them found, and adding it up.
 
 Imported late, by whoever has asked `fused.may_fuse`: this module needs torch and Triton. Nothing
 here adds floats atomically: every sum has one order, and results are the same in every run.
@@ -14,7 +14,6 @@ import numpy as np
 import torch
 import triton
 import triton.language as tl
-from numpy.typing import NDArray
 
 from lpfuse._arrays.fused import GROUPS, TOGETHER, Cut, cut_rows
 from lpfuse._arrays.operations import Array, Host
@@ -45,13 +44,24 @@ class RowArrays(NamedTuple):
         """The array; the scores stand in for one that no kernel will look at."""
         return self.S if x is None else x.contiguous()
 
+    @property
+    def arrays(self) -> tuple[Array, Array, Array]:
+        """As kernels take them."""
+        return self.S, self.or_any(self.y), self.or_any(self.c)
+
+    def constants(self, cut: Cut) -> dict[str, Any]:
+        """What kernels that read rows are compiled for."""
+        here = {"HAS_Y": self.y is not None, "HAS_C": self.c is not None, "num_warps": cut.warps}
+        sizes = {"SLICES": cut.slices, "WIDTH": cut.width, "ROWS": cut.rows}
+        return {"R": int(self.S.shape[1]), **sizes, **here}
+
     def at_home(self) -> AbstractContextManager[Any]:
         """Kernels are launched on the device of the scores."""
         return torch.cuda.device(self.S.device) if self.S.is_cuda else nullcontext()
 
 
 class Found(NamedTuple):
-    """What chunks have found: written by a pass, read by `add_up` and `gather`."""
+    """What chunks have found: written by a pass, read by `collect`."""
 
     sums: Array  # (candidates, chunks, terms); the last two may be one sum in two parts
     lows: Array  # (candidates, chunks, few): of which the least matters
@@ -68,15 +78,6 @@ class Found(NamedTuple):
             rows.empty(candidates, n, dtype=torch.int8),
             rows.empty(*shape, dtype=torch.int32),
         )
-
-
-class Groups(NamedTuple):
-    """Sums over groups of chunks, there and on the host."""
-
-    there: Array  # (candidates, groups, terms + lows + 1)
-    sums: Host  # (candidates, groups, terms)
-    lows: Host  # (candidates, groups, lows)
-    counts: NDArray[np.int64]  # (candidates,)
 
 
 @triton.jit
@@ -146,8 +147,8 @@ def _add_up(
     tl.store(result + TERMS + LOWS, tl.sum(count, axis=0).to(tl.float64))
 
 
-def add_up(rows: RowArrays, cut: Cut, found: Found, *, paired: bool) -> Groups:
-    """What all chunks have found, group by group, on the host: the one trip of a pass."""
+def add_up(rows: RowArrays, cut: Cut, found: Found, *, paired: bool) -> Array:
+    """What all chunks have found, group by group: (candidates, groups, terms + lows + 1)."""
     candidates, chunks, terms = found.sums.shape
     lows = found.lows.shape[2]
     there = rows.empty(candidates, GROUPS, terms + lows + 1)
@@ -165,171 +166,15 @@ def add_up(rows: RowArrays, cut: Cut, found: Found, *, paired: bool) -> Groups:
             LOWS=lows,
             TOGETHER=TOGETHER,
         )
-        all_of_it = _brought(there)
-    counts = all_of_it[:, :, -1].sum(axis=1).astype(np.int64)
-    return Groups(there, all_of_it[:, :, :terms], all_of_it[:, :, terms:-1], counts)
+    return there
 
 
-def _brought(x: Array) -> Host:
-    """An array on the host, through memory that the device can write to by itself."""
-    if not x.is_cuda:
-        return x.numpy()
-    host = torch.empty(x.shape, dtype=x.dtype, pin_memory=True)
-    host.copy_(x, non_blocking=True)
-    torch.cuda.current_stream(x.device).synchronize()
-    return host.numpy()
-
-
-class Gathered(NamedTuple):
-    """Rows that were marked, in their order."""
-
-    columns: Host  # (coordinates, k): a_i = y_i s_i, with y_i last where there is an intercept
-    costs: Host
-    slopes: Host
-    positions: NDArray[np.int64]
-
-
-@triton.jit
-def _gather(
-    S,
-    y,
-    c,
-    slopes,
-    marks,
-    counts,
-    groups,
-    plans,
-    out,
-    n,
-    chunks,
-    group,
-    tiles,
-    R: tl.constexpr,
-    SLICES: tl.constexpr,
-    WIDTH: tl.constexpr,
-    ROWS: tl.constexpr,
-    GROUPS: tl.constexpr,
-    ENTRIES: tl.constexpr,
-    HAS_Y: tl.constexpr,
-    HAS_C: tl.constexpr,
-    HAS_SLOPES: tl.constexpr,
-    FREE: tl.constexpr,
-):
-    chunk, k = tl.program_id(0), tl.program_id(1)
-    wanted = tl.load(counts + k.to(tl.int64) * chunks + chunk)
-    start = tl.load(plans + 3 * k)
-    taken = tl.load(plans + 3 * k + 1)
-    stride = tl.load(plans + 3 * k + 2)
-    if (wanted > 0) & (taken > 0):
-        # How many come before this chunk: in groups before its own, and in its own.
-        own = chunk // group
-        every = tl.arange(0, GROUPS)
-        of_groups = groups + (k * GROUPS + every) * ENTRIES + ENTRIES - 1
-        before = tl.sum(tl.load(of_groups, mask=every < own, other=0.0), axis=0).to(tl.int64)
-        for first in range(own * group, chunk, GROUPS):
-            other = first + every
-            at = counts + k.to(tl.int64) * chunks + other
-            before += tl.sum(tl.load(at, mask=other < chunk, other=0).to(tl.int64), axis=0)
-        column = tl.arange(0, SLICES)[None, :, None] * WIDTH + tl.arange(0, WIDTH)[None, None, :]
-        for tile in range(tiles):
-            row = (chunk.to(tl.int64) * tiles + tile) * ROWS + tl.arange(0, ROWS)
-            inside = row < n
-            mark = tl.load(marks + k.to(tl.int64) * n + row, mask=inside, other=1)
-            hit = (mark == 0).to(tl.int64)
-            number = before + tl.cumsum(hit, axis=0) - hit
-            before += tl.sum(hit, axis=0)
-            chosen = (hit > 0) & (number % stride == 0)
-            place = start + number // stride
-            cell = chosen[:, None, None] & (column < R)
-            s = tl.load(S + row[:, None, None] * R + column, mask=cell, other=0.0).to(tl.float64)
-            label = tl.full((ROWS,), 1.0, dtype=tl.float64)
-            if HAS_Y:
-                label = tl.load(y + row, mask=chosen, other=1.0)
-            tl.store(
-                out + place[:, None, None] + column * taken, s * label[:, None, None], mask=cell
-            )
-            if FREE:
-                tl.store(out + place + R * taken, label, mask=chosen)
-            cost = tl.full((ROWS,), 1.0, dtype=tl.float64)
-            if HAS_C:
-                cost = tl.load(c + row, mask=chosen, other=1.0)
-            slope = tl.zeros((ROWS,), dtype=tl.float64)
-            if HAS_SLOPES:
-                slope = tl.load(slopes + k.to(tl.int64) * n + row, mask=chosen, other=0.0)
-            rest = out + place + (R + FREE) * taken
-            tl.store(rest, cost, mask=chosen)
-            tl.store(rest + taken, slope, mask=chosen)
-            tl.store(rest + 2 * taken, row.to(tl.float64), mask=chosen)
-
-
-def gather(
-    rows: RowArrays,
-    cut: Cut,
-    found: Found,
-    groups: Groups,
-    most: Sequence[int],
-    strides: Sequence[int],
-    *,
-    slopes: Array | None,
-    free: bool,
-) -> list[Gathered | None]:
-    """Of each candidate every `stride`-th of the marked rows; None where those exceed `most`.
-
-    `slopes`, of shape (candidates, n) or None, has one more number for each row.
-    """
-    R = int(rows.S.shape[1])
-    height = R + int(free) + 3
-    taken = [-(-int(count) // stride) for count, stride in zip(groups.counts, strides, strict=True)]
-    brought = [0 if k > limit else k for k, limit in zip(taken, most, strict=True)]
-    ends = np.cumsum([k * height for k in brought])
-    host = np.empty(0)
-    if ends[-1]:
-        plans = np.column_stack([ends - [k * height for k in brought], brought, strides])
-        out = rows.empty(int(ends[-1]))
-        with rows.at_home():
-            _gather[(cut.chunks, len(brought))](
-                rows.S,
-                rows.or_any(rows.y),
-                rows.or_any(rows.c),
-                rows.or_any(slopes),
-                found.marks,
-                found.counts,
-                groups.there,
-                rows.beside(plans, torch.int64),
-                out,
-                rows.S.shape[0],
-                cut.chunks,
-                cut.group,
-                cut.tiles,
-                R=R,
-                SLICES=cut.slices,
-                WIDTH=cut.width,
-                ROWS=cut.rows,
-                GROUPS=GROUPS,
-                ENTRIES=groups.there.shape[2],
-                HAS_Y=rows.y is not None,
-                HAS_C=rows.c is not None,
-                HAS_SLOPES=slopes is not None,
-                FREE=int(free),
-                num_warps=cut.warps,
-            )
-            host = _brought(out)
-    results: list[Gathered | None] = []
-    for k, end, limit, wanted in zip(brought, ends, most, taken, strict=True):
-        table = host[end - k * height : end].reshape(height, k)
-        *_, costs, slope, positions = table
-        rows_of_it = Gathered(table[:-3], costs, slope, positions.astype(np.int64))
-        results.append(rows_of_it if wanted <= limit else None)
-    return results
-
-
-def try_out(device: int) -> bool:
-    """Whether a kernel compiles, runs and is right: the rows 0 and 2 of three."""
-    S = torch.arange(6.0, dtype=torch.float64, device=f"cuda:{device}").reshape(3, 2)
-    rows, cut = RowArrays(S, None, None), cut_rows(3, 2)
-    found = Found.room(rows, cut, 1, 2, 1)
-    found.sums.fill_(2.0), found.lows.fill_(1.0), found.counts.fill_(2)
-    found.marks.copy_(rows.beside([[0, 1, 0]], torch.int8))
-    groups = add_up(rows, cut, found, paired=False)
-    [taken] = gather(rows, cut, found, groups, [3], [1], slopes=None, free=False)
-    return taken is not None and bool((taken.columns == [[0.0, 4.0], [1.0, 5.0]]).all())
+def brought(arrays: Sequence[Array]) -> list[Host]:
+    """Arrays on the host, through memory that the device can write to by itself."""
+    if not arrays or not arrays[0].is_cuda:
+        return [np.ascontiguousarray(x.numpy()) for x in arrays]
+    host = [torch.empty(x.shape, dtype=x.dtype, pin_memory=True) for x in arrays]
+    for here, there in zip(host, arrays, strict=True):
+        here.copy_(there, non_blocking=True)
+    torch.cuda.current_stream(arrays[0].device).synchronize()
+    return [here.numpy() for here in host]

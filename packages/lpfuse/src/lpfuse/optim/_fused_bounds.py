@@ -18,7 +18,8 @@ import triton
 import triton.language as tl
 
 from lpfuse._arrays.fused import Cut
-from lpfuse._arrays.fused_rows import Found, RowArrays, add_pairs, add_up, gather, two_sum
+from lpfuse._arrays.fused_gather import Wanted, collect
+from lpfuse._arrays.fused_rows import Found, RowArrays, add_pairs, two_sum
 from lpfuse._arrays.operations import Array, Host, like
 from lpfuse.optim._bounds import UNIT, DualSums, Reading, Sides, gamma
 from lpfuse.optim._results import Watch
@@ -177,24 +178,16 @@ def read_both_sides(
     """Launch the kernel for points (w, b, 1 + |b|, error of a residual), one a candidate."""
     with rows.at_home():
         _examine[(cut.chunks,)](
-            rows.S,
-            rows.or_any(rows.y),
-            rows.or_any(rows.c),
+            *rows.arrays,
             alphas,
             points,
             *found,
             rows.S.shape[0],
             points.shape[0],
             cut.tiles,
-            R=int(rows.S.shape[1]),
-            SLICES=cut.slices,
-            WIDTH=cut.width,
-            ROWS=cut.rows,
-            HAS_Y=rows.y is not None,
-            HAS_C=rows.c is not None,
+            **rows.constants(cut),
             FREE=free,
             UNIT=UNIT,
-            num_warps=cut.warps,
         )
 
 
@@ -218,9 +211,9 @@ def examine_fused(
     found = Found.room(rows, cut, len(keys), R + TERMS, 2)
     problem.passes += 1.0
     read_both_sides(rows, cut, alphas, rows.beside(points), found, free=free)
-    groups = add_up(rows, cut, found, paired=True)
     most = [watch[k].most if k in watch else -1 for k in keys]
-    crossed = gather(rows, cut, found, groups, most, [1] * len(keys), slopes=alphas, free=free)
+    wanted = Wanted(most, [1] * len(keys), alphas, free)
+    groups, crossed = collect(rows, cut, found, wanted, paired=True)
     parts = {}
     for k, sums, lows, wrong in zip(keys, groups.sums, groups.lows, crossed, strict=True):
         sides = _sides(reading, sums, lows, gamma(cut.roundings))

@@ -40,8 +40,7 @@ T = TypeVar("T")
 # Rows that wait in memory before they become a group of a Parquet or Arrow file: 1 MB a column of
 # numbers. Chosen by hand.
 PART_ROWS = 2**17
-# Chunks in memory at a time, however many cores there are; chosen by hand.
-MOST_WORKERS = 8
+MOST_WORKERS = 8  # chunks in memory at a time, however many cores there are; chosen by hand
 # How texts begin that a spreadsheet would run as a formula, blanks aside; wide signs count, too.
 FORMULA = r"^\s*[=+\-@＝＋－＠]|^[\t\r\n]"
 

@@ -13,7 +13,8 @@ import triton
 import triton.language as tl
 
 from lpfuse._arrays.fused import Cut
-from lpfuse._arrays.fused_rows import Found, Gathered, RowArrays, add_up, gather
+from lpfuse._arrays.fused_gather import Gathered, Wanted, collect
+from lpfuse._arrays.fused_rows import Found, RowArrays
 from lpfuse._arrays.operations import Array, Host
 
 if TYPE_CHECKING:
@@ -121,21 +122,13 @@ def read_sides(rows: RowArrays, cut: Cut, points: Array, found: Found) -> None:
     """Launch the kernel for points (w, b, band), one a plan."""
     with rows.at_home():
         _partition[(cut.chunks,)](
-            rows.S,
-            rows.or_any(rows.y),
-            rows.or_any(rows.c),
+            *rows.arrays,
             points,
             *found,
             rows.S.shape[0],
             points.shape[0],
             cut.tiles,
-            R=int(rows.S.shape[1]),
-            SLICES=cut.slices,
-            WIDTH=cut.width,
-            ROWS=cut.rows,
-            HAS_Y=rows.y is not None,
-            HAS_C=rows.c is not None,
-            num_warps=cut.warps,
+            **rows.constants(cut),
         )
 
 
@@ -150,9 +143,8 @@ def partition_fused(problem: Problem, plans: Sequence[PartitionPlan]) -> list[Fu
     found = Found.room(rows, cut, len(plans), R + TERMS, 1)
     problem.passes += 1.0
     read_sides(rows, cut, rows.beside(points), found)
-    groups = add_up(rows, cut, found, paired=False)
-    most, strides = [plan.most for plan in plans], [plan.stride for plan in plans]
-    near = gather(rows, cut, found, groups, most, strides, slopes=None, free=free)
+    wanted = Wanted([plan.most for plan in plans], [plan.stride for plan in plans], None, free)
+    groups, near = collect(rows, cut, found, wanted, paired=False)
     results = []
     for k, total in enumerate(groups.sums.sum(axis=1)):
         value, constant, signed = total[R:]

@@ -84,7 +84,9 @@ class ScorePasses:
     ) -> list[Partition | TooManyRows]:
         """For each plan, keep the rows within its band; the others become linear pieces."""
         problem = self.problem
-        if problem.in_memory and may_fuse(problem.S):
+        # Layers are for hosts, which take one row after the other (`PassBudget`).
+        layered = any(plan.layers for plan in plans)
+        if problem.in_memory and not layered and may_fuse(problem.S):
             parts = _fused_each(problem, plans)
         else:
             work = partial(_linearise_each, problem.terms, plans, problem.in_memory)
