@@ -29,7 +29,7 @@
 
 #define CHUNK_ROWS 1024
 /* Rows that are at hand between their two uses. On 1,000,000 x 36 and 281,250 x 128 scores 4 KiB
-   and 8 KiB took 1.3 and 1.35 times as long as one read; 16 KiB, half of the first cache, 1.6. */
+   and 8 KiB took 1.3 to 1.4 times as long as one read; 16 KiB, half of the first cache, up to 1.6. */
 #define TILE_BYTES 8192
 #define TILE_ROWS 64
 

@@ -113,7 +113,7 @@ class SearchTuning(NamedTuple):
     in_memory: int = 32768
     # Rows of the first guess: so many, so many a weight, n^(2/3) at least. At 1,000,000 × 36 a row
     # drawn costs as much as 40 rows read: 32,768 rows took 1.3 reads of all scores, 16,384 half of
-    # that and no pass more; at 128 weights 16,384 rows took one more pass than 32,768.
+    # that, for a pass more at two of eleven p; at 128 weights 16,384 rows took one more at most p.
     sample: int = 16384
     sample_per_weight: int = 256
     # The guess of this part of the sample tells how far that of the whole is off. By hand.
@@ -128,7 +128,7 @@ class SearchTuning(NamedTuple):
     far_kept: int = 60_000
     far_overfull: int = 8
     # With fewer rows a weight than this short of their margin, a sample tells little of the others:
-    # the first partition thins all rows then. At 1,000,000 × 36 without anomalies and p ≥ 8 it had
+    # the first partition thins all rows then. At 1,000,000 × 36 without anomalies and p ≥ 100 it had
     # a handful, and a partition around its guess missed by more rows than it held.
     blind: int = 4
     refined: float = 1e-4  # to which gap a thinned partition is solved. By hand
