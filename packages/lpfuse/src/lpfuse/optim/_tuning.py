@@ -128,7 +128,7 @@ class SearchTuning(NamedTuple):
     far_kept: int = 60_000
     far_overfull: int = 8
     # With fewer rows a weight than this short of their margin, a sample tells little of the others:
-    # the first partition thins all rows then. At 1,000,000 × 36 without anomalies and p ≥ 100 it had
+    # the first partition thins all rows then. At 1,000,000 × 36 without anomalies, p ≥ 100, it had
     # a handful, and a partition around its guess missed by more rows than it held.
     blind: int = 4
     refined: float = 1e-4  # to which gap a thinned partition is solved. By hand
