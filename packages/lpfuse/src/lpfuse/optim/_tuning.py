@@ -142,6 +142,8 @@ class SearchTuning(NamedTuple):
     device_kept: int = 4
     device_overfull: int = 1
     device_risk: float = 1.5
+    device_thinned: int = 8
+    guessed: int = 3
     remembered: int = 4096  # by hand: rows of the sample kept to judge later moves by
     # A band holds at least this many of those rows, once some rows at risk are known; before that
     # four a coordinate, for a few rows near the kink tell nothing of their risk. With it the worst

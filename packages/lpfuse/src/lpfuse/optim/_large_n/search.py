@@ -70,6 +70,7 @@ class PassBudget(NamedTuple):
     kept: int  # rows of a first partition
     overfull: int  # how many times as many may be at risk before they are thinned
     risk: float  # how many times its expected error a margin may move
+    thinned: int  # how many partitions may bring only a part of their rows
     serial: bool  # whether searches run one after another: with few rows, threads only queue
     layered: bool = False  # whether thinned partitions take more of the rows closer to the kink
 
@@ -79,7 +80,8 @@ class PassBudget(NamedTuple):
         if on_accelerator(problem.S):
             few = tuning.device_sample + tuning.device_sample_per_weight * problem.size
             kept = tuning.device_kept * few
-            return cls(few, kept, tuning.device_overfull, tuning.device_risk, serial=True)
+            rules = tuning.device_overfull, tuning.device_risk, tuning.device_thinned
+            return cls(few, kept, *rules, serial=True)
         # From m of n rows margins are off by about m^(-1/2), which leaves n·m^(-1/2) rows open: of
         # n^(2/3) rows as many are drawn as are then left to decide.
         balanced = round(problem.n ** (2 / 3))
@@ -87,7 +89,7 @@ class PassBudget(NamedTuple):
         kept, overfull = max(tuning.kept, round(tuning.kept_share * problem.n)), tuning.overfull
         if not problem.in_memory:
             kept, overfull = max(tuning.far_kept, 4 * balanced), tuning.far_overfull
-        rules = kept, overfull, tuning.risk
+        rules = kept, overfull, tuning.risk, tuning.thinned
         return cls(min(sample, problem.n), *rules, serial=False, layered=True)
 
     def each(self, work: Callable[[X], T], items: Sequence[X]) -> list[T]:
@@ -231,6 +233,7 @@ class Search:
         self.k, self.settings = k, settings
         self.leader: Search | None = None  # whose optimum is likely to be this one's too
         self.kept, self.thinned, self.steps = settings.budget.kept, 0, 0
+        self.risk, self.guessed = settings.budget.risk, 0
         self.partition: Partition | None = None
         self.done = False
         # Whether next to no row of the sample is short of its margin, so that it tells little of
@@ -304,7 +307,7 @@ class Search:
         most = self.kept if most is None else most
         n, budget, tuning = self.settings.problem.n, self.settings.budget, self.settings.tuning
         r = abs(sample.residuals(w))
-        off = budget.risk * share * abs(sample.margins(w - before))
+        off = self.risk * share * abs(sample.margins(w - before))
         least = tuning.search.band_rows
         if not self.thinned:
             least = tuning.search.first_band_rows_per_weight * sample.size
@@ -313,7 +316,7 @@ class Search:
             band = kth_smallest(r, sample.n_rows - 1)
         expected = n * total(r <= band) / sample.n_rows
         self.guess, self.stride, self.layers = Guess(w, band), 1, ()
-        if expected > budget.overfull * self.kept and self.thinned < tuning.search.thinned:
+        if expected > budget.overfull * self.kept and self.thinned < budget.thinned:
             if budget.layered:
                 self.layers = _layers(r, n, band, budget.sample)
             else:
@@ -406,14 +409,28 @@ class Search:
 
         A budget of few rows has not been enough: it grows to the usual one.
         """
+        sample, w = self.sample, self.point if improved else self.guess.w
+        if self._guesses_again(w):
+            self.partition, self.thinned, self.risk = None, 1, 2.0 * self.risk
+            self.guessed += 1
+            self._guess_at(sample, w, self.guess.w if improved else self.point, 0.5)
+            return
         least = self.settings.tuning.search.kept
         self.kept = max(2 * self.kept, min(8 * self.kept, least))
-        sample, w = self.sample, self.point if improved else self.guess.w
         moved = abs(sample.margins(self.point - self.guess.w))
         wide = kth_smallest(moved, int(0.9 * sample.n_rows))
         widest = _band_of(sample.residuals(w), self.settings.problem.n, self.kept)
         self.guess = Guess(w, max(2.0 * self.guess.band, min(wide, widest)))
         self.partition, self.stride, self.layers = None, 1, ()
+
+    def _guesses_again(self, w: Host) -> bool:
+        """Whether partitions of a part of the rows serve on: passes are cheap, and w is not blind.
+
+        Then the error was larger than was thought, and twice as much is expected from now on.
+        """
+        budget, sample = self.settings.budget, self.sample
+        told = total(sample.residuals(w) > 0) >= self.settings.tuning.search.blind * sample.size
+        return budget.serial and self.guessed < self.settings.tuning.search.guessed and told
 
 
 def _layers(r: Array, n: int, band: float, wanted: int) -> tuple[tuple[float, int], ...]:
