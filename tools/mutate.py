@@ -110,6 +110,7 @@ def survives(change: Change, tests: list[str]) -> bool:
         (copy / change.file.relative_to(SOURCE)).write_text(change.text, encoding="utf-8")
         paths = os.pathsep.join([str(copy), str(ROOT)])
         variables = {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        variables["LPFUSE_COMPILED"] = "0"  # compiled code would not notice
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow"]
         command += ["-p", "no:cacheprovider", *(str(TESTS / name) for name in tests)]
         try:

@@ -18,7 +18,8 @@ from tools.oldest import PROJECTS
 # With the oldest versions, the parts of the library that lean on them most: arrays and solvers,
 # estimators, thresholds, files, tables, commands.
 TESTS_OF_OLDEST = (
-    "tests/optim", "tests/fusion", "tests/test_scaling.py", "tests/test_threshold.py",
+    "tests/optim", "tests/fusion", "tests/test_compiled.py", "tests/test_scaling.py",
+    "tests/test_threshold.py",
     "tests/test_metrics.py", "tests/test_io.py", "tests/ensemble/test_fused.py",
     "tests/tables/test_model.py", "tests/report/test_card.py", "tests/cli/test_cli.py",
 )  # fmt: skip

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 
 from lpfuse.optim import Candidate, Certifier, Problem
-from lpfuse.optim._large_n.passes import PartitionPlan, ScorePasses, crossings
+from lpfuse.optim._large_n.gathered import crossings
+from lpfuse.optim._large_n.passes import PartitionPlan, ScorePasses
 
 from .device import GAP
 

@@ -131,7 +131,8 @@ def rival_cell(results: Results, records: list[Record]) -> str:
     ratios = results.ratios(records)
     if ratios:
         low, high = min(r.value for r in ratios), max(r.value for r in ratios)
-        text = f"{show(median_ratio(ratios))} ({low:.3g} – {high:.3g})"
+        spread = f" ({low:.3g} – {high:.3g})" if len(ratios) > 1 else ""
+        text = f"{show(median_ratio(ratios))}{spread}"
         parts.append(f"**{text}**" if any(is_ahead(ratio) for ratio in ratios) else text)
     imprecise = [r for r in records if r["status"] == "imprecise" and r.get("relative_gap")]
     if imprecise:

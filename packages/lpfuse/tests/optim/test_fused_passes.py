@@ -11,7 +11,8 @@ from helpers.kernels import device_for_kernels
 from lpfuse._arrays.fused import GROUPS, cut_rows, may_fuse
 from lpfuse.optim import Candidate, Certifier, Problem, solve, solve_path
 from lpfuse.optim._bounds import gamma, in_a_row
-from lpfuse.optim._large_n.passes import PartitionPlan, ScorePasses, TooManyRows, crossings
+from lpfuse.optim._large_n.gathered import crossings
+from lpfuse.optim._large_n.passes import PartitionPlan, ScorePasses, TooManyRows
 from oracles.problems import LOW_THRESHOLDS, assert_certified, random_problem
 
 few = settings(

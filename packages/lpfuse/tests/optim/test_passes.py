@@ -5,15 +5,8 @@ from hypothesis import strategies as st
 
 import lpfuse._arrays
 from lpfuse.optim import Candidate, Certifier, LpBall, Problem
-from lpfuse.optim._large_n.passes import (
-    PartitionPlan,
-    ScorePasses,
-    TooManyRows,
-    admit,
-    crossings,
-    unknown,
-    violating,
-)
+from lpfuse.optim._large_n.gathered import crossings, violating
+from lpfuse.optim._large_n.passes import PartitionPlan, ScorePasses, TooManyRows, admit, unknown
 from lpfuse.optim._solvers.newton import Model
 from oracles import naive
 from oracles.problems import random_problem

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lpfuse.optim import Certifier, solve
+from lpfuse.optim._large_n.budget import PassBudget
 from lpfuse.optim._large_n.passes import ScorePasses
-from lpfuse.optim._large_n.search import PassBudget, search_rows
+from lpfuse.optim._large_n.search import search_rows
 from lpfuse.optim._solvers.newton import Guess
 from oracles.problems import (
     GRID,

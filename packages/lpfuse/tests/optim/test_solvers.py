@@ -332,7 +332,7 @@ OVERLAPPING = """
 from contextlib import ExitStack
 import scipy.linalg
 from threadpoolctl import threadpool_info, threadpool_limits
-from lpfuse._arrays.operations import one_blas_thread
+from lpfuse._arrays.threads import one_blas_thread
 
 def blas_threads():
     return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]

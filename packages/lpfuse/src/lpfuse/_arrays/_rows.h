@@ -107,6 +107,18 @@ static void read_rows(const void *S, int is_float, int wide, Rows rows, Point po
     (void)wide;
 }
 
+/* The largest |s| of each row. */
+static void sizes_of_rows(const void *S, int is_float, Rows rows, double *restrict sizes) {
+    const double *s = (const double *)S;
+    const float *t = (const float *)S;
+    if (is_float)
+        for (ptrdiff_t i = 0; i < rows.m; i++)
+            sizes[i] = largest_float(t + i * rows.stride, rows.R, 0.0);
+    else
+        for (ptrdiff_t i = 0; i < rows.m; i++)
+            sizes[i] = largest_double(s + i * rows.stride, rows.R, 0.0);
+}
+
 /* Append the positions of zeros: most groups of eight have none, which one comparison tells. */
 static inline ptrdiff_t add_zeros(ptrdiff_t start, ptrdiff_t end, const int8_t *restrict side,
                                   int64_t *restrict found, ptrdiff_t count) {

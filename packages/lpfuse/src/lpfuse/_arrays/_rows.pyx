@@ -22,21 +22,23 @@ cdef extern from "_rows.h" nogil:
         double *scratch
     int wide_vectors()
     void read_rows(const void *S, int is_float, int wide, Rows rows, Point point, Sums sums)
+    void sizes_of_rows(const void *S, int is_float, Rows rows, double *sizes)
     Py_ssize_t sides_of(Py_ssize_t m, const double *r, const double *y, const double *c, double band, double beyond, int8_t *side, int64_t *near, double *sums)
     void hinge_sums(Py_ssize_t m, const double *r, const double *c, double off, double rounding, double *sums)
     void multiplier_sums(Py_ssize_t m, const double *alpha, const double *c, double *sums)
     Py_ssize_t layered_rows(Py_ssize_t m, const double *r, const double *c, Py_ssize_t layers, const double *bands, const int64_t *strides, int64_t *counts, int64_t *left, int64_t *found, int64_t *layer)
     Py_ssize_t crossed_rows(Py_ssize_t m, const double *r, const double *alpha, const double *c, int64_t *found)
 
+    enum: CHUNK_ROWS
+
+CHUNK = CHUNK_ROWS  # rows that are added up at a time
 cdef int WIDE = wide_vectors()
 
 
 def use_wide_vectors(bint wanted):
-    """Whether the form for AVX2 serves where the processor has it; returns what it was."""
+    """Whether the form for AVX2 serves, where the processor has it."""
     global WIDE
-    before = WIDE
     WIDE = wanted and wide_vectors()
-    return bool(before)
 
 
 cdef const double[::1] _vector(values, Py_ssize_t m):
@@ -115,6 +117,29 @@ def part(S, y, c, w, double b, double band, double beyond, bint placed):
         with nogil:
             count = sides_of(m, &r[0], labels_at, costs_at, band, beyond, &side[0], &near[0] if placed else NULL, &sums[0])
     return sides, residuals, positions[:count].copy(), pull, *totals.tolist()
+
+
+def row_sizes(S):
+    """The largest size of a score in each row."""
+    cdef Rows rows
+    cdef const double[:, :] doubles
+    cdef const float[:, :] floats
+    cdef bint is_float = S.dtype == np.float32
+    cdef const void *data = NULL
+    rows.m, rows.R = S.shape
+    rows.y = rows.c = NULL
+    found = np.empty(rows.m)
+    cdef double[::1] sizes = found
+    if rows.m:
+        if is_float:
+            floats = S
+            rows.stride, data = floats.strides[0] // 4, <const void *>&floats[0, 0]
+        else:
+            doubles = S
+            rows.stride, data = doubles.strides[0] // 8, <const void *>&doubles[0, 0]
+        with nogil:
+            sizes_of_rows(data, is_float, rows, &sizes[0])
+    return found
 
 
 def hinges(values, c, double off, double rounding):

@@ -10,16 +10,8 @@ import array_api_compat
 import numpy as np
 import scipy.linalg
 
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    beside,
-    is_numpy,
-    namespace,
-    one_blas_thread,
-    to_host,
-)
-from lpfuse._arrays.threads import limits
+from lpfuse._arrays.operations import Array, Host, beside, is_numpy, namespace, to_host
+from lpfuse._arrays.threads import limits, one_blas_thread
 
 # Chosen by hand.
 INVERTED_AT_ONCE = 1024  # rows of a triangle that is not halved any further

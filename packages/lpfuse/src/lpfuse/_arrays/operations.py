@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from functools import cache
-from threading import Lock
 from typing import Any, TypeVar
 
 import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from lpfuse._arrays.threads import limits, map_parallel
 
@@ -235,48 +231,6 @@ def exp_in_place(x: Array) -> Array:
     return x.exp_() if array_api_compat.is_torch_array(x) else namespace(x).exp(x)
 
 
-@cache
-def _thread_pools() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-class _OneThread:
-    """Hold BLAS, or OpenMP, to one thread.
-
-    The limit belongs to the process, so users of it that overlap share it: the first one in sets it
-    and the last one out restores what was there.
-    """
-
-    def __init__(self, user_api: str) -> None:
-        self.user_api = user_api
-        self.lock = Lock()
-        self.users = 0
-
-    def __enter__(self) -> None:
-        with self.lock:
-            self.users += 1
-            if self.users == 1:
-                self.limit = _thread_pools().limit(limits=1, user_api=self.user_api)
-
-    def __exit__(self, *_: object) -> None:
-        with self.lock:
-            self.users -= 1
-            if self.users == 0:
-                self.limit.restore_original_limits()
-
-
-one_blas_thread = _OneThread("blas")  # our products are small or memory-bound
-_one_openmp_thread = _OneThread("openmp")
-
-
-def openmp_threads_for(n: int) -> AbstractContextManager[None]:
-    """One thread of OpenMP for fits of fewer than 50,000 rows (by hand): its threads wait.
-
-    Boosting 270 rows took 0.1 s with one, and up to minutes with two on cores that others use too.
-    """
-    return _one_openmp_thread if n < 50_000 else nullcontext()
-
-
 def map_row_blocks(
     work: Callable[[slice], T], rows: Array, width: int | None = None, *, once: bool = False
 ) -> list[T]:
@@ -286,9 +240,7 @@ def map_row_blocks(
     of them. The cut does not depend on the number of cores, so neither do the sums that are taken
     over it. An array on a device is one block, for it has its own way to use its memory, unless
     `width` says that the work makes so many numbers of each row: what it makes stays bounded.
-
-    Work that reads rows `once` needs no cache for them: it gets up to four times as many at a time,
-    which spares a quarter of a read of 1,000,000 × 36 scores, as long as there are 32 blocks.
+    Work that reads rows `once` needs no cache: up to four times as many, as long as there are 32.
     """
     blocks = _row_blocks(rows, width, 4 if once else 1)
     if not is_numpy(rows) or rows.shape[0] * _row_bytes(rows, width) < limits.parallel:

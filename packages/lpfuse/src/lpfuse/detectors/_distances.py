@@ -10,9 +10,9 @@ from lpfuse._arrays.operations import (
     largest,
     map_row_blocks,
     namespace,
-    one_blas_thread,
     positive_part,
 )
+from lpfuse._arrays.threads import one_blas_thread
 
 RowFunction = Callable[[Array], Array]  # rows of shape (n, d) ↦ n rows of numbers
 

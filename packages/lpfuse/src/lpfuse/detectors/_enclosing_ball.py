@@ -37,7 +37,6 @@ from lpfuse._arrays.operations import (
     map_row_blocks,
     namespace,
     nonzero,
-    one_blas_thread,
     positive_part,
     put,
     smallest,
@@ -46,6 +45,7 @@ from lpfuse._arrays.operations import (
     to_host,
     total,
 )
+from lpfuse._arrays.threads import one_blas_thread
 
 # Chosen by hand.
 NARROWER = 0.1  # the band's shrinkage, once the steps have no more to gain than it hides

@@ -20,9 +20,9 @@ from lpfuse._arrays.operations import (
     like,
     map_row_blocks,
     namespace,
-    one_blas_thread,
     sum_row_blocks,
 )
+from lpfuse._arrays.threads import one_blas_thread
 from lpfuse._saved import saved_as
 from lpfuse.detectors._distances import RowFunction
 from lpfuse.detectors._kernels import Basis, Expansion, Kernel, Similarities

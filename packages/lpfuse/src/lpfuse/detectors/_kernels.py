@@ -29,9 +29,9 @@ from lpfuse._arrays.operations import (
     is_numpy,
     map_row_blocks,
     namespace,
-    one_blas_thread,
     to_host,
 )
+from lpfuse._arrays.threads import one_blas_thread
 from lpfuse._base import Detector
 from lpfuse._checks.tables import check_columns, check_features
 from lpfuse._saved import WithoutCaches, saved_as

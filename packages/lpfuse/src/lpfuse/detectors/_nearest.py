@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from lpfuse._arrays.operations import Host, one_blas_thread
+from lpfuse._arrays.operations import Host
+from lpfuse._arrays.threads import one_blas_thread
 
 Positions = NDArray[np.int64]
 

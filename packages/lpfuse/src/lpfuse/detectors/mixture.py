@@ -21,9 +21,9 @@ from lpfuse._arrays.operations import (
     map_row_blocks,
     namespace,
     on_accelerator,
-    one_blas_thread,
     to_host,
 )
+from lpfuse._arrays.threads import one_blas_thread
 from lpfuse._checks.arguments import check_choice, check_count, check_number
 from lpfuse._checks.tables import remember_columns
 from lpfuse._saved import saved_as

@@ -17,7 +17,8 @@ from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
-from lpfuse._arrays.operations import Host, openmp_threads_for
+from lpfuse._arrays.operations import Host
+from lpfuse._arrays.threads import openmp_threads_for
 from lpfuse._base import Detector
 from lpfuse._checks.messages import LARGEST_SCORE
 from lpfuse._saved import ANY, saved_as

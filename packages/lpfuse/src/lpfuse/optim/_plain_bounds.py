@@ -77,19 +77,26 @@ class _PlainRows(NamedTuple):
         alpha = None if alpha is None else like(alpha, S)
         r, pull, size = self.kernels.residuals_and_pull(S, y, c, w, b, alpha, start not in sizes)
         size = sizes.setdefault(start, size)
-        off = gamma(terms.R + 8) * (1.0 + abs(b) + size * float(np.abs(w).sum()))
+        once, length, rest = gamma(terms.R + 8), float(np.abs(w).sum()), 1.0 + abs(b)
         # The hinge never falls: on an interval it is largest at the right end.
-        value, highest = self.kernels.hinges(r, c, off, 2.0 * UNIT)
-        error = highest - value + 2.0 * self.summed * highest
+        value, highest = self.kernels.hinges(r, c, once * (rest + size * length), 2.0 * UNIT)
+        net, mass, low, high = 0.0, 0.0, 0.0, 0.0
+        if alpha is not None:
+            net, mass, low, high = self.kernels.multiplier_totals(alpha, c)
+        error, reach = highest - value + 2.0 * self.summed * highest, mass * size
         enough = self.reading.precision * max(value, FLOOR * self.cost)
-        if not error <= enough:
+        if not (error <= enough and self.summed * reach <= enough / terms.R):
+            # One large score speaks for a whole block there: what each row has is less by far.
+            each = self.kernels.row_sizes(S)
+            off = once * (rest + each * length) + 2.0 * UNIT * np.abs(r)
+            highest = total(self.block.times_costs(np.maximum(r + off, 0.0)))
+            error = highest - value + 2.0 * self.summed * highest
+            if alpha is not None:
+                reach = float(np.abs(self.block.times_costs(alpha)) @ each)
+        if not (error <= enough and self.summed * reach <= enough / terms.R):
             return None
         if alpha is None:
             return r, value, error, None
-        net, mass, low, high = self.kernels.multiplier_totals(alpha, c)
-        reach = mass * size
-        if not self.summed * reach <= enough / terms.R:
-            return None
         balance = 0.0
         if terms.fit_intercept:
             balance = accurate_total(self.block.times_labels(self.block.times_costs(alpha)))

@@ -133,24 +133,30 @@ class SearchTuning(NamedTuple):
     blind: int = 4
     refined: float = 1e-4  # to which gap a thinned partition is solved. By hand
     risk: float = 2.5  # by hand: how many times its expected error a margin may move
-    # On an accelerator a pass takes 2 ms and the host's work dominates. Measured over twelve
-    # problems of 1,200,000 × 36 (the table of docs/adr/0011): sample 4,100, kept 16,000, risk 1.5
-    # took 37 ms in the mean and 50 ms at worst; risk 1.0 took 55 and 242, a sample of 8,000 44, one
-    # of 3,000 47. 500 + 100 · 36 = 4,100, and four times that are kept.
+    # On an accelerator a pass takes less than a millisecond and the host's work dominates. Over 22
+    # problems of 2,300,000 × 36 (p from 1 to ∞, with and without anomalies, three draws), host work
+    # as measured on one core and 0.6 ms a pass: sample 4,100, kept 16,400, risk 1.8 took 14 ms in
+    # the mean and 22 at worst; risk 1.5 14 and 29, risk 1.2 16 and 65; samples of 6,000 and 8,000
+    # (risk 1.5) 23 and 211, 31 and 134; one of 3,000 14 and 26; 10,000 kept 17 and 97, 25,000 15
+    # and 31 (docs/adr/0040). 500 + 100 · 36 = 4,100, and four times that are kept.
     device_sample: int = 500
     device_sample_per_weight: int = 100
     device_kept: int = 4
     device_overfull: int = 1
-    device_risk: float = 1.5
-    device_thinned: int = 8
-    guessed: int = 3
+    device_risk: float = 1.8
+    # Partitions in a row that may bring only a part of their rows. With 4 a band of 700,000 rows
+    # was cut to 16,400 before it had settled, and doubling took 204 ms where 8 took 22.
+    thinned: int = 8
+    guessed: int = 3  # by hand: how often such partitions may begin again from a better point
     remembered: int = 4096  # by hand: rows of the sample kept to judge later moves by
     # A band holds at least this many of those rows, once some rows at risk are known; before that
     # four a coordinate, for a few rows near the kink tell nothing of their risk. With it the worst
     # of the twelve problems took 49 ms and the mean 29 (docs/adr/0011).
     band_rows: int = 16
     first_band_rows_per_weight: int = 4
-    thinned: int = 4  # by hand: partitions that may bring only a part of their rows
+    # Partitions in layers, in a row. Of 2 and 4 rounds the fewer were as good on scores with light tails; with
+    # heavy ones (Student's t of 2.2 degrees, 200,000 × 36) bands stay wide, and 4 spend passes.
+    layered: int = 2
     rounds: int = 40  # by hand
     crossed: int = 2000  # by hand: so many rows that changed side are taken in whatever the model
 
@@ -173,16 +179,22 @@ class TieBreakTuning(NamedTuple):
 
 
 class AlongTuning(NamedTuple):
-    """Stage 6, `along_p`: from the optimum at one p to that at the next (docs/adr/0042)."""
+    """Stage 6, `along_p`: from the optimum at one p to that at the next (docs/adr/0042).
+
+    The bands and the numbers of the last steps were swept over twelve paths of 1,000 rows (4 and 36
+    weights, with and without anomalies, three seeds): others cost up to 40 % more time. The rest is
+    by hand.
+    """
 
     least_p: float = 1.001  # beyond, powers 1/(p − 1) and p leave the range of float64
     most_p: float = 1000.0
     first_band: float = 0.1  # share of the rows in the first band
     near_band: float = 0.05  # the same from where a sample has gone before
-    sample: int = 500  # rows, and rows a weight, of that sample: where rows are so many times as many
+    # A sample goes ahead where rows are so many times as many as its own: rows, and rows a weight.
+    sample: int = 500
     sample_per_weight: int = 30
     least_stride: int = 4
-    sample_band: float = 0.02  # share of a sample's rows in a band that is narrow enough for it
+    sample_band: float = 0.005  # share of a sample's rows in a band that is narrow enough for it
     near_steps: int = 15
     shrink: float = 0.1  # of the band, once no margin has moved by more than …
     settled: float = 3.0  # … so many bands
@@ -199,8 +211,11 @@ class AlongTuning(NamedTuple):
     at_kink: int = 8  # with more rows at their kink, or so many a weight, the interior point serves
     at_kink_per_weight: float = 1.0
     tries: int = 8  # of shorter steps
-    kept_share: float = 0.08  # share of many rows that a first partition for a p of a path may keep
-    well_inside: float = 0.99  # a sample's optimum, this far out at most, is inside for all rows too
+    # Of many rows a first partition for one p of a path keeps no more than so many, and no more
+    # than this share. On 1e5 and 1e6 × 36 margins moved less than that at nearly all p.
+    kept: int = 30_000
+    kept_share: float = 0.08
+    well_inside: float = 0.99  # a sample's optimum no farther out is inside for all rows too
 
 
 class Tuning(NamedTuple):

@@ -46,8 +46,9 @@ def solve_path(
 ) -> list[Solution]:
     """Solve the problem for every p of a grid; `passes` of each certificate counts shared passes.
 
-    Least squares reads the scores once. The hinge copies few rows once, and each p starts from its
-    neighbour; of many rows it takes one sample, and partitions and verifies for all p together.
+    Least squares reads the scores once. The hinge copies few rows once and goes from the smallest p
+    upwards, each from its neighbour's optimum; of many rows it takes one sample, whose guesses
+    follow each other, and partitions and verifies for all p together.
 
     Examples
     --------

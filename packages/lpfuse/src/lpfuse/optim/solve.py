@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays.operations import Host, dot, namespace, one_blas_thread, positive_part, total
+from lpfuse._arrays.operations import Host, dot, namespace, positive_part, total
+from lpfuse._arrays.threads import one_blas_thread
 from lpfuse.optim._large_n.solve import search_many_rows
 from lpfuse.optim._results import Candidate, Outcome, Solution
 from lpfuse.optim._solvers.along_p import Track, follow

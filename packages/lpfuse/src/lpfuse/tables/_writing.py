@@ -15,7 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from lpfuse._arrays.operations import Host, one_blas_thread
+from lpfuse._arrays.operations import Host
+from lpfuse._arrays.threads import one_blas_thread
 from lpfuse._checks.messages import counted, quoted
 from lpfuse._files import check_target, replacing, write_errors
 from lpfuse._format import quote
@@ -39,8 +40,7 @@ T = TypeVar("T")
 # Rows that wait in memory before they become a group of a Parquet or Arrow file: 1 MB a column of
 # numbers. Chosen by hand.
 PART_ROWS = 2**17
-# Chunks in memory at a time, however many cores there are; chosen by hand.
-MOST_WORKERS = 8
+MOST_WORKERS = 8  # chunks in memory at a time, however many cores there are; chosen by hand
 # How texts begin that a spreadsheet would run as a formula, blanks aside; wide signs count, too.
 FORMULA = r"^\s*[=+\-@＝＋－＠]|^[\t\r\n]"
 

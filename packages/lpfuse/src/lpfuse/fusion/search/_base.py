@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from lpfuse._arrays.operations import Host, one_blas_thread
+from lpfuse._arrays.operations import Host
+from lpfuse._arrays.threads import one_blas_thread
 from lpfuse._base import WeightedSum
 from lpfuse._checks.arguments import check_count, check_number
 from lpfuse._checks.tables import remember_columns

@@ -11,10 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lpfuse._arrays.fused import may_fuse
 from lpfuse._arrays.operations import (
@@ -26,31 +25,14 @@ from lpfuse._arrays.operations import (
     namespace,
     nonzero,
     put,
-    take,
     to_host,
     to_host_together,
 )
 from lpfuse._arrays.rows import row_kernels
-from lpfuse.optim._results import Watch
+from lpfuse.optim._large_n.gathered import GatheredRows, Positions, as_rows, gathered, join_rows
 from lpfuse.optim._solvers.newton import Model
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.problem import Block, LinearPieces, Problem, Terms
-
-Positions = NDArray[np.int64]
-
-
-class GatheredRows(NamedTuple):
-    """Some rows, brought to the host: a_i = y_i s_i (with y_i last when there is an intercept)."""
-
-    a: Host  # (k, coordinates)
-    costs: Host  # (k,)
-    slopes: Host  # (k,) 1 for rows on the rising piece of their hinge, 0 for rows at zero
-    positions: Positions  # (k,) in S
-
-    def at(self, chosen: NDArray[np.intp]) -> GatheredRows:
-        """Some of them."""
-        a, costs, slopes, positions = self
-        return GatheredRows(a[chosen], costs[chosen], slopes[chosen], positions[chosen])
 
 
 class PartitionPlan(NamedTuple):
@@ -114,57 +96,6 @@ class ScorePasses:
         return [_partition(*one, int(problem.fit_intercept)) for one in each]
 
 
-def class_range(problem: Problem, point: Host) -> tuple[float, float]:
-    """The lowest fused score of a normal row and the highest of an anomaly, without b: one pass."""
-    return problem.reduce(partial(_class_range, problem.terms, point), _extremes)
-
-
-def crossings(terms: Terms, most: int) -> Watch:
-    """What tells the rows on the wrong side of their linear piece, while a point is certified.
-
-    Those are the rows with α = 1 though r < 0, or with α = 0 though r > 0. Where they are more than
-    `most`, None comes back.
-    """
-    merge = partial(_join_rows, most)
-    return Watch(partial(_crossed, terms, most), merge, most, lambda rows: merge([_as_rows(rows)]))
-
-
-def violating(terms: Terms, point: Host, most: int) -> Watch:
-    """What counts the rows short of their margin, while a point is certified, and brings the worst.
-
-    The answer is (count, rows a_i).
-    """
-    return Watch(partial(_violating, terms, most), partial(_join_violating, point, most))
-
-
-def _crossed(
-    terms: Terms, most: int, block: Block, r: Array, alpha: Array | None
-) -> GatheredRows | None:
-    assert alpha is not None
-    if (kernels := row_kernels(block.S)) is not None:
-        crossed = kernels.crossed(r, alpha, block.c)
-        return _gathered(terms, block, crossed, alpha) if len(crossed) <= most else None
-    # First what two comparisons can tell, then the exact rule on the few rows that are left.
-    suspects = nonzero((r > 0) != (alpha > 0.5))
-    r, on = take(r, suspects), take(alpha, suspects)
-    wrong = ((on == 1.0) & (r < 0)) | ((on == 0.0) & (r > 0))
-    if block.is_weighted:
-        wrong &= take(block.c, suspects) > 0
-    crossed = suspects[wrong]
-    return _gathered(terms, block, crossed, alpha) if crossed.shape[0] <= most else None
-
-
-def _gathered(terms: Terms, block: Block, chosen: Array, slopes: Array | None) -> GatheredRows:
-    S, y, c, start = block
-    a = as_float64(take(S, chosen))
-    k = int(a.shape[0])
-    labels = y if isinstance(y, float) else take(y, chosen)
-    costs = np.ones(k) if isinstance(c, float) else to_host(take(c, chosen))
-    on = np.zeros(k) if slopes is None else to_host(take(slopes, chosen))
-    index = to_host(chosen).astype(np.int64) + start
-    return GatheredRows(to_host(terms.signed_rows(a, labels)), costs, on, index)
-
-
 class _BlockPartition(NamedTuple):
     """What a block adds to a partition."""
 
@@ -196,13 +127,13 @@ def _linearise(terms: Terms, plan: PartitionPlan, remember: bool, block: Block) 
     if terms.fit_intercept:
         linear = np.append(linear, intercept)
     if plan.layers:
-        rows, n_near = _layered(terms, plan, block, r)
-        on_piece = rows.costs * (rows.a @ plan.w < 1.0)
-        linear, constant = linear - on_piece @ rows.a, constant - float(on_piece.sum())
-        return _BlockPartition(value, linear, constant, n_near, rows, None)
+        some, n_near = _layered(terms, plan, block, r)
+        on_piece = some.costs * (some.a @ plan.w < 1.0)
+        linear, constant = linear - on_piece @ some.a, constant - float(on_piece.sum())
+        return _BlockPartition(value, linear, constant, n_near, some, None)
     n_near = int(near.shape[0])
     near = near[:: plan.stride]
-    rows = _gathered(terms, block, near, None) if near.shape[0] <= plan.most else None
+    rows = gathered(terms, block, near, None) if near.shape[0] <= plan.most else None
     if plan.stride > 1:
         rows = _thinned(rows, n_near)
     return _BlockPartition(
@@ -242,15 +173,17 @@ def _parted(
     return side, r, near, linear, float(value), float(constant), float(intercept)
 
 
-def _layered(
-    terms: Terms, plan: PartitionPlan, block: Block, r: Array
-) -> tuple[GatheredRows, int]:
-    """Some rows of each layer, with costs that make up for the others of it; and how many it has."""
-    bands, strides = (np.array(column, dtype=np.float64) for column in zip(*plan.layers, strict=True))
+def _layered(terms: Terms, plan: PartitionPlan, block: Block, r: Array) -> tuple[GatheredRows, int]:
+    """Some rows of each layer, at costs that make up for the others of it; and how many it has."""
+    bands, strides = (
+        np.array(column, dtype=np.float64) for column in zip(*plan.layers, strict=True)
+    )
     if (kernels := row_kernels(block.S)) is not None:
         chosen, layer, counts = kernels.layered(r, block.c, bands, strides.astype(np.int64))
     else:
-        size = namespace(r).where(block.c > 0, abs(r), np.inf) if block.is_weighted else abs(r)
+        size = abs(r)
+        if block.is_weighted:  # a row without cost is in no layer
+            size = namespace(r).where(block.c > 0, size, size + np.inf)
         found, counts, inner = [], [], -1.0
         for outer, stride in plan.layers:
             rows = nonzero((size > inner) & (size <= outer))
@@ -259,7 +192,9 @@ def _layered(
             inner = outer
         chosen = np.concatenate(found)
         layer = np.repeat(np.arange(len(found)), [len(rows) for rows in found])
-    rows = _gathered(terms, block, chosen, None)
+        order = np.argsort(chosen)
+        chosen, layer = chosen[order], layer[order]
+    rows = gathered(terms, block, chosen, None)
     taken = np.bincount(layer, minlength=len(bands))
     factors = np.array(counts) / np.maximum(taken, 1)
     return rows._replace(costs=rows.costs * factors[layer]), sum(counts)
@@ -277,18 +212,11 @@ def _fused_each(problem: Problem, plans: Sequence[PartitionPlan]) -> list[_Block
             linear=part.linear,
             constant=float(part.constant),
             n_near=part.n_near,
-            rows=_thinned(_as_rows(part.rows), part.n_near) if few else _as_rows(part.rows),
+            rows=_thinned(as_rows(part.rows), part.n_near) if few else as_rows(part.rows),
             side=None if few else part.side,
         )
         for part, few in zip(parts, thin, strict=True)
     ]
-
-
-def _as_rows(found: Any) -> GatheredRows | None:
-    """Rows that a kernel has gathered."""
-    if found is None:
-        return None
-    return GatheredRows(found.columns.T, found.costs, found.slopes, found.positions)
 
 
 def _thinned(rows: GatheredRows | None, n_near: int) -> GatheredRows | None:
@@ -310,7 +238,7 @@ def _join_partitions(parts: list[_BlockPartition], most: int) -> _BlockPartition
         linear=np.sum([part.linear for part in parts], axis=0),
         constant=math.fsum(part.constant for part in parts),
         n_near=sum(part.n_near for part in parts),
-        rows=_join_rows(most, [part.rows for part in parts]),
+        rows=join_rows(most, [part.rows for part in parts]),
         side=None if parts[0].side is None else concatenate([part.side for part in parts]),
     )
 
@@ -331,59 +259,6 @@ def _partition(
     )
     pieces = LinearPieces(plan.w, plan.band, joined.side)
     return Partition(joined.value, joined.n_near, model, pieces, rows.positions)
-
-
-def _join_rows(most: int, parts: Sequence[GatheredRows | None]) -> GatheredRows | None:
-    """All rows as one; None where they are too many, or some were."""
-    present = [part for part in parts if part is not None]
-    if len(present) < len(parts) or sum(len(part.costs) for part in present) > most:
-        return None
-    if len(present) == 1:
-        return present[0]
-    a, costs, slopes, positions = zip(*present, strict=True)
-    # Joined in the order of a model's columns: the model then needs no second copy.
-    return GatheredRows(
-        joined_columns(list(a)).T,
-        np.concatenate(costs),
-        np.concatenate(slopes),
-        np.concatenate(positions),
-    )
-
-
-def _violating(
-    terms: Terms, most: int, block: Block, r: Array, alpha: Array | None
-) -> tuple[int, Host]:
-    wrong = r > 0
-    if block.is_weighted:
-        wrong &= block.c > 0
-    chosen = nonzero(wrong)
-    count = int(chosen.shape[0])
-    if count > most:
-        worst = namespace(r).argsort(-take(r, chosen), stable=True)[:most]
-        chosen = take(chosen, worst)
-    return count, _gathered(terms, block, chosen, None).a
-
-
-def _join_violating(point: Host, most: int, parts: list[tuple[int, Host]]) -> tuple[int, Host]:
-    counts, rows = zip(*parts, strict=True)
-    a = np.concatenate(rows)
-    worst = np.argsort(a @ point, kind="stable")[:most]
-    return sum(counts), a[worst]
-
-
-def _class_range(terms: Terms, point: Host, block: Block) -> tuple[float, float]:
-    fused = 1.0 - terms.residuals(block._replace(y=1.0), np.append(point[:-1], 0.0))
-    xp = namespace(block.S)
-    y = xp.sign(block.c * block.y + 0.0 * fused)  # a row without cost has no say
-    return (
-        float(xp.min(xp.where(y > 0, fused, fused + np.inf))),
-        float(xp.max(xp.where(y < 0, fused, fused - np.inf))),
-    )
-
-
-def _extremes(parts: list[tuple[float, float]]) -> tuple[float, float]:
-    lows, highs = zip(*parts, strict=True)
-    return min(lows), max(highs)
 
 
 def unknown(partition: Partition, rows: GatheredRows) -> GatheredRows:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from lpfuse._arrays.operations import Host, to_host, total
-from lpfuse.optim._large_n.passes import ScorePasses, class_range, violating
+from lpfuse.optim._large_n.gathered import class_range, violating
+from lpfuse.optim._large_n.passes import ScorePasses
 from lpfuse.optim._large_n.search import search_rows
 from lpfuse.optim._results import Candidate, Outcome
 from lpfuse.optim._solvers.tie_break import Violations, nearest_to_uniform
@@ -29,9 +30,7 @@ def search_many_rows(certifier: Certifier, max_iter: int | None, tuning: Tuning)
 
     steps: dict[int, int] = {}
     if searched:
-        steps = search_rows(
-            certifier, passes, searched, max_iter, tuning, error_free=without_error
-        )
+        steps = search_rows(certifier, passes, searched, max_iter, tuning, error_free=without_error)
     for k in searched:  # many points reach f* = 0
         if points[k] is None and certifier.value(k) <= certifier.tol * problem.scale:
             without_error(k)

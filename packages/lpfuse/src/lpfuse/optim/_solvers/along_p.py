@@ -65,7 +65,9 @@ def follow(model: Model, before: Track, tol: float, scale: float, tuning: Tuning
     if not _smooth(model, pull, tuning.along):
         return None
     ahead = _ahead(model, w, before.pull, before.found.alpha, tuning.along)
-    return settle(model, *(ahead or (w, pull)), tol, scale, tuning)
+    if ahead is not None:
+        return settle(model, ahead, None, tol, scale, tuning)
+    return settle(model, w, pull, tol, scale, tuning)
 
 
 def settle(
@@ -96,9 +98,7 @@ def _smooth(model: Model, pull: Host, rules: AlongTuning) -> bool:
     return rules.least_p <= ball.p <= rules.most_p and float(np.abs(pull).max()) > 0.0
 
 
-def _ahead(
-    model: Model, w: Host, pull: Host, alpha: Host, rules: AlongTuning
-) -> tuple[Host, None] | None:
+def _ahead(model: Model, w: Host, pull: Host, alpha: Host, rules: AlongTuning) -> Host | None:
     """The move to the next p, as a sample of the rows tells it.
 
     A linear term gives the sample the slope that all rows have at the neighbour's optimum: so its
@@ -117,7 +117,7 @@ def _ahead(
             run.near()
         except Breakdown:
             return None
-    return run.w, None
+    return run.w
 
 
 class Trail:
@@ -146,7 +146,9 @@ class Trail:
         ahead = _ahead(model, self.w, self.pull, self.alpha, rules)
         with np.errstate(all="ignore"):
             try:
-                run = _Run(model, *(ahead or (self.w, self.pull[:R])), rules)
+                known = ahead is None
+                start = self.w if ahead is None else ahead
+                run = _Run(model, start, self.pull[:R] if known else None, rules)
                 run.near(rules.sample_band)
             except Breakdown:
                 return False
@@ -171,8 +173,14 @@ class _Run:
         self.system: Any = surface.SurfaceSystem(model, x, w[R:], inside)
         some = abs(self.system.r[:: max(1, model.n_rows // 256)])
         share = rules.first_band if pull is not None else rules.near_band
+        share = min(0.5, max(share, 1.5 * self.enough / max(model.n_rows, 1)))
         self.band = kth_smallest(some, int(share * some.size)) + 1e-12
         self.steps = 0
+
+    @property
+    def enough(self) -> int:
+        """Rows in the band at which their sides are nearly known."""
+        return self.rules.resolved + self.rules.resolved_per_weight * self.model.n_weights
 
     @property
     def whole(self) -> bool:
@@ -193,8 +201,7 @@ class _Run:
     def near(self, share: float = 0.0) -> None:
         """Shrink the band to few rows, or to a share of them."""
         rules, system, R = self.rules, self.system, self.model.n_weights
-        enough = rules.resolved + rules.resolved_per_weight * R
-        enough = max(enough, int(share * self.model.n_rows))
+        enough = max(self.enough, int(share * self.model.n_rows))
         wanted = rules.curvature_rows + rules.curvature_rows_per_weight * R
         system.look(self.band)
         for _ in range(rules.near_steps):

@@ -167,7 +167,11 @@ class SurfaceSystem:
 
     def search(self, tries: int) -> float:
         """Take as much of the step as lets the rounded objective fall; returns how much, or 0."""
-        dx, gain, length = self.dw[: self.R] / self.model.ball.radius, float(self.pull @ self.dw), 1.0
+        dx, gain, length = (
+            self.dw[: self.R] / self.model.ball.radius,
+            float(self.pull @ self.dw),
+            1.0,
+        )
         for _ in range(tries):
             x, out = self._ahead(dx, length)
             free = self.free + length * self.dw[self.R :]

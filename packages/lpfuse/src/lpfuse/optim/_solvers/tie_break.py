@@ -210,18 +210,19 @@ def _nearest_by_newton(ball: LpBall, uniform: Host, rows: Host, start: Host) -> 
     where they do not in the end.
     """
     R, p, r = uniform.size, ball.p, ball.radius
-    w, chosen, held = start, np.flatnonzero(rows @ start < 1.0 + 1e-6), True
-    nu: Host | None = None
+    w, chosen = start, np.flatnonzero(rows @ start < 1.0 + 1e-6)
+    held = bool(ball.gauge(w) > 0.9)  # by its surface, or nearly
+    nu: Host = np.empty(0)
     for _ in range(25):
         if chosen.size + held > R:
             return None
         A, x = rows[chosen].T, ball.from_centre(w) / r
         norm = ball.norm(x)
-        size = np.abs(x) / norm
+        size = np.abs(x) / max(norm, 1e-300)
         power = size ** (p - 2.0)
         B = np.column_stack([A, -np.copysign(power * size, x)]) if held else A
-        if nu is None:
-            nu = np.linalg.lstsq(B, w - uniform, rcond=None)[0]
+        if nu.size != B.shape[1]:
+            nu = np.asarray(np.linalg.lstsq(B, w - uniform, rcond=None)[0], dtype=np.float64)
         H = 1.0 + (max(float(nu[-1]), 0.0) * (p - 1.0) / (norm * r)) * power if held else np.ones(R)
         off = uniform - w + B @ nu
         short = 1.0 - A.T @ w
@@ -236,7 +237,9 @@ def _nearest_by_newton(ball: LpBall, uniform: Host, rows: Host, start: Host) -> 
         far = float(np.abs(step).max())
         if not far < 1e3:
             return None
-        if far > 1e-13:
+        # Signs are told long before the last digits, and a wrong one is not worth these.
+        wrong = nu.size > 0 and float(nu.min()) < 0.0
+        if far > (1e-3 if wrong else 1e-13):
             continue
         if held and nu[-1] < 0.0:  # the ball does not hold it
             held, nu = False, nu[:-1]
