@@ -133,23 +133,28 @@ class SearchTuning(NamedTuple):
     blind: int = 4
     refined: float = 1e-4  # to which gap a thinned partition is solved. By hand
     risk: float = 2.5  # by hand: how many times its expected error a margin may move
-    # On an accelerator a pass takes 2 ms and the host's work dominates. Measured over twelve
-    # problems of 1,200,000 × 36 (the table of docs/adr/0011): sample 4,100, kept 16,000, risk 1.5
-    # took 37 ms in the mean and 50 ms at worst; risk 1.0 took 55 and 242, a sample of 8,000 44, one
-    # of 3,000 47. 500 + 100 · 36 = 4,100, and four times that are kept.
+    # On an accelerator a pass takes less than a millisecond and the host's work dominates. Over 22
+    # problems of 2,300,000 × 36 (p from 1 to ∞, with and without anomalies, three draws), host work
+    # as measured on one core and 0.6 ms a pass: sample 4,100, kept 16,400, risk 1.8 took 14 ms in
+    # the mean and 22 at worst; risk 1.5 14 and 29, risk 1.2 16 and 65; samples of 6,000 and 8,000
+    # (risk 1.5) 23 and 211, 31 and 134; one of 3,000 14 and 26; 10,000 kept 17 and 97, 25,000 15
+    # and 31 (docs/adr/0040). 500 + 100 · 36 = 4,100, and four times that are kept.
     device_sample: int = 500
     device_sample_per_weight: int = 100
     device_kept: int = 4
     device_overfull: int = 1
-    device_risk: float = 1.5
+    device_risk: float = 1.8
+    # Partitions in a row that may bring only a part of their rows. With 4 a band of 700,000 rows
+    # was cut to 16,400 before it had settled, and doubling took 204 ms where 8 took 22.
+    thinned: int = 8
+    guessed: int = 3  # by hand: how often such partitions may begin again from a better point
     remembered: int = 4096  # by hand: rows of the sample kept to judge later moves by
     # A band holds at least this many of those rows, once some rows at risk are known; before that
     # four a coordinate, for a few rows near the kink tell nothing of their risk. With it the worst
     # of the twelve problems took 49 ms and the mean 29 (docs/adr/0011).
     band_rows: int = 16
     first_band_rows_per_weight: int = 4
-    thinned: int = 4  # by hand: partitions that may bring only a part of their rows
-    # The same in layers. Of 2 and 4 rounds the fewer were as good on scores with light tails; with
+    # Partitions in layers, in a row. Of 2 and 4 rounds the fewer were as good on scores with light tails; with
     # heavy ones (Student's t of 2.2 degrees, 200,000 × 36) bands stay wide, and 4 spend passes.
     layered: int = 2
     rounds: int = 40  # by hand

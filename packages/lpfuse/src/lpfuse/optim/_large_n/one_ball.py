@@ -61,6 +61,7 @@ class Search:
         self.k, self.settings = k, settings
         self.leader: Search | None = None  # whose optimum is likely to be this one's too
         self.kept, self.thinned, self.steps = settings.budget.kept, 0, 0
+        self.risk, self.guessed = settings.budget.risk, 0
         self.partition: Partition | None = None
         self.done = False
         # Whether next to no row of the sample is short of its margin, so that it tells little of
@@ -136,7 +137,7 @@ class Search:
         """Guess w, whose margins are off by that share of their way from the guess before."""
         n, budget, tuning = self.settings.problem.n, self.settings.budget, self.settings.tuning
         r = abs(sample.residuals(w))
-        off = budget.risk * share * abs(sample.margins(w - before))
+        off = self.risk * share * abs(sample.margins(w - before))
         least = tuning.search.band_rows
         if not self.thinned:
             least = tuning.search.first_band_rows_per_weight * sample.size
@@ -238,16 +239,31 @@ class Search:
     def _recentre(self, improved: bool) -> None:
         """Partition next at the better point, as wide as the last move, within twice the rows.
 
-        A budget of few rows has not been enough: it grows to the usual one.
+        A budget of few rows has not been enough: it grows to the usual one. Where passes are cheap,
+        the next partitions bring a part of the rows again, and no more of them than before.
         """
+        sample, w = self.sample, self.point if improved else self.guess.w
+        if self._guesses_again(w):
+            self.partition, self.thinned, self.guessed = None, 1, self.guessed + 1
+            self.risk *= 2.0
+            self._guess_at(sample, w, self.guess.w if improved else self.point, 0.5)
+            return
         least = self.settings.tuning.search.kept
         self.kept = max(2 * self.kept, min(8 * self.kept, least))
-        sample, w = self.sample, self.point if improved else self.guess.w
         moved = abs(sample.margins(self.point - self.guess.w))
         wide = kth_smallest(moved, int(0.9 * sample.n_rows))
         widest = _band_of(sample.residuals(w), self.settings.problem.n, self.kept)
         self.guess = Guess(w, max(2.0 * self.guess.band, min(wide, widest)))
         self.partition, self.stride, self.layers = None, 1, ()
+
+    def _guesses_again(self, w: Host) -> bool:
+        """Whether a part of the rows serves once more: enough of them must be short of margin at w.
+
+        The error was larger than was thought: from now on twice as much is expected.
+        """
+        sample, rules = self.sample, self.settings.tuning.search
+        told = total(sample.residuals(w) > 0) >= rules.blind * sample.size
+        return self.settings.budget.serial and self.guessed < rules.guessed and told
 
 
 def _layers(r: Array, n: int, band: float, wanted: int) -> tuple[tuple[float, int], ...]:
