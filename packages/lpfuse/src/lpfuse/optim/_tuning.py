@@ -155,8 +155,9 @@ class SearchTuning(NamedTuple):
     # of the twelve problems took 49 ms and the mean 29 (docs/adr/0011).
     band_rows: int = 16
     first_band_rows_per_weight: int = 4
-    # Partitions in layers, in a row. Of 2 and 4 rounds the fewer were as good on scores with light tails; with
-    # heavy ones (Student's t of 2.2 degrees, 200,000 × 36) bands stay wide, and 4 spend passes.
+    # Partitions in layers, in a row. Of 2 and 4 rounds the fewer were as good on scores with light
+    # tails; with heavy ones (Student's t of 2.2 degrees, 200,000 × 36) bands stay wide, and 4 spend
+    # passes.
     layered: int = 2
     rounds: int = 40  # by hand
     crossed: int = 2000  # by hand: so many rows that changed side are taken in whatever the model
