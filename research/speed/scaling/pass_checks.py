@@ -98,6 +98,8 @@ def compared(problem: Problem) -> dict[str, float]:
     worst: dict[str, float] = defaultdict(float)
     alphas = torch.rand((3, problem.n), dtype=torch.float64, device=device).mul(3).clamp(max=1.0)
     alphas[alphas < 0.5] = 0.0
+    if problem.fit_intercept:
+        balance(problem, alphas)
     for k in (1, 3):
         w = np.c_[points_for(problem.R, k), np.tile(free, (k, 1))]
         plans = [PartitionPlan(each, 0.2, 1 + j, 10**9) for j, each in enumerate(w)]
@@ -130,6 +132,15 @@ def compared(problem: Problem) -> dict[str, float]:
             same(worst, "crossed rows", ours.watched.a, plain.watched.a)
             same(worst, "again", [ours.primal, ours.dual], [again.primal, again.dual])
     return dict(worst)
+
+
+def balance(problem: Problem, alphas: Any) -> None:
+    """Make Σ c α y zero: else a bound depends on how it is mended, and either way is right."""
+    c = 1.0 if problem.costs is None else problem.costs
+    up, down = ((alphas * c * (problem.y * sign > 0)).sum(dim=1) for sign in (1, -1))
+    alphas *= torch.where(
+        problem.y > 0, (down / up).clamp(max=1.0)[:, None], (up / down).clamp(max=1.0)[:, None]
+    )
 
 
 def against_exact(problem: Problem) -> dict[str, float]:

@@ -135,10 +135,11 @@ class SearchTuning(NamedTuple):
     risk: float = 2.5  # by hand: how many times its expected error a margin may move
     # On an accelerator a pass takes less than a millisecond and the host's work dominates. Over 22
     # problems of 2,300,000 × 36 (p from 1 to ∞, with and without anomalies, three draws), host work
-    # as measured on one core and 0.6 ms a pass: sample 4,100, kept 16,400, risk 1.8 took 14 ms in
-    # the mean and 22 at worst; risk 1.5 14 and 29, risk 1.2 16 and 65; samples of 6,000 and 8,000
-    # (risk 1.5) 23 and 211, 31 and 134; one of 3,000 14 and 26; 10,000 kept 17 and 97, 25,000 15
-    # and 31 (docs/adr/0040). 500 + 100 · 36 = 4,100, and four times that are kept.
+    # as measured on one core, 1.1 ms a partition and 0.9 an examination: sample 4,100, kept 16,400,
+    # risk 1.8 took 14 ms in the mean and 22 at worst; risk 1.5 14 and 29, risk 1.2 16 and 65. With
+    # risk 1.5, samples of 6,000 and 8,000 took 23 and 211, and 31 and 134; one of 3,000 14 and 26;
+    # 10,000 kept 15 and 97, 25,000 kept 14 and 31. 500 + 100 · 36 = 4,100; four times that are kept
+    # (docs/adr/0040).
     device_sample: int = 500
     device_sample_per_weight: int = 100
     device_kept: int = 4
@@ -154,8 +155,9 @@ class SearchTuning(NamedTuple):
     # of the twelve problems took 49 ms and the mean 29 (docs/adr/0011).
     band_rows: int = 16
     first_band_rows_per_weight: int = 4
-    # Partitions in layers, in a row. Of 2 and 4 rounds the fewer were as good on scores with light tails; with
-    # heavy ones (Student's t of 2.2 degrees, 200,000 × 36) bands stay wide, and 4 spend passes.
+    # Partitions in layers, in a row. Of 2 and 4 rounds the fewer were as good on scores with light
+    # tails; with heavy ones (Student's t of 2.2 degrees, 200,000 × 36) bands stay wide, and 4 spend
+    # passes.
     layered: int = 2
     rounds: int = 40  # by hand
     crossed: int = 2000  # by hand: so many rows that changed side are taken in whatever the model
