@@ -244,7 +244,7 @@ cdef class SurfaceSystem:
     cdef void residuals_at(self, const double *w, double *r) noexcept nogil:
         cdef int m = <int> self.m, size = <int> self.size, one = 1
         cdef double zero = 0.0, unit = 1.0
-        if self.size <= FEW:
+        if self.size <= FEW or self.m == 0:  # BLAS knows no rows of length 0
             times_columns(self.m, self.size, self.A, w, r)
         else:
             dgemv(b"N", &m, &size, &unit, <double *> self.A, &m, <double *> w, &one, &zero, r, &one)
@@ -262,7 +262,7 @@ cdef class SurfaceSystem:
         cdef int m = <int> self.m, size = <int> self.size, one = 1
         cdef double zero = 0.0, unit = 1.0
         cdef Py_ssize_t i
-        if self.size <= FEW:
+        if self.size <= FEW or self.m == 0:  # BLAS knows no rows of length 0
             times_rows(self.m, self.size, self.A, self.alpha_, self.pull_)
         else:
             dgemv(b"T", &m, &size, &unit, <double *> self.A, &m, self.alpha_, &one, &zero, self.pull_, &one)
