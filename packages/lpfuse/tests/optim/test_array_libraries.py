@@ -40,11 +40,11 @@ def moved(problem, library):
     )
 
 
-def assert_same_solution(problem, library, **options):
+def assert_same_solution(problem, library, atol=1e-8, **options):
     ours, theirs = solve(problem, **options), solve(moved(problem, library), **options)
     assert isinstance(theirs.weights, np.ndarray)
-    np.testing.assert_allclose(theirs.weights, ours.weights, rtol=0, atol=1e-8)
-    assert theirs.intercept == pytest.approx(ours.intercept, abs=1e-8)
+    np.testing.assert_allclose(theirs.weights, ours.weights, rtol=0, atol=atol)
+    assert theirs.intercept == pytest.approx(ours.intercept, abs=atol)
     if theirs.certificate.alpha is not None:
         assert device(theirs.certificate.alpha) == device(library(problem.S))
         assert moved(problem, library).dual_value(theirs.certificate.alpha) == pytest.approx(
@@ -66,7 +66,15 @@ def test_small_problems_get_the_same_weights(library, loss, variant, anomalies):
 @pytest.mark.parametrize("n", [400, 1200], ids=["screened", "sampled"])
 def test_screened_problems_get_the_same_weights(library, variant, n):
     problem = random_problem(n=n, R=4, p=4 / 3, **VARIANTS[variant])
-    assert_same_solution(problem, library, tuning=LOW_THRESHOLDS)
+    # Rows of NumPy are read by compiled loops, and searches end where the gap is small enough: two
+    # that differ in a last digit on the way end at weights within the root of the gap, 1e-4.
+    assert_same_solution(problem, library, atol=1e-5, tuning=LOW_THRESHOLDS)
+    certificates = [
+        solve(each, tuning=LOW_THRESHOLDS).certificate
+        for each in (problem, moved(problem, library))
+    ]
+    assert {each.status for each in certificates} == {"optimal"}
+    assert certificates[0].primal == pytest.approx(certificates[1].primal, rel=2e-8)
 
 
 @every_library

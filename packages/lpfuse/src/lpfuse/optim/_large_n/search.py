@@ -74,7 +74,9 @@ def _begin(
     """
     problem, budget = settings.problem, settings.budget
     sample = Model.of_rows(problem, problem.draw(budget.sample), problem.ball)
-    if len(balls) > 1 and not guesses:
+    # The few rows that are drawn on a device tell too little to follow them from p to p: in a trial
+    # of nine p with anomalies 28 partitions were needed that way, and 6 without.
+    if len(balls) > 1 and not guesses and not budget.serial:
         return _begin_along_p(certifier, balls, settings, sample)
     return budget.each(
         lambda k: Search(k, replace(sample, ball=certifier.balls[k]), settings, guesses.get(k)),
