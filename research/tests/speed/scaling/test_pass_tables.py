@@ -105,6 +105,18 @@ def test_the_figure_is_drawn_told_in_words_and_shown(records, tmp_path):
     assert "| a GPU | 1,000 × 4 float64 | negatives | 11 ms | 3.0 |" in guide.read_text()
 
 
+def test_comparisons_that_failed_are_named(records):
+    right = record("device-check", "31×4 labels", None, right=True, worst={"dual": 0.1})
+    wrong = record("device-check", "31×4 costs", None, right=False, worst={"dual": 9.0})
+    none, one, both = (
+        pass_section(Results([*records, *more]), "f.png").replace("\n", " ")
+        for more in ([], [right], [right, wrong])
+    )
+    assert "did not compare the kernels" in none
+    assert "in 1 of 1 comparisons." in one
+    assert "in 1 of 2 comparisons; not 31×4 costs (float64)." in both
+
+
 def test_without_both_forms_there_is_no_figure(records, tmp_path):
     plain = [r for r in records if not r.get("form", "").endswith("fused")]
     assert draw_roofline(Results(plain), tmp_path / "none.png") is False
