@@ -50,4 +50,5 @@ def _panel(panel: Any, times: dict[tuple[int, int], float], law: Any, axis: int)
     panel.set(xscale="log", yscale="log", xlabel=names[axis])
     panel.grid(visible=True, which="major", color="0.9", lw=0.6)
     panel.spines[["top", "right"]].set_visible(False)
-    panel.legend(frameon=False, fontsize=8)
+    if others:
+        panel.legend(frameon=False, fontsize=8)

@@ -36,20 +36,23 @@ def goals(results: Results) -> list[Goal]:
 
 def solve(results: Results, setting: str) -> Goal:
     name = f"H200, {PAPER_ROWS:,} × {PAPER_LEARNERS} float64, {setting}, certified 1e-8"
-    records = _reference(results, "device-solve", setting, dtype="float64")
+    records = _fused(results, setting)
     found = [r for r in records if r["p"] in PAPER_P]
     target = f"≤ {SOLVE_MEDIAN} ms median over the paper's p, ≤ {SOLVE_WORST} ms worst"
     if not found:
         return Goal(name, target)
     times = [1e3 * r["seconds"] for r in found]
     text = f"{median(times):.1f} ms median, {max(times):.1f} ms worst"
+    if len(records) > len(found):
+        every = [1e3 * r["seconds"] for r in records]
+        text += f" (all {len(every)} p: {median(every):.1f}, {max(every):.1f})"
     met = median(times) <= SOLVE_MEDIAN and max(times) <= SOLVE_WORST and _certified(found)
     return Goal(name, target, text, met)
 
 
 def path(results: Results, setting: str) -> Goal:
     name = f"H200, the nine-p path on the same, {setting}"
-    found = _reference(results, "device-path", setting)
+    found = _fused(results, setting, path=True)
     target = f"≤ {PATH} ms"
     if not found:
         return Goal(name, target)
@@ -57,9 +60,11 @@ def path(results: Results, setting: str) -> Goal:
     return Goal(name, target, f"{worst:.0f} ms", worst <= PATH and _certified(found))
 
 
-def _reference(results: Results, kind: str, setting: str, **fields: str) -> list[Record]:
-    sizes = {"n": PAPER_ROWS, "R": PAPER_LEARNERS, "setting": setting}
-    return [r for r in results.select(kind, **sizes, **fields) if REFERENCE in r["device"]]
+def _fused(results: Results, setting: str, *, path: bool = False) -> list[Record]:
+    """Fits, or paths, on the reference device with fused passes, of the paper's size."""
+    sizes = {"n": PAPER_ROWS, "R": PAPER_LEARNERS, "setting": setting, "dtype": "float64"}
+    found = results.select("device-split", form="fused", **sizes)
+    return [r for r in found if REFERENCE in r["device"] and (r["p"] == "path") is path]
 
 
 def _certified(records: Sequence[Record]) -> bool:

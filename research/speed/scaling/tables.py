@@ -25,6 +25,7 @@ from .device_tables import DEVICE_NOTES, device_tables
 from .figure import SETTING, THREADS, draw
 from .goals import goals
 from .growth import Interval
+from .pass_tables import PASS_KINDS, commits_of, draw_roofline, pass_section
 from .results import LARGE, Results, median_of
 
 HEAD = """# Scaling benchmarks
@@ -47,6 +48,8 @@ FIGURE_NOTES = f"""![Time over rows and over learners](scaling.png)
 Dots are medians over p, lines the power law for n from {LARGE:,} on, bands its 95 % confidence
 limits ({SETTING}, {THREADS} thread)."""
 
+ROOFLINE = "scaling-roofline.png"
+
 MAPPED_NOTES = """`np.memmap` of float32 scores, in a process that has seen nothing else, after the
 system was asked to drop the file from its cache. *Own*: memory that only this process holds;
 *file*: pages of the file that the system keeps mapped while it has room, and drops when it has not.
@@ -57,6 +60,7 @@ def write_tables(results: Results, out: Path, guide: Path) -> None:
     """Write the page and its figure, and fill in the measured parts of the guide."""
     write_whole(out, results_page(results))
     draw(results, out.with_suffix(".png"))
+    draw_roofline(results, out.with_name(ROOFLINE))
     write_whole(guide, filled(guide.read_text(), results))
     print(f"wrote {out}, its figure and the measured parts of {guide}")
 
@@ -69,7 +73,8 @@ def results_page(results: Results) -> str:
         "## One machine\n\n" + CPU_NOTES + "\n\n" + cpu_table(results),
         page("### Growth", GROWTH_NOTES, growth_table(results), FIGURE_NOTES),
         "### From a file\n\n" + MAPPED_NOTES + "\n\n" + mapped_table(results),
-        "## On a device\n\n" + DEVICE_NOTES + "\n\n" + device_tables(results),
+        page("## On a device", DEVICE_NOTES, device_commits(results), device_tables(results)),
+        page("## Passes on a device", pass_section(results, ROOFLINE)),
         "## Dask\n\n" + dask_section(results),
         "## On paper\n\n" + plan_section(results),
         "## Measured with\n\n" + environments(results),
@@ -148,16 +153,34 @@ def mapped_table(results: Results) -> str:
 
 def environments(results: Results) -> str:
     """One list for each device and kind of run."""
-    kinds = {"CPU": "cpu-", "Dask": "dask-", "device": "device-"}
+    kinds = {
+        "CPU": _of_kind(results, "cpu-"),
+        "Dask": _of_kind(results, "dask-"),
+        "device": _on_device(results),
+        "passes on a device": [r for r in results.records if r["kind"] in PASS_KINDS],
+    }
     texts = []
-    for name, prefix in kinds.items():
-        records = [r for r in results.records if r["kind"].startswith(prefix)]
+    for name, records in kinds.items():
         for device in dict.fromkeys(r["device"] for r in records):
             own = [r for r in records if r["device"] == device]
             threads = sorted({r["threads"] for r in own if "threads" in r})
             told = " and ".join(map(str, threads)) or "of torch"
             texts.append(f"{name}: {device}\n\n" + measured_with(results.environments, own, told))
     return "\n".join(texts) or NOTHING
+
+
+def _of_kind(results: Results, prefix: str) -> list[Record]:
+    return [r for r in results.records if r["kind"].startswith(prefix)]
+
+
+def _on_device(results: Results) -> list[Record]:
+    return [r for r in _of_kind(results, "device-") if r["kind"] not in PASS_KINDS]
+
+
+def device_commits(results: Results) -> str:
+    """Which commit the tables of devices are of: passes were measured at another one."""
+    told = commits_of(results, _on_device(results))
+    return f"Measured at {told}; goals and the next section are of later runs with fused passes."
 
 
 def paths_table(results: Results) -> str:
@@ -167,7 +190,7 @@ def paths_table(results: Results) -> str:
         "`np.memmap`": results.select("cpu-memmap"),
         "a GPU": [
             r
-            for r in results.select("device-solve", p="4/3")
+            for r in results.select("device-split", form="fused", p="4/3")
             if not r["device"].startswith("torch on")
         ],
         "Dask, four processes": results.select("dask-fit", workers=4, form="parquet"),

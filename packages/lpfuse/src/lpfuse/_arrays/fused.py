@@ -21,7 +21,7 @@ GROUPS = 64  # partial sums that reach the host, which adds them up one after th
 WARPS = 4  # of a program
 # Tiles of a chunk: sums over a chunk stay in registers. Of several candidates each reads the chunk
 # again, from the cache if it is small. On an H200, 2,339,189 × 36 in float64, tiles of 32 rows, ms
-# (research/results/speed/scaling/passes-nvidia-h200.jsonl):
+# (docs/adr/0040; the page of scaling tells later runs):
 #
 #     tiles               2      4      8     16     32
 #     partition, one   0.343  0.261  0.261  0.217  0.247
