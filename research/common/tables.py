@@ -148,6 +148,7 @@ def measured_with(
         f"- Python {latest['python']} on {latest['system']}; {', '.join(latest['blas'])}\n"
         f"- {versions}\n"
         f"- commits: {commits}\n"
+        + "".join(f"- {note}\n" for note in sorted({e["note"] for e in found if "note" in e}))
     )
 
 

@@ -57,6 +57,7 @@ def run_command(arguments: list[str]) -> None:
     )
     parser.add_argument("--stage", type=int, nargs="+", help="only these stages of a campaign")
     parser.add_argument("--commit", help="what is measured, where git cannot tell")
+    parser.add_argument("--note", help="what else the page should say of the surroundings")
     parser.add_argument("--redo", action="store_true", help="measure again what is stored")
     parser.add_argument("--quick", action="store_true", help="a small grid: a few minutes")
     parser.add_argument("--out", type=Path, default=RESULTS / "solver.jsonl")

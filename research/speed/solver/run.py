@@ -53,8 +53,10 @@ def run(options: Namespace) -> None:
     set_threads(options.threads)
     # Asked once: a commit that is made meanwhile must not pass for the one that was loaded.
     surroundings = environment(options.threads, rivals.PACKAGES)
+    told = {"note": options.note} if options.note else {}
     if options.commit:
-        surroundings = identified({**surroundings, "commit": options.commit})
+        told |= {"commit": options.commit, "uncommitted_changes": False}
+    surroundings = identified({**surroundings, **told})
     opened = fresh_store if options.fresh else kept_store
     for name in options.rivals:
         _load(name, tell=True)

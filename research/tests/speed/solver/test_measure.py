@@ -92,7 +92,7 @@ def tiny_options(path, **changes):
         "n": [60], "R": [2], "p": ["2", "inf"], "setting": ["negatives"], "seed": 0,
         "rivals": [rivals.OURS, "algorithm1"], "parts": ["grid"], "gap": 1e-8, "time_limit": 20.0,
         "repeats": 2, "once_from": 10.0, "threads": 1, "redo": False, "fresh": False,
-        "campaign": False, "stage": None, "commit": None, "out": path,
+        "campaign": False, "stage": None, "commit": None, "note": None, "out": path,
     }  # fmt: skip
     return Namespace(**options | changes)
 
@@ -236,9 +236,10 @@ def test_stages_of_a_campaign_can_be_run_apart_under_a_commit_that_is_told(tmp_p
     ran = []
     monkeypatch.setattr(Campaign, "run", lambda campaign: ran.append(campaign.case.n))
     path = tmp_path / "store.jsonl"
-    run(tiny_options(path, campaign=True, fresh=True, stage=[0], commit="abc1234"))
+    run(tiny_options(path, campaign=True, fresh=True, stage=[0], commit="abc1234", note="n"))
     assert ran == [1000]
     (told,) = read_records([path])
-    assert told["commit"] == "abc1234"
+    assert (told["commit"], told["uncommitted_changes"]) == ("abc1234", False)
+    assert told["note"] == "n"
     told.pop("kind")  # which the store adds
     assert told["id"] == identified(told)["id"]
