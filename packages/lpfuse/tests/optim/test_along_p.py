@@ -12,7 +12,7 @@ from lpfuse.optim._solvers import along_p
 from lpfuse.optim._solvers import surface as numpy_form
 from lpfuse.optim._solvers.along_p import Track, Trail, follow, settle
 from lpfuse.optim._solvers.interior_point import interior_point
-from lpfuse.optim._solvers.newton import Breakdown, Model
+from lpfuse.optim._solvers.model import Breakdown, Model
 from lpfuse.optim._tuning import DEFAULT
 from lpfuse.optim.certificate import Certifier
 from oracles import naive

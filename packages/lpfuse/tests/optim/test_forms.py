@@ -10,7 +10,7 @@ from lpfuse._compiled import compiled
 from lpfuse.optim import LpBall
 from lpfuse.optim._solvers import systems as numpy_form
 from lpfuse.optim._solvers.ball_pairs import Spread
-from lpfuse.optim._solvers.newton import Breakdown, Model
+from lpfuse.optim._solvers.model import Breakdown, Model
 
 compiled_form = compiled("lpfuse.optim._solvers._compiled")
 pytestmark = pytest.mark.skipif(

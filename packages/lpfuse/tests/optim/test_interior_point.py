@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lpfuse.optim._solvers.interior_point import interior_point
-from lpfuse.optim._solvers.newton import Model
+from lpfuse.optim._solvers.model import Model
 from oracles import naive
 from oracles.problems import GRID, random_problem
 

@@ -7,7 +7,7 @@ import lpfuse._arrays
 from lpfuse.optim import Candidate, Certifier, LpBall, Problem
 from lpfuse.optim._large_n.gathered import crossings, violating
 from lpfuse.optim._large_n.passes import PartitionPlan, ScorePasses, TooManyRows, admit, unknown
-from lpfuse.optim._solvers.newton import Model
+from lpfuse.optim._solvers.model import Model
 from oracles import naive
 from oracles.problems import random_problem
 

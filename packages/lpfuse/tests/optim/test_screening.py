@@ -5,7 +5,7 @@ import pytest
 
 from lpfuse.optim import solve
 from lpfuse.optim._solvers.interior_point import interior_point
-from lpfuse.optim._solvers.newton import Guess, Model
+from lpfuse.optim._solvers.model import Guess, Model
 from lpfuse.optim._solvers.screening import minimise
 from lpfuse.optim._solvers.smoothing import approach, cold_guess
 from oracles import naive

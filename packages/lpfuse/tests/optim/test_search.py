@@ -9,7 +9,7 @@ from lpfuse.optim import Certifier, solve
 from lpfuse.optim._large_n.budget import PassBudget
 from lpfuse.optim._large_n.passes import ScorePasses
 from lpfuse.optim._large_n.search import search_rows
-from lpfuse.optim._solvers.newton import Guess
+from lpfuse.optim._solvers.model import Guess
 from oracles.problems import (
     GRID,
     GUESSES,

@@ -22,7 +22,7 @@ from lpfuse.optim._solvers.along_p import Track, follow
 from lpfuse.optim._solvers.frank_wolfe import MAX_ITER, frank_wolfe
 from lpfuse.optim._solvers.interior_point import Optimum, WarmStart, interior_point
 from lpfuse.optim._solvers.least_squares import minimise_quadratic
-from lpfuse.optim._solvers.newton import Model
+from lpfuse.optim._solvers.model import Model
 from lpfuse.optim._solvers.screening import minimise, neighbour_guess
 from lpfuse.optim._solvers.tie_break import ModelRows, nearest_to_uniform
 from lpfuse.optim._tuning import DEFAULT, Tuning

@@ -21,7 +21,7 @@ from lpfuse.optim._large_n.gathered import GatheredRows
 from lpfuse.optim._large_n.passes import Partition, PartitionPlan, TooManyRows, admit, unknown
 from lpfuse.optim._results import Bounds, Candidate
 from lpfuse.optim._solvers.along_p import Trail, settle
-from lpfuse.optim._solvers.newton import Guess, Model
+from lpfuse.optim._solvers.model import Guess, Model
 from lpfuse.optim._solvers.screening import (
     minimise,
     open_share,

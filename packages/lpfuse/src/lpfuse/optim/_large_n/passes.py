@@ -30,7 +30,7 @@ from lpfuse._arrays.operations import (
 )
 from lpfuse._arrays.rows import row_kernels
 from lpfuse.optim._large_n.gathered import GatheredRows, Positions, as_rows, gathered, join_rows
-from lpfuse.optim._solvers.newton import Model
+from lpfuse.optim._solvers.model import Model
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.problem import Block, LinearPieces, Problem, Terms
 

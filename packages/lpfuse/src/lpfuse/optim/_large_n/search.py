@@ -19,7 +19,7 @@ from lpfuse.optim._large_n.one_ball import Search, SearchSettings
 from lpfuse.optim._large_n.passes import ScorePasses
 from lpfuse.optim._results import Candidate
 from lpfuse.optim._solvers.along_p import Trail
-from lpfuse.optim._solvers.newton import Guess, Model
+from lpfuse.optim._solvers.model import Guess, Model
 from lpfuse.optim._tuning import DEFAULT, Tuning
 from lpfuse.optim.certificate import Certifier
 

@@ -15,7 +15,7 @@ from scipy.linalg.cython_lapack cimport dpotrf, dpotrs
 import numpy as np
 
 from lpfuse.optim._solvers.ball_pairs import PairsState
-from lpfuse.optim._solvers.newton import Breakdown
+from lpfuse.optim._solvers.model import Breakdown
 
 cdef extern from "_loops.h" nogil:
     void centred_pairs(Py_ssize_t m, double mu, const double *r, const double *c, double *x0, double *x1, double *z0, double *z1)

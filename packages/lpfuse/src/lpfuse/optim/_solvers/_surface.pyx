@@ -10,7 +10,7 @@ from scipy.linalg.cython_lapack cimport dpotrf, dpotrs
 
 import numpy as np
 
-from lpfuse.optim._solvers.newton import Breakdown
+from lpfuse.optim._solvers.model import Breakdown
 from lpfuse.optim._solvers.surface import ENOUGH, SHORTER
 
 cdef extern from "_surface_loops.h" nogil:

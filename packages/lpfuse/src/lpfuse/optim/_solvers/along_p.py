@@ -22,7 +22,7 @@ from lpfuse._arrays.operations import Host, kth_smallest
 from lpfuse.optim._solvers.ball_pairs import Spread
 from lpfuse.optim._solvers.forms import surface
 from lpfuse.optim._solvers.interior_point import Optimum, WarmStart, interior_point
-from lpfuse.optim._solvers.newton import Breakdown, Model
+from lpfuse.optim._solvers.model import Breakdown, Model
 from lpfuse.optim._solvers.screening import Screen
 from lpfuse.optim._solvers.surface import ALL
 from lpfuse.optim._tuning import AlongTuning, InteriorPointTuning, Tuning

@@ -17,7 +17,7 @@ import numpy as np
 from lpfuse._arrays.operations import Array, Host, total
 from lpfuse.optim._solvers.ball_pairs import PairsState, Spread
 from lpfuse.optim._solvers.forms import form
-from lpfuse.optim._solvers.newton import Breakdown, Model
+from lpfuse.optim._solvers.model import Breakdown, Model
 from lpfuse.optim._tuning import FAST, InteriorPointTuning, StepRule
 
 DEFAULT = InteriorPointTuning()

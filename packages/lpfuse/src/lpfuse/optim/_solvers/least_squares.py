@@ -9,7 +9,7 @@ import numpy as np
 from lpfuse._arrays.operations import Host
 from lpfuse.optim._moments import Moments
 from lpfuse.optim._solvers.interior_point import DEFAULT, interior_point
-from lpfuse.optim._solvers.newton import Model
+from lpfuse.optim._solvers.model import Model
 from lpfuse.optim._tuning import FAST, InteriorPointTuning
 from lpfuse.optim.balls import LpBall
 

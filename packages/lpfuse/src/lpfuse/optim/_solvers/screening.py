@@ -25,7 +25,7 @@ from lpfuse._arrays.operations import (
     total,
 )
 from lpfuse.optim._solvers.interior_point import Optimum, WarmStart, better, interior_point
-from lpfuse.optim._solvers.newton import Guess, Model, linearise_rows
+from lpfuse.optim._solvers.model import Guess, Model, linearise_rows
 from lpfuse.optim._solvers.smoothing import approach, cold_guess
 from lpfuse.optim._tuning import DEFAULT, Tuning
 from lpfuse.optim.balls import LpBall

@@ -19,7 +19,7 @@ from lpfuse._arrays.operations import Host, kth_smallest, take, total
 from lpfuse.optim._solvers.ball_pairs import Spread
 from lpfuse.optim._solvers.forms import form
 from lpfuse.optim._solvers.interior_point import WarmStart, inside
-from lpfuse.optim._solvers.newton import Breakdown, Guess, Model, linearise_rows
+from lpfuse.optim._solvers.model import Breakdown, Guess, Model, linearise_rows
 from lpfuse.optim._tuning import SmoothingTuning
 
 DEFAULT = SmoothingTuning()

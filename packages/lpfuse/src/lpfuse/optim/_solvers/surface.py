@@ -21,7 +21,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from lpfuse._arrays.operations import Host
-from lpfuse.optim._solvers.newton import Breakdown, Model
+from lpfuse.optim._solvers.model import Breakdown, Model
 
 SHORTER = 0.35  # by hand: what is left of a step along which the objective did not fall
 ENOUGH = 1e-4  # by hand: the share of the promised decrease that must be kept

@@ -20,7 +20,7 @@ from scipy.linalg import lapack
 
 from lpfuse._arrays.operations import Host
 from lpfuse.optim._solvers.ball_pairs import BallPairs, BallStep, PairsState, Spread
-from lpfuse.optim._solvers.newton import Breakdown, Model
+from lpfuse.optim._solvers.model import Breakdown, Model
 from lpfuse.optim.balls import LpBall
 
 

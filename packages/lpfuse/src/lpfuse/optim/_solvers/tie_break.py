@@ -17,7 +17,7 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host, dot, nonzero, positive_part, take, to_host, total
 from lpfuse.optim._solvers.interior_point import Optimum, interior_point
-from lpfuse.optim._solvers.newton import Model
+from lpfuse.optim._solvers.model import Model
 from lpfuse.optim._tuning import DEFAULT, FAST, ROBUST, Tuning
 from lpfuse.optim.balls import LpBall
 
