@@ -65,7 +65,8 @@ def test_cpu_command(tmp_path, capsys):
     assert [r["p"] for r in solves] == ["32/31", "4/3", "2", "100"]
     for record in solves:
         assert record["relative_gap"] <= 1e-8
-        assert record["seconds"] > record["read_seconds"] > 0
+        assert record["seconds"] > 0
+        assert record["read_seconds"] > 0
     (mapped,) = records(tmp_path, "cpu-memmap")
     assert mapped["score_bytes"] == 3000 * 36 * 4
     assert mapped.get("peak_bytes", np.inf) > 30 * MIB
