@@ -24,7 +24,9 @@ cdef extern from "_rows.h" nogil:
     void read_rows(const void *S, int is_float, int wide, Rows rows, Point point, Sums sums)
     void sizes_of_rows(const void *S, int is_float, Rows rows, double *sizes)
     Py_ssize_t sides_of(Py_ssize_t m, const double *r, const double *y, const double *c, double band, double beyond, int8_t *side, int64_t *near, double *sums)
-    void hinge_sums(Py_ssize_t m, const double *r, const double *c, double off, double rounding, double *sums)
+    void hinge_sums(
+        Py_ssize_t m, const double *r, const double *c, double off, double rounding, double *sums
+    )
     void multiplier_sums(Py_ssize_t m, const double *alpha, const double *c, double *sums)
     Py_ssize_t layered_rows(Py_ssize_t m, const double *r, const double *c, Py_ssize_t layers, const double *bands, const int64_t *strides, int64_t *counts, int64_t *left, int64_t *found, int64_t *layer)
     Py_ssize_t crossed_rows(Py_ssize_t m, const double *r, const double *alpha, const double *c, int64_t *found)

@@ -18,19 +18,50 @@ from lpfuse.optim._solvers.ball_pairs import PairsState
 from lpfuse.optim._solvers.model import Breakdown
 
 cdef extern from "_loops.h" nogil:
-    void centred_pairs(Py_ssize_t m, double mu, const double *r, const double *c, double *x0, double *x1, double *z0, double *z1)
-    void prepare_rows(Py_ssize_t m, const double *x0, const double *x1, const double *z0, const double *z1, double *per_x0, double *per_x1, double *per_z0, double *per_z1, double *D)
-    void aim_at_zero(Py_ssize_t m, const double *r, const double *D, double *shift0, double *shift1, double *force)
-    void aim_at(Py_ssize_t m, double target, double curved, const double *r, const double *D, const double *per_z0, const double *per_z1, const double *dx0, const double *dx1, const double *dz, double *shift0, double *shift1, double *force)
-    void direction_of_rows(Py_ssize_t m, const double *slide, const double *force, const double *D, const double *shift0, const double *shift1, const double *x0, const double *x1, const double *per_x0, const double *per_x1, const double *per_z0, const double *per_z1, double *dx0, double *dx1, double *dz, double *least_x, double *least_z)
-    double products_after(Py_ssize_t m, double primal, double dual, const double *x0, const double *x1, const double *z0, const double *z1, const double *dx0, const double *dx1, const double *dz)
-    double move_rows(Py_ssize_t m, double primal, double dual, const double *c, const double *slide, const double *dx0, const double *dx1, const double *dz, double *r, double *x0, double *x1, double *z0, double *z1, double *hinges)
-    double smoothed_slopes(Py_ssize_t m, double band, double step, const double *r, const double *slide, const double *c, double *ahead, double *alpha)
+    void centred_pairs(
+        Py_ssize_t m, double mu, const double *r, const double *c, double *x0, double *x1,
+        double *z0, double *z1
+    )
+    void prepare_rows(
+        Py_ssize_t m, const double *x0, const double *x1, const double *z0, const double *z1,
+        double *per_x0, double *per_x1, double *per_z0, double *per_z1, double *D
+    )
+    void aim_at_zero(
+        Py_ssize_t m, const double *r, const double *D, double *shift0, double *shift1,
+        double *force
+    )
+    void aim_at(
+        Py_ssize_t m, double target, double curved, const double *r, const double *D,
+        const double *per_z0, const double *per_z1, const double *dx0, const double *dx1,
+        const double *dz, double *shift0, double *shift1, double *force
+    )
+    void direction_of_rows(
+        Py_ssize_t m, const double *slide, const double *force, const double *D,
+        const double *shift0, const double *shift1, const double *x0, const double *x1,
+        const double *per_x0, const double *per_x1, const double *per_z0, const double *per_z1,
+        double *dx0, double *dx1, double *dz, double *least_x, double *least_z
+    )
+    double products_after(
+        Py_ssize_t m, double primal, double dual, const double *x0, const double *x1,
+        const double *z0, const double *z1, const double *dx0, const double *dx1, const double *dz
+    )
+    double move_rows(
+        Py_ssize_t m, double primal, double dual, const double *c, const double *slide,
+        const double *dx0, const double *dx1, const double *dz, double *r, double *x0, double *x1,
+        double *z0, double *z1, double *hinges
+    )
+    double smoothed_slopes(
+        Py_ssize_t m, double band, double step, const double *r, const double *slide,
+        const double *c, double *ahead, double *alpha
+    )
     double largest_size(Py_ssize_t m, const double *x)
     void weighted_gram(Py_ssize_t m, Py_ssize_t size, const double *A, const double *D, double *H)
     void times_rows(Py_ssize_t m, Py_ssize_t size, const double *A, const double *f, double *out)
     void times_columns(Py_ssize_t m, Py_ssize_t size, const double *A, const double *w, double *out)
-    void scaled_part(Py_ssize_t m, Py_ssize_t size, Py_ssize_t start, Py_ssize_t count, Py_ssize_t width, const double *A, const double *root, double *out)
+    void scaled_part(
+        Py_ssize_t m, Py_ssize_t size, Py_ssize_t start, Py_ssize_t count, Py_ssize_t width,
+        const double *A, const double *root, double *out
+    )
     void add_gram(Py_ssize_t width, Py_ssize_t size, const double *P, double *H)
     void roots_of(Py_ssize_t m, const double *D, double *root)
 
@@ -222,7 +253,7 @@ cdef class _System:
             for j in range(R):
                 tau = self.radius * _power(self.bx[t + j], self.exponent)
                 self.eta += (
-                    (self.bz[j] + self.sigma * self.bz[R + j]) * self.exponent * tau / self.bx[t + j]
+                    (self.bz[j] + self.sigma * self.bz[R + j]) * (self.exponent * tau / self.bx[t + j])
                     + self.bz[t + j]
                 ) / R
 
@@ -256,7 +287,9 @@ cdef class _System:
         elif self.size <= FEW:
             times_rows(self.m, self.size, self.A, f, out)
         else:
-            dgemv(b"T", &m, &size, &unit, <double *> self.A, &m, <double *> f, &one, &zero, out, &one)
+            dgemv(
+                b"T", &m, &size, &unit, <double *> self.A, &m, <double *> f, &one, &zero, out, &one
+            )
 
     cdef void columns_times(self, const double *w, double *out) noexcept nogil:
         """out = Aᵀ w."""
@@ -267,7 +300,9 @@ cdef class _System:
         if self.size <= FEW:
             times_columns(self.m, self.size, self.A, w, out)
         else:
-            dgemv(b"N", &m, &size, &unit, <double *> self.A, &m, <double *> w, &one, &zero, out, &one)
+            dgemv(
+                b"N", &m, &size, &unit, <double *> self.A, &m, <double *> w, &one, &zero, out, &one
+            )
 
     cdef void gram(self, const double *D, double *root) noexcept nogil:
         """H = A D Aᵀ, its lower triangle; `root` has room for one number a row."""
@@ -380,9 +415,10 @@ cdef class _System:
     cdef void aim_ball(self, double target, double curved) noexcept nogil:
         """Right-hand side in w of the step to products target − curved·dx·dz."""
         cdef Py_ssize_t j, i, R = self.R, t = self.slacks * R
-        cdef double up, down, floor
+        cdef double up, down, floor, aimed
         for i in range(self.kinds * R):
-            self.bh[i] = (target - curved * self.bdx[i] * self.bdz[i] - self.bx[i] * self.bz[i]) / self.bx[i]
+            aimed = target - curved * self.bdx[i] * self.bdz[i]
+            self.bh[i] = (aimed - self.bx[i] * self.bz[i]) / self.bx[i]
         for j in range(R):
             up = self.bh[j] + self.bd[j] * self.error[j]
             down = self.bh[R + j] + self.bd[R + j] * self.error[R + j]
@@ -391,7 +427,8 @@ cdef class _System:
                 floor = self.bh[2 * R + j] + self.bd[2 * R + j] * self.error[2 * R + j]
             self.ball_pull[j] = down + floor - up
             if self.lifted:
-                self.gt[j] = self.bend[j] * (up + self.sigma * down) + self.bh[t + j] - self.t_slope[j]
+                self.gt[j] = self.bend[j] * (up + self.sigma * down)
+                self.gt[j] += self.bh[t + j] - self.t_slope[j]
                 self.ball_pull[j] -= self.border[j] * self.gt[j]
 
     cdef void solve_for(self) noexcept nogil:
@@ -716,7 +753,9 @@ cdef class SmoothedSystem(_System):
         if size > self.R:  # an intercept with no row in the band has nothing else to hold it
             self.H[size * size - 1] += 1e-6 * self.cost / self.band
 
-    cdef void gather(self, const Py_ssize_t *chosen, const double *root, Py_ssize_t count) noexcept nogil:
+    cdef void gather(
+        self, const Py_ssize_t *chosen, const double *root, Py_ssize_t count
+    ) noexcept nogil:
         """The chosen rows, each times its factor, into `part`."""
         cdef Py_ssize_t i, j, width = _padded(count)
         for j in range(self.size):

@@ -14,7 +14,9 @@ from lpfuse.optim._solvers.model import Breakdown
 from lpfuse.optim._solvers.surface import ENOUGH, SHORTER
 
 cdef extern from "_surface_loops.h" nogil:
-    double rounded_hinges(Py_ssize_t m, double band, const double *c, const double *at, const double *r, double *alpha)
+    double rounded_hinges(
+        Py_ssize_t m, double band, const double *c, const double *at, const double *r, double *alpha
+    )
     void one_less(Py_ssize_t m, double *r)
     double hinges_of(Py_ssize_t m, const double *c, const double *r)
     double n_smaller(Py_ssize_t m, double band, const double *r)
@@ -265,7 +267,10 @@ cdef class SurfaceSystem:
         if self.size <= FEW or self.m == 0:  # BLAS knows no rows of length 0
             times_rows(self.m, self.size, self.A, self.alpha_, self.pull_)
         else:
-            dgemv(b"T", &m, &size, &unit, <double *> self.A, &m, self.alpha_, &one, &zero, self.pull_, &one)
+            dgemv(
+                b"T", &m, &size, &unit, <double *> self.A, &m, self.alpha_, &one, &zero, self.pull_,
+                &one
+            )
         for i in range(self.size):
             self.pull_[i] -= self.g[i]
 
