@@ -187,6 +187,7 @@ def test_one_decomposition_serves_all_numbers_of_components(rows):
 
 def test_the_distances_to_training_rows_are_shared_by_scores(rows, new):
     """Of torch all that is computed can be watched: a product and an exponential a block."""
+    pytest.importorskip("torch", reason="what is computed is watched through torch")
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Watch(TorchDispatchMode):
