@@ -50,6 +50,19 @@ def over(model, p):
 # ------------------------------------------------------------------------------------ single steps
 
 
+@pytest.mark.parametrize("R", [3, 20], ids=["few coordinates", "many"])
+def test_a_model_without_rows_pulls_by_its_linear_term(R, capfd):
+    model = Model(np.empty((R, 0)), np.empty(0), LpBall(2.0), np.linspace(-1.0, 1.0, R))
+    for form in filter(None, (compiled_form, numpy_form)):
+        for _ in range(2):  # the second may take over the memory of the first
+            system = form.SurfaceSystem(model, np.full(R, R**-0.5), np.empty(0), False)
+            system.look(0.1)
+            np.testing.assert_allclose(system.pull, -model.linear, atol=1e-15)
+            assert system.n_within(0.1) == 0
+            del system
+    assert "illegal value" not in "".join(capfd.readouterr())  # BLAS was not asked
+
+
 @pytest.mark.parametrize("p", [32 / 31, 4 / 3, 2.0, 3.0, 10.0, 100.0])
 @pytest.mark.parametrize("centred", [False, True])
 def test_the_step_solves_the_linearised_conditions(p, centred):

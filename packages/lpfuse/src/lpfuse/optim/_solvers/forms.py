@@ -8,5 +8,5 @@ from lpfuse._compiled import compiled
 from lpfuse.optim._solvers import surface as surface_of_numpy
 from lpfuse.optim._solvers import systems as systems_of_numpy
 
-form: Any = compiled("lpfuse.optim._solvers._compiled") or systems_of_numpy
+systems: Any = compiled("lpfuse.optim._solvers._compiled") or systems_of_numpy
 surface: Any = compiled("lpfuse.optim._solvers._surface") or surface_of_numpy

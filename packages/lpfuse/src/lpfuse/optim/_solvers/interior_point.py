@@ -16,7 +16,7 @@ import numpy as np
 
 from lpfuse._arrays.operations import Array, Host, total
 from lpfuse.optim._solvers.ball_pairs import PairsState, Spread
-from lpfuse.optim._solvers.forms import form
+from lpfuse.optim._solvers.forms import systems
 from lpfuse.optim._solvers.model import Breakdown, Model
 from lpfuse.optim._tuning import FAST, InteriorPointTuning, StepRule
 
@@ -79,7 +79,7 @@ class _Iterate:
             # The floor keeps a start at which all residuals vanish off the boundary.
             mu *= max(total(abs(residual)) / m, 1e-3 if start is None else 1e-12)
             mu *= total(model.costs) / m
-        self.system = system = form.InteriorSystem(model, w, residual, mu)
+        self.system = system = systems.InteriorSystem(model, w, residual, mu)
         if start is None:
             # The multipliers of the ball must balance the slope in the end: products that could.
             product = max(mu, 0.1 * system.steepest() * model.ball.room / R)

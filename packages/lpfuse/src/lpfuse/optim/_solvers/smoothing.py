@@ -17,7 +17,7 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host, kth_smallest, take, total
 from lpfuse.optim._solvers.ball_pairs import Spread
-from lpfuse.optim._solvers.forms import form
+from lpfuse.optim._solvers.forms import systems
 from lpfuse.optim._solvers.interior_point import WarmStart, inside
 from lpfuse.optim._solvers.model import Breakdown, Guess, Model, linearise_rows
 from lpfuse.optim._tuning import SmoothingTuning
@@ -37,7 +37,7 @@ def approach(
 ) -> WarmStart:
     """Move towards the optimum until about `enough` rows are left in the band around the kink."""
     R, (w, band) = model.n_weights, guess
-    system = form.SmoothedSystem(model, w, model.residuals(w), band)
+    system = systems.SmoothedSystem(model, w, model.residuals(w), band)
     looseness = min(0.1, 3.0 * band)  # a narrow band comes with a good place in the ball
     product = looseness * (system.steepest() + 1e-300) * model.ball.room / R
     system.surround(model.ball, Spread(product, evenness=looseness))
@@ -69,7 +69,7 @@ def approach(
             else:
                 model, r = fewer
                 state = system.state
-                system = form.SmoothedSystem(model, system.w, r, band)
+                system = systems.SmoothedSystem(model, system.w, r, band)
                 system.surround(model.ball, state)
     return WarmStart(system.w, system.state)
 
