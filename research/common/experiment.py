@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from lpfuse._checks.messages import key
+from lpfuse._validation.params import key
 from research.common.datasets import UCI, Dataset, load_dataset
 from research.common.datasets.uci import ALIASES
 from research.common.measure import measure

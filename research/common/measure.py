@@ -12,8 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lpfuse._files import as_json
-from lpfuse._versions import versions
+from lpfuse._files import as_json, versions
 from research.common.store import (
     Cell,
     CellFile,

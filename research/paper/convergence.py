@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lpfuse.optim import Problem, solve
-from lpfuse.optim._solvers.frank_wolfe import frank_wolfe
+from lpfuse.optim.frank_wolfe import frank_wolfe
 from research.common.comparison import Figures
 from research.common.drawing import figure_line
 from research.common.experiment import measure_splits

@@ -11,7 +11,7 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse._format import name_of_p
-from lpfuse.plots._drawing import COLOURS
+from lpfuse.plots.drawing import COLOURS
 from research.common.drawing import new_figure
 from research.common.protocol import SETTINGS
 from research.common.store import Row

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lpfuse._arrays.operations import Host
-from lpfuse.plots._drawing import COLOURS, MARKERS
+from lpfuse.plots.drawing import COLOURS, MARKERS
 from research.common.drawing import new_figure
 from research.common.ranks import critical_difference, friedman, mean_ranks, skillings_mack
 from research.common.statistics import Comparison, compare, holm

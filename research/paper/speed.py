@@ -18,7 +18,7 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse.optim import Problem, solve
-from lpfuse.optim._solvers.frank_wolfe import frank_wolfe
+from lpfuse.optim.frank_wolfe import frank_wolfe
 from research.common.comparison import Figures
 from research.common.experiment import measure_splits
 from research.common.judge import FusionProblem, Judge

@@ -12,7 +12,7 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse._format import name_of_p
-from lpfuse.plots._drawing import bar_look, line_look
+from lpfuse.plots.drawing import bar_look, line_look
 from research.common.drawing import new_figure
 from research.common.protocol import SETTINGS
 from research.common.store import Row

@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
-from lpfuse._versions import versions
+from lpfuse._files import versions
 from research.common.store import read_document, read_rows, write_document, write_whole
 from research.proofs.families import FAMILIES, make
 from research.proofs.fuzz import BLOCK, ROWS, outcome, run

@@ -228,7 +228,7 @@ def run(problems: int, jobs: int, limit: float) -> list[Row]:
 
 
 def _versions() -> dict[str, str]:
-    """As `lpfuse._versions`, but lpfuse need not be installed."""
+    """As `lpfuse._files`, but lpfuse need not be installed."""
     names = ("numpy", "scipy", "scikit-learn")
     return {"python": python_version(), **{name: version(name) for name in names}}
 

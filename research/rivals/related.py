@@ -14,7 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from lpfuse._arrays.operations import Host
-from lpfuse.fusion._scores import labelled_scores
+from lpfuse.fusion.lp import labelled_scores
 from lpfuse.fusion.search import Fitness
 
 __all__ = ["SIMILARITIES", "FuzzyNeighbours", "GeneticSelection", "ScoreProduct"]

@@ -21,12 +21,10 @@ from unittest.mock import patch
 import torch
 
 from lpfuse import SVDD, KernelPCADetector, OneClassGP
-from lpfuse.detectors import _base as base
-from lpfuse.detectors import _eigenpairs as eigenpairs
-from lpfuse.detectors import _features as features
-from lpfuse.detectors import gaussian_process, kernel_pca, svdd
-from lpfuse.detectors._features import FeatureMap
-from lpfuse.detectors._kernels import Kernel
+from lpfuse.detectors import base, gaussian_process, kernel_pca, svdd
+from lpfuse.detectors import kernel_pca as eigenpairs
+from lpfuse.detectors import kernels as features
+from lpfuse.detectors.kernels import FeatureMap, Kernel
 from research.common.machine import cpu_name, environment
 from research.common.memory import peak_of
 from research.common.store import write_document

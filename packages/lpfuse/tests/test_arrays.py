@@ -5,10 +5,9 @@ import threading
 import numpy as np
 import pytest
 
-from lpfuse._arrays import threads
+from lpfuse._arrays import operations as threads
 from lpfuse._arrays.linalg import matrix_budget
-from lpfuse._arrays.operations import beside, empty_beside, map_row_blocks, sum_row_blocks
-from lpfuse._arrays.threads import serially
+from lpfuse._arrays.operations import beside, empty_beside, map_row_blocks, serially, sum_row_blocks
 from oracles.kernel_learners import assert_beside, on_host, strict, strict_device, torch
 
 ROWS = np.arange(12.0).reshape(4, 3)

@@ -11,7 +11,11 @@ from dask.callbacks import Callback
 
 from helpers.cuts import as_array, as_frame, untouchable, with_unknown_rows
 from lpfuse._arrays.blocks import Summary
-from lpfuse._checks.blocks import check_feature_blocks, check_score_blocks, warn_about_flat_blocks
+from lpfuse._validation.dask_blocks import (
+    check_feature_blocks,
+    check_score_blocks,
+    warn_about_flat_blocks,
+)
 
 rng = np.random.default_rng(0)
 S = rng.normal(size=(60, 3))

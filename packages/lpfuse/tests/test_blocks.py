@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 
 from lpfuse._arrays.blocks import FAN_IN, Blocks, arrays_of, dtype_of, head_of, map_blocks, map_rows
-from lpfuse._arrays.operations import is_blocked
-from lpfuse._arrays.threads import map_parallel
+from lpfuse._arrays.operations import is_blocked, map_parallel
 
 TABLE = np.arange(24.0).reshape(12, 2)
 CHUNKS = (5, 0, 3, 4)

@@ -12,8 +12,8 @@ from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 
 from lpfuse import DirectionWarning, FusedDetector, GMMDetector, LpFusion
-from lpfuse._arrays.ranks import column_ranks
-from lpfuse._checks.directions import turned_columns
+from lpfuse._arrays.operations import column_ranks
+from lpfuse._validation.tables import turned_columns
 from lpfuse.adapters import ScoreColumn, ScoreFunction, has_known_direction
 
 

@@ -73,8 +73,7 @@ from lpfuse import (
 )
 from lpfuse.adapters import ClassifierExpert, PyODDetector, ScoreColumn, ScoreFunction
 from lpfuse.detectors import fit_together
-from lpfuse.io import _archive as archive
-from lpfuse.io import load, save
+from lpfuse.io import archive, load, save
 from lpfuse.selection import FusedDetectorCV
 
 pytest.importorskip("skops", reason="skops is an extra")

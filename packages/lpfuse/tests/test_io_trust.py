@@ -28,7 +28,7 @@ from helpers.model_files import forge, members_of, write_manifest, write_members
 from lpfuse import SVDD, FusedDetector, GMMDetector, KernelPCADetector
 from lpfuse.adapters import ScoreFunction
 from lpfuse.io import load, save
-from lpfuse.io._loadable import loadable_classes
+from lpfuse.io.reading import loadable_classes
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 3))

@@ -21,7 +21,7 @@ from lpfuse._arrays.linalg import (
     solve_positive,
     symmetric_times,
 )
-from lpfuse.detectors._kernels import times_few_columns
+from lpfuse.detectors.kernels import times_few_columns
 from oracles.kernel_learners import assert_beside, on_host, strict, strict_device, torch
 
 everywhere = pytest.mark.parametrize("library", [np.array, strict, strict_device, torch])

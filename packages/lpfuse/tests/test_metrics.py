@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import make_scorer, recall_score, roc_auc_score, roc_curve
 
 from lpfuse import GMMDetector
-from lpfuse._checks.arguments import check_values
+from lpfuse._validation.params import check_values
 from lpfuse.metrics import auc_over_folds, best_g_mean, g_mean, halfway, mean_over_folds
 
 # Few values, so that ties are common.

@@ -69,7 +69,7 @@ from lpfuse.views import Indicators, NormalQuantiles
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is an extra")
 pytest.importorskip("skl2onnx", reason="skl2onnx is an extra")
 from lpfuse.onnx_export import to_onnx  # noqa: E402
-from lpfuse.onnx_export._graph import Graph  # noqa: E402
+from lpfuse.onnx_export.graph import Graph  # noqa: E402
 
 rng = np.random.default_rng(0)
 UNITS, PLACE = np.array([1.0, 20.0, 0.1, 1.0]), np.array([0.0, 100.0, 0.0, -3.0])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lpfuse._checks.arguments import check_choice, check_count, check_number, check_p, is_count
+from lpfuse._validation.params import check_choice, check_count, check_number, check_p, is_count
 
 
 def read_message(function, *args, error=ValueError):

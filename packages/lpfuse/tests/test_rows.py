@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lpfuse._arrays import rows as chosen_form
-from lpfuse._arrays.rows import row_kernels
+from lpfuse._arrays import linalg as chosen_form
+from lpfuse._arrays.linalg import row_kernels
 from lpfuse._compiled import compiled
 from lpfuse.optim import Candidate, Certifier, Problem, solve
-from lpfuse.optim._bounds import CHUNK, Reading, examine_block, gamma, in_a_row
-from lpfuse.optim._large_n.gathered import crossings
-from lpfuse.optim._large_n.passes import PartitionPlan, ScorePasses
-from lpfuse.optim._plain_bounds import examine_rows
+from lpfuse.optim.bounds import CHUNK, Reading, examine_block, examine_rows, gamma, in_a_row
+from lpfuse.optim.distributed import crossings
+from lpfuse.optim.passes import PartitionPlan, ScorePasses
 from oracles.problems import random_problem
 
 kernels = compiled("lpfuse._arrays._rows")

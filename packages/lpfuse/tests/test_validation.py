@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from lpfuse import LpFusion
-from lpfuse._checks.arguments import (
+from lpfuse._validation.params import (
     check_choice,
     check_count,
     check_labels,
@@ -25,7 +25,7 @@ from lpfuse._checks.arguments import (
     check_values,
     weights_beside,
 )
-from lpfuse._checks.tables import (
+from lpfuse._validation.tables import (
     check_features,
     check_scores,
     check_table,

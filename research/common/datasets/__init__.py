@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from lpfuse._checks.messages import did_you_mean, key
+from lpfuse._validation.params import did_you_mean, key
 from research.common.datasets.anomaly import anomaly_names, load_anomaly
 from research.common.datasets.base import Dataset
 from research.common.datasets.table import load_table

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lpfuse._checks.messages import did_you_mean, key
+from lpfuse._validation.params import did_you_mean, key
 from research.common.datasets.base import FOLDER_VARIABLE, Dataset, checked_dataset, local_folder
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.messages import quoted
+from lpfuse._validation.params import quoted
 
 FOLDER_VARIABLE = "LPFUSE_DATA"
 

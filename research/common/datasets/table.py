@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.messages import did_you_mean, meaning, quoted
+from lpfuse._validation.params import did_you_mean, meaning, quoted
 from lpfuse.tables import read_table
 from lpfuse.tables._kinds import typed
 from lpfuse.tables._polars import polars_module

@@ -18,7 +18,7 @@ import numpy as np
 import sklearn.datasets
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.messages import did_you_mean, key, meaning
+from lpfuse._validation.params import did_you_mean, key, meaning
 from research.common.datasets.base import (
     FOLDER_VARIABLE,
     Dataset,

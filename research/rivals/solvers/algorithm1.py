@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lpfuse.optim import Problem
-from lpfuse.optim._solvers.frank_wolfe import frank_wolfe
+from lpfuse.optim.frank_wolfe import frank_wolfe
 from research.common.judge import FusionProblem
 from research.rivals.solvers._interface import Answer
 

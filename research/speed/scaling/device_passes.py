@@ -22,10 +22,10 @@ from unittest import mock
 import torch
 
 from lpfuse import LpFusion, lp_path
-from lpfuse._arrays.fused import cut_rows, may_fuse
+from lpfuse._arrays.linalg import cut_rows, may_fuse
 from lpfuse.optim import Certifier, Problem, solve
-from lpfuse.optim._large_n.passes import ScorePasses
-from lpfuse.optim._tuning import DEFAULT
+from lpfuse.optim.passes import ScorePasses
+from lpfuse.optim.tuning import DEFAULT
 from research.common.machine import slug
 from research.common.store import RecordStore
 from research.speed.solver.problems import NEGATIVE_FRACTION, PAPER_P, parse_p

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from lpfuse.optim import Candidate, Certifier, Problem
-from lpfuse.optim._large_n.gathered import crossings
-from lpfuse.optim._large_n.passes import PartitionPlan, ScorePasses
+from lpfuse.optim.distributed import crossings
+from lpfuse.optim.passes import PartitionPlan, ScorePasses
 
 from .device import GAP
 
@@ -28,7 +28,7 @@ def as_asked(form: str) -> Iterator[None]:
         yield
         return
     with (
-        mock.patch("lpfuse.optim._large_n.passes.may_fuse", return_value=False),
+        mock.patch("lpfuse.optim.passes.may_fuse", return_value=False),
         mock.patch("lpfuse.optim.certificate.may_fuse", return_value=False),
     ):
         yield
@@ -41,9 +41,10 @@ def points_for(R: int, k: int) -> np.ndarray:
 
 def launches(S: Any, y: Any, cut: Any, k: int) -> dict[str, Callable[[], Any]]:
     """The kernels alone."""
+    from lpfuse.optim._large_n import fused_partition as other
+
     from lpfuse._arrays.fused_rows import Found, RowArrays
     from lpfuse.optim._fused_bounds import TERMS, read_both_sides
-    from lpfuse.optim._large_n import fused_partition as other
 
     rows, R = RowArrays(S, y, None), int(S.shape[1])
     w = points_for(R, k)

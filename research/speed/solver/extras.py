@@ -6,7 +6,7 @@ import statistics
 from typing import Any
 
 from lpfuse.optim import Problem, solve
-from lpfuse.optim.path import solve_path
+from lpfuse.optim.solve import solve_path
 from research.common.clock import timed
 
 from .problems import Case, parse_p

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lpfuse._arrays.threads import one_blas_thread
+from lpfuse._arrays.operations import one_blas_thread
 from lpfuse.optim import Candidate, Certifier, Problem, solve
 
 SIZES = ((1_000, 36), (10_000, 4), (10_000, 36), (100_000, 36))

@@ -16,10 +16,8 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from lpfuse import SVDD, KernelPCADetector, OneClassGP
-from lpfuse.detectors._base import KernelDetector
-from lpfuse.detectors._features import FeatureMap, nystroem
-from lpfuse.detectors._kernels import Kernel
-from lpfuse.detectors._training import TrainingRows
+from lpfuse.detectors.base import KernelDetector
+from lpfuse.detectors.kernels import FeatureMap, Kernel, TrainingRows, nystroem
 from research.common.splits import STUDY_SHARE, StudySplit, study_split
 from research.common.store import Record
 

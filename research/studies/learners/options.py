@@ -13,7 +13,7 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.svm import OneClassSVM
 
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
-from lpfuse.detectors._training import settle_gamma
+from lpfuse.detectors.kernels import settle_gamma
 
 Setting = str | float
 

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lpfuse.detectors import KernelWidthWarning, fit_together, score_together
-from lpfuse.detectors._kernels import Kernel
-from lpfuse.detectors._training import warn_about_width
+from lpfuse.detectors.kernels import Kernel, warn_about_width
 from research.common.splits import StudySplit, study_split
 from research.common.store import Record
 

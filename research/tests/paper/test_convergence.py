@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lpfuse.optim import Problem, solve
-from lpfuse.optim._solvers.frank_wolfe import frank_wolfe
+from lpfuse.optim.frank_wolfe import frank_wolfe
 from oracles.optimum import optimum
 from research.common import experiment
 from research.common.datasets import Dataset

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from lpfuse.fusion._scores import labelled_scores
+from lpfuse.fusion.lp import labelled_scores
 from lpfuse.fusion.search import Fitness
 from research.rivals.related import SIMILARITIES, FuzzyNeighbours, GeneticSelection, ScoreProduct
 

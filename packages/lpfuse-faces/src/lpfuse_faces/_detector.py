@@ -11,14 +11,14 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._checks.arguments import (
+from lpfuse._saved import saved_as
+from lpfuse._validation.params import (
     check_choice,
     check_labels,
     check_row_names,
     check_share,
     is_count,
 )
-from lpfuse._saved import saved_as
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import HeldOutScores, labels_for_weights
 from lpfuse.io import save

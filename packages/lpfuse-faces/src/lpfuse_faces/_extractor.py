@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse._checks.arguments import check_count
+from lpfuse._validation.params import check_count
 from lpfuse_faces._container import opened_file
 from lpfuse_faces._detection.mtcnn import MTCNN
 from lpfuse_faces._detection.tracking import Face, FaceChooser

@@ -13,7 +13,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lpfuse._checks.arguments import check_choice
+from lpfuse._validation.params import check_choice
 from lpfuse.detectors import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 
 LEARNERS = ("svdd", "gp", "kpca", "gmm")

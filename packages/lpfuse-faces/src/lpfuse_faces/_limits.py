@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
-from lpfuse._checks.arguments import check_choice, check_count, check_number
 from lpfuse._format import plain
+from lpfuse._validation.params import check_choice, check_count, check_number
 
 
 class UnreadableVideo(ValueError):

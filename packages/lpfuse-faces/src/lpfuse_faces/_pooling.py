@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.arguments import check_number
+from lpfuse._validation.params import check_number
 
 
 def pooled(scores: Any, video: Any, n_videos: int, pooling: str | float = "mean") -> Host:

@@ -29,7 +29,7 @@ import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
-from lpfuse._checks.arguments import check_choice
+from lpfuse._validation.params import check_choice
 from lpfuse_faces._detection.tracking import Face
 
 REGIONS = ("face", "mouth", "nose")

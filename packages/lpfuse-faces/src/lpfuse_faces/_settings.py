@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
-from lpfuse._checks.arguments import check_choice, check_count
+from lpfuse._validation.params import check_choice, check_count
 from lpfuse_faces._limits import Limits
 from lpfuse_faces._networks import NETWORKS, PRECISIONS
 from lpfuse_faces._regions import REGIONS

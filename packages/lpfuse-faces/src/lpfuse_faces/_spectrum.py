@@ -12,8 +12,8 @@ import scipy.fft
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from lpfuse._checks.arguments import check_count, check_number
 from lpfuse._quantiles import QuantileSketch
+from lpfuse._validation.params import check_count, check_number
 from lpfuse_faces._extras import needed
 
 CUTOFF = 0.1

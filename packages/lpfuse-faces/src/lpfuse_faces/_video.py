@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse._checks.arguments import check_count, check_number
 from lpfuse._files import replacing
+from lpfuse._validation.params import check_count, check_number
 from lpfuse_faces._container import opened
 from lpfuse_faces._extras import needed
 from lpfuse_faces._limits import Limits, Stopwatch, UnreadableVideo

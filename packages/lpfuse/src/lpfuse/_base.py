@@ -30,8 +30,8 @@ from lpfuse._arrays.operations import (
     to_host,
     total,
 )
-from lpfuse._checks.arguments import check_labels, check_number, check_sample_weight
-from lpfuse._checks.tables import check_columns, check_features, check_scores
+from lpfuse._validation.params import check_labels, check_number, check_sample_weight
+from lpfuse._validation.tables import check_columns, check_features, check_scores
 
 Method = TypeVar("Method", bound=Callable[..., Array])
 

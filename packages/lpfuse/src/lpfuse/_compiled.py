@@ -20,8 +20,8 @@ PACKAGE = Path(__file__).parent
 # A name for every .pyx file of the package: a test compares.
 MODULES = (
     "lpfuse._arrays._rows",
-    "lpfuse.optim._solvers._compiled",
-    "lpfuse.optim._solvers._surface",
+    "lpfuse.optim._newton",
+    "lpfuse.optim._surface",
 )
 SOURCES = (".pyx", ".pxd", ".h")  # what a compiled module is made of
 REMEDY = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import platform
 import shutil
 import signal
 import stat
@@ -12,13 +13,37 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from glob import escape, glob
+from importlib.metadata import version
 from numbers import Integral, Real
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 from uuid import uuid4
 
+from lpfuse._compiled import solver_core
 from lpfuse._format import plain, quote
+
+# --------------------------------------------------------------------------------------------------
+# The versions that figures can depend on, and which form of the solvers' core computed them.
+
+
+def versions() -> dict[str, str]:
+    """Of lpfuse, Python, and what the figures are computed with.
+
+    Examples
+    --------
+    >>> list(versions())
+    ['lpfuse', 'python', 'numpy', 'scipy', 'scikit-learn', 'solver core']
+    """
+    return {
+        "lpfuse": version("lpfuse"),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
+        "solver core": solver_core(),
+    }
+
+
+# --------------------------------------------------------------------------------------------------
 
 
 def no_file(path: Any) -> str:

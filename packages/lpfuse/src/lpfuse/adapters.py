@@ -25,10 +25,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from lpfuse._arrays.operations import Host, without_mask
-from lpfuse._checks.arguments import check_choice, check_labels
-from lpfuse._checks.directions import DirectionWarning
 from lpfuse._format import quote
 from lpfuse._saved import saved_as
+from lpfuse._validation.params import check_choice, check_labels
+from lpfuse._validation.tables import DirectionWarning
 
 __all__ = [
     "ClassifierExpert",

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import Any
 from uuid import uuid4
 
-from lpfuse._checks.arguments import check_count
+from lpfuse._validation.params import check_count
 from lpfuse.ensemble.components import Verdicts
 from lpfuse.io import load, save
 from lpfuse.monitor import DriftMonitor, DriftStatus, StreamCounts

@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host
 from lpfuse._base import Scorer
-from lpfuse._checks.arguments import check_count, check_labels, check_share
-from lpfuse._checks.tables import check_table, remember_columns
 from lpfuse._saved import saved_as
+from lpfuse._validation.params import check_count, check_labels, check_share
+from lpfuse._validation.tables import check_table, remember_columns
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Table, scale_scores, seeded_copy
 from lpfuse.fusion.fixed import FixedRule

@@ -16,7 +16,7 @@ from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.arguments import check_labels, check_values
+from lpfuse._validation.params import check_labels, check_values
 
 __all__ = [
     "auc_of_columns", "auc_over_folds", "best_g_mean", "g_mean", "halfway", "mean_over_folds",

@@ -18,11 +18,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.arguments import check_choice, check_number, check_share
-from lpfuse._checks.directions import DirectionWarning
-from lpfuse._checks.messages import not_one_a_row
-from lpfuse._checks.tables import check_table, remember_columns
 from lpfuse._saved import ANY, saved_as
+from lpfuse._validation.params import check_choice, check_number, check_share, not_one_a_row
+from lpfuse._validation.tables import DirectionWarning, check_table, remember_columns
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Table, seeded_copy
 

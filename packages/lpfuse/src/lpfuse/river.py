@@ -16,8 +16,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.arguments import check_count
 from lpfuse._format import quote
+from lpfuse._validation.params import check_count
 from lpfuse.ensemble.components import Combination, default_fusion
 from lpfuse.scaling import TwoSidedMinMax
 

@@ -13,9 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from lpfuse._arrays.blocks import Summary, head_of
 from lpfuse._arrays.operations import Array, Host, is_blocked, is_numpy, like, namespace, to_host
 from lpfuse._base import lazily
-from lpfuse._checks.arguments import check_labels
-from lpfuse._checks.blocks import check_score_blocks
-from lpfuse._checks.tables import (
+from lpfuse._quantiles import QuantileSketch, RunningQuantiles, take_rows_in
+from lpfuse._saved import saved_as
+from lpfuse._validation.dask_blocks import check_score_blocks
+from lpfuse._validation.params import check_labels
+from lpfuse._validation.tables import (
     check_scores,
     column_names,
     no_spread,
@@ -23,8 +25,6 @@ from lpfuse._checks.tables import (
     warn_about_columns,
     warn_about_flat,
 )
-from lpfuse._quantiles import QuantileSketch, RunningQuantiles, take_rows_in
-from lpfuse._saved import saved_as
 
 __all__ = ["TailScaler", "TwoSidedMinMax"]
 

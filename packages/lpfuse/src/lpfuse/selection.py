@@ -14,8 +14,8 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.arguments import check_choice, check_p
 from lpfuse._saved import saved_as
+from lpfuse._validation.params import check_choice, check_p
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Choice, Member, OutOfFoldScores, Training
 from lpfuse.fusion.lp import PAPER_GRID, LpFusion, lp_path

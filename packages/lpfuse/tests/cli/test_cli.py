@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from lpfuse._versions import versions
+from lpfuse._files import versions
 from lpfuse.cli import console, main
 from lpfuse.cli._app import app
 

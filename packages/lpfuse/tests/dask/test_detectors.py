@@ -22,10 +22,9 @@ from lpfuse import (
     OneClassGP,
 )
 from lpfuse._base import unseen_quantile
-from lpfuse.detectors import _sampling as sampling
 from lpfuse.detectors import fit_together, score_together
-from lpfuse.detectors._features import nystroem
-from lpfuse.detectors._kernels import Kernel
+from lpfuse.detectors import kernels as sampling
+from lpfuse.detectors.kernels import Kernel, nystroem
 from lpfuse.views import FilledGaps, Indicators, NormalQuantiles
 
 NAMES = ["a", "b", "c"]

@@ -1,8 +1,8 @@
 import pytest
 
 from lpfuse._arrays.operations import beside, to_host
-from lpfuse.detectors import _features as features
-from lpfuse.detectors._landmarks import centres
+from lpfuse.detectors import kernels as features
+from lpfuse.detectors.kernels import centres
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
-from lpfuse._arrays.threads import limits
+from lpfuse._arrays.operations import limits
 from lpfuse._base import Detector, below_rounding, lower_quantile
 
 DETECTORS = {

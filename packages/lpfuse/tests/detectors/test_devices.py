@@ -12,12 +12,11 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
-from lpfuse._arrays.threads import limits
+from lpfuse._arrays.operations import limits
 from lpfuse._base import lower_quantile
 from lpfuse.detectors import fit_together, score_together
-from lpfuse.detectors._eigenpairs import by_blocks
-from lpfuse.detectors._kernels import Kernel
-from lpfuse.detectors._training import squared_distances
+from lpfuse.detectors.kernel_pca import by_blocks
+from lpfuse.detectors.kernels import Kernel, squared_distances
 from oracles.kernel_learners import assert_beside, every_library, on_host, strict_device, torch
 
 NYSTROEM = {"approximation": "nystroem", "random_state": 0}

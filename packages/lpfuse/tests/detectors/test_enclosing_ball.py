@@ -5,8 +5,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
 from lpfuse import SVDD
-from lpfuse._arrays.threads import limits
-from lpfuse.detectors._enclosing_ball import enclosing_ball
+from lpfuse._arrays.operations import limits
+from lpfuse.detectors.svdd import enclosing_ball
 from oracles import enclosing_ball as oracle
 
 TOL = 1e-8

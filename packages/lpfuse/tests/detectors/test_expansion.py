@@ -3,9 +3,8 @@ from math import cos, sin, sqrt
 import numpy as np
 import pytest
 
-from lpfuse._arrays.threads import limits
-from lpfuse.detectors._features import Waves
-from lpfuse.detectors._kernels import Expansion, Kernel, Similarities
+from lpfuse._arrays.operations import limits
+from lpfuse.detectors.kernels import Expansion, Kernel, Similarities, Waves
 from oracles import kernel_learners as naive
 from oracles.kernel_learners import assert_beside, every_library, on_host
 

@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 from sklearn.utils import check_random_state
 
-from lpfuse._arrays.threads import limits
-from lpfuse.detectors._features import fourier, nystroem
-from lpfuse.detectors._kernels import Kernel
+from lpfuse._arrays.operations import limits
+from lpfuse.detectors.kernels import Kernel, fourier, nystroem
 from oracles import kernel_learners as naive
 from oracles.kernel_learners import assert_beside, every_library, on_host
 

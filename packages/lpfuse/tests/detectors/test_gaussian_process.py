@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from lpfuse import OneClassGP
-from lpfuse._arrays.threads import limits
+from lpfuse._arrays.operations import limits
 from lpfuse._base import lower_quantile
 from lpfuse.detectors.gaussian_process import SCORES
 from oracles import kernel_learners as naive

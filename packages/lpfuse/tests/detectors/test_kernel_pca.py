@@ -11,11 +11,10 @@ from sklearn.decomposition import KernelPCA
 from sklearn.exceptions import NotFittedError
 
 from lpfuse import KernelPCADetector
-from lpfuse._arrays.threads import limits
+from lpfuse._arrays.operations import limits
 from lpfuse._base import lower_quantile
-from lpfuse.detectors._eigenpairs import by_arpack, iterated
-from lpfuse.detectors._kernels import Kernel
-from lpfuse.detectors.kernel_pca import spectrum_of_gram
+from lpfuse.detectors.kernel_pca import by_arpack, iterated, spectrum_of_gram
+from lpfuse.detectors.kernels import Kernel
 from oracles import kernel_learners as naive
 from oracles.kernel_learners import assert_beside, every_library, on_host
 

@@ -7,11 +7,16 @@ from hypothesis import strategies as st
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.svm import OneClassSVM
 
-from lpfuse._arrays.threads import limits
+from lpfuse._arrays.operations import limits
 from lpfuse.detectors import PAPER_WIDTHS, OneClassGP, gamma_from_sigma, sigma_from_gamma
-from lpfuse.detectors._distances import distances_to
-from lpfuse.detectors._kernels import INNER_PRODUCTS, Kernel
-from lpfuse.detectors._training import settle_gamma, settle_kernel, squared_distances
+from lpfuse.detectors.kernels import (
+    INNER_PRODUCTS,
+    Kernel,
+    distances_to,
+    settle_gamma,
+    settle_kernel,
+    squared_distances,
+)
 from oracles import kernel_learners as naive
 from oracles.kernel_learners import assert_beside, every_library, on_host
 

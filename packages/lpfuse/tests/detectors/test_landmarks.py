@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.utils import check_random_state
 
-from lpfuse._arrays.threads import limits
-from lpfuse.detectors._landmarks import centres, far_apart, lloyd, lloyd_step
+from lpfuse._arrays.operations import limits
+from lpfuse.detectors.kernels import centres, far_apart, lloyd, lloyd_step
 from oracles.kernel_learners import assert_beside, every_library, on_host, torch
 
 precisions = pytest.mark.parametrize("precision", [np.float64, np.float32])

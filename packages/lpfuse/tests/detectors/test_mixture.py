@@ -10,8 +10,8 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 from lpfuse import GMMDetector
-from lpfuse._arrays.threads import limits
-from lpfuse.detectors._mixture_em import _fill, _start, fit_on_device
+from lpfuse._arrays.operations import limits
+from lpfuse.detectors.mixture import _fill, _start, fit_on_device
 from oracles.kernel_learners import every_library, strict_device, torch
 
 COVARIANCES = ["full", "tied", "diag", "spherical"]

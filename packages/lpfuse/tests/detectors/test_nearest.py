@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lpfuse.detectors import _nearest
-from lpfuse.detectors._nearest import SubsetSearch
+from lpfuse.detectors import neighbours as _nearest
+from lpfuse.detectors.neighbours import SubsetSearch
 
 
 def one_by_one(rows, samples, columns, X, k, own=None):

@@ -6,11 +6,8 @@ from sklearn.svm import OneClassSVM
 
 from lpfuse import SVDD
 from lpfuse.detectors import KernelWidthWarning
-from lpfuse.detectors._kernels import Kernel
-from lpfuse.detectors._libsvm import libsvm
-from lpfuse.detectors._training import training_rows
-from lpfuse.detectors._working_set import working_set
-from lpfuse.detectors.svdd import MANY
+from lpfuse.detectors.kernels import Kernel, training_rows
+from lpfuse.detectors.svdd import MANY, libsvm, working_set
 from oracles import enclosing_ball as oracle
 
 EXACT = {"approximation": None, "tol": 1e-7}

@@ -5,10 +5,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
-from lpfuse._arrays.threads import limits
+from lpfuse._arrays.operations import limits
 from lpfuse.detectors import PAPER_WIDTHS, fit_together, gamma_from_sigma, score_together
-from lpfuse.detectors._training import training_rows
 from lpfuse.detectors.gaussian_process import SCORES
+from lpfuse.detectors.kernels import training_rows
 from oracles import kernel_learners as naive
 from oracles.kernel_learners import assert_beside, every_library, on_host
 

@@ -2,8 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lpfuse.detectors._kernels import Kernel
-from lpfuse.detectors._training import TrainingRows, training_rows
+from lpfuse.detectors.kernels import Kernel, TrainingRows, training_rows
 from oracles.kernel_learners import assert_beside, every_library, on_host
 
 X = np.random.default_rng(0).normal(size=(20, 3))

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from lpfuse import SVDD, KernelPCADetector, OneClassGP
 from lpfuse.detectors import KernelWidthWarning, fit_together
-from lpfuse.detectors._kernels import Kernel
-from lpfuse.detectors._training import settle_gamma, warn_about_width
+from lpfuse.detectors.kernels import Kernel, settle_gamma, warn_about_width
 from oracles.kernel_learners import every_library
 
 DETECTORS = [SVDD, OneClassGP, KernelPCADetector]

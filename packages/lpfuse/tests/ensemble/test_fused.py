@@ -29,7 +29,7 @@ from lpfuse import (
     TailScaler,
     TwoSidedMinMax,
 )
-from lpfuse._checks.tables import check_table
+from lpfuse._validation.tables import check_table
 from lpfuse.ensemble._splits import choose_rows_kept_back
 from lpfuse.ensemble._training import prepare_training
 from lpfuse.metrics import best_g_mean

@@ -27,7 +27,7 @@ from lpfuse import (
     TwoSidedMinMax,
     load,
 )
-from lpfuse._checks.options import ALIASES, NAMES
+from lpfuse._validation.params import ALIASES, NAMES
 from lpfuse.cli._options import Detectors
 from lpfuse.ensemble.components import default_detectors, default_fusion, named_detectors
 from lpfuse.tables import TableModel

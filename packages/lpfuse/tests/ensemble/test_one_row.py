@@ -19,7 +19,7 @@ from sklearn.svm import SVC
 
 from lpfuse import ColumnForest, FusedDetector, HistogramDetector, OneClassGP
 from lpfuse.adapters import ClassifierExpert
-from lpfuse.detectors._flat_trees import FlatTrees, Nodes
+from lpfuse.detectors.columns import FlatTrees, Nodes
 from lpfuse.ensemble._mean_of_fits import MeanOfFits
 from lpfuse.ensemble._members import Member, score_members
 from lpfuse.ensemble._one_row import QuickMembers, quick_scorer

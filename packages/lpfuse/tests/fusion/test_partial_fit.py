@@ -11,8 +11,8 @@ from sklearn.base import clone
 
 from lpfuse import LpFusion
 from lpfuse.ensemble.components import default_fusion
-from lpfuse.fusion._online import KEPT, RECENT, LabelledWindow
 from lpfuse.fusion.lp import IMAGINARY_SCORE
+from lpfuse.fusion.online import KEPT, RECENT, LabelledWindow
 from lpfuse.io import load, save
 from lpfuse.optim import LpBall
 

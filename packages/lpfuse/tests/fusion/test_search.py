@@ -20,11 +20,19 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from helpers.contract import as_checked, refused_labels
 from lpfuse import FusedDetector
-from lpfuse.fusion._scores import labelled_scores
-from lpfuse.fusion.search import ExhaustiveWeights, Fitness, GeneticWeights, SwarmWeights
-from lpfuse.fusion.search._base import first_candidates, on_simplex, two_stages
-from lpfuse.fusion.search._exhaustive import best_candidate, simplex_grid
-from lpfuse.fusion.search._swarm import swarm
+from lpfuse.fusion.lp import labelled_scores
+from lpfuse.fusion.search import (
+    ExhaustiveWeights,
+    Fitness,
+    GeneticWeights,
+    SwarmWeights,
+    best_candidate,
+    first_candidates,
+    on_simplex,
+    simplex_grid,
+    swarm,
+    two_stages,
+)
 
 pytest.importorskip("pygad", reason="pygad is not installed")
 

@@ -65,7 +65,7 @@ from lpfuse.fusion import (
     LogisticStacker,
     SwarmWeights,
 )
-from lpfuse.io._loadable import loadable_classes
+from lpfuse.io.reading import loadable_classes
 from lpfuse.iterative import IterativeEnsemble
 from lpfuse.monitor import DriftMonitor
 from lpfuse.multiclass import OneClassEnsembleClassifier

@@ -52,7 +52,7 @@ def test_every_class_that_a_file_may_hold_is_fuzzed(tmp_path):
             objects = json.loads(archive.read("manifest.json"))["objects"]
         held |= {described["object"][0] for described in objects if "object" in described}
     # In a process of its own, where no test has registered a class.
-    code = "from lpfuse.io._loadable import loadable_classes; print(*loadable_classes())"
+    code = "from lpfuse.io.reading import loadable_classes; print(*loadable_classes())"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert len(told.stdout.split()) > 100
     assert set(told.stdout.split()) <= held

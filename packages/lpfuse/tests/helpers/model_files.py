@@ -7,7 +7,7 @@ from io import BytesIO
 
 import numpy as np
 
-from lpfuse.io._writing import Encoder
+from lpfuse.io.writing import Encoder
 
 
 def members_of(content):

@@ -7,18 +7,18 @@ from hypothesis import strategies as st
 
 from lpfuse._compiled import compiled
 from lpfuse.optim import LpBall, Problem, solve, solve_path
-from lpfuse.optim._results import Candidate
-from lpfuse.optim._solvers import along_p
-from lpfuse.optim._solvers import surface as numpy_form
-from lpfuse.optim._solvers.along_p import Track, Trail, follow, settle
-from lpfuse.optim._solvers.interior_point import interior_point
-from lpfuse.optim._solvers.model import Breakdown, Model
-from lpfuse.optim._tuning import DEFAULT
+from lpfuse.optim import newton as numpy_form
+from lpfuse.optim import paths as along_p
 from lpfuse.optim.certificate import Certifier
+from lpfuse.optim.interior_point import interior_point
+from lpfuse.optim.newton import Breakdown, Model
+from lpfuse.optim.paths import Track, Trail, follow, settle
+from lpfuse.optim.results import Candidate
+from lpfuse.optim.tuning import DEFAULT
 from oracles import naive
 from oracles.problems import GRID, LOW_THRESHOLDS, VARIANTS, assert_certified, random_problem
 
-compiled_form = compiled("lpfuse.optim._solvers._surface")
+compiled_form = compiled("lpfuse.optim._surface")
 needs_both = pytest.mark.skipif(
     compiled_form is None, reason="nothing is compiled here: there is one form only"
 )

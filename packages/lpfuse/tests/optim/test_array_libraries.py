@@ -6,7 +6,7 @@ import pytest
 from array_api_compat import device
 
 from lpfuse.optim import Problem, solve, solve_path
-from lpfuse.optim._large_n.passes import PartitionPlan, ScorePasses
+from lpfuse.optim.passes import PartitionPlan, ScorePasses
 from oracles.problems import LOW_THRESHOLDS, VARIANTS, assert_certified, random_problem
 
 

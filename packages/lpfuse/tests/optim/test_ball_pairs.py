@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lpfuse.optim import LpBall
-from lpfuse.optim._solvers.ball_pairs import BallPairs, Spread
+from lpfuse.optim.newton import BallPairs, Spread
 
 W0 = np.array([0.3, 0.1, 0.2, 0.4])
 BALLS = {

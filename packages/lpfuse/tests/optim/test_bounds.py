@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lpfuse._arrays.accurate import accurate_total, two_product, two_sum
+from lpfuse._arrays.linalg import accurate_total, two_product, two_sum
 from lpfuse.optim import Candidate, Certifier, Problem
-from lpfuse.optim._bounds import row_products
-from lpfuse.optim._tuning import CHUNK
+from lpfuse.optim.bounds import row_products
+from lpfuse.optim.tuning import CHUNK
 
 numbers = st.floats(-1e90, 1e90).filter(lambda x: x == 0.0 or abs(x) > 1e-90)
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lpfuse._checks.blocks import check_score_blocks
+from lpfuse._validation.dask_blocks import check_score_blocks
 from lpfuse.optim import SOLVERS, Candidate, Certifier, Outcome, Problem, Solver, solve, solve_path
-from lpfuse.optim._large_n.distributed import BlockedProblem, Costs, sample_of
-from lpfuse.optim.losses import LOSSES
+from lpfuse.optim.distributed import BlockedProblem, Costs, sample_of
+from lpfuse.optim.problem import LOSSES
 from oracles import naive
 from oracles.problems import GRID, VARIANTS, assert_certified, random_problem
 

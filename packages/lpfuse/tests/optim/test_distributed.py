@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lpfuse import LpFusion
-from lpfuse._checks.blocks import check_score_blocks
+from lpfuse._validation.dask_blocks import check_score_blocks
 from lpfuse.optim import Problem, solve, solve_path
-from lpfuse.optim._large_n.distributed import BlockedProblem, Costs, sample_of
-from lpfuse.optim._large_n.passes import PartitionPlan, ScorePasses
+from lpfuse.optim.distributed import BlockedProblem, Costs, sample_of
+from lpfuse.optim.passes import PartitionPlan, ScorePasses
 from oracles.problems import GRID, LOW_THRESHOLDS, VARIANTS, assert_certified, random_problem
 
 every_variant = pytest.mark.parametrize("variant", VARIANTS)

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from lpfuse._compiled import compiled
 from lpfuse.optim import LpBall
-from lpfuse.optim._solvers import systems as numpy_form
-from lpfuse.optim._solvers.ball_pairs import Spread
-from lpfuse.optim._solvers.model import Breakdown, Model
+from lpfuse.optim import newton as numpy_form
+from lpfuse.optim.newton import Breakdown, Model, Spread
 
-compiled_form = compiled("lpfuse.optim._solvers._compiled")
+compiled_form = compiled("lpfuse.optim._newton")
 pytestmark = pytest.mark.skipif(
     compiled_form is None, reason="nothing is compiled here: there is one form only"
 )

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lpfuse.optim import Problem, solve
-from lpfuse.optim._solvers.frank_wolfe import frank_wolfe
+from lpfuse.optim.frank_wolfe import frank_wolfe
 from oracles import naive
 from oracles.problems import GRID, assert_feasible, random_problem
 

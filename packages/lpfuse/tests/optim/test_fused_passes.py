@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from helpers.kernels import device_for_kernels
-from lpfuse._arrays.fused import GROUPS, cut_rows, may_fuse
+from lpfuse._arrays.linalg import GROUPS, cut_rows, may_fuse
 from lpfuse.optim import Candidate, Certifier, Problem, solve, solve_path
-from lpfuse.optim._bounds import gamma, in_a_row
-from lpfuse.optim._large_n.gathered import crossings
-from lpfuse.optim._large_n.passes import PartitionPlan, ScorePasses, TooManyRows
+from lpfuse.optim.bounds import gamma, in_a_row
+from lpfuse.optim.distributed import crossings
+from lpfuse.optim.passes import PartitionPlan, ScorePasses, TooManyRows
 from oracles.problems import LOW_THRESHOLDS, assert_certified, random_problem
 
 few = settings(
@@ -25,15 +25,15 @@ def fused(monkeypatch):
     """Where kernels run; both passes take them there, also on tensors of the CPU."""
     device = device_for_kernels()
     if device == "cpu":
-        from lpfuse._arrays import fused as cutting
         from lpfuse._arrays import fused_gather, fused_rows
+        from lpfuse._arrays import linalg as cutting
 
         # The interpreter takes a millisecond an operation: four groups instead of 64, and still
         # several chunks to each of them.
         monkeypatch.setattr(cutting, "GROUPS", 4)
         monkeypatch.setattr(fused_rows, "GROUPS", 4)
         monkeypatch.setattr(fused_gather, "GROUPS", 4)
-        for module in ("lpfuse.optim.certificate", "lpfuse.optim._large_n.passes"):
+        for module in ("lpfuse.optim.certificate", "lpfuse.optim.passes"):
             monkeypatch.setattr(f"{module}.may_fuse", lambda S: not isinstance(S, np.ndarray))
     return device
 
@@ -206,8 +206,8 @@ def test_both_sides_are_off_by_no_more_than_they_say(fused, seed, size, outlier,
 @given(seed=st.integers(0, 10**6))
 def test_the_balance_of_multipliers_is_right_to_the_last_digits(fused, seed):
     """Classes of very different costs: a plain sum would lose the lighter one."""
-    from lpfuse.optim._bounds import Reading
     from lpfuse.optim._fused_bounds import examine_fused
+    from lpfuse.optim.bounds import Reading
 
     rng = np.random.default_rng(seed)
     n = 300

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lpfuse.optim._solvers.interior_point import interior_point
-from lpfuse.optim._solvers.model import Model
+from lpfuse.optim.interior_point import interior_point
+from lpfuse.optim.newton import Model
 from oracles import naive
 from oracles.problems import GRID, random_problem
 

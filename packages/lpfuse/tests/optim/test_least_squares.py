@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 import lpfuse._arrays
 from lpfuse.optim import solve
-from lpfuse.optim._moments import Moments
-from lpfuse.optim._solvers.least_squares import quadratic_model
+from lpfuse.optim.interior_point import quadratic_model
+from lpfuse.optim.moments import Moments
 from oracles import naive
 from oracles.problems import assert_certified, random_problem
 
@@ -48,7 +48,7 @@ def test_a_wide_ball_gives_ordinary_least_squares():
 
 
 def test_scores_are_read_once_whatever_their_number(monkeypatch):
-    monkeypatch.setattr(lpfuse._arrays.threads.limits, "block", 1)
+    monkeypatch.setattr(lpfuse._arrays.operations.limits, "block", 1)
     problem = random_problem(n=5000, R=3, costs=True, fit_intercept=True, loss="least_squares")
     solution = solve(problem)
     assert solution.certificate.passes == 1.0

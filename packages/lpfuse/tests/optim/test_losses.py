@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lpfuse.optim.losses import LOSSES, Hinge, LeastSquares
+from lpfuse.optim.problem import LOSSES, Hinge, LeastSquares
 
 residuals = st.floats(-1e3, 1e3)
 multipliers = {"hinge": st.floats(0.0, 1.0), "least_squares": st.floats(-1e3, 1e3)}

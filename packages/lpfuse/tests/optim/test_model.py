@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lpfuse.optim import LpBall
-from lpfuse.optim._solvers.model import Model, linearise_rows
-from lpfuse.optim._solvers.screening import subsample
+from lpfuse.optim.newton import Model, linearise_rows
+from lpfuse.optim.screening import subsample
 from oracles import naive
 from oracles.problems import GRID
 

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 import lpfuse._arrays
 from lpfuse.optim import Candidate, Certifier, LpBall, Problem
-from lpfuse.optim._large_n.gathered import crossings, violating
-from lpfuse.optim._large_n.passes import PartitionPlan, ScorePasses, TooManyRows, admit, unknown
-from lpfuse.optim._solvers.model import Model
+from lpfuse.optim.distributed import crossings, violating
+from lpfuse.optim.newton import Model
+from lpfuse.optim.passes import PartitionPlan, ScorePasses, TooManyRows, admit, unknown
 from oracles import naive
 from oracles.problems import random_problem
 
@@ -26,8 +26,8 @@ problems = st.builds(
 def several_blocks():
     """256 rows a block, spread over threads, so that positions have to be put together again."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lpfuse._arrays.threads.limits, "block", 1)
-        patch.setattr(lpfuse._arrays.threads.limits, "parallel", 0)
+        patch.setattr(lpfuse._arrays.operations.limits, "block", 1)
+        patch.setattr(lpfuse._arrays.operations.limits, "parallel", 0)
         yield
 
 

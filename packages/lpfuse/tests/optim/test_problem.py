@@ -100,8 +100,8 @@ def test_values_by_hand():
 
 @pytest.mark.parametrize("workers_from", [0, 2**60], ids=["threads", "one thread"])
 def test_many_blocks_give_the_same_sums(monkeypatch, workers_from):
-    monkeypatch.setattr(lpfuse._arrays.threads.limits, "block", 1)  # 256 rows a block
-    monkeypatch.setattr(lpfuse._arrays.threads.limits, "parallel", workers_from)
+    monkeypatch.setattr(lpfuse._arrays.operations.limits, "block", 1)  # 256 rows a block
+    monkeypatch.setattr(lpfuse._arrays.operations.limits, "parallel", workers_from)
     problem = random_problem(n=1001, R=3, costs=True, fit_intercept=True, loss="least_squares")
     w, b = random_point(problem, 0)
     alpha = problem.dual_point(w)

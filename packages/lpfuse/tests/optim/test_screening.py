@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from lpfuse.optim import solve
-from lpfuse.optim._solvers.interior_point import interior_point
-from lpfuse.optim._solvers.model import Guess, Model
-from lpfuse.optim._solvers.screening import minimise
-from lpfuse.optim._solvers.smoothing import approach, cold_guess
+from lpfuse.optim.interior_point import interior_point
+from lpfuse.optim.newton import Guess, Model
+from lpfuse.optim.screening import approach, cold_guess, minimise
 from oracles import naive
 from oracles.problems import (
     GRID,

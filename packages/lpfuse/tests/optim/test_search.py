@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lpfuse.optim import Certifier, solve
-from lpfuse.optim._large_n.budget import PassBudget
-from lpfuse.optim._large_n.passes import ScorePasses
-from lpfuse.optim._large_n.search import search_rows
-from lpfuse.optim._solvers.model import Guess
+from lpfuse.optim.large import search_rows
+from lpfuse.optim.newton import Guess
+from lpfuse.optim.passes import PassBudget, ScorePasses
 from oracles.problems import (
     GRID,
     GUESSES,

@@ -302,8 +302,8 @@ def test_the_same_problem_gives_the_same_bits(loss, n):
 
 @pytest.fixture
 def threads_for_small_problems(monkeypatch):
-    monkeypatch.setattr(lpfuse._arrays.threads.limits, "block", 1)
-    monkeypatch.setattr(lpfuse._arrays.threads.limits, "parallel", 0)
+    monkeypatch.setattr(lpfuse._arrays.operations.limits, "block", 1)
+    monkeypatch.setattr(lpfuse._arrays.operations.limits, "parallel", 0)
 
 
 @both_losses
@@ -311,7 +311,7 @@ def threads_for_small_problems(monkeypatch):
 def test_the_number_of_threads_does_not_change_a_bit(loss):
     problem = random_problem(n=3000, loss=loss, costs=True, fit_intercept=True, p=4 / 3)
     several = solve(problem, tuning=LOW_THRESHOLDS)
-    with lpfuse._arrays.threads.serially():
+    with lpfuse._arrays.operations.serially():
         assert_identical(solve(problem, tuning=LOW_THRESHOLDS), several)
 
 
@@ -332,7 +332,7 @@ OVERLAPPING = """
 from contextlib import ExitStack
 import scipy.linalg
 from threadpoolctl import threadpool_info, threadpool_limits
-from lpfuse._arrays.threads import one_blas_thread
+from lpfuse._arrays.operations import one_blas_thread
 
 def blas_threads():
     return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 import lpfuse._arrays
 from lpfuse.optim import Problem, solve
-from lpfuse.optim._solvers.frank_wolfe import frank_wolfe as raw_frank_wolfe
+from lpfuse.optim.frank_wolfe import frank_wolfe as raw_frank_wolfe
 from oracles import naive
 from oracles.optimum import nearest_error_free_to_uniform, nearest_least_squares_to_uniform
 from oracles.problems import GRID, LOW_THRESHOLDS, assert_certified, changed
@@ -126,7 +126,7 @@ def test_an_optimum_of_almost_zero_is_proven_too(p, short):
 @every_variant
 def test_many_rows_break_ties_as_few_do(monkeypatch, variant):
     problem = separable_problem(n=1500, p=4 / 3, **VARIANTS[variant])
-    monkeypatch.setattr(lpfuse._arrays.threads.limits, "block", 1)
+    monkeypatch.setattr(lpfuse._arrays.operations.limits, "block", 1)
     many = solve(problem, tuning=LOW_THRESHOLDS)
     monkeypatch.undo()
     np.testing.assert_allclose(many.weights, solve(problem).weights, rtol=0, atol=1e-6)

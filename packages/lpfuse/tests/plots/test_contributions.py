@@ -10,7 +10,7 @@ from sklearn.mixture import GaussianMixture
 
 from lpfuse import FixedRule, FusedDetector, LpFusion
 from lpfuse.plots import ContributionsDisplay
-from lpfuse.plots._drawing import COLOURS
+from lpfuse.plots.drawing import COLOURS
 
 NAN = float("nan")
 TABLE = np.array([[0.5, 0.25, 0.0], [-0.5, -2.0, 0.25], [1.0, -1.5, -0.25]])  # sums ¾, −2¼, −¾

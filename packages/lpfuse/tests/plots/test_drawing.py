@@ -8,7 +8,7 @@ import lpfuse.plots
 from lpfuse import LpFusion
 from lpfuse._format import NAME_WIDTH, shortened
 from lpfuse.plots import ContributionsDisplay, PathDisplay, WeightsDisplay
-from lpfuse.plots._drawing import labels_of
+from lpfuse.plots.drawing import labels_of
 
 DRAW = {
     "weights": lambda names: WeightsDisplay([1.0, -0.5], names).plot(),

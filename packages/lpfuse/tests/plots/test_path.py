@@ -16,8 +16,8 @@ from lpfuse import FusedDetectorCV, LpFusion, lp_path
 from lpfuse._format import name_of_p
 from lpfuse.fusion.lp import PAPER_GRID
 from lpfuse.plots import PathDisplay
-from lpfuse.plots._drawing import COLOURS
-from lpfuse.plots._path import _spread, position
+from lpfuse.plots.displays import _spread, position
+from lpfuse.plots.drawing import COLOURS
 
 INF = float("inf")
 

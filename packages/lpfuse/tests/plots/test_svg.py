@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from lpfuse.plots import ContributionsDisplay, PathDisplay, WeightsDisplay
-from lpfuse.plots._svg import blank_axes, svg
+from lpfuse.plots.drawing import blank_axes, svg
 
 TABLE = np.random.default_rng(0).normal(size=(5, 9))
 DRAW = {

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from lpfuse import FixedRule, FusedDetector, LpFusion, TwoSidedMinMax
 from lpfuse.optim import Certificate
 from lpfuse.plots import WeightsDisplay
-from lpfuse.plots._drawing import COLOURS
+from lpfuse.plots.drawing import COLOURS
 
 WEIGHTS = [0.25, -0.5, 0.0, 0.75]
 NAMES = ["forest", "svm", "lof", "mixture"]

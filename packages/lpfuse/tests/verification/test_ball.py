@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lpfuse.optim.balls import LpBall
-from lpfuse.verification._intervals import Interval
-from lpfuse.verification._problem import Ball
+from lpfuse.verification.claims import Ball
+from lpfuse.verification.intervals import Interval
 
 EXPONENTS = [1.0, 1 + 1e-8, 1 + 1e-6, 1.01, 4 / 3, 2.0, 7.0, 100.0, 1e6, math.inf]
 

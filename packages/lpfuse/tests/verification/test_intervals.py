@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lpfuse.verification._intervals import Interval, conjugate, norm
+from lpfuse.verification.intervals import Interval, conjugate, norm
 
 fractions = st.fractions(min_value=-100, max_value=100, max_denominator=10**6)
 vectors = st.lists(fractions, min_size=1, max_size=8)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from lpfuse.verification._rows import CompensatedRows, ExactRows, OutOfRangeError
+from lpfuse.verification.intervals import CompensatedRows, ExactRows, OutOfRangeError
 
 numbers = st.floats(-1e100, 1e100, allow_subnormal=True)
 weights = st.floats(0, 1e60, allow_subnormal=True)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse._checks.arguments import check_count, check_number
+from lpfuse._validation.params import check_count, check_number
 from lpfuse_faces._detection.boxes import Boxes, corrected, squares, survivors
 from lpfuse_faces._detection.networks import FILES, Answer, CascadeNetwork, Floats, read_cascade
 from lpfuse_faces._detection.pyramid import WINDOW, Canvas, boxes_of_windows, canvas_of, painted

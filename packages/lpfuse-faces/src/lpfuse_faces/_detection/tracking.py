@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse._checks.arguments import check_choice
+from lpfuse._validation.params import check_choice
 from lpfuse_faces._detection.boxes import areas, overlaps
 
 if TYPE_CHECKING:

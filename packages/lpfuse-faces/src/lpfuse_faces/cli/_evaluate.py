@@ -107,7 +107,7 @@ def features_of(
 
 def settings_of(text: str) -> list[str]:
     """The settings that are named, in their usual order."""
-    from lpfuse._checks.arguments import check_choice
+    from lpfuse._validation.params import check_choice
     from lpfuse_faces.evaluation import SETTINGS
 
     chosen = options.names(text)

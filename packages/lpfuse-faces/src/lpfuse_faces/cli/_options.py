@@ -302,7 +302,7 @@ def settings_of(
 
 def fusion_of(p: str) -> Any:
     """The default fusion with another p; None where it shall be its own."""
-    from lpfuse._checks.arguments import check_p
+    from lpfuse._validation.params import check_p
     from lpfuse.ensemble.components import default_fusion
 
     if p == "auto":

@@ -18,7 +18,7 @@ STAND_IN = "azimuthal"  # needs no weights
 
 def check_preset(preset: str) -> None:
     """Refuse, before any work, a name that is none."""
-    from lpfuse._checks.arguments import check_choice
+    from lpfuse._validation.params import check_choice
     from lpfuse_faces.evaluation._presets import PRESETS
 
     check_choice("--preset", preset, tuple(PRESETS))

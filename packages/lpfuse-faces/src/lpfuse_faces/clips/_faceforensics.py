@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lpfuse._checks.messages import listed
+from lpfuse._validation.params import listed
 from lpfuse_faces._regular_file import read_regular
 from lpfuse_faces.clips._clip import SPLITS, Clip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from lpfuse._checks.messages import listed
+from lpfuse._validation.params import listed
 from lpfuse_faces.clips import _faceforensics as ff
 from lpfuse_faces.clips._clip import Clip
 from lpfuse_faces.clips._table import CLIPS_CSV, read_table

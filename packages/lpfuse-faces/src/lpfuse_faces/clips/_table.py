@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lpfuse._checks.messages import listed
 from lpfuse._files import replacing
+from lpfuse._validation.params import listed
 from lpfuse_faces._regular_file import read_regular
 from lpfuse_faces.clips._clip import Clip
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from lpfuse._files import versions
 from lpfuse._format import number
-from lpfuse._versions import versions
 from lpfuse_faces._extras import needed
 from lpfuse_faces.contact_sheet._contents import ContactSheet, Numbers, Shown, bar_labels
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lpfuse._format import number, shortened
-from lpfuse.plots._drawing import COLOURS, INK, PLAIN, name_bars
+from lpfuse.plots.drawing import COLOURS, INK, PLAIN, name_bars
 from lpfuse_faces._extras import needed
 from lpfuse_faces.contact_sheet._contents import MOST_FRAMES, ContactSheet, Shown, bar_labels
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from lpfuse._checks.arguments import check_choice
-from lpfuse._checks.messages import listed
+from lpfuse._validation.params import check_choice, listed
 from lpfuse_faces._learners import LEARNERS
 from lpfuse_faces._networks import NETWORKS
 from lpfuse_faces._regions import REGIONS

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from lpfuse._checks.arguments import check_choice
+from lpfuse._validation.params import check_choice
 from lpfuse.metrics import g_mean
 from lpfuse_faces._learners import LEARNERS
 from lpfuse_faces.clips import Clip

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpfuse._checks.messages import listed
+from lpfuse._validation.params import listed
 from lpfuse_faces._features import VideoFeatures
 from lpfuse_faces.clips import Clip, check_disjoint, with_splits
 from lpfuse_faces.evaluation._scores import Features

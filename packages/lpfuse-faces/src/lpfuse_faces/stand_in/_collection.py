@@ -14,7 +14,7 @@ from joblib import Parallel, delayed
 from numpy.random import SeedSequence, default_rng
 from numpy.typing import NDArray
 
-from lpfuse._checks.arguments import check_choice, check_count, check_number
+from lpfuse._validation.params import check_choice, check_count, check_number
 from lpfuse_faces._video import write_video
 from lpfuse_faces.clips import CLIPS_CSV, Clip, write_clips
 from lpfuse_faces.stand_in._filming import FPS, Take

@@ -15,8 +15,7 @@ from uuid import uuid4
 import array_api_compat
 import numpy as np
 
-from lpfuse._arrays.operations import Array, Host, is_numpy, to_host
-from lpfuse._arrays.threads import one_blas_thread, serially
+from lpfuse._arrays.operations import Array, Host, is_numpy, one_blas_thread, serially, to_host
 
 FAN_IN = 16  # results that are merged at a time, on a worker
 

@@ -14,8 +14,8 @@ import triton
 import triton.language as tl
 from numpy.typing import NDArray
 
-from lpfuse._arrays.fused import GROUPS, Cut, cut_rows
 from lpfuse._arrays.fused_rows import Found, RowArrays, add_up, brought
+from lpfuse._arrays.linalg import GROUPS, Cut, cut_rows
 from lpfuse._arrays.operations import Array, Host
 
 AHEAD = 1 << 23  # numbers of rows for which there is room before it is known how many there are

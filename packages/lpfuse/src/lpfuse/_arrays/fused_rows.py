@@ -15,7 +15,7 @@ import torch
 import triton
 import triton.language as tl
 
-from lpfuse._arrays.fused import GROUPS, TOGETHER, Cut, cut_rows
+from lpfuse._arrays.linalg import GROUPS, TOGETHER, Cut, cut_rows
 from lpfuse._arrays.operations import Array, Host
 
 

@@ -2,16 +2,226 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import cache
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import array_api_compat
 import numpy as np
 import scipy.linalg
 
-from lpfuse._arrays.operations import Array, Host, beside, is_numpy, namespace, to_host
-from lpfuse._arrays.threads import limits, one_blas_thread
+from lpfuse._arrays.operations import (
+    Array,
+    Host,
+    beside,
+    filled,
+    is_numpy,
+    largest,
+    like,
+    limits,
+    namespace,
+    one_blas_thread,
+    to_host,
+    total,
+)
+from lpfuse._compiled import compiled
+
+# --------------------------------------------------------------------------------------------------
+# Sums and products to twice the digits, for numbers too large for plain ones.
+#
+# The sum and the product of two numbers each equal the rounded result and a remainder that is a
+# number itself (T. Ogita, S. M. Rump, S. Oishi, Accurate sum and dot product, SIAM J. Sci. Comput.
+# 26, 2005). Any array library can do that.
+
+
+SPLITTER = 2.0**27 + 1.0  # cuts 53 binary digits into 26 and 26
+
+
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """``a + b`` rounded, and what rounding has left out."""
+    rounded = a + b
+    of_b = rounded - a
+    return rounded, (a - (rounded - of_b)) + (b - of_b)
+
+
+def two_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """``a · b`` rounded, and what rounding has left out."""
+    rounded = a * b
+    (a1, a2), (b1, b2) = _halves(a), _halves(b)
+    return rounded, ((a1 * b1 - rounded) + a1 * b2 + a2 * b1) + a2 * b2
+
+
+def _halves(a: Array) -> tuple[Array, Array]:
+    shifted = SPLITTER * a
+    high = shifted - (shifted - a)
+    return high, a - high
+
+
+def accurate_total(x: Array) -> float:
+    """The sum of a vector, right to the last digit or nearly.
+
+    The digits of all terms above one common place are added up first, which rounds nothing.
+    """
+    n, top = int(x.shape[0]), largest(abs(x)) if x.shape[0] else 0.0
+    if not 0.0 < top < 1e290:  # nothing to add up, or no room for a higher place
+        return total(x)
+    place = math.ldexp(1.0, math.frexp(top)[1] + n.bit_length() + 1)
+    high = (x + place) - place
+    return total(high) + total(x - high)
+
+
+def less(S: Array, origin: Host | None) -> tuple[Array, Array]:
+    """``S − origin`` in two parts: rounded, and what rounding has left out."""
+    return (S, 0.0 * S) if origin is None else two_sum(S, -like(origin, S))
+
+
+def accurate_residuals(
+    parts: tuple[Array, Array], y: Array | float, w: Host, b: tuple[float, float]
+) -> Array:
+    """``1 − y (S w + b)``, each within a rounding or two of the truth.
+
+    S and b each come in two parts that add up to them.
+    """
+    S, low = parts
+    fused = filled(S.shape[0], b[0], S)
+    rest = low @ like(w, S) + b[1]
+    for j, weight in enumerate(w.tolist()):
+        product, missed = two_product(S[:, j], weight)
+        fused, dropped = two_sum(fused, product)
+        rest = rest + (missed + dropped)
+    residual, dropped = two_sum(0.0 * fused + 1.0, -y * fused)
+    return residual + (dropped - y * rest)
+
+
+def accurate_pull(
+    parts: tuple[Array, Array], y: Array | float, c: Array | float, alpha: Array
+) -> Host:
+    """``Σ c α y s``, each entry within a rounding or two of the truth; S comes in two parts."""
+    S, low = parts
+    weight, missed = two_product(alpha, c)
+    weight, missed = y * weight, y * missed
+    sums = []
+    for j in range(int(S.shape[1])):
+        product, rest = two_product(S[:, j], weight)
+        sums.append(accurate_total(product) + total(rest + S[:, j] * missed + low[:, j] * weight))
+    return np.array(sums)
+
+
+def rows_beyond(S: Array, limit: float) -> Array:
+    """A mask of the rows with a score larger than the limit in size."""
+    xp = namespace(S)
+    return xp.max(abs(S), axis=1) > limit
+
+
+# --------------------------------------------------------------------------------------------------
+# Whether passes over rows on a CUDA device may be fused, and how rows are cut for that.
+#
+# Triton, which comes with torch's CUDA builds, compiles the kernels of `fused_rows` and of the two
+# passes. Where it is missing, cannot compile, or the scores are of another library, device or order
+# in memory, the same sums are taken by plain array operations.
+
+
+MOST_COLUMNS = 512  # a tile of more columns does not fit the registers
+GROUPS = 64  # partial sums that reach the host, which adds them up one after the other
+WARPS = 4  # of a program
+# Tiles of a chunk: sums over a chunk stay in registers. Of several candidates each reads the chunk
+# again, from the cache if it is small. On an H200, 2,339,189 × 36 in float64, tiles of 32 rows, ms
+# (docs/adr/0040; the page of scaling tells later runs):
+#
+#     tiles               2      4      8     16     32
+#     partition, one   0.343  0.261  0.261  0.217  0.247
+#     examine, one     0.457  0.358  0.344  0.285  0.308
+#     partition, nine  2.425  1.643  1.371  1.703  1.758
+#     examine, nine    3.935  3.069  3.109  4.605  4.655
+#
+# Tiles of 64 rows took 0.252 and 0.326 at best, and 1.340 and 3.582; with eight warps all took
+# longer.
+TILES, TILES_OF_SEVERAL = 16, 8
+
+
+def may_fuse(S: Array) -> bool:
+    """Whether the fused kernels take these scores."""
+    if not array_api_compat.is_torch_array(S) or S.device.type != "cuda":
+        return False
+    fits = S.ndim == 2 and 1 <= S.shape[1] <= MOST_COLUMNS and S.is_contiguous()
+    return bool(fits and str(S.dtype) in _TAKEN and _works(S.device.index))
+
+
+_TAKEN = ("torch.float64", "torch.float32")
+
+
+@cache
+def _works(device: int) -> bool:
+    """Whether kernels can be compiled and run on the device, tried once on a few rows."""
+    if os.environ.get("LPFUSE_COMPILED") == "0" or find_spec("triton") is None:
+        return False
+    try:
+        from lpfuse._arrays.fused_gather import try_out
+
+        return try_out(device)
+    except Exception:  # no compiler, an old driver, a chip it does not know: all mean "not here"
+        return False
+
+
+class Cut(NamedTuple):
+    """How rows are cut: tiles of rows × (slices of columns), chunks of tiles, groups of chunks.
+
+    A thread holds neighbouring columns of every slice, 16 bytes of them: so products with a point
+    are first added up in its registers, and only then over the few threads of a row.
+    """
+
+    slices: int
+    width: int  # columns of a slice
+    rows: int  # of a tile
+    warps: int
+    tiles: int  # of a chunk
+    chunks: int
+
+    @property
+    def group(self) -> int:
+        """Chunks of a group."""
+        return -(-self.chunks // GROUPS)
+
+    @property
+    def roundings(self) -> float:
+        """How often a sum over all rows rounds one of its terms, at most.
+
+        In a thread over the tiles of a chunk, by halves over the rows of a tile; over the chunks of
+        a group at a time `TOGETHER`, by halves over these; on the host over the groups. 16 for
+        products and merging.
+        """
+        halves = self.rows.bit_length() + TOGETHER.bit_length()
+        return self.tiles + halves + -(-self.group // TOGETHER) + GROUPS + 16.0
+
+
+TOGETHER = 16  # chunks whose sums are added up at a time
+
+
+def cut_rows(n: int, R: int, several: bool = False, *, single: bool = False) -> Cut:
+    """How to cut n rows of R columns, for one candidate or for several, of double precision or not.
+
+    In single precision a slice is twice as wide, so that every thread has columns of its own.
+    """
+    together = 4 if single else 2  # columns of a thread in a slice
+    # At most eight slices: a tile and its sums then fit the registers beside all else.
+    width = 4 if R <= 4 else max(4 * together, _power_of_two(-(-R // 8)))
+    slices = _power_of_two(-(-R // width))
+    # A warp has 32 threads; tiles of few columns are longer.
+    rows = max(WARPS * 32 * together // width, 512 // (slices * width))
+    tiles = TILES_OF_SEVERAL if several else TILES
+    return Cut(slices, width, rows, WARPS, tiles, -(-n // (rows * tiles)))
+
+
+def _power_of_two(k: int) -> int:
+    """The least one that is not below k."""
+    return 1 << (k - 1).bit_length()
+
+
+# --------------------------------------------------------------------------------------------------
 
 # Chosen by hand.
 INVERTED_AT_ONCE = 1024  # rows of a triangle that is not halved any further
@@ -281,3 +491,24 @@ def times_triangle(A: Array, B: Array, ends: Sequence[int]) -> Array:
         columns = slice(part[0], part[-1] + 1)
         products[:, columns] = times_few_columns(A[:, :end], B[:end, columns])
     return products
+
+
+# --------------------------------------------------------------------------------------------------
+# Blocks of rows in compiled code: residuals and sums while a row is in the cache, hardly a copy.
+#
+# What is computed is written down in array operations by those who use it, `optim._large_n.passes`
+# and `optim._bounds`: that is what serves other libraries, other layouts, and where nothing was
+# compiled. Each function of `_rows.pyx` is one of their formulas, and tests compare the two.
+
+
+_kernels: Any = compiled("lpfuse._arrays._rows")
+TYPES = (np.dtype(np.float64), np.dtype(np.float32))
+
+
+def row_kernels(S: Array) -> Any:
+    """The compiled functions, where they can read these rows as they lie in memory; else None."""
+    if _kernels is None or not is_numpy(S) or S.dtype not in TYPES or not S.flags.aligned:
+        return None
+    size = S.itemsize
+    in_rows = S.ndim == 2 and S.shape[1] > 0 and S.strides[1] == size and S.strides[0] % size == 0
+    return _kernels if in_rows else None

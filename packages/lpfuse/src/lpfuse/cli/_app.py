@@ -47,7 +47,7 @@ app.callback()(root_options)
 @app.command(epilog="Example: lpfuse version --quiet")
 def version(ctx: typer.Context, as_json: Json = False, quiet: Quiet = False) -> None:
     """Versions of lpfuse and of what it works with; with --quiet, the first number alone."""
-    from lpfuse._versions import versions
+    from lpfuse._files import versions
 
     found = versions()
     if as_json:

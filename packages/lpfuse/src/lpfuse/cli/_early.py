@@ -44,7 +44,7 @@ def settled_detectors(
     p, false_alarm_rate, confidence, detectors
         As the options of these names.
     """
-    from lpfuse._checks.options import (
+    from lpfuse._validation.params import (
         check_confidence,
         check_false_alarm_rate,
         check_norm,

@@ -35,8 +35,8 @@ def teach(
     Says how the weights changed and, from the answers alone, how good the new model is.
     """
     check_there(answers, model=model)
-    from lpfuse._checks.messages import counted
     from lpfuse._files import check_target, write_errors
+    from lpfuse._validation.params import counted
     from lpfuse.tables import TableModel, read_answers
     from lpfuse.tables._answers import features_of
 

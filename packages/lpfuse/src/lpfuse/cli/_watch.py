@@ -187,7 +187,7 @@ def watch(
         if not silent:
             console.say(f"Loading {console.called(model)} …", err=True)
         # Late, for it takes seconds: the line above stands by then.
-        from lpfuse._checks.messages import counted
+        from lpfuse._validation.params import counted
         from lpfuse.watch import watch as run
 
         secret = None if key is None else key.read_bytes()

@@ -1,16 +1,16 @@
 """One-class learners: each scores rows by how normal they look, high = normal."""
 
-from lpfuse.detectors._base import fit_together
-from lpfuse.detectors._kernels import score_together
-from lpfuse.detectors._training import (
-    PAPER_WIDTHS,
-    KernelWidthWarning,
-    gamma_from_sigma,
-    sigma_from_gamma,
-)
+from lpfuse.detectors.base import fit_together
 from lpfuse.detectors.columns import ColumnForest, HistogramDetector
 from lpfuse.detectors.gaussian_process import OneClassGP
 from lpfuse.detectors.kernel_pca import KernelPCADetector
+from lpfuse.detectors.kernels import (
+    PAPER_WIDTHS,
+    KernelWidthWarning,
+    gamma_from_sigma,
+    score_together,
+    sigma_from_gamma,
+)
 from lpfuse.detectors.mixture import GMMDetector
 from lpfuse.detectors.neighbours import KNNDetector
 from lpfuse.detectors.svdd import SVDD

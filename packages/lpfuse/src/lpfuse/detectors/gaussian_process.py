@@ -27,13 +27,18 @@ from lpfuse._arrays.operations import (
     put,
     to_host,
 )
-from lpfuse._checks.arguments import check_choice, check_number
-from lpfuse._checks.tables import check_features
 from lpfuse._saved import saved_as
-from lpfuse.detectors._base import KERNEL_WORDS, KernelDetector
-from lpfuse.detectors._features import FeatureMap
-from lpfuse.detectors._kernels import Expansion, Kernel, Similarities
-from lpfuse.detectors._training import TrainingRows, training_rows
+from lpfuse._validation.params import check_choice, check_number
+from lpfuse._validation.tables import check_features
+from lpfuse.detectors.base import KERNEL_WORDS, KernelDetector
+from lpfuse.detectors.kernels import (
+    Expansion,
+    FeatureMap,
+    Kernel,
+    Similarities,
+    TrainingRows,
+    training_rows,
+)
 
 SCORES = ("mean", "variance", "density", "ratio")
 # Rows a landmark from which on their leave-one-out scores are nearly those of new rows: up to there

@@ -13,8 +13,7 @@ from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.directions import warn_of_directions
-from lpfuse._checks.tables import no_spread
+from lpfuse._validation.tables import no_spread, warn_of_directions
 
 # Bounds of the audit, chosen by hand: rather too lax, for a warning that cries wolf is not read.
 ALIKE = 0.999  # rank correlation from which two detectors are as good as one

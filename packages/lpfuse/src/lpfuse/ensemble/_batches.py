@@ -7,8 +7,8 @@ from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
 from lpfuse._base import Scorer
-from lpfuse._checks.messages import LARGEST_SCORE
 from lpfuse._format import quote
+from lpfuse._validation.params import LARGEST_SCORE
 from lpfuse.adapters import innermost
 from lpfuse.ensemble._members import Member, complete_rows, score_members
 from lpfuse.ensemble._tables import Index, Table

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from lpfuse._arrays.operations import Host
 from lpfuse._base import lower_quantile
-from lpfuse._checks.directions import DirectionWarning
 from lpfuse._saved import saved_as
+from lpfuse._validation.tables import DirectionWarning
 from lpfuse.ensemble._audit import audit, warn_of_constants, warn_of_open_weights
 from lpfuse.ensemble._scoring import Combination, Gaps, without_gaps
 from lpfuse.threshold import THRESHOLD_RULES, conformal_offset, contamination_offset

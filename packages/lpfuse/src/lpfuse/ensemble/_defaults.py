@@ -10,9 +10,18 @@ import numpy as np
 from sklearn.base import clone
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.arguments import check_choice, check_count, check_labels, check_share, is_count
-from lpfuse._checks.options import AUTO, check_confidence, check_false_alarm_rate, check_norm
 from lpfuse._format import quote
+from lpfuse._validation.params import (
+    AUTO,
+    check_choice,
+    check_confidence,
+    check_count,
+    check_false_alarm_rate,
+    check_labels,
+    check_norm,
+    check_share,
+    is_count,
+)
 from lpfuse.adapters import as_detector, frozen
 from lpfuse.ensemble._calibration import OutOfFoldScores
 from lpfuse.ensemble._default_pool import default_detectors, default_fusion, paper_detectors
@@ -27,7 +36,7 @@ from lpfuse.ensemble._tables import (
     warn_of_empty_columns,
 )
 from lpfuse.ensemble._training import Training, draw_seed
-from lpfuse.fusion._prior import check_prior
+from lpfuse.fusion.lp import check_prior
 from lpfuse.scaling import TailScaler, TwoSidedMinMax
 from lpfuse.threshold import THRESHOLD_RULES
 

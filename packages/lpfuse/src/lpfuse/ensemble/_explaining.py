@@ -13,10 +13,9 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host, is_blocked
-from lpfuse._checks.arguments import check_choice, check_count
-from lpfuse._checks.messages import listed
-from lpfuse._checks.tables import check_table, column_names
 from lpfuse._format import quote
+from lpfuse._validation.params import check_choice, check_count, listed
+from lpfuse._validation.tables import check_table, column_names
 from lpfuse.ensemble._kept_rows import numbers_of
 from lpfuse.ensemble._recalibration import RecalibratableDetector
 from lpfuse.ensemble._shapley import MOST, Mask, draw_orders, shapley_values

@@ -10,10 +10,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from lpfuse._arrays.operations import is_blocked
-from lpfuse._checks.answers import check_chances
-from lpfuse._checks.arguments import check_row_names, is_count
-from lpfuse._checks.tables import check_table, remember_columns
 from lpfuse._saved import saved_as
+from lpfuse._validation.params import check_chances, check_row_names, is_count
+from lpfuse._validation.tables import check_table, remember_columns
 from lpfuse.ensemble._calibration import OutOfFoldScores
 from lpfuse.ensemble._copies import without_copies
 from lpfuse.ensemble._defaults import (

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.tables import column_names
 from lpfuse._saved import ANY, saved_as
+from lpfuse._validation.tables import column_names
 from lpfuse.ensemble._tables import Index, Table, numeric_columns
 
 

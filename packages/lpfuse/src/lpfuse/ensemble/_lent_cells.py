@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.messages import counted
+from lpfuse._validation.params import counted
 from lpfuse.adapters import ScoreColumn
 from lpfuse.ensemble._kept_rows import numbers_of
 from lpfuse.ensemble._tables import (

@@ -10,10 +10,9 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 
-from lpfuse._arrays.operations import Host, map_row_blocks
-from lpfuse._arrays.threads import one_blas_thread
+from lpfuse._arrays.operations import Host, map_row_blocks, one_blas_thread
 from lpfuse._saved import saved_as
-from lpfuse.detectors._kernels import Kernel
+from lpfuse.detectors.kernels import Kernel
 
 
 @saved_as("MeanOfFits")

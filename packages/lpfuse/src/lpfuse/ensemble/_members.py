@@ -17,14 +17,13 @@ from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
-from lpfuse._arrays.operations import Host
-from lpfuse._arrays.threads import openmp_threads_for
+from lpfuse._arrays.operations import Host, openmp_threads_for
 from lpfuse._base import Detector
-from lpfuse._checks.messages import LARGEST_SCORE
 from lpfuse._saved import ANY, saved_as
+from lpfuse._validation.params import LARGEST_SCORE
 from lpfuse.adapters import ClassifierExpert, check_answer
 from lpfuse.detectors import fit_together, score_together
-from lpfuse.detectors._unseen import RefittedDetector
+from lpfuse.detectors.base import RefittedDetector
 from lpfuse.ensemble._tables import Index, Table
 from lpfuse.ensemble._usable_rows import complete_rows as complete_rows
 from lpfuse.ensemble._usable_rows import on_usable_rows, rows_with_any_cell

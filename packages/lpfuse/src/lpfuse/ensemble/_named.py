@@ -15,9 +15,8 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lpfuse._checks.messages import did_you_mean, key
-from lpfuse._checks.options import PYOD, settled_name
 from lpfuse._format import quote
+from lpfuse._validation.params import PYOD, did_you_mean, key, settled_name
 from lpfuse.detectors import SVDD, GMMDetector, KernelPCADetector
 from lpfuse.ensemble._default_pool import default_detectors
 from lpfuse.views import FilledGaps

@@ -23,11 +23,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.messages import LARGEST_SCORE
+from lpfuse._validation.params import LARGEST_SCORE
 from lpfuse.adapters import ClassifierExpert, log_odds
-from lpfuse.detectors._flat_trees import FlatTrees, Nodes
-from lpfuse.detectors._held_out import HeldOutDetector
-from lpfuse.detectors._kernels import KernelScorer
+from lpfuse.detectors.base import HeldOutDetector
+from lpfuse.detectors.columns import FlatTrees, Nodes
+from lpfuse.detectors.kernels import KernelScorer
 from lpfuse.ensemble._mean_of_fits import MeanOfFits
 from lpfuse.views import FilledGaps, NormalQuantiles
 

@@ -12,9 +12,9 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_random_state
 
 from lpfuse._arrays.operations import Host, is_blocked
-from lpfuse._checks.answers import check_answers
-from lpfuse._checks.tables import check_table
 from lpfuse._saved import ANY, saved_as
+from lpfuse._validation.params import check_answers
+from lpfuse._validation.tables import check_table
 from lpfuse.ensemble._calibration import HeldOutScores
 from lpfuse.ensemble._defaults import asked_fusion
 from lpfuse.ensemble._explaining import ExplainableDetector

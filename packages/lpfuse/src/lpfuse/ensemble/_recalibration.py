@@ -12,9 +12,9 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host, is_blocked
-from lpfuse._checks.arguments import check_choice
-from lpfuse._checks.tables import check_table
 from lpfuse._format import percent
+from lpfuse._validation.params import check_choice
+from lpfuse._validation.tables import check_table
 from lpfuse.ensemble._calibration import HeldOutScores
 from lpfuse.ensemble._kept_rows import kept_rows, numbers_of, places_of
 from lpfuse.ensemble._scoring import Combination

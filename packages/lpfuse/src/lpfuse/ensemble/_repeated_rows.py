@@ -26,8 +26,8 @@ from scipy.stats import binom
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.tables import column_names
 from lpfuse._format import percent, quote
+from lpfuse._validation.tables import column_names
 from lpfuse.ensemble._tables import Index, Table
 
 # What is looked at: it takes well under a second, whatever the table.

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._base import Scorer, lazily
-from lpfuse._checks.tables import check_table
+from lpfuse._validation.tables import check_table
 from lpfuse.ensemble._estimator import EnsembleEstimator
 from lpfuse.ensemble._lent_cells import judge_lost_rows, warn_of_new_gaps
 from lpfuse.ensemble._tables import impute_features

@@ -19,9 +19,8 @@ from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.blocks import Blocks, head_of
 from lpfuse._arrays.operations import Host, is_blocked
-from lpfuse._checks.arguments import check_labels
-from lpfuse._checks.messages import FEATURES, how_to_label, not_one_a_row
-from lpfuse._checks.tables import check_table, remember_columns
+from lpfuse._validation.params import FEATURES, check_labels, how_to_label, not_one_a_row
+from lpfuse._validation.tables import check_table, remember_columns
 from lpfuse.ensemble._tables import Index, Table, joined_rows
 from lpfuse.ensemble._training import draw_seed
 

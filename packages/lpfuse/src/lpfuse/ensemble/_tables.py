@@ -13,9 +13,9 @@ from sklearn.impute import SimpleImputer
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.messages import labels_of_columns, listed, quoted
-from lpfuse._checks.tables import column_names
 from lpfuse._format import quote
+from lpfuse._validation.params import labels_of_columns, listed, quoted
+from lpfuse._validation.tables import column_names
 
 Table = Any  # an n×d array of floats, or a data frame
 Index = NDArray[np.intp]

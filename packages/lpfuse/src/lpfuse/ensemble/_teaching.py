@@ -14,9 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._base import lazily
-from lpfuse._checks.answers import check_answers, check_chances
-from lpfuse._checks.arguments import check_count, check_row_names, check_share
-from lpfuse._checks.tables import check_table
+from lpfuse._validation.params import (
+    check_answers,
+    check_chances,
+    check_count,
+    check_row_names,
+    check_share,
+)
+from lpfuse._validation.tables import check_table
 from lpfuse.answers import AnswerAudit, Estimate, ask_each_unit_once, audit_answers
 from lpfuse.ensemble._defaults import choose_members, seed_members
 from lpfuse.ensemble._kept_rows import number_rows, numbers_of, places_of

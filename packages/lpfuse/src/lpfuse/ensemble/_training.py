@@ -12,7 +12,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.arguments import check_row_names, is_count
+from lpfuse._validation.params import check_row_names, is_count
 from lpfuse.ensemble._anomalies import jittered_rows, number_kinds
 from lpfuse.ensemble._calibration import OutOfFoldScores
 from lpfuse.ensemble._splits import (

@@ -25,8 +25,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.arguments import is_count
 from lpfuse._saved import saved_as
+from lpfuse._validation.params import is_count
 from lpfuse.ensemble._calibration import HeldOutScores, OutOfFoldScores
 from lpfuse.ensemble._scoring import Combination
 from lpfuse.ensemble._tables import Index

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.arguments import check_choice
+from lpfuse._validation.params import check_choice
 
 CONTRIBUTION = "contribution:"  # before the name of a detector
 LIBRARIES = ("pandas", "polars")

@@ -25,17 +25,17 @@ from lpfuse._arrays.operations import (
     take,
 )
 from lpfuse._base import WeightedSum, lazily
-from lpfuse._checks.arguments import (
+from lpfuse._saved import saved_as
+from lpfuse._validation.dask_blocks import check_score_blocks
+from lpfuse._validation.params import (
     check_choice,
     check_count,
     check_labels,
     check_number,
     check_sample_weight,
 )
-from lpfuse._checks.blocks import check_score_blocks
-from lpfuse._checks.tables import check_scores, column_names, remember_columns
-from lpfuse._saved import saved_as
-from lpfuse.fusion._prior import check_weights
+from lpfuse._validation.tables import check_scores, column_names, remember_columns
+from lpfuse.fusion.lp import check_weights
 
 Fuse = Callable[[Array, "FixedRule"], Array]
 

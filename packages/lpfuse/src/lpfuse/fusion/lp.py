@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Any, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays.accurate import accurate_total
 from lpfuse._arrays.blocks import head_of
+from lpfuse._arrays.linalg import accurate_total
 from lpfuse._arrays.operations import (
     Array,
     Host,
@@ -21,34 +21,227 @@ from lpfuse._arrays.operations import (
     is_blocked,
     namespace,
     smallest,
+    to_host,
 )
 from lpfuse._base import WeightedSum
-from lpfuse._checks.arguments import (
+from lpfuse._format import quote
+from lpfuse._saved import ANY, saved_as
+from lpfuse._validation.dask_blocks import check_score_blocks, warn_about_flat_blocks
+from lpfuse._validation.params import (
+    LEAST_WEIGHT,
     check_choice,
     check_count,
+    check_labels,
     check_number,
     check_p,
+    check_sample_weight,
+    check_values,
     labels_beside,
     weights_beside,
 )
-from lpfuse._checks.blocks import check_score_blocks, warn_about_flat_blocks
-from lpfuse._checks.directions import warn_of_turned_scores
-from lpfuse._checks.messages import LEAST_WEIGHT
-from lpfuse._checks.tables import (
+from lpfuse._validation.tables import (
     check_scores,
     column_names,
     no_spread,
     remember_columns,
     warn_about_columns,
     warn_about_copies,
+    warn_of_turned_scores,
 )
-from lpfuse._saved import ANY, saved_as
-from lpfuse.fusion._online import OnlineWeights
-from lpfuse.fusion._partial_fit import check_rows, learn_online, start_online
-from lpfuse.fusion._prior import LARGEST, check_prior
+from lpfuse.fusion.online import OnlineWeights, check_rows, learn_online, start_online
 from lpfuse.optim import SOLVERS, Certificate, LpPath, Problem, solve, solve_path
-from lpfuse.optim._large_n.distributed import BlockedProblem, Costs, sample_of
-from lpfuse.optim.losses import LOSSES
+from lpfuse.optim.distributed import BlockedProblem, Costs, sample_of
+from lpfuse.optim.problem import LOSSES
+
+# --------------------------------------------------------------------------------------------------
+# Weights of detectors, as users state them: one number a column, or by name.
+
+
+# Of prior weights and of the radius around them, by hand: scores of 1e90 can still be weighed.
+LARGEST = 1e9
+
+
+def check_prior(prior: Any, R: int, names: Sequence[str] | None, nonnegative: bool) -> Host:
+    """The prior weights of R columns with these names, as floats; none negative if so asked for.
+
+    Examples
+    --------
+    >>> check_prior({"svdd": 0.5, "knn": 1}, 2, ["knn", "gmm"], True)
+    array([1., 0.])
+    """
+    weights = _one_a_column(prior, R, names, "prior")
+    if nonnegative and float(weights.min()) < 0.0:
+        raise ValueError(
+            f"prior holds a negative weight, {weights.min():g}, but nonnegative=True asks for "
+            "weights ≥ 0. Use nonnegative=False, or a prior without it."
+        )
+    return weights
+
+
+def check_weights(weights: Any, R: int, names: Sequence[str] | None) -> Host:
+    """Weights ≥ 0 of R columns with these names, of which one is positive at least, as floats.
+
+    Examples
+    --------
+    >>> check_weights([1, 3], 2, None)
+    array([1., 3.])
+    """
+    found = _one_a_column(weights, R, names, "weights")
+    if float(found.min()) < 0.0 or not found.any():
+        raise ValueError(
+            f"weights must not be negative, and one of them positive, got {quote(found.tolist())}."
+            " A detector whose scores are high for anomalies needs its sign turned: see "
+            "lpfuse.adapters."
+        )
+    return found
+
+
+def _one_a_column(weights: Any, R: int, names: Sequence[str] | None, called: str) -> Host:
+    """Finite weights, one for each of R columns."""
+    found = check_values(_in_order(weights, names, called), called)
+    if found.shape != (R,):
+        raise ValueError(
+            f"{called} has {found.size} weights, but there are {R} columns of scores. Give one "
+            "weight a column, or a mapping from names of columns to weights."
+        )
+    refused = ~(np.abs(found) <= LARGEST)
+    if refused.any():
+        raise ValueError(
+            f"{called} must be finite weights of at most {LARGEST:g}, got {found[refused][0]:g}. "
+            "Scale the scores if weights must be larger."
+        )
+    return found
+
+
+def _in_order(prior: Any, names: Sequence[str] | None, called: str) -> Any:
+    """Weights by name in the order of the columns; anything else as it is."""
+    if hasattr(prior, "to_dict") and all(isinstance(key, str) for key in prior.index):
+        prior = prior.to_dict()  # a series of pandas with names
+    if not isinstance(prior, Mapping):
+        return prior
+    if names is None:
+        raise ValueError(
+            f"{called} is a mapping, but the columns of S have no names. Pass S as a data frame "
+            f"with one column a detector, or {called} as one weight a column."
+        )
+    if not any(name in prior for name in names):
+        raise ValueError(
+            f"{called} has a weight for none of the columns: it names {quote(list(prior))}, the "
+            f"columns are {quote(list(names))}. Name at least one of them."
+        )
+    return [prior.get(name, 0.0) for name in names]
+
+
+# --------------------------------------------------------------------------------------------------
+# The scores that a fusion learns from: checked, on the host, without rows of weight zero.
+
+
+class WeightedScores(NamedTuple):
+    """Scores of the rows of one class.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n, R)
+        High = normal.
+    sample_weight : ndarray of shape (n,)
+        How much each row counts; above 0.
+    """
+
+    scores: Host
+    sample_weight: Host
+
+    @property
+    def mean(self) -> Host:
+        """The weighted mean of the rows, of shape (R,)."""
+        return np.average(self.scores, axis=0, weights=self.sample_weight)
+
+    def lower_quantile(self, share: float) -> Host:
+        """Of each column the least score that at least this share of the rows does not exceed."""
+        return lower_quantile(self.scores, self.sample_weight, share)
+
+
+class LabelledScores(NamedTuple):
+    """Scores of the rows to learn from, with their labels.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n, R)
+        High = normal.
+    labels : ndarray of shape (n,)
+        +1 normal, −1 anomaly; some row is normal.
+    sample_weight : ndarray of shape (n,)
+        How much each row counts; above 0.
+    """
+
+    scores: Host
+    labels: Host
+    sample_weight: Host
+
+    @property
+    def has_anomalies(self) -> bool:
+        """Whether there is something to tell normal rows from."""
+        return bool((self.labels < 0).any())
+
+    def by_class(self) -> tuple[WeightedScores, WeightedScores | None]:
+        """The normal rows, and the anomalies; None where there are none."""
+        # Row after row in memory, whatever came: sums over rows then round in one order.
+        sides = [
+            WeightedScores(np.ascontiguousarray(self.scores[side]), self.sample_weight[side])
+            for side in (self.labels > 0, self.labels < 0)
+        ]
+        return sides[0], sides[1] if self.has_anomalies else None
+
+    def balanced_weight(self) -> Host:
+        """Sample weights that give both classes the same total, and keep the total of all rows."""
+        totals = [float(self.sample_weight[self.labels == side].sum()) for side in (1.0, -1.0)]
+        share = np.where(self.labels > 0, *(0.5 / total for total in totals))
+        return self.sample_weight * share * sum(totals)
+
+
+def labelled_scores(S: Any, y: Any, sample_weight: Any, *, warn: bool = False) -> LabelledScores:
+    """What a fit was given, checked; a row of weight 0 is as if it were not there.
+
+    Parameters
+    ----------
+    S : array-like of shape (n, R)
+        Scores, high = normal.
+    y : array-like of shape (n,), or None
+        +1 normal, −1 anomaly; None: all rows are normal.
+    sample_weight : array-like of shape (n,), or None
+        How much each row counts; None: all the same.
+    warn : bool, default=False
+        Whether to warn of columns that carry no information.
+    """
+    checked = check_scores(S)
+    labels, weights = labels_and_weights(int(checked.shape[0]), y, sample_weight)
+    if warn:
+        warn_about_columns(checked, column_names(S))
+    kept = weights > 0
+    return LabelledScores(to_host(checked)[kept], labels[kept], weights[kept])
+
+
+def labels_and_weights(n: int, y: Any, sample_weight: Any) -> tuple[Host, Host]:
+    """Labels ±1 and weights of n rows, all normal and alike where none are given.
+
+    Some normal row must have a weight above zero.
+    """
+    labels, weights = check_labels(y, n), check_sample_weight(sample_weight, n)
+    labels = np.ones(n) if labels is None else labels
+    weights = np.ones(n) if weights is None else weights
+    if not weights[labels > 0].any():
+        raise ValueError(
+            "sample_weight is zero for every normal row, and of those that count y holds only −1 "
+            "(anomaly). Give some normal row a weight above zero."
+        )
+    return labels, weights
+
+
+def lower_quantile(values: Host, sample_weight: Host, share: float) -> Host:
+    """Of each column the least value that at least this share of the rows does not exceed."""
+    return np.quantile(values, share, axis=0, weights=sample_weight, method="inverted_cdf")
+
+
+# --------------------------------------------------------------------------------------------------
 
 IMAGINARY_SCORE = -2.0  # twice as far out as the lower threshold of a signed scale (docs/adr/0006)
 # The values of p in the paper's experiments.

@@ -12,10 +12,10 @@ from sklearn.svm import LinearSVC
 
 from lpfuse._arrays.operations import Host
 from lpfuse._base import WeightedSum
-from lpfuse._checks.arguments import check_number
-from lpfuse._checks.tables import remember_columns
 from lpfuse._saved import saved_as
-from lpfuse.fusion._scores import LabelledScores, labelled_scores
+from lpfuse._validation.params import check_number
+from lpfuse._validation.tables import remember_columns
+from lpfuse.fusion.lp import LabelledScores, labelled_scores
 
 # Areas and correlations nearer than this differ by rounding only: they are sums of n terms in
 # [-1, 1], each good to some 1e-16, and are compared to choose the first of equally good detectors.

@@ -9,10 +9,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Array, Host, beside, to_host
 from lpfuse._base import Scorer
-from lpfuse._checks.arguments import check_number
-from lpfuse._checks.tables import check_scores, remember_columns
 from lpfuse._saved import saved_as
-from lpfuse.fusion._scores import labelled_scores, lower_quantile
+from lpfuse._validation.params import check_number
+from lpfuse._validation.tables import check_scores, remember_columns
+from lpfuse.fusion.lp import labelled_scores, lower_quantile
 
 
 class _Templates(Scorer):

@@ -4,8 +4,8 @@ The file is a zip archive: a manifest of plain values, arrays as ``.npy`` member
 other makers as skops members.
 """
 
-from lpfuse.io._foreign import skops_trusted_types
-from lpfuse.io._reading import load
-from lpfuse.io._writing import save
+from lpfuse.io.reading import load
+from lpfuse.io.safety import skops_trusted_types
+from lpfuse.io.writing import save
 
 __all__ = ["load", "save", "skops_trusted_types"]

@@ -10,9 +10,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.arguments import check_count, check_share
-from lpfuse._checks.tables import check_table
 from lpfuse._saved import ANY, saved_as
+from lpfuse._validation.params import check_count, check_share
+from lpfuse._validation.tables import check_table
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Verdicts
 from lpfuse.monitor._counts import StreamCounts, block_sizes

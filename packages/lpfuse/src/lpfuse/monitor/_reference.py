@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.tables import check_table, column_names
 from lpfuse._format import quote
+from lpfuse._validation.tables import check_table, column_names
 from lpfuse.ensemble import FusedDetector
 
 FEWEST = 20  # rows that can be compared with

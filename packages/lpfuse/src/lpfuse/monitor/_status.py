@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import log10
 from typing import Literal
 
-from lpfuse._checks.messages import listed
 from lpfuse._format import quote
 from lpfuse._saved import ANY, saved_as
+from lpfuse._validation.params import listed
 
 Kind = Literal["none", "more anomalies", "fewer anomalies", "normal has changed"]
 

@@ -25,11 +25,9 @@ from lpfuse.fusion.fixed import FixedRule
 from lpfuse.fusion.lp import LpFusion
 from lpfuse.fusion.search import ExhaustiveWeights, GeneticWeights, SwarmWeights
 from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
-from lpfuse.onnx_export import _columns as columns
-from lpfuse.onnx_export import _learners as learners
-from lpfuse.onnx_export import _scikit as scikit
-from lpfuse.onnx_export._graph import OPSET, Converters, Graph, Tensor, side_by_side
-from lpfuse.onnx_export._skl2onnx import register
+from lpfuse.onnx_export import converters
+from lpfuse.onnx_export.converters import register
+from lpfuse.onnx_export.graph import OPSET, Converters, Graph, Tensor, side_by_side
 
 __all__ = ["register_converters", "to_onnx"]
 
@@ -115,9 +113,13 @@ def register_converters() -> None:
     >>> register_converters()  # doctest: +SKIP
     >>> model = skl2onnx.to_onnx(pipeline, X)  # doctest: +SKIP
     """
-    detectors = (*learners.DETECTORS, *columns.DETECTORS, *SUMS)
+    detectors = (*converters.LEARNER_DETECTORS, *converters.COLUMN_DETECTORS, *SUMS)
     fused = (FusedDetector, *FusedDetector.__subclasses__())
-    register((*detectors, *fused), (*learners.TRANSFORMERS, *columns.TRANSFORMERS), _model)
+    register(
+        (*detectors, *fused),
+        (*converters.LEARNER_TRANSFORMERS, *converters.COLUMN_TRANSFORMERS),
+        _model,
+    )
 
 
 def _model(estimator: Any, dtype: Any, opset: int = OPSET) -> Any:
@@ -132,8 +134,8 @@ def _outputs(estimator: Any, X: Tensor) -> Outputs:
     def known(tensor: Tensor) -> Tensor:
         return tensor if filled else missing.apply("Where", np.nan, tensor)
 
-    if type(estimator) in (*learners.TRANSFORMERS, *columns.TRANSFORMERS):
-        width = columns.width_of(estimator)
+    if type(estimator) in (*converters.LEARNER_TRANSFORMERS, *converters.COLUMN_TRANSFORMERS):
+        width = converters.width_of(estimator)
         return {"transformed": (known(transform(estimator, X)), float, [None, width])}
     parts = contributions(estimator, X)
     whole = scores(estimator, X) if parts is None else parts.sum()
@@ -208,7 +210,7 @@ def _fills_gaps(estimator: Any) -> bool:
     """Whether all that could not do with a missing cell stands behind a `SimpleImputer`."""
     if type(estimator) is Pipeline:
         for step in _steps(estimator):
-            if type(step) not in scikit.KEEP_GAPS:
+            if type(step) not in converters.KEEP_GAPS:
                 return _fills_gaps(step)
         return False
     parts: Any = ()
@@ -244,7 +246,7 @@ def _transformed_columns(transformer: ColumnTransformer, X: Tensor) -> Tensor:
 
 
 def _expert(expert: ClassifierExpert, X: Tensor) -> Tensor:
-    return _convert(expert.classifier_, X, scikit.CLASSIFIERS)
+    return _convert(expert.classifier_, X, converters.CLASSIFIERS)
 
 
 def _mean(expert: MeanOfFits, X: Tensor) -> Tensor:
@@ -309,18 +311,18 @@ SUMS = (
 CONTRIBUTIONS: Converters = {FusedDetector: _fused_parts, **dict.fromkeys(SUMS, _weighted)}
 WRAPPERS = (FrozenEstimator, ClassifierExpert, ScoreFunction)
 TRANSFORMERS: Converters = {
-    **learners.TRANSFORMERS,
-    **columns.TRANSFORMERS,
-    **scikit.TRANSFORMERS,
+    **converters.LEARNER_TRANSFORMERS,
+    **converters.COLUMN_TRANSFORMERS,
+    **converters.SCIKIT_TRANSFORMERS,
     ColumnTransformer: _transformed_columns,
 }
 SCORES: Converters = {
-    **learners.DETECTORS,
-    **columns.DETECTORS,
+    **converters.LEARNER_DETECTORS,
+    **converters.COLUMN_DETECTORS,
     ClassifierExpert: _expert,
     MeanOfFits: _mean,
     ScoreFunction: _method,
     ScoreColumn: _column,
     **dict.fromkeys(SUMS, _sum),
-    **scikit.DETECTORS,
+    **converters.SCIKIT_DETECTORS,
 }

@@ -1,13 +1,12 @@
 """Optimisation: arrays and numbers only. Knows no detector and no scikit-learn."""
 
 from lpfuse._compiled import solver_core
-from lpfuse.optim._results import Candidate, Certificate, Outcome, Solution
-from lpfuse.optim._tuning import Tuning
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.certificate import Certifier
-from lpfuse.optim.path import LpPath, solve_path
 from lpfuse.optim.problem import Problem
-from lpfuse.optim.solve import SOLVERS, Request, Solver, solve
+from lpfuse.optim.results import Candidate, Certificate, Outcome, Solution
+from lpfuse.optim.solve import SOLVERS, LpPath, Request, Solver, solve, solve_path
+from lpfuse.optim.tuning import Tuning
 
 __all__ = [
     "SOLVERS",

@@ -3,7 +3,7 @@
 The sums are those of `_bounds`, with bounds that are counted for this order of summation, and row
 by row: how far a residual can be off follows from its own terms, not from the largest score. What
 they leave too uncertain is not answered here, and read by `_bounds` to more digits. No solver uses
-this module. Imported late, where `lpfuse._arrays.fused.may_fuse` says that it serves.
+this module. Imported late, where `lpfuse._arrays.linalg.may_fuse` says that it serves.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import torch
 import triton
 import triton.language as tl
 
-from lpfuse._arrays.fused import Cut
 from lpfuse._arrays.fused_gather import Wanted, collect
 from lpfuse._arrays.fused_rows import Found, RowArrays, add_pairs, two_sum
+from lpfuse._arrays.linalg import Cut
 from lpfuse._arrays.operations import Array, Host, like
-from lpfuse.optim._bounds import UNIT, DualSums, Reading, Sides, gamma
-from lpfuse.optim._results import Watch
+from lpfuse.optim.bounds import UNIT, DualSums, Reading, Sides, gamma
+from lpfuse.optim.results import Watch
 
 if TYPE_CHECKING:
     from lpfuse.optim.problem import Problem

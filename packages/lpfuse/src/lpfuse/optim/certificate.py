@@ -23,24 +23,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lpfuse._arrays.accurate import accurate_total
-from lpfuse._arrays.fused import may_fuse
+from lpfuse._arrays.linalg import accurate_total, may_fuse
 from lpfuse._arrays.operations import Array, Host
-from lpfuse.optim._bounds import (
+from lpfuse.optim.balls import LpBall
+from lpfuse.optim.bounds import (
     DualSums,
     Reading,
     Sides,
     add_dual_sums,
     dual_sums,
+    examine_rows,
     gamma,
     merge_sides,
     value_at,
 )
-from lpfuse.optim._moments import Moments
-from lpfuse.optim._plain_bounds import examine_rows
-from lpfuse.optim._results import Bounds, Candidate, Certificate, Solution, Watch
-from lpfuse.optim._tuning import MOMENTS_SHARE
-from lpfuse.optim.balls import LpBall
+from lpfuse.optim.moments import Moments
+from lpfuse.optim.results import Bounds, Candidate, Certificate, Solution, Watch
+from lpfuse.optim.tuning import MOMENTS_SHARE
 
 if TYPE_CHECKING:
     from lpfuse.optim.problem import Block, Problem

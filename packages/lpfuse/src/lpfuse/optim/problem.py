@@ -13,11 +13,12 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lpfuse._arrays.linalg import row_kernels
 from lpfuse._arrays.operations import (
     Array,
     Host,
@@ -31,16 +32,91 @@ from lpfuse._arrays.operations import (
     map_row_blocks,
     namespace,
     nonzero,
+    positive_part,
     put,
     take,
     to_host,
     total,
 )
-from lpfuse._arrays.rows import row_kernels
-from lpfuse.optim._tuning import FAR, FLOOR
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.certificate import bound_of, dual_point_of, value_of
-from lpfuse.optim.losses import LOSSES, Loss
+from lpfuse.optim.tuning import FAR, FLOOR
+
+# --------------------------------------------------------------------------------------------------
+# What a row costs, as a function of its residual r = 1 − y(sᵀw + b).
+#
+# Each loss knows its value, its slope, and the gain of a multiplier in the dual: the dual value of
+# a point α is ``Σ c_i gain(α_i) − max{(Σ c_i α_i y_i s_i)ᵀz : z in the ball}``.
+#
+# A new loss is one class here and an entry in `LOSSES`: the certificate is then right for it. A
+# solver handles it once its declaration in `lpfuse.optim.solve` names it.
+
+
+class Loss(Protocol):
+    """Convex, with slope ≥ 0 wherever the margin is short of 1."""
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+
+    @property
+    def multipliers(self) -> tuple[float, float]:
+        """The least and the largest α with a finite gain; beyond them α proves nothing."""
+
+    def value(self, r: Array) -> Array:
+        """Cost of each row."""
+
+    def slope(self, r: Array) -> Array:
+        """Derivative of the cost in r."""
+
+    def gain(self, alpha: Array) -> Array:
+        """What α adds to the dual value: minus the convex conjugate, shifted by the 1 in r."""
+
+
+@dataclass(frozen=True)
+class Hinge:
+    """``max(0, r)``: nothing beyond the margin, linear short of it. Multipliers are in [0, 1]."""
+
+    name: str = "hinge"
+    multipliers: tuple[float, float] = (0.0, 1.0)
+
+    def value(self, r: Array) -> Array:
+        """``max(0, r)``."""
+        return positive_part(r)
+
+    def slope(self, r: Array) -> Array:
+        """1 short of the margin, else 0."""
+        return namespace(r).where(r > 0, 1.0 + 0.0 * r, 0.0 * r)
+
+    def gain(self, alpha: Array) -> Array:
+        """``α``."""
+        return alpha
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """``r²``: every row is pulled towards margin 1, from both sides. Any multiplier is allowed."""
+
+    name: str = "least_squares"
+    multipliers: tuple[float, float] = (-math.inf, math.inf)
+
+    def value(self, r: Array) -> Array:
+        """``r²``."""
+        return r * r
+
+    def slope(self, r: Array) -> Array:
+        """``2r``."""
+        return 2.0 * r
+
+    def gain(self, alpha: Array) -> Array:
+        """``α − α²/4``."""
+        return alpha - 0.25 * alpha * alpha
+
+
+LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Hinge(), LeastSquares())}
+
+
+# --------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 
@@ -123,7 +199,7 @@ class Problem:
     costs : array of shape (n,) or None
         The c_i ≥ 0; None: all 1.
     loss : "hinge" or "least_squares"
-        A name in `lpfuse.optim.losses.LOSSES`.
+        A name in `lpfuse.optim.problem.LOSSES`.
     nonnegative : bool
         Whether w ≥ 0 is required.
     fit_intercept : bool

@@ -14,21 +14,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays.operations import Host, dot, namespace, positive_part, total
-from lpfuse._arrays.threads import one_blas_thread
-from lpfuse.optim._large_n.solve import search_many_rows
-from lpfuse.optim._results import Candidate, Outcome, Solution
-from lpfuse.optim._solvers.along_p import Track, follow
-from lpfuse.optim._solvers.frank_wolfe import MAX_ITER, frank_wolfe
-from lpfuse.optim._solvers.interior_point import Optimum, WarmStart, interior_point
-from lpfuse.optim._solvers.least_squares import minimise_quadratic
-from lpfuse.optim._solvers.model import Model
-from lpfuse.optim._solvers.screening import minimise, neighbour_guess
-from lpfuse.optim._solvers.tie_break import ModelRows, nearest_to_uniform
-from lpfuse.optim._tuning import DEFAULT, Tuning
+from lpfuse._arrays.operations import Host, dot, namespace, one_blas_thread, positive_part, total
+from lpfuse._saved import saved_as
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.certificate import Certifier
+from lpfuse.optim.frank_wolfe import MAX_ITER, frank_wolfe
+from lpfuse.optim.interior_point import Optimum, WarmStart, interior_point, minimise_quadratic
+from lpfuse.optim.large import search_many_rows
+from lpfuse.optim.newton import Model
+from lpfuse.optim.paths import Track, follow
 from lpfuse.optim.problem import Problem
+from lpfuse.optim.results import Candidate, Certificate, Outcome, Solution
+from lpfuse.optim.screening import minimise, neighbour_guess
+from lpfuse.optim.tie_break import ModelRows, nearest_to_uniform
+from lpfuse.optim.tuning import DEFAULT, Tuning
+
+# --------------------------------------------------------------------------------------------------
 
 
 class Request(NamedTuple):
@@ -325,3 +326,56 @@ SOLVERS: dict[str, Solver] = {
         ),
     )
 }
+
+
+# --------------------------------------------------------------------------------------------------
+# A whole grid of p: the data are read once for all, and each p starts from what is known.
+
+
+@saved_as("LpPath")
+@dataclass(frozen=True)
+class LpPath:
+    """Weights for a grid of p.
+
+    Attributes
+    ----------
+    ps : array of shape (k,)
+        The grid.
+    weights : array of shape (k, R)
+        One row a p.
+    intercepts : array of shape (k,)
+        One b a p.
+    certificates : list of k Certificate
+        One proof a p.
+    """
+
+    ps: Host
+    weights: Host
+    intercepts: Host
+    certificates: list[Certificate]
+
+
+def solve_path(
+    problem: Problem,
+    ps: Sequence[float],
+    *,
+    tol: float = 1e-8,
+    max_iter: int | None = None,
+    tuning: Tuning = DEFAULT,
+) -> list[Solution]:
+    """Solve the problem for every p of a grid; `passes` of each certificate counts shared passes.
+
+    Least squares reads the scores once. The hinge copies few rows once and goes from the smallest p
+    upwards, each from its neighbour's optimum; of many rows it takes one sample, whose guesses
+    follow each other, and partitions and verifies for all p together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> problem = Problem(np.array([[0.0, 2.0], [0.5, 0.0]]))
+    >>> [solution.weights.round(2).tolist() for solution in solve_path(problem, [1, 2])]
+    [[0.5, 0.5], [0.87, 0.5]]
+    """
+    solver = compatible(problem, "interior-point")
+    balls = [problem.with_ball(p).ball for p in ps]
+    return solve_balls(solver, problem, balls, tol, max_iter, tuning)

@@ -6,9 +6,11 @@ with ``layout="constrained"``. A detector looks the same in every display. matpl
 when something is drawn.
 """
 
-from lpfuse.plots._attributions import AttributionsDisplay
-from lpfuse.plots._contributions import ContributionsDisplay
-from lpfuse.plots._path import PathDisplay
-from lpfuse.plots._weights import WeightsDisplay
+from lpfuse.plots.displays import (
+    AttributionsDisplay,
+    ContributionsDisplay,
+    PathDisplay,
+    WeightsDisplay,
+)
 
 __all__ = ["AttributionsDisplay", "ContributionsDisplay", "PathDisplay", "WeightsDisplay"]

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.messages import counted
 from lpfuse._format import quote, shortened
+from lpfuse._validation.params import counted
 from lpfuse.report._scored_rows import ScoredRows
 
 # Chosen by hand: 200 screens to page through, and half a megabyte of the page at most.

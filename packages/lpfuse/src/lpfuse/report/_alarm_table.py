@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lpfuse._checks.messages import counted
 from lpfuse._format import MISSING, readable
+from lpfuse._validation.params import counted
 from lpfuse.report._charts import KNOWN
 
 PAGE, CARDS = 25, 10  # alarms at a time, on a screen and on a phone; chosen by hand

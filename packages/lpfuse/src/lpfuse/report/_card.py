@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from os import PathLike
 from typing import Any
 
-from lpfuse._checks.messages import counted
 from lpfuse._files import replacing
 from lpfuse._format import fixed, number, readable, rounded_up
+from lpfuse._validation.params import counted
 from lpfuse.report._markdown import bullets, escaped, table
 from lpfuse.report._summary import summarise
 from lpfuse.tables._alarm_words import asked_words, per_cent, per_cent_range, too_few_words

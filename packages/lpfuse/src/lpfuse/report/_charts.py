@@ -13,8 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from lpfuse._format import fixed, number, percent
-from lpfuse.plots._drawing import INK
-from lpfuse.plots._svg import PAGE_COLOURS, blank_axes, svg
+from lpfuse.plots.drawing import INK, PAGE_COLOURS, blank_axes, svg
 
 if TYPE_CHECKING:
     from markupsafe import Markup

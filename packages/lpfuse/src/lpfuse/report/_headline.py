@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import floor, log10
 from typing import Any
 
-from lpfuse._checks.messages import counted
 from lpfuse._format import fixed
+from lpfuse._validation.params import counted
 from lpfuse.tables._alarm_words import (
     alarm_sentences,
     asked_words,

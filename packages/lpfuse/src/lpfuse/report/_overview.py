@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lpfuse._checks.messages import counted
+from lpfuse._validation.params import counted
 from lpfuse.ensemble import FusedDetector
 from lpfuse.tables._alarm_figures import share_figures, share_interval
 from lpfuse.tables._alarm_words import per_cent, per_cent_range, too_few_words

@@ -10,9 +10,9 @@ from hashlib import sha256
 from os import PathLike
 from typing import Any
 
-from lpfuse._checks.messages import counted
 from lpfuse._files import replacing
 from lpfuse._format import MISSING, fixed, number, percent, readable, rounded_up
+from lpfuse._validation.params import counted
 from lpfuse.report._alarm_table import alarm_table
 from lpfuse.report._charts import calibration, histogram, points, shade, strange, trust
 from lpfuse.tables._alarm_words import asked_words, per_cent, per_cent_range

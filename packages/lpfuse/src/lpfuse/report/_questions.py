@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse._checks.messages import counted
-from lpfuse._files import as_json
+from lpfuse._files import as_json, versions
 from lpfuse._format import MINUS, number, percent, shortened
-from lpfuse._versions import versions
+from lpfuse._validation.params import counted
 from lpfuse.ensemble import FusedDetector
 from lpfuse.report._measures import rounded
 from lpfuse.report._page import rendered, write_page

@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.arguments import check_labels
-from lpfuse._checks.tables import check_table, column_names
-from lpfuse._versions import versions
+from lpfuse._files import versions
+from lpfuse._validation.params import check_labels
+from lpfuse._validation.tables import check_table, column_names
 from lpfuse.ensemble import FusedDetector
 from lpfuse.report._alarm_list import Kept, alarm_list, cells_of, kept_columns
 from lpfuse.report._alarms import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lpfuse._checks.messages import counted
+from lpfuse._validation.params import counted
 
 Figures = dict[str, Any]
 

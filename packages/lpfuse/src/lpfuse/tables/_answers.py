@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.messages import counted, quoted
 from lpfuse._format import plain, quote
+from lpfuse._validation.params import counted, quoted
 from lpfuse.ensemble import FusedDetector
 from lpfuse.tables._cells import check_names, first_cell, numbers_of
 from lpfuse.tables._csv_format import MISSING, OPEN, TableFormat

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.messages import did_you_mean, quoted
 from lpfuse._format import plain, quote
+from lpfuse._validation.params import did_you_mean, quoted
 from lpfuse.tables._polars import polars_module
 from lpfuse.tables._units import without_unit
 

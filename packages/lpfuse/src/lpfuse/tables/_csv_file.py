@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
-from lpfuse._checks.messages import counted
 from lpfuse._format import plain, quote
+from lpfuse._validation.params import counted
 from lpfuse.tables._csv_format import (
     MISSING,
     OPEN,

@@ -10,9 +10,9 @@ from dataclasses import dataclass, fields, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from lpfuse._checks.messages import listed
 from lpfuse._format import quote as in_quotes
 from lpfuse._saved import ANY, saved_as
+from lpfuse._validation.params import listed
 from lpfuse.tables._units import NUMBER, plain_numbers
 
 if TYPE_CHECKING:

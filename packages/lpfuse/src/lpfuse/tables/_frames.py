@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.frames import is_frame, known_frame
 from lpfuse._format import quote
+from lpfuse._validation.tables import is_frame, known_frame
 from lpfuse.ensemble.components import empty_columns_untold, score_columns
 from lpfuse.tables._polars import polars_module
 

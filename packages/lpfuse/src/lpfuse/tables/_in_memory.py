@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.messages import counted
 from lpfuse._format import plain
+from lpfuse._validation.params import counted
 from lpfuse.tables._cells import check_names
 from lpfuse.tables._csv_format import OPEN, TableFormat
 from lpfuse.tables._labels import labels_of, settle_normal

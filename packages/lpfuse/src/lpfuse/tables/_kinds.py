@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lpfuse._checks.messages import counted, did_you_mean, quoted
 from lpfuse._format import plain, quote
+from lpfuse._validation.params import counted, did_you_mean, quoted
 from lpfuse.tables._cells import check_names, first_cell, is_number, is_text, texts_of
 from lpfuse.tables._moments import ELAPSED, moments_of, order_of
 from lpfuse.tables._polars import polars_module

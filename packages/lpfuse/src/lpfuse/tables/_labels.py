@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.messages import counted, did_you_mean, meaning, quoted
 from lpfuse._format import plain, quote
+from lpfuse._validation.params import counted, did_you_mean, meaning, quoted
 from lpfuse.tables._cells import check_names
 from lpfuse.tables._frames import as_polars
 

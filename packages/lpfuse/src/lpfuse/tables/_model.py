@@ -8,9 +8,8 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.messages import quoted
-from lpfuse._checks.options import check_norm
 from lpfuse._saved import ANY, saved_as
+from lpfuse._validation.params import check_norm, quoted
 from lpfuse.adapters import ScoreColumn
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import empty_columns_untold, score_columns

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.messages import counted, did_you_mean, quoted
 from lpfuse._format import quote
 from lpfuse._saved import saved_as
+from lpfuse._validation.params import counted, did_you_mean, quoted
 from lpfuse.tables._cells import numbers_of, read_numbers, texts_of
 from lpfuse.tables._moments import (
     ELAPSED,

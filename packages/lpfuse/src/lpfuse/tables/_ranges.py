@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.messages import counted
 from lpfuse._format import quote
+from lpfuse._validation.params import counted
 from lpfuse.tables._alarm_figures import share_interval
 from lpfuse.tables._alarm_words import per_cent
 from lpfuse.tables._preparation import TablePreparation

@@ -9,8 +9,8 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator, OutlierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._checks.tables import remember_columns
 from lpfuse._format import quote
+from lpfuse._validation.tables import remember_columns
 from lpfuse.ensemble import FusedDetector
 from lpfuse.tables._cells import check_names
 from lpfuse.tables._columns import learn_preparation

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lpfuse._checks.messages import counted
 from lpfuse._format import plain
+from lpfuse._validation.params import counted
 from lpfuse.tables._csv_format import OPEN
 from lpfuse.tables._polars import polars_module
 

@@ -15,11 +15,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from lpfuse._arrays.operations import Host
-from lpfuse._arrays.threads import one_blas_thread
-from lpfuse._checks.messages import counted, quoted
+from lpfuse._arrays.operations import Host, one_blas_thread
 from lpfuse._files import check_target, replacing, write_errors
 from lpfuse._format import quote
+from lpfuse._validation.params import counted, quoted
 from lpfuse.tables._alarm_counts import AlarmCounts, count_alarms, incomplete_rows
 from lpfuse.tables._alarm_figures import alarm_figures
 from lpfuse.tables._csv_format import OPEN, TableFormat

@@ -7,18 +7,21 @@ Scores may be Dask arrays or series. Order statistics take two reads and are as 
 what needs all scores in one place says so.
 """
 
-from lpfuse.threshold._discoveries import control_false_discoveries
-from lpfuse.threshold._integrative import integrative_pvalues
-from lpfuse.threshold._offsets import (
+from lpfuse.threshold.discoveries import (
+    OnlineDiscoveries,
+    control_false_discoveries,
+    integrative_pvalues,
+)
+from lpfuse.threshold.offsets import (
     THRESHOLD_RULES,
+    CalibrationPromise,
     ThresholdRule,
+    calibration_promise,
     conformal_offset,
+    conformal_pvalues,
     contamination_offset,
     g_mean_offset,
 )
-from lpfuse.threshold._promise import CalibrationPromise, calibration_promise
-from lpfuse.threshold._pvalues import conformal_pvalues
-from lpfuse.threshold._stream import OnlineDiscoveries
 
 __all__ = [
     "THRESHOLD_RULES", "CalibrationPromise", "OnlineDiscoveries", "ThresholdRule",

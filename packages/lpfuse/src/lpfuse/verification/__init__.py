@@ -11,7 +11,6 @@ rational numbers, or with compensated sums.
 True
 """
 
-from lpfuse.verification._claims import Verification
-from lpfuse.verification._verify import verify
+from lpfuse.verification.claims import Verification, verify
 
 __all__ = ["Verification", "verify"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from time import monotonic, sleep, time
 from typing import Any
 
-from lpfuse._arrays.threads import one_blas_thread
+from lpfuse._arrays.operations import one_blas_thread
 from lpfuse.monitor import DriftMonitor, DriftStatus, StreamCounts
 from lpfuse.tables import TableModel
 from lpfuse.watch._batch import Batch

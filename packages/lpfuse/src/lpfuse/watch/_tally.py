@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 
 from lpfuse._arrays.operations import Host
-from lpfuse._checks.messages import counted
 from lpfuse._format import fixed
+from lpfuse._validation.params import counted
 from lpfuse.monitor import DriftStatus
 from lpfuse.watch._batch import MOST_TEXT
 from lpfuse.watch._judging import Judged

@@ -9,9 +9,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from lpfuse._checks.arguments import check_count, check_number
-from lpfuse._checks.messages import quoted
 from lpfuse._files import check_target
+from lpfuse._validation.params import check_count, check_number, quoted
 from lpfuse.monitor import DriftMonitor
 from lpfuse.tables import TableModel, load_model, read_table
 from lpfuse.tables._csv_format import OPEN, TableFormat

@@ -1,0 +1,574 @@
+"""What is known of a column: quantiles of rows that are never all in one place, its values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import zip_longest
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpfuse._arrays.blocks import Blocks, arrays_of
+from lpfuse._arrays.operations import (
+    Array,
+    Host,
+    concatenate,
+    is_blocked,
+    namespace,
+    to_host,
+    total,
+)
+from lpfuse._saved import saved_as
+from lpfuse._validation.dask_blocks import check_vector_blocks
+from lpfuse._validation.params import ONLY_ANOMALIES, check_new_labels, listed
+from lpfuse._validation.tables import (
+    check_scores,
+    column_names,
+    remember_columns,
+    warn_about_columns,
+)
+
+__all__ = [
+    "SIZE",
+    "QuantileSketch",
+    "RunningQuantiles",
+    "VectorInBlocks",
+    "positions_among",
+    "take_rows_in",
+    "tolerance_of",
+]
+
+
+# --------------------------------------------------------------------------------------------------
+# A summary of rows that are never all in one place: mergeable, with a proven error.
+#
+# A sketch of a block keeps some of its values in levels: a value of level ``l`` stands for ``2^l``
+# rows. A level that grows past a fixed size is halved: sorted, paired, and one value of each pair
+# rises to the next level. Values are chosen column by column, but how many there are, and what they
+# weigh, all columns share.
+#
+# What a halving changes. Let ``w`` be the weight of a value of the level, and let j of the paired
+# values be at most x; together they counted for ``j w`` rows up to x. One of each pair goes on,
+# with weight ``2 w``. If it is the lower one, ``⌈j/2⌉`` of those that rise are at most x, which
+# count for ``2 ⌈j/2⌉ w``: as many rows as before, or w more. If it is the upper one, it is
+# ``⌊j/2⌋``: as many rows as before, or w fewer. So the sum of w over all halvings, kept apart for
+# either side, bounds the error of all that a sketch says, whatever the values are.
+#
+# Munro and Paterson (1980). Selection and sorting with limited storage. Theoretical Computer
+# Science 12(3), 315–323. (halving)
+#
+# Agarwal, Cormode, Huang, Phillips, Wei and Yi (2013). Mergeable summaries. ACM Transactions on
+# Database Systems 38(4), 26. (merging)
+
+
+# Values of a level. Up to 9,000 · 2^18 = 2.36e9 rows 18 levels at most are halved, so that ranks
+# are wrong by 18 / (2 · 9,000) = 0.1 % of the rows at most (the bound of `QuantileSketch`).
+SIZE = 9000
+
+
+@saved_as("QuantileSketch")
+@dataclass(frozen=True)
+class QuantileSketch:
+    r"""What is known of the columns of a table after each of its blocks was read once.
+
+    With :math:`F(x)` the number of rows up to x and :math:`\hat F(x)` the weight of the kept
+    values up to x, for every x of every column
+
+    .. math:: \hat F(x) - \mathrm{over} \le F(x) \le \hat F(x) + \mathrm{under} .
+
+    Attributes
+    ----------
+    n : int
+        Number of rows.
+    lowest, highest : ndarray of shape (R,)
+        The extremes of each column, exactly; ±∞ where there are no rows.
+    levels : tuple of ndarray of shape (m_l, R)
+        The kept values, each level sorted; those of level l stand for ``2^l`` rows.
+    under, over : int
+        The bounds above: what the halvings have cost at most, downwards and upwards.
+    size : int
+        The most values that a level holds.
+
+    Notes
+    -----
+    Halving a level of weight ``w = 2^l`` adds ``w`` to `under` or to `over`, and lifts values that
+    stand for at least ``size · w`` rows. No row is lifted from a level twice, so level l is halved
+    ``n / (size · w)`` times at most and costs ``n / size`` rows at most, however blocks were cut
+    and merged. Level l is halved only if it holds more than `size` values, ``size · 2^l < n``: that
+    are ``log2(2 n / size)`` levels at most. Half-way between its two bounds a rank is wrong by half
+    of their distance at most, so
+
+    .. math:: \mathrm{rank\_error} \le \frac{n}{2\,\mathrm{size}} \log_2 \frac{2 n}{\mathrm{size}} .
+
+    A large block and a wide merge cost far less, for all that they halve is halved at once. Up to
+    `size` rows are all kept, and everything is exact.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> halves = np.arange(50_000.0), np.arange(50_000.0, 100_000.0)
+    >>> sketch = QuantileSketch.merge([QuantileSketch.of(half) for half in halves])
+    >>> sketch.n, sketch.rank_error, sketch.bounds(25_000)
+    (100000, 11, (array([24981.]), array([25013.])))
+    """
+
+    n: int
+    lowest: Host
+    highest: Host
+    levels: tuple[Host, ...]
+    under: int
+    over: int
+    size: int
+
+    @classmethod
+    def of(cls, values: Array, size: int = SIZE) -> Self:
+        """The sketch of one block, in little more than the time that it takes to sort it.
+
+        Parameters
+        ----------
+        values : array of shape (n, R) or (n,)
+            Numbers without NaN; sorted where they live. There may be no rows.
+        size : int, default=SIZE
+            The most values that a level holds.
+
+        Returns
+        -------
+        QuantileSketch
+            On the host.
+        """
+        columns = values if values.ndim == 2 else values[:, None]
+        n, R = columns.shape
+        if n == 0:
+            return cls(0, np.full(R, np.inf), np.full(R, -np.inf), (np.empty((0, R)),), 0, 0, size)
+        ordered = namespace(columns).sort(columns, axis=0)
+        levels, under, over = _halved([[ordered]], 0, 0, size)
+        ends = to_host(ordered[0, :]), to_host(ordered[n - 1, :])
+        return cls(n, *ends, levels, under, over, size)
+
+    @classmethod
+    def merge(cls, sketches: Sequence[Self]) -> Self:
+        """The sketch of the rows of several, all of one size; many at once lose least.
+
+        Parameters
+        ----------
+        sketches : sequence of QuantileSketch
+            At least one.
+
+        Returns
+        -------
+        QuantileSketch
+            It depends on the order of the sketches; what is proven of it does not.
+        """
+        runs = [
+            [run for run in level if run is not None]
+            for level in zip_longest(*(sketch.levels for sketch in sketches))
+        ]
+        levels, under, over = _halved(
+            runs,
+            sum(sketch.under for sketch in sketches),
+            sum(sketch.over for sketch in sketches),
+            sketches[0].size,
+        )
+        return cls(
+            sum(sketch.n for sketch in sketches),
+            np.min([sketch.lowest for sketch in sketches], axis=0),
+            np.max([sketch.highest for sketch in sketches], axis=0),
+            levels,
+            under,
+            over,
+            sketches[0].size,
+        )
+
+    @property
+    def rank_error(self) -> int:
+        """By how many rows the rank of an order statistic can be wrong: a bound, not a guess."""
+        return -(-(self.under + self.over) // 2)
+
+    def order_statistic(self, k: int) -> Host:
+        """In each column, a value whose rank is within `rank_error` of k; exact at both ends.
+
+        Parameters
+        ----------
+        k : int
+            The rank: 0 for the smallest, n − 1 for the largest.
+
+        Returns
+        -------
+        ndarray of shape (R,)
+            Values that occur.
+        """
+        if k in (0, self.n - 1):
+            return self.lowest if k == 0 else self.highest
+        values, rows = self._in_order()
+        # The rows up to a value are known best half-way between their bounds, F̂ − over and
+        # F̂ + under; doubled, so that all stays in whole numbers.
+        below = 2 * rows + self.under - self.over < 2 * (k + 1)
+        return _picked(values, below.sum(axis=0))
+
+    def bounds(self, k: int) -> tuple[Host, Host]:
+        """Two values that occur, with the k-th smallest of each column between them.
+
+        Parameters
+        ----------
+        k : int
+            The rank: 0 for the smallest, n − 1 for the largest.
+
+        Returns
+        -------
+        low, high : ndarray of shape (R,)
+            No more than ``2 (under + over)`` rows lie strictly between them.
+        """
+        if k in (0, self.n - 1):
+            return self.order_statistic(k), self.order_statistic(k)
+        values, rows = self._in_order()
+        low = (rows[:-1] + self.under <= k).sum(axis=0)
+        high = (rows[1:] - self.over <= k).sum(axis=0)
+        return _picked(values, low), _picked(values, 1 + high)
+
+    def ranks(self, x: Host) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Bounds of the number of rows up to given values.
+
+        Parameters
+        ----------
+        x : ndarray of shape (m, R)
+            Values, in each column its own.
+
+        Returns
+        -------
+        at_least, at_most : ndarray of shape (m, R)
+            ``under + over`` apart at most; exact below the lowest row and from the highest on.
+        """
+        values, rows = self._in_order()
+        counted = np.empty(x.shape, dtype=np.int64)
+        for j, column in enumerate(values[1:-1].T):
+            counted[:, j] = rows[np.searchsorted(column, x[:, j], side="right"), j]
+        # The extremes are known exactly: below the lowest row there is none, from the highest on
+        # there are all, and in between at least one and not all.
+        fewest = np.where(x < self.highest, x >= self.lowest, self.n)
+        most = np.where(x < self.lowest, 0, np.where(x < self.highest, self.n - 1, self.n))
+        return (
+            np.clip(counted - self.over, fewest, most),
+            np.clip(counted + self.under, fewest, most),
+        )
+
+    def _in_order(self) -> tuple[Host, NDArray[np.int64]]:
+        """The kept values in order, between the extremes; and 0 with the weight up to each."""
+        kept = np.concatenate(self.levels)
+        weights = np.repeat(2 ** np.arange(len(self.levels)), [len(level) for level in self.levels])
+        order = np.argsort(kept, axis=0, stable=True)
+        kept = np.take_along_axis(kept, order, axis=0)
+        values = np.concatenate([self.lowest[None], kept, self.highest[None]])
+        rows = np.zeros((len(kept) + 1, kept.shape[1]), dtype=np.int64)
+        np.cumsum(weights[order], axis=0, out=rows[1:])
+        return values, rows
+
+
+def _halved(
+    runs: Sequence[list[Array]], under: int, over: int, size: int
+) -> tuple[tuple[Host, ...], int, int]:
+    """Levels of at most `size` values from sorted runs of each level, with `under` and `over`.
+
+    From the bottom up, what is too long is halved. An odd value stays where it is: weights always
+    add up to n. Which value of a pair goes on is decided for all pairs alike, so that the side with
+    the smaller error so far takes the new one.
+    """
+    levels: list[Array] = []
+    rising: list[Array] = []
+    while rising or len(levels) < len(runs):
+        weight = 2 ** len(levels)
+        values = _one_run([*(runs[len(levels)] if len(levels) < len(runs) else []), *rising])
+        rising = []
+        if values.shape[0] > size:
+            pairs = values.shape[0] // 2 * 2
+            keep_upper = under <= over
+            rising = [values[int(keep_upper) : pairs : 2, :]]
+            values = values[pairs:, :]
+            under, over = under + weight * keep_upper, over + weight * (not keep_upper)
+        levels.append(values)
+    # Copies: a view would keep all that it was chosen from.
+    return tuple(np.array(to_host(level)) for level in levels), under, over
+
+
+def _one_run(runs: list[Array]) -> Array:
+    joined = concatenate(runs)
+    # NumPy's stable sort finds the runs and merges them.
+    return joined if len(runs) == 1 else namespace(joined).sort(joined, axis=0, stable=True)
+
+
+def _picked(values: Host, rows: NDArray[np.intp]) -> Host:
+    """In each column the value of its own row."""
+    return np.take_along_axis(values, rows[None], axis=0)[0]
+
+
+# --------------------------------------------------------------------------------------------------
+# Exact order statistics of one number a row of a Dask collection, which is read twice at most.
+
+
+Missing = list[tuple[int, int]]  # (block, number of its rows that are NaN)
+
+
+class VectorInBlocks(NamedTuple):
+    """One number a row of a Dask collection, after it was read once.
+
+    Attributes
+    ----------
+    blocks : Blocks
+        Blocks whose first part is a vector; without NaN.
+    sketch : QuantileSketch
+        Of all these numbers.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> VectorInBlocks.of(da.arange(100_000, chunks=9_000), "scores").smallest([0, 54_321])
+    [0.0, 54321.0]
+    """
+
+    blocks: Blocks
+    sketch: QuantileSketch
+
+    @classmethod
+    def of(cls, values: Any, name: str, size: int = SIZE) -> VectorInBlocks:
+        """Read the numbers once; NaN, and what is no vector of numbers, is refused.
+
+        Parameters
+        ----------
+        values : Dask array or series of shape (n,)
+            The numbers.
+        name : str
+            What they are called in messages.
+        size : int, default=SIZE
+            Of the sketch.
+        """
+        check_vector_blocks(values, name)
+        blocks = Blocks.of(values)
+        sketch, missing = blocks.reduce(partial(_first_look, size), _merged)
+        if missing:
+            told = listed(f"block {block} ({rows} of its rows)" for block, rows in missing)
+            raise ValueError(f"{name} must be numbers, but NaN is in {told}. Leave those rows out.")
+        return cls(blocks, sketch)
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return self.sketch.n
+
+    def smallest(self, ranks: Sequence[int]) -> list[float]:
+        """The smallest numbers of given ranks, from 0, exactly; if need be by a second look.
+
+        The sketch tells between which two values a number lies. What lies between them is fetched:
+        no more than ``4 · rank_error`` rows for each rank, however many rows are tied.
+        """
+        brackets = [(float(low[0]), float(high[0])) for low, high in map(self.sketch.bounds, ranks)]
+        if all(low == high for low, high in brackets):
+            return [low for low, _ in brackets]
+        found = self.blocks.reduce(_look_between, _joined, brackets)
+        return [
+            _of_rank(rank, *bracket, *seen)
+            for rank, bracket, seen in zip(ranks, brackets, found, strict=True)
+        ]
+
+
+def _first_look(size: int, k: int, parts: tuple[Any, ...]) -> tuple[QuantileSketch, Missing]:
+    """The sketch of block k without its NaN, and how many of these there are."""
+    values = arrays_of((parts[0], None, None))[0]
+    missing = namespace(values).isnan(values)
+    rows = int(total(missing))
+    return QuantileSketch.of(values[~missing], size), [(k, rows)] if rows else []
+
+
+def _merged(seen: list[tuple[QuantileSketch, Missing]]) -> tuple[QuantileSketch, Missing]:
+    sketches = [sketch for sketch, _ in seen]
+    return QuantileSketch.merge(sketches), [place for _, missing in seen for place in missing]
+
+
+def _look_between(
+    k: int, parts: tuple[Any, ...], brackets: list[tuple[float, float]]
+) -> list[tuple[int, Host]]:
+    """For each bracket the number of rows up to its lower end, and those strictly inside."""
+    values = arrays_of((parts[0], None, None))[0]
+    return [
+        (int(total(values <= low)), to_host(values[(values > low) & (values < high)]))
+        for low, high in brackets
+    ]
+
+
+def _joined(found: list[list[tuple[int, Host]]]) -> list[tuple[int, Host]]:
+    return [
+        (sum(count for count, _ in block), np.concatenate([inside for _, inside in block]))
+        for block in zip(*found, strict=True)
+    ]
+
+
+def _of_rank(rank: int, low: float, high: float, up_to_low: int, inside: Host) -> float:
+    """The number of that rank: `low`, one of those strictly inside the bracket, or `high`.
+
+    Ranks below `up_to_low` are left to `low`: the bracket holds the number, so it is `low` itself
+    or a tie of it.
+    """
+    if rank < up_to_low:
+        return low
+    place = rank - up_to_low
+    return float(np.partition(inside, place)[place]) if place < inside.size else high
+
+
+# --------------------------------------------------------------------------------------------------
+# Quantiles of rows that keep coming, a few at a time.
+
+
+# Up to so many rows every row counts at once; beyond, rows wait until they are a hundredth of all:
+# to sort them in costs as much for one as for many.
+AT_ONCE, WAITING = 1000, 0.01
+
+
+@saved_as("RunningQuantiles")
+class RunningQuantiles:
+    """A `QuantileSketch` that takes rows in as they come.
+
+    Parameters
+    ----------
+    sketch : QuantileSketch
+        Of rows so far.
+
+    Attributes
+    ----------
+    waiting : ndarray of shape (m, R)
+        Rows that are not in the sketch yet: less than a hundredth of all.
+
+    Examples
+    --------
+    >>> running = RunningQuantiles.of(np.arange(500.0)[:, None])
+    >>> running.add(np.arange(500.0, 801.0)[:, None])
+    True
+    >>> running.n, running.rank_error, running.sketch.order_statistic(400)
+    (801, 0, array([400.]))
+    """
+
+    def __init__(self, sketch: QuantileSketch) -> None:
+        self.sketch = sketch
+        self.waiting = np.empty((0, len(sketch.lowest)))
+
+    @classmethod
+    def of(cls, rows: Host, size: int = SIZE) -> RunningQuantiles:
+        """Of first rows, of shape (n, R)."""
+        return cls(QuantileSketch.of(rows, size))
+
+    @classmethod
+    def standing_for(cls, n: int, shares: Host, values: Host) -> RunningQuantiles:
+        """Of n rows that are gone, of which some quantiles are known; linear between them.
+
+        Parameters
+        ----------
+        n : int
+            How many rows there were.
+        shares : ndarray of shape (k,)
+            From 0 to 1, ascending.
+        values : ndarray of shape (k, R)
+            The quantiles at these shares.
+        """
+        level = max(0, (n - 1).bit_length() - (SIZE - 1).bit_length())
+        counts = [(n >> i) & 1 for i in range(level)] + [n >> level]
+        levels = tuple(_drawn(count, shares, values) for count in counts)
+        # Between two quantiles that are known a row may be anywhere.
+        error = int(np.ceil(n * np.diff(shares).max()))
+        return cls(QuantileSketch(n, values[0], values[-1], levels, error, error, SIZE))
+
+    @property
+    def n(self) -> int:
+        """How many rows there were."""
+        return self.sketch.n + len(self.waiting)
+
+    @property
+    def rank_error(self) -> int:
+        """By how many rows the rank of an order statistic of the sketch can be wrong."""
+        return self.sketch.rank_error + len(self.waiting)
+
+    def add(self, rows: Host) -> bool:
+        """Take rows in; whether the sketch has changed."""
+        waiting = np.concatenate([self.waiting, rows])
+        if len(waiting) <= WAITING * (self.sketch.n - AT_ONCE):
+            self.waiting = waiting
+            return False
+        self.waiting = waiting[:0]
+        if not len(waiting):
+            return False
+        self.sketch = QuantileSketch.merge(
+            [self.sketch, QuantileSketch.of(waiting, self.sketch.size)]
+        )
+        return True
+
+
+def _drawn(count: int, shares: Host, values: Host) -> Host:
+    """So many rows, evenly spread over the quantiles."""
+    at = (np.arange(count) + 0.5) / max(count, 1)
+    return np.column_stack([np.interp(at, shares, column) for column in values.T])
+
+
+def take_rows_in(scaler: Any, S: Any, y: Any) -> bool:
+    """Let a scaler's ``running_`` take new scores in; whether its thresholds have changed.
+
+    Parameters
+    ----------
+    scaler : TwoSidedMinMax or TailScaler
+        Fitted, or not.
+    S, y : array-likes
+        As users pass them.
+    """
+    if is_blocked(S):
+        raise ValueError("partial_fit takes rows in memory: pass a block of Dask at a time.")
+    first = not hasattr(scaler, "lower_")
+    scores = check_scores(S, estimator=None if first else scaler)
+    normal = np.asarray(to_host(scores)[check_new_labels(y, scores.shape[0]) > 0], np.float64)
+    if first:
+        if not len(normal):
+            raise ValueError(ONLY_ANOMALIES)
+        warn_about_columns(normal, column_names(S))
+        remember_columns(scaler, S)
+        scaler.running_ = RunningQuantiles.of(normal)
+        return True
+    if not hasattr(scaler, "running_"):
+        scaler.running_ = _after_fit(scaler)
+    return bool(scaler.running_.add(normal))
+
+
+def _after_fit(scaler: Any) -> RunningQuantiles:
+    if not hasattr(scaler, "extremes_"):
+        raise ValueError(
+            "This scaler was saved by a version of lpfuse that did not keep what partial_fit goes "
+            "on from. Fit it again."
+        )
+    shares = np.array([0.0, scaler.rho / 200, 1.0 - scaler.rho / 200, 1.0])
+    lowest, highest = scaler.extremes_
+    values = np.stack([lowest, scaler.lower_, scaler.upper_, highest])
+    return RunningQuantiles.standing_for(scaler.n_samples_seen_, shares, values)
+
+
+# --------------------------------------------------------------------------------------------------
+# Columns with few different values: which of them a number is.
+
+
+# Chosen by hand: what single precision does to a number, and never so far that two values meet.
+ROUNDING = 1e-6  # of the largest value
+APART = 1e-3  # of the least distance of two values
+
+
+def tolerance_of(values: Host) -> float:
+    """How far off a number may be that is one of the values, but for rounding."""
+    least = float(np.diff(values).min(initial=np.inf))
+    return min(ROUNDING * float(np.abs(values).max()), APART * least)
+
+
+def positions_among(values: Host, x: Host) -> NDArray[np.int64]:
+    """The position of each number among ascending values; −1 where it is none of them.
+
+    Examples
+    --------
+    >>> positions_among(np.array([0.0, 0.1, 5.0]), np.array([np.float32(0.1), 5.0, 0.2]))
+    array([ 1,  2, -1])
+    """
+    nearest = np.searchsorted(values[:-1] / 2 + values[1:] / 2, x)
+    off = np.abs(x - values[nearest])
+    return np.where(off <= tolerance_of(values), nearest, -1)

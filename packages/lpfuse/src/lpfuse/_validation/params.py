@@ -1,0 +1,751 @@
+"""The entrance for what comes beside a table: labels, weights, other values a row, and parameters.
+
+All are checked once, in ``fit``, and trusted below. What does not pass is refused with a message
+that says what was expected, what came, and what to do.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+from math import prod
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import array_api_compat
+import numpy as np
+from numpy.typing import NDArray
+
+from lpfuse._arrays.operations import (
+    Array,
+    Host,
+    is_blocked,
+    is_numpy,
+    like,
+    namespace,
+    to_host,
+    total,
+    without_mask,
+)
+from lpfuse._format import LONGEST_QUOTE, quote
+
+# --------------------------------------------------------------------------------------------------
+# Words of a refusal: what was expected, what came, and what to do.
+#
+# Texts that several checks share are written once, here; a text that one check alone uses stands
+# beside that check. They speak of arguments as Python calls them; the command line translates.
+
+
+ONLY_ANOMALIES = (
+    "y holds only −1 (anomaly), but normal rows are needed too. Pass rows labelled +1 as well; if "
+    "-1 marks the normal rows in your data, pass -y."
+)
+ZERO_AND_ONE = (
+    "y holds 0 and 1 alone, which people read in three ways. Say which is meant:\n"
+    "1 is an anomaly, 0 normal (as in PyOD): y = np.where(y == 1, -1, 1)\n"
+    "1 is normal, 0 an anomaly: y = np.where(y == 1, 1, -1)\n"
+    "1 is known to be normal, 0 is unlabelled: fit(X, y, unlabelled=0)"
+)
+NO_WEIGHT = "sample_weight is zero in every row; give some row a weight above zero."
+# Of scores, and of the weights of all rows together: weights times squares of scores then stay
+# below the largest double, 1.8e308, and what underflows is nothing beside them.
+LARGEST_SCORE = LARGEST_WEIGHT = 1e100
+LEAST_WEIGHT = 1e-100
+
+
+class Table(NamedTuple):
+    """How a table of the user's is called in messages."""
+
+    letter: str
+    noun: str
+    shape: str
+    mend: str  # what to do with columns that are not numbers
+
+    def not_two_dimensional(self, ndim: int, shape: Sequence[int] | None = None) -> str:
+        """Of an array with other than two dimensions, and its shape where that is known."""
+        got = f"{ndim}D" + ("" if shape is None else f" of shape {tuple(shape)}")
+        return (
+            f"Expected a 2D array of {self.noun.lower()} ({self.shape}), got {got}. Reshape with "
+            "(-1, 1) if it is one column, (1, -1) if one row."
+        )
+
+    def too_small(self, got: str) -> str:
+        """Of a table without rows or without columns."""
+        return f"{self.noun} need at least one row and one column, got {got}."
+
+    def not_numbers(self, columns: str, what: str) -> str:
+        """Of columns, as they are called, that hold something else."""
+        return (
+            f"{self.noun} must be numbers, but {columns} {what}. Leave such columns out, or "
+            f"{self.mend}."
+        )
+
+    def not_finite(self, places: Sequence[str]) -> str:
+        """Of places, such as columns, that hold NaN or infinity."""
+        return (
+            f"{self.noun} must be finite, but there is NaN or infinity in {listed(places)}. Drop "
+            "those rows, or fill them in first (for instance with sklearn.impute.SimpleImputer)."
+        )
+
+    def too_large(self, columns: Sequence[str], largest: float) -> str:
+        """Of columns with numbers beyond `LARGEST_SCORE`, and the largest of these."""
+        return (
+            f"{self.noun} beyond {LARGEST_SCORE:g} cannot be squared and weighted in double "
+            f"precision, but {listed(columns)} reach {largest:.3g}. Divide them by "
+            f"{largest:.0e} first."
+        )
+
+
+SCORES = Table("S", "Scores", "n samples × R detectors", "turn them into scores first")
+FEATURES = Table(
+    "X",
+    "Features",
+    "n samples × d features",
+    "encode them as numbers first (lpfuse.tables.make_table_detector does, for text and dates)",
+)
+
+
+def not_one_a_row(argument: str, noun: str, n: int, shape: Sequence[int]) -> str:
+    """Of labels, weights or other values that do not go with n rows.
+
+    Examples
+    --------
+    >>> print(not_one_a_row("y", "label", 3, (3, 1)))
+    y must hold one label for each row: expected shape (3,), got (3, 1). Pass y.ravel().
+    """
+    remedy = f" Pass {argument}.ravel()." if len(shape) > 1 and prod(shape) == n else ""
+    return (
+        f"{argument} must hold one {noun} for each row: expected shape ({n},), got "
+        f"{tuple(shape)}.{remedy}"
+    )
+
+
+def not_one_dimensional(argument: str, got: str) -> str:
+    """Of values that should be one number a row, but have other dimensions."""
+    return f"{argument} must hold one number for each row: expected one dimension, got {got}."
+
+
+def bad_weights(first: float, count: int, row: int | None = None) -> str:
+    """Of weights that are negative, NaN or infinite: the first, its row, and how many there are."""
+    where = "" if row is None else f" in row {row}"
+    return (
+        f"sample_weight must be finite and not negative, got {first}{where} ({count} such rows). "
+        "Use 0 to leave a row out."
+    )
+
+
+def refuse_sum_of_weights(total: float) -> None:
+    """Refuse weights, each finite and not negative, whose sum no arithmetic can be done with."""
+    if total == 0.0:
+        raise ValueError(NO_WEIGHT)
+    if not LEAST_WEIGHT < total < LARGEST_WEIGHT:
+        amount, factor = ("much", 1e-200) if total > 1.0 else ("little", 1e200)
+        raise ValueError(
+            f"sample_weight adds up to {total:.3g}, too {amount} for double precision: expected a "
+            f"sum between {LEAST_WEIGHT:g} and {LARGEST_WEIGHT:g}. Multiply all weights by "
+            f"{factor:g}."
+        )
+
+
+def refuse_cut_off(view: Any) -> None:
+    """Refuse a view of a memory map that its file does not fill any more.
+
+    To read the rest would end the process, without a chance to say why.
+    """
+    start = 0
+    while isinstance(view, np.ndarray):
+        if isinstance(view, np.memmap):
+            start = view.offset - view.offset % mmap.ALLOCATIONGRANULARITY
+        view = view.base
+    if isinstance(view, mmap.mmap) and view.size() < start + len(view):
+        raise ValueError(
+            f"The file of a memory map has become shorter: expected {start + len(view):,} bytes, "
+            f"got {view.size():,}. Write it again, and leave it alone until all is read."
+        )
+
+
+def key(name: object) -> str:
+    """A name without what does not matter in it: case, spaces, hyphens and underscores."""
+    return re.sub(r"[\s_-]", "", str(name)).casefold()
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """A question for the end of a message, where a known name is close to the one that came."""
+    keys = {key(choice): choice for choice in known}
+    # Letter by letter, so that long names would take long.
+    closest = get_close_matches(key(name)[:LONGEST_QUOTE], keys, n=1)
+    return f" Did you mean {quote(keys[closest[0]])}?" if closest else ""
+
+
+def listed(items: Iterable[str], at_most: int = 5, last: str = " and ") -> str:
+    """Items as a phrase.
+
+    Examples
+    --------
+    >>> listed(["a"]), listed(["a", "b"]), listed("abcdefg", at_most=3)
+    ('a', 'a and b', 'a, b, c and 4 more')
+    """
+    items = list(items)
+    if len(items) > at_most:
+        items, last = [*items[:at_most], f"{len(items) - at_most} more"], " and "
+    return last.join(filter(None, [", ".join(items[:-1]), items[-1]]))
+
+
+def quoted(values: Iterable[object], at_most: int = 8) -> str:
+    """Values with commas between them, as Python writes them: 1 is not "1".
+
+    Examples
+    --------
+    >>> quoted(["ok", 1, "1"])
+    "'ok', 1, '1'"
+    """
+    return listed(map(quote, values), at_most, last=", ")
+
+
+def counted(number: int, noun: str) -> str:
+    """So many of something.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def meaning(wanted: Any, values: Iterable[Any]) -> set[Any]:
+    """Those of the values that equal what was wanted; if none does, those that spell it.
+
+    Examples
+    --------
+    >>> meaning("1", [1, 2]), meaning(True, ["true", "false"]), meaning("1", ["1", "1.0"])
+    ({1}, {'true'}, {'1'})
+    """
+    kinds = set(values)
+    same = {kind for kind in kinds if kind == wanted}
+    return same or {kind for kind in kinds if _spelled(kind) == _spelled(wanted)}
+
+
+def _spelled(value: Any) -> Any:
+    """A text as the number or the truth value that it spells; all else as it is."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip().strip("'\"").casefold()
+    with suppress(ValueError):
+        return float(text)
+    return {"true": True, "false": False}.get(text, text)
+
+
+def how_to_label(labels: list[Any], unlabelled: bool) -> str:
+    """What is wrong with labels, and the line that mends them."""
+    expected = "+1 (normal)" + (
+        ", -1 (anomaly) or 0 (unlabelled)" if unlabelled else " or -1 (anomaly)"
+    )
+    missing = sum(label is None or label != label for label in labels)
+    if missing:
+        mend = "Pass 0 for those rows" if unlabelled else "Drop those rows from both S and y"
+        return (
+            f"y must be {expected} in every row, but {missing} of {len(labels)} labels are missing "
+            f"(NaN or None). {mend}."
+        )
+    if not all(isinstance(label, str | Real) for label in labels):  # lists, complex numbers, …
+        return f"y must be {expected}, got {listed(dict.fromkeys(map(quote, labels)))}."
+    values = sorted(set(labels), key=lambda value: (str(type(value)), value))
+    last = quote(values[-1])
+    chosen = f"y == {last}" if not isinstance(values[-1], bool) else "y"
+    return (
+        f"y must be {expected}, got {listed(map(quote, values))}.\n"
+        f"If {last} means anomaly (as 1 does in PyOD): y = np.where({chosen}, -1, 1)\n"
+        f"If {last} means normal: y = np.where({chosen}, 1, -1)"
+    )
+
+
+def labels_of_columns(columns: Iterable[int], names: Sequence[str] | None) -> list[str]:
+    """How columns are called in messages: by name, or by position."""
+    return [f"column {quote(names[j])}" if names is not None else f"column {j}" for j in columns]
+
+
+def with_rows(place: str, rows: int) -> str:
+    """A place and the number of its rows that are meant.
+
+    Examples
+    --------
+    >>> with_rows("column 2", 1)
+    'column 2 (1 row)'
+    """
+    return f"{place} ({rows} {'row' if rows == 1 else 'rows'})"
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+def check_labels(
+    y: Any, n: int, *, unlabelled: bool = False, zero: int | None = None
+) -> Host | None:
+    """The labels as +1.0 (normal) and −1.0 (anomaly), or None where all rows are normal.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,), or None
+        +1 normal, −1 anomaly. Any other labels are refused with the line that maps them.
+    n : int
+        Number of rows of the scores.
+    unlabelled : bool, default=False
+        Whether 0 is allowed, for rows of which nothing is known.
+    zero : 0, optional
+        What a user passed as ``unlabelled=``. Without it 0 and 1 alone, normal and anomaly in PyOD,
+        are refused.
+
+    Examples
+    --------
+    >>> check_labels([1, -1, 1], 3)
+    array([ 1., -1.,  1.])
+    """
+    if y is None:
+        return None
+    labels = one_a_row(y, n, "y", "label")
+    known = (-1, 0, 1) if unlabelled else (-1, 1)
+    if labels.dtype.kind not in "iuf" or not np.isin(labels, known).all():
+        raise ValueError(how_to_label(labels.tolist(), unlabelled))
+    check_choice("unlabelled", zero, (None, 0))
+    if unlabelled and zero is None and set(np.unique(labels)) == {0, 1}:
+        raise ValueError(ZERO_AND_ONE)
+    if not (labels >= 0 if unlabelled else labels > 0).any():
+        raise ValueError(ONLY_ANOMALIES)
+    return labels.astype(np.float64)
+
+
+def labels_beside(y: Any, S: Array) -> Array | None:
+    """The labels of rows S as `check_labels` wants them, in the library and place of S.
+
+    Labels that are on the same device are looked at there.
+    """
+    n = int(S.shape[0])
+    if _is_beside(y, S, "y") and tuple(y.shape) == (n,):
+        xp = namespace(y)
+        labels = xp.astype(y, xp.float64)
+        if bool(xp.all(xp.abs(labels) == 1.0)) and bool(xp.any(labels > 0.0)):
+            return labels
+    labels = check_labels(y, n)
+    return None if labels is None else like(labels, S)
+
+
+def weights_beside(sample_weight: Any, S: Array) -> Array | None:
+    """The weights of rows S as `check_sample_weight` wants them, in the library and place of S."""
+    n = int(S.shape[0])
+    if _is_beside(sample_weight, S, "sample_weight") and tuple(sample_weight.shape) == (n,):
+        xp = namespace(sample_weight)
+        weights = xp.astype(sample_weight, xp.float64)
+        usable = xp.isfinite(weights) & (weights >= 0.0)
+        if bool(xp.all(usable)) and LEAST_WEIGHT < total(weights) < LARGEST_WEIGHT:
+            return weights
+    weights = check_sample_weight(sample_weight, n)
+    return None if weights is None else like(weights, S)
+
+
+def _is_beside(vector: Any, S: Array, name: str) -> bool:
+    """Whether a vector is of the library and device of S; another device is refused.
+
+    What NumPy knows, lists and data frames included, may go with rows on any device.
+    """
+    if is_numpy(vector) or is_blocked(vector) or not array_api_compat.is_array_api_obj(vector):
+        return False
+    here, there = array_api_compat.device(S), array_api_compat.device(vector)
+    library, other = namespace(S).__name__, namespace(vector).__name__
+    if library != other or here != there:
+        raise ValueError(
+            f"S and {name} must be on one device, got S on {here!s} and {name} on {there!s}"
+            f"{'' if library == other else ' of another array library'}. Move {name} to where S "
+            "is, or pass it as a NumPy array."
+        )
+    return not is_numpy(S)
+
+
+def check_sample_weight(sample_weight: Any, n: int) -> Host | None:
+    """The weight of each row, not negative, with a sum to compute with; None where all are alike.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n,), or None
+        The factors ``c_i`` of the rows' losses.
+    n : int
+        Number of rows of the scores.
+
+    Examples
+    --------
+    >>> check_sample_weight([1, 0, 2], 3)
+    array([1., 0., 2.])
+    """
+    if sample_weight is None:
+        return None
+    weights = one_a_row(sample_weight, n, "sample_weight", "number")
+    if weights.dtype.kind not in "biuf":
+        raise ValueError(f"sample_weight must be numbers, got {weights.dtype} values.")
+    with np.errstate(over="ignore"):  # of long doubles
+        weights = weights.astype(np.float64)
+    refused = ~(np.isfinite(weights) & (weights >= 0))
+    if refused.any():
+        row = int(np.flatnonzero(refused)[0])
+        raise ValueError(bad_weights(weights[row], int(refused.sum()), row))
+    with np.errstate(over="ignore"):
+        refuse_sum_of_weights(float(weights.sum()))
+    return weights
+
+
+def check_values(values: Any, name: str, *, may_miss: bool = False) -> Host:
+    """One number a row, as a one-dimensional float64 array.
+
+    Parameters
+    ----------
+    values, name : array-like of shape (n,), str
+        What came, and what it is called.
+    may_miss : bool, default=False
+        Whether NaN may stand for a number that is missing.
+
+    Examples
+    --------
+    >>> check_values([1, 2], "scores")
+    array([1., 2.])
+    """
+    from sklearn.utils.validation import check_array  # late: commands check their options at once
+
+    array: Host = check_array(
+        _plain(values),
+        dtype=np.float64,
+        ensure_2d=False,
+        allow_nd=True,
+        ensure_all_finite=False,
+        ensure_min_samples=0,
+        input_name=name,
+    )
+    if array.ndim != 1:
+        raise ValueError(not_one_dimensional(name, f"shape {array.shape}"))
+    missing = np.isnan(array)
+    if missing.any() and not may_miss:
+        raise ValueError(
+            f"{name} must be numbers, but {missing.sum()} of {array.size} are NaN. "
+            "Leave those rows out."
+        )
+    return array
+
+
+def check_row_names(names: Any, n: int, argument: str) -> NDArray[Any] | None:
+    """One name a row, such as the group that it belongs to; None where there are none.
+
+    Examples
+    --------
+    >>> check_row_names(["a", "b", "a"], 3, "groups")
+    array(['a', 'b', 'a'], dtype='<U1')
+    """
+    return None if names is None else one_a_row(names, n, argument, "name")
+
+
+def one_a_row(values: Any, n: int, argument: str, noun: str) -> NDArray[Any]:
+    """`values` as a NumPy array with one entry a row of the scores."""
+    if is_blocked(values):
+        raise TypeError(
+            f"{argument} is a Dask collection, but the rows are in memory: pass "
+            f"{argument}.compute()."
+        )
+    try:
+        array = np.asarray(_plain(values))
+        if array.dtype == object:
+            array = np.array(array.tolist())  # Python numbers in an object array are numbers
+    except ValueError as error:  # lists of unequal lengths
+        raise ValueError(f"{argument} must hold one {noun} for each row: {error}") from error
+    if array.shape != (n,):
+        raise ValueError(not_one_a_row(argument, noun, n, array.shape))
+    return array
+
+
+def _plain(values: Any) -> Any:
+    """Arrays of torch and the like, and those with a mask, as NumPy's; anything else as it is."""
+    if getattr(values, "base", None) is not None:
+        refuse_cut_off(values)
+    foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
+    return to_host(values) if foreign else without_mask(values)
+
+
+def check_p(p: Any) -> float:
+    """The exponent of the norm as a float in [1, ∞].
+
+    Parameters
+    ----------
+    p : float
+        1 favours few detectors, ``float("inf")`` all of them.
+
+    Examples
+    --------
+    >>> check_p(2), check_p(float("inf"))
+    (2.0, inf)
+    """
+    if not isinstance(p, Real) or isinstance(p, bool | np.bool_):
+        raise ValueError(
+            f"p must be a number in [1, inf], got {quote(p)} of type {type(p).__name__}. "
+            'Write float("inf") for the largest one.'
+        )
+    if not float(p) >= 1:  # NaN included
+        raise ValueError(
+            f"p must be in [1, inf], got {quote(p)}. Use p=1 for the sparsest weights and "
+            'p=float("inf") for the most even ones.'
+        )
+    return float(p)
+
+
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    at_most: float = np.inf,
+    hint: str = "",
+) -> float:
+    """A parameter that must be a finite number within limits.
+
+    Parameters
+    ----------
+    name, value : str, object
+        What the parameter is called, and what came.
+    above, at_least, at_most : float, optional
+        Its limits; `above` itself is not allowed.
+    hint : str, optional
+        What to do, for the message.
+
+    Examples
+    --------
+    >>> check_number("nu", 0.5, above=0, at_most=1)
+    0.5
+    >>> check_number("nu", 2, above=0, at_most=1)
+    Traceback (most recent call last):
+    ValueError: nu must be a finite number above 0 and at most 1, got 2.
+    """
+    if isinstance(value, Real) and not isinstance(value, bool | np.bool_):
+        with suppress(OverflowError):
+            number = float(value)
+            low = (above is None or number > above) and (at_least is None or number >= at_least)
+            if low and number <= at_most and np.isfinite(number):
+                return number
+    limits = [
+        f"{word} {limit:g}"
+        for word, limit in (("above", above), ("at least", at_least), ("at most", at_most))
+        if limit is not None and np.isfinite(limit)
+    ]
+    expected = " ".join(["a finite number", " and ".join(limits)]).strip()
+    raise ValueError(f"{name} must be {expected}, got {quote(value)}. {hint}".strip())
+
+
+def check_share(name: str, value: Any, of: str, *, at_most: float = 0.5) -> float:
+    """A parameter that must be a share of some rows, above 0 and no percentage.
+
+    Examples
+    --------
+    >>> check_share("rate", 5, of="the rows", at_most=1)
+    Traceback (most recent call last):
+    ValueError: rate must be a finite number above 0 and at most 1, got 5. It is a share of the \
+rows: write 0.05 for 5 %.
+    """
+    hint = f"It is a share of {of}: write 0.05 for 5 %."
+    return check_number(name, value, above=0, at_most=at_most, hint=hint)
+
+
+def is_count(value: Any) -> bool:
+    """Whether a parameter is a whole number from 1: neither 3.0 nor True is."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def check_count(name: str, value: Any) -> int:
+    """A parameter, called so, that must be a whole number from 1.
+
+    Examples
+    --------
+    >>> check_count("n_init", 3)
+    3
+    """
+    if not is_count(value):
+        raise ValueError(f"{name} must be a whole number from 1, got {quote(value)}.")
+    return int(value)
+
+
+def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
+    """A parameter that must be one of a few values.
+
+    Parameters
+    ----------
+    name, value : str, object
+        What the parameter is called, and what came.
+    choices : sequence
+        What may come.
+
+    Examples
+    --------
+    >>> check_choice("score", "mode", ["mean", "median"])
+    Traceback (most recent call last):
+    ValueError: score must be one of 'mean', 'median'; got 'mode'.
+    """
+    if not any(isinstance(value, type(choice)) and value == choice for choice in choices):
+        told = ", ".join(map(repr, choices))
+        raise ValueError(f"{name} must be one of {told}; got {quote(value)}.")
+
+
+# --------------------------------------------------------------------------------------------------
+# The entrance for answers of a person, and for the chances with which rows were asked about.
+
+
+def check_answers(y: Any, n: int) -> Host:
+    """Answers as +1.0 (normal), −1.0 (anomaly) and 0.0 (don't know): of one kind, too.
+
+    Examples
+    --------
+    >>> check_answers([-1, 0], 2)
+    array([-1.,  0.])
+    """
+    answers = one_a_row(y, n, "y", "answer")
+    if answers.dtype.kind not in "iuf" or not np.isin(answers, (-1, 0, 1)).all():
+        raise ValueError(how_to_label(answers.tolist(), unlabelled=True))
+    return answers.astype(np.float64)
+
+
+def check_new_labels(y: Any, n: int) -> Host:
+    """Labels ±1.0 of new rows of a stream, which may all be of one kind; None: all are normal.
+
+    Examples
+    --------
+    >>> check_new_labels([-1], 1), check_new_labels(None, 2)
+    (array([-1.]), array([1., 1.]))
+    """
+    if y is None:
+        return np.ones(n)
+    labels = one_a_row(y, n, "y", "label")
+    if labels.dtype.kind not in "iuf" or not np.isin(labels, (-1, 1)).all():
+        raise ValueError(how_to_label(labels.tolist(), unlabelled=False))
+    return labels.astype(np.float64)
+
+
+def check_chances(chances: Any, n: int | None = None, *, may_miss: bool = True) -> Host:
+    """The chance in (0, 1] with which each row was asked about; NaN where it was not asked.
+
+    Examples
+    --------
+    >>> check_chances([0.5, 0.0])
+    Traceback (most recent call last):
+    ValueError: chances must lie above 0 and be 1 at most, got 0 in row 1 (1 such rows). A row \
+that could not be asked about has no chance: pass NaN for labels from elsewhere.
+    """
+    known = check_values(chances, "chances", may_miss=may_miss)
+    if n is not None:
+        one_a_row(known, n, "chances", "number")
+    refused = ~(np.isnan(known) | (known > 0) & (known <= 1))
+    if refused.any():
+        row = int(np.flatnonzero(refused)[0])
+        mend = "pass NaN for labels from elsewhere" if may_miss else "leave it out"
+        raise ValueError(
+            f"chances must lie above 0 and be 1 at most, got {known[row]:g} in row {row} "
+            f"({refused.sum()} such rows). A row that could not be asked about has no chance: "
+            f"{mend}."
+        )
+    return known
+
+
+# --------------------------------------------------------------------------------------------------
+# Parameters that Python and the command line spell alike, checked without scikit-learn.
+#
+# A command refuses them at once, and need not wait for imports. The detectors behind the names are
+# in ``lpfuse.ensemble._named``.
+
+
+PAPER = "paper"  # the pool of that name, alone
+PYOD = "pyod:"
+NAMES = (
+    "gp", "knn", "knn-subspaces", "knn-samples", "histogram", "columns",
+    "trees", "boosting", "svm",
+    "svdd", "kpca", "gmm", "forest", "lof", "logistic", "random-forest",
+)  # fmt: skip
+ALIASES = {"iforest": "forest", "isolation-forest": "forest"}
+AUTO = "auto"  # p: that of the default fusion
+MOST_CONFIDENCE = 0.9999  # 1 itself no number of rows can give
+
+
+def settled_name(name: str) -> str:
+    """The one of `NAMES` that is meant; detectors of PyOD as ``pyod:NAME``.
+
+    Capitals do not matter, and spaces may stand for hyphens.
+
+    Examples
+    --------
+    >>> settled_name("KNN subspaces"), settled_name("iforest"), settled_name("PyOD:HBOS")
+    ('knn-subspaces', 'forest', 'pyod:HBOS')
+    >>> settled_name("svd")
+    Traceback (most recent call last):
+    ValueError: There is no detector 'svd'. Did you mean 'svdd'? Known are gp, ...
+    """
+    if name.casefold().startswith(PYOD):
+        return PYOD + name[len(PYOD) :]
+    known = name.casefold().replace(" ", "-")
+    known = ALIASES.get(known, known)
+    if known not in NAMES:
+        choices = [*NAMES, *ALIASES]
+        alone = f" {PAPER!r} is a pool, and stands alone." if known == PAPER else ""
+        raise ValueError(
+            f"There is no detector {quote(name)}.{alone}{did_you_mean(name, choices)} Known are "
+            f"{', '.join(choices)}, and those of PyOD as {PYOD}NAME."
+        )
+    return known
+
+
+def listed_names(text: str) -> str | Sequence[str]:
+    """Names as a command line lists them, with commas, as the parameter `detectors` takes them.
+
+    Examples
+    --------
+    >>> listed_names("svdd, lof"), listed_names("paper")
+    (['svdd', 'lof'], 'paper')
+    """
+    names = [name for part in text.split(",") if (name := part.strip())]
+    if [name.casefold() for name in names] == [PAPER]:
+        return PAPER
+    if not names:
+        raise ValueError(
+            f"detectors must name at least one detector, got {quote(text)}. Leave it out for the "
+            "default pool."
+        )
+    for name in names:
+        settled_name(name)
+    return names
+
+
+def check_norm(p: Any) -> Any:
+    """``"auto"``, or p as a number in [1, ∞], which a command line writes as a text.
+
+    Examples
+    --------
+    >>> check_norm("auto"), check_norm("2"), check_norm(float("inf"))
+    ('auto', 2.0, inf)
+    >>> check_norm("tight")
+    Traceback (most recent call last):
+    ValueError: p must be "auto" or a number in [1, inf], got 'tight'.
+    """
+    if isinstance(p, str):
+        if p == AUTO:
+            return p
+        with suppress(ValueError):
+            p = float(p)
+    if isinstance(p, str) or p is None:
+        raise ValueError(f'p must be "auto" or a number in [1, inf], got {quote(p)}.')
+    return check_p(p)
+
+
+def check_false_alarm_rate(rate: Any) -> float:
+    """A share of the normal rows."""
+    return check_share("false_alarm_rate", rate, of="the normal rows")
+
+
+def check_confidence(confidence: float | None) -> float | None:
+    """A probability to be sure with, or None."""
+    if confidence is None:
+        return None
+    hint = "It is a probability: write 0.9 for nine calibration sets of ten, or None."
+    return check_number("confidence", confidence, at_least=0.5, at_most=MOST_CONFIDENCE, hint=hint)

@@ -1,0 +1,1113 @@
+"""Kernels k(x, x′), and the functions of them that learners become: values, block by block.
+
+Whatever a kernel learner was fitted on, it ends as an *expansion* ``B(x) · coefficients``, where B
+is a row of basis functions: similarities to training rows (exact) or to landmarks (Nyström), or
+waves (random Fourier features, in `_features`). So all of them score in one way, and learners with
+the same anchors share the work (`score_together`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
+from sklearn.utils.validation import check_is_fitted
+
+from lpfuse._arrays.blocks import CheckedBlocks, arrays_of, head_of, map_rows
+from lpfuse._arrays.linalg import (
+    add_to_diagonal,
+    diagonal_of,
+    eigh,
+    times_few_columns,
+    times_triangle,
+)
+from lpfuse._arrays.operations import (
+    Array,
+    Host,
+    array_range,
+    as_float64,
+    beside,
+    concatenate,
+    empty_beside,
+    exp_in_place,
+    filled,
+    is_blocked,
+    is_numpy,
+    is_single,
+    largest,
+    like,
+    map_row_blocks,
+    namespace,
+    one_blas_thread,
+    positive_part,
+    sum_row_blocks,
+    take,
+    to_host,
+    total,
+)
+from lpfuse._base import Detector, lower_quantile
+from lpfuse._saved import WithoutCaches, saved_as
+from lpfuse._validation.dask_blocks import check_feature_blocks
+from lpfuse._validation.params import check_labels, check_number, check_sample_weight
+from lpfuse._validation.tables import check_columns, check_features
+
+# --------------------------------------------------------------------------------------------------
+# Squared distances of rows to anchors, and matrices of rows by rows, block by block.
+
+
+RowFunction = Callable[[Array], Array]  # rows of shape (n, d) ↦ n rows of numbers
+
+
+def distances_to(Z: Array, factor: float = 1.0) -> RowFunction:
+    """The function ``X ↦ factor · ‖x_i − z_j‖²``, with all that depends on Z alone done once.
+
+    One product makes it: ``(x, ‖x‖², 1) · (−2z, 1, ‖z‖²)``. Both are measured from the mean of Z,
+    which changes no distance and keeps the digits that a common offset would cancel.
+    """
+    xp = namespace(Z)
+    centre = xp.mean(Z, axis=0)
+    Z = Z - centre
+    norms = square_norms(Z)
+    right = factor * xp.concat([-2.0 * Z, xp.ones_like(norms), norms], axis=1).T
+    # A product of so few terms is off by a few units in the last place; ten are on the safe side.
+    rounding = 10 * float(xp.finfo(Z.dtype).eps) * abs(factor)
+
+    def distances(X: Array) -> Array:
+        X = X - centre
+        own = square_norms(X)
+        products = xp.concat([X, own, xp.ones_like(own)], axis=1) @ right
+        if factor > 0:
+            return positive_part(products)
+        # Exponents that rounding lifts above zero by less than this change no similarity in the
+        # digits that matter, and cutting them off takes a pass over the block.
+        if rounding * (largest(own) + largest(norms)) > 1e-13:
+            products = xp.clip(products, max=0.0)
+        return products
+
+    return distances
+
+
+def square_of(rows: RowFunction, X: Array) -> Array:
+    """The n×n matrix whose rows a function makes of those of X, block by block."""
+    values = empty_beside((X.shape[0], X.shape[0]), X)
+
+    def work(block: slice) -> None:
+        values[block, :] = rows(X[block, :])
+
+    with one_blas_thread:
+        map_row_blocks(work, X, width=X.shape[0])
+    return values
+
+
+def square_norms(X: Array) -> Array:  # ‖x_i‖², of shape (n, 1)
+    return namespace(X).sum(X * X, axis=1, keepdims=True)
+
+
+# --------------------------------------------------------------------------------------------------
+
+# Parts that a triangle of coefficients is cut to, columns from which on that pays, and rows.
+ENDS, COLUMNS_OF_ENDS, ROWS_OF_ENDS = 8, 200, 32
+INNER_PRODUCTS = ("linear", "poly", "polynomial", "sigmoid", "cosine")  # in any array library
+UNIT_DIAGONAL = ("rbf", "laplacian", "chi2")
+
+
+@saved_as("Kernel", name=PAIRWISE_KERNEL_FUNCTIONS)
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel with all its parameters settled; equal ones compare and hash as equal."""
+
+    name: str | Callable[..., float]
+    gamma: float = 1.0
+    degree: float = 3.0
+    coef0: float = 1.0
+    params: dict[str, Any] = field(default_factory=dict, compare=False)  # of a callable
+    params_id: int = 0  # parameters may not be comparable: equal ones are the same object
+
+    def between(self, X: Array, Z: Array) -> Array:
+        """``k(x_i, z_j)``, of shape (n, m)."""
+        with one_blas_thread:
+            return self.against(Z)(X)
+
+    def against(self, Z: Array) -> RowFunction:
+        """The function ``X ↦ k(x_i, z_j)``, with all that depends on Z alone done once."""
+        if self.name == "rbf":
+            exponents = distances_to(Z, -self.gamma)
+            return lambda X: exp_in_place(exponents(X))
+        if self.name in INNER_PRODUCTS:
+            return lambda X: self._of_inner_products(X, Z)
+        return lambda X: beside(pairwise_kernels(X, Z, metric=self.name, **self._arguments()), Z)
+
+    def of_distances(self, distances: Array) -> Array:
+        """The values of a Gaussian kernel from squared distances."""
+        return exp_in_place(-self.gamma * distances)
+
+    def diagonal(self, X: Array) -> Array:
+        """``k(x_i, x_i)``, of shape (n,)."""
+        if self.name in UNIT_DIAGONAL:
+            return beside(filled(X.shape[0], 1.0, X), X)
+        if self.name == "additive_chi2":
+            return beside(filled(X.shape[0], 0.0, X), X)
+        if callable(self.name):
+            values = [self.name(x, x, **self.params) for x in X]
+            return np.asarray(values, dtype=X.dtype)
+        xp = namespace(X)
+        norms = xp.sum(X * X, axis=1)
+        if self.name == "cosine":
+            return xp.astype(norms > 0, X.dtype)
+        return self._of_products(norms)
+
+    def gram(self, X: Array) -> Array:
+        """``k(x_i, x_j)``, of shape (n, n)."""
+        values = square_of(self.against(X), X)
+        if not self.has_unit_diagonal:
+            return values
+        return add_to_diagonal(values, 1.0 - diagonal_of(values))  # exact, whatever was rounded
+
+    @property
+    def has_unit_diagonal(self) -> bool:
+        """Whether every row has ``k(x, x) = 1``, whatever the data."""
+        return self.name in UNIT_DIAGONAL
+
+    def _of_inner_products(self, X: Array, Z: Array) -> Array:
+        if self.name == "cosine":
+            X, Z = _normalised(X), _normalised(Z)
+        return self._of_products(X @ Z.T)
+
+    def _of_products(self, products: Array) -> Array:
+        if self.name in ("poly", "polynomial"):
+            return (self.gamma * products + self.coef0) ** self.degree
+        if self.name == "sigmoid":
+            return namespace(products).tanh(self.gamma * products + self.coef0)
+        return products
+
+    def _arguments(self) -> dict[str, Any]:
+        """What scikit-learn's function of that name takes."""
+        takes_gamma = self.name in ("laplacian", "chi2")
+        return {"gamma": self.gamma} if takes_gamma else self.params
+
+
+def _normalised(X: Array) -> Array:
+    xp = namespace(X)
+    norms = xp.sqrt(square_norms(X))
+    return X / xp.where(norms > 0, norms, xp.ones_like(norms))
+
+
+class Basis(Protocol):
+    """Basis functions, and the kernel that they stand for."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel."""
+
+    @property
+    def width(self) -> int:
+        """Number of basis functions."""
+
+    def rows(self, X: Array) -> RowFunction:
+        """The function that maps rows, of the library of X, to the values of the basis."""
+
+
+@saved_as("Similarities")
+@dataclass(frozen=True)
+class Similarities:
+    """``B_j(x) = k(x, z_j)`` for the anchors ``z_j``: training rows or landmarks."""
+
+    kernel: Kernel
+    anchors: Array
+
+    @property
+    def width(self) -> int:
+        """Number of anchors."""
+        return int(self.anchors.shape[0])
+
+    def rows(self, X: Array) -> RowFunction:
+        """The function that maps rows, of the library of X, to their similarities."""
+        return self.kernel.against(beside(self.anchors, X))
+
+
+@saved_as("Expansion")
+@dataclass(frozen=True)
+class Expansion(WithoutCaches):
+    """``B(x) · coefficients``: one column for each function of x that a learner needs.
+
+    It may need the first columns only, of coefficients that it shares with others.
+    """
+
+    basis: Basis
+    coefficients: Array  # (width, columns or more)
+    columns: int
+
+    @cached_property
+    def _host_rows(self) -> RowFunction:
+        """`Basis.rows` for double precision of NumPy, prepared once: rows may come one by one."""
+        return self.basis.rows(np.empty((0, 0)))
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """Where the coefficients of each part of the columns end; empty where all are full.
+
+        Those of a Gaussian process are a triangle, half of which is zero.
+        """
+        if self.columns < COLUMNS_OF_ENDS:
+            return []
+        parts = np.array_split(to_host(self.coefficients[:, 1 : self.columns]), ENDS, axis=1)
+        used = [np.flatnonzero(part.any(axis=1)) for part in parts]
+        ends = [int(rows[-1]) + 1 if len(rows) else 0 for rows in used]
+        return ends if sum(ends) < 0.75 * ENDS * len(self.coefficients) else []
+
+    def map(self, X: Array, finish: Callable[[Array, Array], Array]) -> Array:
+        """``finish(k(x, x), B(x) · coefficients)`` of all rows, in blocks of bounded size."""
+        kernel, usual = self.basis.kernel, is_numpy(X) and X.dtype == np.float64
+        rows = self._host_rows if usual else self.basis.rows(X)
+        coefficients = beside(self.coefficients[:, : self.columns], X)
+
+        ends = self._ends if usual else []
+
+        def work(block: slice) -> Array:
+            some = X[block, :]
+            values = rows(some)
+            if len(ends) > 1 and len(values) >= ROWS_OF_ENDS:
+                return finish(kernel.diagonal(some), times_triangle(values, coefficients, ends))
+            return finish(kernel.diagonal(some), times_few_columns(values, coefficients))
+
+        with one_blas_thread:
+            return concatenate(map_row_blocks(work, X, width=self.basis.width))
+
+
+class KernelScorer(Detector):
+    """A detector whose score is a formula of ``k(x, x)`` and of the values of its expansion.
+
+    Attributes
+    ----------
+    expansion_ : Expansion
+        The basis, with its kernel and its anchors, and the coefficients.
+    kernel_ : Kernel
+        The kernel, with its width as a number.
+    """
+
+    expansion_: Expansion
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel, with its width as a number."""
+        return self.expansion_.basis.kernel
+
+    def _scores(self, X: Array) -> Array:
+        return self.expansion_.map(X, self._score_from)
+
+    def _score_from(self, diagonal: Array, values: Array) -> Array:
+        """Scores from ``k(x, x)``, of shape (n,), and the values of the expansion."""
+        raise NotImplementedError
+
+
+def score_together(detectors: Sequence[Detector], X: Any) -> Array:
+    """The scores of several fitted detectors, faster than one by one.
+
+    Learners with the same training rows share the distances to them, and those of the same width
+    the kernel's values. No more than a block of either is held at a time.
+
+    Parameters
+    ----------
+    detectors : sequence of detectors
+        Fitted, for instance by `fit_together`.
+    X : array-like of shape (n, d)
+        Rows to score.
+
+    Returns
+    -------
+    array of shape (n, R)
+        One column a detector, high = normal.
+    """
+    if not detectors:
+        raise ValueError("There are no detectors to score with; pass at least one.")
+    for detector in detectors:
+        check_is_fitted(detector)
+        check_columns(head_of(X) if is_blocked(X) else X, detector)
+    if is_blocked(X):
+        return map_rows(_scores_of_block, X, list(detectors), width=len(detectors))
+    checked = check_features(X)
+    columns: dict[int, Array] = {}
+    for group in _groups(detectors):
+        if len(group) == 1:
+            columns[group[0]] = detectors[group[0]]._scores(checked)
+        else:
+            scores = _share_distances([detectors[i] for i in group], checked)
+            columns.update((i, scores[:, j]) for j, i in enumerate(group))
+    return namespace(checked).stack([columns[i] for i in range(len(detectors))], axis=1)
+
+
+def _scores_of_block(block: Any, detectors: list[Detector]) -> Array:
+    if block.shape[0] == 0:
+        return np.empty((0, len(detectors)))
+    return score_together(detectors, block)
+
+
+def _groups(detectors: Sequence[Detector]) -> list[list[int]]:
+    """Positions of detectors whose Gaussian kernels have the same anchors."""
+    groups: dict[Any, list[int]] = {}
+    for i, detector in enumerate(detectors):
+        anchors = _anchors(detector)
+        groups.setdefault(("alone", i) if anchors is None else id(anchors), []).append(i)
+    return list(groups.values())
+
+
+def _anchors(detector: Detector) -> Array | None:
+    """The rows that a Gaussian kernel compares with; None for other detectors."""
+    basis = detector.expansion_.basis if isinstance(detector, KernelScorer) else None
+    if isinstance(basis, Similarities) and basis.kernel.name == "rbf":
+        return basis.anchors
+    return None
+
+
+def _share_distances(detectors: list[Any], X: Array) -> Array:
+    """Scores of detectors whose Gaussian kernels have the same anchors."""
+    xp = namespace(X)
+    expansions = [detector.expansion_ for detector in detectors]
+    distances = distances_to(beside(expansions[0].basis.anchors, X))
+    # What is to be computed: the most columns that anyone needs of some kernel and coefficients.
+    products: dict[tuple[Kernel, int], Array] = {}
+    for expansion in sorted(expansions, key=lambda expansion: expansion.columns):
+        columns = beside(expansion.coefficients[:, : expansion.columns], X)
+        products[expansion.basis.kernel, id(expansion.coefficients)] = columns
+
+    def work(block: slice) -> Array:
+        some = X[block, :]
+        apart = distances(some)
+        similarities: dict[Kernel, Array] = {}
+        values = {}
+        for (kernel, coefficients), columns in products.items():
+            if kernel not in similarities:
+                similarities[kernel] = kernel.of_distances(apart)
+            values[kernel, coefficients] = times_few_columns(similarities[kernel], columns)
+        scores = [
+            detector._score_from(
+                expansion.basis.kernel.diagonal(some),
+                values[expansion.basis.kernel, id(expansion.coefficients)],
+            )
+            for detector, expansion in zip(detectors, expansions, strict=True)
+        ]
+        return xp.stack(scores, axis=1)
+
+    with one_blas_thread:
+        return concatenate(map_row_blocks(work, X, width=expansions[0].basis.width))
+
+
+# --------------------------------------------------------------------------------------------------
+# Landmarks that stand for many rows: the means of clusters.
+#
+# Zhang, Tsang & Kwok (2008) showed that k-means bounds the error of the Nyström approximation.
+
+
+Positions = NDArray[np.int64]
+
+# Rows drawn for each landmark: with so many, 125 centres lose less AUC than 500 drawn rows
+# (docs/adr/0004).
+ROWS_A_CENTRE = 20
+# Chosen by hand.
+ROUNDS = 8  # in which the rows to start from are drawn
+STEPS = 20  # of Lloyd's algorithm
+STILL = 1e-4  # it stops where the centres move, in all, by this share of the columns' variance:
+# scikit-learn's default of `tol`
+
+
+def centres(
+    X: Array, size: int, rng: np.random.RandomState, rows_a_centre: int = ROWS_A_CENTRE
+) -> Array:
+    """Means of so many clusters, of rows drawn at random: better landmarks than the rows alone."""
+    n = X.shape[0]
+    drawn = take(X, np.sort(rng.choice(n, min(n, rows_a_centre * size), replace=False)))
+    if is_numpy(X):
+        return _by_scikit_learn(drawn, size, rng)
+    return lloyd(drawn, take(drawn, far_apart(drawn, size, rng)))
+
+
+def _by_scikit_learn(X: Host, size: int, rng: np.random.RandomState) -> Host:
+    means = KMeans(size, n_init=1, max_iter=STEPS, tol=STILL, random_state=rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different rows than centres
+        return beside(means.fit(to_host(X)).cluster_centers_, X)
+
+
+def lloyd(X: Array, means: Array, steps: int = STEPS, still: float = STILL) -> Array:
+    """Lloyd's algorithm from some means, in the library and on the device of X.
+
+    It ends after so many steps, or where the means move, in all, by the share `still` of the
+    columns' variance or less.
+    """
+    xp = namespace(X)
+    still *= float(xp.mean(xp.var(X, axis=0)))
+    for _ in range(steps):
+        before, means = means, lloyd_step(X, means)
+        if total((means - before) ** 2) <= still:
+            break
+    return means
+
+
+def far_apart(X: Array, size: int, rng: np.random.RandomState) -> Positions:
+    """Positions of rows to start from: in a few rounds, those far from all so far are likelier.
+
+    The rounds of Bahmani et al. (2012) for the rule of Arthur & Vassilvitskii (2007), which draws
+    one row after the other: a row's chance is its squared distance to the nearest drawn before.
+    """
+    n = X.shape[0]
+    chosen = rng.choice(n, -(-size // ROUNDS), replace=False)
+    latest, nearest = chosen, np.full(n, np.inf)
+    while len(chosen) < size:
+        nearest = np.minimum(nearest, _to_nearest(take(X, latest), X))
+        nearest[chosen] = 0.0  # but for rounding
+        count = min(-(-size // ROUNDS), size - len(chosen))
+        if np.count_nonzero(nearest) < count:  # hardly any row differs from all of them
+            others = np.setdiff1d(np.arange(n), chosen)
+            return np.concatenate([chosen, rng.choice(others, size - len(chosen), replace=False)])
+        latest = rng.choice(n, count, replace=False, p=nearest / nearest.sum())
+        chosen = np.concatenate([chosen, latest])
+    return chosen
+
+
+def _to_nearest(anchors: Array, X: Array) -> Host:
+    """The squared distance of each row to the nearest anchor."""
+    distances = distances_to(anchors, 1.0)
+
+    def work(block: slice) -> Array:
+        return namespace(X).min(distances(X[block, :]), axis=1)
+
+    return to_host(concatenate(map_row_blocks(work, X, width=int(anchors.shape[0]))))
+
+
+def lloyd_step(X: Array, means: Array) -> Array:
+    """The mean of the rows that are nearest to each; one without any row stays where it is."""
+    xp = namespace(X)
+    distances, clusters = distances_to(means, 1.0), array_range(means.shape[0], X)
+
+    def sums_and_counts(block: slice) -> Array:
+        rows = X[block, :]
+        nearest = xp.argmin(distances(rows), axis=1)
+        # A product with ones and zeros adds in a fixed order, unlike a device's scattered sums.
+        belongs = xp.astype(nearest[:, None] == clusters[None, :], X.dtype)
+        return belongs.T @ xp.concat([rows, xp.ones_like(rows[:, :1])], axis=1)
+
+    found = sum_row_blocks(sums_and_counts, X, width=int(means.shape[0]))
+    sums, counts = found[:, :-1], found[:, -1:]
+    return xp.where(counts > 0, sums / xp.clip(counts, min=1.0), means)
+
+
+# --------------------------------------------------------------------------------------------------
+# Explicit features whose inner products approximate a kernel: ``k(x, x′) ≈ φ(x)ᵀφ(x′)``.
+#
+# They let a learner work with r numbers a row instead of one number for every pair of rows.
+
+
+@saved_as("Waves")
+@dataclass(frozen=True)
+class Waves:
+    """``B(x) = (cos xᵀω_j, sin xᵀω_j) / √m`` for m frequencies of a Gaussian kernel."""
+
+    kernel: Kernel
+    frequencies: Array  # (d, m)
+
+    @property
+    def width(self) -> int:
+        """Number of waves: a cosine and a sine for each frequency."""
+        return 2 * int(self.frequencies.shape[1])
+
+    def rows(self, X: Array) -> RowFunction:
+        """The function that maps rows, of the library of X, to the values of their waves."""
+        xp = namespace(X)
+        frequencies = beside(self.frequencies, X)
+        scale = frequencies.shape[1] ** -0.5
+
+        def waves(block: Array) -> Array:
+            phases = block @ frequencies
+            return scale * xp.concat([xp.cos(phases), xp.sin(phases)], axis=1)
+
+        return waves
+
+
+@saved_as("FeatureMap")
+@dataclass(frozen=True)
+class FeatureMap:
+    """``φ(x) = B(x) · whitening``, for a basis B; no whitening: ``φ = B``."""
+
+    basis: Basis
+    whitening: Array | None  # float64
+
+    @property
+    def width(self) -> int:
+        """Number of features r."""
+        return self.basis.width if self.whitening is None else int(self.whitening.shape[1])
+
+    def expansion(self, directions: Array, X: Array) -> Expansion:
+        """The functions ``φ(x)ᵀ directions``, for directions (float64) of shape (r, columns)."""
+        folded = directions
+        if self.whitening is not None:
+            folded = beside(self.whitening, directions) @ directions
+        return Expansion(self.basis, beside(folded, X), int(directions.shape[1]))
+
+    def rows(self, X: Array) -> RowFunction:
+        """The function that maps rows, of the library of X, to their features."""
+        basis = self.basis.rows(X)
+        if self.whitening is None:
+            return basis
+        whitening = beside(self.whitening, X)
+        return lambda block: basis(block) @ whitening
+
+    def of(self, X: Array) -> Array:
+        """The features of all rows, of shape (n, r)."""
+        rows, features = self.rows(X), empty_beside((X.shape[0], self.width), X)
+
+        def work(block: slice) -> None:
+            features[block, :] = rows(X[block, :])
+
+        with one_blas_thread:
+            map_row_blocks(work, X, width=self.basis.width)
+        return features
+
+    def moments(self, X: Array, weights: Host) -> tuple[Array, Array]:
+        """``Σ_i w_i φ(x_i)`` and ``Σ_i w_i φ(x_i) φ(x_i)ᵀ``: one pass, and no features stored.
+
+        In float64, beside X. The whitening must come before the sum: after it, rounding of the
+        large directions would drown the small ones, which it magnifies.
+        """
+        rows, factors = self.rows(X), like(weights, X)[:, None]
+        xp = namespace(X)
+
+        def work(block: slice) -> Array:
+            values = as_float64(rows(X[block, :]))
+            values = xp.concat([values, xp.ones_like(values[:, :1])], axis=1)
+            return values.T @ (factors[block, :] * values)
+
+        with one_blas_thread:
+            second = sum_row_blocks(work, X, self.basis.width)
+        return second[-1, :-1], second[:-1, :-1]
+
+
+def nystroem(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) -> FeatureMap:
+    """Features of Williams & Seeger (2001): exact on the span of `size` landmarks.
+
+    With K the kernel matrix of the landmarks, ``K = U Λ Uᵀ``, the features are
+    ``φ(x) = Λ^{−1/2} Uᵀ k(landmarks, x)``. Directions without any extent are left out.
+    """
+    landmarks = X + 0.0 if size >= X.shape[0] else centres(X, size, rng)
+    values, vectors = eigh(as_float64(kernel.between(landmarks, landmarks)))
+    resolution = np.finfo(np.float32 if is_single(X) else np.float64).eps
+    kept = values > len(values) * resolution * max(values[-1], 0.0)
+    if not kept.any():
+        raise ValueError(
+            f"The kernel matrix of {len(values)} rows has no positive eigenvalue, so it cannot be "
+            f"approximated. Use another kernel than {kernel.name!r}, or approximation=None."
+        )
+    first = int(kept.argmax())  # eigenvalues come in rising order
+    whitening = vectors[:, first:] / like(np.sqrt(values[first:]), vectors)
+    return FeatureMap(Similarities(kernel, landmarks), whitening)
+
+
+def fourier(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) -> FeatureMap:
+    """Features of Rahimi & Recht (2007): waves whose frequencies are drawn as ``N(0, 2γ I)``."""
+    if kernel.name != "rbf":
+        raise ValueError(
+            'approximation="fourier" stands for the Gaussian kernel only, got '
+            f'kernel={kernel.name!r}. Use approximation="nystroem".'
+        )
+    frequencies = rng.normal(scale=(2 * kernel.gamma) ** 0.5, size=(X.shape[1], max(1, size // 2)))
+    return FeatureMap(Waves(kernel, beside(frequencies, X)), None)
+
+
+# --------------------------------------------------------------------------------------------------
+# The rows that learners are fitted on, and the width of the kernel that suits them.
+#
+# `TrainingRows` holds what several fits on the same rows can share. `settle_kernel` turns the
+# parameters of an estimator into a kernel for these rows; `warn_about_width` warns where its width
+# makes scores tie.
+
+
+Scoring = Callable[[Array], Array]  # from rows to their scores
+
+PAPER_WIDTHS = (0.01, 0.1, 0.5, 1.0, 10.0)  # the widths σ of the paper's grid
+# Multiples of 1 / (d · Var X). Three times scikit-learn's rule ranks better on the 30 development
+# sets (SVDD 24 : 5, Gaussian process 23 : 5) and never sets off the warning below, which ten times
+# does in 21 of 90 fits: docs/adr/0004.
+SCALES = {"scale": 1.0, "narrow": 3.0}
+# The numbers below are chosen by hand.
+MEDIAN_ROWS = 1000  # rows that the median distance is taken over: half a million pairs
+PROBES = 32  # rows that are looked at as if they were held out
+OTHERS = 20_000  # rows that they are compared with, at most
+NEGLIGIBLE = 1e-3  # a similarity that no longer tells near from far
+FEWEST = 20  # rows below which a share of them says little
+MOST, SOME = 0.9, 0.1  # shares of the probes without a similar row: all scores tie, many do
+
+
+class TrainingRows:
+    """Rows with their weights and, where there are some, labels.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Checked rows.
+    weights : ndarray of shape (n,), optional
+        How often each row counts; rows of weight zero are left out.
+    labels : ndarray of shape (n,), optional
+        +1 normal, −1 anomaly; None: all rows are normal.
+    share : bool, default=False
+        Keep what was computed for the latest kernel, and on the host the squared distances, for
+        other fits.
+    """
+
+    is_sample = False  # whether the rows were drawn from rows in blocks, ...
+    stands_for_more = False  # ... of which there are many more
+
+    def __init__(
+        self, X: Array, weights: Host | None, labels: Host | None = None, *, share: bool = False
+    ) -> None:
+        # Positions in X of the rows that count; None: all of them.
+        self.positions: NDArray[np.int64] | None = None
+        if weights is not None and not weights.all():
+            counting = self.positions = np.flatnonzero(weights)
+            X, weights = take(X, counting), weights[counting]
+            labels = None if labels is None else labels[counting]
+        self.X = X
+        self.is_weighted = weights is not None and bool((weights != weights[0]).any())
+        self.weights = np.ones(X.shape[0]) if weights is None else weights
+        self.labels = None if labels is None or (labels > 0).all() else labels
+        self.share = share
+        self._anchors: Array | None = None
+        self._distances: Array | None = None
+        self._kernel: Kernel | None = None
+        self._cache: dict[str, Any] = {}
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def gram_bytes(self) -> int:
+        """What a kernel matrix of these rows takes."""
+        return len(self) ** 2 * 4 * (1 if is_single(self.X) else 2)
+
+    @property
+    def anchors(self) -> Array:
+        """A copy of the rows for learners to keep, the same for all: the user may change theirs."""
+        if self._anchors is None:
+            self._anchors = self.X + 0.0
+        return self._anchors
+
+    def without(self, part: NDArray[np.int64], *, share: bool = False) -> TrainingRows:
+        """The rows but for those at some positions."""
+        kept = np.delete(np.arange(len(self)), part)
+        labels = None if self.labels is None else self.labels[kept]
+        return TrainingRows(take(self.X, kept), self.weights[kept], labels, share=share)
+
+    def forget(self) -> None:
+        """Drop what was computed for kernels, maybe matrices with a number for every two rows."""
+        self._kernel, self._distances, self._cache = None, None, {}
+
+    def moments(self, features: FeatureMap, *, mean: bool = False) -> tuple[Array, Array]:
+        """``Σ w φ`` and ``Σ w φφᵀ`` of the rows' features; with `mean` the weights sum to one."""
+        return features.moments(self.X, self.weights / self.weights.sum() if mean else self.weights)
+
+    def lower_quantile(self, scores: Array, share: float, score: Scoring) -> float:
+        """The score that the given share of the rows, by weight, lies strictly below.
+
+        `scores` are those of the rows; `score` gives them of others, for rows that stand for more.
+        """
+        return lower_quantile(scores, self.weights, share)
+
+    def gram(self, kernel: Kernel, *, to_overwrite: bool = False) -> Array:
+        """The kernel matrix, of shape (n, n); it is shared unless it is taken to overwrite."""
+        if not self.share:
+            return kernel.gram(self.X)
+        cache = self.cache(kernel)
+        if to_overwrite and not is_numpy(self.X):
+            return kernel.gram(self.X)  # a device makes it again nearly as fast as it copies it
+        if "gram" not in cache:
+            cache["gram"] = self._gram_from_distances(kernel)
+        return cache["gram"] + 0.0 if to_overwrite else cache["gram"]
+
+    def cache(self, kernel: Kernel) -> dict[str, Any]:
+        """What was computed for this kernel; that of another, maybe an n×n matrix, is dropped."""
+        if not self.share or kernel != self._kernel:
+            self._kernel, self._cache = kernel, {}
+        return self._cache
+
+    def _gram_from_distances(self, kernel: Kernel) -> Array:
+        if kernel.name != "rbf" or not is_numpy(self.X):  # a device's memory is short, not its time
+            return kernel.gram(self.X)
+        if self._distances is None:
+            self._distances = squared_distances(self.X)
+        return kernel.of_distances(self._distances)
+
+
+def training_rows(
+    X: Any, sample_weight: Any = None, y: Any = None, *, share: bool = False
+) -> TrainingRows:
+    """What a user passed to ``fit``, checked."""
+    rows = check_features(X)
+    n = int(rows.shape[0])
+    weights, labels = check_sample_weight(sample_weight, n), check_labels(y, n)
+    if weights is not None and labels is not None and not weights[labels > 0].any():
+        raise ValueError(
+            "sample_weight is zero for all normal rows (+1); give some of them a weight above zero."
+        )
+    return TrainingRows(rows, weights, labels, share=share)
+
+
+def gamma_from_sigma(sigma: float) -> float:
+    """The `gamma` of a Gaussian kernel of width `sigma`: ``γ = 1 / (2σ²)``.
+
+    scikit-learn writes ``k(x, x′) = exp(−γ ‖x − x′‖²)``, many papers ``exp(−‖x − x′‖² / (2σ²))``.
+
+    Parameters
+    ----------
+    sigma : float
+        The width, above zero.
+
+    Returns
+    -------
+    float
+        What to pass as `gamma`.
+
+    Examples
+    --------
+    >>> from lpfuse.detectors import PAPER_WIDTHS, gamma_from_sigma
+    >>> gamma_from_sigma(0.5)
+    2.0
+    >>> [round(gamma_from_sigma(sigma), 3) for sigma in PAPER_WIDTHS]
+    [5000.0, 50.0, 2.0, 0.5, 0.005]
+    """
+    return 1.0 / (2.0 * check_number("sigma", sigma, above=0) ** 2)
+
+
+def sigma_from_gamma(gamma: float) -> float:
+    """The width of a Gaussian kernel with that `gamma`: ``σ = 1 / √(2γ)``.
+
+    Parameters
+    ----------
+    gamma : float
+        As scikit-learn uses it, above zero.
+
+    Returns
+    -------
+    float
+        The width σ.
+
+    Examples
+    --------
+    >>> from lpfuse.detectors import sigma_from_gamma
+    >>> sigma_from_gamma(2.0)
+    0.5
+    """
+    return float((2.0 * check_number("gamma", gamma, above=0)) ** -0.5)
+
+
+def settle_kernel(
+    X: Array,
+    kernel: Any,
+    gamma: Any,
+    degree: float,
+    coef0: float,
+    params: dict[str, Any] | None,
+    weights: Host | None,
+) -> Kernel:
+    """The kernel that an estimator's parameters mean for the rows X."""
+    known = isinstance(kernel, str) and kernel in PAIRWISE_KERNEL_FUNCTIONS
+    if not known and not callable(kernel):
+        raise ValueError(
+            f"kernel must be one of {', '.join(sorted(PAIRWISE_KERNEL_FUNCTIONS))}, or a function "
+            f"of two rows; got {kernel!r}."
+        )
+    if not is_numpy(X) and kernel not in ("rbf", *INNER_PRODUCTS):
+        raise ValueError(
+            f"kernel={kernel!r} is scikit-learn's and needs NumPy arrays, got {type(X).__name__}. "
+            f"Use one of rbf, {', '.join(INNER_PRODUCTS)}, or pass X as a NumPy array."
+        )
+    return Kernel(
+        kernel,
+        settle_gamma(gamma, X, weights),
+        check_number("degree", degree),
+        check_number("coef0", coef0),
+        params or {},
+        id(params) if params else 0,  # equal kernels without any, also when loaded
+    )
+
+
+def settle_gamma(gamma: Any, X: Array, weights: Host | None = None) -> float:
+    """The number that `gamma` stands for: a float, "narrow", "scale" or "median"."""
+    if isinstance(gamma, str) and gamma in SCALES:
+        variance, square = _variance(X, weights), float(namespace(X).mean(X * X))
+        # Equal but for rounding: the squares of 1e-6 and 1e-14, some digits above what each
+        # precision resolves.
+        constant = variance <= (1e-12 if is_single(X) else 1e-28) * square
+        return SCALES[gamma] * (1.0 if constant else 1.0 / (variance * X.shape[1]))
+    if isinstance(gamma, str) and gamma == "median":
+        return _gamma_of_median(X)
+    if isinstance(gamma, str) or gamma is None:
+        raise ValueError(
+            f'gamma must be a number above zero, "narrow", "scale" or "median", got {gamma!r}. '
+            "For a width sigma pass gamma=lpfuse.detectors.gamma_from_sigma(sigma)."
+        )
+    return check_number("gamma", gamma, above=0)
+
+
+def _gamma_of_median(X: Array) -> float:
+    """``γ = 1 / (2 m)``, with m the median squared distance of two rows: σ² is that median."""
+    n = X.shape[0]
+    some = take(X, np.linspace(0, n - 1, min(n, MEDIAN_ROWS)).astype(int))
+    distances = squared_distances(to_host(some))
+    pairs = distances[np.triu_indices(len(distances), 1)]
+    # Repeated rows say nothing about the width; rounding may set them apart.
+    apart = pairs[pairs > 1e-12 * pairs.max(initial=0.0)]
+    return 0.5 / float(np.median(apart)) if apart.size else 1.0
+
+
+def _variance(X: Array, weights: Host | None) -> float:
+    """The variance of all entries; rows count as often as they weigh."""
+    if weights is None:
+        return float(namespace(X).var(X))
+    share = like(weights / weights.sum() / X.shape[1], X)[:, None]
+    xp = namespace(X)
+    mean = float(xp.sum(share * X))
+    return float(xp.sum(share * (X - mean) ** 2))
+
+
+class KernelWidthWarning(UserWarning):
+    """The kernel's width makes scores tie, or nearly so."""
+
+
+def warn_about_width(kernel: Kernel, X: Array, probes: int = PROBES, others: int = OTHERS) -> None:
+    """Warn where the kernel matrix is near the identity or constant, or held-out rows saturate.
+
+    A held-out row without any similar row gets the score of a point at infinity, whatever it is.
+    So many rows, the `probes`, are compared with so many `others`.
+    """
+    if kernel.name not in ("rbf", "laplacian") or X.shape[0] < 3:
+        return
+    similarities = _similarities_to_others(kernel, X, probes, others)
+    lonely = float((np.nanmax(similarities, axis=1) < NEGLIGIBLE).mean())
+    if lonely > MOST:
+        rule = "median"
+        problem = "too narrow: the kernel matrix is near the identity, and all scores tie"
+    elif lonely > SOME and X.shape[0] >= FEWEST:
+        rule = "median"
+        problem = (
+            f"narrow: about {lonely:.0%} of the rows resemble no other row, so the scores of "
+            "held-out rows like them are saturated, all alike"
+        )
+    elif np.nanmean(similarities) > 1 - NEGLIGIBLE and not _all_equal(X):
+        rule = "narrow"
+        problem = "too wide: the kernel matrix is nearly constant, and scores differ in few digits"
+    else:
+        return
+    warnings.warn(
+        f"gamma={kernel.gamma:.3g} makes the kernel {problem}. Try "
+        f"{_better_gamma(kernel, X, rule)}.",
+        KernelWidthWarning,
+        stacklevel=4,
+    )
+
+
+def _all_equal(X: Array) -> bool:
+    return bool(namespace(X).all(X == X[:1, :]))
+
+
+def _better_gamma(kernel: Kernel, X: Array, rule: str) -> str:
+    if kernel.name == "rbf":
+        return f'gamma={settle_gamma(rule, X):.3g} (gamma="{rule}")'
+    some = to_host(take(X, _evenly(X.shape[0], MEDIAN_ROWS)))
+    distances = pdist(some, "cityblock")  # what a Laplacian kernel sees
+    return f"gamma={1 / np.median(distances[distances > 0]):.3g}"
+
+
+def _similarities_to_others(kernel: Kernel, X: Array, n_probes: int, n_others: int) -> Host:
+    """Similarities of some rows to the other rows, NaN for the row itself."""
+    others = _evenly(X.shape[0], n_others)
+    probes = _evenly(len(others), n_probes)
+    known = X if len(others) == X.shape[0] else take(X, others)
+    similarities = to_host(kernel.between(take(known, probes), known))
+    similarities[np.arange(len(probes)), probes] = np.nan
+    return similarities
+
+
+def _evenly(n: int, at_most: int) -> NDArray[np.int64]:
+    return np.linspace(0, n - 1, min(n, at_most)).astype(int)
+
+
+def squared_distances(X: Array) -> Array:
+    """``‖x_i − x_j‖²``, of shape (n, n); exactly zero on the diagonal."""
+    distances = square_of(distances_to(X), X)
+    return add_to_diagonal(distances, -diagonal_of(distances))
+
+
+# --------------------------------------------------------------------------------------------------
+# Rows in blocks: learners see a sample of them, and sums over all of them.
+#
+# Two passes check the rows and draw the sample. A learner whose fit needs no more of the rows than
+# sums takes a third one over all of them; any other is fitted to the sample. For a threshold by
+# unseen rows a part of the sample is taken off these sums, which is one more pass; for one by the
+# training rows the last pass finds it among all scores.
+
+
+class SampleSize:
+    """How many rows are brought together of many more in blocks; `sample_size` may be changed.
+
+    Attributes
+    ----------
+    rows : int
+        So many scores cut those of all rows into shares of 0.005 %, fine enough for a threshold,
+        and an exact kernel matrix of so many rows still fits.
+    per_landmark : int
+        More rows where so many landmarks are asked for: as many as k-means draws for each
+        (docs/adr/0004).
+    """
+
+    def __init__(self) -> None:
+        self.rows = 20_000
+        self.per_landmark = 20
+
+
+sample_size = SampleSize()
+Sample = tuple[Array, Host | None, Host | None]  # rows, labels, weights
+Moments = tuple[Array, Array]
+
+
+class SampledRows(TrainingRows):
+    """A sample of rows in blocks, with sums over all of them.
+
+    Parameters
+    ----------
+    checked : CheckedBlocks
+        All rows.
+    sample : tuple of arrays
+        The rows of the sample, and their labels and weights, if any.
+    positions : ndarray
+        Where these rows are in the whole.
+    """
+
+    is_sample = True
+
+    def __init__(self, checked: CheckedBlocks, sample: Sample, positions: Positions) -> None:
+        X, labels, weights = sample
+        counts = np.ones(len(positions)) if weights is None else weights
+        if not (counts if labels is None else counts[labels > 0]).any():
+            raise ValueError(
+                f"None of {len(positions):,} rows drawn evenly from X is normal and has a "
+                "sample_weight above zero. Leave rows out of X that do not count."
+            )
+        super().__init__(X, weights, labels)
+        self.positions = positions if self.positions is None else positions[self.positions]
+        self._checked, self.stands_for_more = checked, len(positions) < checked.n
+        self._summed: tuple[FeatureMap, Moments] | None = None  # the latest
+
+    def without(self, part: Positions, *, share: bool = False) -> TrainingRows:
+        """The sample but for the rows at some positions; its sums are over all other rows."""
+        rest = super().without(part, share=share)
+        return _Rest(self, part, rest) if self.stands_for_more else rest
+
+    def moments(self, features: FeatureMap, *, mean: bool = False) -> Moments:
+        """``Σ w φ`` and ``Σ w φφᵀ`` of all rows: each block adds its own."""
+        if self._summed is None or self._summed[0] is not features:
+            sums = self._checked.blocks.reduce(_moments_of_block, _sum_of_moments, features)
+            self._summed = features, sums
+        first, second = self._summed[1]
+        mass = sum(self._checked.mass) if mean else 1.0
+        return first / mass, second / mass
+
+    def lower_quantile(self, scores: Array, share: float, score: Scoring) -> float:
+        """Of all rows: the highest score in the sample that no more than the share lies below."""
+        if not self.stands_for_more:
+            return super().lower_quantile(scores, share, score)
+        cuts = np.unique(to_host(scores))
+        below = np.cumsum(self._checked.blocks.reduce(_weight_between, _sum, score, cuts))
+        within = below <= share * sum(self._checked.mass) * (1 + 1e-9)
+        return float(cuts[within][-1] if within.any() else cuts[0])
+
+
+class _Rest(TrainingRows):
+    """A sample without some of its rows; sums are over all rows but these."""
+
+    is_sample = stands_for_more = True
+
+    def __init__(self, whole: SampledRows, part: Positions, rest: TrainingRows) -> None:
+        super().__init__(rest.X, rest.weights, rest.labels, share=rest.share)
+        self._whole, self._left_out = whole, (take(whole.X, part), whole.weights[part])
+
+    def moments(self, features: FeatureMap, *, mean: bool = False) -> Moments:
+        """``Σ w φ`` and ``Σ w φφᵀ`` of all rows but those that are left out."""
+        every = self._whole.moments(features)
+        first, second = (
+            total - own for total, own in zip(every, features.moments(*self._left_out), strict=True)
+        )
+        mass = sum(self._whole._checked.mass) - self._left_out[1].sum() if mean else 1.0
+        return first / mass, second / mass
+
+
+def sampled_rows(
+    X: Any, y: Any, sample_weight: Any, at_least: int, rng: np.random.RandomState
+) -> SampledRows:
+    """What a user passed to ``fit`` in blocks, checked, and a sample of it."""
+    checked = check_feature_blocks(X, y=y, sample_weight=sample_weight)
+    blocks = checked.blocks
+    assert blocks.sizes is not None
+    positions = _spread(checked.n, max(sample_size.rows, at_least), rng)
+    starts = np.cumsum([0, *blocks.sizes])
+    of_blocks = [
+        positions[(positions >= start) & (positions < stop)] - start
+        for start, stop in pairwise(starts)
+    ]
+    sample = blocks.reduce(_rows_at, _joined, of_blocks)
+    return SampledRows(checked, sample, positions)
+
+
+def _spread(n: int, count: int, rng: np.random.RandomState) -> Positions:
+    """One position at random in each of `count` equal spans of n; all where there are fewer."""
+    edges = np.arange(count + 1) * n // count if n > count else np.arange(n + 1)
+    return edges[:-1] + (rng.uniform(size=len(edges) - 1) * np.diff(edges)).astype(np.int64)
+
+
+def _rows_at(k: int, parts: tuple[Any, ...], positions: list[Positions]) -> Sample:
+    chosen = positions[k]
+    X, y, c = arrays_of(parts)
+    return take(X, chosen), y if y is None else y[chosen], c if c is None else c[chosen]
+
+
+def _joined(samples: list[Sample]) -> Sample:
+    filled = [sample for sample in samples if sample[0].shape[0]] or samples[:1]
+    rows, labels, weights = zip(*filled, strict=True)
+    return concatenate(list(rows)), _joined_vectors(labels), _joined_vectors(weights)
+
+
+def _joined_vectors(vectors: tuple[Host | None, ...]) -> Host | None:
+    present = [vector for vector in vectors if vector is not None]
+    return np.concatenate(present) if present else None
+
+
+def _moments_of_block(k: int, parts: tuple[Any, ...], features: FeatureMap) -> Moments:
+    X, _, weights = arrays_of(parts)
+    if X.shape[0] == 0:
+        return like(np.zeros(features.width), X), like(np.zeros((features.width,) * 2), X)
+    return features.moments(X, np.ones(X.shape[0]) if weights is None else weights)
+
+
+def _weight_between(k: int, parts: tuple[Any, ...], score: Scoring, cuts: Host) -> Host:
+    """What the rows weigh whose scores lie below each cut, and not below the one before it."""
+    X, _, weights = arrays_of(parts)
+    if X.shape[0] == 0:
+        return np.zeros(len(cuts))
+    reached = np.searchsorted(cuts, to_host(score(X)), side="right")
+    return np.bincount(reached, weights, minlength=len(cuts) + 1)[:-1].astype(np.float64)
+
+
+def _sum(parts: list[Host]) -> Host:
+    return np.sum(parts, axis=0)
+
+
+def _sum_of_moments(parts: list[Moments]) -> Moments:
+    first, second = zip(*parts, strict=True)
+    return sum(first[1:], start=first[0]), sum(second[1:], start=second[0])

@@ -1,1 +1,0 @@
-"""Sample, partition, solve, verify: for more rows than one would copy."""

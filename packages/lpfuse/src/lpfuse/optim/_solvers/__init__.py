@@ -1,1 +1,0 @@
-"""Solvers for problems whose rows are in memory."""

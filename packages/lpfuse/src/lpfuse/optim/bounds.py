@@ -1,0 +1,449 @@
+"""Both sides of a candidate on one block of rows, with bounds of what rounding did to them.
+
+A sum of k products, in any order, is off by at most γ(k) = ku/(1 − ku) times the sum of their
+sizes, u = 2⁻⁵³ (N. J. Higham, Accuracy and stability of numerical algorithms, section 3.1). Where
+that is too much, the rows with the largest scores are read to twice the digits while their block is
+at hand: no second pass. Products that underflow lose less than 1e-300, which is nothing beside
+costs that add up to 1e-100 or more, as the entrance wants them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from lpfuse._arrays.linalg import (
+    accurate_pull,
+    accurate_residuals,
+    accurate_total,
+    less,
+    rows_beyond,
+)
+from lpfuse._arrays.operations import (
+    Array,
+    Host,
+    filled,
+    is_numpy,
+    largest,
+    like,
+    namespace,
+    nonzero,
+    put,
+    smallest,
+    take,
+    to_host,
+    total,
+)
+from lpfuse.optim.results import Watch
+from lpfuse.optim.tuning import CHUNK, DEVICE_CHUNK, FLOOR, ROUNDING_SHARE
+
+if TYPE_CHECKING:
+    from lpfuse.optim.problem import Block, Problem, Terms
+from lpfuse._arrays.linalg import row_kernels
+
+if TYPE_CHECKING:
+    from lpfuse.optim.problem import Block
+
+
+# --------------------------------------------------------------------------------------------------
+
+UNIT = 2.0**-53
+
+
+def gamma(k: float) -> float:
+    """What k roundings in a row can amount to, relatively."""
+    return k * UNIT / (1.0 - k * UNIT)
+
+
+def row_products(x: Array, rows: Array) -> Host:
+    """``Σ x_i rows_i``, for numbers x_i or vectors: ``xᵀ rows``, chunk by chunk.
+
+    Rounding grows with the rows of a chunk and the number of chunks, not with all rows.
+    """
+    n, one = int(rows.shape[0]), x.ndim == 1
+    if is_numpy(rows) and not one:  # one by one: NumPy computes half of a symmetric product
+        parts = [slice(start, start + CHUNK) for start in range(0, n, CHUNK)]
+        return np.sum([x[part].T @ rows[part] for part in parts], axis=0)
+    size = CHUNK if is_numpy(rows) else DEVICE_CHUNK
+    k, xp = n // size, namespace(rows)
+    cut, width = k * size, 1 if one else x.shape[1]
+    left = xp.matrix_transpose(xp.reshape(x[:cut, ...], (k, size, width)))
+    heads = xp.sum(left @ xp.reshape(rows[:cut, :], (k, size, rows.shape[1])), axis=0)
+    tail = to_host((x[cut:] if one else x[cut:, :].T) @ rows[cut:, :])
+    return to_host(heads[0, :] if one else heads) + tail
+
+
+def in_a_row(m: int, on_host: bool) -> float:
+    """How often a sum over m rows rounds one of its terms.
+
+    Libraries add vectors up by halves, and products by chunks; 16 for products and merging.
+    """
+    size = CHUNK if on_host else DEVICE_CHUNK
+    return min(m, size) + m / size + 16.0
+
+
+class Reading(NamedTuple):
+    """How a pass reads the rows of a block."""
+
+    terms: Terms
+    origin: Host | None  # what is subtracted from the rows first; b makes up for it
+    precision: float  # the share of a value that rounding may take
+    costs_error: float  # of each cost, relatively
+    sizes: dict[int, float]  # the largest score of blocks that were read before, by their start
+
+    @classmethod
+    def of(cls, problem: Problem, tol: float = 1e-8) -> Reading:
+        """Rows far from zero, beside how far they are from each other, are read from near them."""
+        return cls(problem.terms, problem.origin, ROUNDING_SHARE * tol, problem.costs_error, {})
+
+    def seen(self, point: Host) -> Host:
+        """The point (w, b) with the intercept that it has from the origin, in two parts."""
+        if self.origin is None:
+            return point
+        w, b = point[: self.terms.R], point[self.terms.R]
+        moved = sum(map(Fraction.__mul__, map(Fraction, w), map(Fraction, self.origin)))
+        there = Fraction(b) + moved
+        return np.append(w, [float(there), float(there - Fraction(float(there)))])
+
+    def rows(self, block: Block) -> _Rows:
+        """A block as it is read."""
+        S = block.S if self.origin is None else block.S - like(self.origin, block.S)
+        m = int(S.shape[0])
+        cost = total(block.c) if block.is_weighted else float(m)
+        if (size := self.sizes.get(block.start)) is None:
+            size = self.sizes[block.start] = max(largest(S), -smallest(S))
+        return _Rows(
+            block._replace(S=S), size, cost, gamma(in_a_row(m, is_numpy(S))), block.S, self.origin
+        )
+
+
+class _Rows(NamedTuple):
+    """A block as it is read, and what bounds the errors of its sums."""
+
+    block: Block
+    size: float  # the largest score in it
+    cost: float  # Σ c
+    summed: float  # relative error of a sum over all rows
+    given: Array  # the scores as they came, and what was subtracted from them
+    origin: Host | None
+
+    def parts(self, some: Array) -> tuple[Array, Array]:
+        """Some rows in two parts that add up to the scores less the origin, exactly."""
+        return less(take(self.given, some), self.origin)
+
+
+class DualSums(NamedTuple):
+    """What rows add to the dual value."""
+
+    gain: float  # Σ c gain(α)
+    pull: Host  # Σ c α y s
+    balance: float  # Σ c α y
+    net: float  # Σ c α
+    mass: float  # Σ c |α|
+    reach: float  # max_j Σ c |α s_j|, at most
+    gain_error: float
+    pull_error: float  # of each entry
+    balance_error: float
+    low: float  # the least and the largest α
+    high: float
+    # Where multipliers stand for those at some weights, and are off by δα: Σ c s and Σ c |δα s|.
+    centre: Host | None
+    pull_slack: Host | None
+
+
+class Sides(NamedTuple):
+    """What rows add to both sides of a candidate."""
+
+    value: float
+    error: float
+    dual: DualSums | None
+    watched: Any
+
+
+def _residuals(terms: Terms, block: Block, point: Host) -> Array:
+    # Written out here and not taken from `Terms`, which solvers use.
+    r = block.S @ like(-point[: terms.R], block.S)
+    if terms.fit_intercept:
+        r -= float(point[terms.R])
+    if not isinstance(block.y, float):
+        r *= block.y
+    r += 1.0
+    return r
+
+
+class _Value(NamedTuple):
+    """The residuals of a block, and what they cost."""
+
+    r: Array
+    off: Array  # how far each residual can be from the truth
+    value: float  # Σ c loss(r)
+    error: float
+
+    @classmethod
+    def of(cls, reading: Reading, rows: _Rows, r: Array, off: float) -> _Value:
+        """The sum, and how far it is off where residuals are off by that much, and rounded."""
+        loss, block = reading.terms.loss, rows.block
+        each = off + 2.0 * UNIT * abs(r)
+        value = total(block.times_costs(loss.value(r)))
+        # The loss is convex: on an interval it is largest at one of the ends.
+        ends = namespace(r).maximum(loss.value(r + each), loss.value(r - each))
+        highest = total(block.times_costs(ends))
+        return cls(r, each, value, highest - value + 2.0 * rows.summed * highest)
+
+
+def value_at(reading: Reading, rows: _Rows, point: Host, most: float = math.inf) -> _Value:
+    """The residuals of a point that is seen from the origin, to as many digits as it takes.
+
+    That is, for their value; and for each of them, which may be off by `most`.
+    """
+    terms, block = reading.terms, rows.block
+    w = point[: terms.R]
+    b = (*point[terms.R :].tolist(), 0.0, 0.0)[:2] if terms.fit_intercept else (0.0, 0.0)
+    once, length, rest = gamma(terms.R + 8), float(np.abs(w).sum()), 1.0 + abs(b[0])
+    off = once * (rest + rows.size * length)
+    plain = _Value.of(reading, rows, _residuals(terms, block, point), off)
+    enough = reading.precision * max(plain.value, FLOOR * rows.cost)
+    # The error is convex in `off`, so a part of `off` makes no more than that part of it. Rows with
+    # scores beyond the limit get more digits.
+    share = min(enough / plain.error if plain.error > 0.0 else math.inf, most / off)
+    if not (share < 1.0 and plain.error < math.inf):
+        return plain
+    limit = (off * share / once - rest) / length if length else -1.0
+    far = nonzero(rows_beyond(block.S, limit))
+    labels = block.y if isinstance(block.y, float) else take(block.y, far)
+    r = put(plain.r, far, accurate_residuals(rows.parts(far), labels, w, b))
+    near = once * (rest + min(limit, rows.size) * length) if limit >= 0.0 else 0.0
+    return _Value.of(reading, rows, r, near + once * off)
+
+
+def dual_sums(
+    reading: Reading,
+    block: Block,
+    alpha: Array,
+    rows: _Rows | None = None,
+    value: float = 0.0,
+    off: Array | None = None,
+) -> DualSums:
+    """The sums of a block; rounding takes no more than a share of its value if digits allow.
+
+    `off` is how far multipliers can be from those that are meant.
+    """
+    terms, rows = reading.terms, rows or reading.rows(block)
+    block = rows.block
+    weighted = block.times_costs(alpha)
+    signed = block.times_labels(weighted)
+    gains = terms.loss.gain(alpha)
+    gain, mass = total(block.times_costs(gains)), total(abs(weighted))
+    # gain(α) may be a difference, of Σ c α and no more than that and itself.
+    gain_error = rows.summed * (2.0 * mass + abs(gain))
+    pull, pull_error, reach = _pull(reading, rows, alpha, signed, mass, value)
+    centre = pull_slack = None
+    balance_error = (reading.costs_error + 2.0 * UNIT) * mass
+    if off is not None:
+        ends = namespace(alpha).minimum(terms.loss.gain(alpha + off), terms.loss.gain(alpha - off))
+        gain_error += total(block.times_costs(gains - ends))
+        pull_slack = row_products(block.times_costs(off), abs(block.S))
+        balance_error += total(block.times_costs(off))
+        centre = row_products(block.times_costs(filled(alpha.shape[0], 1.0, alpha)), block.S)
+    balance = accurate_total(signed) if terms.fit_intercept else 0.0
+    extremes = smallest(alpha), largest(alpha)
+    net = total(weighted)
+    sizes = mass, reach, gain_error, pull_error, balance_error
+    return DualSums(gain, pull, balance, net, *sizes, *extremes, centre, pull_slack)
+
+
+def _pull(
+    reading: Reading, rows: _Rows, alpha: Array, signed: Array, mass: float, value: float
+) -> tuple[Host, float, float]:
+    """``Σ c α y s``, given the c α y, how far each entry can be off, and ``max_j Σ c |α s_j|``."""
+    block, reach = rows.block, mass * rows.size
+    enough = reading.precision * max(value, FLOOR * rows.cost) / reading.terms.R
+    error = rows.summed * reach
+    if not enough < error < math.inf:
+        return row_products(signed, block.S), error, reach
+    limit = rows.size * enough / error
+    far = nonzero(rows_beyond(block.S, limit))
+    parts, shares = rows.parts(far), take(alpha, far)
+    y, c = (v if isinstance(v, float) else take(v, far) for v in (block.y, block.c))
+    pull = accurate_pull(parts, y, c, shares)
+    reach = mass * limit + float(row_products(abs(c * shares), abs(parts[0])).max())
+    error = rows.summed * mass * limit + gamma(8) * float(np.abs(pull).max())
+    error += reading.costs_error * reach
+    near = put(namespace(signed).asarray(signed, copy=True), far, 0.0)
+    return pull + row_products(near, block.S), error, reach
+
+
+def add_dual_sums(parts: list[DualSums]) -> DualSums:
+    """The sums of several blocks."""
+    gain, pull, balance, net, mass, reach, *errors, low, high, centre, pull_slack = zip(
+        *parts, strict=True
+    )
+    gain_error, pull_error, balance_error = map(math.fsum, errors)
+    return DualSums(
+        gain=math.fsum(gain),
+        pull=np.array([math.fsum(entries) for entries in np.transpose(pull).tolist()]),
+        balance=math.fsum(balance),
+        net=math.fsum(net),
+        mass=math.fsum(mass),
+        reach=math.fsum(reach),
+        gain_error=gain_error,
+        pull_error=pull_error,
+        balance_error=balance_error,
+        # NaN must not get lost: min and max of Python would drop one that does not come first.
+        low=float(np.min(low)),
+        high=float(np.max(high)),
+        centre=None if centre[0] is None else np.sum(centre, axis=0),
+        pull_slack=None if pull_slack[0] is None else np.sum(pull_slack, axis=0),
+    )
+
+
+def examine_block(
+    reading: Reading,
+    points: Mapping[int, tuple[Host, Host | None]],
+    watch: Mapping[int, Watch],
+    block: Block,
+    *alphas: Array | None,
+) -> dict[int, Sides]:
+    """Both sides of every candidate on one block, which is read from memory once."""
+    sides, terms = {}, reading.terms
+    rows = reading.rows(block)
+    for (k, (point, dual_point)), given in zip(points.items(), alphas, strict=True):
+        at, alpha, off = value_at(reading, rows, point), given, None
+        if alpha is not None:
+            alpha = like(alpha, block.S)  # rows of other machines may be of another library
+        if dual_point is not None:
+            # What residuals are off by counts once for each score of their row.
+            finer = reading._replace(precision=reading.precision / (1.0 + terms.R * rows.size))
+            # Where the fit is all but perfect r² hides what r is off by, and α = 2r does not.
+            most = (
+                0.5 * finer.precision * max(at.value / rows.cost, FLOOR) if rows.cost else math.inf
+            )
+            meant, slope = value_at(finer, rows, dual_point, most), terms.loss.slope
+            alpha = slope(meant.r)
+            ends = slope(meant.r + meant.off) - alpha, alpha - slope(meant.r - meant.off)
+            off = namespace(alpha).maximum(*ends)
+        dual = None if alpha is None else dual_sums(reading, block, alpha, rows, at.value, off)
+        watched = watch[k].work(block, at.r, alpha) if k in watch else None
+        sides[k] = Sides(at.value, at.error, dual, watched)
+    return sides
+
+
+def merge_sides(watch: Mapping[int, Watch], parts: list[dict[int, Sides]]) -> dict[int, Sides]:
+    """Both sides of every candidate over several blocks."""
+    if len(parts) == 1 and not watch:
+        return parts[0]
+    merged = {}
+    for k in parts[0]:
+        value, error, dual, watched = zip(*(part[k] for part in parts), strict=True)
+        sums = None if dual[0] is None else add_dual_sums(list(dual))
+        seen = watch[k].merge(list(watched)) if k in watch else None
+        merged[k] = Sides(math.fsum(value), math.fsum(error), sums, seen)
+    return merged
+
+
+# --------------------------------------------------------------------------------------------------
+# Both sides of a candidate on one block in compiled code, where plain double precision is enough.
+#
+# The formulas are those of `_bounds`, for the hinge, and so are the bounds of what rounding did. A
+# block whose rounding takes more than its share is left to `_bounds`, which has more digits.
+
+
+Points = Mapping[int, tuple[Host, Host | None]]
+
+
+def examine_rows(
+    reading: Reading,
+    points: Points,
+    watch: Mapping[int, Watch],
+    block: Block,
+    *alphas: Array | None,
+) -> dict[int, Sides]:
+    """Both sides of every candidate on one block, with scores as they are stored."""
+    given = dict(zip(points, alphas, strict=True))
+    sides: dict[int, Sides] = {}
+    rows = _PlainRows.of(reading, block)
+    if rows is not None:
+        for k, (point, dual_point) in points.items():
+            found = rows.sides(point, given[k]) if dual_point is None else None
+            if found is not None:
+                r, value, error, dual = found
+                watched = watch[k].work(block, r, given[k]) if k in watch else None
+                sides[k] = Sides(value, error, dual, watched)
+    left = {k: both for k, both in points.items() if k not in sides}
+    if left:
+        rest = [given[k] for k in left]
+        sides |= examine_block(reading, left, watch, block.in_double(), *rest)
+    return sides
+
+
+class _PlainRows(NamedTuple):
+    """A block that compiled code can read, and what bounds the errors of its sums."""
+
+    kernels: Any
+    reading: Reading
+    block: Block
+    cost: float  # Σ c
+    summed: float  # relative error of a sum over all rows
+
+    @classmethod
+    def of(cls, reading: Reading, block: Block) -> _PlainRows | None:
+        kernels = row_kernels(block.S)
+        if kernels is None or reading.origin is not None or reading.terms.loss.name != "hinge":
+            return None
+        m = int(block.S.shape[0])
+        cost = total(block.c) if block.is_weighted else float(m)
+        return cls(kernels, reading, block, cost, gamma(in_a_row(m, on_host=True)))
+
+    def sides(
+        self, point: Host, alpha: Array | None
+    ) -> tuple[Host, float, float, DualSums | None] | None:
+        """Residuals, value, error and the sums of the dual; None where digits are too few."""
+        S, y, c, start = self.block
+        terms, sizes = self.reading.terms, self.reading.sizes
+        w, b = point[: terms.R], float(point[terms.R]) if terms.fit_intercept else 0.0
+        alpha = None if alpha is None else like(alpha, S)
+        r, pull, size = self.kernels.residuals_and_pull(S, y, c, w, b, alpha, start not in sizes)
+        size = sizes.setdefault(start, size)
+        once, length, rest = gamma(terms.R + 8), float(np.abs(w).sum()), 1.0 + abs(b)
+        # The hinge never falls: on an interval it is largest at the right end.
+        value, highest = self.kernels.hinges(r, c, once * (rest + size * length), 2.0 * UNIT)
+        net, mass, low, high = 0.0, 0.0, 0.0, 0.0
+        if alpha is not None:
+            net, mass, low, high = self.kernels.multiplier_totals(alpha, c)
+        error, reach = highest - value + 2.0 * self.summed * highest, mass * size
+        enough = self.reading.precision * max(value, FLOOR * self.cost)
+        if not (error <= enough and self.summed * reach <= enough / terms.R):
+            # One large score speaks for a whole block there: what each row has is less by far.
+            each = self.kernels.row_sizes(S)
+            off = once * (rest + each * length) + 2.0 * UNIT * np.abs(r)
+            highest = total(self.block.times_costs(np.maximum(r + off, 0.0)))
+            error = highest - value + 2.0 * self.summed * highest
+            if alpha is not None:
+                reach = float(np.abs(self.block.times_costs(alpha)) @ each)
+        if not (error <= enough and self.summed * reach <= enough / terms.R):
+            return None
+        if alpha is None:
+            return r, value, error, None
+        balance = 0.0
+        if terms.fit_intercept:
+            balance = accurate_total(self.block.times_labels(self.block.times_costs(alpha)))
+        dual = DualSums(
+            gain=net,
+            pull=pull,
+            balance=balance,
+            net=net,
+            mass=mass,
+            reach=reach,
+            gain_error=self.summed * (2.0 * mass + abs(net)),
+            pull_error=self.summed * reach,
+            balance_error=(self.reading.costs_error + 2.0 * UNIT) * mass,
+            low=low,
+            high=high,
+            centre=None,
+            pull_slack=None,
+        )
+        return r, value, error, dual

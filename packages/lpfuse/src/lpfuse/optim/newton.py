@@ -1,0 +1,879 @@
+"""Newton's method on a model: what one step needs, in the form that NumPy serves.
+
+The hinge of a row is c ξ with ξ ≥ r = 1 − aᵀw and ξ ≥ 0: two slacks, s = ξ − r and ξ, with the
+multipliers α and c − α. The constraints of the ball are pairs slack × multiplier as well
+(`ball_pairs`). A step drives the products of all pairs towards targets, by one Cholesky factor of
+R×R.
+
+`InteriorSystem` holds the pairs of all rows. `SmoothedSystem` has rounded hinges instead, and pairs
+of the ball alone. `_compiled` has the same two classes without arrays between the formulas: what
+follows what, how far to step and when to stop is told once, by `interior_point` and `smoothing`,
+and `forms` says which of the two serves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from lpfuse._arrays.operations import (
+    Array,
+    Host,
+    dot,
+    namespace,
+    nonzero,
+    positive_part,
+    sum_columns,
+    take,
+    to_host,
+    total,
+    weigh_columns,
+)
+from lpfuse.optim.balls import LpBall
+
+if TYPE_CHECKING:
+    from lpfuse.optim.problem import Block, Problem
+from math import isfinite
+
+from scipy.linalg import lapack
+
+from lpfuse.optim.balls import Vector
+
+# --------------------------------------------------------------------------------------------------
+# The reduced problem that the solvers work on.
+#
+# minimise   k + gᵀw + ½ wᵀQw + Σ_i c_i max(0, 1 − a_iᵀw)   subject to   (w_1, …, w_R) in the ball
+#
+# Rows that are clear of the kink of their hinge may have been replaced by its linear piece, in k
+# and g: so a model of few rows can stand for a problem of many, and its lower bound holds for the
+# whole.
+
+
+class Guess(NamedTuple):
+    """A point inside the ball, and how far margins may still move from there."""
+
+    w: Host
+    band: float
+
+
+@dataclass(frozen=True)
+class Model:
+    """Data of the model above.
+
+    Attributes
+    ----------
+    columns : array of shape (coordinates, m)
+        The rows a_i, one a column: products along samples then run over contiguous memory.
+    costs : array of shape (m,)
+        The c_i, all positive.
+    ball : LpBall
+        Constrains all coordinates but the last `free` ones.
+    linear, constant, quadratic
+        g, k and Q, on the host. Q may be None.
+    free : int
+        1 when the last coordinate is an intercept (its coefficients are the labels), else 0.
+    """
+
+    columns: Array
+    costs: Array
+    ball: LpBall
+    linear: Host
+    constant: float = 0.0
+    quadratic: Host | None = None
+    free: int = 0
+
+    @classmethod
+    def of_rows(cls, problem: Problem, block: Block, ball: LpBall) -> Model:
+        """Rows of a problem as a model, on the host whatever device they come from."""
+        S, R, free = to_host(block.S), problem.R, int(problem.fit_intercept)
+        labels = block.y if isinstance(block.y, float) else to_host(block.y)
+        columns = np.empty((R + free, len(S)))
+        np.multiply(S.T, labels, out=columns[:R])
+        columns[R:] = labels
+        costs = np.ones(len(S)) if isinstance(block.c, float) else to_host(block.c)
+        return cls(columns, costs, ball, np.zeros(R + free), free=free)
+
+    @property
+    def n_rows(self) -> int:
+        """m."""
+        return int(self.columns.shape[1])
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates, the free one included."""
+        return int(self.columns.shape[0])
+
+    @property
+    def n_weights(self) -> int:
+        """R: the coordinates inside the ball."""
+        return self.size - self.free
+
+    def margins(self, w: Host) -> Array:
+        """``Aᵀw``, one number a row."""
+        return weigh_columns(w, self.columns)
+
+    def residuals(self, w: Host) -> Array:
+        """``r = 1 − Aᵀw``: a row costs something where r > 0."""
+        return 1.0 - self.margins(w)
+
+    def smooth_value(self, w: Host) -> float:
+        """``k + gᵀw + ½ wᵀQw``."""
+        value = self.constant + float(self.linear @ w)
+        return value if self.quadratic is None else value + 0.5 * float(w @ self.quadratic @ w)
+
+    def primal(self, w: Host) -> float:
+        """The objective at w."""
+        return self.smooth_value(w) + dot(self.costs, positive_part(self.residuals(w)))
+
+    def feasible(self, w: Host) -> Host:
+        """The point w brought into the ball; a free coordinate stays as it is."""
+        R = self.n_weights
+        return np.concatenate([self.ball.scale_into(w[:R]), w[R:]])
+
+    def slope(self, w: Host, alpha: Array) -> Host:
+        """``g + Qw − Aα``: the gradient in w with the hinges replaced by their multipliers."""
+        return self.slope_of(w, sum_columns(self.columns, alpha))
+
+    def slope_of(self, w: Host, pull: Host) -> Host:
+        """``g + Qw − pull``, for the pull ``Aα`` of the rows."""
+        slope = self.linear - pull
+        return slope if self.quadratic is None else slope + self.quadratic @ w
+
+    def dual(self, w: Host, alpha: Array) -> tuple[float, Array]:
+        """A lower bound of the optimum, and the multipliers that prove it.
+
+        ``D = k + Σα − ½wᵀQw − max{−slopeᵀz : z in the ball}`` holds for every w and 0 ≤ α ≤ c whose
+        slope vanishes in the free coordinate; there α is balanced first.
+        """
+        if self.free:
+            alpha, balanced = self._balanced(alpha)
+            if not balanced:
+                return -np.inf, alpha
+        slope = self.slope(w, alpha)
+        bound = self.constant + total(alpha) - self.ball.support(-slope[: self.n_weights])
+        if self.quadratic is not None:
+            bound -= 0.5 * float(w @ self.quadratic @ w)
+        return bound, alpha
+
+    def _balanced(self, alpha: Array) -> tuple[Array, bool]:
+        """α with one class scaled down until ``Σ α_i y_i`` is the free part of g, if it can be."""
+        labels = self.columns[-1, :]
+        xp = namespace(alpha)
+        normal = xp.where(labels > 0, alpha, 0.0 * alpha)
+        heavy = [total(normal), total(alpha) - total(normal)]
+        excess = heavy[0] - heavy[1] - float(self.linear[-1])
+        side = 0 if excess > 0 else 1
+        if abs(excess) > heavy[side]:
+            return alpha, False
+        factor = [1.0, 1.0]
+        factor[side] = 1.0 - abs(excess) / heavy[side] if heavy[side] > 0 else 1.0
+        return xp.where(labels > 0, alpha * factor[0], alpha * factor[1]), True
+
+
+def linearise_rows(model: Model, side: Array) -> tuple[Model, Array]:
+    """The model with rows replaced by a linear piece of their hinge, and the rows that stay.
+
+    `side` is +1 for the rising piece ``c (1 − aᵀw)``, −1 for the piece at zero and 0 for rows that
+    keep their hinge. Both pieces lie below the hinge, which is their maximum: the objective can
+    only fall, and lower bounds of the smaller model hold for the larger one.
+    """
+    kept = nonzero(side == 0)
+    rising = namespace(side).where(side > 0, model.costs, 0.0 * model.costs)
+    reduced = replace(
+        model,
+        columns=take(model.columns, kept, axis=1),
+        costs=take(model.costs, kept),
+        linear=model.linear - sum_columns(model.columns, rising),
+        constant=model.constant + total(rising),
+    )
+    return reduced, kept
+
+
+class Breakdown(ArithmeticError):
+    """The Newton matrix could not be factored: the iterate has left the range of float64."""
+
+
+# --------------------------------------------------------------------------------------------------
+# The ball inside Newton's method: pairs slack × multiplier, driven towards a product.
+#
+# The ball is *lifted*: v = w − w₀ has ‖v‖_p ≤ r if and only if there are shares t ≥ 0 with Σ t = 1,
+# and |v_j| ≤ τ_j = r t_j^{1/p} (at p = ∞ τ = r, and there is no t). Each constraint becomes a pair.
+
+
+class Spread(NamedTuple):
+    """How pairs start at a point.
+
+    Attributes
+    ----------
+    product : float
+        Start of every product slack × multiplier.
+    evenness : float in (0, 1]
+        How much of Σ t = 1 is spread evenly at the start; the rest follows |v_j|^p.
+    """
+
+    product: float
+    evenness: float
+
+
+class PairsState(NamedTuple):
+    """Where pairs were left: slacks and shares x, multipliers z, v = w − w₀ and η."""
+
+    x: Vector
+    z: Vector
+    v: Vector
+    eta: float
+
+
+class BallStep(NamedTuple):
+    """A direction of the pairs of the ball."""
+
+    dx: Vector
+    dz: Vector
+    dw: Vector
+    d_eta: float
+
+
+def _shares(p: float, v: Vector, evenness: float) -> Vector:
+    size = np.abs(v) ** p
+    total = float(size.sum())
+    even = np.full_like(v, 1.0 / v.size)
+    return evenness * even + (1.0 - evenness) * (size / total if total > 0.0 else even)
+
+
+class BallPairs:
+    """Pairs (u⁺, λ⁺), (u⁻, λ⁻), (t, θ) of every coordinate, stacked as (3, R); (2, R) at p = ∞.
+
+    u⁺ = τ − v and u⁻ = στ + v, where σ = 0 turns the lower bound into w ≥ 0 where w₀ = 0. Around
+    another centre w ≥ 0 needs a pair of its own, (w, λ⁰), before t. The slacks are variables of
+    their own: deriving them from v and t jams near p = 1, where t^{1/p} bends sharply.
+
+    With η the multiplier of Σ t = 1, and ∇ the slope of the rest of the objective in w, the
+    conditions of optimality are
+
+        ∇ + λ⁺ − λ⁻ − λ⁰ = 0,     η = (λ⁺ + σλ⁻) τ′(t) + θ,     u⁺λ⁺ = u⁻λ⁻ = wλ⁰ = tθ = 0.
+
+    A Newton step linearises them, with the products driven to a target instead of 0.
+
+    Parameters
+    ----------
+    w : array of shape (R,)
+        Where to start, inside the ball.
+    place : Spread or PairsState
+        How to start there, or where pairs at w were left.
+    """
+
+    def __init__(self, ball: LpBall, w: Vector, place: Spread | PairsState) -> None:
+        self.lifted = ball.p < np.inf
+        self.exponent = 1.0 / ball.p if self.lifted else 0.0
+        floor = ball.centre if ball.nonnegative else None  # w ≥ 0 is v ≥ −floor
+        self.bounded = floor is not None
+        self.sigma = 0.0 if ball.nonnegative and not self.bounded else 1.0
+        self.radius = ball.room
+        # u = base + signs·v + reach·τ for the slacks of a coordinate
+        self.signs, self.reach = np.array([[-1.0], [1.0]]), np.array([[1.0], [self.sigma]])
+        if floor is not None:
+            self.signs = np.append(self.signs, [[1.0]], axis=0)
+            self.reach = np.append(self.reach, [[0.0]], axis=0)
+            none = np.zeros_like(floor)
+            self.base = np.stack([none, none, floor])
+        self.n_slacks = len(self.signs)
+        if isinstance(place, PairsState):
+            self.x, self.z, self.v, self.eta = place
+        else:
+            self._start(ball, w, *place)
+
+    def _start(self, ball: LpBall, w: Vector, product: float, evenness: float) -> None:
+        self.v = v = ball.from_centre(w)
+        share = _shares(ball.p, v / self.radius, evenness) if self.lifted else np.ones_like(v)
+        tau = self.radius * share**self.exponent
+        # Slacks start at no less than a twentieth of their range (by hand), and off τ ∓ v if need
+        # be: the steps close that error.
+        slacks = np.maximum(self._slacks_at(tau), 0.05 * tau)
+        self.x = np.concatenate([slacks, share[None]]) if self.lifted else slacks
+        self.z = product / self.x
+        self.eta = 0.0
+        if self.lifted:
+            bend = self.exponent * tau / share
+            self.eta = float(np.mean((self.z[0] + self.sigma * self.z[1]) * bend + self.z[-1]))
+
+    @property
+    def state(self) -> PairsState:
+        """Where the pairs are."""
+        return PairsState(self.x, self.z, self.v, self.eta)
+
+    def _slacks_at(self, tau: Vector) -> Vector:
+        exact = self.signs * self.v + self.reach * tau
+        return exact + self.base if self.bounded else exact
+
+    def pressure(self, z: Vector) -> Vector:
+        """What multipliers of the ball add to the slope in w."""
+        return z[0] - z[1] - z[2] if self.bounded else z[0] - z[1]
+
+    @property
+    def force(self) -> Vector:
+        """What the multipliers of the ball add to the slope in w."""
+        return self.pressure(self.z)
+
+    def linearise(self) -> Vector:
+        """Prepare a step; returns the diagonal that the ball adds to the Newton matrix.
+
+        From u λ = target: dλ = h − d du, with d = λ/u and h = target/u − λ. Slacks move by
+        du⁺ = τ′dt − dw − error and du⁻ = στ′dt + dw − error, where τ′ = τ/(p t); that of w ≥ 0 by
+        dw − error, which adds d⁰ to K_ww. Put into the two conditions on slopes, this gives for
+        each coordinate
+
+            K_ww dw + K_wt dt = …,     K_wt dw + K_tt dt + dη = g_t
+
+        with K_ww = d⁺ + d⁻, K_wt = τ′(σd⁻ − d⁺) and
+        K_tt = τ′²(d⁺ + σd⁻) − (λ⁺ + σλ⁻)τ″ + θ/t. Each t_j meets only its own w_j: eliminating t
+        leaves K_ww − K_wt²/K_tt on the diagonal, and dη as one more column, the border K_wt/K_tt.
+        """
+        x, z, sigma = self.x, self.z, self.sigma
+        self.d = d = z / x
+        up, down = d[0], d[1]
+        t, e = x[-1], self.exponent
+        tau = self.radius * t**e
+        self.error = x[: self.n_slacks] - self.signs * self.v - self.reach * tau
+        if self.bounded:
+            self.error -= self.base
+        floor = d[2] if self.bounded else 0.0
+        if not self.lifted:
+            return up + down + floor
+        self.bend = bend = e * tau / t  # τ′
+        press = z[0] + sigma * z[1]
+        curve = press * bend * ((1.0 - e) / t) + d[-1]  # −(λ⁺ + σλ⁻)τ″ + θ/t
+        bend_down, bend_squared = sigma * down, bend * bend
+        self.Ktt = bend_squared * (up + bend_down) + curve
+        self.Kwt = bend * (bend_down - up)
+        self.border = self.Kwt / self.Ktt
+        self.t_slope = self.eta - press * bend - z[-1]
+        self.t_missing = 1.0 - float(t.sum())
+        # K_ww − K_wt²/K_tt, written so that nothing cancels: near the optimum d spans twenty orders
+        # of magnitude, and the difference of the two terms would lose all digits.
+        top = (up + down) * curve + (1.0 + sigma) ** 2 * bend_squared * up * down
+        return top / self.Ktt + floor
+
+    def pull(self, change: Vector) -> Vector:
+        """Right-hand side in w of the step that changes the products x·z by `change`.
+
+        g_t is the right-hand side of the eliminated t, of which the border's share goes to w.
+        """
+        self.h = h = change / self.x
+        k = self.n_slacks
+        push = h[:k] + self.d[:k] * self.error
+        pull = -self.pressure(push)
+        if not self.lifted:
+            return pull
+        self.gt = self.bend * (push[0] + self.sigma * push[1]) + h[-1] - self.t_slope
+        return pull - self.border * self.gt
+
+    def multiplier_step(self, z0: Vector, z1: Vector) -> float:
+        """dη such that Σ t returns to 1 when dw = z0 + z1 dη."""
+        # Σ dt = Σ (g_t − K_wt dw − dη)/K_tt must be 1 − Σ t.
+        top = float(((self.gt - self.Kwt * z0) / self.Ktt).sum()) - self.t_missing
+        return top / float(((1.0 + self.Kwt * z1) / self.Ktt).sum())
+
+    def direction(self, dw: Vector, d_eta: float) -> BallStep:
+        """The direction of the pairs that belongs to dw."""
+        dx, k = np.empty_like(self.x), self.n_slacks
+        dx[:k] = self.signs * dw - self.error
+        if self.lifted:
+            dx[k] = (self.gt - self.Kwt * dw - d_eta) / self.Ktt
+            dx[:k] += self.reach * (self.bend * dx[k])
+        return BallStep(dx, self.h - self.d * dx, dw, d_eta)
+
+    def move(self, step: BallStep, primal: float, dual: float) -> None:
+        """Take the step, with lengths of their own for slacks and multipliers."""
+        self.x = self.x + primal * step.dx
+        self.z = self.z + dual * step.dz
+        self.v = self.v + primal * step.dw
+        self.eta += dual * step.d_eta
+        self._follow_the_bend()
+
+    def _follow_the_bend(self) -> None:
+        """Return slacks to τ ∓ v where that changes them little: t^{1/p} is not the line it was."""
+        if self.lifted:
+            slacks = self.x[: self.n_slacks]
+            exact = self._slacks_at(self.radius * self.x[-1] ** self.exponent)
+            self.x[: self.n_slacks] = np.where(np.abs(exact - slacks) < 0.5 * slacks, exact, slacks)
+
+
+# --------------------------------------------------------------------------------------------------
+# Newton's method on the surface of an ℓp ball: what one step needs, in the form of NumPy.
+#
+# With x = (w − w₀)/r and v = −∇f, the slope against which the ball holds the weights, the optimum
+# has
+#
+#     v = η φ(x),   φ(x) = sign(x)|x|^{p−1},   Σ|x|^p = 1          or   v = 0 inside the ball,
+#
+# a smooth equation in w for every p in (1, ∞). The hinges are rounded around multipliers α₀,
+#
+#     max {α r − (α − α₀)²/2κ : 0 ≤ α ≤ c},   κ = c/2δ,   attained at α = clip(α₀ + κ r, 0, c),
+#
+# so that only rows with 0 < α < c have curvature: J. A step solves
+#
+#     (A_J κ A_Jᵀ + diag(η φ′)) dw + φ dη = −∇f − ηφ,    φᵀdw = 0
+#
+# by one Cholesky factor of R×R. `_surface` is the compiled form of the same class.
+
+
+SHORTER = 0.35  # by hand: what is left of a step along which the objective did not fall
+ENOUGH = 1e-4  # by hand: the share of the promised decrease that must be kept
+ALL = 1 << 62
+
+
+class SurfaceSystem:
+    """Where a run stands: x, the residuals, and the rounded hinges there.
+
+    Parameters
+    ----------
+    model : Model
+        Without a quadratic term, over a ball with 1 < p < ∞ in which weights may be negative.
+    x : array of shape (R,)
+        Of norm 1, or less where `inside`.
+    free : array of shape (0,) or (1,)
+        The intercept.
+    inside : bool
+        Whether the ball is left aside for now.
+
+    Attributes
+    ----------
+    moved : float
+        How far a margin of a row in J moves along the last step.
+    n_near : int
+        How many rows J has.
+    """
+
+    def __init__(self, model: Model, x: Host, free: Host, inside: bool) -> None:
+        self.model, self.R, self.p = model, model.n_weights, model.ball.p
+        self.A, self.c, self.g = model.columns, model.costs, model.linear
+        self.x, self.free, self.inside = x, free, inside
+        self.at = 0.5 * self.c
+        self.w = self._point(x, free)
+        self.r = 1.0 - self.w @ self.A
+
+    def _point(self, x: Host, free: Host) -> Host:
+        return np.concatenate([self.model.ball.at(self.model.ball.radius * x), free])
+
+    def bounds(self) -> tuple[float, float]:
+        """The objective, and the bound that α proves where b is not free; less the constant."""
+        primal = float(self.g @ self.w + self.c @ np.maximum(self.r, 0.0))
+        return primal, float(self.alpha.sum()) - self.model.ball.support(self.pull[: self.R])
+
+    def n_within(self, band: float) -> int:
+        """Rows so near to their kink."""
+        return int(np.count_nonzero(np.abs(self.r) < band))
+
+    def look(self, band: float) -> None:
+        """Round the hinges with this band."""
+        self.band, self.stiff = band, self.c / (2.0 * band)
+        self.alpha, self.value = self._rounded(self.w, self.r)
+        self.pull = self.A @ self.alpha - self.g
+
+    def hold(self) -> None:
+        """Round the hinges around the multipliers of now."""
+        self.at = self.alpha
+
+    def follow(self) -> None:
+        """Round them around what the last step, a whole one, says that they will be."""
+        near = self.near
+        alpha = self.before
+        alpha[near] -= self.stiff[near] * self.slide
+        self.at = np.minimum(np.maximum(alpha, 0.0), self.c)
+
+    def _rounded(self, w: Host, r: Host) -> tuple[Host, float]:
+        alpha = np.minimum(np.maximum(self.at + self.stiff * r, 0.0), self.c)
+        off = alpha - self.at
+        return alpha, float(self.g @ w + alpha @ r - 0.5 * (off @ (off / self.stiff)))
+
+    def newton(self, wanted: int) -> None:
+        """The step from here; about `wanted` rows are enough to tell the curvature."""
+        near = np.flatnonzero((self.alpha > 0.0) & (self.alpha < self.c))
+        self.n_near = near.size
+        stride = max(1, near.size // wanted)
+        self.near = near = near[::stride]
+        columns = self.A[:, near]
+        matrix = (columns * (stride * self.stiff[near])) @ columns.T
+        diagonal = matrix.reshape(-1)[:: matrix.shape[0] + 1]
+        if self.model.free:  # an intercept with no row in the band has nothing else to hold it
+            diagonal[-1] += 1e-9 * float(self.c.sum()) / self.band
+        eta = float(self.pull[: self.R] @ self.x)
+        self.inside = self.inside or eta <= 0.0
+        self.dw = self._free(matrix) if self.inside else self._held(matrix, eta)
+        if not np.isfinite(self.dw).all():
+            raise Breakdown("the step is not finite")
+        self.slide = self.dw @ columns
+        self.moved = float(np.abs(self.slide).max(initial=0.0))
+
+    @staticmethod
+    def _factor(matrix: Host) -> Host:
+        factor, failed = lapack.dpotrf(matrix, lower=1)
+        if failed:
+            raise Breakdown("the Newton matrix is not positive definite")
+        return factor
+
+    def _free(self, matrix: Host) -> Host:
+        """Inside the ball the rows alone decide."""
+        diagonal = matrix.reshape(-1)[:: matrix.shape[0] + 1]
+        diagonal += 1e-9 * float(diagonal.max()) + 1e-300
+        return lapack.dpotrs(self._factor(matrix), self.pull, lower=1)[0]
+
+    def _held(self, matrix: Host, eta: float) -> Host:
+        """On its surface they turn."""
+        R, p, x = self.R, self.p, self.x
+        size = np.abs(x)
+        power = size ** (p - 2.0)
+        bend = (eta * (p - 1.0) / self.model.ball.radius) * np.minimum(power, 1e60)
+        diagonal = matrix.reshape(-1)[:: matrix.shape[0] + 1]
+        diagonal[:R] += bend
+        # Past p = 2 a weight near zero is not held by the ball at all.
+        diagonal += 1e-14 * diagonal + (1e-12 * float(diagonal.max()) if p > 2.0 else 0.0)
+        sides = np.zeros((diagonal.size, 2), order="F")
+        phi = np.copysign(size ** (p - 1.0), x)
+        sides[:, 0] = self.pull
+        sides[:R, 0] -= eta * phi
+        sides[:R, 1] = phi
+        ahead, aside = lapack.dpotrs(self._factor(matrix), sides, lower=1)[0].T
+        d_eta = float(phi @ ahead[:R]) / float(phi @ aside[:R])
+        dw: Host = ahead - d_eta * aside
+        self.size, self.power = size, power
+        self.v, self.dv = eta * phi, bend * dw[:R] + d_eta * phi
+        return dw
+
+    def _ahead(self, dx: Host, length: float) -> tuple[Host, bool]:
+        """x after a part of the step, and whether it has left the inside of the ball."""
+        p = self.p
+        if p < 2.0 and not self.inside:  # v changes little where x vanishes, or grows many times
+            v = self.v + length * self.dv
+            size = np.abs(v)
+            z = (size / size.max()) ** (1.0 / (p - 1.0))
+            return np.copysign(z / _norm(z, p), v), False
+        x = self.x + length * dx
+        if not self.inside:
+            # |x|^{p−1} bends sharply: it may grow by what its tangent says, and a little.
+            size = np.abs(x)
+            grown = np.maximum((p - 1.0) * self.power * (size - self.size), 0.0)
+            most = (self.size * self.power + grown + 0.1) ** (1.0 / (p - 1.0))
+            x = np.copysign(np.minimum(size, most), x)
+        norm = _norm(x, p)
+        out = not self.inside or norm > 1.0
+        return (x / norm if out else x), out
+
+    def search(self, tries: int) -> float:
+        """Take as much of the step as lets the rounded objective fall; returns how much, or 0."""
+        dx, gain, length = (
+            self.dw[: self.R] / self.model.ball.radius,
+            float(self.pull @ self.dw),
+            1.0,
+        )
+        for _ in range(tries):
+            x, out = self._ahead(dx, length)
+            free = self.free + length * self.dw[self.R :]
+            w = self._point(x, free)
+            r = 1.0 - w @ self.A
+            alpha, value = self._rounded(w, r)
+            if value <= self.value - ENOUGH * length * gain + 1e-13 * abs(self.value):
+                self.x, self.free, self.w, self.r = x, free, w, r
+                self.before, self.alpha, self.value = self.alpha, alpha, value
+                self.pull = self.A @ alpha - self.g
+                self.inside = self.inside and not out
+                return length
+            length *= SHORTER
+        return 0.0
+
+
+def _norm(x: Host, p: float) -> float:
+    size = np.abs(x)
+    top = float(size.max())
+    return top * float(((size / top) ** p).sum() ** (1.0 / p))
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+def _longest_step(x: Host, dx: Host) -> float:
+    """The largest step with ``x + step·dx ≥ 0`` for positive x; no limit is 1e30."""
+    worst = float((dx / x).min(initial=0.0))
+    return -1.0 / worst if worst < 0.0 else 1e30
+
+
+class NewtonFactor:
+    """Curvature of the rows plus that of the ball, factored once and solved for several targets.
+
+    H dw = pull + border·dη, with one Cholesky factor of H (R×R). z1 = H⁻¹·border is the same for
+    all targets; each costs one back-substitution z0 = H⁻¹·pull, dη follows from Σ t = 1, and
+    dw = z0 + z1 dη.
+    """
+
+    def __init__(self, curvature: Host, pairs: BallPairs) -> None:
+        self.pairs = pairs
+        self.R = R = pairs.v.size
+        diagonal = curvature.reshape(-1)[:: curvature.shape[0] + 1]
+        diagonal[:R] += pairs.linearise()
+        self.factor = self._cholesky(curvature, diagonal)
+        if pairs.lifted:
+            border = np.zeros(diagonal.size)
+            border[:R] = pairs.border
+            self.z1 = lapack.dpotrs(self.factor, border, lower=1)[0]
+
+    @staticmethod
+    def _cholesky(matrix: Host, diagonal: Host) -> Host:
+        # Relative to each entry: the diagonal spans twenty orders of magnitude near the optimum. It
+        # begins at a few eps and grows a hundredfold for each factorisation that fails.
+        ridge = 1e-15
+        for _ in range(5):
+            diagonal *= 1.0 + ridge
+            factor, failed = lapack.dpotrf(matrix, lower=1)
+            if not failed and isfinite(factor[-1, -1]):
+                return factor
+            ridge *= 100.0
+        raise Breakdown("the Newton matrix is not positive definite")
+
+    def solve(self, pull: Host, change: Host) -> tuple[Host, BallStep]:
+        """dw for the rows' right-hand side, and the ball's step that changes its products."""
+        whole = pull.copy()
+        whole[: self.R] += self.pairs.pull(change)
+        dw = lapack.dpotrs(self.factor, whole, lower=1)[0]
+        d_eta = 0.0
+        if self.pairs.lifted:
+            d_eta = self.pairs.multiplier_step(dw[: self.R], self.z1[: self.R])
+            dw = dw + d_eta * self.z1
+        if not isfinite(float(dw.sum())):
+            raise Breakdown("the step is not finite")
+        return dw, self.pairs.direction(dw[: self.R], d_eta)
+
+
+class InteriorSystem:
+    """Pairs (s, α) and (ξ, c − α) of every row, as arrays of shape (2, m), and those of the ball.
+
+    c − α is kept on its own: computed from α it would lose all its digits near α = c.
+
+    A step to products `target`: from s α = τ₁ and ξ (c − α) = τ₂, with d(c − α) = −dα,
+    ds = τ₁/α − s − (s/α) dα and dξ = τ₂/(c − α) − ξ + (ξ/(c − α)) dα. Slacks must keep
+    ξ − s = r: dξ − ds = −aᵀdw + (r − ξ + s). Hence, with D = 1/(s/α + ξ/(c − α)),
+
+        dα = D (r + τ₁/α − τ₂/(c − α) − aᵀdw)
+
+    so that the rows add A D Aᵀ to the Newton matrix and A D (r + τ₁/α − τ₂/(c − α)) to its
+    right-hand side. No row is ever left out for a small D: it may be the one that binds next.
+
+    Parameters
+    ----------
+    model : Model
+        Its rows may be none.
+    w : array of shape (coordinates,)
+        Where to start.
+    residual : array of shape (m,)
+        r there.
+    mu : float
+        What all products of the rows start at.
+
+    Attributes
+    ----------
+    products : float
+        Their sum over rows and ball: near the optimum, the gap.
+    hinges : float
+        Σ c ξ.
+    """
+
+    def __init__(self, model: Model, w: Host, residual: Host, mu: float) -> None:
+        self.model, self.w = model, w
+        self.residual = r = residual
+        # A centred start, α s = (c − α) ξ = μ with s = ξ − r, is a quadratic equation in each row:
+        # ξ = m + (r + √(r² + 4m²))/2 with m = μ/c. Of the two forms of each root the one in which
+        # nothing cancels is taken.
+        m = mu / model.costs
+        root = np.sqrt(r * r + 4.0 * m * m) + np.abs(r)
+        large, small = 0.5 * root + m, 2.0 * m * m / root + m
+        self.x = np.stack([np.where(r < 0, large, small), np.where(r > 0, large, small)])
+        self.z = mu / self.x
+        self.slope = model.slope(w, self.alpha)
+
+    def surround(self, ball: LpBall, place: Spread | PairsState) -> None:
+        """Add the pairs of the ball: as they start at w, or as they were left there."""
+        self.pairs = BallPairs(ball, self.w[: self.model.n_weights], place)
+        self._weigh()
+
+    @property
+    def alpha(self) -> Host:
+        """The multipliers of the rows."""
+        return self.z[0]
+
+    @property
+    def count(self) -> int:
+        """How many pairs there are."""
+        return self.x.size + self.pairs.x.size
+
+    def steepest(self) -> float:
+        """The largest entry of the slope, by size."""
+        return float(np.abs(self.slope).max())
+
+    def factor(self) -> None:
+        """Factor the Newton matrix at this point, and evaluate the slope."""
+        model = self.model
+        self.ratio = self.x / self.z
+        self.D = 1.0 / (self.ratio[0] + self.ratio[1])
+        scaled = model.columns * np.sqrt(self.D)
+        curvature = scaled @ scaled.T
+        if model.quadratic is not None:
+            curvature = curvature + model.quadratic
+        self.newton = NewtonFactor(curvature, self.pairs)
+        self.slope = model.slope(self.w, self.alpha)
+        self.slope[: model.n_weights] += self.pairs.force
+
+    def aim(self, target: float, curved: bool, refinements: int) -> tuple[float, float]:
+        """The direction to products `target`; returns its longest steps, primal and dual.
+
+        A curved one aims at `target` less the second-order terms dx·dz of the direction before.
+        """
+        pairs, model = self.pairs, self.model
+        row_target = target - self.dx * self.dz if curved else np.full_like(self.x, target)
+        ball_target = target - self.ball.dx * self.ball.dz if curved else target
+        change = ball_target - pairs.x * pairs.z
+        shift = row_target / self.z
+        force = self.D * (self.residual + shift[0] - shift[1])
+        pull = model.columns @ force - self.slope
+        self._direct(pull, change, shift, force)
+        for _ in range(refinements):
+            pull = pull - self._slope_after()
+            self._direct(pull, change, shift, force)
+        return (
+            min(_longest_step(self.x, self.dx), _longest_step(pairs.x, self.ball.dx)),
+            min(_longest_step(self.z, self.dz), _longest_step(pairs.z, self.ball.dz)),
+        )
+
+    def _direct(self, pull: Host, change: Host, shift: Host, force: Host) -> None:
+        self.dw, self.ball = self.newton.solve(pull, change)
+        self.slide = self.model.margins(self.dw)
+        d_alpha = force - self.D * self.slide
+        self.dz = np.stack([d_alpha, -d_alpha])
+        self.dx = shift - self.x - self.ratio * self.dz
+
+    def _slope_after(self) -> Host:
+        """What a full step would leave of the slope: zero, but for the errors of the solve."""
+        slope = self.slope - self.model.columns @ self.dz[0]
+        slope[: self.model.n_weights] += self.pairs.pressure(self.ball.dz)
+        return slope if self.model.quadratic is None else slope + self.model.quadratic @ self.dw
+
+    def left(self, primal: float, dual: float) -> float:
+        """The sum of products after a step of these lengths."""
+        pairs, ball = self.pairs, self.ball
+        rows = np.vdot(self.x + primal * self.dx, self.z + dual * self.dz)
+        return float(rows + np.vdot(pairs.x + primal * ball.dx, pairs.z + dual * ball.dz))
+
+    def move(self, primal: float, dual: float) -> None:
+        """Take the step, with lengths of their own for slacks and multipliers."""
+        self.x = self.x + primal * self.dx
+        self.z = self.z + dual * self.dz
+        self.residual = self.residual - primal * self.slide
+        self.w = self.w + primal * self.dw
+        self.pairs.move(self.ball, primal, dual)
+        self._weigh()
+
+    def _weigh(self) -> None:
+        pairs = self.pairs
+        self.products = float(np.vdot(self.x, self.z) + np.vdot(pairs.x, pairs.z))
+        self.hinges = float(self.model.costs @ self.x[1])
+
+
+class SmoothedSystem:
+    """Hinges rounded to a parabola for |r| < δ, δ the band: their slopes, and who has curvature.
+
+    The slope of a row is ``α_i = c_i · clip(½ + r_i / 2δ, 0, 1)``.
+
+    Parameters
+    ----------
+    model, w, residual
+        As for the `InteriorSystem`.
+    band : float
+        δ.
+
+    Attributes
+    ----------
+    n_inside : float
+        How many rows are in the band.
+    """
+
+    def __init__(self, model: Model, w: Host, residual: Host, band: float) -> None:
+        self.model, self.w, self.residuals = model, w, residual
+        self.look(band)
+
+    def surround(self, ball: LpBall, place: Spread | PairsState) -> None:
+        """Add the pairs of the ball: as they start at w, or as they were left there."""
+        self.pairs = BallPairs(ball, self.w[: self.model.n_weights], place)
+
+    @property
+    def state(self) -> PairsState:
+        """Where the pairs of the ball are."""
+        return self.pairs.state
+
+    def steepest(self) -> float:
+        """The largest entry of the slope, by size."""
+        return float(np.abs(self.slope).max())
+
+    def look(self, band: float) -> None:
+        """Smooth with this band."""
+        self.band = band
+        self.pull, self.n_inside = self._smoothed(self.residuals)
+        self.slope = self.model.slope_of(self.w, self.pull)
+
+    def _smoothed(self, r: Host) -> tuple[Host, float]:
+        alpha = np.clip(0.5 + r / (2.0 * self.band), 0.0, 1.0) * self.model.costs
+        return self.model.columns @ alpha, float(np.count_nonzero(np.abs(r) < self.band))
+
+    def newton(self, product: float, wanted: int) -> tuple[float, float, float, float]:
+        """The step to products `product` of the ball.
+
+        Returns the longest lengths of the ball's slacks and multipliers, how much the objective
+        falls to first order, and dwᵀH dw, with the curvature by at most about `wanted` rows.
+        """
+        pairs = self.pairs
+        self.slope[: self.model.n_weights] += pairs.force
+        curvature = self._curvature(wanted)
+        newton = NewtonFactor(curvature.copy(), pairs)
+        self.dw, self.ball = newton.solve(-self.slope, product - pairs.x * pairs.z)
+        self.slide = self.model.margins(self.dw)
+        self.promised = float(self.dw @ curvature @ self.dw)
+        return (
+            _longest_step(pairs.x, self.ball.dx),
+            _longest_step(pairs.z, self.ball.dz),
+            -float(self.slope @ self.dw),
+            self.promised,
+        )
+
+    def _curvature(self, wanted: int) -> Host:
+        """``A D Aᵀ`` over the rows in the band, and the curvature that the model has without."""
+        model, rows = self.model, np.flatnonzero(np.abs(self.residuals) < self.band)
+        stride = max(1, rows.size // wanted)  # a sample tells the curvature
+        rows = rows[::stride]
+        columns = model.columns.take(rows, axis=1)
+        weight = model.costs.take(rows) * (0.5 * stride / self.band)
+        matrix = (columns * weight) @ columns.T
+        if model.free:  # an intercept with no row in the band has nothing else to hold it
+            matrix[-1, -1] += 1e-6 * float(model.costs.sum()) / self.band
+        return matrix if model.quadratic is None else matrix + model.quadratic
+
+    def ahead(self, step: float) -> float:
+        """By how much the slope along a step of this length overshoots what was promised."""
+        self.r_ahead = self.residuals - step * self.slide
+        self.pull_ahead, self.inside_ahead = self._smoothed(self.r_ahead)
+        return float((self.pull - self.pull_ahead) @ self.dw) - step * self.promised
+
+    def move(self, primal: float, dual: float) -> None:
+        """Take the step whose length `ahead` was asked last."""
+        self.residuals, self.pull, self.n_inside = self.r_ahead, self.pull_ahead, self.inside_ahead
+        self.pairs.move(self.ball, primal, dual)
+        self.w = self.w + primal * self.dw
+        self.slope = self.model.slope_of(self.w, self.pull)
+
+    def largest_slide(self) -> float:
+        """How far a margin moves at most along the last step, at length 1."""
+        return float(np.abs(self.slide).max(initial=0.0))
+
+    def stationarity(self) -> float:
+        """How far the slope and the ball's multipliers are from balance."""
+        R = self.model.n_weights
+        free = float(np.abs(self.slope[R:]).max(initial=0.0))
+        return max(free, self.pairs.radius * float(np.abs(self.slope[:R] + self.pairs.force).max()))

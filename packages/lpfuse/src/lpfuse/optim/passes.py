@@ -1,0 +1,334 @@
+"""Reading the scores: each method of `ScorePasses` is one pass over S, or less.
+
+A pass brings R numbers and the few rows that matter to the host, never the data: the scores may lie
+on a GPU or on other machines, the decisions are taken in NumPy. What a pass does to a block of rows
+is a function of that block alone, so that a block is used twice while it is in the cache, and so
+that blocks may live elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from lpfuse._arrays.linalg import may_fuse, row_kernels
+from lpfuse._arrays.operations import (
+    Array,
+    Host,
+    as_float64,
+    concatenate,
+    joined_columns,
+    map_parallel,
+    namespace,
+    nonzero,
+    on_accelerator,
+    put,
+    to_host,
+    to_host_together,
+)
+from lpfuse.optim.balls import LpBall
+from lpfuse.optim.distributed import GatheredRows, Positions, as_rows, gathered, join_rows
+from lpfuse.optim.newton import Model
+from lpfuse.optim.problem import Block, LinearPieces, Problem, Terms
+from lpfuse.optim.tuning import SearchTuning
+
+# --------------------------------------------------------------------------------------------------
+# What a search over many rows may spend: passes, rows that are kept, threads.
+
+
+T = TypeVar("T")
+X = TypeVar("X")
+
+
+class PassBudget(NamedTuple):
+    """What to spend: passes are dear where rows must be read from far, rows where all is near.
+
+    An accelerator reads all rows in the time that the host needs for a few thousand of them: there
+    it pays to take small steps, with a partition after each. Elsewhere it pays to keep more rows
+    than one needs, and to spare a pass.
+    """
+
+    sample: int  # rows that give the first guess
+    kept: int  # rows of a first partition
+    overfull: int  # how many times as many may be at risk before they are thinned
+    risk: float  # how many times its expected error a margin may move
+    serial: bool  # whether searches run one after another: with few rows, threads only queue
+    layered: bool = False  # whether thinned partitions take more of the rows closer to the kink
+
+    @classmethod
+    def of(cls, problem: Problem, tuning: SearchTuning) -> PassBudget:
+        """For the rows of a problem, by where they are and how many."""
+        if on_accelerator(problem.S):
+            few = tuning.device_sample + tuning.device_sample_per_weight * problem.size
+            kept = tuning.device_kept * few
+            return cls(few, kept, tuning.device_overfull, tuning.device_risk, serial=True)
+        # From m of n rows margins are off by about m^(-1/2), which leaves n·m^(-1/2) rows open: of
+        # n^(2/3) rows as many are drawn as are then left to decide.
+        balanced = round(problem.n ** (2 / 3))
+        sample = max(tuning.sample, tuning.sample_per_weight * problem.size, balanced)
+        kept, overfull = max(tuning.kept, round(tuning.kept_share * problem.n)), tuning.overfull
+        if not problem.in_memory:
+            kept, overfull = max(tuning.far_kept, 4 * balanced), tuning.far_overfull
+        rules = kept, overfull, tuning.risk
+        return cls(min(sample, problem.n), *rules, serial=False, layered=True)
+
+    def each(self, work: Callable[[X], T], items: Sequence[X]) -> list[T]:
+        """``work`` on each item."""
+        return [work(item) for item in items] if self.serial else map_parallel(work, items)
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+class PartitionPlan(NamedTuple):
+    """Where to part rows: by the distance of r from its kink at w, and how many to bring.
+
+    With a stride k, only every k-th of the rows within the band is brought, to stand for the
+    others; without one they are all wanted, but not more than `most`. Layers are pairs of a band
+    and a stride, from the kink outwards: rows close to it decide, and few stand for those far away.
+    The pieces on which all rows lie at w are known then, so a row brings k times its hinge less its
+    own piece: where it does not change side it adds nothing to what is known, and no error.
+    """
+
+    w: Host
+    band: float
+    stride: int
+    most: int
+    layers: tuple[tuple[float, int], ...] = ()
+
+    @property
+    def rising_beyond(self) -> float:
+        """The residual from which on rows count as rising in sums."""
+        return 0.0 if self.layers else self.band
+
+
+class Partition(NamedTuple):
+    """The outcome of a partition pass at some w."""
+
+    value: float
+    n_near: int
+    model: Model  # rows near the kink, the others on linear pieces
+    pieces: LinearPieces
+    positions: Positions  # in S, of the model's rows
+
+
+class TooManyRows(NamedTuple):
+    """The outcome of a partition pass that found more rows near the kink than were wanted."""
+
+    n_rows: int
+
+
+class ScorePasses:
+    """Passes over the scores of one problem, which counts them."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    def partition(
+        self, plans: Sequence[PartitionPlan], balls: Sequence[LpBall]
+    ) -> list[Partition | TooManyRows]:
+        """For each plan, keep the rows within its band; the others become linear pieces."""
+        problem = self.problem
+        # Layers are for hosts, which take one row after the other (`PassBudget`).
+        layered = any(plan.layers for plan in plans)
+        if problem.in_memory and not layered and may_fuse(problem.S):
+            parts = _fused_each(problem, plans)
+        else:
+            work = partial(_linearise_each, problem.terms, plans, problem.in_memory)
+            merge = partial(_join_each, [plan.most for plan in plans])
+            parts = problem.reduce(work, merge, stored=True)
+        each = zip(parts, plans, balls, strict=True)
+        return [_partition(*one, int(problem.fit_intercept)) for one in each]
+
+
+class _BlockPartition(NamedTuple):
+    """What a block adds to a partition."""
+
+    value: float
+    linear: Host
+    constant: float
+    n_near: int
+    rows: GatheredRows | None
+    side: Array | None
+
+
+def _sides(block: Block, r: Array, band: float) -> tuple[Array, Array]:
+    """Masks of rows on the rising piece and at zero: beyond the band, or of no cost."""
+    rising, flat = r > band, r < -band
+    if block.is_weighted:
+        idle = block.c == 0
+        rising, flat = rising & ~idle, flat | idle
+    return rising, flat
+
+
+def _linearise_each(
+    terms: Terms, plans: Sequence[PartitionPlan], remember: bool, block: Block
+) -> list[_BlockPartition]:
+    return [_linearise(terms, plan, remember, block) for plan in plans]
+
+
+def _linearise(terms: Terms, plan: PartitionPlan, remember: bool, block: Block) -> _BlockPartition:
+    side, r, near, linear, value, constant, intercept = _parted(terms, plan, block)
+    if terms.fit_intercept:
+        linear = np.append(linear, intercept)
+    if plan.layers:
+        some, n_near = _layered(terms, plan, block, r)
+        on_piece = some.costs * (some.a @ plan.w < 1.0)
+        linear, constant = linear - on_piece @ some.a, constant - float(on_piece.sum())
+        return _BlockPartition(value, linear, constant, n_near, some, None)
+    n_near = int(near.shape[0])
+    near = near[:: plan.stride]
+    rows = gathered(terms, block, near, None) if near.shape[0] <= plan.most else None
+    if plan.stride > 1:
+        rows = _thinned(rows, n_near)
+    return _BlockPartition(
+        value=value,
+        linear=linear,
+        constant=constant,
+        n_near=n_near,
+        rows=rows,
+        side=side if remember and plan.stride == 1 else None,
+    )
+
+
+def _parted(
+    terms: Terms, plan: PartitionPlan, block: Block
+) -> tuple[Array, Array, Array, Host, float, float, float]:
+    """Sides and residuals of the rows, and positions of those near the kink; then sums.
+
+    They are ``Σ c y s`` over the rising rows, ``Σ c max(0, r)`` and, over the rising rows, ``Σ c``
+    and ``Σ c y``.
+    """
+    if (kernels := row_kernels(block.S)) is not None:
+        b = float(plan.w[terms.R]) if terms.fit_intercept else 0.0
+        rows = block.S, block.y, block.c
+        bands = plan.band, plan.rising_beyond
+        return kernels.part(*rows, plan.w[: terms.R], b, *bands, not plan.layers)
+    block = block.in_double()
+    r = terms.residuals(block, plan.w)
+    xp = namespace(r)
+    rising, flat = _sides(block, r, plan.band)
+    slopes = block.times_costs(as_float64(r > 0.0 if plan.layers else rising))
+    pull = block.times_labels(slopes)
+    value = xp.sum(block.times_costs(terms.loss.value(r)))
+    sums = pull @ block.S, xp.sum(pull), xp.sum(slopes), value
+    linear, intercept, constant, value = to_host_together(*sums)
+    side = xp.astype(rising, xp.int8) - xp.astype(flat, xp.int8)
+    near = nonzero(~(rising | flat))
+    return side, r, near, linear, float(value), float(constant), float(intercept)
+
+
+def _layered(terms: Terms, plan: PartitionPlan, block: Block, r: Array) -> tuple[GatheredRows, int]:
+    """Some rows of each layer, at costs that make up for the others of it; and how many it has."""
+    bands, strides = (
+        np.array(column, dtype=np.float64) for column in zip(*plan.layers, strict=True)
+    )
+    if (kernels := row_kernels(block.S)) is not None:
+        chosen, layer, counts = kernels.layered(r, block.c, bands, strides.astype(np.int64))
+    else:
+        size = abs(r)
+        if block.is_weighted:  # a row without cost is in no layer
+            size = namespace(r).where(block.c > 0, size, size + np.inf)
+        found, counts, inner = [], [], -1.0
+        for outer, stride in plan.layers:
+            rows = nonzero((size > inner) & (size <= outer))
+            found.append(to_host(rows[::stride]).astype(np.int64))
+            counts.append(int(rows.shape[0]))
+            inner = outer
+        chosen = np.concatenate(found)
+        layer = np.repeat(np.arange(len(found)), [len(rows) for rows in found])
+        order = np.argsort(chosen)
+        chosen, layer = chosen[order], layer[order]
+    rows = gathered(terms, block, chosen, None)
+    taken = np.bincount(layer, minlength=len(bands))
+    factors = np.array(counts) / np.maximum(taken, 1)
+    return rows._replace(costs=rows.costs * factors[layer]), sum(counts)
+
+
+def _fused_each(problem: Problem, plans: Sequence[PartitionPlan]) -> list[_BlockPartition]:
+    """The same for all rows on a device, by kernels."""
+    from lpfuse.optim._large_n.fused_partition import partition_fused
+
+    parts = partition_fused(problem, plans)
+    thin = [plan.stride > 1 for plan in plans]
+    return [
+        _BlockPartition(
+            value=float(part.value),
+            linear=part.linear,
+            constant=float(part.constant),
+            n_near=part.n_near,
+            rows=_thinned(as_rows(part.rows), part.n_near) if few else as_rows(part.rows),
+            side=None if few else part.side,
+        )
+        for part, few in zip(parts, thin, strict=True)
+    ]
+
+
+def _thinned(rows: GatheredRows | None, n_near: int) -> GatheredRows | None:
+    """Rows that stand for all that were near: their costs make up for the others."""
+    if rows is None:
+        return None
+    return rows._replace(costs=rows.costs * (n_near / max(len(rows.costs), 1)))
+
+
+def _join_each(most: Sequence[int], parts: list[list[_BlockPartition]]) -> list[_BlockPartition]:
+    """The results of blocks, joined for each of several plans."""
+    groups = zip(zip(*parts, strict=True), most, strict=True)
+    return [_join_partitions(list(group), limit) for group, limit in groups]
+
+
+def _join_partitions(parts: list[_BlockPartition], most: int) -> _BlockPartition:
+    return _BlockPartition(
+        value=math.fsum(part.value for part in parts),
+        linear=np.sum([part.linear for part in parts], axis=0),
+        constant=math.fsum(part.constant for part in parts),
+        n_near=sum(part.n_near for part in parts),
+        rows=join_rows(most, [part.rows for part in parts]),
+        side=None if parts[0].side is None else concatenate([part.side for part in parts]),
+    )
+
+
+def _partition(
+    joined: _BlockPartition, plan: PartitionPlan, ball: LpBall, free: int
+) -> Partition | TooManyRows:
+    rows = joined.rows
+    if rows is None:
+        return TooManyRows(joined.n_near)
+    model = Model(
+        columns=np.ascontiguousarray(rows.a.T),
+        costs=rows.costs,
+        ball=ball,
+        linear=-joined.linear,
+        constant=joined.constant,
+        free=free,
+    )
+    pieces = LinearPieces(plan.w, plan.band, joined.side)
+    return Partition(joined.value, joined.n_near, model, pieces, rows.positions)
+
+
+def unknown(partition: Partition, rows: GatheredRows) -> GatheredRows:
+    """The rows that are not in the model yet."""
+    return rows.at(np.flatnonzero(~np.isin(rows.positions, partition.positions)))
+
+
+def admit(partition: Partition, rows: GatheredRows) -> Partition:
+    """The partition with rows taken off their linear piece and into the model."""
+    model, pieces = partition.model, partition.pieces
+    rising = rows.slopes * rows.costs
+    grown = Model(
+        columns=joined_columns([model.columns.T, rows.a]),
+        costs=np.concatenate([model.costs, rows.costs]),
+        ball=model.ball,
+        linear=model.linear + rising @ rows.a,
+        constant=model.constant - float(rising.sum()),
+        free=model.free,
+    )
+    if pieces.side is not None:
+        copied = namespace(pieces.side).asarray(pieces.side, copy=True)
+        pieces = pieces._replace(side=put(copied, rows.positions, 0.0))
+    index = np.concatenate([partition.positions, rows.positions])
+    return Partition(partition.value, partition.n_near, grown, pieces, index)
