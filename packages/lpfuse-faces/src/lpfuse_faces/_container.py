@@ -51,7 +51,7 @@ _PIECE = 1 << 17
 
 @contextmanager
 def opened(path: Path, limits: Limits, watch: Stopwatch) -> Iterator[tuple[Any, Any]]:
-    """The container and its video stream; FFmpeg's complaints become ours.
+    """Provide the container and its video stream; FFmpeg's complaints become ours.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def _words(error: Exception) -> str:
 
 @contextmanager
 def opened_file(path: Path, limits: Limits) -> Iterator[tuple[FileIO, int]]:
-    """The file of a video, and its size: a regular file, not empty, and not too large."""
+    """Provide the file of a video, and its size: a regular file, not empty, and not too large."""
     try:
         file = open_regular(path)
     except OSError as error:
@@ -176,7 +176,7 @@ def _video_stream(path: Path, container: Any, av: Any, limits: Limits) -> Any:
 
 
 def _decodable(path: Path, stream: Any, limits: Limits) -> Any:
-    """The stream, if its decoder is one of ours and what is claimed keeps to the limits."""
+    """Return the stream, if its decoder is one of ours and what is claimed keeps to the limits."""
     context = stream.codec_context
     if context is None:
         raise UnreadableVideo(path, "the video is coded in a way that FFmpeg does not know")
@@ -202,7 +202,7 @@ class _Bytes:
         self._at = file.seek(0)
 
     def read(self, n: int) -> bytes:
-        """The next bytes, fewer at the end; raises when reading has taken too long."""
+        """Return the next bytes, fewer at the end; raises when reading has taken too long."""
         self._watch.check()
         start = self._at
         piece = self._file.read(max(min(n, self._size - start), 0))
@@ -229,5 +229,5 @@ class _Bytes:
         return self._at
 
     def tell(self) -> int:
-        """Where it is."""
+        """Return where it is."""
         return self._at

@@ -247,7 +247,9 @@ class VideoDetector(VideoScores):
         return self
 
     def with_fusion(self, fusion: Any, scaler: Any = None) -> Self:
-        """A copy with other weights, learnt from the same scores: no learner is fitted again.
+        """Return a copy with other weights, learnt from the same scores.
+
+        No learner is fitted again.
 
         Parameters
         ----------
@@ -287,7 +289,7 @@ class VideoDetector(VideoScores):
         check_share("false_alarm_rate", self.false_alarm_rate, of="the genuine videos")
 
     def _entries(self, widths: Mapping[str, int], n: int) -> list[Any]:
-        """The learners, with the columns that they see."""
+        """Return the learners, with the columns that they see."""
         if self.detectors is None:
             return learner_pool(widths, self.learners, n=n)
         return [
@@ -298,7 +300,7 @@ class VideoDetector(VideoScores):
     def _fit_fused(
         self, entries: list[Any], cv: Any, frames: Frames, progress: Progress | None
     ) -> FusedDetector:
-        """The fused detector of frames."""
+        """Return the fused detector of frames."""
         fused = FusedDetector(
             entries,
             scaler=self.scaler,

@@ -20,7 +20,7 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def usual_contributions(model: VideoDetector) -> Host | None:
-    """What each learner adds to the score of a genuine video, on average.
+    """Return what each learner adds to the score of a genuine video, on average.
 
     The scores are out of fold, so that learners speak of them as of new videos.
 
@@ -105,7 +105,7 @@ class Explained:
         }
 
     def sentences(self, few: int = 3) -> list[str]:
-        """What there is to say of the video; its warnings are not among it.
+        """Return what there is to say of the video; its warnings are not among it.
 
         Parameters
         ----------
@@ -145,6 +145,6 @@ def _lowest(parts: Mapping[str, float], few: int) -> dict[str, float]:
 
 
 def _named(parts: Mapping[str, float]) -> str:
-    """Names with their figures; no line is broken between them."""
+    """Return names with their figures; no line is broken between them."""
     told = (f"{name} {number(part)}" for name, part in parts.items())
     return ", ".join(text.replace(" ", NO_BREAK) for text in told)

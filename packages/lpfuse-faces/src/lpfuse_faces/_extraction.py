@@ -201,7 +201,7 @@ class _ExtractOnce:
 def learn_stretch(
     paths: Iterable[Place], settings: Settings, *, frames_per_video: int = 4, n_jobs: int | None = 1
 ) -> Stretch:
-    """Which range of a spectrum the networks are to see, from genuine training clips.
+    """Return which range of a spectrum the networks are to see, from genuine training clips.
 
     Parameters
     ----------

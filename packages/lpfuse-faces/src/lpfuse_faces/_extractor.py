@@ -141,7 +141,7 @@ class Extractor:
         )
 
     def _features(self, batch: Batch, region: str) -> dict[str, Floats]:
-        """All features of one region, each with a row for each face."""
+        """Return all features of one region, each with a row for each face."""
         rows: dict[str, Floats] = {}
         patches = batch.patches(region)
         if "azimuthal" in self.settings.features:
@@ -219,7 +219,7 @@ def batches_of(
     batch_size: int = BATCH_SIZE,
     threads: int = 1,
 ) -> Iterator[Batch]:
-    """The frames of a video that show a face, some at a time."""
+    """Return the frames of a video that show a face, some at a time."""
     frames = frames_of(path, settings.sampling, threads=threads, limits=settings.limits)
     look = partial(_look, detector, FaceChooser(settings.face))
     return map(look, _grouped(frames, batch_size))
@@ -237,7 +237,7 @@ def _grouped(frames: Iterator[Frame], size: int) -> Iterator[list[Frame]]:
 
 
 def _joined(parts: list[VideoFeatures]) -> VideoFeatures:
-    """The batches of one video as one."""
+    """Return the batches of one video as one."""
     sets = {name: np.concatenate([part.sets[name] for part in parts]) for name in parts[0].sets}
     return replace(
         parts[0],
@@ -251,7 +251,7 @@ def _joined(parts: list[VideoFeatures]) -> VideoFeatures:
 
 
 def detector_of(settings: Settings, threads: int = 1) -> MTCNN:
-    """The face detector that the settings ask for."""
+    """Return the face detector that the settings ask for."""
     return MTCNN(settings.detector_weights, min_face=settings.min_face, threads=threads)
 
 
@@ -277,6 +277,6 @@ def _check_stretch(settings: Settings) -> None:
 
 
 def key_of(meaning: dict[str, Any]) -> str:
-    """The key of features: a hash of all that they depend on besides the video."""
+    """Return the key of features: a hash of all that they depend on besides the video."""
     canonical = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:KEY_LENGTH]

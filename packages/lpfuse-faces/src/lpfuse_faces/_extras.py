@@ -8,7 +8,7 @@ from typing import Any
 
 
 def needed(package: str, purpose: str, extra: str = "") -> Any:
-    """The package, or an error that says what to install.
+    """Return the package, or an error that says what to install.
 
     Examples
     --------

@@ -17,7 +17,7 @@ Progress = Callable[[int, int], None]
 
 
 def settle_widths(videos: Sequence[VideoFeatures], wanted: Sequence[str] | None) -> dict[str, int]:
-    """The feature sets to use and their widths, which all videos with a face must have."""
+    """Return the feature sets to use and their widths, which all videos with a face must have."""
     with_face = [video for video in videos if video.n_faces]
     if not with_face:
         raise ValueError(
@@ -39,7 +39,7 @@ def fit_learners(
     random_state: Any,
     progress: Progress | None,
 ) -> list[Any]:
-    """The learners, fitted to frames that are not forged: entries for ``cv="prefit"``."""
+    """Return the learners, fitted to frames that are not forged: entries for ``cv="prefit"``."""
     X = frames.X[frames.labels >= 0]
     if len(X) == 0:
         raise ValueError(

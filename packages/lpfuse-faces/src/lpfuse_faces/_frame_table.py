@@ -73,7 +73,7 @@ class Frames:
 
 
 def check_videos(videos: Any) -> list[VideoFeatures]:
-    """The videos as a list; refused is what is none."""
+    """Return the videos as a list; refused is what is none."""
     if isinstance(videos, VideoFeatures):
         raise TypeError("Expected a sequence of videos, got one. Put it in a list: [video].")
     checked = list(videos)
@@ -131,7 +131,7 @@ def warn_of_missing_faces(videos: Sequence[VideoFeatures]) -> None:
 
 
 def columns_of(sets: Any, widths: Mapping[str, int], name: str) -> Any:
-    """Positions of the columns of one feature set, or of several."""
+    """Return positions of the columns of one feature set, or of several."""
     ends = dict(zip(widths, np.cumsum(list(widths.values())), strict=True))
     several = [sets] if isinstance(sets, str) else list(sets)
     unknown = [each for each in several if each not in widths]
@@ -144,10 +144,10 @@ def columns_of(sets: Any, widths: Mapping[str, int], name: str) -> Any:
 
 
 def video_of_frames(videos: Sequence[VideoFeatures]) -> Index:
-    """The position of each frame's video."""
+    """Return the position of each frame's video."""
     return np.repeat(np.arange(len(videos)), [video.n_faces for video in videos])
 
 
 def table_of(videos: Sequence[VideoFeatures], sets: Sequence[str]) -> NDArray[np.float32]:
-    """The features of all frames, these sets side by side."""
+    """Return the features of all frames, these sets side by side."""
     return np.concatenate([video.table(sets) for video in videos if video.n_faces])

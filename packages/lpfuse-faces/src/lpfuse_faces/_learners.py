@@ -30,7 +30,7 @@ Entry = tuple[str, Any, slice]
 def learner_pool(
     widths: Mapping[str, int], learners: Sequence[str] = LEARNERS, *, n: int | None = None
 ) -> list[Entry]:
-    """Each algorithm on each feature set, for :class:`lpfuse.FusedDetector`.
+    """Return each algorithm on each feature set, for :class:`lpfuse.FusedDetector`.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def learner(name: str, n: int | None = None, *, landmarks: int = 500) -> Any:
 
 
 def _learner(name: str, width: int, n: int | None) -> Pipeline:
-    """A learner behind what prepares its features."""
+    """Return a learner behind what prepares its features."""
     steps: list[Any] = [StandardScaler()]
     if width > FEW_COLUMNS:  # columns have mean zero by now: these are the principal components
         steps.append(TruncatedSVD(max(FEW_COLUMNS, min(MOST_DIRECTIONS, width // 4))))

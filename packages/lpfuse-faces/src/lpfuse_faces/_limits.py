@@ -128,7 +128,7 @@ _UNITS = {
 
 
 def how_to_raise(name: str) -> str:
-    """What to write for a limit: in quotes, so that the command line leaves it as it is."""
+    """Return what to write for a limit: in quotes, so that the command line leaves it as it is."""
     return f"'Limits({name}=...)', or '--limit {name}=...' on the command line"
 
 

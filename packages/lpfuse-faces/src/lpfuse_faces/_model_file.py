@@ -34,7 +34,7 @@ Place = str | PathLike[str]
 
 
 def model_settings(extractor: Extractor, **about: Any) -> dict[str, Any]:
-    """What a `VideoDetector` carries as ``settings``: how its features were measured.
+    """Return what a `VideoDetector` carries as ``settings``: how its features were measured.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def model_settings(extractor: Extractor, **about: Any) -> dict[str, Any]:
 
 
 def load_model(path: Place, trusted: Any = ()) -> VideoDetector:
-    """A model that was saved.
+    """Return a model that was saved.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def _try_out(model: VideoDetector) -> None:
 
 
 def settings_of(model: VideoDetector) -> Settings:
-    """How the features of a model are measured.
+    """Return how the features of a model are measured.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def extractor_of(
     device: str | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Extractor:
-    """What measures the features that a model needs, of any video.
+    """Return what measures the features that a model needs, of any video.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def _check_same(trained: dict[str, Any], here: dict[str, Any]) -> None:
 
 
 def summary(model: VideoDetector) -> dict[str, Any]:
-    """What was learnt, as plain values.
+    """Return what was learnt, as plain values.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def summary(model: VideoDetector) -> dict[str, Any]:
 
 
 def _areas(model: VideoDetector) -> dict[str, float | None]:
-    """The AUC of each learner, and of their fusion, over videos out of fold."""
+    """Return the AUC of each learner, and of their fusion, over videos out of fold."""
     frames_seen = model.out_of_fold_
     n, video = frames_seen.n_videos, frames_seen.video
     fold = np.full(n, -1)

@@ -41,7 +41,7 @@ class _Box(NamedTuple):
 def boxes_to_hide(
     path: Path, file: FileIO, size: int, limits: Limits, check_time: Callable[[], None]
 ) -> list[int]:
-    """Where the names of those boxes stand that FFmpeg shall pass over, in order.
+    """Return where the names of those boxes stand that FFmpeg shall pass over, in order.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def boxes_to_hide(
 
 
 def _boxes(read: Read, start: int, end: int) -> Iterator[_Box]:
-    """The boxes between two places; the walk ends, as FFmpeg's does, where a size is none."""
+    """Yield the boxes between two places; the walk ends, as FFmpeg's does, where a size is none."""
     while end - start >= 8:
         head = read(start, 16)
         length, before = int.from_bytes(head[:4]), 8

@@ -12,7 +12,7 @@ from lpfuse._validation.params import check_number
 
 
 def pooled(scores: Any, video: Any, n_videos: int, pooling: str | float = "mean") -> Host:
-    """The score of each video, from those of its frames.
+    """Return the score of each video, from those of its frames.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def pooled(scores: Any, video: Any, n_videos: int, pooling: str | float = "mean"
 
 
 def frame_shares(scores: Host, pooling: str | float = "mean") -> Host:
-    """What share each frame of a video has in its score: ``pooled = Σ share · score``.
+    """Return what share each frame of a video has in its score: ``pooled = Σ share · score``.
 
     Equal shares for the mean. For a quantile, only the one or two frames that it falls on, or
     between, have any.

@@ -95,7 +95,7 @@ def crop(
 
 
 def outline(face: Face, region: str) -> NDArray[np.float64]:
-    """The corners of a region in its frame.
+    """Return the corners of a region in its frame.
 
     Parameters
     ----------
@@ -141,7 +141,10 @@ def _square(face: Face, region: str) -> _Square:
 
 @lru_cache(maxsize=4096)
 def _fast_side(least: int) -> int:
-    """The next even length with prime factors up to 11: a few per cent more, fast to transform."""
+    """Return the next even length with prime factors up to 11.
+
+    A few per cent more, fast to transform.
+    """
     side = scipy.fft.next_fast_len(least)
     return side if side % 2 == 0 else _fast_side(side + 1)
 
@@ -179,12 +182,15 @@ def _window(
 
 
 def _quarters(planes: NDArray[np.float32], turns: int) -> NDArray[np.float32]:
-    """A quarter turn keeps the pixel in the middle; the last row and column go afterwards."""
+    """Return a quarter turn keeps the pixel in the middle.
+
+    The last row and column go afterwards.
+    """
     return np.rot90(planes, turns, axes=(1, 2))[:, :-1, :-1]
 
 
 def _by_shears(planes: NDArray[np.float32], angle: float, half: int) -> NDArray[np.float32]:
-    """The middle of planes, `half` to each side, turned by an angle of at most an eighth.
+    """Return the middle of planes, `half` to each side, turned by an angle of at most an eighth.
 
     ``R = X Y X`` with ``X (x, y) = (x − y tan(angle / 2), y)`` and
     ``Y (x, y) = (x, y + x sin(angle))``.

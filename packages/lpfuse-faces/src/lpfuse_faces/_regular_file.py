@@ -17,7 +17,7 @@ class NotRegular(OSError):
 
 
 def open_regular(path: Any) -> FileIO:
-    """A regular file for reading, without a buffer.
+    """Return a regular file for reading, without a buffer.
 
     A pipe would block, and a device such as /dev/zero never ends, or does something when it is
     opened. What was looked at is also what is opened: the file is looked at once more when it is
@@ -72,7 +72,7 @@ def check_stored(file: IO[bytes]) -> None:
 
 
 def read_regular(path: Any, most: int) -> bytes:
-    """All of a regular file that has at most so many bytes.
+    """Return all of a regular file that has at most so many bytes.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ class VideoScores(BaseEstimator):
     offset_: float
 
     def learner_scores(self, videos: Sequence[VideoFeatures]) -> FrameScores:
-        """The raw score of each frame by each learner.
+        """Return the raw score of each frame by each learner.
 
         Parameters
         ----------
@@ -67,7 +67,7 @@ class VideoScores(BaseEstimator):
         return FrameScores(scores, video_of_frames(checked), len(checked), self.learner_names_)
 
     def score_frames(self, scores: FrameScores) -> Host:
-        """The score of each video, from scores of its frames that `learner_scores` gave.
+        """Return the score of each video, from scores of its frames that `learner_scores` gave.
 
         Parameters
         ----------
@@ -84,7 +84,7 @@ class VideoScores(BaseEstimator):
         return pooled(frames, scores.video, scores.n_videos, self.pooling)
 
     def score_samples(self, videos: Sequence[VideoFeatures]) -> Host:
-        """The score of each video, high = genuine.
+        """Return the score of each video, high = genuine.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class VideoScores(BaseEstimator):
         return np.where(np.isnan(decision), 0, np.where(decision >= 0, 1, -1))
 
     def pvalues(self, videos: Sequence[VideoFeatures]) -> Host:
-        """How unusual each video is among genuine ones: small for forgeries.
+        """Return how unusual each video is among genuine ones: small for forgeries.
 
         Parameters
         ----------
@@ -232,7 +232,7 @@ class VideoScores(BaseEstimator):
         return checked
 
     def _tables(self, videos: list[VideoFeatures]) -> Iterator[NDArray[np.float32]]:
-        """The features of all frames, some videos at a time."""
+        """Yield the features of all frames, some videos at a time."""
         waiting: list[VideoFeatures] = []
         for video in (video for video in videos if video.n_faces):
             waiting.append(video)

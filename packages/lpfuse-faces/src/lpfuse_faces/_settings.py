@@ -110,7 +110,7 @@ class Settings:
         return tuple(f"{name}/{region}" for name in self.features for region in self.regions)
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as plain values that JSON can hold; limits stay where they are."""
+        """Return the settings as plain values that JSON can hold; limits stay where they are."""
         plain = asdict(self)
         del plain["limits"]
         return plain | {"features": list(self.features), "regions": list(self.regions)}

@@ -243,7 +243,10 @@ def _equal_sides(pictures: Sequence[Any]) -> Iterator[tuple[list[int], NDArray[n
 
 
 def _half_spectra(stack: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The filtered spectra at horizontal frequencies from zero, which say it all: real input."""
+    """Return the filtered spectra at horizontal frequencies from zero, which say it all.
+
+    Real input.
+    """
     side = stack.shape[1]
     centred = stack - stack.mean(axis=(1, 2), keepdims=True)
     centred *= _window(side)
@@ -279,7 +282,7 @@ def _waves(side: int) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=64)
 def _window(side: int) -> NDArray[np.float32]:
-    """The Hann window of unit energy."""
+    """Return the Hann window of unit energy."""
     hann = np.sin(np.pi * np.arange(side) / side) ** 2
     hann /= np.linalg.norm(hann)
     return _frozen(np.outer(hann, hann).astype(np.float32))
@@ -287,14 +290,17 @@ def _window(side: int) -> NDArray[np.float32]:
 
 @lru_cache(maxsize=64)
 def _high_pass(side: int) -> NDArray[np.float32]:
-    """The Butterworth filter over half a spectrum, as ``r⁴ / (r⁴ + 0.1⁴)``: defined at zero."""
+    """Return the Butterworth filter over half a spectrum, as ``r⁴ / (r⁴ + 0.1⁴)``.
+
+    Defined at zero.
+    """
     r = np.hypot(_waves(side)[:, None], np.arange(side // 2 + 1)) / side
     return _frozen((r**4 / (r**4 + CUTOFF**4)).astype(np.float32))
 
 
 @lru_cache(maxsize=64)
 def _whole_from_half(side: int) -> NDArray[np.int64]:
-    """Where in half a spectrum each frequency of the whole, shifted one is found.
+    """Return where in half a spectrum each frequency of the whole, shifted one is found.
 
     Those to the left of the middle are at the opposite frequency: real input has a symmetric
     spectrum.
@@ -321,7 +327,7 @@ def _rings_of_half(side: int, bins: int) -> csr_array:
 
 
 def _ring_means(waves: NDArray[np.float64], times: NDArray[np.float64], bins: int) -> csr_array:
-    """The matrix that takes pixels to their means over rings, empty rings interpolated."""
+    """Return the matrix that takes pixels to their means over rings, empty rings interpolated."""
     side = len(waves)
     pixels = np.flatnonzero(2 * waves <= side)
     rings = np.minimum(waves.flat[pixels] * (2 * bins) // side, bins - 1).astype(np.int64)

@@ -66,7 +66,7 @@ class Sampling:
                 check_count(name, getattr(self, name))
 
     def of(self, n_frames: int) -> Iterator[int]:
-        """The numbers of the frames to take from a video with so many."""
+        """Return the numbers of the frames to take from a video with so many."""
         if self.count is None or self.count >= n_frames:
             return iter(range(0, n_frames, self.every or 1))
         return ((2 * part + 1) * n_frames // (2 * self.count) for part in range(self.count))
@@ -83,7 +83,7 @@ def frames_of(
     threads: int = 1,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Iterator[Frame]:
-    """The frames of a video in the order they are shown.
+    """Yield the frames of a video in the order they are shown.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def _timed(decoded: Iterable[Any], watch: Stopwatch) -> Iterator[Any]:
 
 
 def _chosen(path: Path, decoded: Iterable[Any], wanted: Iterator[int]) -> Iterator[Frame]:
-    """The wanted ones of the decoded frames; only these are converted to pictures."""
+    """Yield the wanted ones of the decoded frames; only these are converted to pictures."""
     first = next_one = next(wanted)
     for index, frame in enumerate(decoded):
         if index == next_one:

@@ -68,7 +68,7 @@ def lazily(
 
 
 def _apply(method: str, width: int | None, block: Any, estimator: Any) -> Array:
-    """The method of that name on a block; of no rows there is nothing to ask."""
+    """Return the method of that name on a block; of no rows there is nothing to ask."""
     if block.shape[0] == 0:
         return np.empty(0 if width is None else (0, width))
     return getattr(estimator, method)(block)
@@ -183,7 +183,7 @@ class WeightedSum(Scorer):
 
     @lazily(width=lambda fusion: fusion.n_features_in_)
     def contributions(self, S: Any) -> Array:
-        """What each detector adds to the fused score; rows sum to ``score_samples(S)``.
+        """Return what each detector adds to the fused score; rows sum to ``score_samples(S)``.
 
         Parameters
         ----------
@@ -250,7 +250,7 @@ class Detector(Scorer):
 
 
 def below_rounding(threshold: float, size: float, scores: Array) -> float:
-    """The threshold, lowered by what rounding can do to scores whose terms are of that size.
+    """Return the threshold, lowered by what rounding can do to scores whose terms are of that size.
 
     A row that decided the threshold must not fall below it by rounding when it is scored again, in
     blocks of another size or beside other rows.
@@ -301,7 +301,7 @@ def unseen_quantile(scores: Host, weights: Host, different: int, share: float) -
 
 
 def lower_quantile(scores: Array, weights: Host, share: float) -> float:
-    """The score that the given share of the rows, by weight, lies strictly below.
+    """Return the score that the given share of the rows, by weight, lies strictly below.
 
     Halfway between two scores where the share falls between them.
 

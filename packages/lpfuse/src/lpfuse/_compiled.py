@@ -31,7 +31,7 @@ REMEDY = (
 
 
 def compiled(name: str) -> ModuleType | None:
-    """A compiled module by its full name, or None where NumPy serves.
+    """Return a compiled module by its full name, or None where NumPy serves.
 
     The variable LPFUSE_COMPILED of the environment decides: 0 is NumPy, 1 is an error where
     something compiled is missing; without it, whatever was built.
@@ -40,7 +40,7 @@ def compiled(name: str) -> ModuleType | None:
 
 
 def solver_core() -> str:
-    """Which form of the solvers' innermost formulas serves: "compiled" or "NumPy".
+    """Return which form of the solvers' innermost formulas serves: "compiled" or "NumPy".
 
     Both give the same answers to rounding, under the same certificates. `lpfuse version` tells it,
     too.
@@ -56,7 +56,7 @@ def solver_core() -> str:
 
 
 def sources_digest(package: Path = PACKAGE) -> str:
-    """A digest of all sources of compiled modules, which the build stamps into each of them.
+    """Return a digest of all sources of compiled modules, which the build stamps into each of them.
 
     A library of other sources than those beside it is stale: `python -m tools.step compiled`
     builds it anew.
@@ -69,7 +69,10 @@ def sources_digest(package: Path = PACKAGE) -> str:
 
 
 def library_of(name: str, package: Path = PACKAGE) -> Path | None:
-    """The built library of a module, found on the disk: importing it would import its parents."""
+    """Return the built library of a module, found on the disk.
+
+    Importing it would import its parents.
+    """
     stem = package.joinpath(*name.split(".")[1:])
     found = (stem.with_name(stem.name + suffix) for suffix in EXTENSION_SUFFIXES)
     return next((path for path in found if path.is_file()), None)

@@ -58,7 +58,7 @@ def no_model(path: Any) -> str:
 
 @contextmanager
 def replacing(path: Any) -> Iterator[IO[bytes]]:
-    """A file to write to, beside the one at `path`, which it replaces when the block ends.
+    """Provide a file to write to, beside the one at `path`, which it replaces when the block ends.
 
     An error, an interruption, or a signal to end leaves what was there before, and nothing else. A
     file that is replaced keeps its mode, owner and group. A device or a pipe is refused: it would
@@ -205,7 +205,7 @@ def write_errors(name: str, *kinds: type[Exception]) -> Iterator[None]:
 
 
 def as_json(value: Any, *, infinite: bool = True) -> Any:
-    """A value in terms of JSON, which has neither NaN nor infinity.
+    """Return a value in terms of JSON, which has neither NaN nor infinity.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ LONGEST_QUOTE, LONGEST_MESSAGE = 200, 4000
 
 
 def number(value: Any, digits: int = 3, sign: str = "-") -> str:
-    """A number with so many significant digits.
+    """Return a number with so many significant digits.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def number(value: Any, digits: int = 3, sign: str = "-") -> str:
 
 
 def readable(value: Any, digits: int = 3) -> str:
-    """A number with so many digits at least, and no power of ten; six decimals at most.
+    """Return a number with so many digits at least, and no power of ten; six decimals at most.
 
     As many digits stand behind the point for numbers of one size, so that columns line up.
 
@@ -74,7 +74,7 @@ def readable(value: Any, digits: int = 3) -> str:
 
 
 def fixed(value: float | None, digits: int = 3) -> str:
-    """A number with so many decimals; no minus before a zero.
+    """Return a number with so many decimals; no minus before a zero.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def fixed(value: float | None, digits: int = 3) -> str:
 
 
 def percent(share: float | None, digits: int = 1) -> str:
-    """A share in per cent.
+    """Return a share in per cent.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def percent(share: float | None, digits: int = 1) -> str:
 
 
 def rounded_up(bound: float) -> str:
-    """An upper bound as one digit and a power of ten: what is written is never below it.
+    """Return an upper bound as one digit and a power of ten: what is written is never below it.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def rounded_up(bound: float) -> str:
 
 
 def name_of_p(p: float) -> str:
-    """The exponent p of a norm: a decimal, or the fraction that it is.
+    """Return the exponent p of a norm: a decimal, or the fraction that it is.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def name_of_p(p: float) -> str:
 
 
 def shortened(name: str, width: int = NAME_WIDTH) -> str:
-    """A name on one line, without its middle where it is wider than `width` columns.
+    """Return a name on one line, without its middle where it is wider than `width` columns.
 
     Letters of East Asian scripts take two columns.
 
@@ -146,7 +146,9 @@ def shortened(name: str, width: int = NAME_WIDTH) -> str:
 
 
 def quote(value: object) -> str:
-    r"""What a user's file or call holds, for a message: in quotes, short, and nothing obeyed.
+    r"""Return what a user's file or call holds, for a message.
+
+    In quotes, short, and nothing obeyed.
 
     Control characters, terminal escapes and marks of direction are written as Python does.
 
@@ -159,7 +161,7 @@ def quote(value: object) -> str:
 
 
 def plain(name: object) -> str:
-    """A name as it is, without quotes, where it is short and holds nothing odd."""
+    """Return a name as it is, without quotes, where it is short and holds nothing odd."""
     text = str(name)
     return text if text.isprintable() and len(text) <= LONGEST_QUOTE else quote(text)
 
@@ -179,11 +181,11 @@ def printable(text: str) -> str:
 
 
 def brief(message: str) -> str:
-    """A message for a terminal that also is of bounded length, whoever worded it."""
+    """Return a message for a terminal that also is of bounded length, whoever worded it."""
     return printable(_cut(message, LONGEST_MESSAGE))
 
 
 def _cut(text: str, length: int = LONGEST_QUOTE) -> str:
-    """A text without its middle where it is longer: two thirds from its beginning."""
+    """Return a text without its middle where it is longer: two thirds from its beginning."""
     kept = length - 1
     return text if len(text) <= length else f"{text[: kept - kept // 3]}…{text[-(kept // 3) :]}"

@@ -125,7 +125,7 @@ class QuantileSketch:
 
     @classmethod
     def of(cls, values: Array, size: int = SIZE) -> Self:
-        """The sketch of one block, in little more than the time that it takes to sort it.
+        """Return the sketch of one block, in little more than the time that it takes to sort it.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class QuantileSketch:
 
     @classmethod
     def merge(cls, sketches: Sequence[Self]) -> Self:
-        """The sketch of the rows of several, all of one size; many at once lose least.
+        """Return the sketch of the rows of several, all of one size; many at once lose least.
 
         Parameters
         ----------
@@ -255,7 +255,10 @@ class QuantileSketch:
         )
 
     def _in_order(self) -> tuple[Host, NDArray[np.int64]]:
-        """The kept values in order, between the extremes; and 0 with the weight up to each."""
+        """Return the kept values in order, between the extremes.
+
+        And 0 with the weight up to each.
+        """
         kept = np.concatenate(self.levels)
         weights = np.repeat(2 ** np.arange(len(self.levels)), [len(level) for level in self.levels])
         order = np.argsort(kept, axis=0, stable=True)
@@ -357,7 +360,7 @@ class VectorInBlocks(NamedTuple):
         return self.sketch.n
 
     def smallest(self, ranks: Sequence[int]) -> list[float]:
-        """The smallest numbers of given ranks, from 0, exactly; if need be by a second look.
+        """Return the smallest numbers of given ranks, from 0, exactly; if need be by a second look.
 
         The sketch tells between which two values a number lies. What lies between them is fetched:
         no more than ``4 · rank_error`` rows for each rank, however many rows are tied.
@@ -373,7 +376,7 @@ class VectorInBlocks(NamedTuple):
 
 
 def _first_look(size: int, k: int, parts: tuple[Any, ...]) -> tuple[QuantileSketch, Missing]:
-    """The sketch of block k without its NaN, and how many of these there are."""
+    """Return the sketch of block k without its NaN, and how many of these there are."""
     values = arrays_of((parts[0], None, None))[0]
     missing = namespace(values).isnan(values)
     rows = int(total(missing))
@@ -404,7 +407,7 @@ def _joined(found: list[list[tuple[int, Host]]]) -> list[tuple[int, Host]]:
 
 
 def _of_rank(rank: int, low: float, high: float, up_to_low: int, inside: Host) -> float:
-    """The number of that rank: `low`, one of those strictly inside the bracket, or `high`.
+    """Return the number of that rank: `low`, one of those strictly inside the bracket, or `high`.
 
     Ranks below `up_to_low` are left to `low`: the bracket holds the number, so it is `low` itself
     or a tie of it.
@@ -556,13 +559,13 @@ APART = 1e-3  # of the least distance of two values
 
 
 def tolerance_of(values: Host) -> float:
-    """How far off a number may be that is one of the values, but for rounding."""
+    """Return how far off a number may be that is one of the values, but for rounding."""
     least = float(np.diff(values).min(initial=np.inf))
     return min(ROUNDING * float(np.abs(values).max()), APART * least)
 
 
 def positions_among(values: Host, x: Host) -> NDArray[np.int64]:
-    """The position of each number among ascending values; −1 where it is none of them.
+    """Return the position of each number among ascending values; −1 where it is none of them.
 
     Examples
     --------

@@ -78,19 +78,22 @@ class WithoutCaches:
 
 
 def saved_name(cls: type) -> str | None:
-    """What files call a class; None where they cannot hold it."""
+    """Return what files call a class; None where they cannot hold it."""
     return _NAMES.get(cls)
 
 
 def class_saved_as(name: str) -> type | None:
-    """The class that files call so; None where no package that is installed has registered one."""
+    """Return the class that files call so.
+
+    None where no package that is installed has registered one.
+    """
     if name not in _CLASSES:
         register_all()
     return _CLASSES.get(name)
 
 
 def words_of(cls: type) -> dict[str, Words]:
-    """The strings that parameters of a registered class may be."""
+    """Return the strings that parameters of a registered class may be."""
     found: dict[str, Words] = {}
     for base in reversed(cls.__mro__):
         found |= _WORDS.get(base, {})
@@ -98,7 +101,7 @@ def words_of(cls: type) -> dict[str, Words]:
 
 
 def saved_classes() -> dict[str, type]:
-    """All classes that are registered by now, by their names in files."""
+    """Return all classes that are registered by now, by their names in files."""
     return dict(_CLASSES)
 
 

@@ -401,7 +401,7 @@ def as_detector(entry: Any) -> Any:
 
 
 def frozen(entry: Any) -> Any:
-    """What is fitted already, to be left as it is by every ``fit``.
+    """Return what is fitted already, to be left as it is by every ``fit``.
 
     Parameters
     ----------
@@ -443,13 +443,13 @@ def _inner(entry: Any) -> Any:
 
 
 def _last(entry: Any) -> Any:
-    """What scores, behind whatever freezes it or prepares its rows."""
+    """Return what scores, behind whatever freezes it or prepares its rows."""
     inner = _inner(entry)
     return _last(inner[-1]) if isinstance(inner, Pipeline) else inner
 
 
 def innermost(entry: Any) -> Any:
-    """What scores, behind adapters as well: the object whose class a user knows.
+    """Return what scores, behind adapters as well: the object whose class a user knows.
 
     Examples
     --------
@@ -463,7 +463,7 @@ def innermost(entry: Any) -> Any:
 
 
 def has_known_direction(detector: Any) -> bool:
-    """Whether its maker, not a user, said what high scores mean.
+    """Return whether its maker, not a user, said what high scores mean.
 
     Examples
     --------
@@ -476,14 +476,14 @@ def has_known_direction(detector: Any) -> bool:
 
 
 def _fitted(estimator: Any, X: Any, y: Any = None, **weights: Any) -> Any:
-    """A fitted copy; what is frozen stays as it is, but wants to be handed labels."""
+    """Return a fitted copy; what is frozen stays as it is, but wants to be handed labels."""
     copy = clone(estimator, safe=False)  # what is not of scikit-learn's kind is copied whole
     labels = () if y is None and not isinstance(copy, FrozenEstimator) else (y,)
     return on_kept_rows(lambda rows: copy.fit(rows, *labels, **weights), X)
 
 
 def on_kept_rows(work: Callable[[Any], T], X: Any) -> T:
-    """What another maker's work on rows gives; the caller's rows stay as they are.
+    """Return what another maker's work on rows gives; the caller's rows stay as they are.
 
     An array is lent as a view that cannot be written to, which costs nothing. Whoever fails over
     that, for some makers use the rows as scratch paper, is given a copy.
@@ -530,7 +530,7 @@ def _both_classes(y: Any, n: int) -> Host:
 
 
 def check_answer(scores: Any, n: int, maker: object) -> Host:
-    """What a detector, given itself or by its name, says of n rows: one real number each.
+    """Return what a detector, given itself or by its name, says of n rows: one real number each.
 
     Examples
     --------

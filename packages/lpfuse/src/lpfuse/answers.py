@@ -100,7 +100,7 @@ class AnswerAudit:
     confidence: float
 
     def summary(self) -> str:
-        """A few sentences for someone without statistics."""
+        """Return a few sentences for someone without statistics."""
         told = [f"{self.n_answers} answers took part; {self.n_anomalies} of them are anomalies."]
         told += [
             words.format(rate) if np.isfinite(rate.value) else unknown
@@ -637,7 +637,7 @@ def answer_weights(probably_normal: Any, y: Any, chances: Any, *, most: float = 
 
 
 def _permutation(order: Any, n: int) -> NDArray[np.intp]:
-    """Positions of n rows, each once."""
+    """Return positions of n rows, each once."""
     along = one_a_row(order, n, "order", "position")
     if along.dtype.kind not in "iu" or not np.array_equal(np.sort(along), np.arange(n)):
         raise ValueError(

@@ -173,7 +173,7 @@ class IterativeEnsemble(Scorer):
         return self
 
     def score_samples(self, X: Any) -> Host:
-        """The weighted vote of all rounds, high = normal.
+        """Return the weighted vote of all rounds, high = normal.
 
         Parameters
         ----------

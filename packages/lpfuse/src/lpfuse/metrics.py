@@ -24,7 +24,7 @@ __all__ = [
 
 
 def auc_of_columns(y: Host, scores: Host) -> Host:
-    """The area under the ROC curve of each column of scores, ties counting half.
+    """Return the area under the ROC curve of each column of scores, ties counting half.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def g_mean(y_true: Any, y_pred: Any) -> float:
 
 
 def best_g_mean(y: Any, scores: Any) -> tuple[float, float]:
-    """The highest geometric mean that any threshold reaches, and that threshold.
+    """Return the highest geometric mean that any threshold reaches, and that threshold.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def best_g_mean(y: Any, scores: Any) -> tuple[float, float]:
 def mean_over_folds(
     criterion: Callable[[Host, Host], float], y: Host, scores: Host, fold: NDArray[np.intp]
 ) -> Host | None:
-    r"""A criterion within each fold, averaged over the folds by their anomalies.
+    r"""Return a criterion within each fold, averaged over the folds by their anomalies.
 
     .. math:: \frac{\sum_k m_k \, c(y_k, s_k)}{\sum_k m_k}
 
@@ -176,7 +176,7 @@ def mean_over_folds(
 def auc_over_folds(
     y: Host, columns: Mapping[str, Host], fold: NDArray[np.intp]
 ) -> dict[str, float | None]:
-    """The area under the ROC curve of several scores, each as its `mean_over_folds`.
+    """Return the area under the ROC curve of several scores, each as its `mean_over_folds`.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def auc_over_folds(
 
 
 def halfway(low: float, high: float) -> float:
-    """A threshold that parts two scores: rounding cannot move it across either of them.
+    """Return a threshold that parts two scores: rounding cannot move it across either of them.
 
     Parameters
     ----------

@@ -180,7 +180,7 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X: Any) -> Host:
-        """How well each class fits each row; the highest is predicted.
+        """Return how well each class fits each row; the highest is predicted.
 
         Parameters
         ----------
@@ -214,7 +214,7 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         return probabilities
 
     def pvalues(self, X: Any) -> Host:
-        """How unusual each row is among those of each class.
+        """Return how unusual each row is among those of each class.
 
         Parameters
         ----------
@@ -232,7 +232,7 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         return np.column_stack([fused.pvalues(table) for fused in own])
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each row, or `unknown_label`.
+        """Return the class of each row, or `unknown_label`.
 
         Parameters
         ----------
@@ -301,7 +301,7 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         check_share("false_alarm_rate", self.false_alarm_rate, of="the rows")
 
     def _check_classes(self, y: Any, n: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """The classes, and the number of each row's class."""
+        """Return the classes, and the number of each row's class."""
         if y is None:
             raise ValueError(
                 "OneClassEnsembleClassifier requires y to be passed, but the target y is None: "
@@ -382,7 +382,7 @@ def log_odds(scores: Host, own: NDArray[np.bool_]) -> tuple[float, float]:
 
 
 def output_code(n_classes: int, size: int, random_state: Any = None) -> Code:
-    """The classes themselves and, after them, random unions of classes, no two alike.
+    """Return the classes themselves and, after them, random unions of classes, no two alike.
 
     Parameters
     ----------

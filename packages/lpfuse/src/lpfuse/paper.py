@@ -99,7 +99,7 @@ def candidates(
     component_step: int = 4,
     random_state: Any = None,
 ) -> list[Candidate]:
-    """The grid for n training rows.
+    """Return the grid for n training rows.
 
     Where candidates are equally good the first is taken: hence the widest kernels and the fewest
     components come first.
@@ -174,7 +174,7 @@ def fit_candidates(grid: Sequence[Candidate], X: Any) -> Host:
 
 
 def best_of_each(grid: Sequence[Candidate], areas: Host) -> list[int]:
-    """The place of each learner's best candidate, in the order of `LEARNERS`.
+    """Return the place of each learner's best candidate, in the order of `LEARNERS`.
 
     Parameters
     ----------
@@ -230,7 +230,9 @@ class Weights(NamedTuple):
 def choose_weights(
     scores: Scores, labels: Host, rhos: Sequence[float], ps: Sequence[float], loss: str
 ) -> Weights:
-    """The weights with the highest AUC on validation; of equals the first ρ and the largest p.
+    """Return the weights with the highest AUC on validation.
+
+    Of equals the first ρ and the largest p.
 
     Parameters
     ----------
@@ -516,7 +518,7 @@ class Pipeline(Scorer):
         check_choice("standardise", self.standardise, [True, False])
 
     def _rows(self, X: Any, y: Any, validation: Any) -> tuple[Rows, StandardScaler | None]:
-        """All rows, checked and standardised, and what standardises them."""
+        """Return all rows, checked and standardised, and what standardises them."""
         rows = _learnable(check_features(X), column_names(X))
         labels = check_labels(y, len(rows))
         normal = np.full(len(rows), True) if labels is None else labels > 0

@@ -97,7 +97,7 @@ class RiverFused(_Labelled):
         return self._now
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
-        """How strange a row is, from 0 to 1: from 0.5 on an anomaly.
+        """Return how strange a row is, from 0 to 1: from 0.5 on an anomaly.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class RiverFused(_Labelled):
             self.fused.partial_fit(self._table(rows), np.array(labels))
 
     def _row(self, x: Mapping[Any, Any]) -> Host:
-        """The features in the order that the detector knows; without names, as they come."""
+        """Return the features in the order that the detector knows; without names, as they come."""
         names = getattr(self.fused, "feature_names_in_", None)
         if names is None:
             d = self.fused.n_features_in_
@@ -231,7 +231,7 @@ class RiverFusion(_Labelled):
         return dict(zip(self.detectors, found, strict=True))
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
-        """How strange a row is, from 0 to 1; 0 while there is no scale.
+        """Return how strange a row is, from 0 to 1; 0 while there is no scale.
 
         Parameters
         ----------

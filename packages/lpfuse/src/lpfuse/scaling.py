@@ -106,7 +106,7 @@ class _QuantileScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.n_samples_seen_ = ranks.last + 1
 
     def _fit_blocks(self, S: Any, y: Any) -> Self:
-        """The same in one pass over blocks of rows, by a sketch of the normal ones."""
+        """Return the same in one pass over blocks of rows, by a sketch of the normal ones."""
         checked = check_score_blocks(S, y, also=Summary(_sketch_normal, QuantileSketch.merge))
         sketch: QuantileSketch = checked.also
         warn_about_flat(no_spread(sketch.lowest, sketch.highest), checked.names)

@@ -93,7 +93,7 @@ class NormalQuantiles(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     @lazily(width=lambda view: view.n_features_in_)
     def transform(self, X: Any) -> Array:
-        """The rows in normal quantiles.
+        """Return the rows in normal quantiles.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class NormalQuantiles(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return beside(_mapped(to_host(X), self.knots_, self.quantiles_, self.scale_), X)
 
     def quick_transform(self) -> Callable[[Host], Host]:
-        """A function of one checked row, of shape (1, d), that does what `transform` does.
+        """Return a function of one checked row, of shape (1, d), that does what `transform` does.
 
         All columns are looked up at once, in knots that are filled up to equal numbers.
         """
@@ -230,7 +230,7 @@ class Indicators(TransformerMixin, BaseEstimator):
 
     @lazily(width=lambda view: view.n_features_out_)
     def transform(self, X: Any) -> Array:
-        """The rows in quantiles and indicators.
+        """Return the rows in quantiles and indicators.
 
         Parameters
         ----------
@@ -365,7 +365,7 @@ class FilledGaps(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     @lazily(width=lambda view: view.n_features_in_)
     def transform(self, X: Any) -> Host:
-        """The rows with every cell.
+        """Return the rows with every cell.
 
         Parameters
         ----------
@@ -388,7 +388,7 @@ class FilledGaps(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return filled
 
     def _lent(self, rows: Host, missing: Gaps) -> Host:
-        """The missing cells of rows that all lack the same columns."""
+        """Return the missing cells of rows that all lack the same columns."""
         lent = np.tile(self.medians_[missing], (len(rows), 1))
         seen = ~missing & ~np.isnan(self.medians_)
         if not seen.any():

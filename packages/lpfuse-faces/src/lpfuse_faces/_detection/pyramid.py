@@ -53,7 +53,7 @@ class Canvas(NamedTuple):
 
 @lru_cache(maxsize=64)
 def canvas_of(width: int, height: int, min_face: float, factor: float) -> Canvas:
-    """The canvas for pictures of a size.
+    """Return the canvas for pictures of a size.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def _sizes(width: int, height: int, min_face: float, factor: float) -> Iterator[
 
 
 def painted(picture: Any, canvas: Canvas) -> NDArray[np.uint8]:
-    """The picture at every level, on its canvas, of shape (width, height, 3).
+    """Return the picture at every level, on its canvas, of shape (width, height, 3).
 
     A level is an average over areas. It is taken from a picture that was halved as often as leaves
     it at least three times as large: halving is fast, and means of means are means.
@@ -127,7 +127,7 @@ def painted(picture: Any, canvas: Canvas) -> NDArray[np.uint8]:
 def boxes_of_windows(
     at: NDArray[np.intp], level: Level, width: int, height: int
 ) -> NDArray[np.float32]:
-    """The boxes in the picture that windows of a level look at.
+    """Return the boxes in the picture that windows of a level look at.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ class FaceChooser:
         self._missed = 0
 
     def __call__(self, faces: Faces) -> Face | None:
-        """The chosen face of the next frame; None where there is none."""
+        """Return the chosen face of the next frame; None where there is none."""
         chosen = self._choice(faces.boxes)
         if chosen is None:
             self._missed += 1

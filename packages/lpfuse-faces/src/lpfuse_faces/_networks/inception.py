@@ -29,7 +29,7 @@ class Step:
     same: bool = True
 
     def layer(self, inputs: int) -> NormalisedConvolution:
-        """The convolution, given the channels that it reads."""
+        """Return the convolution, given the channels that it reads."""
         high, wide = (self.kernel, self.kernel) if isinstance(self.kernel, int) else self.kernel
         padding = (high // 2, wide // 2) if self.same else (0, 0)
         return NormalisedConvolution(
@@ -44,7 +44,7 @@ class Pool:
     average: bool
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """The smoothed or smaller map."""
+        """Return the smoothed or smaller map."""
         if self.average:
             return functional.avg_pool2d(x, 3, stride=1, padding=1)
         return functional.max_pool2d(x, 3, stride=2)
@@ -79,7 +79,7 @@ class Mixed(nn.Module):
         return sum(step.outputs for step in steps)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """All branches, side by side."""
+        """Return all branches, side by side."""
         outputs = []
         for branch in self._branches:
             maps = [x]
@@ -235,5 +235,5 @@ class Inception(nn.Module):
 
 
 def _per_channel(values: list[float]) -> torch.Tensor:
-    """A constant, kept out of the weights, and real also where the weights are not yet."""
+    """Return a constant, kept out of the weights, and real also where the weights are not yet."""
     return torch.tensor(values, device="cpu").view(1, 3, 1, 1)

@@ -32,7 +32,7 @@ class NormalisedConvolution(nn.Module):
         self.activation = nn.LeakyReLU(slope, inplace=True) if slope else nn.ReLU(inplace=True)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The layer's output."""
+        """Return the layer's output."""
         rectified: torch.Tensor = self.activation(self.bn(self.conv(x)))
         return rectified
 

@@ -93,7 +93,7 @@ def load_network(
     batch_size: int | None = None,
     compiled: bool = False,
 ) -> FeatureNetwork:
-    """A network with its weights, ready to give features.
+    """Return a network with its weights, ready to give features.
 
     Parameters
     ----------

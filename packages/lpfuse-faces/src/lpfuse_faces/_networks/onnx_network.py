@@ -81,7 +81,7 @@ class OnnxNetwork:
         return inputs[0].name, shape[0] if isinstance(shape[0], int) else 0
 
     def _find_output(self, path: Path) -> str:
-        """The name of the output that is the features."""
+        """Return the name of the output that is the features."""
         n, size, width = self._fixed or 1, self._network.size, self._network.width
         names = [each.name for each in self._session.get_outputs()]
         outputs = self._run(np.zeros((n, size, size), dtype=np.float32), names)

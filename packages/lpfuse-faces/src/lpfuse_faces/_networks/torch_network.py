@@ -33,14 +33,14 @@ _settings = Lock()  # torch's settings of precision are everyone's
 
 
 def shapes_of(name: str) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the weights that the features need."""
+    """Return names and shapes of the weights that the features need."""
     with torch.device("meta"):
         module = MODULES[name](classes=None)
     return {key: tuple(value.shape) for key, value in module.state_dict().items()}
 
 
 def assembled(name: str, state: State) -> nn.Module:
-    """The network without its classes, with these weights."""
+    """Return the network without its classes, with these weights."""
     with torch.device("meta"):
         module = MODULES[name](classes=None)
     tensors = {key: tensor(value) for key, value in state.items()}
@@ -49,12 +49,12 @@ def assembled(name: str, state: State) -> nn.Module:
 
 
 def tensor(values: NDArray[np.float32]) -> torch.Tensor:
-    """The same numbers; copied only if torch could not share them."""
+    """Return the same numbers; copied only if torch could not share them."""
     return torch.from_numpy(np.require(values, requirements=["C", "W"]))
 
 
 def usable(device: str) -> torch.device:
-    """The device, if torch can use it here."""
+    """Return the device, if torch can use it here."""
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:

@@ -78,7 +78,7 @@ def weights_folder(folder: str | PathLike[str] | None = None) -> Path:
 
 
 def find_weights(network: str, folder: str | PathLike[str] | None = None) -> Path:
-    """The network's known file in the folder, or an error that says where to get it."""
+    """Return the network's known file in the folder, or an error that says where to get it."""
     place = weights_folder(folder)
     known = [file for file in KNOWN if file.network == network]
     for file in known:
@@ -115,7 +115,7 @@ def checked_digest(path: Path, published: Sequence[KnownFile] = KNOWN) -> str:
 
 
 def read_weights(path: Path, shapes: Shapes, unused: tuple[str, ...]) -> State:
-    """The network's weights from a file of torch or of darknet, by name.
+    """Return the network's weights from a file of torch or of darknet, by name.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def _read_torch(path: Path) -> dict[str, Any]:
 
 
 def _tensors_of(path: Path, found: Any) -> dict[str, Any]:
-    """A state dict without its counters."""
+    """Return a state dict without its counters."""
     wanted = "a state dict was expected: torch.save(model.state_dict(), path)"
     if not isinstance(found, Mapping):
         raise ValueError(f"{path} holds a {type(found).__name__}; {wanted}.")
@@ -193,7 +193,10 @@ def _tensors_of(path: Path, found: Any) -> dict[str, Any]:
 
 
 def _numbers(path: Path, name: str, values: Any) -> NDArray[np.float32]:
-    """An array, or a tensor, as an array; only of the shape that is needed, so it is not larger."""
+    """Return an array, or a tensor, as an array.
+
+    Only of the shape that is needed, so it is not larger.
+    """
     try:
         plain = values.detach().float().numpy() if hasattr(values, "detach") else values
     except (TypeError, RuntimeError) as error:  # sparse, quantised, or without any values
@@ -252,7 +255,7 @@ def _numbers_of_darknet(path: Path) -> NDArray[np.float32]:
 def _checked(
     path: Path, state: Mapping[str, Any], shapes: Shapes, unused: tuple[str, ...]
 ) -> State:
-    """What the network needs of the file, if it is all there and nothing else is."""
+    """Return what the network needs of the file, if it is all there and nothing else is."""
     needs = {name: value for name, value in state.items() if not name.startswith(unused)}
     missing = [name for name in shapes if name not in needs]
     strange = [name for name in needs if name not in shapes]
@@ -279,6 +282,6 @@ def _total(shapes: Shapes) -> int:
 
 
 def _some(names: Iterable[Any]) -> str:
-    """The first few names."""
+    """Return the first few names."""
     listed = [str(name) for name in names]
     return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if listed[3:] else "") or "none"

@@ -123,7 +123,7 @@ def _check_folder(out: Path) -> None:
 def _verdicts(
     clips: list[Clip], done: FeaturesReport, out: Path, parameters: dict[str, Any], silent: bool
 ) -> dict[str, Explained]:
-    """What a model says of a genuine clip, and of a forged one of a kind that it never saw.
+    """Return what a model says of a genuine clip, and of a forged one of a kind that it never saw.
 
     Three people are too few to set a threshold for a fourth. So the model knows all of them, and
     is asked of a scene that it does not know.
@@ -169,7 +169,7 @@ def area_table(rows: Sequence[Row]) -> str:
 
 
 def next_steps(verdicts: dict[str, Explained], out: Path) -> str:
-    """The two verdicts in words, and what to do next."""
+    """Return the two verdicts in words, and what to do next."""
     from lpfuse_faces.cli._score import in_words
 
     told = [f"{name}/{in_words(explained, False)}\n" for name, explained in verdicts.items()]

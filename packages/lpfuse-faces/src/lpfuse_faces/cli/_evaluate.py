@@ -81,7 +81,7 @@ def evaluate(
 
 
 def clips_with_splits(where: Path, quality: str | None, seed: int) -> list[Clip]:
-    """The clips of all qualities, with splits: only training clips may set anything."""
+    """Return the clips of all qualities, with splits: only training clips may set anything."""
     from lpfuse_faces.clips import qualities, read_clips, with_splits
 
     wanted: list[str | None] = [*(options.names(quality) if quality else qualities(where))]
@@ -106,7 +106,7 @@ def features_of(
 
 
 def settings_of(text: str) -> list[str]:
-    """The settings that are named, in their usual order."""
+    """Return the settings that are named, in their usual order."""
     from lpfuse._validation.params import check_choice
     from lpfuse_faces.evaluation import SETTINGS
 

@@ -43,6 +43,6 @@ def extract(
 
 
 def _clips(where: list[Path], quality: str | None) -> list[Clip]:
-    """All clips of all places, each once."""
+    """Return all clips of all places, each once."""
     found = [clip for place in where for clip in extraction.clips_of(place, quality)]
     return list({clip.path: clip for clip in found}.values())

@@ -29,7 +29,7 @@ STRETCH_BYTES = 10_000  # more than six numbers and their names ever take
 
 
 def clips_of(where: Path, quality: str | None) -> list[Clip]:
-    """The clips of a collection; of several qualities one must be named."""
+    """Return the clips of a collection; of several qualities one must be named."""
     from lpfuse_faces.clips import qualities, read_clips
 
     there = qualities(where) if quality is None else []
@@ -103,7 +103,7 @@ def extract_clips(
 
 
 def extractor(settings: Settings) -> Extractor:
-    """What measures as the settings say; a missing weight file is told with the remedy."""
+    """Return what measures as the settings say; a missing weight file is told with the remedy."""
     from lpfuse_faces._extractor import Extractor
 
     try:
@@ -116,7 +116,10 @@ def extractor(settings: Settings) -> Extractor:
 def extract_with(
     measure: Extractor, paths: Sequence[Path], cache: Path | None, jobs: int, silent: bool
 ) -> FeaturesReport:
-    """The same with an extractor; a batch with broken files goes on, one of nothing else ends."""
+    """Return the same with an extractor.
+
+    A batch with broken files goes on, one of nothing else ends.
+    """
     from lpfuse_faces._cache import FeatureCache
     from lpfuse_faces._extraction import extract_all
 
@@ -171,7 +174,7 @@ def tell_skipped(done: FeaturesReport, silent: bool) -> None:
 def _stretch(
     clips: Sequence[Clip], settings: Settings, cache: Path, jobs: int, silent: bool
 ) -> Stretch:
-    """The range of the spectra that networks see, learnt once from the same clips."""
+    """Return the range of the spectra that networks see, learnt once from the same clips."""
     from lpfuse._files import replacing
     from lpfuse_faces._extraction import learn_stretch
     from lpfuse_faces._regular_file import read_regular

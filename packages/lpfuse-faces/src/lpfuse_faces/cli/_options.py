@@ -213,7 +213,7 @@ Quick = Annotated[
 
 
 def names(text: str) -> list[str]:
-    """Names with commas between them."""
+    """Return names with commas between them."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
@@ -279,7 +279,7 @@ def settings_of(
     detector_weights: DetectorWeights = None,
     limit: Limit = None,
 ) -> Any:
-    """How videos are read: `lpfuse_faces.Settings`, from the options of these names."""
+    """Return how videos are read: `lpfuse_faces.Settings`, from the options of these names."""
     from lpfuse_faces import Limits, Sampling, Settings
 
     if frames is not None and every is not None:
@@ -301,7 +301,7 @@ def settings_of(
 
 
 def fusion_of(p: str) -> Any:
-    """The default fusion with another p; None where it shall be its own."""
+    """Return the default fusion with another p; None where it shall be its own."""
     from lpfuse._validation.params import check_p
     from lpfuse.ensemble.components import default_fusion
 
@@ -314,7 +314,7 @@ def fusion_of(p: str) -> Any:
 
 
 def pooling_of(text: str) -> str | float:
-    """The mean, or a quantile."""
+    """Return the mean, or a quantile."""
     if text == "mean":
         return text
     try:

@@ -25,7 +25,7 @@ def check_preset(preset: str) -> None:
 
 
 def preset_settings(preset: str, ctx: typer.Context, settings: Settings) -> Settings:
-    """How videos are read; what an option has said stays as it is.
+    """Return how videos are read; what an option has said stays as it is.
 
     The paper looks at all frames, through three networks. Those without weights, or without torch
     to run them, are named and left out; if that is all of them, azimuthal profiles stand in.
@@ -58,7 +58,7 @@ def preset_settings(preset: str, ctx: typer.Context, settings: Settings) -> Sett
 
 
 def _is_given(ctx: typer.Context, *names: str) -> bool:
-    """Whether one of the options is on the command line, or in the environment."""
+    """Return whether one of the options is on the command line, or in the environment."""
     sources = [ctx.get_parameter_source(name) for name in names]
     return any(source is not None and source.name != "DEFAULT" for source in sources)
 

@@ -88,7 +88,7 @@ def score(
 def explain(
     model: VideoDetector, done: extraction.FeaturesReport, paths: Iterable[Path]
 ) -> dict[Path, Explained]:
-    """A verdict on each of these videos."""
+    """Return a verdict on each of these videos."""
     from lpfuse_faces._explanation import Explained, usual_contributions
 
     usual = usual_contributions(model)
@@ -97,7 +97,7 @@ def explain(
 
 
 def _paths(given: Sequence[Path], quality: str | None) -> list[Path]:
-    """The videos; a file is taken for one whatever its name is."""
+    """Return the videos; a file is taken for one whatever its name is."""
     found: list[Path] = []
     for path in given:
         if path.is_dir() or path.suffix.casefold() == ".csv":
@@ -150,7 +150,7 @@ def _draw(
     sheet: Path | None,
     sheets: Path | None,
 ) -> list[Path]:
-    """The contact sheets that are asked for, one after the other."""
+    """Return the contact sheets that are asked for, one after the other."""
     from lpfuse._files import write_errors
     from lpfuse_faces.contact_sheet import write_sheet
 
@@ -167,7 +167,7 @@ def _draw(
 
 
 def sheet_of(path: Path, explained: Explained, done: extraction.FeaturesReport) -> ContactSheet:
-    """The contact sheet of a video."""
+    """Return the contact sheet of a video."""
     from lpfuse_faces.contact_sheet import contact_sheet
 
     features = done.extraction.features[path]
@@ -175,7 +175,7 @@ def sheet_of(path: Path, explained: Explained, done: extraction.FeaturesReport) 
 
 
 def sheet_names(paths: Iterable[Path]) -> list[str]:
-    """A name for the sheet of each video; those of equal names are numbered.
+    """Return a name for the sheet of each video; those of equal names are numbered.
 
     Examples
     --------
@@ -253,7 +253,7 @@ def _strangeness(explained: Explained) -> tuple[bool, float]:
 
 
 def verdict_table(verdicts: dict[Path, Explained]) -> str:
-    """A line for each video."""
+    """Return a line for each video."""
     from lpfuse._format import shortened
 
     rows = []
@@ -267,7 +267,7 @@ def verdict_table(verdicts: dict[Path, Explained]) -> str:
 
 
 def short_names(paths: Iterable[Path]) -> list[str]:
-    """Names of videos without the folders that they share.
+    """Return names of videos without the folders that they share.
 
     Examples
     --------
@@ -284,7 +284,7 @@ def _figure(value: float) -> str:
 
 
 def in_words(explained: Explained, short: bool) -> str:
-    """The verdict on one video, and what led to it."""
+    """Return the verdict on one video, and what led to it."""
     from lpfuse._format import plain
     from lpfuse_faces._explanation import NO_BREAK
 

@@ -84,7 +84,10 @@ def train(
 
 
 def training_clips(clips: Sequence[Clip], left_out: Sequence[str], pure: bool) -> list[Clip]:
-    """The clips to learn from: labelled, not of the test split, of no kind that is left out."""
+    """Return the clips to learn from.
+
+    Labelled, not of the test split, of no kind that is left out.
+    """
     kinds = sorted({clip.kind for clip in clips if clip.kind is not None})
     for kind in left_out:
         if kind not in kinds:
@@ -127,7 +130,7 @@ def fit_model(
     about: dict[str, Any],
     silent: bool,
 ) -> VideoDetector:
-    """A model of the clips that could be read."""
+    """Return a model of the clips that could be read."""
     from lpfuse_faces._detector import VideoDetector
     from lpfuse_faces._model_file import model_settings
     from lpfuse_faces.clips import identity_groups
@@ -162,7 +165,7 @@ def tell_outcome(found: dict[str, Any]) -> None:
 
 
 def conclusion(found: dict[str, Any]) -> str:
-    """What was learnt, in sentences."""
+    """Return what was learnt, in sentences."""
     from lpfuse.tables import proof
 
     videos = found["learnt_from"]

@@ -46,7 +46,7 @@ def faceforensics(
     *,
     kinds: Sequence[str] | None = None,
 ) -> list[Clip]:
-    """The clips of FaceForensics++ at one quality, with the official splits.
+    """Return the clips of FaceForensics++ at one quality, with the official splits.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def faceforensics(
 
 
 def is_faceforensics(where: Path) -> bool:
-    """Whether a folder looks like a copy of FaceForensics++.
+    """Return whether a folder looks like a copy of FaceForensics++.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def is_faceforensics(where: Path) -> bool:
 
 
 def qualities_in(root: Path) -> list[str]:
-    """The qualities that have a folder with originals."""
+    """Return the qualities that have a folder with originals."""
     return [
         quality
         for quality, spellings in QUALITIES.items()
@@ -133,7 +133,7 @@ def _name_of(quality: str) -> str:
 
 
 def _kinds_in(root: Path, asked: Sequence[str] | None) -> list[str]:
-    """The kinds that were asked for, or those that have a folder."""
+    """Return the kinds that were asked for, or those that have a folder."""
     if asked is not None:
         if unknown := sorted(set(asked) - set(KINDS)):
             raise ValueError(
@@ -151,7 +151,7 @@ def _kinds_in(root: Path, asked: Sequence[str] | None) -> list[str]:
 def _clips_of(
     kind: str | None, pairs: Mapping[str, Pairs], folder: Path, quality: str
 ) -> Iterator[Clip]:
-    """What the official splits want of a kind, or of the originals."""
+    """Yield what the official splits want of a kind, or of the originals."""
     folders = [folder / spelling / "videos" for spelling in QUALITIES[quality]]
     home = next((each for each in folders if each.is_dir()), folders[0])
     for split, its_pairs in pairs.items():

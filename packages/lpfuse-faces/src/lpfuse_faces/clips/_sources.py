@@ -15,7 +15,7 @@ _GENUINE_FOLDERS = ("genuine", "original", "real")
 
 
 def read_clips(where: str | Path, *, quality: str | None = None) -> list[Clip]:
-    """The clips of a collection.
+    """Return the clips of a collection.
 
     Parameters
     ----------
@@ -68,7 +68,9 @@ def read_clips(where: str | Path, *, quality: str | None = None) -> list[Clip]:
 
 
 def qualities(where: str | Path) -> list[str]:
-    """The qualities that :func:`read_clips` can choose from; none where clips do not tell theirs.
+    """Return the qualities that :func:`read_clips` can choose from.
+
+    None where clips do not tell theirs.
 
     Examples
     --------
@@ -83,7 +85,7 @@ def qualities(where: str | Path) -> list[str]:
 
 
 def _read(where: Path) -> list[Clip]:
-    """The clips of anything but FaceForensics++, of whatever quality."""
+    """Return the clips of anything but FaceForensics++, of whatever quality."""
     if where.is_file():
         if where.suffix.casefold() == ".csv":
             return read_table(where)
@@ -107,7 +109,7 @@ def _read(where: Path) -> list[Clip]:
 
 
 def _read_folders(root: Path) -> list[Clip]:
-    """A folder of genuine videos, and one for each kind of forgery."""
+    """Return a folder of genuine videos, and one for each kind of forgery."""
     folders = sorted(folder for folder in root.iterdir() if folder.is_dir())
     folders.sort(key=lambda folder: folder.name.casefold() not in _GENUINE_FOLDERS)
     if not folders or folders[0].name.casefold() not in _GENUINE_FOLDERS:
@@ -138,7 +140,7 @@ def _qualities_of(clips: Sequence[Clip]) -> list[str]:
 
 
 def _only(found: Sequence[str], where: Path) -> str | None:
-    """The one that is there, if any."""
+    """Return the one that is there, if any."""
     if len(found) > 1:
         raise ValueError(
             f"{where} has clips of several qualities: {listed(found)}. Choose one: "

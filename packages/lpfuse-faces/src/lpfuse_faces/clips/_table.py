@@ -47,7 +47,7 @@ def write_clips(path: str | Path, clips: Iterable[Clip]) -> None:
 
 
 def read_table(path: Path) -> list[Clip]:
-    """The clips of a table; an error names the line that is at fault.
+    """Return the clips of a table; an error names the line that is at fault.
 
     Parameters
     ----------

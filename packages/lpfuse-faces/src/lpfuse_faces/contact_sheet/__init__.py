@@ -48,7 +48,7 @@ def write_sheet(sheet: ContactSheet, path: str | PathLike[str]) -> None:
 
 
 def check_suffix(path: str | PathLike[str]) -> str:
-    """The suffix of a file that a sheet can be written to."""
+    """Return the suffix of a file that a sheet can be written to."""
     suffix = Path(path).suffix.casefold()
     if suffix not in SUFFIXES:
         raise ValueError(

@@ -174,7 +174,7 @@ def chosen_frames(scores: Numbers, most: int = MOST_FRAMES) -> dict[int, str]:
 def _frames_at(
     path: str | PathLike[str], settings: Settings, wanted: Iterable[int]
 ) -> Iterator[Frame]:
-    """The frames of these numbers; what comes after the last is not decoded."""
+    """Yield the frames of these numbers; what comes after the last is not decoded."""
     left = set(wanted)
     frames = frames_of(path, settings.sampling, limits=settings.limits) if left else iter(())
     for frame in frames:
@@ -206,7 +206,7 @@ def _shown(frame: Frame, face: Face, score: float, remark: str, settings: Settin
 
 
 def _cutout(image: Numbers, box: Numbers) -> tuple[Numbers, Numbers, float]:
-    """A square around the face, grey where the frame ends; its origin and scale."""
+    """Return a square around the face, grey where the frame ends; its origin and scale."""
     cv2 = needed("cv2", "Drawing a contact sheet")
     x1, y1, x2, y2 = (float(value) for value in box)
     side = max(2, round(AROUND * max(x2 - x1, y2 - y1)))
@@ -223,7 +223,10 @@ def _cutout(image: Numbers, box: Numbers) -> tuple[Numbers, Numbers, float]:
 
 
 def _spectrum(patch: Numbers, region: str, settings: Settings) -> Numbers:
-    """The spectrum as the networks see it; without networks, from its least to its highest."""
+    """Return the spectrum as the networks see it.
+
+    Without networks, from its least to its highest.
+    """
     spectra = filtered_spectra([patch])
     if settings.stretch is not None:
         low, high = settings.stretch.low[region], settings.stretch.high[region]
@@ -243,7 +246,7 @@ def _reduced(patch: Numbers) -> Numbers:
 
 
 def bar_labels(parts: Mapping[str, float]) -> list[str]:
-    """The figures beside bars.
+    """Return the figures beside bars.
 
     Examples
     --------

@@ -17,7 +17,7 @@ QUALITY = 90  # of JPEG
 
 
 def html(sheet: ContactSheet) -> str:
-    """The page.
+    """Return the page.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def _environment() -> Any:
 
 
 def _frame(shown: Shown) -> dict[str, Any]:
-    """What the template shows of a frame; places in pixels of the cutout."""
+    """Return what the template shows of a frame; places in pixels of the cutout."""
     x1, y1, x2, y2 = shown.box
     return {
         "time": f"{shown.time:.2f} s",
@@ -84,7 +84,7 @@ def _frame(shown: Shown) -> dict[str, Any]:
 
 
 def _data(image: Numbers) -> str:
-    """A picture as text that can stand in a page."""
+    """Return a picture as text that can stand in a page."""
     cv2 = needed("cv2", "Drawing a contact sheet")
     pixels = image if image.ndim == 2 else image[..., ::-1]
     _, content = cv2.imencode(".jpg", pixels, [cv2.IMWRITE_JPEG_QUALITY, QUALITY])
@@ -98,7 +98,7 @@ def _coloured(values: Numbers) -> Numbers:
 
 
 def _chart(sheet: ContactSheet) -> dict[str, Any]:
-    """The score over time as points of a drawing of 100 by 100."""
+    """Return the score over time as points of a drawing of 100 by 100."""
     time, scores = sheet.verdict.time, sheet.verdict.frame_scores
     levels = [sheet.verdict.score, sheet.explained.threshold, *scores]
     finite = np.array([level for level in levels if np.isfinite(level)])

@@ -29,7 +29,7 @@ REGION_COLOURS = (COLOURS[4], COLOURS[1], COLOURS[3])
 
 
 def png(sheet: ContactSheet) -> bytes:
-    """The picture as the content of a file.
+    """Return the picture as the content of a file.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def png(sheet: ContactSheet) -> bytes:
 
 
 def figure(sheet: ContactSheet) -> Figure:
-    """The sheet as a figure that belongs to no window.
+    """Return the sheet as a figure that belongs to no window.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ class ChosenFusion:
 def paper_methods(
     learners: Sequence[str], *, with_forgeries: bool, validated: bool
 ) -> dict[str, Method]:
-    """The paper's fusion and its baselines: name → method.
+    """Return the paper's fusion and its baselines: name → method.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def paper_methods(
 
 
 def areas(labels: Host, scores: Host) -> Host:
-    """The area under the ROC curve of each column of scores, ties counting half.
+    """Return the area under the ROC curve of each column of scores, ties counting half.
 
     Examples
     --------

@@ -119,7 +119,7 @@ def fused(make: Callable[[], Any]) -> Method:
 def fusion_methods(
     learners: Sequence[str], *, with_forgeries: bool, validated: bool
 ) -> dict[str, Method]:
-    """The library's own ways to fuse: name → method.
+    """Return the library's own ways to fuse: name → method.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def fusion_methods(
 
 
 def decision_threshold(labels: Host, scores: Host) -> float:
-    """The offset with the best G-mean; with genuine videos alone, 5 % of them lie below it.
+    """Return the offset with the best G-mean; with genuine videos alone, 5 % of them lie below it.
 
     Examples
     --------

@@ -33,7 +33,9 @@ LANDMARKS = 500  # the default of the kernel learners
 
 
 def component_grid(n: int) -> range:
-    """The numbers q of kernel principal components for n training frames: 2, 6, 10, … up to n.
+    """Return the numbers q of kernel principal components for n training frames.
+
+    2, 6, 10, … up to n.
 
     Examples
     --------
@@ -77,7 +79,7 @@ class FittedLearner:
 
 
 def fitted_grid(learners: Sequence[str], X: Host, seed: int) -> Iterator[list[FittedLearner]]:
-    """Every setting of the paper's grids, fitted on standardised genuine frames.
+    """Yield every setting of the paper's grids, fitted on standardised genuine frames.
 
     One width of the kernel after the other, the widest first, then the mixture: of settings that
     are equally good the first one, and the fewest components, can then be kept.
@@ -109,12 +111,12 @@ def fitted_grid(learners: Sequence[str], X: Host, seed: int) -> Iterator[list[Fi
 
 
 def n_fits(learners: Sequence[str]) -> int:
-    """How many steps `fitted_grid` takes."""
+    """Return how many steps `fitted_grid` takes."""
     return len(PAPER_WIDTHS) * bool(_kernels(learners)) + ("gmm" in learners)
 
 
 def grid_size(learners: Sequence[str], n: int) -> int:
-    """How many settings there are for n training frames, of all learners together.
+    """Return how many settings there are for n training frames, of all learners together.
 
     Examples
     --------

@@ -186,7 +186,7 @@ class PaperScores:
             step()
 
     def __call__(self, kind: str) -> ScoredClips:
-        """The scores by what was chosen while a kind is left out."""
+        """Return the scores by what was chosen while a kind is left out."""
         pairs = self._chosen[kind]
         columns = [self._columns[_key(*pair)] for pair in pairs]
         settings = [dict(choice.settings) for _, choice in pairs]
@@ -213,5 +213,5 @@ def _key(each: FittedSet, choice: Choice) -> tuple[str, int, int]:
 
 
 def _of_video(scores: Host, pooling: str | float) -> Host:
-    """Each column of the scores of a video's frames, pooled as `pooled` does."""
+    """Return each column of the scores of a video's frames, pooled as `pooled` does."""
     return scores.mean(axis=0) if pooling == "mean" else np.quantile(scores, float(pooling), axis=0)

@@ -205,7 +205,7 @@ class LeaveOneManipulationOut:
         return self._scored(quality)(kind).people(kind)
 
     def rows(self, quality: str | None, kind: str) -> list[Row]:
-        """What is measured while a kind is left out.
+        """Return what is measured while a kind is left out.
 
         Parameters
         ----------

@@ -26,7 +26,7 @@ class VideoContent(NamedTuple):
 
     @classmethod
     def of(cls, video: VideoFeatures, sets: Sequence[str] | None) -> VideoContent:
-        """The content of the features; the digest is of the sets in use."""
+        """Return the content of the features; the digest is of the sets in use."""
         digest = sha256(np.ascontiguousarray(video.table(sets)).data).hexdigest()
         used = video.widths if sets is None else {name: video.widths[name] for name in sets}
         return cls(video.sha256, video.n_faces, video.warnings, digest, used)
@@ -88,7 +88,7 @@ def _remarks(given: int, unread: int, faceless: int, used: Sequence[Clip]) -> It
 
 
 def tested_kinds(clips: Sequence[Clip], quality: str | None) -> list[str]:
-    """The kinds of forgery that can be tested at a quality."""
+    """Return the kinds of forgery that can be tested at a quality."""
     there = {(clip.split, clip.kind) for clip in clips if clip.quality == quality}
     kinds = sorted(kind for split, kind in there if split == "test" and kind is not None)
     lacking = [split for split in ("train", "test") if (split, None) not in there]

@@ -125,7 +125,7 @@ class Scene:
         return forged(shots, self.kind, default_rng(self._source(self.kind)), others)
 
     def place(self, quality: int) -> Path:
-        """Where its clip is, below the folder of the collection."""
+        """Return where its clip is, below the folder of the collection."""
         return Path(f"c{quality}", self.kind, f"{self.face}-{self.number:02d}.mp4")
 
     def clip(self, folder: Path, quality: int, test_face: str) -> Clip:

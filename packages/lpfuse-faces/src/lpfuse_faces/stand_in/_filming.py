@@ -76,7 +76,7 @@ class Take:
         self._shot_noise, self._read_noise = rng.uniform((0.05, 1.0), (0.08, 1.5))
 
     def shots(self, count: int) -> Iterator[Shot]:
-        """The first `count` frames."""
+        """Yield the first `count` frames."""
         noise = default_rng(self._noise)
         for time in np.arange(count) / FPS:
             yield self._shot(float(time), noise)
@@ -91,7 +91,7 @@ class Take:
         return Shot(self._sensed(light, noise), mask, self._seen_landmarks(pose, bumps))
 
     def _pose(self, time: float) -> Points:
-        """The affine map (2 × 3) from the print to the frame."""
+        """Return the affine map (2 × 3) from the print to the frame."""
         angle = np.deg2rad(self._tilt(time))
         turn = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
         turn = self._zoom(time) * np.array(turn)
@@ -99,13 +99,13 @@ class Take:
         return np.column_stack([turn, middle - turn @ self._landmarks.mean(axis=0)])
 
     def _bumps(self, time: float) -> Points:
-        """How far what is seen at each landmark is from it, in the print."""
+        """Return how far what is seen at each landmark is from it, in the print."""
         bumps = self._shape.copy()
         bumps[3:, 1] += self._mouth(time)
         return bumps
 
     def _seen_points(self, pose: Points, bumps: Points) -> tuple[Pixels, Pixels]:
-        """Which point of the print each pixel of the frame shows: its x and its y."""
+        """Return which point of the print each pixel of the frame shows: its x and its y."""
         y, x = np.indices((self._size, self._size), dtype=np.float32)
         back = np.linalg.inv(pose[:, :2]).astype(np.float32)
         shift = pose[:, 2].astype(np.float32)
@@ -115,13 +115,13 @@ class Take:
         return x + dx, y + dy
 
     def _seen_landmarks(self, pose: Points, bumps: Points) -> Points:
-        """Where the frame shows the landmarks, to first order in the bumps."""
+        """Return where the frame shows the landmarks, to first order in the bumps."""
         x, y = self._landmarks.T
         moved = _displacement(x, y, self._landmarks, bumps)
         return (self._landmarks - np.transpose(moved)) @ pose[:, :2].T + pose[:, 2]
 
     def _illumination(self, time: float) -> Pixels:
-        """The light's factor on every pixel and channel."""
+        """Return the light's factor on every pixel and channel."""
         across = np.linspace(-0.5, 0.5, self._size)
         horizontal, vertical = self._slope(time)
         field = 1 + horizontal * across + vertical * across[:, None]
@@ -129,7 +129,10 @@ class Take:
         return (field[..., None] * np.exp(strength + np.array(colour))).astype(np.float32)
 
     def _sensed(self, light: Pixels, rng: Generator) -> NDArray[np.uint8]:
-        """What the sensor reads: noise whose variance grows with the light, then whole numbers."""
+        """Return what the sensor reads.
+
+        Noise whose variance grows with the light, then whole numbers.
+        """
         light = np.clip(light, 0, 255)
         spread = np.sqrt(np.float32(self._shot_noise) * light + np.float32(self._read_noise**2))
         noise = rng.standard_normal(light.shape, dtype=np.float32)
@@ -161,7 +164,7 @@ def _grain(rng: Generator, shape: tuple[int, int], strength: float) -> Pixels:
 
 
 def _displacement(x: Any, y: Any, centres: Points, bumps: Points) -> tuple[Any, Any]:
-    """A smooth field at (x, y): a bell about each centre, as high as its bump."""
+    """Return a smooth field at (x, y): a bell about each centre, as high as its bump."""
     dx, dy = np.zeros_like(x), np.zeros_like(y)
     for (centre_x, centre_y), (bump_x, bump_y) in zip(
         centres.tolist(), bumps.tolist(), strict=True

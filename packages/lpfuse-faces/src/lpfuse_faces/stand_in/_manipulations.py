@@ -31,7 +31,7 @@ Manipulation = Callable[[Region, Iterator[Shot]], Pixels]
 def forged(
     shots: Iterator[Shot], family: str, rng: Generator, others: Iterator[Shot]
 ) -> Iterator[NDArray[np.uint8]]:
-    """The frames of a clip with its face manipulated.
+    """Yield the frames of a clip with its face manipulated.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def resampled(rng: Generator) -> Manipulation:
 
 
 def blended(rng: Generator) -> Manipulation:
-    """The face of another take, laid over this one: aligned, matched in colour, mixed."""
+    """Return the face of another take, laid over this one: aligned, matched in colour, mixed."""
     opacity = rng.uniform(0.8, 1.0)
 
     def manipulate(region: Region, others: Iterator[Shot]) -> Pixels:
@@ -155,7 +155,7 @@ def warped(rng: Generator) -> Manipulation:
 
 
 def untouched(_: Generator) -> Manipulation:
-    """The control: the way of a forgery without its manipulation."""
+    """Return the control: the way of a forgery without its manipulation."""
     return lambda region, _: region.pixels
 
 
@@ -192,7 +192,7 @@ def _transposed_convolution(small: Pixels, kernel: Points) -> Pixels:
 
 
 def _similarity(source: Points, target: Points) -> Points:
-    """The rotation, scale and shift (2 × 3) that brings `source` nearest to `target`.
+    """Return the rotation, scale and shift (2 × 3) that brings `source` nearest to `target`.
 
     With points as complex numbers it is the least-squares line ``w = a z + b``.
     """

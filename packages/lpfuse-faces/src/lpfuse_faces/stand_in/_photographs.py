@@ -92,7 +92,7 @@ class Print(NamedTuple):
 
 @cache
 def print_of(name: str) -> Print:
-    """The photograph of that name, with eyes and mouth `FACE` pixels apart.
+    """Return the photograph of that name, with eyes and mouth `FACE` pixels apart.
 
     Prints differ in whom they show. Were they left to differ in size, contrast and sharpness too,
     these would tell faces apart more loudly than any forgery.
@@ -128,7 +128,7 @@ def _scaled(pixels: NDArray[np.uint8], scale: float) -> NDArray[np.float32]:
 
 
 def _moved(points: Any, scale: float) -> NDArray[np.float64]:
-    """Where points are in the scaled picture; whole numbers are the centres of pixels."""
+    """Return where points are in the scaled picture; whole numbers are the centres of pixels."""
     return (np.asarray(points) + 0.5) * scale - 0.5
 
 

@@ -23,12 +23,12 @@ T = TypeVar("T")
 
 
 def head_of(x: Any) -> Any:
-    """A table without rows, with the columns of x and, where it has some, their names."""
+    """Return a table without rows, with the columns of x and, where it has some, their names."""
     return x._meta if hasattr(x, "columns") else np.empty((0, *x.shape[1:]), dtype=x.dtype)
 
 
 def dtype_of(x: Any) -> np.dtype[Any]:
-    """The type that results take after x: float32 where all of it is, else float64."""
+    """Return the type that results take after x: float32 where all of it is, else float64."""
     dtypes = list(x.dtypes) if hasattr(x, "columns") else [x.dtype]
     return np.dtype("float32" if all(dtype == np.float32 for dtype in dtypes) else "float64")
 
@@ -118,7 +118,7 @@ class CheckedBlocks(NamedTuple):
 
 
 def arrays_of(parts: tuple[Any, ...]) -> tuple[Array, Array | None, Array | None]:
-    """A block's rows as floats, and its labels and weights as float64 beside them."""
+    """Return a block's rows as floats, and its labels and weights as float64 beside them."""
     values, labels, weights = parts
     S = _floats(values)
     return S, _vector(labels), _vector(weights)
@@ -147,7 +147,7 @@ def map_rows(
     width: int | None = None,
     dtype: Any = None,
 ) -> Any:
-    """A lazy Dask array of what ``work(block, *shared)`` says of each row of X.
+    """Return a lazy Dask array of what ``work(block, *shared)`` says of each row of X.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def map_rows(
 def map_blocks(
     work: Callable[..., Array], blocks: Blocks, along: Sequence[Any] | None = None
 ) -> Any:
-    """A lazy Dask vector of ``work(k, parts)``, one number a row, over all blocks k.
+    """Return a lazy Dask vector of ``work(k, parts)``, one number a row, over all blocks k.
 
     `along` has one more argument for each block.
     """

@@ -195,7 +195,7 @@ def _gathered(
 
 
 def try_out(device: int) -> bool:
-    """Whether a kernel compiles, runs and is right: the rows 0 and 2 of three."""
+    """Return whether a kernel compiles, runs and is right: the rows 0 and 2 of three."""
     S = torch.arange(6.0, dtype=torch.float64, device=f"cuda:{device}").reshape(3, 2)
     rows, cut = RowArrays(S, None, None), cut_rows(3, 2)
     found = Found.room(rows, cut, 1, 2, 1)

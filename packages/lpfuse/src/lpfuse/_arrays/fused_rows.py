@@ -27,21 +27,21 @@ class RowArrays(NamedTuple):
     c: Array | None
 
     def cut_for(self, candidates: int) -> Cut:
-        """How a pass for so many candidates cuts the rows."""
+        """Return how a pass for so many candidates cuts the rows."""
         n, R = map(int, self.S.shape)
         return cut_rows(n, R, candidates > 1, single=self.S.dtype == torch.float32)
 
     def beside(self, values: Any, dtype: Any = torch.float64) -> Array:
-        """A few numbers of the host, there: whoever asks does not wait for the device."""
+        """Return a few numbers of the host, there: whoever asks does not wait for the device."""
         here = torch.as_tensor(values, dtype=dtype)
         return here.pin_memory().to(self.S.device, non_blocking=True) if self.S.is_cuda else here
 
     def empty(self, *shape: int, dtype: Any = torch.float64) -> Array:
-        """An array to be filled, there."""
+        """Return an array to be filled, there."""
         return torch.empty(shape, dtype=dtype, device=self.S.device)
 
     def or_any(self, x: Array | None) -> Array:
-        """The array; the scores stand in for one that no kernel will look at."""
+        """Return the array; the scores stand in for one that no kernel will look at."""
         return self.S if x is None else x.contiguous()
 
     @property
@@ -50,7 +50,7 @@ class RowArrays(NamedTuple):
         return self.S, self.or_any(self.y), self.or_any(self.c)
 
     def constants(self, cut: Cut) -> dict[str, Any]:
-        """What kernels that read rows are compiled for."""
+        """Return what kernels that read rows are compiled for."""
         here = {"HAS_Y": self.y is not None, "HAS_C": self.c is not None, "num_warps": cut.warps}
         sizes = {"SLICES": cut.slices, "WIDTH": cut.width, "ROWS": cut.rows}
         return {"R": int(self.S.shape[1]), **sizes, **here}
@@ -82,7 +82,7 @@ class Found(NamedTuple):
 
 @triton.jit
 def two_sum(a, b):
-    """The sum rounded, and what rounding has left out."""
+    """Return the sum rounded, and what rounding has left out."""
     rounded = a + b
     of_b = rounded - a
     return rounded, (a - (rounded - of_b)) + (b - of_b)
@@ -90,7 +90,7 @@ def two_sum(a, b):
 
 @triton.jit
 def add_pairs(high, low, other_high, other_low):
-    """The sum of two numbers in two parts each."""
+    """Return the sum of two numbers in two parts each."""
     rounded, missed = two_sum(high, other_high)
     return rounded, (low + other_low) + missed
 
@@ -148,7 +148,7 @@ def _add_up(
 
 
 def add_up(rows: RowArrays, cut: Cut, found: Found, *, paired: bool) -> Array:
-    """What all chunks have found, group by group: (candidates, groups, terms + lows + 1)."""
+    """Return what all chunks have found, group by group: (candidates, groups, terms + lows + 1)."""
     candidates, chunks, terms = found.sums.shape
     lows = found.lows.shape[2]
     there = rows.empty(candidates, GROUPS, terms + lows + 1)

@@ -62,7 +62,7 @@ def _halves(a: Array) -> tuple[Array, Array]:
 
 
 def accurate_total(x: Array) -> float:
-    """The sum of a vector, right to the last digit or nearly.
+    """Return the sum of a vector, right to the last digit or nearly.
 
     The digits of all terms above one common place are added up first, which rounds nothing.
     """
@@ -112,7 +112,7 @@ def accurate_pull(
 
 
 def rows_beyond(S: Array, limit: float) -> Array:
-    """A mask of the rows with a score larger than the limit in size."""
+    """Return a mask of the rows with a score larger than the limit in size."""
     xp = namespace(S)
     return xp.max(abs(S), axis=1) > limit
 
@@ -144,7 +144,7 @@ TILES, TILES_OF_SEVERAL = 16, 8
 
 
 def may_fuse(S: Array) -> bool:
-    """Whether the fused kernels take these scores."""
+    """Return whether the fused kernels take these scores."""
     if not array_api_compat.is_torch_array(S) or S.device.type != "cuda":
         return False
     fits = S.ndim == 2 and 1 <= S.shape[1] <= MOST_COLUMNS and S.is_contiguous()
@@ -156,7 +156,7 @@ _TAKEN = ("torch.float64", "torch.float32")
 
 @cache
 def _works(device: int) -> bool:
-    """Whether kernels can be compiled and run on the device, tried once on a few rows."""
+    """Return whether kernels can be compiled and run on the device, tried once on a few rows."""
     if os.environ.get("LPFUSE_COMPILED") == "0" or find_spec("triton") is None:
         return False
     try:
@@ -217,7 +217,7 @@ def cut_rows(n: int, R: int, several: bool = False, *, single: bool = False) -> 
 
 
 def _power_of_two(k: int) -> int:
-    """The least one that is not below k."""
+    """Return the least one that is not below k."""
     return 1 << (k - 1).bit_length()
 
 
@@ -256,12 +256,12 @@ def add_to_diagonal(A: Array, values: Array | float) -> Array:
 
 
 def diagonal_of(A: Array) -> Array:
-    """The diagonal entries, as an array of their own."""
+    """Return the diagonal entries, as an array of their own."""
     return A.diagonal().copy() if is_numpy(A) else namespace(A).linalg.diagonal(A) + 0.0
 
 
 def cholesky(A: Array) -> Array | None:
-    """The lower factor of a symmetric matrix, which is lost; None where it is not positive.
+    """Return the lower factor of a symmetric matrix, which is lost; None where it is not positive.
 
     NumPy and torch put it in the matrix's place: there is no second one.
     """
@@ -322,7 +322,7 @@ def solve_positive(A: Array, b: Array) -> Array:
 
 
 def invert_lower(L: Array, at_once: int = INVERTED_AT_ONCE) -> Array:
-    """The inverse of a lower triangular matrix, which is lost.
+    """Return the inverse of a lower triangular matrix, which is lost.
 
     On a device it is halved down to triangles of `at_once` rows.
     """
@@ -355,7 +355,7 @@ def eigh(A: Array) -> tuple[Host, Array]:
 
 
 def eigh_largest(A: Array, count: int, *, coincide: bool = False) -> tuple[Host, Array]:
-    """The largest eigenvalues of a symmetric matrix, in falling order, with their vectors.
+    """Return the largest eigenvalues of a symmetric matrix, in falling order, with their vectors.
 
     `coincide` tells that some are known to be (nearly) equal.
     """
@@ -437,7 +437,7 @@ def eigh_leading(
 
 
 def block_width(count: int) -> int:
-    """How many columns to start `eigh_leading` with."""
+    """Return how many columns to start `eigh_leading` with."""
     return count + EXTRA_COLUMNS
 
 
@@ -506,7 +506,10 @@ TYPES = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 def row_kernels(S: Array) -> Any:
-    """The compiled functions, where they can read these rows as they lie in memory; else None."""
+    """Return the compiled functions, where they can read these rows as they lie in memory.
+
+    Else None.
+    """
     if _kernels is None or not is_numpy(S) or S.dtype not in TYPES or not S.flags.aligned:
         return None
     size = S.itemsize

@@ -142,34 +142,40 @@ Host = NDArray[np.float64]
 
 
 def is_numpy(x: Array) -> bool:
-    """Whether x is a NumPy array (so that blocks and threads are ours to manage)."""
+    """Return whether x is a NumPy array (so that blocks and threads are ours to manage)."""
     return isinstance(x, np.ndarray)
 
 
 def is_blocked(x: Any) -> bool:
-    """Whether x is an array, data frame or series of Dask; Dask is not imported to find out."""
+    """Return whether x is an array, data frame or series of Dask.
+
+    Dask is not imported to find out.
+    """
     return type(x).__module__.startswith(("dask.array", "dask.dataframe"))
 
 
 def on_accelerator(x: Array) -> bool:
-    """Whether x lives on a device of its own, where products are cheap and answers dear."""
+    """Return whether x lives on a device of its own, where products are cheap and answers dear."""
     if array_api_compat.is_torch_array(x):
         return bool(x.device.type != "cpu")
     return bool(array_api_compat.is_cupy_array(x))
 
 
 def is_single(x: Array) -> bool:
-    """Whether x is of single precision."""
+    """Return whether x is of single precision."""
     return bool(x.dtype == np.float32) if is_numpy(x) else "float32" in str(x.dtype)
 
 
 def namespace(x: Array) -> Any:
-    """The array-API namespace of x; NumPy itself for NumPy arrays, which spares the wrappers."""
+    """Return the array-API namespace of x.
+
+    NumPy itself for NumPy arrays, which spares the wrappers.
+    """
     return np if is_numpy(x) else array_api_compat.array_namespace(x)
 
 
 def to_host(x: Array) -> Host:
-    """A small array as float64 NumPy."""
+    """Return a small array as float64 NumPy."""
     if not is_numpy(x):
         if array_api_compat.is_torch_array(x):
             x = x.detach().cpu().numpy()
@@ -211,7 +217,7 @@ def beside(values: Array, x: Array) -> Array:
 
 
 def empty_beside(shape: tuple[int, ...], x: Array) -> Array:
-    """An array to be filled, in the library, precision and place of x."""
+    """Return an array to be filled, in the library, precision and place of x."""
     if is_numpy(x):
         return np.empty(shape, dtype=x.dtype)
     return namespace(x).empty(shape, dtype=x.dtype, device=array_api_compat.device(x))
@@ -225,7 +231,7 @@ def filled(n: int, value: float, x: Array, dtype: str = "float64") -> Array:
 
 
 def as_float64(x: Array) -> Array:
-    """The array x in float64, where it lives; no copy when it is float64 already."""
+    """Return the array x in float64, where it lives; no copy when it is float64 already."""
     if is_numpy(x):
         return np.asarray(x, dtype=np.float64)
     xp = namespace(x)
@@ -238,14 +244,14 @@ def positive_part(x: Array) -> Array:
 
 
 def kth_smallest(x: Array, k: int) -> float:
-    """The k-th smallest entry (k from 0) of a one-dimensional array."""
+    """Return the k-th smallest entry (k from 0) of a one-dimensional array."""
     if is_numpy(x):
         return float(np.partition(x, k)[k])
     return float(namespace(x).sort(x)[k])
 
 
 def nonzero(mask: Array) -> Array:
-    """Indices of the true entries of a one-dimensional mask."""
+    """Return indices of the true entries of a one-dimensional mask."""
     return namespace(mask).nonzero(mask)[0]
 
 
@@ -277,24 +283,27 @@ def dot(x: Array, z: Array) -> float:
 
 
 def total(x: Array) -> float:
-    """The sum of all entries; of a mask, the number of true ones."""
+    """Return the sum of all entries; of a mask, the number of true ones."""
     return float(x.sum()) if is_numpy(x) else float(namespace(x).sum(_numbers(x)))
 
 
 def norm(x: Array) -> float:
-    """The root of the sum of all squares, without a temporary; infinite where that overflows."""
+    """Return the root of the sum of all squares, without a temporary.
+
+    Infinite where that overflows.
+    """
     if is_numpy(x):
         return float(np.sqrt(np.einsum("ij,ij->", x, x)))
     return float(namespace(x).linalg.vector_norm(x))
 
 
 def largest(x: Array) -> float:
-    """The largest entry."""
+    """Return the largest entry."""
     return float(x.max()) if is_numpy(x) else float(namespace(x).max(x))
 
 
 def smallest(x: Array) -> float:
-    """The smallest entry."""
+    """Return the smallest entry."""
     return float(x.min()) if is_numpy(x) else float(namespace(x).min(x))
 
 
@@ -319,7 +328,7 @@ def put(x: Array, index: Array, values: Array | float) -> Array:
 
 
 def without_mask(values: Any) -> Any:
-    """An array of NumPy whose masked cells are missing: NaN or, among texts, None.
+    """Return an array of NumPy whose masked cells are missing: NaN or, among texts, None.
 
     What is no array of NumPy stays as it is.
 
@@ -335,17 +344,17 @@ def without_mask(values: Any) -> Any:
 
 
 def detached(x: Array) -> Array:
-    """The array without the record of operations that torch may keep for its gradients."""
+    """Return the array without the record of operations that torch may keep for its gradients."""
     return x.detach() if getattr(x, "requires_grad", False) else x
 
 
 def array_range(n: int, x: Array) -> Array:
-    """The integers 0, …, n − 1, beside x."""
+    """Return the integers 0, …, n − 1, beside x."""
     return namespace(x).arange(n, device=None if is_numpy(x) else array_api_compat.device(x))
 
 
 def exp_in_place(x: Array) -> Array:
-    """The exponentials of all entries, in their place where the library can."""
+    """Return the exponentials of all entries, in their place where the library can."""
     if is_numpy(x):
         return np.exp(x, out=x)
     return x.exp_() if array_api_compat.is_torch_array(x) else namespace(x).exp(x)
@@ -369,7 +378,7 @@ def map_row_blocks(
 
 
 def sum_row_blocks(work: Callable[[slice], Array], rows: Array, width: int) -> Array:
-    """The sum of ``work`` over consecutive slices of the rows; few terms are held at a time.
+    """Return the sum of ``work`` over consecutive slices of the rows; few terms are held at a time.
 
     It stays where the rows are.
     """
@@ -435,7 +444,7 @@ def _column_blocks(columns: Array) -> list[slice]:
 
 
 def column_ranks(S: Array) -> Array:
-    """The rank of each entry in its column, from 1 on; equal ones share the mean of theirs.
+    """Return the rank of each entry in its column, from 1 on; equal ones share the mean of theirs.
 
     Examples
     --------

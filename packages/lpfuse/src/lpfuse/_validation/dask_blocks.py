@@ -110,7 +110,10 @@ def _check_blocks(
 
 
 def _check_head(S: Any, table: Table) -> Any:
-    """The columns of a collection; what can be refused without a look at the rows is refused."""
+    """Return the columns of a collection.
+
+    What can be refused without a look at the rows is refused.
+    """
     if getattr(S, "ndim", 2) != 2:
         raise ValueError(table.not_two_dimensional(S.ndim))
     head = head_of(S)
@@ -200,7 +203,7 @@ class _Facts:
 
 
 def _inspect(also: Summary | None, own: int, k: int, parts: tuple[Any, ...]) -> _Facts:
-    """The facts of one block."""
+    """Return the facts of one block."""
     n, width = (int(side) for side in parts[0].shape)
     facts = _Facts([n], np.full(width, np.inf), np.full(width, -np.inf))
     try:
@@ -239,14 +242,14 @@ def _inspect(also: Summary | None, own: int, k: int, parts: tuple[Any, ...]) -> 
 
 
 def _why_no_numbers(labels: Any, error: Exception) -> str:
-    """What is wrong with a block that holds something else; labels have their own remedy."""
+    """Return what is wrong with a block that holds something else; labels have their own remedy."""
     if labels is not None and np.asarray(labels).dtype.kind not in "biuf":
         return how_to_label(np.asarray(labels).tolist(), False)
     return f"there is something that is no number ({error})."
 
 
 def _merged(also: Summary | None, parts: list[_Facts]) -> _Facts:
-    """The facts of several blocks as one."""
+    """Return the facts of several blocks as one."""
     learnt = [part.also for part in parts if part.also is not None]
     return _Facts(
         sizes=_join([part.sizes for part in parts]),

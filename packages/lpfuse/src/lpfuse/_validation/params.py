@@ -168,7 +168,7 @@ def refuse_cut_off(view: Any) -> None:
 
 
 def key(name: object) -> str:
-    """A name without what does not matter in it: case, spaces, hyphens and underscores."""
+    """Return a name without what does not matter in it: case, spaces, hyphens and underscores."""
     return re.sub(r"[\s_-]", "", str(name)).casefold()
 
 
@@ -230,7 +230,7 @@ def meaning(wanted: Any, values: Iterable[Any]) -> set[Any]:
 
 
 def _spelled(value: Any) -> Any:
-    """A text as the number or the truth value that it spells; all else as it is."""
+    """Return a text as the number or the truth value that it spells; all else as it is."""
     if not isinstance(value, str):
         return value
     text = value.strip().strip("'\"").casefold()
@@ -240,7 +240,7 @@ def _spelled(value: Any) -> Any:
 
 
 def how_to_label(labels: list[Any], unlabelled: bool) -> str:
-    """What is wrong with labels, and the line that mends them."""
+    """Return what is wrong with labels, and the line that mends them."""
     expected = "+1 (normal)" + (
         ", -1 (anomaly) or 0 (unlabelled)" if unlabelled else " or -1 (anomaly)"
     )
@@ -264,12 +264,12 @@ def how_to_label(labels: list[Any], unlabelled: bool) -> str:
 
 
 def labels_of_columns(columns: Iterable[int], names: Sequence[str] | None) -> list[str]:
-    """How columns are called in messages: by name, or by position."""
+    """Return how columns are called in messages: by name, or by position."""
     return [f"column {quote(names[j])}" if names is not None else f"column {j}" for j in columns]
 
 
 def with_rows(place: str, rows: int) -> str:
-    """A place and the number of its rows that are meant.
+    """Return a place and the number of its rows that are meant.
 
     Examples
     --------
@@ -285,7 +285,7 @@ def with_rows(place: str, rows: int) -> str:
 def check_labels(
     y: Any, n: int, *, unlabelled: bool = False, zero: int | None = None
 ) -> Host | None:
-    """The labels as +1.0 (normal) and −1.0 (anomaly), or None where all rows are normal.
+    """Return the labels as +1.0 (normal) and −1.0 (anomaly), or None where all rows are normal.
 
     Parameters
     ----------
@@ -319,7 +319,7 @@ def check_labels(
 
 
 def labels_beside(y: Any, S: Array) -> Array | None:
-    """The labels of rows S as `check_labels` wants them, in the library and place of S.
+    """Return the labels of rows S as `check_labels` wants them, in the library and place of S.
 
     Labels that are on the same device are looked at there.
     """
@@ -347,7 +347,7 @@ def weights_beside(sample_weight: Any, S: Array) -> Array | None:
 
 
 def _is_beside(vector: Any, S: Array, name: str) -> bool:
-    """Whether a vector is of the library and device of S; another device is refused.
+    """Return whether a vector is of the library and device of S; another device is refused.
 
     What NumPy knows, lists and data frames included, may go with rows on any device.
     """
@@ -365,7 +365,9 @@ def _is_beside(vector: Any, S: Array, name: str) -> bool:
 
 
 def check_sample_weight(sample_weight: Any, n: int) -> Host | None:
-    """The weight of each row, not negative, with a sum to compute with; None where all are alike.
+    """Return the weight of each row, not negative, with a sum to compute with.
+
+    None where all are alike.
 
     Parameters
     ----------
@@ -470,7 +472,7 @@ def _plain(values: Any) -> Any:
 
 
 def check_p(p: Any) -> float:
-    """The exponent of the norm as a float in [1, ∞].
+    """Return the exponent of the norm as a float in [1, ∞].
 
     Parameters
     ----------
@@ -504,7 +506,7 @@ def check_number(
     at_most: float = np.inf,
     hint: str = "",
 ) -> float:
-    """A parameter that must be a finite number within limits.
+    """Return a parameter that must be a finite number within limits.
 
     Parameters
     ----------
@@ -539,7 +541,7 @@ def check_number(
 
 
 def check_share(name: str, value: Any, of: str, *, at_most: float = 0.5) -> float:
-    """A parameter that must be a share of some rows, above 0 and no percentage.
+    """Return a parameter that must be a share of some rows, above 0 and no percentage.
 
     Examples
     --------
@@ -553,12 +555,12 @@ rows: write 0.05 for 5 %.
 
 
 def is_count(value: Any) -> bool:
-    """Whether a parameter is a whole number from 1: neither 3.0 nor True is."""
+    """Return whether a parameter is a whole number from 1: neither 3.0 nor True is."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
 def check_count(name: str, value: Any) -> int:
-    """A parameter, called so, that must be a whole number from 1.
+    """Return a parameter, called so, that must be a whole number from 1.
 
     Examples
     --------
@@ -626,7 +628,7 @@ def check_new_labels(y: Any, n: int) -> Host:
 
 
 def check_chances(chances: Any, n: int | None = None, *, may_miss: bool = True) -> Host:
-    """The chance in (0, 1] with which each row was asked about; NaN where it was not asked.
+    """Return the chance in (0, 1] with which each row was asked about; NaN where it was not asked.
 
     Examples
     --------
@@ -670,7 +672,7 @@ MOST_CONFIDENCE = 0.9999  # 1 itself no number of rows can give
 
 
 def settled_name(name: str) -> str:
-    """The one of `NAMES` that is meant; detectors of PyOD as ``pyod:NAME``.
+    """Return the one of `NAMES` that is meant; detectors of PyOD as ``pyod:NAME``.
 
     Capitals do not matter, and spaces may stand for hyphens.
 
@@ -739,12 +741,12 @@ def check_norm(p: Any) -> Any:
 
 
 def check_false_alarm_rate(rate: Any) -> float:
-    """A share of the normal rows."""
+    """Return a share of the normal rows."""
     return check_share("false_alarm_rate", rate, of="the normal rows")
 
 
 def check_confidence(confidence: float | None) -> float | None:
-    """A probability to be sure with, or None."""
+    """Return a probability to be sure with, or None."""
     if confidence is None:
         return None
     hint = "It is a probability: write 0.9 for nine calibration sets of ten, or None."

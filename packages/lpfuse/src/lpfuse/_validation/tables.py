@@ -112,7 +112,7 @@ def turned_columns(S: Array, y: Host | None, known: NDArray[np.bool_] | None = N
 
 
 def _evenly(n: int) -> Index:
-    """Positions among n rows, not too many."""
+    """Return positions among n rows, not too many."""
     return np.linspace(0, n - 1, min(n, MOST_ROWS)).astype(np.intp)
 
 
@@ -244,7 +244,7 @@ def known_frame(X: Any) -> Any:
 
 
 def is_frame(X: Any) -> bool:
-    """Whether it is a data frame of pandas or polars, or one that looks like it."""
+    """Return whether it is a data frame of pandas or polars, or one that looks like it."""
     return hasattr(X, "columns") and hasattr(X, "shape")
 
 
@@ -293,7 +293,7 @@ ROUNDING = 1e-9
 
 
 def check_scores(S: Any, *, estimator: Any = None) -> Array:
-    """The n×R scores, finite and floating, in the array library that they came in.
+    """Return the n×R scores, finite and floating, in the array library that they came in.
 
     Parameters
     ----------
@@ -319,7 +319,7 @@ def check_scores(S: Any, *, estimator: Any = None) -> Array:
 
 
 def check_features(X: Any, *, estimator: Any = None) -> Array:
-    """The n×d features, finite and floating, in the array library that they came in.
+    """Return the n×d features, finite and floating, in the array library that they came in.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ def check_features(X: Any, *, estimator: Any = None) -> Array:
 
 
 def check_table(X: Any, *, estimator: Any = None) -> Any:
-    """The rows as they will be handed to detectors: missing cells may stay, data frames too.
+    """Return the rows as they will be handed to detectors: missing cells may stay, data frames too.
 
     Parameters
     ----------
@@ -413,7 +413,10 @@ def remember_columns(estimator: Any, S: Any) -> None:
 
 
 def column_names(S: Any, estimator: Any = None) -> list[str] | None:
-    """The names of the columns of a data frame, or that an estimator knows; None: it has none."""
+    """Return the names of the columns of a data frame, or that an estimator knows.
+
+    None: it has none.
+    """
     names = getattr(S, "columns", getattr(estimator, "feature_names_in_", None))
     return None if names is None else [str(name) for name in names]
 
@@ -524,13 +527,16 @@ def warn_about_copies(
 
 
 def no_spread(low: Host, high: Host) -> NDArray[np.bool_]:
-    """Whether [low, high] is a point, but for rounding."""
+    """Return whether [low, high] is a point, but for rounding."""
     result: NDArray[np.bool_] = high - low <= ROUNDING * np.maximum(np.abs(low), np.abs(high))
     return result
 
 
 def _flat_columns(S: Array) -> NDArray[np.bool_]:
-    """Which columns have no spread; whole columns are read only where a few rows show none."""
+    """Return which columns have no spread.
+
+    Whole columns are read only where a few rows show none.
+    """
     probe = _probe(S)
     flat = no_spread(probe.min(axis=0), probe.max(axis=0))
     for column in np.flatnonzero(flat):
@@ -540,7 +546,7 @@ def _flat_columns(S: Array) -> NDArray[np.bool_]:
 
 
 def _probe(S: Array) -> Host:
-    """A few rows, spread evenly over all."""
+    """Return a few rows, spread evenly over all."""
     rows = sorted({round(row) for row in np.linspace(0, S.shape[0] - 1, PROBE_ROWS)})
     return to_host(take(S, np.array(rows)))
 

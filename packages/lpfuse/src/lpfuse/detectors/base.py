@@ -114,7 +114,7 @@ class HeldOutDetector(Detector):
         return self
 
     def leave_one_out_scores(self, X: Any) -> Array:
-        """The score that each training row would get from a fit to others.
+        """Return the score that each training row would get from a fit to others.
 
         Parameters
         ----------
@@ -196,11 +196,11 @@ class RefittedDetector(Detector):
         check_choice("offset_from", self.offset_from, OFFSET_FROM)
 
     def _is_by_unseen(self) -> bool:
-        """Whether rows that were left out set the threshold."""
+        """Return whether rows that were left out set the threshold."""
         return bool(self.offset_from == "unseen")
 
     def _share(self) -> float:
-        """The share of the rows below the threshold."""
+        """Return the share of the rows below the threshold."""
         return float(self.contamination)
 
     def _fewest_parts(self) -> int:
@@ -208,11 +208,11 @@ class RefittedDetector(Detector):
         return 0
 
     def _rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
-        """What a user passed to ``fit``, checked."""
+        """Return what a user passed to ``fit``, checked."""
         raise NotImplementedError
 
     def _turn(self, rows: TrainingRows) -> tuple[str, float]:
-        """What to sort detectors on the same rows by."""
+        """Return what to sort detectors on the same rows by."""
         return "", 0.0
 
     def _fit_rows(self, rows: TrainingRows, *, thresholds: bool = True) -> None:
@@ -220,7 +220,7 @@ class RefittedDetector(Detector):
         raise NotImplementedError
 
     def _refitted(self, rows: TrainingRows, kept: float) -> Self:
-        """A copy that has learnt, in the same way, from that share of the normal rows."""
+        """Return a copy that has learnt, in the same way, from that share of the normal rows."""
         raise NotImplementedError
 
     def _settle_offset(self, rows: TrainingRows, scores: Array | None) -> None:
@@ -231,7 +231,7 @@ class RefittedDetector(Detector):
         self.offset_ = below_rounding(quantile, self._size_of_terms(rows), scores)
 
     def _size_of_terms(self, rows: TrainingRows) -> float:
-        """How large the terms are that a score is the difference of."""
+        """Return how large the terms are that a score is the difference of."""
         return 0.0
 
 
@@ -278,7 +278,7 @@ def _set_together(
 def left_out_parts(
     rows: TrainingRows, number_of_row: Positions, at_least: int = 0
 ) -> list[Positions]:
-    """Positions of the rows that each refit leaves out; none where too few rows differ.
+    """Return positions of the rows that each refit leaves out; none where too few rows differ.
 
     Equal rows are left out together: a copy that stays would tell of the row. Known anomalies stay.
     Which rows go together depends on their order and on nothing else, so that no row decides by
@@ -375,7 +375,7 @@ class KernelDetector(KernelScorer, RefittedDetector):
         return self
 
     def _rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
-        """What a user passed to ``fit``, checked."""
+        """Return what a user passed to ``fit``, checked."""
         if not is_blocked(X):
             return training_rows(X, sample_weight, y)
         self._check_parameters()
@@ -429,7 +429,7 @@ class KernelDetector(KernelScorer, RefittedDetector):
         return settle_kernel(rows.X, *parameters, weights)
 
     def _features(self, kernel: Kernel, rows: TrainingRows) -> FeatureMap:
-        """The feature map that stands for the kernel."""
+        """Return the feature map that stands for the kernel."""
         make = fourier if self.approximation == "fourier" else nystroem
         # With a seed the map is the same for all that ask, and need not be made again.
         key = f"{make.__name__} of size {self._size()}, seed {self.random_state}"
@@ -454,15 +454,18 @@ class KernelDetector(KernelScorer, RefittedDetector):
     _size_name = "n_components"
 
     def _size(self) -> Any:
-        """How many features approximate the kernel."""
+        """Return how many features approximate the kernel."""
         return getattr(self, self._size_name)
 
     def _turn(self, rows: TrainingRows) -> tuple[str, float]:
-        """What to sort detectors on the same rows by: those of a kernel follow each other."""
+        """Return what to sort detectors on the same rows by.
+
+        Those of a kernel follow each other.
+        """
         return str(self._settled_kernel(rows)), 0.0
 
     def _size_of_terms(self, rows: TrainingRows) -> float:
-        """How large the terms are that a score is the difference of."""
+        """Return how large the terms are that a score is the difference of."""
         if self.kernel_.has_unit_diagonal:
             return 1.0
         some = take(rows.X, np.linspace(0, len(rows) - 1, min(len(rows), 100)).astype(int))

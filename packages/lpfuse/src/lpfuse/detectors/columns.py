@@ -86,7 +86,7 @@ class FlatTrees:
         self.depth = max(_depth(tree) for tree in trees)
 
     def values(self, x: Host) -> Host:
-        """The value of the leaf that a row reaches in each tree."""
+        """Return the value of the leaf that a row reaches in each tree."""
         at = self.roots
         for _ in range(self.depth):
             at = self.children[at, (x[self.feature[at]] <= self.threshold[at]).astype(np.intp)]
@@ -194,7 +194,7 @@ class HistogramDetector(HeldOutDetector):
         return edges, logs, few, np.array([own[-1] for own in self.edges_])
 
     def _of_row(self, x: Host) -> Host:
-        """The score of one row, all columns at once; as `_summed` has it, to the bit."""
+        """Return the score of one row, all columns at once; as `_summed` has it, to the bit."""
         edges, logs, few, last = self._table
         columns, bins = np.arange(len(x)), np.array([len(counts) for counts in self.counts_])
         place = np.clip((edges <= x[:, None]).sum(axis=1) - 1, 0, bins - 1)
@@ -227,7 +227,10 @@ class HistogramDetector(HeldOutDetector):
 
 
 def _histogram(x: Host) -> tuple[Host, Host]:
-    """The values of a column with few and their counts; else edges of bins and smooth counts."""
+    """Return the values of a column with few and their counts.
+
+    Else edges of bins and smooth counts.
+    """
     values, counts = np.unique(x, return_counts=True)
     if len(values) <= FEW:
         return values, counts.astype(np.float64)
@@ -425,7 +428,7 @@ def _columns(rows: Host, seen: NDArray[np.int64]) -> NDArray[np.float32]:
 
 
 def _predicted(tree: Any, rows: Host, seen: NDArray[np.int64]) -> Host:
-    """A tree's predictions of several columns, of shape (n, columns)."""
+    """Return a tree's predictions of several columns, of shape (n, columns)."""
     columns = _columns(rows, seen)
     if columns.shape[1] != tree.n_features:  # the compiled search does not look
         raise ValueError("A tree was grown on other columns than it is given. Fit again.")

@@ -61,7 +61,10 @@ FEW = 0.025  # ... where no more than this share of the components is wanted
 
 
 def leading(K: Array, w: Array, means: Array, grand_mean: float, count: int) -> tuple[Host, Array]:
-    """The largest eigenvalues, in falling order, and their vectors; all of them where cheaper."""
+    """Return the largest eigenvalues, in falling order, and their vectors.
+
+    All of them where cheaper.
+    """
     n = K.shape[0]
     iterate = n >= ITERATE_FROM and count <= FEW * n
     found = iterated(K, w, count) if iterate else None
@@ -73,7 +76,7 @@ def leading(K: Array, w: Array, means: Array, grand_mean: float, count: int) -> 
 
 
 def iterated(K: Array, w: Array, count: int) -> tuple[Host, Array] | None:
-    """The largest eigenvalues, in falling order, and their vectors.
+    """Return the largest eigenvalues, in falling order, and their vectors.
 
     Parameters
     ----------
@@ -414,7 +417,7 @@ class Spectrum:
     complete: bool = True
 
     def count(self, wanted: float) -> int:
-        """How many components are wanted and have any variance."""
+        """Return how many components are wanted and have any variance."""
         present = int((self.values > self.negligible).sum())
         if isinstance(wanted, Integral):
             return min(int(wanted), present)
@@ -422,7 +425,7 @@ class Spectrum:
         return int(reached.argmax()) + 1 if reached.any() else present
 
     def reaches(self, wanted: float) -> bool:
-        """Whether there are as many components as are wanted."""
+        """Return whether there are as many components as are wanted."""
         if self.complete:
             return True
         if isinstance(wanted, Integral):
@@ -433,7 +436,7 @@ class Spectrum:
 def spectrum_of_gram(
     K: Array, weights: Host, wanted: float, first: int = FIRST_COMPONENTS
 ) -> Spectrum:
-    """The leading principal components of rows with the kernel matrix K.
+    """Return the leading principal components of rows with the kernel matrix K.
 
     They are the eigenvectors of ``W^½ H K Hᵀ W^½`` with ``H = I − 1 wᵀ`` for weights w that sum to
     one: the centred kernel matrix divided by n, where all weigh the same. Where a share of the

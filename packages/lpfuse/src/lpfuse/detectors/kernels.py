@@ -98,7 +98,7 @@ def distances_to(Z: Array, factor: float = 1.0) -> RowFunction:
 
 
 def square_of(rows: RowFunction, X: Array) -> Array:
-    """The n×n matrix whose rows a function makes of those of X, block by block."""
+    """Return the n×n matrix whose rows a function makes of those of X, block by block."""
     values = empty_beside((X.shape[0], X.shape[0]), X)
 
     def work(block: slice) -> None:
@@ -139,7 +139,7 @@ class Kernel:
             return self.against(Z)(X)
 
     def against(self, Z: Array) -> RowFunction:
-        """The function ``X ↦ k(x_i, z_j)``, with all that depends on Z alone done once."""
+        """Return the function ``X ↦ k(x_i, z_j)``, with all that depends on Z alone done once."""
         if self.name == "rbf":
             exponents = distances_to(Z, -self.gamma)
             return lambda X: exp_in_place(exponents(X))
@@ -148,7 +148,7 @@ class Kernel:
         return lambda X: beside(pairwise_kernels(X, Z, metric=self.name, **self._arguments()), Z)
 
     def of_distances(self, distances: Array) -> Array:
-        """The values of a Gaussian kernel from squared distances."""
+        """Return the values of a Gaussian kernel from squared distances."""
         return exp_in_place(-self.gamma * distances)
 
     def diagonal(self, X: Array) -> Array:
@@ -191,7 +191,7 @@ class Kernel:
         return products
 
     def _arguments(self) -> dict[str, Any]:
-        """What scikit-learn's function of that name takes."""
+        """Return what scikit-learn's function of that name takes."""
         takes_gamma = self.name in ("laplacian", "chi2")
         return {"gamma": self.gamma} if takes_gamma else self.params
 
@@ -214,7 +214,7 @@ class Basis(Protocol):
         """Number of basis functions."""
 
     def rows(self, X: Array) -> RowFunction:
-        """The function that maps rows, of the library of X, to the values of the basis."""
+        """Return the function that maps rows, of the library of X, to the values of the basis."""
 
 
 @saved_as("Similarities")
@@ -231,7 +231,7 @@ class Similarities:
         return int(self.anchors.shape[0])
 
     def rows(self, X: Array) -> RowFunction:
-        """The function that maps rows, of the library of X, to their similarities."""
+        """Return the function that maps rows, of the library of X, to their similarities."""
         return self.kernel.against(beside(self.anchors, X))
 
 
@@ -311,7 +311,7 @@ class KernelScorer(Detector):
 
 
 def score_together(detectors: Sequence[Detector], X: Any) -> Array:
-    """The scores of several fitted detectors, faster than one by one.
+    """Return the scores of several fitted detectors, faster than one by one.
 
     Learners with the same training rows share the distances to them, and those of the same width
     the kernel's values. No more than a block of either is held at a time.
@@ -353,7 +353,7 @@ def _scores_of_block(block: Any, detectors: list[Detector]) -> Array:
 
 
 def _groups(detectors: Sequence[Detector]) -> list[list[int]]:
-    """Positions of detectors whose Gaussian kernels have the same anchors."""
+    """Return positions of detectors whose Gaussian kernels have the same anchors."""
     groups: dict[Any, list[int]] = {}
     for i, detector in enumerate(detectors):
         anchors = _anchors(detector)
@@ -362,7 +362,7 @@ def _groups(detectors: Sequence[Detector]) -> list[list[int]]:
 
 
 def _anchors(detector: Detector) -> Array | None:
-    """The rows that a Gaussian kernel compares with; None for other detectors."""
+    """Return the rows that a Gaussian kernel compares with; None for other detectors."""
     basis = detector.expansion_.basis if isinstance(detector, KernelScorer) else None
     if isinstance(basis, Similarities) and basis.kernel.name == "rbf":
         return basis.anchors
@@ -454,7 +454,9 @@ def lloyd(X: Array, means: Array, steps: int = STEPS, still: float = STILL) -> A
 
 
 def far_apart(X: Array, size: int, rng: np.random.RandomState) -> Positions:
-    """Positions of rows to start from: in a few rounds, those far from all so far are likelier.
+    """Return positions of rows to start from.
+
+    In a few rounds, those far from all so far are likelier.
 
     The rounds of Bahmani et al. (2012) for the rule of Arthur & Vassilvitskii (2007), which draws
     one row after the other: a row's chance is its squared distance to the nearest drawn before.
@@ -475,7 +477,7 @@ def far_apart(X: Array, size: int, rng: np.random.RandomState) -> Positions:
 
 
 def _to_nearest(anchors: Array, X: Array) -> Host:
-    """The squared distance of each row to the nearest anchor."""
+    """Return the squared distance of each row to the nearest anchor."""
     distances = distances_to(anchors, 1.0)
 
     def work(block: slice) -> Array:
@@ -485,7 +487,10 @@ def _to_nearest(anchors: Array, X: Array) -> Host:
 
 
 def lloyd_step(X: Array, means: Array) -> Array:
-    """The mean of the rows that are nearest to each; one without any row stays where it is."""
+    """Return the mean of the rows that are nearest to each.
+
+    One without any row stays where it is.
+    """
     xp = namespace(X)
     distances, clusters = distances_to(means, 1.0), array_range(means.shape[0], X)
 
@@ -521,7 +526,7 @@ class Waves:
         return 2 * int(self.frequencies.shape[1])
 
     def rows(self, X: Array) -> RowFunction:
-        """The function that maps rows, of the library of X, to the values of their waves."""
+        """Return the function that maps rows, of the library of X, to the values of their waves."""
         xp = namespace(X)
         frequencies = beside(self.frequencies, X)
         scale = frequencies.shape[1] ** -0.5
@@ -554,7 +559,7 @@ class FeatureMap:
         return Expansion(self.basis, beside(folded, X), int(directions.shape[1]))
 
     def rows(self, X: Array) -> RowFunction:
-        """The function that maps rows, of the library of X, to their features."""
+        """Return the function that maps rows, of the library of X, to their features."""
         basis = self.basis.rows(X)
         if self.whitening is None:
             return basis
@@ -562,7 +567,7 @@ class FeatureMap:
         return lambda block: basis(block) @ whitening
 
     def of(self, X: Array) -> Array:
-        """The features of all rows, of shape (n, r)."""
+        """Return the features of all rows, of shape (n, r)."""
         rows, features = self.rows(X), empty_beside((X.shape[0], self.width), X)
 
         def work(block: slice) -> None:
@@ -700,7 +705,7 @@ class TrainingRows:
         return self._anchors
 
     def without(self, part: NDArray[np.int64], *, share: bool = False) -> TrainingRows:
-        """The rows but for those at some positions."""
+        """Return the rows but for those at some positions."""
         kept = np.delete(np.arange(len(self)), part)
         labels = None if self.labels is None else self.labels[kept]
         return TrainingRows(take(self.X, kept), self.weights[kept], labels, share=share)
@@ -714,14 +719,17 @@ class TrainingRows:
         return features.moments(self.X, self.weights / self.weights.sum() if mean else self.weights)
 
     def lower_quantile(self, scores: Array, share: float, score: Scoring) -> float:
-        """The score that the given share of the rows, by weight, lies strictly below.
+        """Return the score that the given share of the rows, by weight, lies strictly below.
 
         `scores` are those of the rows; `score` gives them of others, for rows that stand for more.
         """
         return lower_quantile(scores, self.weights, share)
 
     def gram(self, kernel: Kernel, *, to_overwrite: bool = False) -> Array:
-        """The kernel matrix, of shape (n, n); it is shared unless it is taken to overwrite."""
+        """Return the kernel matrix, of shape (n, n).
+
+        It is shared unless it is taken to overwrite.
+        """
         if not self.share:
             return kernel.gram(self.X)
         cache = self.cache(kernel)
@@ -732,7 +740,10 @@ class TrainingRows:
         return cache["gram"] + 0.0 if to_overwrite else cache["gram"]
 
     def cache(self, kernel: Kernel) -> dict[str, Any]:
-        """What was computed for this kernel; that of another, maybe an n×n matrix, is dropped."""
+        """Return what was computed for this kernel.
+
+        That of another, maybe an n×n matrix, is dropped.
+        """
         if not self.share or kernel != self._kernel:
             self._kernel, self._cache = kernel, {}
         return self._cache
@@ -748,7 +759,7 @@ class TrainingRows:
 def training_rows(
     X: Any, sample_weight: Any = None, y: Any = None, *, share: bool = False
 ) -> TrainingRows:
-    """What a user passed to ``fit``, checked."""
+    """Return what a user passed to ``fit``, checked."""
     rows = check_features(X)
     n = int(rows.shape[0])
     weights, labels = check_sample_weight(sample_weight, n), check_labels(y, n)
@@ -760,7 +771,7 @@ def training_rows(
 
 
 def gamma_from_sigma(sigma: float) -> float:
-    """The `gamma` of a Gaussian kernel of width `sigma`: ``γ = 1 / (2σ²)``.
+    """Return the `gamma` of a Gaussian kernel of width `sigma`: ``γ = 1 / (2σ²)``.
 
     scikit-learn writes ``k(x, x′) = exp(−γ ‖x − x′‖²)``, many papers ``exp(−‖x − x′‖² / (2σ²))``.
 
@@ -786,7 +797,7 @@ def gamma_from_sigma(sigma: float) -> float:
 
 
 def sigma_from_gamma(gamma: float) -> float:
-    """The width of a Gaussian kernel with that `gamma`: ``σ = 1 / √(2γ)``.
+    """Return the width of a Gaussian kernel with that `gamma`: ``σ = 1 / √(2γ)``.
 
     Parameters
     ----------
@@ -816,7 +827,7 @@ def settle_kernel(
     params: dict[str, Any] | None,
     weights: Host | None,
 ) -> Kernel:
-    """The kernel that an estimator's parameters mean for the rows X."""
+    """Return the kernel that an estimator's parameters mean for the rows X."""
     known = isinstance(kernel, str) and kernel in PAIRWISE_KERNEL_FUNCTIONS
     if not known and not callable(kernel):
         raise ValueError(
@@ -839,7 +850,7 @@ def settle_kernel(
 
 
 def settle_gamma(gamma: Any, X: Array, weights: Host | None = None) -> float:
-    """The number that `gamma` stands for: a float, "narrow", "scale" or "median"."""
+    """Return the number that `gamma` stands for: a float, "narrow", "scale" or "median"."""
     if isinstance(gamma, str) and gamma in SCALES:
         variance, square = _variance(X, weights), float(namespace(X).mean(X * X))
         # Equal but for rounding: the squares of 1e-6 and 1e-14, some digits above what each
@@ -868,7 +879,7 @@ def _gamma_of_median(X: Array) -> float:
 
 
 def _variance(X: Array, weights: Host | None) -> float:
-    """The variance of all entries; rows count as often as they weigh."""
+    """Return the variance of all entries; rows count as often as they weigh."""
     if weights is None:
         return float(namespace(X).var(X))
     share = like(weights / weights.sum() / X.shape[1], X)[:, None]
@@ -1006,7 +1017,10 @@ class SampledRows(TrainingRows):
         self._summed: tuple[FeatureMap, Moments] | None = None  # the latest
 
     def without(self, part: Positions, *, share: bool = False) -> TrainingRows:
-        """The sample but for the rows at some positions; its sums are over all other rows."""
+        """Return the sample but for the rows at some positions.
+
+        Its sums are over all other rows.
+        """
         rest = super().without(part, share=share)
         return _Rest(self, part, rest) if self.stands_for_more else rest
 
@@ -1051,7 +1065,7 @@ class _Rest(TrainingRows):
 def sampled_rows(
     X: Any, y: Any, sample_weight: Any, at_least: int, rng: np.random.RandomState
 ) -> SampledRows:
-    """What a user passed to ``fit`` in blocks, checked, and a sample of it."""
+    """Return what a user passed to ``fit`` in blocks, checked, and a sample of it."""
     checked = check_feature_blocks(X, y=y, sample_weight=sample_weight)
     blocks = checked.blocks
     assert blocks.sizes is not None

@@ -128,7 +128,7 @@ def fit_on_device(mixture: GaussianMixture, X: Array) -> GaussianMixture:
 
 
 def _start(X: Array, mixture: GaussianMixture, rng: np.random.RandomState) -> Gaussians:
-    """Every row belongs to the nearest of the means that k-means finds in a sample."""
+    """Return every row belongs to the nearest of the means that k-means finds in a sample."""
     xp, k, n = namespace(X), mixture.n_components, int(X.shape[0])
     drawn = take(X, np.sort(rng.choice(n, min(n, START_ROWS), replace=False)))
     found = take(drawn, far_apart(drawn, k, rng))
@@ -159,7 +159,10 @@ def _ascend(
 
 
 def _step(X: Array, before: Gaussians, mixture: GaussianMixture) -> tuple[Gaussians, float]:
-    """The components that fit the rows, shared out by those before; how likely these made them."""
+    """Return the components that fit the rows, shared out by those before.
+
+    How likely these made them.
+    """
     xp, heights = namespace(X), like(before.log_heights, X)
     likelihoods: list[Array] = []
 
@@ -206,7 +209,7 @@ def _sums(X: Array, means: list[Array], shares: Shares, mixture: GaussianMixture
 
 
 def _refitted(sums: Array, means: list[Array], mixture: GaussianMixture) -> Gaussians:
-    """The components that `_sums` about some means make likeliest."""
+    """Return the components that `_sums` about some means make likeliest."""
     xp, d = namespace(sums), means[0].shape[0]
     matrices = mixture.covariance_type in MATRICES
     counts, moved, covariances = [], [], []
@@ -467,7 +470,10 @@ class GMMDetector(RefittedDetector):
 
 
 def _different_rows(rows: Array, at_most: int) -> int:
-    """How many different rows there are, up to a limit; they differ in a random direction."""
+    """Return how many different rows there are, up to a limit.
+
+    They differ in a random direction.
+    """
     direction = np.random.default_rng(0).normal(size=rows.shape[1])
     return min(at_most, len(np.unique(to_host(rows @ beside(direction, rows)))))
 

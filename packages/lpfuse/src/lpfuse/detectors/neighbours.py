@@ -130,7 +130,10 @@ class SubsetSearch:
         return np.hstack(found)
 
     def places(self, rows: Positions) -> Positions:
-        """Where rows, by their positions (−1: none of them), are among the anchors of a subset."""
+        """Return where rows, by their positions (−1.
+
+        None of them), are among the anchors of a subset.
+        """
         where = np.full((len(self.samples), len(self.rows) + 1), -1)
         np.put_along_axis(where, self.samples, np.arange(self.samples.shape[1])[None], axis=1)
         found: Positions = where[:, rows].T
@@ -179,7 +182,7 @@ class SubsetSearch:
 
 
 def _kth(apart: Host, k: int, own: NDArray[np.bool_] | None) -> Positions:
-    """Positions of the k-th smallest along the last axis; own anchors are infinitely far."""
+    """Return positions of the k-th smallest along the last axis; own anchors are infinitely far."""
     size = apart.shape[2]
     if k == 1 or size == 1:
         return apart.argmin(axis=2)

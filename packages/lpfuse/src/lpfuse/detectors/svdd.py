@@ -95,7 +95,7 @@ def enclosing_ball(
     tol: float,
     max_steps: int = MOST_STEPS,
 ) -> Ball:
-    """The smallest ball around the rows of side +1, away from those of side −1.
+    """Return the smallest ball around the rows of side +1, away from those of side −1.
 
     Parameters
     ----------
@@ -183,7 +183,10 @@ class _Descent:
         return t, namespace(t).clip(t / band, 0.0, 1.0)
 
     def balance(self, v: Array, band: float, guess: float) -> float:
-        """The ρ at which ``Σ β = 1``: Newton's method, bisection where it leaves the bracket."""
+        """Return the ρ at which ``Σ β = 1``.
+
+        Newton's method, bisection where it leaves the bracket.
+        """
         low, high = smallest(v) - band, largest(v) + band
         # Σ β changes by up to ΣC · Δρ / band: closer than the rounding of ρ it cannot come.
         enough = 1e-15 * total(self.C) * (1 + max(abs(low), abs(high)) / band)
@@ -295,12 +298,12 @@ def _solve(curvature: Array, gradient: Host) -> Host:
 
 
 def _between(alpha: Array) -> Array:
-    """Positions of the rows inside the band."""
+    """Return positions of the rows inside the band."""
     return nonzero((alpha > 0) & (alpha < 1))
 
 
 def _first_flat(slope_at: Callable[[float], float], start: float) -> float:
-    """A length at which the slope is nearly gone: 1 where that will do.
+    """Return a length at which the slope is nearly gone: 1 where that will do.
 
     Regula falsi on the slope, which rises along the step, since the function is convex. A full
     Newton step may leave half of the slope: exactness pays near the optimum only, and there the
@@ -357,7 +360,7 @@ FEW = 250  # rows, at least, that the first guess is made from; chosen by hand
 def working_set(
     kernel: Kernel, X: Array, bounds: Host, tol: float, solve: Solver, few: int = FEW
 ) -> tuple[Host, float]:
-    """The multipliers of all rows, and ρ, from solutions for few of them.
+    """Return the multipliers of all rows, and ρ, from solutions for few of them.
 
     The solver sees the rows that are likely to be outside or on the surface. Rows that turn out to
     be outside of the ball it finds join them; where there are none left, the solution is that of
@@ -657,7 +660,7 @@ class SVDD(KernelDetector):
         return 2 * values[:, 0] - diagonal - self.center_norm2_
 
     def _bounds(self, rows: TrainingRows) -> tuple[Host, Host]:
-        """The C of each row, and its side."""
+        """Return the C of each row, and its side."""
         signs = np.ones(len(rows)) if rows.labels is None else rows.labels
         bounds = np.empty(len(rows))
         for side, cost in ((signs > 0, self.C), (signs < 0, self.C_negative)):
@@ -684,7 +687,7 @@ class SVDD(KernelDetector):
 def _solve_dual(
     kernel: Kernel, rows: TrainingRows, bounds: Host, signs: Host, tol: float
 ) -> tuple[Host, float, float]:
-    """The ball of rows with the costs `bounds`, +1 inside and −1 outside.
+    """Return the ball of rows with the costs `bounds`, +1 inside and −1 outside.
 
     Returns the multipliers β = ±α, ‖a‖² of the centre, and the squared radius.
     """
@@ -707,7 +710,7 @@ def _solve_dual(
 
 
 def _all_outside(kernel: Kernel, X: Array, bounds: Host, signs: Host) -> tuple[Host, float]:
-    """The dual has one point, all normal rows at their bound: the centre is their mean."""
+    """Return the dual has one point, all normal rows at their bound: the centre is their mean."""
     beta = np.where(signs > 0, bounds, 0.0)
     return beta, (to_host(kernel.diagonal(X)) - 2 * similarities(kernel, X, beta, X)).min()
 

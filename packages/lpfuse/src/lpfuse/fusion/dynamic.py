@@ -36,7 +36,7 @@ def with_outliers(
     ask: Callable[[Host], Host] | None,
     random: np.random.RandomState,
 ) -> PositionedScores:
-    """The rows, and artificial outliers after them; `scaler` is that of features, if any."""
+    """Return the rows, and artificial outliers after them; `scaler` is that of features, if any."""
     normal = rows.labels > 0
     m = int(np.ceil(share * normal.sum()))
     low, high = rows.scores[normal].min(axis=0), rows.scores[normal].max(axis=0)
@@ -54,7 +54,7 @@ def with_outliers(
 
 
 def _answers(ask: Callable[[Host], Host], features: Host, presumed: Host) -> Host:
-    """What the detectors say of made-up rows; what is presumed, where one is silent."""
+    """Return what the detectors say of made-up rows; what is presumed, where one is silent."""
     scores = np.asarray(ask(features), dtype=np.float64)
     if scores.shape != presumed.shape:
         raise ValueError(
@@ -300,7 +300,7 @@ class DynamicEnsemble(PositionedFusion):
         return expit(np.log(CONFIDENCE / (1 - CONFIDENCE)) * steps)
 
     def competence(self, S: Any, X: Any = None) -> Host:
-        """How right each detector is about the neighbours of each row: ``C_j(x)`` in [0, 1].
+        """Return how right each detector is about the neighbours of each row: ``C_j(x)`` in [0, 1].
 
         Parameters
         ----------
@@ -318,7 +318,7 @@ class DynamicEnsemble(PositionedFusion):
         return self._in_blocks(positions, lambda block: self._competence(positions[block]))
 
     def local_weights(self, S: Any, X: Any = None) -> Host:
-        """The weight of each detector's probability in the fused score of each row.
+        """Return the weight of each detector's probability in the fused score of each row.
 
         Parameters
         ----------
@@ -391,14 +391,17 @@ class DynamicEnsemble(PositionedFusion):
 
 
 def _lowest(table: Host, k: int) -> NDArray[np.intp]:
-    """Where the k lowest numbers of each row are, in no order; all, where there are fewer."""
+    """Return where the k lowest numbers of each row are, in no order.
+
+    All, where there are fewer.
+    """
     if k >= table.shape[1]:
         return np.broadcast_to(np.arange(table.shape[1]), table.shape)
     return np.argpartition(table, k - 1, axis=1)[:, :k]
 
 
 def _landmarks(rows: PositionedScores) -> tuple[Host, Host]:
-    """Each detector's threshold and median among the normal rows."""
+    """Return each detector's threshold and median among the normal rows."""
     normal = rows.labels > 0
     threshold, median = np.quantile(
         rows.scores[normal],

@@ -85,7 +85,7 @@ def _rule(
 
 
 def _is_sum(fixed: FixedRule) -> bool:
-    """Whether the fused score is a sum over detectors, so that each has a contribution."""
+    """Return whether the fused score is a sum over detectors, so that each has a contribution."""
     return fixed.rule in RULES and RULES[fixed.rule].fuse is None
 
 
@@ -290,7 +290,9 @@ class FixedRule(WeightedSum):
 
     @available_if(_is_sum)  # type: ignore[untyped-decorator]
     def contributions(self, S: Any) -> Array:
-        """What each detector adds to the fused score of the rule "sum": its own, weighted score.
+        """Return what each detector adds to the fused score of the rule "sum".
+
+        Its own, weighted score.
 
         Parameters
         ----------
@@ -357,7 +359,7 @@ def _minimum_of_averages(S: Array, settings: FixedRule) -> Array:
 
 
 def _trimmed(S: Array, trim: float) -> Array:
-    """The mean of each row without its ``⌊trim·R⌋`` lowest and highest scores."""
+    """Return the mean of each row without its ``⌊trim·R⌋`` lowest and highest scores."""
     R = S.shape[1]
     cut = min(int(trim * R), (R - 1) // 2)  # one or two detectors stay
     xp = namespace(S)
@@ -365,7 +367,7 @@ def _trimmed(S: Array, trim: float) -> Array:
 
 
 def _drawn_groups(how: str, R: int, buckets: int, rng: np.random.RandomState) -> list[Any]:
-    """Positions of the detectors of each subgroup."""
+    """Return positions of the detectors of each subgroup."""
     if how == "partition":
         return np.array_split(rng.permutation(R), min(buckets, R))
     sizes = [max(1, R // buckets)] * buckets

@@ -119,7 +119,7 @@ class PositionedFusion(Scorer):
 def positioned_scores(
     S: Any, y: Any, sample_weight: Any, X: Any
 ) -> tuple[PositionedScores, StandardScaler | None]:
-    """What a fit was given, checked, and the scaler of the features (None without features).
+    """Return what a fit was given, checked, and the scaler of the features (None without features).
 
     Parameters
     ----------
@@ -148,7 +148,10 @@ def _fitted_scaler(X: Any, n: int, sample_weight: Host) -> StandardScaler:
 
 
 def _positions(scores: Host, X: Any, scaler: StandardScaler | None) -> Host:
-    """Where rows lie: their standardised features, or their scores, which are on one scale."""
+    """Return where rows lie.
+
+    Their standardised features, or their scores, which are on one scale.
+    """
     if scaler is None:
         if X is not None:
             raise ValueError(
@@ -371,7 +374,7 @@ class LocalLpFusion(PositionedFusion):
     def _own_fusion(
         self, rows: PositionedScores, inside: NDArray[np.bool_], fusion: LpFusion
     ) -> LpFusion | None:
-        """The fusion of one region; None where it is too thin to learn from."""
+        """Return the fusion of one region; None where it is too thin to learn from."""
         anomalous = rows.labels < 0
         if (
             inside.sum() < self.min_rows
@@ -400,7 +403,7 @@ class LocalLpFusion(PositionedFusion):
         return self.weights_by_region_[0]
 
     def memberships(self, S: Any, X: Any = None) -> Host:
-        """The share of each region in the weights of each row: ``π_k(x)``.
+        """Return the share of each region in the weights of each row: ``π_k(x)``.
 
         Parameters
         ----------
@@ -418,7 +421,7 @@ class LocalLpFusion(PositionedFusion):
         return self._memberships(positions)
 
     def local_weights(self, S: Any, X: Any = None) -> Host:
-        """The weights ``w(x)`` of each row.
+        """Return the weights ``w(x)`` of each row.
 
         Parameters
         ----------
@@ -435,7 +438,7 @@ class LocalLpFusion(PositionedFusion):
         return self.memberships(S, X) @ self.weights_by_region_
 
     def local_contributions(self, S: Any, X: Any = None) -> Array:
-        """What each detector adds to the fused score of each row.
+        """Return what each detector adds to the fused score of each row.
 
         Parameters
         ----------
@@ -492,6 +495,6 @@ class LocalLpFusion(PositionedFusion):
 
 
 def _mean_square(rows: PositionedScores, centres: Host, region: NDArray[np.intp]) -> float:
-    """The mean squared distance of the rows to their own centre."""
+    """Return the mean squared distance of the rows to their own centre."""
     squared = ((rows.positions - centres[region]) ** 2).sum(axis=1)
     return float(np.average(squared, weights=rows.sample_weight))

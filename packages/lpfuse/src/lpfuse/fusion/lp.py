@@ -62,7 +62,9 @@ LARGEST = 1e9
 
 
 def check_prior(prior: Any, R: int, names: Sequence[str] | None, nonnegative: bool) -> Host:
-    """The prior weights of R columns with these names, as floats; none negative if so asked for.
+    """Return the prior weights of R columns with these names, as floats.
+
+    None negative if so asked for.
 
     Examples
     --------
@@ -183,7 +185,7 @@ class LabelledScores(NamedTuple):
         return bool((self.labels < 0).any())
 
     def by_class(self) -> tuple[WeightedScores, WeightedScores | None]:
-        """The normal rows, and the anomalies; None where there are none."""
+        """Return the normal rows, and the anomalies; None where there are none."""
         # Row after row in memory, whatever came: sums over rows then round in one order.
         sides = [
             WeightedScores(np.ascontiguousarray(self.scores[side]), self.sample_weight[side])
@@ -199,7 +201,7 @@ class LabelledScores(NamedTuple):
 
 
 def labelled_scores(S: Any, y: Any, sample_weight: Any, *, warn: bool = False) -> LabelledScores:
-    """What a fit was given, checked; a row of weight 0 is as if it were not there.
+    """Return what a fit was given, checked; a row of weight 0 is as if it were not there.
 
     Parameters
     ----------
@@ -493,7 +495,7 @@ class LpFusion(WeightedSum):
         return self
 
     def _problem(self, S: Any, y: Any, sample_weight: Any, p: float) -> Problem:
-        """The checked problem: bad input stops here, before anything is changed."""
+        """Return the checked problem: bad input stops here, before anything is changed."""
         self._check_parameters()
         if is_blocked(S):
             return self._blocked_problem(S, y, sample_weight, p)
@@ -507,7 +509,7 @@ class LpFusion(WeightedSum):
     def _stated(
         self, S: Array, labels: Array | None, weight: Array | None, p: float, centre: Host | None
     ) -> Problem:
-        """The problem for rows that need no check."""
+        """Return the problem for rows that need no check."""
         if self.imaginary_anomalies:
             S, labels, weight = self._with_imaginary(S, labels, weight)
         if labels is not None and smallest(labels) > 0:
@@ -527,7 +529,7 @@ class LpFusion(WeightedSum):
         return problem
 
     def _blocked_problem(self, S: Any, y: Any, sample_weight: Any, p: float) -> Problem:
-        """The same over the blocks of a Dask collection, checked and sampled in one pass."""
+        """Return the same over the blocks of a Dask collection, checked and sampled in one pass."""
         more = None
         if self.imaginary_anomalies:
             more = IMAGINARY_SCORE, -1.0, float(self.imaginary_anomalies)
@@ -555,7 +557,7 @@ class LpFusion(WeightedSum):
     def _with_imaginary(
         self, S: Array, labels: Array | None, weight: Array | None
     ) -> tuple[Array, Array, Array]:
-        """The problem with one more row: an anomaly that all detectors agree on."""
+        """Return the problem with one more row: an anomaly that all detectors agree on."""
         n, R = S.shape
         row = namespace(S).reshape(filled(R, IMAGINARY_SCORE, S), (1, R))
         row = namespace(S).astype(row, S.dtype)

@@ -208,7 +208,7 @@ class OnlineWeights:
     # ----------------------------------------------------------------------------- learning
 
     def row(self, scores: Host, label: float, weight: float) -> Row:
-        """A row with its costs, by the classes so far, this row among them.
+        """Return a row with its costs, by the classes so far, this row among them.
 
         Balanced costs are at most the row's weight: the rarer class has the weights of its rows,
         the other one so little that both come to the same. The imaginary anomaly is dealt out to
@@ -286,7 +286,7 @@ def begin(
     imaginary: float,
     fit_intercept: bool,
 ) -> OnlineWeights:
-    """The state after a fit, given the rows of that fit, if they are at hand."""
+    """Return the state after a fit, given the rows of that fit, if they are at hand."""
     window = LabelledWindow(len(solution) - 1)
     differences, sizes, slopes = np.zeros(1), np.zeros(1), np.zeros(2)
     if rows is not None:
@@ -309,7 +309,10 @@ def begin(
 
 
 def _class_costs(mass: Host, imaginary: float, balanced: bool) -> Host:
-    """What a row of each class costs: at most 1, and the same in all where that is asked for."""
+    """Return what a row of each class costs.
+
+    At most 1, and the same in all where that is asked for.
+    """
     mass = mass + np.array([0.0, imaginary])
     least = float(mass.min())
     return least / mass if balanced and least > 0.0 else np.ones(2)
@@ -318,7 +321,7 @@ def _class_costs(mass: Host, imaginary: float, balanced: bool) -> Host:
 def _looked_at(
     loss: Loss, one: Host, other: Host, S: Host, y: Host, costs: Host
 ) -> tuple[Host, Host, Host]:
-    """How far apart two points are in the loss of each row; fused scores of one; its slopes.
+    """Return how far apart two points are in the loss of each row; fused scores of one; its slopes.
 
     Sizes of the first, and of the last the sums of squares: of weights, and of the intercept.
     """
@@ -374,7 +377,7 @@ def learn_online(fusion: Any, S: Any, y: Any, sample_weight: Any, imaginary_scor
 
 
 def start_online(fusion: Any, rows: Rows | None) -> OnlineWeights:
-    """The state after a fit, which goes on from the fitted weights.
+    """Return the state after a fit, which goes on from the fitted weights.
 
     Parameters
     ----------
@@ -403,7 +406,7 @@ def start_online(fusion: Any, rows: Rows | None) -> OnlineWeights:
 
 
 def ball_of(fusion: Any) -> LpBall:
-    """Where the weights of a fitted fusion are."""
+    """Return where the weights of a fitted fusion are."""
     return LpBall(float(fusion.p), fusion.nonnegative, fusion.prior_, float(fusion.radius))
 
 
@@ -431,6 +434,6 @@ def _solve_again(fusion: Any, online: OnlineWeights, name: str) -> None:
 
 
 def _solution(fusion: Any, rows: Rows, centre: Host | None) -> Solution:
-    """What a fit to rows would find, without its checks: they were checked as they came."""
+    """Return what a fit to rows would find, without its checks: they were checked as they came."""
     problem = fusion._stated(*rows, float(fusion.p), centre)
     return solve(problem, solver=fusion.solver, tol=fusion.tol, max_iter=fusion.max_iter)

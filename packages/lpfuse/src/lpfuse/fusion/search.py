@@ -111,7 +111,7 @@ class Fitness:
         return len(self.difference)
 
     def among(self, members: NDArray[Any]) -> Fitness:
-        """The fitness of weights of these detectors, the others having none."""
+        """Return the fitness of weights of these detectors, the others having none."""
 
         def narrowed(rows: WeightedScores) -> WeightedScores:
             return rows._replace(scores=rows.scores[:, members])
@@ -147,7 +147,7 @@ def _covariance(rows: WeightedScores) -> Host:
 
 
 def _auc(high: Host, high_weight: Host, low: Host, low_weight: Host) -> float:
-    """The share of pairs in which `high` is above `low`; a tie is half a pair."""
+    """Return the share of pairs in which `high` is above `low`; a tie is half a pair."""
     order = np.argsort(high)
     passed = np.append(0.0, np.cumsum(high_weight[order]))
     high = high[order]
@@ -200,7 +200,7 @@ class SearchedWeights(WeightedSum):
         return self
 
     def _search(self, fitness: Fitness) -> Host:
-        """The best weights found, of shape (R,)."""
+        """Return the best weights found, of shape (R,)."""
         raise NotImplementedError
 
     def _check_parameters(self) -> None:
@@ -226,7 +226,7 @@ class PopulationSearch(SearchedWeights):
 
 
 def two_stages(explore: Callable[[Fitness, Host], Host], fitness: Fitness, prune: float) -> Host:
-    """The best weights of a search, after a second one among the detectors that it trusts.
+    """Return the best weights of a search, after a second one among the detectors that it trusts.
 
     Parameters
     ----------
@@ -258,7 +258,9 @@ def two_stages(explore: Callable[[Fitness, Host], Host], fitness: Fitness, prune
 
 
 def first_candidates(start: Host, size: int, random_state: Any) -> Host:
-    """The start, each detector alone, and random weights: the first `size` of these, as rows.
+    """Return the start, each detector alone, and random weights.
+
+    The first `size` of these, as rows.
 
     So no search ends below the start or, where they have room, below a single detector.
     """
@@ -352,7 +354,7 @@ class ExhaustiveWeights(SearchedWeights):
 
 
 def best_candidate(fitness: Fitness, batches: Iterable[Host]) -> Host:
-    """The fittest row of all batches, the most even one among equals."""
+    """Return the fittest row of all batches, the most even one among equals."""
     return max((_best(fitness, batch) for batch in batches), key=lambda found: found[:2])[2]
 
 
@@ -367,7 +369,7 @@ def _best(fitness: Fitness, candidates: Host) -> tuple[float, float, Host]:
 
 
 def simplex_grid(R: int, steps: int, size: int = BATCH) -> Iterator[Host]:
-    """All ways to deal `steps` equal parts out to R detectors, in batches: weights of sum 1.
+    """Yield all ways to deal `steps` equal parts out to R detectors, in batches: weights of sum 1.
 
     R − 1 bars among ``steps + R − 1`` places part the stars of each detector.
     """
@@ -473,7 +475,7 @@ class GeneticWeights(PopulationSearch):
 
 
 def _evolve(fitness: Fitness, population: Host, generations: int, random_state: Any) -> Host:
-    """The fittest weights after some generations; candidates are rows of `population`."""
+    """Return the fittest weights after some generations; candidates are rows of `population`."""
     size, R = population.shape
 
     def fitness_of(_search: Any, candidates: Any, _indices: Any) -> Host:
@@ -625,7 +627,7 @@ class SwarmWeights(PopulationSearch):
 
 
 def swarm(fitness: Fitness, particles: Host, iterations: int, random_state: Any) -> Host:
-    """The best weights that any particle has been at.
+    """Return the best weights that any particle has been at.
 
     Parameters
     ----------

@@ -108,7 +108,7 @@ class BestSingle(WeightedSum):
 
 
 def _areas(rows: LabelledScores) -> Host:
-    """The area under the ROC curve of each detector alone."""
+    """Return the area under the ROC curve of each detector alone."""
     S, y, weights = rows
     return np.array([roc_auc_score(y, column, sample_weight=weights) for column in S.T])
 
@@ -188,7 +188,7 @@ class _Stacker(WeightedSum):
         return self
 
     def _classifier(self) -> Any:
-        """A linear classifier to be fitted."""
+        """Return a linear classifier to be fitted."""
         raise NotImplementedError
 
     @property

@@ -118,7 +118,7 @@ def _add_array(archive: ZipFile, name: str, array: np.ndarray[Any, Any]) -> None
 
 
 def check_key(key: Any) -> bytes | None:
-    """The key of a signature."""
+    """Return the key of a signature."""
     if key is not None and (not isinstance(key, bytes) or len(key) < 16):
         raise TypeError(
             "key must be at least 16 bytes that nobody can guess, such as secrets.token_bytes(32)."
@@ -127,7 +127,7 @@ def check_key(key: Any) -> bytes | None:
 
 
 def read_regular(path: Any) -> bytes:
-    """The bytes of a regular file: as many as it has when it is opened."""
+    """Return the bytes of a regular file: as many as it has when it is opened."""
     wait_not = getattr(os, "O_NONBLOCK", 0)  # a pipe would have us wait for its writer
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | wait_not)) as file:
         told = os.fstat(file.fileno())
@@ -159,18 +159,18 @@ class Archive:
         self.unread = set(self.zip.namelist())
 
     def manifest(self) -> Any:
-        """The values of the manifest."""
+        """Return the values of the manifest."""
         if MANIFEST in self.unread and self.zip.getinfo(MANIFEST).file_size > LARGEST_MANIFEST:
             raise Refused(f"Its manifest is larger than the {LARGEST_MANIFEST:,} bytes allowed.")
         return json.loads(self.content(MANIFEST), parse_constant=_refuse_constant)
 
     def content(self, name: Any) -> bytes:
-        """A member as it is."""
+        """Return a member as it is."""
         self._take(name)
         return self.zip.read(name)
 
     def nested(self, name: Any) -> bytes:
-        """A member that is an archive itself, and those in it count too."""
+        """Return a member that is an archive itself, and those in it count too."""
         content = self.content(name)
         with ZipFile(BytesIO(content)) as inner:
             self._spend(inner, len(content))
@@ -181,7 +181,7 @@ class Archive:
         return content
 
     def array(self, name: Any) -> np.ndarray[Any, Any]:
-        """A member that is an array; what its header claims must be there."""
+        """Return a member that is an array; what its header claims must be there."""
         content = BytesIO(self.content(name))
         claimed, held = _claimed_bytes(content), len(content.getbuffer()) - content.tell()
         if claimed != held:
@@ -235,7 +235,10 @@ def _refuse_constant(name: str) -> None:
 
 
 def is_key(key: Any) -> bool:
-    """Whether something, or each part of a tuple, can be compared at once: keys get hashed."""
+    """Return whether something, or each part of a tuple, can be compared at once.
+
+    Keys get hashed.
+    """
     parts = key if type(key) is tuple else (key,)
     return all(
         type(part) in (*PLAIN_TYPES, bytes) or isinstance(part, np.generic) for part in parts

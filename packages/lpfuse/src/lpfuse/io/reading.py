@@ -108,20 +108,20 @@ class Loadable:
 
 
 def loadable(name: str) -> Loadable | None:
-    """The class that files call so; None where there is none."""
+    """Return the class that files call so; None where there is none."""
     cls: Any = scikit.class_called(name) or class_saved_as(name)
     return None if cls is None else _described(name, cls)
 
 
 def loadable_of(thing: Any) -> Loadable | None:
-    """The class of an object, if files may hold it."""
+    """Return the class of an object, if files may hold it."""
     name = saved_name(type(thing)) or scikit.name_of(thing)
     cls: Any = type(thing)
     return None if name is None else _described(name, cls)
 
 
 def loadable_classes() -> dict[str, Loadable]:
-    """All of them, by their names in files."""
+    """Return all of them, by their names in files."""
     register_all()
     found = [loadable(name) for name in (*saved_classes(), *scikit.HOMES)]
     return {each.name: each for each in found if each is not None}
@@ -144,7 +144,7 @@ def _described(name: str, cls: Any) -> Loadable:
 
 
 def is_data(cls: type, attribute: str) -> bool:
-    """Whether an attribute is of an instance alone, and hides nothing that its class has."""
+    """Return whether an attribute is of an instance alone, and hides nothing that its class has."""
     return not attribute.startswith("__") and getattr_static(cls, attribute, cls) is cls
 
 
@@ -374,7 +374,7 @@ class Decoder:
         raise Refused(f"The file holds an object that lpfuse does not know: {described!r:.60}.")
 
     def _told(self, made: Any) -> Any:
-        """An array or a number of NumPy; text in it counts as text."""
+        """Return an array or a number of NumPy; text in it counts as text."""
         if made.dtype.kind in "SU":
             self._texts |= {str(text) for text in np.ravel(made)[: MOST_TEXTS + 1]}
         return made

@@ -71,7 +71,7 @@ def skops_trusted_types() -> list[str]:
 
 
 def dumps(thing: Any, path: str) -> tuple[bytes, list[str]]:
-    """An estimator as a skops member, and the types that a user has to trust.
+    """Return an estimator as a skops member, and the types that a user has to trust.
 
     `path` says where it is, should it have to be refused.
     """
@@ -102,7 +102,7 @@ def check_trust(needed: list[Any], trusted: list[str]) -> None:
 
 
 def loads(content: bytes, trusted: list[str]) -> Any:
-    """The estimator of a skops member, unless there is a type in it that is not trusted."""
+    """Return the estimator of a skops member, unless there is a type in it that is not trusted."""
     io = _skops()
     found = {*io.get_untrusted_types(data=content)} - PARTS
     if found:
@@ -124,7 +124,7 @@ def _skops() -> Any:
 
 
 def _is_estimator(thing: Any) -> bool:
-    """Whether it is an object with parameters whose class another program can import."""
+    """Return whether it is an object with parameters whose class another program can import."""
     if isinstance(thing, type):
         return False
     name = _name(type(thing))
@@ -164,17 +164,17 @@ SPARSE = {cls.__name__: cls for cls in (
 
 
 def is_tree(thing: Any) -> bool:
-    """Whether it is a compiled tree of scikit-learn's."""
+    """Return whether it is a compiled tree of scikit-learn's."""
     return type(thing).__module__ == "sklearn.tree._tree" and type(thing).__name__ == "Tree"
 
 
 def is_predictor(thing: Any) -> bool:
-    """Whether it is a tree of gradient boosting by histograms."""
+    """Return whether it is a tree of gradient boosting by histograms."""
     return type(thing).__name__ == "TreePredictor" and type(thing).__module__.startswith("sklearn.")
 
 
 def tree_columns(tree: Any) -> tuple[Any, ...]:
-    """What a tree is: names of the columns, features, classes, depth, columns."""
+    """Return what a tree is: names of the columns, features, classes, depth, columns."""
     state = tree.__getstate__()
     nodes, values = state["nodes"], state["values"]
     table = np.column_stack([_columns(nodes), values.reshape(len(values), -1)])
@@ -183,7 +183,7 @@ def tree_columns(tree: Any) -> tuple[Any, ...]:
 
 
 def make_tree(names: Any, n_features: int, classes: list[int], depth: int, table: Array) -> Any:
-    """A tree of `tree_columns`, every path of which ends in a leaf."""
+    """Return a tree of `tree_columns`, every path of which ends in a leaf."""
     from sklearn.tree._tree import NODE_DTYPE, Tree
 
     _need(all(type(each) is int and each > 0 for each in classes) and classes, "Tree", "classes")
@@ -202,13 +202,13 @@ def make_tree(names: Any, n_features: int, classes: list[int], depth: int, table
 
 
 def predictor_columns(predictor: Any) -> tuple[Any, ...]:
-    """What a tree of boosting is: names of the columns, columns, its sets of categories."""
+    """Return what a tree of boosting is: names of the columns, columns, its sets of categories."""
     sets = predictor.binned_left_cat_bitsets, predictor.raw_left_cat_bitsets
     return list(predictor.nodes.dtype.names), _columns(predictor.nodes), *sets
 
 
 def make_predictor(names: Any, table: Array, binned: Array, raw: Array) -> Any:
-    """A tree of `predictor_columns`; its features are checked where they are known."""
+    """Return a tree of `predictor_columns`; its features are checked where they are known."""
     from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
     from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 
@@ -225,7 +225,7 @@ def make_predictor(names: Any, table: Array, binned: Array, raw: Array) -> Any:
 
 
 def make_sparse(kind: str, shape: Any, data: Any, indices: Any, starts: Any) -> Any:
-    """A sparse matrix whose indices are within it."""
+    """Return a sparse matrix whose indices are within it."""
     lines, width = shape if kind.startswith("csr") else shape[::-1]
     # scipy's own check looks at no order where the last of the starts is zero.
     ordered = _is(starts, "i", lines + 1) and starts[0] == 0 and (np.diff(starts) >= 0).all()
@@ -384,7 +384,7 @@ _CHECKS = {
 
 
 def _columns(records: Any) -> Array:
-    """The fields of records as columns of float64, which holds all of them exactly."""
+    """Return the fields of records as columns of float64, which holds all of them exactly."""
     return np.column_stack([records[name].astype(np.float64) for name in records.dtype.names])
 
 
@@ -406,7 +406,7 @@ def _records(names: Any, table: Array, dtype: Any) -> Array:
 
 
 def _lead_onwards(left: Any, right: Any, leaf: Any) -> bool:
-    """Whether every inner node has two children that come later: so each path ends."""
+    """Return whether every inner node has two children that come later: so each path ends."""
     here = np.arange(len(left))
     later = (here < left) & (left < len(left)) & (here < right) & (right < len(right))
     return len(left) > 0 and bool((leaf | later).all())
@@ -417,7 +417,7 @@ def _within(indices: Any, count: int) -> bool:
 
 
 def _is(array: Any, kinds: str, *shape: int | None) -> bool:
-    """Whether it is an array of these kinds and that shape; None: any size."""
+    """Return whether it is an array of these kinds and that shape; None: any size."""
     return (
         type(array) is np.ndarray  # a mask would hide from us what compiled code sees
         and array.dtype.kind in kinds
@@ -533,7 +533,7 @@ def functions() -> dict[str, Any]:
 
 
 def function_name(thing: Any) -> str | None:
-    """What files call a function; None where they cannot hold it."""
+    """Return what files call a function; None where they cannot hold it."""
     for name, known in functions().items():
         parts = [getattr(each, "func", each) for each in (thing, known)]
         if parts[0] is parts[1] and getattr(thing, "keywords", 0) == getattr(known, "keywords", 0):
@@ -542,13 +542,16 @@ def function_name(thing: Any) -> str | None:
 
 
 def class_called(name: str) -> type | None:
-    """The class of that name on the list."""
+    """Return the class of that name on the list."""
     home = HOMES.get(name)
     return None if home is None else getattr(import_module(f"sklearn.{home}"), name)
 
 
 def name_of(thing: Any) -> str | None:
-    """What files call the class of an estimator; None with a function that they cannot hold."""
+    """Return what files call the class of an estimator.
+
+    None with a function that they cannot hold.
+    """
     name = type(thing).__name__
     if name not in HOMES or class_called(name) is not type(thing):
         return None
@@ -557,7 +560,7 @@ def name_of(thing: Any) -> str | None:
 
 
 def words_of(cls: Any) -> dict[str, tuple[Any, ...]]:
-    """The strings that each parameter may be: what scikit-learn itself declares."""
+    """Return the strings that each parameter may be: what scikit-learn itself declares."""
     constraints = getattr(cls, "_parameter_constraints", {})
     found: dict[str, tuple[Any, ...]] = {}
     for name, parameter in signature(cls).parameters.items():
@@ -572,13 +575,16 @@ def words_of(cls: Any) -> dict[str, tuple[Any, ...]]:
 
 
 def parameters_of(thing: Any) -> dict[str, Any]:
-    """The parameters of an estimator, a kernel or a splitter; repeated ones keep some apart."""
+    """Return the parameters of an estimator, a kernel or a splitter.
+
+    Repeated ones keep some apart.
+    """
     held = {**vars(thing).get("cvargs", {}), **vars(thing)}
     return {name: held[name] for name in signature(type(thing)).parameters if name in held}
 
 
 def make(cls: Any, parameters: dict[str, Any]) -> Any:
-    """An instance that is not fitted, with parameters that scikit-learn would accept."""
+    """Return an instance that is not fitted, with parameters that scikit-learn would accept."""
     made = cls(**parameters)
     for name, value in parameters.items():
         known = function_name(value) or value in NUMBER_TYPES.values() if callable(value) else True

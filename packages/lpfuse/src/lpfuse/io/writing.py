@@ -89,7 +89,7 @@ class Encoder:
         self._open: set[int] = set()
 
     def value(self, thing: Any, path: str) -> Any:
-        """The thing as a value; `path` says where it is, should it have to be refused."""
+        """Return the thing as a value; `path` says where it is, should it have to be refused."""
         if type(thing) in container.PLAIN_TYPES and not (
             type(thing) is float and not math.isfinite(thing)
         ):
@@ -146,7 +146,7 @@ class Encoder:
         return self._object(kind, thing, path) if kind else self._other(thing, path)
 
     def _other(self, thing: Any, path: str) -> dict[str, Any]:
-        """What is neither plain nor an estimator that files may hold by its attributes."""
+        """Return what is neither plain nor an estimator that files may hold by its attributes."""
         if soundness.is_tree(thing):
             *facts, table = soundness.tree_columns(thing)
             return {"tree": [*facts, self.value(table, path)]}
@@ -217,10 +217,10 @@ class Encoder:
 
 
 def _on_host(array: Any) -> np.ndarray[Any, Any]:
-    """An array of another library in its own precision."""
+    """Return an array of another library in its own precision."""
     return to_host(array).astype(str(array.dtype).split(".")[-1])
 
 
 def _label(item: Any) -> str:
-    """The name of an entry such as (name, estimator)."""
+    """Return the name of an entry such as (name, estimator)."""
     return f" {item[0]!r}" if type(item) is tuple and item and type(item[0]) is str else ""

@@ -35,7 +35,7 @@ Outputs = dict[str, tuple[Tensor, Any, list[Any]]]
 
 
 def to_onnx(estimator: Any, path: str | PathLike[str] | None = None, *, dtype: Any = float) -> Any:
-    """A fitted estimator as a model of ONNX.
+    """Return a fitted estimator as a model of ONNX.
 
     Parameters
     ----------
@@ -154,17 +154,17 @@ def _outputs(estimator: Any, X: Tensor) -> Outputs:
 
 
 def scores(estimator: Any, X: Tensor) -> Tensor:
-    """What ``score_samples`` computes."""
+    """Return what ``score_samples`` computes."""
     return _convert(estimator, X, SCORES)
 
 
 def transform(estimator: Any, X: Tensor) -> Tensor:
-    """What ``transform`` computes."""
+    """Return what ``transform`` computes."""
     return _convert(estimator, X, TRANSFORMERS)
 
 
 def contributions(estimator: Any, X: Tensor) -> Tensor | None:
-    """What ``contributions`` computes; None where scores are not sums of parts."""
+    """Return what ``contributions`` computes; None where scores are not sums of parts."""
     additive = _kind(_last(estimator)) in CONTRIBUTIONS
     return _convert(estimator, X, CONTRIBUTIONS) if additive else None
 
@@ -186,7 +186,10 @@ def _convert(estimator: Any, X: Tensor, converters: Converters) -> Tensor:
 
 
 def _kind(estimator: Any) -> type:
-    """The class that a converter is registered for; a subclass may score otherwise: it has none."""
+    """Return the class that a converter is registered for.
+
+    A subclass may score otherwise: it has none.
+    """
     return FusedDetector if isinstance(estimator, FusedDetector) else type(estimator)
 
 
@@ -200,14 +203,14 @@ def _columns(estimator: Any) -> int:
 
 
 def _last(estimator: Any) -> Any:
-    """What decides, at the end of a pipeline."""
+    """Return what decides, at the end of a pipeline."""
     if type(estimator) is FrozenEstimator:
         return _last(estimator.estimator)
     return _last(estimator[-1]) if type(estimator) is Pipeline else estimator
 
 
 def _fills_gaps(estimator: Any) -> bool:
-    """Whether all that could not do with a missing cell stands behind a `SimpleImputer`."""
+    """Return whether all that could not do with a missing cell stands behind a `SimpleImputer`."""
     if type(estimator) is Pipeline:
         for step in _steps(estimator):
             if type(step) not in converters.KEEP_GAPS:
@@ -227,7 +230,7 @@ def _fills_gaps(estimator: Any) -> bool:
 
 
 def _column_parts(transformer: ColumnTransformer) -> list[tuple[Any, list[int]]]:
-    """What is done to which columns, by position, in the order of the result."""
+    """Return what is done to which columns, by position, in the order of the result."""
     places = transformer._transformer_to_input_indices
     fitted = [
         (step, np.arange(transformer.n_features_in_)[places[name]].tolist())

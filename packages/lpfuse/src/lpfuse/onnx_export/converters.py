@@ -128,7 +128,7 @@ def gaussian_process(detector: OneClassGP, X: Tensor) -> Tensor:
 
 
 def mixture(detector: GMMDetector, X: Tensor) -> Tensor:
-    """The distance to the nearest component, or the likelihood."""
+    """Return the distance to the nearest component, or the likelihood."""
     squares = _mixture_distances(detector.mixture_, X)
     if detector.score_type == "mahalanobis":
         return -(-(-squares).highest().sum()).apply("Sqrt")
@@ -136,7 +136,7 @@ def mixture(detector: GMMDetector, X: Tensor) -> Tensor:
 
 
 def mixture_likelihood(model: Any, X: Tensor) -> Tensor:
-    """The logarithm of the density of a Gaussian mixture."""
+    """Return the logarithm of the density of a Gaussian mixture."""
     exponents = log_heights(model) - 0.5 * _mixture_distances(model, X)
     most = exponents.highest().clip(low=-1e300)  # so far away that all are −∞: so is the sum
     return (exponents - most).apply("Exp").sum().apply("Log") + most.sum()
@@ -227,7 +227,7 @@ class Tree:
 
     @classmethod
     def of(cls, tree: Any, values: Any, columns: Any = None) -> Tree:
-        """A tree of scikit-learn that sees some columns (None: all) of the table."""
+        """Return a tree of scikit-learn that sees some columns (None: all) of the table."""
         leaf = tree.children_left == -1
         feature = np.where(leaf, 0, tree.feature)  # of a leaf it is −2
         seen = feature if columns is None else np.asarray(columns)[feature]
@@ -236,7 +236,7 @@ class Tree:
 
     @classmethod
     def of_histograms(cls, nodes: Any) -> Tree:
-        """A tree of scikit-learn's histogram-based boosting."""
+        """Return a tree of scikit-learn's histogram-based boosting."""
         leaf = nodes["is_leaf"] != 0
         left, right, feature = (
             nodes[name].astype(np.int64) for name in ("left", "right", "feature_idx")
@@ -295,7 +295,10 @@ TOGETHER = 32
 
 
 def normal_quantiles(view: NormalQuantiles | Indicators, X: Tensor) -> Tensor:
-    """Each column on the line between two knots; beyond them with the distance that it has."""
+    """Return each column on the line between two knots.
+
+    Beyond them with the distance that it has.
+    """
     parts = []
     for some in _groups(len(view.knots_)):
         knots, levels = [view.knots_[j] for j in some], [view.quantiles_[j] for j in some]
@@ -326,19 +329,19 @@ def indicators(view: Indicators, X: Tensor) -> Tensor:
 
 
 def width_of(transformer: Any) -> int:
-    """How many columns a scaler or a view gives."""
+    """Return how many columns a scaler or a view gives."""
     if isinstance(transformer, Indicators):  # a column each, and one for "none of these"
         return sum(len(values) + 1 for values in transformer.values_)
     return int(transformer.n_features_in_)
 
 
 def filled_gaps(view: FilledGaps, X: Tensor) -> Tensor:
-    """The rows as they are: those with a missing cell get NaN in the end."""
+    """Return the rows as they are: those with a missing cell get NaN in the end."""
     return X
 
 
 def histogram(detector: HistogramDetector, X: Tensor) -> Tensor:
-    """The sum of the logarithms of shares."""
+    """Return the sum of the logarithms of shares."""
     n, half, parts = detector.n_samples_, columns.PSEUDO, []
     outside = float(np.log(columns.OUTSIDE / n))
     # What a bin says beyond what lies outside of all.
@@ -360,7 +363,7 @@ def histogram(detector: HistogramDetector, X: Tensor) -> Tensor:
 
 
 def nearest_neighbours(detector: KNNDetector, X: Tensor) -> Tensor:
-    """The mean distance to the k-th nearest row over subsets of the columns."""
+    """Return the mean distance to the k-th nearest row over subsets of the columns."""
     parts = []
     for b, (chosen, sample) in enumerate(zip(detector.columns_, detector.samples_, strict=True)):
         anchors, x = detector.rows_[np.ix_(sample, chosen)], X.take(chosen)
@@ -381,7 +384,7 @@ def nearest_neighbours(detector: KNNDetector, X: Tensor) -> Tensor:
 
 
 def column_forest(detector: ColumnForest, X: Tensor) -> Tensor:
-    """How far columns are from what trees predict of them."""
+    """Return how far columns are from what trees predict of them."""
     d, trees = detector.n_features_in_, []
     for tree, seen, told in zip(detector.trees_, detector.inputs_, detector.outputs_, strict=True):
         values = np.zeros((tree.node_count, d))
@@ -400,7 +403,10 @@ def _groups(count: int) -> list[list[int]]:
 
 
 def _of_bins(x: Tensor, inner: list[Host], *tables: list[Host]) -> list[Tensor]:
-    """What tables say of the bin of each number; `inner`, for each column, are edges of bins."""
+    """Return what tables say of the bin of each number.
+
+    `inner`, for each column, are edges of bins.
+    """
     width = max(2, 1 + max(map(len, inner)))
     edges = np.full((len(inner), width - 1), np.inf)
     for row, values in zip(edges, inner, strict=True):
@@ -522,7 +528,7 @@ def _support_vector_classifier(classifier: Any, X: Tensor) -> Tensor:
 
 
 def _gradient_boosting(classifier: Any, X: Tensor) -> Tensor:
-    """The sum of all trees on top of a constant."""
+    """Return the sum of all trees on top of a constant."""
     if not (classifier.init_ == "zero" or isinstance(classifier.init_, DummyClassifier)):
         raise NotImplementedError("GradientBoostingClassifier has a converter for init=None only.")
     members = [member.tree_ for member in classifier.estimators_.ravel()]
@@ -532,7 +538,7 @@ def _gradient_boosting(classifier: Any, X: Tensor) -> Tensor:
 
 
 def _histogram_boosting(classifier: Any, X: Tensor) -> Tensor:
-    """The sum of all trees on top of a constant."""
+    """Return the sum of all trees on top of a constant."""
     if classifier.is_categorical_ is not None:
         raise NotImplementedError(
             "HistGradientBoostingClassifier has a converter for columns of numbers only."
@@ -544,7 +550,7 @@ def _histogram_boosting(classifier: Any, X: Tensor) -> Tensor:
 
 
 def _forest_classifier(classifier: Any, X: Tensor) -> Tensor:
-    """The log-odds of the mean share of normal rows in the leaves."""
+    """Return the log-odds of the mean share of normal rows in the leaves."""
     members = getattr(classifier, "estimators_", [classifier])
     trees = []
     for member in members:
@@ -557,14 +563,14 @@ def _forest_classifier(classifier: Any, X: Tensor) -> Tensor:
 
 
 def _probable_classifier(classifier: Any, X: Tensor) -> Tensor:
-    """The log-odds of a classifier whose probabilities skl2onnx can compute."""
+    """Return the log-odds of a classifier whose probabilities skl2onnx can compute."""
     probabilities = _by_skl2onnx(classifier, X, "probabilities", zipmap=False)
     share = probabilities.take(_position(classifier, 1)).clip(SUREST, 1 - SUREST)
     return (share / (1.0 - share)).apply("Log")
 
 
 def _neighbours_classifier(classifier: Any, X: Tensor) -> Tensor:
-    """The log-odds of the share of normal rows among the neighbours."""
+    """Return the log-odds of the share of normal rows among the neighbours."""
     if classifier.weights != "uniform":  # skl2onnx weighs rows that were trained on otherwise
         raise NotImplementedError(
             'KNeighborsClassifier has a converter for weights="uniform" only, got '
@@ -621,7 +627,7 @@ def _imputer(imputer: Any, X: Tensor) -> Tensor:
 
 
 def _function(transformer: Any, X: Tensor) -> Tensor:
-    """The rows as they are; other functions have no converter."""
+    """Return the rows as they are; other functions have no converter."""
     if transformer.func is not None:
         raise NotImplementedError(
             f"{transformer!r} has no converter to ONNX; without a function it has one."

@@ -20,7 +20,7 @@ LARGEST = 2**31 - 2**24
 
 
 def extra(module: str) -> Any:
-    """A module of the extra that this package needs."""
+    """Return a module of the extra that this package needs."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -42,7 +42,7 @@ class Graph:
     def apply(
         self, operator: str, *inputs: Any, output: int = 0, outputs: int = 1, **how: Any
     ) -> Tensor:
-        """What an operator of ONNX makes of tensors and, where they are none, constants.
+        """Return what an operator of ONNX makes of tensors and, where they are none, constants.
 
         Where it makes several things, `outputs`, the one at position `output` is wanted.
         """
@@ -54,7 +54,7 @@ class Graph:
         return result
 
     def include(self, model: Any, X: Tensor, output: str) -> Tensor:
-        """An output of another model that gets X as its input."""
+        """Return an output of another model that gets X as its input."""
         prefix = self._new("model")
         inner = extra("onnx.compose").add_prefix(model, prefix).graph  # nosec B610 # no SQL
         self._name(X, inner.input[0].name)
@@ -66,7 +66,7 @@ class Graph:
     def model(
         self, outputs: dict[str, tuple[Tensor, Any, list[Any]]], largest: int = LARGEST
     ) -> Any:
-        """The finished model, with its outputs by name: tensor, type and shape of each."""
+        """Return the finished model, with its outputs by name: tensor, type and shape of each."""
         if sum(constant.nbytes for constant in self.constants.values()) > largest:
             raise ValueError(
                 "The model is larger than 2 GB, the most that ONNX can hold. Use "
@@ -90,7 +90,7 @@ class Graph:
         )
 
     def type_of(self, dtype: Any) -> int:
-        """The number that ONNX has for a type of NumPy."""
+        """Return the number that ONNX has for a type of NumPy."""
         return int(self.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def _described(self, name: str, dtype: Any, shape: list[Any]) -> Any:
@@ -100,7 +100,7 @@ class Graph:
         self.nodes.append(self.helper.make_node("Identity", [tensor.name], [name]))
 
     def _constant(self, value: Any) -> str:
-        """The name of a constant: integers as they are, numbers in double precision."""
+        """Return the name of a constant: integers as they are, numbers in double precision."""
         whole = isinstance(value, np.ndarray) and value.dtype == np.int64
         array = value if whole else np.asarray(value, dtype=np.float64)
         content = f"{array.dtype}{array.shape}".encode() + array.tobytes()
@@ -123,7 +123,7 @@ class Tensor:
         self.name = name
 
     def apply(self, operator: str, *others: Any, **how: Any) -> Tensor:
-        """An operator of ONNX, with the tensor as its first input."""
+        """Return an operator of ONNX, with the tensor as its first input."""
         return self.graph.apply(operator, self, *others, **how)
 
     def __add__(self, other: Any) -> Tensor:
@@ -153,21 +153,21 @@ class Tensor:
     __radd__, __rmul__ = __add__, __mul__
 
     def sum(self, *, keepdims: bool = False) -> Tensor:
-        """The sum of each row."""
+        """Return the sum of each row."""
         return self.apply("ReduceSum", np.array([1]), keepdims=int(keepdims))
 
     def highest(self) -> Tensor:
-        """The highest number of each row, as a column."""
+        """Return the highest number of each row, as a column."""
         return self.apply(
             "TopK", np.array([1]), outputs=2, axis=1
         )  # ReduceMax is written in two ways
 
     def clip(self, low: float = -np.inf, high: float = np.inf) -> Tensor:
-        """Each number, or the nearest within limits; NaN stays NaN."""
+        """Return each number, or the nearest within limits; NaN stays NaN."""
         return self.apply("Clip", low, high)
 
     def take(self, columns: Any) -> Tensor:
-        """Some columns, by position."""
+        """Return some columns, by position."""
         return self.apply("Gather", np.asarray(columns, dtype=np.int64), axis=1)
 
     def as_column(self) -> Tensor:
@@ -175,7 +175,7 @@ class Tensor:
         return self.apply("Unsqueeze", np.array([1]))
 
     def cast(self, dtype: Any) -> Tensor:
-        """The numbers in another type."""
+        """Return the numbers in another type."""
         return self.apply("Cast", to=self.graph.type_of(dtype))
 
 

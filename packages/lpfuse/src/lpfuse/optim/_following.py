@@ -144,11 +144,11 @@ class SafeMixture:
         self._stake()
 
     def bound_to_base(self) -> float:
-        """What can have been lost to the base so far, proven."""
+        """Return what can have been lost to the base so far, proven."""
         return 7.0 * self.scale
 
     def bound_to_other(self) -> float:
-        """What can have been lost to the other strategy so far, proven."""
+        """Return what can have been lost to the other strategy so far, proven."""
         rates = SHARES / self.first_scale
         allowed = rates <= 0.5 / self.scale
         rate, paid = rates[allowed], CAPITAL * self.first_scale * SHARES[allowed]
@@ -237,14 +237,14 @@ class GradientLearner:
             self.point[-1] = min(max(moved, self.low), self.high)
 
     def bound(self) -> float:
-        """What can have been lost to the best fixed point so far, proven."""
+        """Return what can have been lost to the best fixed point so far, proven."""
         sizes = np.sqrt(2.0 * self.squares)
         # A millionth more, for points that are inside but for `INSIDE`.
         return float((1.0 + 1e-6) * (sizes @ [self.diameter, self.high - self.low]))
 
 
 def diameter_of(ball: LpBall, R: int) -> float:
-    """The Euclidean diameter of the ball, or a little more.
+    """Return the Euclidean diameter of the ball, or a little more.
 
     Examples
     --------
@@ -257,7 +257,7 @@ def diameter_of(ball: LpBall, R: int) -> float:
 
 
 def drawn_in(ball: LpBall, x: Host) -> Host:
-    """A point of the ball that is nearer than x to all points of the ball.
+    """Return a point of the ball that is nearer than x to all points of the ball.
 
     Nearer, or as near, is all that gradient descent needs, and far cheaper than the nearest point:
     x is projected onto the halfspace that touches the ball's norm at x, ``nᵀ(w − w₀) ≤ r`` with n

@@ -251,7 +251,7 @@ def _sides(reading: Reading, sums: Host, lows: Host, summed: float) -> Sides:
 
 
 def _certain(problem: Problem, reading: Reading, sides: Sides) -> bool:
-    """Whether rounding takes no more than its share of the value, on both sides."""
+    """Return whether rounding takes no more than its share of the value, on both sides."""
     enough = reading.precision * max(sides.value, problem.scale)
     assert sides.dual is not None
     return sides.error <= enough and sides.dual.pull_error <= enough / reading.terms.R

@@ -23,7 +23,7 @@ from lpfuse._arrays.operations import Host
 
 
 def fill(unit: LpBall, v: Host, c: Host) -> tuple[Host, Host]:
-    """The best z, and the best u ≥ v, over the unit ball.
+    """Return the best z, and the best u ≥ v, over the unit ball.
 
     Entries that would fall below −c_j stay there, and the others share what is left of the ball,
     until none falls below: at most R times, for what the others get only grows. At the optimum
@@ -76,7 +76,7 @@ def _norm(v: Vector, p: float) -> float:
 
 
 def _conjugate(p: float) -> float:
-    """The q with ``1/p + 1/q = 1``."""
+    """Return the q with ``1/p + 1/q = 1``."""
     if p == 1.0:
         return np.inf
     return 1.0 if p == np.inf else p / (p - 1.0)
@@ -156,13 +156,16 @@ class LpBall:
         return self.radius * _norm(u, self.q) + float(u @ self.centre)
 
     def support_size(self, v: Vector) -> float:
-        """What the terms of the support add up to in size: no ``Σ |v_j w_j|`` inside exceeds it."""
+        """Return what the terms of the support add up to in size.
+
+        No ``Σ |v_j w_j|`` inside exceeds it.
+        """
         if self.centre is None:
             return self.support(v)
         return self.radius * _norm(v, self.q) + 2.0 * float(np.abs(v) @ np.abs(self.centre))
 
     def stretch(self, size: int, norm: float = np.inf) -> float:
-        """How many times ``‖v‖_norm`` the support can be, for vectors v of that size."""
+        """Return how many times ``‖v‖_norm`` the support can be, for vectors v of that size."""
         reach = self.radius * float(size ** max(1.0 / self.q - 1.0 / norm, 0.0))
         return reach if self.centre is None else reach + _norm(self.centre, _conjugate(norm))
 
@@ -213,7 +216,7 @@ class LpBall:
         return np.where(np.abs(w - self.centre) > np.abs(v), np.nextafter(w, self.centre), w)
 
     def shrunk(self, w: Vector, factor: float) -> Vector:
-        """The point at this share of the way from the centre to w."""
+        """Return the point at this share of the way from the centre to w."""
         return self.at(factor * self.from_centre(w))
 
     def uniform(self, size: int) -> Vector:
@@ -221,5 +224,8 @@ class LpBall:
         return np.full(size, self.radius * (1.0 if self.p == np.inf else size ** (-1.0 / self.p)))
 
     def preferred(self, size: int) -> Vector:
-        """The weights to take where nothing speaks against them: w₀, or equal ones without it."""
+        """Return the weights to take where nothing speaks against them.
+
+        W₀, or equal ones without it.
+        """
         return self.uniform(size) if self.centre is None else self.centre.copy()

@@ -55,7 +55,7 @@ UNIT = 2.0**-53
 
 
 def gamma(k: float) -> float:
-    """What k roundings in a row can amount to, relatively."""
+    """Return what k roundings in a row can amount to, relatively."""
     return k * UNIT / (1.0 - k * UNIT)
 
 
@@ -78,7 +78,7 @@ def row_products(x: Array, rows: Array) -> Host:
 
 
 def in_a_row(m: int, on_host: bool) -> float:
-    """How often a sum over m rows rounds one of its terms.
+    """Return how often a sum over m rows rounds one of its terms.
 
     Libraries add vectors up by halves, and products by chunks; 16 for products and merging.
     """
@@ -101,7 +101,7 @@ class Reading(NamedTuple):
         return cls(problem.terms, problem.origin, ROUNDING_SHARE * tol, problem.costs_error, {})
 
     def seen(self, point: Host) -> Host:
-        """The point (w, b) with the intercept that it has from the origin, in two parts."""
+        """Return the point (w, b) with the intercept that it has from the origin, in two parts."""
         if self.origin is None:
             return point
         w, b = point[: self.terms.R], point[self.terms.R]
@@ -110,7 +110,7 @@ class Reading(NamedTuple):
         return np.append(w, [float(there), float(there - Fraction(float(there)))])
 
     def rows(self, block: Block) -> _Rows:
-        """A block as it is read."""
+        """Return a block as it is read."""
         S = block.S if self.origin is None else block.S - like(self.origin, block.S)
         m = int(S.shape[0])
         cost = total(block.c) if block.is_weighted else float(m)
@@ -132,7 +132,7 @@ class _Rows(NamedTuple):
     origin: Host | None
 
     def parts(self, some: Array) -> tuple[Array, Array]:
-        """Some rows in two parts that add up to the scores less the origin, exactly."""
+        """Return some rows in two parts that add up to the scores less the origin, exactly."""
         return less(take(self.given, some), self.origin)
 
 
@@ -196,7 +196,7 @@ class _Value(NamedTuple):
 
 
 def value_at(reading: Reading, rows: _Rows, point: Host, most: float = math.inf) -> _Value:
-    """The residuals of a point that is seen from the origin, to as many digits as it takes.
+    """Return the residuals of a point that is seen from the origin, to as many digits as it takes.
 
     That is, for their value; and for each of them, which may be off by `most`.
     """
@@ -228,7 +228,7 @@ def dual_sums(
     value: float = 0.0,
     off: Array | None = None,
 ) -> DualSums:
-    """The sums of a block; rounding takes no more than a share of its value if digits allow.
+    """Return the sums of a block; rounding takes no more than a share of its value if digits allow.
 
     `off` is how far multipliers can be from those that are meant.
     """
@@ -278,7 +278,7 @@ def _pull(
 
 
 def add_dual_sums(parts: list[DualSums]) -> DualSums:
-    """The sums of several blocks."""
+    """Return the sums of several blocks."""
     gain, pull, balance, net, mass, reach, *errors, low, high, centre, pull_slack = zip(
         *parts, strict=True
     )
@@ -308,7 +308,7 @@ def examine_block(
     block: Block,
     *alphas: Array | None,
 ) -> dict[int, Sides]:
-    """Both sides of every candidate on one block, which is read from memory once."""
+    """Return both sides of every candidate on one block, which is read from memory once."""
     sides, terms = {}, reading.terms
     rows = reading.rows(block)
     for (k, (point, dual_point)), given in zip(points.items(), alphas, strict=True):
@@ -333,7 +333,7 @@ def examine_block(
 
 
 def merge_sides(watch: Mapping[int, Watch], parts: list[dict[int, Sides]]) -> dict[int, Sides]:
-    """Both sides of every candidate over several blocks."""
+    """Return both sides of every candidate over several blocks."""
     if len(parts) == 1 and not watch:
         return parts[0]
     merged = {}
@@ -362,7 +362,7 @@ def examine_rows(
     block: Block,
     *alphas: Array | None,
 ) -> dict[int, Sides]:
-    """Both sides of every candidate on one block, with scores as they are stored."""
+    """Return both sides of every candidate on one block, with scores as they are stored."""
     given = dict(zip(points, alphas, strict=True))
     sides: dict[int, Sides] = {}
     rows = _PlainRows.of(reading, block)

@@ -103,11 +103,14 @@ class Certifier:
         return bounds
 
     def value(self, k: int) -> float:
-        """The best value that was examined for ball k; ∞ where none was."""
+        """Return the best value that was examined for ball k; ∞ where none was."""
         return self._values[k][0].primal if k in self._values else math.inf
 
     def within(self, k: int) -> bool:
-        """Whether a solver can do no more for ball k: the tolerance is met, but for rounding."""
+        """Return whether a solver can do no more for ball k.
+
+        The tolerance is met, but for rounding.
+        """
         primal, dual = self._values[k][0].primal, self._proofs[k][0].dual
         return primal - dual <= self.tol * max(primal, self.problem.scale)
 
@@ -123,7 +126,10 @@ class Certifier:
             self.examine(candidates)
 
     def solution(self, k: int, n_iter: int, passes: float, otherwise: str) -> Solution:
-        """The best of what was examined; `otherwise` is the status if the gap exceeds tol."""
+        """Return the best of what was examined.
+
+        `otherwise` is the status if the gap exceeds tol.
+        """
         problem, (value, point), (proof, witness) = self.problem, self._values[k], self._proofs[k]
         dual, alpha, dual_weights = proof.dual, witness.alpha, witness.dual_weights
         # Weights outside the ball by a rounding can be better than the best ones by this much.
@@ -203,7 +209,10 @@ class Certifier:
     def _examine_fused(
         self, candidates: Mapping[int, Candidate], watch: Mapping[int, Watch]
     ) -> dict[int, Sides]:
-        """What kernels of a device can tell of candidates, with digits enough; the others stay."""
+        """Return what kernels of a device can tell of candidates, with digits enough.
+
+        The others stay.
+        """
         problem, reading = self.problem, self.reading
         taken = {
             k: (each.point, each.alpha)
@@ -231,7 +240,7 @@ class Certifier:
         return {k: k if k in watch else lead for k, lead in first.items()}
 
     def _dual_point(self, candidate: Candidate) -> Host | None:
-        """The dual weights with the intercept that balances their multipliers."""
+        """Return the dual weights with the intercept that balances their multipliers."""
         if candidate.dual_weights is None or not self.problem.fit_intercept:
             return candidate.dual_weights
         w = candidate.dual_weights

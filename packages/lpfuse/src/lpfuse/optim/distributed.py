@@ -88,7 +88,10 @@ class Costs:
     anomaly: float = 1.0
 
     def of(self, n: int, y: Array | None, c: Array | None) -> Array | None:
-        """The costs of a block of n rows; None: all 1. Without labels all rows are normal."""
+        """Return the costs of a block of n rows.
+
+        None: all 1. Without labels all rows are normal.
+        """
         if (self.normal, self.anomaly) == (1.0, 1.0):
             return c
         factors = np.where(np.ones(n) if y is None else y > 0, self.normal, self.anomaly)
@@ -201,7 +204,7 @@ class BlockedProblem(Problem):
         return list(zip(*columns, strict=True)) if columns else [()] * len(self.blocks)
 
     def everything(self) -> tuple[Block, Array]:
-        """All rows that cost something, and their positions."""
+        """Return all rows that cost something, and their positions."""
         S, y, c, index = self.reduce(_all_rows, _stack)
         labels = None if not self.checked.rows[1] else y
         return Block(S, 1.0 if labels is None else labels, c, 0), index
@@ -235,7 +238,7 @@ class Mark(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem) -> Mark:
-        """A sum in which every column and every row has a factor of its own."""
+        """Return a sum in which every column and every row has a factor of its own."""
         # Multiples of the golden ratio: no two of a block are alike.
         by_row, by_column = (0.5 + np.arange(m) * 0.6180339887498949 % 1.0 for m in problem.S.shape)
         rows = to_host(problem.S @ beside(by_column, problem.S))
@@ -263,7 +266,7 @@ def _on_block(
 
 
 def _local(costs: Costs, starts: list[int], k: int, parts: tuple[Any, ...]) -> Problem:
-    """A block as a problem of its own, with the position of its first row."""
+    """Return a block as a problem of its own, with the position of its first row."""
     S, y, c = arrays_of(parts[:3])
     problem = Problem(S, y, costs=costs.of(int(S.shape[0]), y, c))
     problem.start = starts[k]
@@ -340,7 +343,7 @@ class GatheredRows(NamedTuple):
     positions: Positions  # (k,) in S
 
     def at(self, chosen: NDArray[np.intp]) -> GatheredRows:
-        """Some of them."""
+        """Return some of them."""
         a, costs, slopes, positions = self
         return GatheredRows(a[chosen], costs[chosen], slopes[chosen], positions[chosen])
 
@@ -364,7 +367,7 @@ def as_rows(found: Any) -> GatheredRows | None:
 
 
 def join_rows(most: int, parts: Sequence[GatheredRows | None]) -> GatheredRows | None:
-    """All rows as one; None where they are too many, or some were."""
+    """Return all rows as one; None where they are too many, or some were."""
     present = [part for part in parts if part is not None]
     if len(present) < len(parts) or sum(len(part.costs) for part in present) > most:
         return None
@@ -381,7 +384,10 @@ def join_rows(most: int, parts: Sequence[GatheredRows | None]) -> GatheredRows |
 
 
 def class_range(problem: Problem, point: Host) -> tuple[float, float]:
-    """The lowest fused score of a normal row and the highest of an anomaly, without b: one pass."""
+    """Return the lowest fused score of a normal row and the highest of an anomaly, without b.
+
+    One pass.
+    """
     return problem.reduce(partial(_class_range, problem.terms, point), _extremes)
 
 

@@ -108,7 +108,7 @@ def _gradient(problem: Problem, w: Host, width: float) -> Host:
 
 
 def _pull(terms: Terms, w: Host, width: float, block: Block) -> Host:
-    """What a block adds to the gradient."""
+    """Return what a block adds to the gradient."""
     slope = _slope(terms, terms.residuals(block, w), width)
     return to_host((-(block.c * block.y) * slope) @ block.S)
 

@@ -51,7 +51,7 @@ class Optimum:
     witness: Host
 
     def within(self, tol: float, scale: float) -> bool:
-        """Whether the gap is at most ``tol · max(primal, scale)``."""
+        """Return whether the gap is at most ``tol · max(primal, scale)``."""
         return self.primal - self.dual <= tol * max(self.primal, scale)
 
 
@@ -152,7 +152,7 @@ class _Iterate:
 
 
 def inside(model: Model, radius: float = DEFAULT.start_radius) -> Host:
-    """A point well inside the ball, towards the steepest descent from its centre."""
+    """Return a point well inside the ball, towards the steepest descent from its centre."""
     w, ball = np.zeros(model.size), model.ball
     R = model.n_weights
     w[:R] = ball.at(w[:R])
@@ -221,7 +221,7 @@ def _rounded(model: Model, found: Optimum) -> Optimum:
 
 
 def better(best: Optimum | None, new: Optimum) -> Optimum:
-    """The better primal side and the better dual side of two results."""
+    """Return the better primal side and the better dual side of two results."""
     if best is None:
         return new
     w, primal = (new.w, new.primal) if new.primal <= best.primal else (best.w, best.primal)
@@ -291,7 +291,7 @@ def minimise_quadratic(
     max_iter: int | None = None,
     tuning: InteriorPointTuning = DEFAULT,
 ) -> QuadraticOptimum:
-    """The best weights for the moments.
+    """Return the best weights for the moments.
 
     Where the scores leave directions open (fewer rows than learners, columns that depend on each
     other), the weights nearest to the preferred ones are taken among the best ones.

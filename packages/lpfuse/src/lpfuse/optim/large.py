@@ -139,7 +139,7 @@ class Search:
         self._guess_at(sample, w, before, share, most)
 
     def _without_error(self, sample: Model, w: Host, part: int) -> bool:
-        """Whether some weights leave no row of the sample short of its margin."""
+        """Return whether some weights leave no row of the sample short of its margin."""
         tol, tuning = self.settings.tol, self.settings.tuning
         scale = FLOOR * sample.n_rows
         found = settle(sample, w, None, 0.5, tol * scale, tuning)
@@ -274,7 +274,9 @@ class Search:
         self.partition, self.stride, self.layers = None, 1, ()
 
     def _guesses_again(self, w: Host) -> bool:
-        """Whether a part of the rows serves once more: enough of them must be short of margin at w.
+        """Return whether a part of the rows serves once more.
+
+        Enough of them must be short of margin at w.
 
         The error was larger than was thought: from now on twice as much is expected.
         """
@@ -308,7 +310,7 @@ def _part_rows(sample: Model, budget: PassBudget, tuning: Tuning) -> int:
 
 
 def _open_band(sample: Model, w: Host, part: int) -> float:
-    """The band of the rows whose side a part of so many rows leaves open at its guess."""
+    """Return the band of the rows whose side a part of so many rows leaves open at its guess."""
     m = sample.n_rows
     return kth_smallest(abs(sample.residuals(w)), int(open_share(sample.size, part) * m))
 
@@ -316,7 +318,7 @@ def _open_band(sample: Model, w: Host, part: int) -> float:
 def _two_guesses(
     sample: Model, part_rows: int, budget: PassBudget, tuning: Tuning
 ) -> tuple[Host, Host]:
-    """The guess of a sample, and that of a part of it."""
+    """Return the guess of a sample, and that of a part of it."""
     enough = resolved(sample.size, tuning)
     if budget.layered:
         part = subsample(sample, part_rows)
@@ -328,7 +330,9 @@ def _two_guesses(
 
 
 def _band_at_risk(r: Array, off: Array) -> float:
-    """The band of the rows that may change side: those with a margin that may be off by more.
+    """Return the band of the rows that may change side.
+
+    Those with a margin that may be off by more.
 
     The outermost hundredth of them does not count.
     """
@@ -338,7 +342,7 @@ def _band_at_risk(r: Array, off: Array) -> float:
 
 
 def _band_of(r: Array, n: int, rows: int) -> float:
-    """The band that holds about `rows` of n rows, by the residuals of a sample."""
+    """Return the band that holds about `rows` of n rows, by the residuals of a sample."""
     m = int(r.shape[0])
     return kth_smallest(abs(r), min(m - 1, m * rows // n))
 
@@ -395,7 +399,7 @@ def _begin(
     settings: SearchSettings,
     guesses: Mapping[int, Guess],
 ) -> list[Search]:
-    """A search for each ball.
+    """Return a search for each ball.
 
     The sample they share is let go before rows are gathered: so a quarter of S is enough extra
     memory.
@@ -415,7 +419,7 @@ def _begin(
 def _begin_along_p(
     certifier: Certifier, balls: Sequence[int], settings: SearchSettings, sample: Model
 ) -> list[Search]:
-    """A search for each ball, from the smallest p upwards: guesses follow each other.
+    """Return a search for each ball, from the smallest p upwards: guesses follow each other.
 
     Where the sample's optimum lies inside a ball, those of all larger balls wait for this one.
     """
@@ -506,7 +510,7 @@ class CertifiedRows:
         self.own_passes = 0.0
 
     def error_free(self, *, thorough: bool) -> Host | None:
-        """The weights without any error that are nearest to uniform, if they are found."""
+        """Return the weights without any error that are nearest to uniform, if they are found."""
         if not thorough:  # a few rows are asked before a pass is spent
             uniform = np.append(self.ball.preferred(self.R), np.zeros(self.free))
             some = self.problem.some_rows()
@@ -523,7 +527,7 @@ class CertifiedRows:
         self.own_passes += self.problem.passes - before
 
     def violations(self, point: Host, most: int) -> Violations:
-        """The value of a point, and the rows that violate their margin most there."""
+        """Return the value of a point, and the rows that violate their margin most there."""
         watch = violating(self.problem.terms, point, most)
         bounds = self.certifier.examine({self.k: Candidate(point)}, {self.k: watch})[self.k]
         count, rows = bounds.watched

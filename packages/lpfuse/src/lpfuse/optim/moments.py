@@ -101,7 +101,7 @@ class Moments:
         return self.mass**0.5 + (self.spread * float(w @ w)) ** 0.5
 
     def _rounding(self, w: Host) -> float:
-        """The relative error of sums of such terms.
+        """Return the relative error of sums of such terms.
 
         Each entry of G and of SᵀCy is a sum over rows and has been centred, f takes R² of them:
         twice their size in all, and twice that for good measure.
@@ -115,16 +115,22 @@ class Moments:
         return vectors[:, eigenvalues <= 1e-12 * max(float(eigenvalues[-1]), 1e-300)]
 
     def intercept(self, w: Host) -> float:
-        """The best b for given weights; 0 when none is fitted."""
+        """Return the best b for given weights; 0 when none is fitted."""
         return self.mean_label - float((self.mean_score + self.shift) @ w)
 
     def shifted_intercept(self, w: Host) -> float:
-        """The same as it is for scores less `shift`: no digits are lost to a common offset."""
+        """Return the same as it is for scores less `shift`.
+
+        No digits are lost to a common offset.
+        """
         return self.mean_label - float(self.mean_score @ w)
 
 
 def _moments(shift: Host | None, block: Block) -> tuple[Host, Host, Host, float, float]:
-    """What a block adds to SᵀCS, SᵀCy, and the sums of scores and labels; and how these round."""
+    """Return what a block adds to SᵀCS, SᵀCy, and the sums of scores and labels.
+
+    And how these round.
+    """
     S, labels = block.S, _labels(block)
     if shift is not None:
         S = S - like(shift, S)

@@ -124,11 +124,11 @@ class Model:
         return value if self.quadratic is None else value + 0.5 * float(w @ self.quadratic @ w)
 
     def primal(self, w: Host) -> float:
-        """The objective at w."""
+        """Return the objective at w."""
         return self.smooth_value(w) + dot(self.costs, positive_part(self.residuals(w)))
 
     def feasible(self, w: Host) -> Host:
-        """The point w brought into the ball; a free coordinate stays as it is."""
+        """Return the point w brought into the ball; a free coordinate stays as it is."""
         R = self.n_weights
         return np.concatenate([self.ball.scale_into(w[:R]), w[R:]])
 
@@ -142,7 +142,7 @@ class Model:
         return slope if self.quadratic is None else slope + self.quadratic @ w
 
     def dual(self, w: Host, alpha: Array) -> tuple[float, Array]:
-        """A lower bound of the optimum, and the multipliers that prove it.
+        """Return a lower bound of the optimum, and the multipliers that prove it.
 
         ``D = k + Σα − ½wᵀQw − max{−slopeᵀz : z in the ball}`` holds for every w and 0 ≤ α ≤ c whose
         slope vanishes in the free coordinate; there α is balanced first.
@@ -173,7 +173,7 @@ class Model:
 
 
 def linearise_rows(model: Model, side: Array) -> tuple[Model, Array]:
-    """The model with rows replaced by a linear piece of their hinge, and the rows that stay.
+    """Return the model with rows replaced by a linear piece of their hinge, and the rows that stay.
 
     `side` is +1 for the rising piece ``c (1 − aᵀw)``, −1 for the piece at zero and 0 for rows that
     keep their hinge. Both pieces lie below the hinge, which is their maximum: the objective can
@@ -308,7 +308,7 @@ class BallPairs:
         return exact + self.base if self.bounded else exact
 
     def pressure(self, z: Vector) -> Vector:
-        """What multipliers of the ball add to the slope in w."""
+        """Return what multipliers of the ball add to the slope in w."""
         return z[0] - z[1] - z[2] if self.bounded else z[0] - z[1]
 
     @property
@@ -376,7 +376,7 @@ class BallPairs:
         return top / float(((1.0 + self.Kwt * z1) / self.Ktt).sum())
 
     def direction(self, dw: Vector, d_eta: float) -> BallStep:
-        """The direction of the pairs that belongs to dw."""
+        """Return the direction of the pairs that belongs to dw."""
         dx, k = np.empty_like(self.x), self.n_slacks
         dx[:k] = self.signs * dw - self.error
         if self.lifted:
@@ -458,7 +458,10 @@ class SurfaceSystem:
         return np.concatenate([self.model.ball.at(self.model.ball.radius * x), free])
 
     def bounds(self) -> tuple[float, float]:
-        """The objective, and the bound that α proves where b is not free; less the constant."""
+        """Return the objective, and the bound that α proves where b is not free.
+
+        Less the constant.
+        """
         primal = float(self.g @ self.w + self.c @ np.maximum(self.r, 0.0))
         return primal, float(self.alpha.sum()) - self.model.ball.support(self.pull[: self.R])
 
@@ -594,7 +597,7 @@ def _norm(x: Host, p: float) -> float:
 
 
 def _longest_step(x: Host, dx: Host) -> float:
-    """The largest step with ``x + step·dx ≥ 0`` for positive x; no limit is 1e30."""
+    """Return the largest step with ``x + step·dx ≥ 0`` for positive x; no limit is 1e30."""
     worst = float((dx / x).min(initial=0.0))
     return -1.0 / worst if worst < 0.0 else 1e30
 
@@ -707,7 +710,7 @@ class InteriorSystem:
         return self.x.size + self.pairs.x.size
 
     def steepest(self) -> float:
-        """The largest entry of the slope, by size."""
+        """Return the largest entry of the slope, by size."""
         return float(np.abs(self.slope).max())
 
     def factor(self) -> None:
@@ -724,7 +727,7 @@ class InteriorSystem:
         self.slope[: model.n_weights] += self.pairs.force
 
     def aim(self, target: float, curved: bool, refinements: int) -> tuple[float, float]:
-        """The direction to products `target`; returns its longest steps, primal and dual.
+        """Return the direction to products `target`; returns its longest steps, primal and dual.
 
         A curved one aims at `target` less the second-order terms dx·dz of the direction before.
         """
@@ -752,13 +755,16 @@ class InteriorSystem:
         self.dx = shift - self.x - self.ratio * self.dz
 
     def _slope_after(self) -> Host:
-        """What a full step would leave of the slope: zero, but for the errors of the solve."""
+        """Return what a full step would leave of the slope.
+
+        Zero, but for the errors of the solve.
+        """
         slope = self.slope - self.model.columns @ self.dz[0]
         slope[: self.model.n_weights] += self.pairs.pressure(self.ball.dz)
         return slope if self.model.quadratic is None else slope + self.model.quadratic @ self.dw
 
     def left(self, primal: float, dual: float) -> float:
-        """The sum of products after a step of these lengths."""
+        """Return the sum of products after a step of these lengths."""
         pairs, ball = self.pairs, self.ball
         rows = np.vdot(self.x + primal * self.dx, self.z + dual * self.dz)
         return float(rows + np.vdot(pairs.x + primal * ball.dx, pairs.z + dual * ball.dz))
@@ -810,7 +816,7 @@ class SmoothedSystem:
         return self.pairs.state
 
     def steepest(self) -> float:
-        """The largest entry of the slope, by size."""
+        """Return the largest entry of the slope, by size."""
         return float(np.abs(self.slope).max())
 
     def look(self, band: float) -> None:
@@ -824,7 +830,7 @@ class SmoothedSystem:
         return self.model.columns @ alpha, float(np.count_nonzero(np.abs(r) < self.band))
 
     def newton(self, product: float, wanted: int) -> tuple[float, float, float, float]:
-        """The step to products `product` of the ball.
+        """Return the step to products `product` of the ball.
 
         Returns the longest lengths of the ball's slacks and multipliers, how much the objective
         falls to first order, and dwᵀH dw, with the curvature by at most about `wanted` rows.
@@ -869,11 +875,11 @@ class SmoothedSystem:
         self.slope = self.model.slope_of(self.w, self.pull)
 
     def largest_slide(self) -> float:
-        """How far a margin moves at most along the last step, at length 1."""
+        """Return how far a margin moves at most along the last step, at length 1."""
         return float(np.abs(self.slide).max(initial=0.0))
 
     def stationarity(self) -> float:
-        """How far the slope and the ball's multipliers are from balance."""
+        """Return how far the slope and the ball's multipliers are from balance."""
         R = self.model.n_weights
         free = float(np.abs(self.slope[R:]).max(initial=0.0))
         return max(free, self.pairs.radius * float(np.abs(self.slope[:R] + self.pairs.force).max()))

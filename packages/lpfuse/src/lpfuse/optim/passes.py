@@ -223,7 +223,10 @@ def _parted(
 
 
 def _layered(terms: Terms, plan: PartitionPlan, block: Block, r: Array) -> tuple[GatheredRows, int]:
-    """Some rows of each layer, at costs that make up for the others of it; and how many it has."""
+    """Return some rows of each layer, at costs that make up for the others of it.
+
+    And how many it has.
+    """
     bands, strides = (
         np.array(column, dtype=np.float64) for column in zip(*plan.layers, strict=True)
     )
@@ -250,7 +253,7 @@ def _layered(terms: Terms, plan: PartitionPlan, block: Block, r: Array) -> tuple
 
 
 def _fused_each(problem: Problem, plans: Sequence[PartitionPlan]) -> list[_BlockPartition]:
-    """The same for all rows on a device, by kernels."""
+    """Return the same for all rows on a device, by kernels."""
     from lpfuse.optim._large_n.fused_partition import partition_fused
 
     parts = partition_fused(problem, plans)
@@ -276,7 +279,7 @@ def _thinned(rows: GatheredRows | None, n_near: int) -> GatheredRows | None:
 
 
 def _join_each(most: Sequence[int], parts: list[list[_BlockPartition]]) -> list[_BlockPartition]:
-    """The results of blocks, joined for each of several plans."""
+    """Return the results of blocks, joined for each of several plans."""
     groups = zip(zip(*parts, strict=True), most, strict=True)
     return [_join_partitions(list(group), limit) for group, limit in groups]
 
@@ -311,12 +314,12 @@ def _partition(
 
 
 def unknown(partition: Partition, rows: GatheredRows) -> GatheredRows:
-    """The rows that are not in the model yet."""
+    """Return the rows that are not in the model yet."""
     return rows.at(np.flatnonzero(~np.isin(rows.positions, partition.positions)))
 
 
 def admit(partition: Partition, rows: GatheredRows) -> Partition:
-    """The partition with rows taken off their linear piece and into the model."""
+    """Return the partition with rows taken off their linear piece and into the model."""
     model, pieces = partition.model, partition.pieces
     rising = rows.slopes * rows.costs
     grown = Model(

@@ -53,7 +53,7 @@ class Track(NamedTuple):
 
 
 def follow(model: Model, before: Track, tol: float, scale: float, tuning: Tuning) -> Optimum | None:
-    """The optimum over the model's ball, from that over a neighbouring one.
+    """Return the optimum over the model's ball, from that over a neighbouring one.
 
     None where this way does not lead there: w ≥ 0 and the corners of p = 1 and p = ∞ are left to
     the interior point, and so are runs that do not get on.
@@ -70,7 +70,7 @@ def follow(model: Model, before: Track, tol: float, scale: float, tuning: Tuning
 def settle(
     model: Model, w: Host, pull: Host | None, tol: float, scale: float, tuning: Tuning
 ) -> Optimum | None:
-    """The same from weights w, or from the pull of the rows where that is known."""
+    """Return the same from weights w, or from the pull of the rows where that is known."""
     rules = tuning.along
     if not _smooth(model, w if pull is None else pull, rules):
         return None
@@ -88,7 +88,7 @@ def settle(
 
 
 def _smooth(model: Model, pull: Host, rules: AlongTuning) -> bool:
-    """Whether the equations of `surface` are smooth, and give a direction to begin with."""
+    """Return whether the equations of `surface` are smooth, and give a direction to begin with."""
     ball = model.ball
     if ball.nonnegative or model.quadratic is not None or ball.radius < 1e-6:
         return False
@@ -96,7 +96,7 @@ def _smooth(model: Model, pull: Host, rules: AlongTuning) -> bool:
 
 
 def _ahead(model: Model, w: Host, pull: Host, alpha: Host, rules: AlongTuning) -> Host | None:
-    """The move to the next p, as a sample of the rows tells it.
+    """Return the move to the next p, as a sample of the rows tells it.
 
     A linear term gives the sample the slope that all rows have at the neighbour's optimum: so its
     error is a share of the move, not of the weights.
@@ -220,7 +220,7 @@ class _Run:
         return length
 
     def at_kink(self, tol: float, scale: float) -> Optimum | None:
-        """The exact sides, by multipliers that follow their estimate."""
+        """Return the exact sides, by multipliers that follow their estimate."""
         rules, system, halted = self.rules, self.system, 0
         tol *= self._care
         most = max(rules.at_kink, rules.at_kink_per_weight * self.model.n_weights)

@@ -70,7 +70,10 @@ class Loss(Protocol):
         """Derivative of the cost in r."""
 
     def gain(self, alpha: Array) -> Array:
-        """What α adds to the dual value: minus the convex conjugate, shifted by the 1 in r."""
+        """Return what α adds to the dual value.
+
+        Minus the convex conjugate, shifted by the 1 in r.
+        """
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ class Block(NamedTuple):
         return not isinstance(self.c, float)
 
     def in_double(self) -> Block:
-        """The same with scores of double precision."""
+        """Return the same with scores of double precision."""
         return self._replace(S=as_float64(self.S)) if is_single(self.S) else self
 
     def times_costs(self, x: Array) -> Array:
@@ -291,13 +294,13 @@ class Problem:
         return FLOOR * self.total_cost
 
     def with_ball(self, p: float) -> Problem:
-        """The same data over the ball of another p."""
+        """Return the same data over the ball of another p."""
         other = copy(self)
         other.ball = replace(self.ball, p=float(p))
         return other
 
     def counted_anew(self) -> Problem:
-        """The same problem, whose passes are counted from those of the entrance."""
+        """Return the same problem, whose passes are counted from those of the entrance."""
         other = copy(self)
         other.passes = self.passes_at_entrance
         return other
@@ -327,18 +330,18 @@ class Problem:
         return map_row_blocks(work, self.S, self.R if is_single(self.S) else None, once=once)
 
     def block(self, part: slice, *, stored: bool = False) -> Block:
-        """A slice of the rows, in double precision or as they are stored."""
+        """Return a slice of the rows, in double precision or as they are stored."""
         y = 1.0 if self.y is None else self.y[part]
         c = 1.0 if self.costs is None else self.costs[part]
         S = self.S[part, :] if stored else as_float64(self.S[part, :])
         return Block(S, y, c, self.start + (part.start or 0))
 
     def some_rows(self, m: int = 1000) -> Block:
-        """A few rows, to look at before a pass is spent."""
+        """Return a few rows, to look at before a pass is spent."""
         return self.block(slice(0, min(self.n, m)))
 
     def everything(self) -> tuple[Block, Array]:
-        """All rows that cost something, and their positions."""
+        """Return all rows that cost something, and their positions."""
         self.passes += 1.0
         if self.costs is None:
             return self.block(slice(0, self.n)), array_range(self.n, self.S)
@@ -370,7 +373,7 @@ class Problem:
         return value_of(self, np.append(np.asarray(w, dtype=np.float64), intercept))
 
     def dual_value(self, alpha: Array) -> float:
-        """The lower bound that the dual point α proves, in one pass over the scores.
+        """Return the lower bound that the dual point α proves, in one pass over the scores.
 
         −∞ where α proves nothing: outside the range of the loss ([0, 1] for the hinge). With an
         intercept ``Σ c_i α_i y_i`` should be 0: it counts against the bound.
@@ -403,7 +406,7 @@ def spread_over(heap: Host, m: int, rng: np.random.Generator) -> NDArray[np.intp
 
 
 def sums(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """The sum of tuples of numbers and small arrays, entry by entry."""
+    """Return the sum of tuples of numbers and small arrays, entry by entry."""
     return tuple(
         math.fsum(group) if isinstance(group[0], float) else np.sum(group, axis=0)
         for group in zip(*parts, strict=True)

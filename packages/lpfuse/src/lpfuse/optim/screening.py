@@ -46,7 +46,10 @@ DEFAULT_SMOOTHING = SmoothingTuning()
 
 
 def cold_guess(model: Model) -> Guess:
-    """Where to begin when nothing is known: towards the steepest descent, with a wide band."""
+    """Return where to begin when nothing is known.
+
+    Towards the steepest descent, with a wide band.
+    """
     w = inside(model)
     return Guess(w, kth_smallest(abs(model.residuals(w)), model.n_rows // 2) + 1e-12)
 
@@ -95,7 +98,7 @@ def approach(
 
 
 def _damped(system: Any, step: float, gain: float, bend: float, halvings: int) -> float:
-    """The step, halved while the slope along it overshoots what the curvature promised.
+    """Return the step, halved while the slope along it overshoots what the curvature promised.
 
     Rows that enter the band on the way bend the objective more than the Newton model knows.
     """
@@ -109,7 +112,7 @@ def _damped(system: Any, step: float, gain: float, bend: float, halvings: int) -
 
 
 def _without_far_rows(model: Model, r: Host, far: float) -> tuple[Model, Host] | None:
-    """The model less its far rows, when that spares at least half of them."""
+    """Return the model less its far rows, when that spares at least half of them."""
     beyond = np.abs(r) > far
     if 2 * np.count_nonzero(beyond) < r.size:
         return None
@@ -181,7 +184,7 @@ class Screen:
         return self.solve_within(r, kth_smallest(abs(r), kept), start)
 
     def solve_within(self, r: Array, band: float, start: WarmStart | None) -> Optimum:
-        """The same for the rows whose residuals r are within a band."""
+        """Return the same for the rows whose residuals r are within a band."""
         model, tol, scale = self.model, self.tol, self.scale
         xp = namespace(r)
         side = xp.sign(r) * xp.astype(abs(r) > band, r.dtype)
@@ -207,7 +210,10 @@ class Screen:
 
 
 def open_share(size: int, n_rows: int) -> float:
-    """The share of rows whose side a sample leaves open, by its error: R numbers from m rows."""
+    """Return the share of rows whose side a sample leaves open, by its error.
+
+    R numbers from m rows.
+    """
     return float(min(0.9, 2.0 * (size / n_rows) ** 0.5))
 
 
@@ -222,7 +228,7 @@ def pilot_rows(size: int, tuning: Tuning) -> int:
 
 
 def neighbour_guess(model: Model, w: Host, ball: LpBall) -> Guess:
-    """A guess from the optimum w over the ball of a neighbouring p.
+    """Return a guess from the optimum w over the ball of a neighbouring p.
 
     Where that optimum lay on the surface, its direction is kept and its length fitted to this ball.
     The factors are chosen by hand; starting from the neighbour took a fifth to two fifths off the
@@ -237,7 +243,7 @@ def neighbour_guess(model: Model, w: Host, ball: LpBall) -> Guess:
 
 
 def pilot(model: Model, tuning: Tuning = DEFAULT) -> Guess:
-    """A guess from a few of the model's rows."""
+    """Return a guess from a few of the model's rows."""
     sample = subsample(model, pilot_rows(model.size, tuning))
     start = approach(sample, cold_guess(sample), resolved(model.size, tuning), tuning.smoothing)
     w = model.feasible(start.w)

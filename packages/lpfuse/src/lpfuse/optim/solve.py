@@ -114,7 +114,7 @@ def solve(
 
 
 def compatible(problem: Problem, solver: str | Solver) -> Solver:
-    """The solver of that name; refuses one that does not handle the problem."""
+    """Return the solver of that name; refuses one that does not handle the problem."""
     name = "interior-point" if solver == "auto" else solver
     chosen = SOLVERS[name] if isinstance(name, str) else name
     loss = problem.loss.name
@@ -233,7 +233,7 @@ def _best(
     near: Host | None,
     tuning: Tuning,
 ) -> tuple[Optimum, Host | None]:
-    """The optimum, and among several that make no error the preferred one."""
+    """Return the optimum, and among several that make no error the preferred one."""
     # Few rows are solved as quickly as looked at.
     if before is None and not _alone(model, tuning):
         point = _error_free(model, tuning)
@@ -280,7 +280,7 @@ def _minimise(
 
 
 def _alone(model: Model, tuning: Tuning) -> bool:
-    """Whether the interior point does best without a detour."""
+    """Return whether the interior point does best without a detour."""
     rules = tuning.screening
     return model.n_rows <= rules.alone + rules.alone_per_weight * model.size
 

@@ -38,13 +38,16 @@ class RowSource(Protocol):
     total_cost: float
 
     def violations(self, point: Host, most: int) -> Violations:
-        """The value of a point, and the rows that violate their margin most there."""
+        """Return the value of a point, and the rows that violate their margin most there."""
 
     def class_range(self, point: Host) -> tuple[float, float]:
         """The lowest fused score of a normal row and the highest of an anomaly, without b."""
 
     def sample(self) -> Host | None:
-        """Some rows that tell much without a pass over all; None where a pass costs nothing."""
+        """Return some rows that tell much without a pass over all.
+
+        None where a pass costs nothing.
+        """
 
 
 class ModelRows:
@@ -56,7 +59,7 @@ class ModelRows:
         self.total_cost = total(model.costs)
 
     def violations(self, point: Host, most: int) -> Violations:
-        """The value of a point, and the rows that violate their margin most there."""
+        """Return the value of a point, and the rows that violate their margin most there."""
         r = self.model.residuals(point)
         chosen = nonzero(r > 0)
         value, n_short = dot(self.model.costs, positive_part(r)), int(chosen.shape[0])
@@ -72,7 +75,7 @@ class ModelRows:
         return float(normal.min(initial=np.inf)), float(anomalous.max(initial=-np.inf))
 
     def sample(self) -> Host | None:
-        """All rows are at hand."""
+        """Return all rows are at hand."""
         return None
 
 
@@ -84,7 +87,9 @@ def nearest_to_uniform(
     tuning: Tuning = DEFAULT,
     near: Host | None = None,
 ) -> Host | None:
-    """The point (w, b) above, found by adding violated rows until none is left; None if it fails.
+    """Return the point (w, b) above, found by adding violated rows until none is left.
+
+    None if it fails.
 
     Parameters
     ----------
@@ -202,7 +207,7 @@ class _Projection:
 
 @np.errstate(all="ignore")  # a wrong guess may run away: the checks at the end refuse it
 def _nearest_by_newton(ball: LpBall, uniform: Host, rows: Host, start: Host) -> Host | None:
-    """The nearest point itself, by Newton's method on the conditions of `_polished`.
+    """Return the nearest point itself, by Newton's method on the conditions of `_polished`.
 
     With n the gradient of ‖v‖_p, v = (w − w₀)/r, the curvature H = I + λ diag(n′)/r is diagonal but
     for a part along n, which does not move: so a step costs k×k for k binding rows. Those with a

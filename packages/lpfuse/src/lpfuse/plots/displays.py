@@ -459,7 +459,7 @@ def _sums(table: Host) -> Host:
 
 
 def _strangest(scores: Host, max_rows: Any) -> list[int]:
-    """Positions of the lowest scores, in rising order; those without a score come last."""
+    """Return positions of the lowest scores, in rising order; those without a score come last."""
     return largest(-scores, max_rows=max_rows)
 
 
@@ -894,7 +894,7 @@ class PathDisplay:
 
 
 def position(p: Any) -> Any:
-    """Where p stands on the axis.
+    """Return where p stands on the axis.
 
     Examples
     --------
@@ -918,7 +918,10 @@ def _write_ps(ax: Axes, ps: Host, chosen: list[float]) -> None:
 
 
 def _ticks(ps: Host, chosen: list[float]) -> list[float]:
-    """The p that are written at the axis: the chosen one, the ends, and what else has room."""
+    """Return the p that are written at the axis.
+
+    The chosen one, the ends, and what else has room.
+    """
     width = np.ptp(position([*ps, *chosen]))
     ticks: list[float] = []
     for p in [*chosen, ps[0], ps[-1], *ps[ps == 2], *ps]:

@@ -50,7 +50,7 @@ def require_matplotlib(display: type) -> None:
 
 
 def learnt(estimator: Any, attribute: str) -> Any:
-    """What an estimator learnt, or a message that says why it has nothing to draw."""
+    """Return what an estimator learnt, or a message that says why it has nothing to draw."""
     if not hasattr(estimator, attribute):
         check_is_fitted(estimator)
         raise TypeError(
@@ -61,7 +61,7 @@ def learnt(estimator: Any, attribute: str) -> Any:
 
 
 def names_of(estimator: Any, count: int) -> list[str] | None:
-    """The names of an estimator's detectors, where it knows them."""
+    """Return the names of an estimator's detectors, where it knows them."""
     for attribute in ("detector_names_", "feature_names_in_"):
         names = getattr(estimator, attribute, None)
         if names is not None and len(names) == count:
@@ -70,7 +70,10 @@ def names_of(estimator: Any, count: int) -> list[str] | None:
 
 
 def numbers(what: str, values: Any, ndim: int, *, missing: bool = False) -> Host:
-    """A user's numbers as an array of `ndim` dimensions; NaN only where they may be missing."""
+    """Return a user's numbers as an array of `ndim` dimensions.
+
+    NaN only where they may be missing.
+    """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != ndim or not array.size:
         raise ValueError(
@@ -89,7 +92,7 @@ def largest(sizes: Host, **limit: Any) -> list[int]:
 
 
 def labels_of(names: Sequence[Any] | None, count: int) -> list[str]:
-    """Names as they are written: short, and different where the names are."""
+    """Return names as they are written: short, and different where the names are."""
     full = [f"detector {j}" for j in range(count)] if names is None else [*map(str, names)]
     if len(full) != count:
         raise ValueError(f"names must name each detector: expected {count}, got {len(full)}.")
@@ -102,13 +105,13 @@ def labels_of(names: Sequence[Any] | None, count: int) -> list[str]:
 
 
 def bar_look(j: int) -> dict[str, Any]:
-    """How the bars of detector j look."""
+    """Return how the bars of detector j look."""
     hatch = HATCHES[j % len(HATCHES)]  # five hatches by seven colours: 35 different looks
     return {"color": COLOURS[j % len(COLOURS)], "hatch": hatch, "edgecolor": "white"}
 
 
 def line_look(j: int) -> dict[str, Any]:
-    """How the line of detector j looks."""
+    """Return how the line of detector j looks."""
     return {
         "color": COLOURS[j % len(COLOURS)],
         "marker": MARKERS[j % len(MARKERS)],
@@ -185,7 +188,10 @@ def legend_beside(ax: Axes, handles: list[Any], labels: list[str]) -> None:
 
 
 def legend_below(ax: Axes, handles: list[Any], labels: list[str]) -> float:
-    """A legend below the x axis, in as many columns as there is room for; its height in inches."""
+    """Return a legend below the x axis, in as many columns as there is room for.
+
+    Its height in inches.
+    """
     from matplotlib.transforms import ScaledTranslation
 
     drop = ScaledTranslation(0, -(3.8 * small_size() + 8) / 72, ax.figure.dpi_scale_trans)
@@ -260,7 +266,7 @@ def blank_axes(width: float, height: float) -> Axes:
 
 
 def svg(figure: Figure, *, name: str, label: str, colours: Mapping[str, str] = PAGE_COLOURS) -> str:
-    """The figure as an ``<svg>`` element.
+    """Return the figure as an ``<svg>`` element.
 
     Parameters
     ----------
@@ -321,7 +327,7 @@ def svg(figure: Figure, *, name: str, label: str, colours: Mapping[str, str] = P
 
 
 def _written(figure: Figure, salt: str) -> str:
-    """What matplotlib writes, with texts as texts, without hatches and without the date."""
+    """Return what matplotlib writes, with texts as texts, without hatches and without the date."""
     import matplotlib
     from matplotlib.patches import Patch
 

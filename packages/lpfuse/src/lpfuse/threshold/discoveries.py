@@ -25,7 +25,7 @@ ON_THE_LINE = 1 + 1e-12
 
 
 def control_false_discoveries(pvalues: Any, rate: float) -> NDArray[np.bool_]:
-    r"""Which rows of a batch to declare anomalies, so that few of those declared are normal.
+    r"""Return which rows of a batch to declare anomalies, so that few of those declared are normal.
 
     Benjamini and Hochberg's rule: with the p-values of the m rows in ascending order, declare the
     first j rows for the largest j such that
@@ -94,7 +94,7 @@ def check_pvalues(pvalues: Any) -> Host:
 
 
 def check_rate(rate: Any) -> float:
-    """A false discovery rate."""
+    """Return a false discovery rate."""
     return check_share("rate", rate, of="the rows declared anomalies", at_most=1)
 
 
@@ -224,13 +224,16 @@ def _best_member(known: Host, bad: Host, new: Host) -> NDArray[np.intp]:
 
 
 def _pairs(ordered: Host, values: Host) -> Host:
-    """How many of the ordered numbers are above each value; equal ones count half."""
+    """Return how many of the ordered numbers are above each value; equal ones count half."""
     places = [np.searchsorted(ordered, values, side=side) for side in ("left", "right")]
     return ordered.size - (places[0] + places[1]) / 2
 
 
 def _likeness(rows: Host, bad: Host) -> Host:
-    """How like the anomalies each row is: the share of them that is no closer to its fellows."""
+    """Return how like the anomalies each row is.
+
+    The share of them that is no closer to its fellows.
+    """
     n = bad.shape[0]
     if n < 2:
         return np.ones(rows.shape[0])  # one anomaly has no fellows to tell what is close
@@ -246,7 +249,7 @@ def _likeness(rows: Host, bad: Host) -> Host:
 
 
 def _spread(table: Host) -> Host:
-    """The deviation of each column; 1 where there is none."""
+    """Return the deviation of each column; 1 where there is none."""
     spread = table.std(axis=0)
     return np.where(spread > 0, spread, 1.0)
 

@@ -65,7 +65,7 @@ class CalibrationPromise:
     lowest_rate: float
 
     def sentence(self) -> str:
-        """The promise in plain words.
+        """Return the promise in plain words.
 
         Examples
         --------
@@ -158,7 +158,9 @@ def calibration_promise(
 
 
 def promised_rank(n: int, rate: float, confidence: float | None) -> int:
-    r"""The largest k whose k-th smallest calibration score keeps the promise; 0 where none does.
+    r"""Return the largest k whose k-th smallest calibration score keeps the promise.
+
+    0 where none does.
 
     On average, :math:`k / (n + 1) \le` rate; with confidence,
     :math:`P(\mathrm{Beta}(k, n + 1 - k) \le \mathrm{rate}) \ge` confidence.
@@ -178,7 +180,9 @@ def promised_rank(n: int, rate: float, confidence: float | None) -> int:
 
 
 def parts_within(share: float, n: int) -> int:
-    """The largest k with ``k / n <= share``: ``floor(share · n)`` without its rounding error.
+    """Return the largest k with ``k / n <= share``.
+
+    ``floor(share · n)`` without its rounding error.
 
     Examples
     --------
@@ -190,7 +194,7 @@ def parts_within(share: float, n: int) -> int:
 
 
 def rounded_from_above(value: float, digits: int) -> float:
-    """A number with few digits that is not below the value: what it offers is enough.
+    """Return a number with few digits that is not below the value: what it offers is enough.
 
     Examples
     --------
@@ -302,7 +306,7 @@ def _too_few(n: int, alpha: float, confidence: float | None) -> str:
 
 
 def contamination_offset(scores: Any, contamination: float) -> float:
-    """The threshold that leaves a share of the rows below it.
+    """Return the threshold that leaves a share of the rows below it.
 
     Parameters
     ----------
@@ -329,7 +333,7 @@ def contamination_offset(scores: Any, contamination: float) -> float:
 
 
 def g_mean_offset(scores: Any, labels: Any) -> float:
-    """The threshold with the highest geometric mean of the hit rates on both classes.
+    """Return the threshold with the highest geometric mean of the hit rates on both classes.
 
     Parameters
     ----------
@@ -399,7 +403,7 @@ def checked(values: Any, name: str) -> Host | VectorInBlocks:
 
 
 def _smallest(values: Host | VectorInBlocks, ranks: list[int]) -> list[float]:
-    """The smallest numbers of given ranks, from 0, exactly."""
+    """Return the smallest numbers of given ranks, from 0, exactly."""
     if isinstance(values, VectorInBlocks):
         return values.smallest(ranks)
     return [float(value) for value in np.partition(values, ranks)[ranks]]
@@ -415,7 +419,7 @@ def in_memory(values: Any) -> Any:
 
 
 def conformal_pvalues(calibration: Any, scores: Any, *, random_state: Any = None) -> Array:
-    r"""How unusual each score is among those of normal rows, as a p-value.
+    r"""Return how unusual each score is among those of normal rows, as a p-value.
 
     .. math:: p(s) = \frac{1 + \#\{i : c_i \le s\}}{n + 1}
 

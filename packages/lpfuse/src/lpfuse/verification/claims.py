@@ -82,7 +82,7 @@ class Ball(NamedTuple):
         return Interval(self.radius * out.low + along, self.radius * out.high + along)
 
     def _raised(self, v: list[Fraction]) -> list[list[Fraction]]:
-        """Some u that are worth a try.
+        """Return some u that are worth a try.
 
         Without w ≥ 0 it is v. With it any u ≥ v is a bound; around 0 the best is the positive part,
         and else ``max(v_j, −λ (w₀_j / r)^{p−1})`` with λ = ‖u‖_q, where the derivative of the bound
@@ -210,7 +210,9 @@ class Stated:
             yield -1, rows, None if alpha is None else rows.numbers(alpha[-1:])
 
     def sides(self, kind: type[Rows], w: Vector, b: float, dual: Vector | None) -> Sides:
-        """Both sides at weights and a dual point: multipliers, or weights w̃ for least squares.
+        """Return both sides at weights and a dual point.
+
+        Multipliers, or weights w̃ for least squares.
 
         Without a dual point, or with one that is not allowed, the bound is 0.
         """
@@ -322,7 +324,7 @@ def _exact_sum(m: Vector) -> Fraction:
 
 
 def _prior(prior: Any, names: Sequence[str] | None, R: int) -> list[Fraction]:
-    """The centre of the ball, one weight a column."""
+    """Return the centre of the ball, one weight a column."""
     if prior is None:
         return [Fraction(0)] * R
     if hasattr(prior, "to_dict") and all(isinstance(key, str) for key in prior.index):
@@ -382,7 +384,7 @@ class Verification:
     arithmetic: str
 
     def sentence(self) -> str:
-        """What was found, in words."""
+        """Return what was found, in words."""
         how = {
             "exact": "in exact arithmetic",
             "compensated": "in compensated sums with a bound of their rounding",
@@ -423,7 +425,7 @@ class Fit(NamedTuple):
         )
 
     def judged(self, stated: Stated, kind: type[Rows]) -> Verification | None:
-        """The verdict; None where the arithmetic leaves a doubt."""
+        """Return the verdict; None where the arithmetic leaves a doubt."""
         claim, how = self.claim, "exact" if kind is ExactRows else "compensated"
         unusable = self._unusable(stated)
         value = bound = (-math.inf, math.inf)
@@ -466,7 +468,7 @@ class Fit(NamedTuple):
         return ""
 
     def _in_ball(self, stated: Stated) -> Iterator[_Check]:
-        """Whether the weights are allowed; of what must be 0 or less nothing is rounded."""
+        """Yield whether the weights are allowed; of what must be 0 or less nothing is rounded."""
         ball, zero = stated.ball, Fraction(0)
         far, least = ball.distance(self.w), float(self.w.min())
         told = f"{number(_up(far.high), 15)}, its radius {number(float(ball.radius), 15)}."
@@ -483,7 +485,7 @@ class Fit(NamedTuple):
             yield _Check(Interval.point(Fraction(abs(self.b))), zero, told)
 
     def _claims(self, sides: Sides) -> Iterator[_Check]:
-        """What was claimed, each as a number that must not exceed a limit.
+        """Yield what was claimed, each as a number that must not exceed a limit.
 
         Infinite figures claim nothing. Value and bound may err by the stated rounding, and all by
         `SLACK`.
@@ -552,7 +554,7 @@ def _outward(x: Interval) -> tuple[float, float]:
 
 
 def _up(x: Fraction) -> float:
-    """The least float that is not below x, or the next."""
+    """Return the least float that is not below x, or the next."""
     try:
         found = float(x)
     except OverflowError:
@@ -653,7 +655,7 @@ def verify(fusion: Any, S: Any = None, y: Any = None, sample_weight: Any = None)
 
 
 def _kept_by(fused: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:
-    """The fusion inside a `FusedDetector`, and the rows that it was learnt from."""
+    """Return the fusion inside a `FusedDetector`, and the rows that it was learnt from."""
     kept = getattr(fused, "out_of_fold_", None)
     if kept is None or not hasattr(fused, "fusion_"):
         check_is_fitted(fused)
@@ -674,7 +676,7 @@ def _kept_by(fused: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any
 
 
 def _parameters_of(fusion: Any) -> Mapping[str, Any]:
-    """What the problem is stated by; a fusion that proves nothing is refused."""
+    """Return what the problem is stated by; a fusion that proves nothing is refused."""
     check_is_fitted(fusion)
     parameters: dict[str, Any] = fusion.get_params(deep=False)
     if not (hasattr(fusion, "certificate_") and parameters.keys() >= PARAMETERS):

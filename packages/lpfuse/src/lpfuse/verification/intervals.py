@@ -41,12 +41,12 @@ class Interval(NamedTuple):
 
     @classmethod
     def point(cls, x: Fraction) -> Interval:
-        """A number that is known."""
+        """Return a number that is known."""
         return cls(x, x)
 
     @classmethod
     def around(cls, middle: Fraction, radius: Fraction) -> Interval:
-        """A number within the radius of the middle."""
+        """Return a number within the radius of the middle."""
         return cls(middle - radius, middle + radius)
 
     @property
@@ -84,7 +84,7 @@ class Interval(NamedTuple):
 
 
 def total(intervals: Sequence[Interval]) -> Interval:
-    """The sum of numbers."""
+    """Return the sum of numbers."""
     return Interval(
         sum((each.low for each in intervals), Fraction(0)),
         sum((each.high for each in intervals), Fraction(0)),
@@ -92,7 +92,7 @@ def total(intervals: Sequence[Interval]) -> Interval:
 
 
 def conjugate(p: Fraction | float) -> Fraction | float:
-    """The q with ``1/p + 1/q = 1``, exactly.
+    """Return the q with ``1/p + 1/q = 1``, exactly.
 
     Examples
     --------
@@ -293,7 +293,10 @@ def _halves(a: Any) -> tuple[Any, Any]:
 
 
 def _added(*terms: Vector) -> Interval:
-    """The sum of all entries: digits above a common place twice, which is exact, then the rest."""
+    """Return the sum of all entries.
+
+    Digits above a common place twice, which is exact, then the rest.
+    """
     found, radius = Fraction(0), Fraction(0)
     for rest in terms:
         for _ in range(2):
