@@ -2,7 +2,7 @@
 
 import pytest
 
-from research.structure import CORE, ROOT, size_of, walk, walks
+from research.structure import CORE, size_of, walk, walks
 
 
 def test_the_core_is_small_enough_to_know():
@@ -60,24 +60,3 @@ def test_a_walk_is_the_files_that_are_entered():
 
     assert walk(lambda: None) == []
     assert "lpfuse/metrics.py" in walk(lambda: g_mean([1, -1], [1, -1]))
-
-
-# Public classes with long docstrings, which a split would only scatter, and one benchmark.
-LONG = {
-    "packages/lpfuse/src/lpfuse/adapters.py",
-    "packages/lpfuse/src/lpfuse/ensemble/_fused.py",
-    "packages/lpfuse/src/lpfuse/fusion/fixed.py",
-    "packages/lpfuse/src/lpfuse/fusion/lp.py",
-    "packages/lpfuse/src/lpfuse/multiclass.py",
-    "research/speed/faces/networks.py",
-}
-
-
-def test_a_file_holds_one_idea():
-    long = {
-        str(path.relative_to(ROOT))
-        for folder in ("packages", "research")
-        for path in (ROOT / folder).rglob("*.py")
-        if "tests" not in path.parts and len(path.read_text().splitlines()) > 350
-    }
-    assert long <= LONG

@@ -109,7 +109,8 @@ def square_of(rows: RowFunction, X: Array) -> Array:
     return values
 
 
-def square_norms(X: Array) -> Array:  # ‖x_i‖², of shape (n, 1)
+def square_norms(X: Array) -> Array:
+    """Return ``‖x_i‖²``, of shape (n, 1)."""
     return namespace(X).sum(X * X, axis=1, keepdims=True)
 
 

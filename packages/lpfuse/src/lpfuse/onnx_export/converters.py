@@ -486,10 +486,10 @@ def _affine(X: Tensor, centre: Any, scale: Any) -> Tensor:
 def isolation_forest(forest: Any, X: Tensor) -> Tensor:
     """``−2^(−d / c)``, with d the mean depth of a row and c the depth that is to be expected."""
     trees = []
-    for member, columns in zip(forest.estimators_, forest.estimators_features_, strict=True):
+    for member, seen in zip(forest.estimators_, forest.estimators_features_, strict=True):
         tree = member.tree_
         depths = tree.compute_node_depths() + _average_path_length(tree.n_node_samples) - 1.0
-        trees.append(Tree.of(tree, depths, columns))
+        trees.append(Tree.of(tree, depths, seen))
     expected = len(trees) * _average_path_length(np.array([forest.max_samples_]))[0]
     depth = sum_of_leaves(as_trees_see(X), trees).sum()
     share = depth / expected if expected else depth * 0.0 + 1.0  # as scikit-learn has it

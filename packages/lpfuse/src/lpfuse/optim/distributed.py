@@ -349,6 +349,7 @@ class GatheredRows(NamedTuple):
 
 
 def gathered(terms: Terms, block: Block, chosen: Array, slopes: Array | None) -> GatheredRows:
+    """Return the chosen rows of a block, with their costs, slopes and positions."""
     S, y, c, start = block
     a = as_float64(take(S, chosen))
     k = int(a.shape[0])
