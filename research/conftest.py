@@ -13,7 +13,6 @@ if not find_spec("torch"):
         "speed/faces/training.py",
         "speed/scaling/device.py",
         "speed/scaling/device_passes.py",
-        "speed/scaling/pass_checks.py",
     ]
 
 # A busy machine must not fail a test, and a run should find tomorrow what it finds today;

@@ -6,14 +6,6 @@ from hypothesis import HealthCheck, settings
 
 # Its examples need river, which is an extra that the extra `test` does not bring.
 collect_ignore = [] if find_spec("river") else ["src/lpfuse/river.py"]
-# Kernels for a GPU are imported where Triton is, which comes with torch for CUDA alone.
-if not find_spec("triton"):
-    collect_ignore += [
-        "src/lpfuse/_arrays/fused_gather.py",
-        "src/lpfuse/_arrays/fused_rows.py",
-        "src/lpfuse/optim/_fused_bounds.py",
-        "src/lpfuse/optim/_large_n/fused_partition.py",
-    ]
 
 # A busy machine must not fail a test, and a run should find tomorrow what it finds today;
 # `--hypothesis-profile=default` looks for new examples.

@@ -1,5 +1,3 @@
-from itertools import pairwise
-
 import array_api_strict
 import numpy as np
 import pandas as pd
@@ -13,7 +11,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lpfuse import FixedRule, TailScaler, TwoSidedMinMax
-from lpfuse.io import load, save
 from oracles.tail_scaler import tail_scaler
 from oracles.two_sided_min_max import two_sided_min_max
 
@@ -39,18 +36,12 @@ class LabelsDropped(TwoSidedMinMax):
     def fit(self, S, y=None):
         return super().fit(S)
 
-    def partial_fit(self, S, y=None):
-        return super().partial_fit(S)
-
 
 class TailLabelsDropped(TailScaler):
     """The same of the other scaler."""
 
     def fit(self, S, y=None):
         return super().fit(S)
-
-    def partial_fit(self, S, y=None):
-        return super().partial_fit(S)
 
 
 @pytest.mark.filterwarnings(*IDLE_COLUMNS)
@@ -325,81 +316,3 @@ def test_cubes_of_other_libraries_are_the_same(scores, library):
     assert single.dtype == xp.float32
     again = TailScaler().fit(scores).transform(far)
     np.testing.assert_allclose(np.asarray(single), again, rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.filterwarnings(*IDLE_COLUMNS)
-@given(S=score_tables, rho=rhos, cuts=st.lists(st.integers(0, 25), max_size=3))
-def test_rows_that_keep_coming_set_the_same_thresholds(S, rho, cuts):
-    whole, running = TwoSidedMinMax(rho).fit(S), TwoSidedMinMax(rho)
-    parts = [part for part in np.split(S, sorted(min(cut, len(S)) for cut in cuts)) if len(part)]
-    for part in parts:
-        running.partial_fit(part)
-    np.testing.assert_array_equal(running.lower_, whole.lower_)
-    np.testing.assert_array_equal(running.upper_, whole.upper_)
-    assert running.quantile_error_ == 0.0
-
-
-def test_the_error_of_running_quantiles_is_bounded_row_by_row_and_by_many():
-    rng = np.random.default_rng(0)
-    S = rng.standard_t(2, size=(30_000, 2)) + np.linspace(0, 3, 30_000)[:, None]
-    scaler = TwoSidedMinMax()
-    ends = [0, *range(2, 1500), *range(1500, 30_001, 700), 30_000]
-    for start, end in pairwise(ends):
-        if end > start:
-            scaler.partial_fit(S[start:end])
-    assert 0 < scaler.quantile_error_ < 0.012
-    assert len(scaler.running_.waiting) <= 300
-    for level, found in ((0.025, scaler.lower_), (0.975, scaler.upper_)):
-        rank = (S <= found).mean(axis=0)
-        assert (abs(rank - level) <= scaler.quantile_error_ + 1e-4).all()
-    assert sum(level.nbytes for level in scaler.running_.sketch.levels) < 2 * 2 * 9000 * 8
-
-
-def test_normal_rows_alone_set_running_thresholds(scores):
-    y = np.where(np.arange(201) % 5, 1, -1)
-    running = TailScaler().partial_fit(scores[:100], y[:100]).partial_fit(scores[100:], y[100:])
-    before = running.lower_.copy()
-    np.testing.assert_array_equal(before, TailScaler().fit(scores, y).lower_)
-    running.partial_fit(scores[:3] - 1e6, [-1, -1, -1])
-    np.testing.assert_array_equal(running.lower_, before)
-
-
-def test_what_cannot_go_on_is_refused_and_changes_nothing(scores):
-    with pytest.raises(ValueError, match="only −1"):
-        TwoSidedMinMax().partial_fit(scores, -np.ones(201))
-    running = TwoSidedMinMax().partial_fit(scores)
-    for bad in (scores[:, :2], scores * np.nan):
-        with pytest.raises(ValueError, match=r"3|NaN"):
-            running.partial_fit(bad)
-    assert running.running_.n == 201
-    assert not hasattr(running.fit(scores), "running_")
-
-
-def test_a_running_scale_is_saved_and_goes_on(scores, tmp_path):
-    running = TwoSidedMinMax().partial_fit(scores[:150])
-    save(running, tmp_path / "scale.lpfuse")
-    other = load(tmp_path / "scale.lpfuse").partial_fit(scores[150:])
-    np.testing.assert_array_equal(other.lower_, TwoSidedMinMax().fit(scores).lower_)
-
-
-@pytest.mark.parametrize("n", [1, 2, 50, 9000, 9001, 40_001])
-@pytest.mark.filterwarnings(*IDLE_COLUMNS)
-def test_after_a_fit_the_thresholds_go_on(n):
-    S = np.random.default_rng(0).normal(size=(n, 2)) * [1, 100]
-    fitted = TwoSidedMinMax().fit(S)
-    scaler = clone(fitted).fit(S).partial_fit(S[: max(n // 50, 1)])
-    assert scaler.n_samples_seen_ == scaler.running_.n == n + max(n // 50, 1)
-    sketch = scaler.running_.sketch
-    assert sum(len(level) << i for i, level in enumerate(sketch.levels)) == sketch.n
-    width = fitted.upper_ - fitted.lower_
-    assert (abs(scaler.lower_ - fitted.lower_) <= 0.15 * width).all()
-    # New rows take over: those of another place, ten times as many.
-    scaler.partial_fit(np.random.default_rng(1).normal(1000, 1, size=(10 * n + 200, 2)))
-    assert (scaler.lower_ > 900).all() or n > 2
-
-
-def test_a_scaler_of_an_earlier_version_says_so(scores):
-    scaler = TwoSidedMinMax().fit(scores)
-    del scaler.extremes_
-    with pytest.raises(ValueError, match="Fit it again"):
-        scaler.partial_fit(scores)

@@ -49,7 +49,7 @@ def device_command(arguments: list[str]) -> None:
 def passes_command(arguments: list[str]) -> None:
     from .device_passes import PARTS, run
 
-    parser = command("passes", "passes on a GPU: right or not, beside a copy, and within fits")
+    parser = command("passes", "passes on a GPU within fits: entrance, passes, host")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--n", type=number, help="rows of scores")
     parser.add_argument("--p", nargs="+", choices=ALL_P, default=list(ALL_P))

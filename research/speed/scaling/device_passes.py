@@ -1,9 +1,6 @@
-"""Passes over scores on a GPU: are they right, how near to the memory's speed, and what fits take.
+"""Passes over scores on a GPU within whole fits, split into entrance, passes and the host's share.
 
-Kernels are compared with plain torch and exact sums, timed beside a copy of the scores (a roofline
-for work that reads each score once), and then in whole fits, which are split into the entrance,
-passes and the host's share. A small grid of the numbers that decide how many rows a fit brings home
-is tried at the end.
+A small grid of the numbers that decide how many rows a fit brings home is tried at the end.
 """
 
 from __future__ import annotations
@@ -22,7 +19,6 @@ from unittest import mock
 import torch
 
 from lpfuse import LpFusion, lp_path
-from lpfuse._arrays.linalg import cut_rows, may_fuse
 from lpfuse.optim import Certifier, Problem, solve
 from lpfuse.optim.passes import ScorePasses
 from lpfuse.optim.tuning import DEFAULT
@@ -31,13 +27,9 @@ from research.common.store import RecordStore
 from research.speed.solver.problems import NEGATIVE_FRACTION, PAPER_P, parse_p
 
 from .device import GAP, LEARNERS, PAPER_ROWS, device_name, surroundings
-from .pass_checks import against_exact, as_asked, compared, drawn_problem, launches, whole_passes
 from .scores import Learners
 
 SMALL_ROWS = 20_000  # where there is no GPU: does the command work?
-CHECKED = ((31, 4), (5000, 13), (40_001, 36), (3000, 129))
-TOGETHER = (1, 9)  # candidates of a pass: of a fit, and of the nine-p path
-REPEATS = 20
 # Sample a weight, multiple that is kept, risk: the one in use and its neighbours.
 BUDGETS = ((100, 4, 1.8), (100, 4, 1.5), (100, 4, 2.2), (70, 5, 1.8), (100, 6, 1.8), (140, 3, 1.8))
 BUDGET_P = ("1", "32/31", "4/3", "2", "4", "10", "100", "inf")
@@ -47,11 +39,6 @@ def run(options: Namespace) -> None:
     """All parts; every number is stored as soon as it is known."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     warnings.simplefilter("ignore")
-    if device.type == "cuda":
-        from lpfuse._arrays.fused_gather import try_out
-
-        print(f"kernels are right on a few rows: {try_out(torch.cuda.current_device())}")
-    print(f"kernels serve: {may_fuse(torch.ones((2, 2), device=device))}", flush=True)
     n = options.n or (PAPER_ROWS if device.type == "cuda" else SMALL_ROWS)
     out = options.out / f"passes-{slug(device_name(device))}.jsonl"
     store = RecordStore(out, surroundings(device, options.commit))
@@ -63,7 +50,7 @@ def run(options: Namespace) -> None:
     print(f"stored in {out}")
 
 
-PARTS = ("checks", "kernels", "passes", "fits", "paths", "budgets")
+PARTS = ("fits", "paths", "budgets")
 
 
 class Passes:
@@ -93,95 +80,6 @@ class Passes:
             flush=True,
         )
 
-    # ------------------------------------------------------------------------------ are they right
-
-    def checks(self) -> None:
-        """Every difference from plain torch and from exact sums, in units of what is allowed."""
-        for (n, R), dtype, labelled, costs, free in product(
-            CHECKED, (torch.float64, torch.float32), (False, True), (False, True), (False, True)
-        ):
-            if free and not labelled:
-                continue
-            problem = drawn_problem(n, R, dtype, labelled, costs, free, self.device)
-            worst = compared(problem)
-            if n * R <= 1500:
-                worst |= against_exact(problem)
-            form = f"{n}×{R} {'labels ' * labelled}{'costs ' * costs}{'intercept' * free}".strip()
-            off = {name: value for name, value in worst.items() if not value <= 1.0}
-            text = f"WRONG: {off}" if off else f"right (worst {max(worst.values()):.1e} of allowed)"
-            self.record("device-check", problem.S, "labelled" if labelled else "pure", text,
-                        form=form, worst=worst, right=not off)  # fmt: skip
-
-    # --------------------------------------------------------------------- how fast kernels can be
-
-    def kernels(self) -> None:
-        """The two kernels alone, by events, for several ways to cut rows; beside a copy of S."""
-        if self.device.type != "cuda":
-            print("kernels are timed on a CUDA device only")
-            return
-        for dtype in (torch.float64, torch.float32):
-            S, y = self.data("negatives")
-            self.of_kernels(S.to(dtype), y)
-
-    def of_kernels(self, S: Any, y: Any) -> None:
-        other = torch.empty_like(S)
-        seconds = self.events(lambda: other.copy_(S))
-        bandwidth = 2 * S.nbytes / seconds
-        self.record("device-kernel", S, "negatives", f"{bandwidth / 1e12:.2f} TB/s",
-                    form="copy", seconds=seconds, bandwidth=bandwidth)  # fmt: skip
-        usual = cut_rows(*S.shape, single=S.dtype == torch.float32)
-        cuts = [usual, usual._replace(rows=2 * usual.rows)]
-        for cut, tiles, k in product(cuts, (4, 8, 16), TOGETHER):
-            chunks = -(-S.shape[0] // (cut.rows * tiles))
-            cut = cut._replace(tiles=tiles, chunks=chunks)
-            for name, action in launches(S, y, cut, k).items():
-                moved = S.nbytes + 8 * len(y) + len(y) * k * (9 if name == "examine" else 1)
-                seconds = self.events(action)
-                share = moved / seconds / bandwidth
-                form = f"{name} {k}, tiles {tiles} of {cut.rows}, {cut.warps} warps"
-                self.record("device-kernel", S, "negatives",
-                            f"{1e3 * seconds:.3f} ms, {share:.2f} of the copy", form=form,
-                            seconds=seconds, share=share, moved_bytes=moved)  # fmt: skip
-
-    def events(self, action: Callable[[], Any]) -> float:
-        """Seconds of one action on the device: the median of repeats by events."""
-        action()
-        times = []
-        for _ in range(REPEATS):
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            action()
-            end.record()
-            end.synchronize()
-            times.append(1e-3 * begin.elapsed_time(end))
-        return median(times)
-
-    # --------------------------------------------------------------------------------- whole passes
-
-    def passes(self) -> None:
-        """Passes as fits make them, host work included: fused and plain, by turns."""
-        for setting in NEGATIVE_FRACTION:
-            S, y = self.data(setting)
-            for dtype in (torch.float64, torch.float32):
-                problem = Problem(S.to(dtype), y)
-                for k, name in product(TOGETHER, ("partition", "examine")):
-                    self.of_pass(problem, setting, name, k)
-
-    def of_pass(self, problem: Problem, setting: str, name: str, k: int) -> None:
-        action = whole_passes(problem, k)[name]
-        times: dict[str, list[float]] = {"fused": [], "plain": []}
-        for turn in range(6):
-            for form in times:
-                with as_asked(form):
-                    began = time.perf_counter()
-                    action()
-                    if turn:
-                        times[form].append(time.perf_counter() - began)
-        for form, samples in times.items():
-            self.record("device-pass", problem.S, setting, f"{1e3 * median(samples):.2f} ms",
-                        form=f"{name} {k}, {form}", seconds=median(samples), samples=samples,
-                        moved_bytes=problem.S.nbytes)  # fmt: skip
-
     # ---------------------------------------------------------------------------------- whole fits
 
     def fits(self) -> None:
@@ -198,45 +96,39 @@ class Passes:
             self.of_fit(S, y, setting, "path", lambda: lp_path(S, y, ps=grid, tol=GAP))  # noqa: B023
 
     def of_fit(self, S: Any, y: Any, setting: str, p: str, action: Callable[[], Any]) -> None:
-        """Times by turns, and one further run of each form that is split into its parts."""
-        times: dict[str, list[float]] = {"fused": [], "plain": []}
-        turns = {"fused": self.options.repeats, "plain": 3}
-        for turn in range(max(turns.values()) + 1):
-            for form in times:
-                if turn <= turns[form]:
-                    with as_asked(form):
-                        self.wait()
-                        began = time.perf_counter()
-                        action()
-                        self.wait()
-                        if turn:
-                            times[form].append(time.perf_counter() - began)
-        for form, samples in times.items():
-            with as_asked(form), split() as parts:
-                began = time.perf_counter()
-                found = action()
-                self.wait()
-                whole = time.perf_counter() - began
-            proofs = getattr(found, "certificates", None) or [found.certificate_]
-            host = whole - sum(parts.seconds.values())
-            inner = {name: round(1e3 * value, 2) for name, value in parts.seconds.items()}
-            calls = ", ".join(
-                f"{name} {count}× {inner[name]}" for name, count in parts.calls.items()
-            )
-            self.record("device-split", S, setting,
-                        f"{1e3 * median(samples):6.1f} ms: {calls}, host {1e3 * host:.1f}",
-                        form=form, p=p, seconds=median(samples), samples=samples, split=whole,
-                        parts=dict(parts.seconds), calls=dict(parts.calls), host_seconds=host,
-                        passes=max(c.passes for c in proofs),
-                        relative_gap=max(c.relative_gap for c in proofs))  # fmt: skip
+        """Time repeats after a warm-up, and split one further run into its parts."""
+        samples = []
+        for turn in range(self.options.repeats + 1):
+            self.wait()
+            began = time.perf_counter()
+            action()
+            self.wait()
+            if turn:
+                samples.append(time.perf_counter() - began)
+        with split() as parts:
+            began = time.perf_counter()
+            found = action()
+            self.wait()
+            whole = time.perf_counter() - began
+        proofs = getattr(found, "certificates", None) or [found.certificate_]
+        host = whole - sum(parts.seconds.values())
+        inner = {name: round(1e3 * value, 2) for name, value in parts.seconds.items()}
+        calls = ", ".join(f"{name} {count}× {inner[name]}" for name, count in parts.calls.items())
+        # "plain" tells these runs from stored ones of the fused kernels that the library once had.
+        self.record("device-split", S, setting,
+                    f"{1e3 * median(samples):6.1f} ms: {calls}, host {1e3 * host:.1f}",
+                    form="plain", p=p, seconds=median(samples), samples=samples, split=whole,
+                    parts=dict(parts.seconds), calls=dict(parts.calls), host_seconds=host,
+                    passes=max(c.passes for c in proofs),
+                    relative_gap=max(c.relative_gap for c in proofs))  # fmt: skip
 
     def told(self, kind: str) -> None:
         """Medians over p, as the goals ask for them."""
-        for setting, form in product(NEGATIVE_FRACTION, ("fused", "plain")):
-            found = [r for r in self.store.select(kind=kind, setting=setting, form=form)
+        for setting in NEGATIVE_FRACTION:
+            found = [r for r in self.store.select(kind=kind, setting=setting, form="plain")
                      if r["p"] != "path" and r["n"] == self.n]  # fmt: skip
             times = [1e3 * r["seconds"] for r in found]
-            print(f"== {setting}, {form}: {median(times):.1f} ms median, {max(times):.1f} worst; "
+            print(f"== {setting}: {median(times):.1f} ms median, {max(times):.1f} worst; "
                   f"gap {max(r['relative_gap'] for r in found):.1e}")  # fmt: skip
 
     def wait(self) -> None:

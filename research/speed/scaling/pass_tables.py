@@ -17,22 +17,25 @@ from .results import Results
 PASS_KINDS = ("device-check", "device-kernel", "device-pass", "device-split", "device-budget")
 PASSES = {"partition": "partition", "examine": "certificate"}  # as stored, and as told
 FORMS = ("plain", "fused")
+SPLIT_FORMS = FORMS[::-1]
 SHOWN = "negatives"  # the setting of the figure: kernels alone are timed with labels
 
 ROOFLINE_NOTES = """A *partition* pass parts rows into decided and undecided ones, a *certificate*
-pass bounds the gap; one candidate is that of a fit, several are those of a path. *Fused*: Triton
-kernels; *plain*: torch's own operations. Whole passes by the clock, what the host does for them
-included, medians of repeats by turns. *Of the copy*: bytes of S over the time, as a share of the
-bytes a second that `copy_` of S moves in the same run (reading and writing counted): a pass that
-read S once and did nothing else would reach about all of it. *Kernel alone*: by events of the
-device, the fastest of the cuts of rows that were tried; its bytes are all that it reads and
-writes."""
+pass bounds the gap; one candidate is that of a fit, several are those of a path. *Plain*: torch's
+own operations, as passes are now. *Fused*: Triton kernels, which the library had at that commit and
+has no longer ([decision 0043](../adr/0043-what-does-not-pay-leaves.md)). Whole passes by the clock,
+what the host does for them included, medians of repeats by turns. *Of the copy*: bytes of S over
+the time, as a share of the bytes a second that `copy_` of S moves in the same run (reading and
+writing counted): a pass that read S once and did nothing else would reach about all of it. *Kernel
+alone*: by events of the device, the fastest of the cuts of rows that were tried; its bytes are all
+that it reads and writes."""
 
 SPLIT_NOTES = """Fits to a certified 1e-8 and the nine-p path, float64, in milliseconds: medians of
-repeats, fused and plain by turns. The parts are of one further fused run, and add up to its own
-time. *Entrance*: checks of the input. *Passes*: the sample, partitions, multipliers and
-certificates, with how many of partitions and certificates there were. *Host*: all else, the small
-problems between passes. The gap is the certificate's own."""
+repeats, fused (former kernels) and plain (as now) by turns. The parts are of one further run, a
+fused one where there is one, and add up to its own time. *Entrance*: checks of the input. *Passes*:
+the sample, partitions, multipliers and certificates, with how many of partitions and certificates
+there were. *Host*: all else, the small problems between passes. The gap is the
+certificate's own."""
 
 
 class Pass(NamedTuple):
@@ -135,12 +138,12 @@ def split_table(results: Results, device: str) -> str:
                 r["form"]: r for r in results.select("device-split", device=device,
                                                      setting=setting, p=p)
             }  # fmt: skip
-            fused = by_form.get("fused")
-            if fused is not None:
-                plain = by_form.get("plain")
-                whole = _whole(plain["seconds"]) if plain else "–"
+            if by_form:
                 named = [setting, "the path" if p == "path" else p]
-                rows.append([*named, _whole(fused["seconds"]), whole, *_parts(fused)])
+                told = (by_form.get(form) for form in SPLIT_FORMS)
+                times = ["–" if record is None else _whole(record["seconds"]) for record in told]
+                split = next(by_form[form] for form in SPLIT_FORMS if form in by_form)
+                rows.append([*named, *times, *_parts(split)])
     head = ["setting", "p", "fused, ms", "plain, ms", "entrance", "passes", "host", "host's share"]
     return table([*head, "gap"], rows)
 

@@ -180,7 +180,7 @@ def _on_device(results: Results) -> list[Record]:
 def device_commits(results: Results) -> str:
     """Which commit the tables of devices are of: passes were measured at another one."""
     told = commits_of(results, _on_device(results))
-    return f"Measured at {told}; goals and the next section are of later runs with fused passes."
+    return f"Measured at {told}; goals and the next section are of later runs."
 
 
 def paths_table(results: Results) -> str:
@@ -190,7 +190,7 @@ def paths_table(results: Results) -> str:
         "`np.memmap`": results.select("cpu-memmap"),
         "a GPU": [
             r
-            for r in results.select("device-split", form="fused", p="4/3")
+            for r in results.select("device-split", form="plain", p="4/3")
             if not r["device"].startswith("torch on")
         ],
         "Dask, four processes": results.select("dask-fit", workers=4, form="parquet"),

@@ -28,6 +28,21 @@ GROUP = "lpfuse.saved"  # entry points of other packages: modules that register 
 Words = Collection[Any]
 ANY: Words = (str,)
 
+# What earlier versions wrote and this one reads over. Names of classes are never given away again;
+# with some attributes others lose their meaning: weights that were moved after their fit have no
+# certificate.
+FORMER_CLASSES = frozenset((
+    "FollowedRows", "GradientLearner", "LabelledWindow", "OnlineWeights", "QuantileSketch",
+    "RunningQuantiles", "SafeMixture",
+))  # fmt: skip
+FORMER_ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "extremes_": (),
+    "following_": (),
+    "n_samples_seen_": (),
+    "online_": ("certificate_",),
+    "running_": (),
+}
+
 _CLASSES: dict[str, type] = {}
 _NAMES: dict[type, str] = {}
 _WORDS: dict[type, dict[str, Words]] = {}

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from lpfuse._arrays.blocks import Summary, head_of
 from lpfuse._arrays.operations import Array, Host, is_blocked, is_numpy, like, namespace, to_host
 from lpfuse._base import lazily
-from lpfuse._quantiles import QuantileSketch, RunningQuantiles, take_rows_in
+from lpfuse._quantiles import QuantileSketch
 from lpfuse._saved import saved_as
 from lpfuse._validation.dask_blocks import check_score_blocks
 from lpfuse._validation.params import check_labels
@@ -41,7 +41,6 @@ class _QuantileScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     lower_: Host
     upper_: Host
     quantile_error_: float
-    running_: RunningQuantiles
 
     def fit(self, S: Any, y: Any = None) -> Self:
         """Learn the thresholds.
@@ -66,52 +65,20 @@ class _QuantileScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         reference = scores if labels is None else scores[like(labels, scores) > 0]
         warn_about_columns(reference, column_names(S))
         ranks = _Ranks(reference.shape[0], float(self.rho))
-        self._set_thresholds(ranks, _order_statistics(reference, ranks.needed))
+        self.lower_, self.upper_ = ranks.thresholds(_order_statistics(reference, ranks.needed))
         self.quantile_error_ = 0.0
-        self.__dict__.pop("running_", None)  # of rows that were before
         remember_columns(self, S)
         return self
-
-    def partial_fit(self, S: Any, y: Any = None) -> Self:
-        """Learn the thresholds of rows that keep coming: those of all rows so far.
-
-        Parameters
-        ----------
-        S : array-like of shape (n, R)
-            New scores, high = normal.
-        y : array-like of shape (n,), optional
-            +1 normal, −1 anomaly. When given, the normal rows alone count.
-
-        Returns
-        -------
-        transformer
-            This scaler. Up to 9,000 rows its thresholds are those of `fit` to all of them, but that
-            from 1,000 on a hundredth of the rows may wait; `quantile_error_` bounds what is off.
-            After a `fit`, which keeps no rows, thresholds and extremes stand for them.
-        """
-        self._check_parameters()
-        if take_rows_in(self, S, y):
-            self._take_thresholds(self.running_.sketch)
-        self.quantile_error_ = self.running_.rank_error / self.running_.n
-        return self
-
-    def _take_thresholds(self, sketch: QuantileSketch) -> None:
-        ranks = _Ranks(sketch.n, float(self.rho))
-        self._set_thresholds(ranks, {rank: sketch.order_statistic(rank) for rank in ranks.needed})
-        self.quantile_error_ = sketch.rank_error / sketch.n
-
-    def _set_thresholds(self, ranks: _Ranks, smallest: dict[int, Host]) -> None:
-        self.lower_, self.upper_ = ranks.thresholds(smallest)
-        self.extremes_ = np.stack([smallest[0], smallest[ranks.last]]).astype(np.float64)
-        self.n_samples_seen_ = ranks.last + 1
 
     def _fit_blocks(self, S: Any, y: Any) -> Self:
         """Return the same in one pass over blocks of rows, by a sketch of the normal ones."""
         checked = check_score_blocks(S, y, also=Summary(_sketch_normal, QuantileSketch.merge))
         sketch: QuantileSketch = checked.also
         warn_about_flat(no_spread(sketch.lowest, sketch.highest), checked.names)
-        self._take_thresholds(sketch)
-        self.__dict__.pop("running_", None)
+        ranks = _Ranks(sketch.n, float(self.rho))
+        smallest = {rank: sketch.order_statistic(rank) for rank in ranks.needed}
+        self.lower_, self.upper_ = ranks.thresholds(smallest)
+        self.quantile_error_ = sketch.rank_error / sketch.n
         remember_columns(self, head_of(S))
         return self
 
@@ -183,10 +150,6 @@ class TwoSidedMinMax(_QuantileScaler):
     quantile_error_ : float
         By what share of the reference rows `l` and `u` can be off in rank, at most: 0.0 for
         arrays in memory, whose quantiles are exact.
-    extremes_ : ndarray of shape (2, R)
-        The lowest and the highest reference score of each detector.
-    n_samples_seen_ : int
-        Reference rows that are behind the thresholds.
     n_features_in_ : int
         Number of detectors R.
     feature_names_in_ : ndarray of shape (R,)
@@ -272,8 +235,6 @@ class TailScaler(_QuantileScaler):
         The quartiles, which less than a quarter of strange rows cannot carry off.
     quantile_error_ : float
         By what share of the reference rows they can be off in rank, at most; 0.0 in memory.
-    extremes_, n_samples_seen_
-        As of :class:`TwoSidedMinMax`.
     n_features_in_ : int
         Number of detectors R.
     feature_names_in_ : ndarray of shape (R,)

@@ -36,9 +36,6 @@ class LabelsDropped(LpFusion):
     def fit(self, S, y=None, sample_weight=None):
         return super().fit(S, sample_weight=sample_weight)
 
-    def partial_fit(self, S, y=None):
-        return super().partial_fit(S)
-
 
 @pytest.mark.filterwarnings(
     "ignore:Scores have no spread:UserWarning", "ignore:Some detectors give:UserWarning"

@@ -216,9 +216,6 @@ def ours():
     stream = OnlineDiscoveries(0.1)
     stream.update([0.001, 0.5])
     yield "OnlineDiscoveries", stream
-    with warnings.catch_warnings(action="ignore"):
-        followed = fused(PAIR).fit(X, Y).partial_fit(X[20:] + 0.1, Y[20:])
-    yield "FusedDetector, followed", followed
     yield "WatchState", WatchState('{"version": 1}', _monitor_of_drift())
     frame = pumps(40).drop("serial", "when")
     yield "TableModel", TableModel.fit(frame, label="state", normal="ok", detectors=["gmm", "kpca"])

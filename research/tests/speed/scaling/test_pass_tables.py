@@ -102,7 +102,7 @@ def test_the_figure_is_drawn_told_in_words_and_shown(records, tmp_path):
     )
     assert f"![{words}](scaling-roofline.png)" in out.read_text()
     assert (tmp_path / "scaling-roofline.png").stat().st_size > 1000
-    assert "| a GPU | 1,000 × 4 float64 | negatives | 11 ms | 3.0 |" in guide.read_text()
+    assert "| a GPU | 1,000 × 4 float64 | negatives | 22 ms | 3.0 |" in guide.read_text()
 
 
 def test_comparisons_that_failed_are_named(records):

@@ -611,22 +611,6 @@ def check_answers(y: Any, n: int) -> Host:
     return answers.astype(np.float64)
 
 
-def check_new_labels(y: Any, n: int) -> Host:
-    """Labels ±1.0 of new rows of a stream, which may all be of one kind; None: all are normal.
-
-    Examples
-    --------
-    >>> check_new_labels([-1], 1), check_new_labels(None, 2)
-    (array([-1.]), array([1., 1.]))
-    """
-    if y is None:
-        return np.ones(n)
-    labels = one_a_row(y, n, "y", "label")
-    if labels.dtype.kind not in "iuf" or not np.isin(labels, (-1, 1)).all():
-        raise ValueError(how_to_label(labels.tolist(), unlabelled=False))
-    return labels.astype(np.float64)
-
-
 def check_chances(chances: Any, n: int | None = None, *, may_miss: bool = True) -> Host:
     """Return the chance in (0, 1] with which each row was asked about; NaN where it was not asked.
 

@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.blocks import head_of
 from lpfuse._arrays.linalg import accurate_total
@@ -48,7 +47,6 @@ from lpfuse._validation.tables import (
     warn_about_copies,
     warn_of_turned_scores,
 )
-from lpfuse.fusion.online import OnlineWeights, check_rows, learn_online, start_online
 from lpfuse.optim import SOLVERS, Certificate, LpPath, Problem, solve, solve_path
 from lpfuse.optim.distributed import BlockedProblem, Costs, sample_of
 from lpfuse.optim.problem import LOSSES
@@ -316,9 +314,6 @@ class LpFusion(WeightedSum):
         Steps of the solver.
     prior_ : ndarray of shape (R,) or None
         The prior in the order of the columns.
-    online_ : OnlineWeights
-        After `partial_fit`: the ``strategies`` that are mixed, their ``shares``, their ``losses``
-        so far, and ``regret_bounds()``.
     n_features_in_ : int
         Number of detectors R.
     feature_names_in_ : ndarray of shape (R,)
@@ -360,7 +355,6 @@ class LpFusion(WeightedSum):
     certificate_: Certificate
     n_iter_: int
     prior_: Host | None
-    online_: OnlineWeights
 
     def __init__(
         self,
@@ -414,84 +408,8 @@ class LpFusion(WeightedSum):
         self.certificate_ = solution.certificate
         self.n_iter_ = solution.n_iter
         self.prior_ = problem.ball.centre
-        self.__dict__.pop("online_", None)  # of weights that were before
         _warn_if_loose(solution.certificate, self.tol, self.solver)
         _warn_if_zero(solution.weights, self.radius)
-        return self
-
-    def partial_fit(self, S: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        r"""Learn from labels as they come: never far from the average, nor from the best weights.
-
-        The first call is a `fit`. From then on every row moves the weights a little, and every so
-        often the last rows, up to a thousand of each class, are solved anew, with a certificate.
-        The weights in use are a mixture of the average of the detectors (the `prior`, where there
-        is one), of gradient descent and of the last certified solution: :attr:`online_` tells the
-        shares. Over the rows after the first call, taken one after the other, with the costs that
-        they had as they came,
-
-        .. math::
-
-            \sum_t \ell_t(w_t) - \ell_t(\text{average}) \le 7 h, \qquad
-            \sum_t \ell_t(w_t) - \min_w \sum_t \ell_t(w) = O(\sqrt{T \log T})
-
-        where h is the largest difference that one row has made between losses of the average and
-        of the learnt weights: for weights in the ball at most cost times
-        :math:`\|s_t\|_q \|w - w_0\|_p`, so put scores on a bounded scale.
-        ``online_.regret_bounds()`` tells both bounds as numbers (``docs/adr/0035``).
-
-        Parameters
-        ----------
-        S : array-like of shape (n, R)
-            Scores of new rows, high = normal.
-        y : array-like of shape (n,), optional
-            +1 normal, −1 anomaly. Without it all rows are normal.
-        sample_weight : array-like of shape (n,), optional
-            How much each row counts. With ``class_weight="balanced"`` rows of the more frequent
-            class so far count for less, so that both come to the same.
-
-        Returns
-        -------
-        LpFusion
-            This estimator. `certificate_` and `n_iter_` are of the last solution,
-            ``online_.strategies["certified"]``, and of the rows in ``online_.window``: the weights
-            in use have no certificate but the bounds of their regret.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from lpfuse import LpFusion
-        >>> rng = np.random.default_rng(0)
-        >>> y = np.where(rng.random(600) < 0.2, -1, 1)
-        >>> right = np.where(np.arange(600)[:, None] < 200, [0.9, 0.0], [0.0, 0.9])
-        >>> S = y[:, None] * right + rng.normal(scale=0.1, size=(600, 2))
-        >>> fusion = LpFusion(p=2, class_weight="balanced").partial_fit(S[:200], y[:200])
-        >>> fusion.weights_.round(1)  # the first detector is right, and then the second one
-        array([1., 0.])
-        >>> for row, label in zip(S[200:], y[200:]):
-        ...     fusion = fusion.partial_fit([row], [label])
-        >>> bool(fusion.weights_[1] > 0.9)
-        True
-        """
-        learn_online(self, S, y, sample_weight, IMAGINARY_SCORE)
-        return self
-
-    def start_online(self, S: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Let `partial_fit` go on from the fitted weights, with the rows that they were fitted to.
-
-        Without it a fit's rows are forgotten: nothing is solved anew until there are others.
-
-        Parameters
-        ----------
-        S, y, sample_weight
-            What `fit` was given.
-
-        Returns
-        -------
-        LpFusion
-            This estimator; weights stay what they are.
-        """
-        check_is_fitted(self)
-        self.online_ = start_online(self, check_rows(self, S, y, sample_weight))
         return self
 
     def _problem(self, S: Any, y: Any, sample_weight: Any, p: float) -> Problem:
@@ -504,12 +422,7 @@ class LpFusion(WeightedSum):
         labels, weight = labels_beside(y, S), weights_beside(sample_weight, S)
         warn_about_columns(S, names)
         warn_of_turned_scores(S, labels, names)
-        return self._stated(S, labels, weight, p, self._centre(int(S.shape[1]), names))
-
-    def _stated(
-        self, S: Array, labels: Array | None, weight: Array | None, p: float, centre: Host | None
-    ) -> Problem:
-        """Return the problem for rows that need no check."""
+        centre = self._centre(int(S.shape[1]), names)
         if self.imaginary_anomalies:
             S, labels, weight = self._with_imaginary(S, labels, weight)
         if labels is not None and smallest(labels) > 0:

@@ -21,7 +21,15 @@ import numpy as np
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.utils import Bunch
 
-from lpfuse._saved import class_saved_as, register_all, saved_classes, saved_name, words_of
+from lpfuse._saved import (
+    FORMER_ATTRIBUTES,
+    FORMER_CLASSES,
+    class_saved_as,
+    register_all,
+    saved_classes,
+    saved_name,
+    words_of,
+)
 from lpfuse.io import archive as container
 from lpfuse.io import safety as foreign
 from lpfuse.io import safety as scikit
@@ -381,12 +389,19 @@ class Decoder:
 
     def _object(self, name: str, attributes: dict[str, Any]) -> Any:
         kind = loadable(name)
+        if kind is None and name in FORMER_CLASSES:
+            return None
         if kind is None:
             raise Refused(
                 f"It holds an object of the class {name!r}, which is unknown. That may be a class "
                 "of a package that is not installed here, such as lpfuse-faces, or of a newer one."
             )
-        values = {each: self._attribute(kind, each, attributes[each]) for each in attributes}
+        former = _former(kind, attributes)
+        values = {
+            each: self._attribute(kind, each, attributes[each])
+            for each in attributes
+            if each not in former
+        }
         self._texts = set()  # checked, and from here on nobody's business
         if kind.is_own:
             made: Any = object.__new__(kind.cls)
@@ -413,6 +428,14 @@ class Decoder:
         if self._texts:
             kind.check_text(attribute, self._texts, bare=isinstance(made, str))
         return made
+
+
+def _former(kind: Loadable, attributes: Iterable[str]) -> set[str]:
+    """Attributes that an earlier version of one of our classes had, and what went with them."""
+    if not kind.is_own:
+        return set()
+    gone = {each for each in attributes if each in FORMER_ATTRIBUTES and each not in kind.fitted}
+    return gone.union(*(FORMER_ATTRIBUTES[each] for each in gone))
 
 
 def _scalar(dtype: np.dtype[Any], content: bytes) -> Any:

@@ -23,13 +23,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lpfuse._arrays.linalg import accurate_total, may_fuse
+from lpfuse._arrays.linalg import accurate_total
 from lpfuse._arrays.operations import Array, Host
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.bounds import (
     DualSums,
     Reading,
-    Sides,
     add_dual_sums,
     dual_sums,
     examine_rows,
@@ -187,16 +186,13 @@ class Certifier:
         problem, reading = self.problem, self.reading
         first = self._first_of_each(candidates, watch)
         leading = {k: each for k, each in candidates.items() if first[k] == k}
-        parts = self._examine_fused(leading, watch)
-        rest = {k: each for k, each in leading.items() if k not in parts}
-        if rest:
-            # Multipliers travel along with the rows: of many blocks each gets its own.
-            points = {
-                k: (reading.seen(each.point), self._dual_point(each)) for k, each in rest.items()
-            }
-            work = partial(examine_rows, reading, points, watch)
-            along = [candidate.alpha for candidate in rest.values()]
-            parts |= problem.reduce(work, partial(merge_sides, watch), *along, stored=True)
+        # Multipliers travel along with the rows: of many blocks each gets its own.
+        points = {
+            k: (reading.seen(each.point), self._dual_point(each)) for k, each in leading.items()
+        }
+        work = partial(examine_rows, reading, points, watch)
+        along = [candidate.alpha for candidate in leading.values()]
+        parts = problem.reduce(work, partial(merge_sides, watch), *along, stored=True)
         return {
             k: _bound(problem, self.balls[k], parts[lead].dual)._replace(
                 primal=parts[lead].value,
@@ -205,26 +201,6 @@ class Certifier:
             )
             for k, lead in first.items()
         }
-
-    def _examine_fused(
-        self, candidates: Mapping[int, Candidate], watch: Mapping[int, Watch]
-    ) -> dict[int, Sides]:
-        """Return what kernels of a device can tell of candidates, with digits enough.
-
-        The others stay.
-        """
-        problem, reading = self.problem, self.reading
-        taken = {
-            k: (each.point, each.alpha)
-            for k, each in candidates.items()
-            if each.alpha is not None and (k not in watch or watch[k].of_rows is not None)
-        }
-        hinge = problem.loss.name == "hinge" and reading.origin is None
-        if not (taken and hinge and problem.in_memory and may_fuse(problem.S)):
-            return {}
-        from lpfuse.optim._fused_bounds import examine_fused
-
-        return examine_fused(problem, reading, taken, watch)
 
     @staticmethod
     def _first_of_each(

@@ -360,13 +360,6 @@ def gathered(terms: Terms, block: Block, chosen: Array, slopes: Array | None) ->
     return GatheredRows(to_host(terms.signed_rows(a, labels)), costs, on, index)
 
 
-def as_rows(found: Any) -> GatheredRows | None:
-    """Rows that a kernel has gathered."""
-    if found is None:
-        return None
-    return GatheredRows(found.columns.T, found.costs, found.slopes, found.positions)
-
-
 def join_rows(most: int, parts: Sequence[GatheredRows | None]) -> GatheredRows | None:
     """Return all rows as one; None where they are too many, or some were."""
     present = [part for part in parts if part is not None]
@@ -398,8 +391,7 @@ def crossings(terms: Terms, most: int) -> Watch:
     Those are the rows with α = 1 though r < 0, or with α = 0 though r > 0. Where they are more than
     `most`, None comes back.
     """
-    merge = partial(join_rows, most)
-    return Watch(partial(_crossed, terms, most), merge, most, lambda rows: merge([as_rows(rows)]))
+    return Watch(partial(_crossed, terms, most), partial(join_rows, most))
 
 
 def violating(terms: Terms, point: Host, most: int) -> Watch:

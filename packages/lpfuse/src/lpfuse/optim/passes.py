@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from lpfuse._arrays.linalg import may_fuse, row_kernels
+from lpfuse._arrays.linalg import row_kernels
 from lpfuse._arrays.operations import (
     Array,
     Host,
@@ -31,7 +31,7 @@ from lpfuse._arrays.operations import (
     to_host_together,
 )
 from lpfuse.optim.balls import LpBall
-from lpfuse.optim.distributed import GatheredRows, Positions, as_rows, gathered, join_rows
+from lpfuse.optim.distributed import GatheredRows, Positions, gathered, join_rows
 from lpfuse.optim.newton import Model
 from lpfuse.optim.problem import Block, LinearPieces, Problem, Terms
 from lpfuse.optim.tuning import SearchTuning
@@ -133,14 +133,9 @@ class ScorePasses:
     ) -> list[Partition | TooManyRows]:
         """For each plan, keep the rows within its band; the others become linear pieces."""
         problem = self.problem
-        # Layers are for hosts, which take one row after the other (`PassBudget`).
-        layered = any(plan.layers for plan in plans)
-        if problem.in_memory and not layered and may_fuse(problem.S):
-            parts = _fused_each(problem, plans)
-        else:
-            work = partial(_linearise_each, problem.terms, plans, problem.in_memory)
-            merge = partial(_join_each, [plan.most for plan in plans])
-            parts = problem.reduce(work, merge, stored=True)
+        work = partial(_linearise_each, problem.terms, plans, problem.in_memory)
+        merge = partial(_join_each, [plan.most for plan in plans])
+        parts = problem.reduce(work, merge, stored=True)
         each = zip(parts, plans, balls, strict=True)
         return [_partition(*one, int(problem.fit_intercept)) for one in each]
 
@@ -250,25 +245,6 @@ def _layered(terms: Terms, plan: PartitionPlan, block: Block, r: Array) -> tuple
     taken = np.bincount(layer, minlength=len(bands))
     factors = np.array(counts) / np.maximum(taken, 1)
     return rows._replace(costs=rows.costs * factors[layer]), sum(counts)
-
-
-def _fused_each(problem: Problem, plans: Sequence[PartitionPlan]) -> list[_BlockPartition]:
-    """Return the same for all rows on a device, by kernels."""
-    from lpfuse.optim._large_n.fused_partition import partition_fused
-
-    parts = partition_fused(problem, plans)
-    thin = [plan.stride > 1 for plan in plans]
-    return [
-        _BlockPartition(
-            value=float(part.value),
-            linear=part.linear,
-            constant=float(part.constant),
-            n_near=part.n_near,
-            rows=_thinned(as_rows(part.rows), part.n_near) if few else as_rows(part.rows),
-            side=None if few else part.side,
-        )
-        for part, few in zip(parts, thin, strict=True)
-    ]
 
 
 def _thinned(rows: GatheredRows | None, n_near: int) -> GatheredRows | None:

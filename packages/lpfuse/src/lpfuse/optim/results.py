@@ -44,15 +44,11 @@ class Watch(NamedTuple):
     """What a solver would like to learn from the same pass, while rows and residuals are at hand.
 
     ``work(block, r, α)`` is asked for each block and candidate, ``merge`` joins its answers. The
-    certificate does not depend on it. Where all that is asked for is the rows on the wrong linear
-    piece, up to `most` of them, a pass may gather these by itself: ``of_rows`` makes the answer of
-    them, or of None where they are more.
+    certificate does not depend on it.
     """
 
     work: Callable[[Block, Array, Array | None], Any]
     merge: Callable[[list[Any]], Any]
-    most: int = -1
-    of_rows: Callable[[Any], Any] | None = None
 
 
 class Bounds(NamedTuple):

@@ -1,1 +1,0 @@
-"""Regret of weights that follow: drifting streams made from real tables, labels trickling in."""
