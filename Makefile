@@ -23,7 +23,7 @@ CLI := $(VENV)/cli.stamp
 DEV := $(VENV)/dev.stamp
 LAB := $(VENV)/research.stamp
 BUILT := $(VENV)/compiled.stamp
-PROJECTS := packages/lpfuse/pyproject.toml packages/lpfuse-faces/pyproject.toml
+PROJECTS := $(patsubst %,packages/%/pyproject.toml,lpfuse lpfuse-cli lpfuse-faces)
 # What is compiled, into libraries beside the sources.
 SOURCES := $(shell find packages/lpfuse/src -name '*.pyx' -o -name '*.pxd' -o -name '*.h') packages/lpfuse/hatch_build.py
 
@@ -149,16 +149,17 @@ $(BUILT): $(SOURCES) | $(CORE)
 	@test -e $@ && test -z "$$(find $(SOURCES) -newer $@)" || $(STEP) compiled
 	@touch $@
 
-$(CLI): $(CORE) | $(BUILT)
-	$(PIP) --editable "packages/lpfuse[cli]"
+$(CLI): $(CORE) packages/lpfuse-cli/pyproject.toml | $(BUILT)
+	$(PIP) --editable packages/lpfuse --editable packages/lpfuse-cli
 	@touch $@
 
 $(DEV): $(CORE) $(PROJECTS) requirements-dev.txt research/requirements.txt docs/requirements.txt | $(BUILT)
-	$(PIP) --editable "packages/lpfuse[test]" --editable "packages/lpfuse-faces[test]" \
+	$(PIP) --editable "packages/lpfuse[test]" --editable "packages/lpfuse-cli[test]" \
+		--editable "packages/lpfuse-faces[test]" \
 		-r requirements-dev.txt -r research/requirements.txt -r docs/requirements.txt
 	@touch $@
 
 $(LAB): $(CORE) $(PROJECTS) research/requirements.txt | $(BUILT)
-	$(PIP) --editable "packages/lpfuse[cli,search,pyod]" --editable "packages/lpfuse-faces[cli]" \
-		-r research/requirements.txt
+	$(PIP) --editable "packages/lpfuse[search,pyod]" --editable packages/lpfuse-cli \
+		--editable "packages/lpfuse-faces[cli]" -r research/requirements.txt
 	@touch $@

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lpfuse.cli import console
+from lpfuse_cli import console
 from research.paper.forgery_command import forgery
 
 if TYPE_CHECKING:

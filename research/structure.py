@@ -25,6 +25,7 @@ import numpy as np
 
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "packages" / "lpfuse" / "src"
+COMMAND = ROOT / "packages" / "lpfuse-cli" / "src"
 FACES = ROOT / "packages" / "lpfuse-faces" / "src"
 LAYOUT = {
     tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
@@ -93,11 +94,12 @@ def walks() -> dict[str, list[str]]:
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
         fused = FusedDetector(random_state=0).fit(X, y)
-        score = _score_command(Path(folder), X, y)
+        fit, score = _commands(Path(folder), X, y)
         calls: dict[str, Callable[[], Any]] = {
             "LpFusion.fit": lambda: LpFusion(p=2).fit(S, labels),
             "FusedDetector.fit": lambda: FusedDetector(random_state=0).fit(X, y),
             "FusedDetector.predict": lambda: fused.predict(X),
+            "lpfuse fit": fit,
             "lpfuse score": score,
         }
         found = {}
@@ -107,17 +109,20 @@ def walks() -> dict[str, list[str]]:
     return found
 
 
-def _score_command(folder: Path, X: Any, y: Any) -> Callable[[], None]:
-    """``lpfuse score`` of a model that ``lpfuse fit`` has made of the rows."""
+def _commands(folder: Path, X: Any, y: Any) -> tuple[Callable[[], None], Callable[[], None]]:
+    """``lpfuse fit`` of the rows, and ``lpfuse score`` of the model that it makes."""
     table, model = folder / "rows.csv", folder / "model.lpfuse"
     lines = [",".join(map(str, [*row, label])) for row, label in zip(X, y, strict=True)]
     table.write_text("\n".join(["a,b,c,label", *lines]))
-    _command("fit", table, "--label", "label", "--normal", "1", "-o", model)
-    return lambda: _command("score", model, table, "-o", folder / "scores.csv")
+
+    def fit() -> None:
+        _command("fit", table, "--label", "label", "--normal", "1", "-o", model)
+
+    return fit, lambda: _command("score", model, table, "-o", folder / "scores.csv")
 
 
 def _command(*words: Any) -> None:
-    from lpfuse.cli import main
+    from lpfuse_cli import main
 
     before, sys.argv = sys.argv, ["lpfuse", *map(str, words)]
     told = io.StringIO()
@@ -133,7 +138,12 @@ def _command(*words: Any) -> None:
 
 def main() -> None:
     """Print the sizes, the walks, and with ``-v`` the files of each walk."""
-    for name, folder in {"core": CORE, "faces": FACES, "research": ROOT / "research"}.items():
+    for name, folder in {
+        "core": CORE,
+        "command": COMMAND,
+        "faces": FACES,
+        "research": ROOT / "research",
+    }.items():
         size = size_of(folder)
         share = size.comments / size.code
         print(f"{name}: {size.code:,} lines of code, {size.files} files, {share:.1%} comments")

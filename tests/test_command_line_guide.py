@@ -9,8 +9,8 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from helpers.pumps import pumps, score_table, write
-from lpfuse.cli._app import app
 from lpfuse.ensemble.components import default_detectors
+from lpfuse_cli.app import app
 
 GUIDE = Path(__file__).parents[1] / "docs" / "command-line.md"
 FEW = ("gp", "knn", "trees")

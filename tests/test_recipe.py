@@ -13,7 +13,7 @@ from tools.packaging_steps import check_release, projects
 ROOT = Path(__file__).parents[1]
 RECIPE_FILE = ROOT / "recipes" / "lpfuse" / "recipe.yaml"
 RECIPE = yaml.safe_load(RECIPE_FILE.read_text(encoding="utf-8"))
-PROJECT = tomllib.loads(PROJECTS[0].read_text(encoding="utf-8"))
+PROJECT, COMMAND = (tomllib.loads(path.read_text(encoding="utf-8")) for path in PROJECTS[:2])
 CONDA_NAMES = {"matplotlib": "matplotlib-base"}  # without the windows that nobody opens here
 
 
@@ -26,7 +26,10 @@ def bounds(lines):
 
 def test_a_recipe_requires_what_the_package_and_its_command_do():
     table = PROJECT["project"]
-    asked = [*table["dependencies"], *table["optional-dependencies"]["cli"]]
+    extras, command = table["optional-dependencies"], COMMAND["project"]["dependencies"]
+    asked = [*table["dependencies"], *extras["frames"], *extras["persist"], *extras["plots"]]
+    assert command[0].startswith("lpfuse[frames,persist,plots]==")
+    asked += command[1:]
     asked.append(f"python {table['requires-python']}")
     assert bounds(RECIPE["requirements"]["run"]) == bounds(asked)
     host = bounds(RECIPE["requirements"]["host"])
@@ -51,7 +54,8 @@ def test_the_recipe_is_one_that_conda_packages_are_built_from():
     assert "noarch" not in told["build"]
     assert told["requirements"]["build"]  # a compiler
     assert bounds(told["requirements"]["run"]) == bounds(RECIPE["requirements"]["run"])
-    assert (RECIPE_FILE.parent / told["source"][0]["path"] / "pyproject.toml").is_file()
+    for source in told["source"]:
+        assert (RECIPE_FILE.parent / source["path"] / "pyproject.toml").is_file()
 
 
 def test_a_release_of_another_number_is_refused():
@@ -59,7 +63,8 @@ def test_a_release_of_another_number_is_refused():
         check_release("v99.0")
 
 
-def test_both_packages_have_one_number():
-    first, second = projects()
-    assert first["version"] == second["version"]
-    assert f"lpfuse[persist]=={first['version']}" in second["dependencies"]
+def test_all_packages_have_one_number():
+    library, command, faces = projects()
+    assert library["version"] == command["version"] == faces["version"]
+    assert f"lpfuse[persist]=={library['version']}" in faces["dependencies"]
+    assert library["optional-dependencies"]["cli"] == [f"lpfuse-cli=={library['version']}"]

@@ -1,4 +1,4 @@
-"""The oldest versions that both packages say they work with, as constraints for pip.
+"""The oldest versions that all packages say they work with, as constraints for pip.
 
     python -m tools.oldest            # write tools/oldest.txt anew
     python -m tools.oldest --check    # say whether it is that of today's pyproject.toml
@@ -16,9 +16,11 @@ from itertools import chain
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PROJECTS = [ROOT / "packages" / name / "pyproject.toml" for name in ("lpfuse", "lpfuse-faces")]
+PROJECTS = [
+    ROOT / "packages" / name / "pyproject.toml" for name in ("lpfuse", "lpfuse-cli", "lpfuse-faces")
+]
 FILE = Path(__file__).with_name("oldest.txt")
-HEAD = "# The lower bounds of both pyproject.toml. Made by `python -m tools.oldest`; do not edit.\n"
+HEAD = "# The lower bounds of all pyproject.toml. Made by `python -m tools.oldest`; do not edit.\n"
 
 
 def requirements(project: Path) -> Iterator[str]:

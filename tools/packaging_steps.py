@@ -18,17 +18,18 @@ from tools.oldest import PROJECTS
 # With the oldest versions, the parts of the library that lean on them most: arrays and solvers,
 # estimators, thresholds, files, tables, commands.
 TESTS_OF_OLDEST = (
-    "tests/optim", "tests/fusion", "tests/test_compiled.py", "tests/test_scaling.py",
-    "tests/test_threshold.py",
-    "tests/test_metrics.py", "tests/test_io.py", "tests/ensemble/test_fused.py",
-    "tests/tables/test_model.py", "tests/report/test_card.py", "tests/cli/test_cli.py",
+    "lpfuse/tests/optim", "lpfuse/tests/fusion", "lpfuse/tests/test_compiled.py",
+    "lpfuse/tests/test_scaling.py", "lpfuse/tests/test_threshold.py",
+    "lpfuse/tests/test_metrics.py", "lpfuse/tests/test_io.py",
+    "lpfuse/tests/ensemble/test_fused.py", "lpfuse/tests/frames/test_model.py",
+    "lpfuse-cli/tests/report/test_card.py", "lpfuse-cli/tests/commands/test_cli.py",
 )  # fmt: skip
 TOOLS = Path(__file__).parent
 RECIPE = ROOT / "recipes" / "lpfuse" / "recipe.yaml"
 
 
 def projects() -> list[dict[str, str]]:
-    """The tables `project` of both packages."""
+    """The tables `project` of all packages."""
     return [tomllib.loads(path.read_text(encoding="utf-8"))["project"] for path in PROJECTS]
 
 
@@ -101,7 +102,7 @@ def sdist(dist: Path, name: str) -> Path:
 
 
 def smoke(dist: Path, *which: str) -> None:
-    """Install both packages with their commands, use them, and uninstall them."""
+    """Install all packages, use them, and uninstall them."""
     if unknown := {*which} - {"oldest", "pure", "sdist"}:
         raise SystemExit(f"smoke knows oldest, pure and sdist, not {', '.join(unknown)}.")
     names = [project["name"] for project in projects()]
@@ -112,8 +113,7 @@ def smoke(dist: Path, *which: str) -> None:
     bounds = ["--constraint", OLDEST] if "oldest" in which else []
     form = "NumPy" if "pure" in which else "compiled"
     with environment() as clean:
-        wanted = [f"{file}[cli]" for file in files]
-        clean.pip("install", *bounds, *wanted, LPFUSE_BUILD="required")
+        clean.pip("install", *bounds, *files, LPFUSE_BUILD="required")
         clean.pip("check")
         clean.run("lpfuse", "--version")
         clean.run("lpfuse", "version")
@@ -129,7 +129,7 @@ def smoke(dist: Path, *which: str) -> None:
 def typed(dist: Path) -> None:
     """The marker `py.typed` is worth something only if a user's checker sees the types."""
     with environment() as clean:
-        clean.pip("install", wheel(dist, "lpfuse"), "mypy>=1.14,<3")
+        clean.pip("install", wheel(dist, "lpfuse"), wheel(dist, "lpfuse-cli"), "mypy>=1.14,<3")
         shutil.copy(TOOLS / "typed_use.py", clean.folder / "typed_use.py")
         clean.run("python", "-m", "mypy", "--strict", "typed_use.py")
         clean.run("python", "typed_use.py")
@@ -150,25 +150,32 @@ def oldest() -> None:
     """Install the oldest versions of Python 3.11, and run tests with them."""
     if sys.version_info[:2] != (3, 11):
         raise SystemExit("The oldest versions have no wheels beyond Python 3.11: run it with that.")
-    package = ROOT / "packages" / "lpfuse"
+    packages = ROOT / "packages"
     with environment() as clean:
-        clean.pip("install", "--constraint", OLDEST, f"{package}[test]")
+        wanted = [f"{packages / name}[test]" for name in ("lpfuse", "lpfuse-cli")]
+        clean.pip("install", "--constraint", OLDEST, *wanted)
         options = ["-q", "-n", "auto", "-m", "not slow", "-p", "no:cacheprovider"]
         # Old packages beside newer ones that they require warn of each other: typer of click.
         options += ["-W", "default::DeprecationWarning"]
-        clean.run("python", "-m", "pytest", *options, *TESTS_OF_OLDEST, cwd=package)
+        clean.run("python", "-m", "pytest", *options, *TESTS_OF_OLDEST, cwd=packages)
 
 
 def check_release(tag: str) -> None:
-    """Versions, what one package requires of the other, and the changelog, against a tag."""
+    """Versions, what packages require of one another, and the changelog, against a tag."""
     version = tag.removeprefix("v")
     wrong = [
         f"{project['name']} has the version {project['version']}"
         for project in projects()
         if project["version"] != version
     ]
-    requires = re.findall(r"lpfuse\[\w+\]==([\w.]+)", PROJECTS[1].read_text(encoding="utf-8"))
-    wrong += [f"lpfuse-faces requires lpfuse {each}" for each in requires if each != version]
+    for project, path in zip(projects(), PROJECTS, strict=True):
+        text = path.read_text(encoding="utf-8")
+        requires = re.findall(r"(lpfuse[\w-]*)(?:\[[\w,]+\])?==([\w.]+)", text)
+        wrong += [
+            f"{project['name']} requires {other} {each}"
+            for other, each in requires
+            if each != version
+        ]
     if not re.search(
         rf"^## \[{re.escape(version)}\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M
     ):

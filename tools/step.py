@@ -49,8 +49,9 @@ def tests(*arguments: str, **variables: str) -> None:
 
 @step
 def install() -> None:
-    """Both packages, editable, with all that tests, tools and the site need."""
-    editable = [f"{ROOT / 'packages' / name}[test]" for name in ("lpfuse", "lpfuse-faces")]
+    """All packages, editable, with all that tests, tools and the site need."""
+    names = ("lpfuse", "lpfuse-cli", "lpfuse-faces")
+    editable = [f"{ROOT / 'packages' / name}[test]" for name in names]
     listed = ["requirements-dev.txt", "research/requirements.txt", "docs/requirements.txt"]
     wanted = [word for path in editable for word in ("--editable", path)]
     wanted += [word for path in listed for word in ("-r", path)]
@@ -138,10 +139,10 @@ def test_slow(*more: str) -> None:
 
 @step
 def coverage(*more: str) -> None:
-    """Branch coverage of lpfuse by its quick tests, which must not fall below the floor."""
+    """Branch coverage of library and command by their quick tests; it has a floor."""
     options = ("--cov", "--cov-branch", "--cov-report=term:skip-covered")
     # Compiled code is not seen; the same formulas in NumPy are.
-    tests(*QUICK, *options, "packages/lpfuse", *more, LPFUSE_COMPILED="0")
+    tests(*QUICK, *options, "packages/lpfuse", "packages/lpfuse-cli", *more, LPFUSE_COMPILED="0")
 
 
 @step
@@ -168,7 +169,7 @@ def bench() -> None:
 
 @step
 def build() -> None:
-    """Sdist and wheel of both packages into dist/, twice, which must give the same bytes."""
+    """Sdist and wheel of all packages into dist/, twice, which must give the same bytes."""
     packaging_steps.build(DIST)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lpfuse.cli import console
+from lpfuse_cli import console
 from lpfuse_faces.cli import _options as options
 from lpfuse_faces.cli._evaluate import clips_with_splits, features_of, settings_of
 

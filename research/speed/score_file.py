@@ -19,7 +19,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lpfuse.tables import TableModel, load_model, read_table, score_file
+from lpfuse.frames import TableModel
+from lpfuse_cli.scoring import load_model, score_file
+from lpfuse_cli.tables import read_table
 from research.common.memory import peak_of
 
 # Chosen by hand.

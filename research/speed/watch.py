@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lpfuse.tables import TableModel, load_model, score_file
+from lpfuse.frames import TableModel
 from lpfuse.watch import watch
+from lpfuse_cli.scoring import load_model, score_file
 from research.common.machine import environment
 from research.common.store import Record, RecordStore, read_records, write_whole
 from research.speed.records import number

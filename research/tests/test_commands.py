@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from lpfuse.cli._app import app
+from lpfuse_cli.app import app
 from research.commands import EXPERIMENTS
 from research.common.options import Options
 from research.common.store import read_rows
@@ -79,11 +79,11 @@ def test_help_of_an_experiment_explains_the_options_with_an_example(name):
 
 
 def test_help_loads_nothing_heavy():
-    command = [sys.executable, "-X", "importtime", "-m", "lpfuse.cli", "reproduce", "uci", "--help"]
+    command = [sys.executable, "-X", "importtime", "-m", "lpfuse_cli", "reproduce", "uci", "--help"]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "Usage: lpfuse reproduce uci" in answer.stdout
     loaded = {line.split("|")[-1].strip() for line in answer.stderr.splitlines()}
-    assert "lpfuse.cli._app" in loaded
+    assert "lpfuse_cli.app" in loaded
     assert not loaded & {"numpy", "scipy", "sklearn", "joblib", "pandas", "polars", "matplotlib"}
 
 
@@ -188,7 +188,7 @@ def test_an_error_of_an_experiment_is_a_sentence_in_options(monkeypatch):
 INTERRUPTED = """
 import os, signal, sys
 from types import SimpleNamespace
-from lpfuse.cli import main
+from lpfuse_cli import main
 from research.common.measure import measure
 from research.common.store import Cell
 

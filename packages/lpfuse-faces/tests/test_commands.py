@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 import lpfuse
-from lpfuse.cli._app import app
 from lpfuse.io import save
+from lpfuse_cli.app import app
 from lpfuse_faces import _extractor as extractor_module
 from lpfuse_faces._extractor import Extractor
 from lpfuse_faces._model_file import load_model, settings_of
@@ -108,7 +108,7 @@ def test_help_has_an_example(command):
 
 
 def test_help_loads_nothing_heavy():
-    line = [sys.executable, "-X", "importtime", "-m", "lpfuse.cli", "faces", "train", "--help"]
+    line = [sys.executable, "-X", "importtime", "-m", "lpfuse_cli", "faces", "train", "--help"]
     answer = subprocess.run(line, capture_output=True, text=True, check=True)
     loaded = {line.split("|")[-1].strip() for line in answer.stderr.splitlines()}
     assert {f"lpfuse_faces.cli._{command}" for command in COMMANDS} <= loaded

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from lpfuse.cli._app import app
+from lpfuse_cli.app import app
 from lpfuse_faces import FeatureCache, Limits, Settings, UnreadableVideo, VideoFeatures, read_clips
 from lpfuse_faces._detection.networks import FILES, read_cascade
 from lpfuse_faces._extractor import Extractor, content_of

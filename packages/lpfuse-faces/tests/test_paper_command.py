@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from lpfuse.cli._app import app
+from lpfuse_cli.app import app
 from lpfuse_faces.clips import write_clips
 from lpfuse_faces.evaluation import PAPER_SETS
 from lpfuse_faces.stand_in import make_stand_in

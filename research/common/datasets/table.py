@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from lpfuse._arrays.operations import Host
 from lpfuse._validation.params import did_you_mean, meaning, quoted
-from lpfuse.tables import read_table
-from lpfuse.tables._kinds import typed
-from lpfuse.tables._polars import polars_module
-from lpfuse.tables._reading import kind_of
+from lpfuse.frames.cells import polars_module
+from lpfuse.frames.column_kinds import typed
+from lpfuse_cli.tables import kind_of, read_table
 from research.common.datasets.base import Dataset, checked_dataset
 
 if TYPE_CHECKING:

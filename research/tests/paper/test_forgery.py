@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 
 from face_oracles.made_up import KINDS, collection, garbage, video
 from lpfuse import FixedRule, LpFusion, TwoSidedMinMax
-from lpfuse.cli._app import app
 from lpfuse.detectors import PAPER_WIDTHS
 from lpfuse.ensemble.components import default_fusion
 from lpfuse.fusion import PAPER_GRID
 from lpfuse.metrics import best_g_mean
+from lpfuse_cli.app import app
 from lpfuse_faces import make_stand_in
 from lpfuse_faces.evaluation import PAPER_RHOS, LearningData, ScoredVideos
 from lpfuse_faces.evaluation._chosen import PAPER_SCALE
@@ -380,7 +380,7 @@ def test_the_help_of_the_command_loads_nothing_heavy():
         "-X",
         "importtime",
         "-m",
-        "lpfuse.cli",
+        "lpfuse_cli",
         "reproduce",
         "forgery",
         "--help",

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lpfuse.frames import outcome as frame_summary
 from lpfuse.io import load
 from lpfuse.metrics import auc_over_folds
-from lpfuse.tables import outcome as frame_summary
 from lpfuse_faces._detector import VideoDetector
 from lpfuse_faces._extractor import Extractor
 from lpfuse_faces._features import VideoFeatures
@@ -210,7 +210,7 @@ def summary(model: VideoDetector) -> dict[str, Any]:
     Returns
     -------
     dict
-        As :func:`lpfuse.tables.outcome` tells it of rows; here of videos.
+        As :func:`lpfuse.frames.outcome` tells it of rows; here of videos.
     """
     found = frame_summary(model.fused_)
     labels = model.labels_

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lpfuse import adapters as adapters
     from lpfuse import answers as answers
-    from lpfuse import cluster as cluster
     from lpfuse import detectors as detectors
+    from lpfuse import frames as frames
     from lpfuse import fusion as fusion
     from lpfuse import io as io
     from lpfuse import metrics as metrics
@@ -15,14 +15,11 @@ if TYPE_CHECKING:
     from lpfuse import onnx_export as onnx_export
     from lpfuse import paper as paper
     from lpfuse import plots as plots
-    from lpfuse import report as report
     from lpfuse import scaling as scaling
     from lpfuse import selection as selection
-    from lpfuse import tables as tables
     from lpfuse import threshold as threshold
     from lpfuse import verification as verification
     from lpfuse import views as views
-    from lpfuse import watch as watch
     from lpfuse.adapters import DirectionWarning
     from lpfuse.detectors import (
         SVDD,
@@ -104,8 +101,8 @@ if not TYPE_CHECKING:  # a checker that saw it would take every name for one tha
 _ROOMS = (
     "adapters",
     "answers",
-    "cluster",
     "detectors",
+    "frames",
     "fusion",
     "io",
     "metrics",
@@ -113,14 +110,11 @@ _ROOMS = (
     "onnx_export",
     "paper",
     "plots",
-    "report",
     "scaling",
     "selection",
-    "tables",
     "threshold",
     "verification",
     "views",
-    "watch",
 )
 
 

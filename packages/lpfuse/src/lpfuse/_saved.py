@@ -17,8 +17,8 @@ Class = TypeVar("Class", bound=type)
 # Where lpfuse registers classes. They are imported when a file names a class that is not known yet:
 # `import lpfuse` loads nothing by itself.
 ROOMS = (
-    "adapters", "detectors", "ensemble", "fusion", "iterative", "monitor", "multiclass", "optim",
-    "paper", "scaling", "selection", "tables", "views", "watch",
+    "adapters", "detectors", "ensemble", "frames", "fusion", "iterative", "monitor", "multiclass",
+    "optim", "paper", "scaling", "selection", "views",
 )  # fmt: skip
 GROUP = "lpfuse.saved"  # entry points of other packages: modules that register classes
 

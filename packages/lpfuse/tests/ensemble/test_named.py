@@ -28,10 +28,10 @@ from lpfuse import (
     load,
 )
 from lpfuse._validation.params import ALIASES, NAMES
-from lpfuse.cli._options import Detectors
 from lpfuse.ensemble.components import default_detectors, default_fusion, named_detectors
-from lpfuse.tables import TableModel
+from lpfuse.frames import TableModel
 from lpfuse.views import NormalQuantiles
+from lpfuse_cli.options import Detectors
 
 
 @pytest.mark.parametrize(

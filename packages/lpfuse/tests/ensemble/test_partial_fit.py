@@ -315,7 +315,7 @@ def test_blocks_are_refused():
 
 def test_a_followed_detector_is_reported_without_a_proof_of_other_weights(tmp_path):
     pytest.importorskip("jinja2", reason="the report is an extra")
-    from lpfuse.report import summarise, write_report
+    from lpfuse_cli.report import summarise, write_report
 
     fused = FusedDetector(POOL, random_state=0).fit(*mixed(200)).partial_fit(*mixed(100, 1))
     summary = summarise(fused)

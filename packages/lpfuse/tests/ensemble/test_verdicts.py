@@ -9,7 +9,7 @@ import pytest
 
 from helpers.pools import Journal, Witness, numbered
 from lpfuse import FixedRule, FusedDetector, GMMDetector, KernelPCADetector
-from lpfuse.tables import TableModel
+from lpfuse.frames import TableModel
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, 3))

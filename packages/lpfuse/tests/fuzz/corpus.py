@@ -53,6 +53,7 @@ from lpfuse import (
     lp_path,
 )
 from lpfuse.adapters import ClassifierExpert, PyODDetector, ScoreColumn, ScoreFunction
+from lpfuse.frames import TableModel
 from lpfuse.fusion import (
     BestSingle,
     CosineSimilarity,
@@ -71,7 +72,6 @@ from lpfuse.monitor import DriftMonitor
 from lpfuse.multiclass import OneClassEnsembleClassifier
 from lpfuse.paper import Pipeline
 from lpfuse.selection import FusedDetectorCV
-from lpfuse.tables import TableModel
 from lpfuse.threshold import OnlineDiscoveries
 from lpfuse.views import FilledGaps, Indicators, NormalQuantiles
 from lpfuse.watch._state import WatchState

@@ -31,8 +31,9 @@ from fuzz.forging import forgeries
 from fuzz.watching import Watch
 from lpfuse import FusedDetector, load
 from lpfuse._saved import register_all
-from lpfuse.cli._app import app
-from lpfuse.tables import TableModel, load_model
+from lpfuse.frames import TableModel
+from lpfuse_cli.app import app
+from lpfuse_cli.scoring import load_model
 
 MEMORY = 2**30  # bytes that a forged file may ask for beyond what an honest one needs
 OWN_MISTAKE = 70  # an exit status; 1 is that of a file that was waited for

@@ -3,7 +3,7 @@
 import pytest
 
 from helpers.streams import rows
-from lpfuse.tables import TableModel
+from lpfuse.frames import TableModel
 
 
 @pytest.fixture(scope="package")

@@ -145,7 +145,7 @@ def test_pieces_pauses_and_starts_change_nothing(model, tmp_path, seed):
 
 
 def start(model, source, out, *more):
-    words = [sys.executable, "-m", "lpfuse.cli", "watch", model, source, "-o", out]
+    words = [sys.executable, "-m", "lpfuse_cli", "watch", model, source, "-o", out]
     words += ["--batch-rows", "5", "--commit-seconds", "0", "--keep", "serial", "-j", "2", *more]
     command = list(map(str, words))
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -235,7 +235,7 @@ def test_two_watchers_do_not_write_one_file(model, tmp_path):
 def test_an_open_pipe_does_not_keep_it(model, tmp_path):
     """A thread waits for standard input, and must not be in the way of the end."""
     out = tmp_path / "v.csv"
-    words = [sys.executable, "-m", "lpfuse.cli", "watch", model, "-", "-o", out, "--rows", "12"]
+    words = [sys.executable, "-m", "lpfuse_cli", "watch", model, "-", "-o", out, "--rows", "12"]
     command = list(map(str, words))
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdin.write(rows(12).write_csv().encode())

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from helpers.streams import rows
-from lpfuse.tables import load_model
 from lpfuse.watch import watch
+from lpfuse_cli.scoring import load_model
 
 kafka = pytest.importorskip("confluent_kafka", reason="lpfuse[kafka] is not installed")
 
@@ -99,7 +99,7 @@ def test_messages_may_be_lines_of_csv(model, tmp_path, producer):
 
 def test_kill_9_loses_no_message_and_repeats_none(model, tmp_path, producer):
     frame, out = rows(400), tmp_path / "v.csv"
-    words = [sys.executable, "-m", "lpfuse.cli", "watch", model, producer.address, "-o", out,
+    words = [sys.executable, "-m", "lpfuse_cli", "watch", model, producer.address, "-o", out,
              "--keep", "serial", "--batch-rows", "5", "--commit-seconds", "0"]  # fmt: skip
     sent = 0
     for kill in range(3):

@@ -14,9 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 from helpers.streams import rows
-from lpfuse.cli._app import app
-from lpfuse.tables import TableModel, load_model, score_file
+from lpfuse.frames import TableModel
 from lpfuse.watch import watch
+from lpfuse_cli.app import app
+from lpfuse_cli.scoring import load_model, score_file
 
 ONCE = {"once": True, "settle": 0, "jobs": 2}
 

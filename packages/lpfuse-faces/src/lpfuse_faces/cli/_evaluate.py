@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
-from lpfuse.cli import console
+from lpfuse_cli import console
 from lpfuse_faces.cli import _extraction as extraction
 from lpfuse_faces.cli import _options as options
 
@@ -147,7 +147,7 @@ def figure_table(rows: Sequence[Row]) -> str:
 def _check_targets(out: Path | None, page: Path | None) -> None:
     """Refuse, before any work, what could not be written."""
     from lpfuse._files import check_target
-    from lpfuse.tables import check_table_target
+    from lpfuse_cli.tables import check_table_target
 
     if out is not None:
         check_table_target(out)
@@ -157,7 +157,7 @@ def _check_targets(out: Path | None, page: Path | None) -> None:
 
 def _write(rows: Sequence[Row], out: Path | None, page: Path | None) -> None:
     from lpfuse._files import replacing, write_errors
-    from lpfuse.tables import table_writer
+    from lpfuse_cli.tables import table_writer
     from lpfuse_faces._extras import needed
 
     if out is not None:

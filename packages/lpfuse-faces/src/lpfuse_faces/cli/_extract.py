@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from lpfuse.cli import console
+from lpfuse_cli import console
 from lpfuse_faces.cli import _extraction as extraction
 from lpfuse_faces.cli import _options as options
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from lpfuse._format import plain
-from lpfuse.cli import console
+from lpfuse_cli import console
 
 if TYPE_CHECKING:
     from lpfuse_faces import Extractor, Settings

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from lpfuse.cli import console
+from lpfuse_cli import console
 from lpfuse_faces.cli import _extraction as extraction
 from lpfuse_faces.cli import _options as options
 
@@ -125,7 +125,7 @@ def _check_targets(
 ) -> None:
     """Refuse, before any work, what could not be written."""
     from lpfuse._files import check_target
-    from lpfuse.tables import check_table_target
+    from lpfuse_cli.tables import check_table_target
     from lpfuse_faces.contact_sheet import check_suffix
 
     if out is not None:
@@ -198,7 +198,8 @@ def write_scores(
     out: Path, verdicts: dict[Path, Explained], done: extraction.FeaturesReport
 ) -> None:
     """A table with a row for each video; those that could not be read have no score."""
-    from lpfuse.tables import CONTRIBUTION, table_writer
+    from lpfuse.ensemble.components import CONTRIBUTION
+    from lpfuse_cli.tables import table_writer
     from lpfuse_faces._extras import needed
 
     pl = needed("polars", "Writing tables", extra="cli")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from lpfuse.cli import console
+from lpfuse_cli import console
 from lpfuse_faces.cli import _extraction as extraction
 from lpfuse_faces.cli import _options as options
 
@@ -166,7 +166,7 @@ def tell_outcome(found: dict[str, Any]) -> None:
 
 def conclusion(found: dict[str, Any]) -> str:
     """Return what was learnt, in sentences."""
-    from lpfuse.tables import proof
+    from lpfuse.frames import proof
 
     videos = found["learnt_from"]
     lines = [

@@ -104,7 +104,7 @@ FEATURES = Table(
     "X",
     "Features",
     "n samples × d features",
-    "encode them as numbers first (lpfuse.tables.make_table_detector does, for text and dates)",
+    "encode them as numbers first (lpfuse.frames.make_table_detector does, for text and dates)",
 )
 
 

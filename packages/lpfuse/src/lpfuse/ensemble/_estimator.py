@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.impute import SimpleImputer
 
 from lpfuse._arrays.operations import Host
+from lpfuse._command_package import write_card
 from lpfuse.ensemble._html import weights_table
 from lpfuse.ensemble._tables import Index
 from lpfuse.io import save
@@ -123,10 +124,8 @@ class EnsembleEstimator(BaseEstimator):
         X, y : rows and labels, optional
             To measure on; without them, the training rows out of fold.
         title, use : str, optional
-            The heading; what the model is meant for. See :func:`lpfuse.report.write_card`.
+            The heading; what the model is meant for. See :func:`lpfuse_cli.report.write_card`.
         """
-        from lpfuse.report import write_card  # late: the one import that points upwards
-
         write_card(self, path, X, y, title=title, use=use)
 
     @property

@@ -8,9 +8,7 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse._format import quote
-from lpfuse.tables._cells import is_text
-from lpfuse.tables._moments import NO_DATE, ORDERS, days_of, read_moments
-from lpfuse.tables._polars import polars_module
+from lpfuse.frames.cells import NO_DATE, ORDERS, days_of, is_text, polars_module, read_moments
 from lpfuse.watch._batch import BACKWARDS, LACKS, NO_TIME, Note, Rows
 
 if TYPE_CHECKING:

@@ -9,20 +9,23 @@ from typing import Any
 import numpy as np
 
 from lpfuse._format import plain
-from lpfuse.tables._csv_file import (
+from lpfuse.frames import TableFormat
+from lpfuse.frames.cells import polars_module
+from lpfuse.watch._batch import BROKEN, EMPTY, Batch, Note, Numbers, Rows
+from lpfuse.watch._records import Cut, cut_records
+from lpfuse_cli.csv_files import (
     HEAD_BYTES,
     PACKED,
     UNPACK,
+    decimals_of,
     first_record_end,
+    found_format,
     read_csv,
+    read_errors,
     separator_hint,
     trimmed,
+    with_points,
 )
-from lpfuse.tables._csv_format import TableFormat, decimals_of, found_format, with_points
-from lpfuse.tables._polars import polars_module
-from lpfuse.tables._table_file import read_errors
-from lpfuse.watch._batch import BROKEN, EMPTY, Batch, Note, Numbers, Rows
-from lpfuse.watch._records import Cut, cut_records
 
 LOOKED_AT = 1_000  # rows that tell decimal commas from points; chosen by hand
 

@@ -12,12 +12,12 @@ import numpy as np
 
 from lpfuse._files import no_file
 from lpfuse._format import plain
-from lpfuse.tables._csv_format import TableFormat
-from lpfuse.tables._reading import READABLE, ColumnarFile, kind_of
-from lpfuse.tables._table_file import read_errors
+from lpfuse.frames import TableFormat
 from lpfuse.watch._batch import UNREADABLE, Batch, Note, Rows
 from lpfuse.watch._csv_text import CsvText
 from lpfuse.watch._source import BLOCK, Source
+from lpfuse_cli.csv_files import read_errors
+from lpfuse_cli.tables import READABLE, ColumnarFile, kind_of
 
 UNFINISHED = (".", "_", "~")  # how names begin of files that somebody is still writing
 
@@ -149,7 +149,7 @@ class Folder(Source):
 
 
 def _no_rows() -> Rows:
-    from lpfuse.tables._polars import polars_module
+    from lpfuse.frames.cells import polars_module
 
     return Rows(polars_module().DataFrame(), np.empty(0, np.int64), [])
 

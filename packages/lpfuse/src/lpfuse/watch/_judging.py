@@ -11,8 +11,8 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse._format import plain, quote
-from lpfuse.tables import TableModel
-from lpfuse.tables._polars import polars_module
+from lpfuse.frames import TableModel
+from lpfuse.frames.cells import polars_module
 from lpfuse.watch._batch import LACKS, NO_NUMBER, Batch, Note, Numbers, Rows
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from lpfuse._format import quote
-from lpfuse.tables._csv_format import MISSING
-from lpfuse.tables._polars import polars_module
+from lpfuse.frames.cells import polars_module
 from lpfuse.watch._batch import BROKEN, GONE, LACKS, Batch, Note, Numbers, Rows
 from lpfuse.watch._source import Source
+from lpfuse_cli.csv_files import MISSING
 
 SCHEME = "kafka://"
 WAIT = 0.1  # seconds for which one question to the brokers lasts; chosen by hand

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from lpfuse._files import NotWritten, check_target, replacing, write_errors
 from lpfuse._format import quote
-from lpfuse.tables._polars import polars_module
-from lpfuse.tables._writing import PART_ROWS, without_formulas
+from lpfuse.frames.cells import polars_module
 from lpfuse.watch._judging import ROW
+from lpfuse_cli.tables import PART_ROWS, without_formulas
 
 if TYPE_CHECKING:
     import polars

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from lpfuse._files import as_json
 from lpfuse._format import fixed, number, percent
-from lpfuse.report._page import rendered, write_page
 from lpfuse.watch._batch import MOST_TEXT
+from lpfuse_cli.report.page import rendered, write_page
 
 if TYPE_CHECKING:
     from lpfuse.watch._run import Watch

@@ -13,8 +13,8 @@ from time import monotonic, sleep, time
 from typing import Any
 
 from lpfuse._arrays.operations import one_blas_thread
+from lpfuse.frames import TableModel
 from lpfuse.monitor import DriftMonitor, DriftStatus, StreamCounts
-from lpfuse.tables import TableModel
 from lpfuse.watch._batch import Batch
 from lpfuse.watch._clock import Clock
 from lpfuse.watch._hook import Hook

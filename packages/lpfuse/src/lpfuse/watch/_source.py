@@ -12,7 +12,7 @@ from threading import Thread
 from typing import IO, Any
 
 from lpfuse._files import no_file
-from lpfuse.tables._csv_format import TableFormat
+from lpfuse.frames import TableFormat
 from lpfuse.watch._batch import BEGAN_AGAIN, UNREADABLE, Batch, Note
 from lpfuse.watch._csv_text import CsvText
 

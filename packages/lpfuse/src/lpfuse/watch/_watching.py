@@ -11,11 +11,9 @@ from typing import Any
 
 from lpfuse._files import check_target
 from lpfuse._validation.params import check_count, check_number, quoted
+from lpfuse.frames import TableFormat, TableModel
+from lpfuse.frames.table_detector import OPEN
 from lpfuse.monitor import DriftMonitor
-from lpfuse.tables import TableModel, load_model, read_table
-from lpfuse.tables._csv_format import OPEN, TableFormat
-from lpfuse.tables._reading import STANDARD, kind_of
-from lpfuse.tables._writing import cores
 from lpfuse.watch._clock import Clock
 from lpfuse.watch._folder import Folder
 from lpfuse.watch._hook import Hook, split_command
@@ -27,6 +25,8 @@ from lpfuse.watch._run import Limits, Watch
 from lpfuse.watch._source import GrowingFile, Source, StandardInput
 from lpfuse.watch._state import StateFolder, digest, remove_unfinished
 from lpfuse.watch._tally import Told
+from lpfuse_cli.scoring import cores, load_model
+from lpfuse_cli.tables import STANDARD, kind_of, read_table
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def watch(
     --------
     >>> import numpy as np
     >>> import polars as pl
-    >>> from lpfuse.tables import TableModel
+    >>> from lpfuse.frames import TableModel
     >>> from lpfuse.watch import watch
     >>> rows = pl.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), schema=["a", "b"])
     >>> folder = getfixture("tmp_path")

@@ -1,0 +1,771 @@
+"""The commands that fit, use and judge models of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from shlex import quote as in_shell
+from time import monotonic
+from typing import Annotated, Any
+
+import typer
+
+from lpfuse._files import check_target, write_errors
+from lpfuse._format import brief, printable
+from lpfuse._format import quote as in_quotes
+from lpfuse_cli import console, options
+from lpfuse_cli.options import check_there, settled_detectors
+
+# --------------------------------------------------------------------------------------------- fit
+
+
+@options.with_table_options
+def fit(
+    ctx: typer.Context,
+    train: options.Train,
+    model: options.NewModel,
+    label: options.Label = None,
+    normal: options.Normal = None,
+    detectors: options.Detectors = None,
+    p: console.Norm = "auto",
+    false_alarm_rate: options.FalseAlarms = 0.05,
+    confidence: options.Confidence = None,
+    features: options.Features = None,
+    drop: options.Drop = None,
+    categories: options.Categories = None,
+    kinds: options.As = None,
+    sample: options.Sample = None,
+    seed: console.Seed = 0,
+    key: options.Key = None,
+    jobs: options.Processes = 1,
+    table: options.TableOptions = options.AS_FOUND,
+    as_json: console.Json = False,
+    quiet: console.Quiet = False,
+) -> None:
+    """Fit several detectors to a table and fuse them into one model.
+
+    Says first what it takes as label, as normal and as features, what it drops, and why.
+
+    All rows are used, and held in memory: 200,000 rows of 22 columns, a CSV file of 77 MB, take
+    1 GB. Some detectors keep samples (neighbours 2,000 rows, forests of columns 10,000); the
+    others, the weights and the threshold see all rows. Of a table that is larger than the memory,
+    draw rows with --sample.
+    """
+    silent = as_json or console.is_quiet(ctx, quiet)
+    check_there(train)
+    check_target(model, [train])
+    secret = None if key is None else key.read_bytes()
+    with console.remarks(silent) as remarks, console.phases(silent) as phases:
+        phases.begin(f"Reading {console.called(train)}")
+        names = settled_detectors(p, false_alarm_rate, confidence, detectors)
+        # Late, for it takes seconds: the line above stands by then.
+        from lpfuse.frames import TableModel, outcome
+
+        phases.restart_clock()
+        told = table.format()
+        draw = {} if sample is None else {"most": sample, "label": label, "normal": normal}
+        frame, rows, drawn = _read(train, draw, seed, format=told, progress=phases.stream)
+
+        def show_notes(notes: list[str]) -> None:
+            phases.end()
+            if not silent:
+                introduce(ctx, train, (rows, frame.width), [*drawn, *notes])
+                console.say("  If a column is something else, say so: --as COLUMN=KIND.")
+            phases.begin("Fitting")
+
+        phases.begin("Preparing columns")
+        fitted = TableModel.fit(
+            frame,
+            label=label,
+            normal=normal,
+            detectors=names,
+            p=p,
+            false_alarm_rate=false_alarm_rate,
+            confidence=confidence,
+            features=features or (),
+            drop=drop or (),
+            categories=categories or (),
+            kinds=options.kinds_of(kinds),
+            random_state=seed,
+            n_jobs=jobs,
+            progress=phases.progress,
+            show_notes=show_notes,
+        )
+        fitted.notes[:0] = drawn
+        fitted.format = told
+        phases.begin(f"Writing {console.called(model)}")
+        found = outcome(fitted.fused)
+        with write_errors(model.name):
+            fitted.save(model, key=secret)
+    if as_json:
+        notes = {"notes": fitted.notes, "warnings": remarks}
+        told_of = {"features": fitted.feature_names, "columns": fitted.preparation.kinds}
+        console.show_json({"model": str(model), **told_of, **found, **notes})
+    elif not silent:
+        console.show(f"\n{console.weights_table(found)}", False)
+        typer.echo(f"\n{conclusion(found)}")
+        console.say(f"\nSaved {model}. Next: lpfuse score {model} DATA -o scores.csv")
+
+
+def _read(
+    source: str, draw: dict[str, Any], seed: int, **options: Any
+) -> tuple[Any, int, list[str]]:
+    """The rows to learn from, how many there are, and notes: how they are written, and drawn."""
+    from lpfuse_cli.tables import read_sample, read_table
+
+    notes: list[str] = []
+    if not draw:
+        frame = read_table(source, notes=notes, **options)
+        return frame, frame.height, notes
+    frame, rows = read_sample(source, **draw, seed=seed, notes=notes, **options)
+    drawn = f"Sample: {frame.height:,} of {rows:,} rows, drawn by chance"
+    most = draw["most"] // 2
+    taken = "" if draw["label"] is None else f"; of anomalies all, up to {most:,}"
+    return frame, rows, [*notes, *([f"{drawn}{taken}."] if frame.height < rows else [])]
+
+
+def introduce(ctx: typer.Context, source: str, shape: tuple[int, int], notes: list[str]) -> None:
+    """Say what a table was taken for."""
+    console.say(f"{source}: {shape[0]:,} rows, {shape[1]:,} columns")
+    for note in notes:
+        about, _, rest = console.in_options(note, console.options_of(ctx.command)).partition(":")
+        typer.echo(f"  {typer.style(printable(about), bold=True)}:{printable(rest)}")
+
+
+def conclusion(found: dict[str, Any]) -> str:
+    """Certificate, p, rows and threshold in sentences."""
+    from lpfuse.frames import proof
+
+    rows = found["learnt_from"]
+    learnt = f"{rows['normal']:,} normal rows and {rows['anomalies']:,} anomalies"
+    lines = [
+        f"Weights {proof(found['certificate']['relative_gap'])} (p = {found['p']:g}), learnt from "
+        f"{learnt}.",
+    ]
+    if found["auc"]:
+        lines.append("AUC: of rows that neither the detectors nor the weights had seen.")
+    return "\n".join([*lines, threshold_words(found)])
+
+
+def threshold_words(found: dict[str, Any]) -> str:
+    """What the threshold promises of new rows, or why there is none."""
+    from lpfuse.frames.fit_summary import per_cent, per_cent_range
+    from lpfuse_cli.alarms import too_few_words
+
+    alarms = found["alarms"]
+    if alarms["too_few"]:
+        return too_few_words(alarms)
+    below = f"A score below {found['threshold']:.4g} is an anomaly"
+    if alarms["long_run"] is None:
+        return f"{below}."
+    sure, about = alarms["confidence"], "about"
+    if sure is not None:
+        about = f"with a probability of {per_cent(sure)}, at most"
+    return (
+        f"{below}; {about} {per_cent(alarms['asked'])} of all normal rows will be (95 % interval "
+        f"{per_cent_range(*alarms['long_run'])}, by a calibration with "
+        f"{alarms['calibration_rows']:,} rows)."
+    )
+
+
+# -------------------------------------------------------------------------------------------- fuse
+
+MEANINGS = ("normal", "anomaly")
+DOUBT = "Does a high score mean normal there?"  # in every `DirectionWarning`
+
+
+@options.with_table_options
+def fuse(
+    ctx: typer.Context,
+    scores: options.Scores,
+    label: options.Label = None,
+    normal: options.Normal = None,
+    direction: options.Direction = None,
+    p: console.Norm = "auto",
+    out: Annotated[
+        str | None,
+        typer.Option(*options.OUTPUT, metavar="OUT", help="A file for the scores; - for CSV."),
+    ] = None,
+    keep: options.Keep = None,
+    formulas: options.Formulas = False,
+    model: options.Weights = None,
+    false_alarm_rate: options.FalseAlarms = 0.05,
+    features: options.Features = None,
+    drop: options.Drop = None,
+    seed: console.Seed = 0,
+    key: options.Key = None,
+    table: options.TableOptions = options.AS_FOUND,
+    as_json: console.Json = False,
+    quiet: console.Quiet = False,
+) -> None:
+    """Learn how far to trust scores that other tools made, and prove it.
+
+    SCORES has a column for each tool. Where a score is missing, the others decide.
+    """
+    check_there(scores)
+    settled_detectors(p, false_alarm_rate)
+    from lpfuse.frames import TableModel, outcome
+    from lpfuse_cli.tables import read_table, table_writer
+
+    silent = as_json or out == options.STANDARD or console.is_quiet(ctx, quiet)
+    _check_targets(scores, out, model, as_json)
+    secret = None if key is None else key.read_bytes()
+
+    def show_notes(notes: list[str]) -> None:
+        if not silent:
+            introduce(ctx, scores, frame.shape, [*written, *notes])
+            typer.echo()
+
+    with console.remarks(silent) as remarks:
+        told = table.format()
+        written: list[str] = []
+        frame = read_table(scores, format=told, notes=written)
+        fitted = TableModel.fuse(
+            frame,
+            label=label,
+            normal=normal,
+            high=directions(direction or [], frame.columns),
+            p=p,
+            false_alarm_rate=false_alarm_rate,
+            features=features or (),
+            drop=drop or (),
+            random_state=seed,
+            show_notes=show_notes,
+        )
+        fitted.notes[:0], fitted.format = written, told
+        if out is not None:
+            fused = fitted.score(frame, keep=fitted.check_kept(keep or (), frame.columns))
+            with table_writer(out, formulas=formulas) as add:
+                add(fused)
+    if model is not None:
+        with write_errors(model.name):
+            fitted.save(model, key=secret)
+    found = outcome(fitted.fused)
+    if as_json:
+        console.show_json({**found, "notes": fitted.notes, "warnings": remarks})
+    elif out != options.STANDARD:
+        console.show(console.weights_table(found), silent)
+    if not silent:
+        _conclude(found, remarks, [out, model])
+
+
+def _check_targets(scores: str, out: str | None, model: Path | None, as_json: bool) -> None:
+    """Refuse, before any work, files that cannot be written."""
+    from lpfuse_cli.tables import check_table_target
+
+    if as_json and out == options.STANDARD:
+        raise ValueError("--json and -o - both want standard output. Write the scores to a file.")
+    if out is not None:
+        check_table_target(out, [scores])
+    if model is not None:
+        check_target(model, [scores])
+
+
+def _conclude(found: dict[str, Any], remarks: list[str], files: list[Any]) -> None:
+    """What came of it, what may be wrong, and where it is."""
+    typer.echo(f"\n{conclusion(found)}")
+    for name in upside_down(found, remarks):
+        hint = f"--direction {in_shell(f'{name}=anomaly')}"
+        console.say(f"If high scores of {in_quotes(name)} mean anomaly, say so: {hint}")
+    for file in filter(None, files):
+        console.say(f"Written to {file}.")
+
+
+def upside_down(found: dict[str, Any], remarks: list[str]) -> list[str]:
+    """Columns that a warning calls turned round: their names stand at its beginning."""
+    told = [remark.partition(" (")[0] for remark in remarks if DOUBT in remark]
+    return [name for name in found["weights"] if any(repr(name) in names for names in told)]
+
+
+def directions(given: list[str], columns: list[str]) -> dict[str, str]:
+    """What high scores mean, by column.
+
+    Examples
+    --------
+    >>> directions(["anomaly", "b=normal"], ["a", "b"])
+    {'a': 'anomaly', 'b': 'normal'}
+    """
+    from lpfuse.frames.cells import check_names
+
+    high: dict[str, str] = {}
+    for text in given:
+        column, equals, meaning = text.rpartition("=")
+        if meaning not in MEANINGS:
+            raise ValueError(
+                "--direction says what high scores mean: COL=anomaly or COL=normal; got "
+                f"{in_quotes(text)}."
+            )
+        high |= dict.fromkeys(check_names([column], columns) if equals else columns, meaning)
+    return high
+
+
+# ------------------------------------------------------------------------------------------- score
+
+
+@options.with_table_options
+def score(
+    ctx: typer.Context,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A file of `lpfuse fit`.")],
+    data: options.Data,
+    out: Annotated[
+        str,
+        typer.Option(
+            *options.OUTPUT,
+            metavar="OUT",
+            help="A .csv, .parquet or .arrow file, which appears whole or not at all; - for CSV.",
+        ),
+    ],
+    keep: options.Keep = None,
+    explain: options.Explain = 0,
+    formulas: options.Formulas = False,
+    chunk_rows: options.ChunkRows = 10_000,
+    jobs: options.Chunks = -1,
+    trust: options.Trust = None,
+    key: options.Key = None,
+    check: options.Check = False,
+    table: options.TableOptions = options.AS_FOUND,
+    as_json: console.Json = False,
+    quiet: console.Quiet = False,
+) -> None:
+    """Score the rows of a table of any size.
+
+    Columns of the result: score (high = normal), p_value, decision (1 normal, -1 anomaly), and
+    contribution:NAME of each detector, which add up to the score; with --explain also why: the
+    columns that pushed the score of an alarm down. Says whether as many rows are
+    called anomalies as were asked for.
+    """
+    silent = as_json or console.is_quiet(ctx, quiet)
+    if as_json and out == options.STANDARD:
+        raise ValueError("--json and -o - both want standard output. Write the scores to a file.")
+    check_there(data, model=model)
+    with console.remarks(silent) as remarks, console.phases(silent) as phases:
+        phases.begin(f"Loading {console.called(model)}")
+        # Late, for it takes seconds: the line above stands by then.
+        from lpfuse.frames.preparation import range_sentences
+        from lpfuse_cli.alarms import alarm_sentences, parted
+        from lpfuse_cli.scoring import load_model, score_file
+        from lpfuse_cli.tables import check_table_target
+
+        check_table_target(out, [model, data])
+        secret = None if key is None else key.read_bytes()
+        loaded = load_model(model, trust or (), key=secret)
+        began = monotonic()
+        phases.begin(f"Scoring {console.called(data)}")
+        scored = score_file(
+            loaded,
+            data,
+            out,
+            format=table.format(),
+            keep=keep or (),
+            chunk_rows=chunk_rows,
+            jobs=None if jobs < 1 else jobs,
+            formulas=formulas,
+            explain=explain,
+            progress=phases.stream,
+        )
+        seconds = monotonic() - began
+    told = [] if scored.alarms is None else alarm_sentences(scored.alarms)
+    if as_json:
+        counts = {"rows": scored.rows, "anomalies": scored.anomalies, "seconds": round(seconds, 3)}
+        alarms = None if scored.alarms is None else {"sentences": told, **scored.alarms}
+        notes = {"left_range": scored.left_range, "notes": scored.notes, "warnings": remarks}
+        console.show_json({"output": out, **counts, "alarms": alarms, **notes})
+    elif not silent:
+        for note in scored.notes:
+            typer.secho(brief(f"Note: {note}"), fg="yellow", err=True)
+        outside = [
+            each for each in scored.left_range if "unknown" not in each
+        ]  # a note tells these
+        for sentence in [*range_sentences(outside), *told]:
+            console.say(sentence, err=True)
+        share = scored.anomalies / max(1, scored.rows)
+        target = "standard output" if out == options.STANDARD else out
+        console.say(
+            f"{scored.rows:,} rows scored in {seconds:.1f} s, {scored.anomalies:,} called "
+            f"anomalies ({share:.1%}). Written to {target}.",
+            err=True,
+        )
+    if check and scored.alarms is not None and parted(scored.alarms):
+        raise typer.Exit(options.PARTED)
+
+
+# ------------------------------------------------------------------------------------------ report
+
+REPORT = Path("report.html")
+
+
+@options.with_table_options
+def report(
+    ctx: typer.Context,
+    model: options.Model,
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATA",
+            help="Rows that the model has not learnt from; a .csv, .parquet, .arrow or .xlsx file. "
+            "Without it the training rows are judged, each by what was learnt without it.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(*options.OUTPUT, metavar="FILE", help="The page.", show_default=str(REPORT)),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL",
+            help="The column of DATA that tells normal rows from anomalies.",
+            show_default="as in the training",
+        ),
+    ] = None,
+    normal: Annotated[
+        str | None, typer.Option(metavar="VALUE", help="What the label of normal rows is.")
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar=options.COLUMN,
+            help="Show a column of DATA with each row, such as an id or a time; may be repeated.",
+        ),
+    ] = None,
+    trust: options.Trust = None,
+    key: options.Key = None,
+    check: options.Check = False,
+    table: options.TableOptions = options.AS_FOUND,
+    as_json: console.Json = False,
+    quiet: console.Quiet = False,
+) -> None:
+    """Write a page for the team: alarms, how many of them are false, weights, curves for every p.
+
+    One file of HTML that needs no network. With --json the figures behind it go to standard
+    output, and the page is written only if -o names it.
+    """
+    check_there(data, model=model)
+    silent = as_json or console.is_quiet(ctx, quiet)
+    target = out if out is not None or as_json else REPORT
+    if target is not None:
+        check_target(target, [model, *([] if data is None else [data])])
+    if data is None and (label is not None or normal is not None):
+        raise ValueError("--label and --normal tell what a column of DATA means: name the file.")
+    if data is None and keep:
+        raise ValueError("--keep shows columns of DATA: name the file.")
+    with console.remarks(silent), console.phases(silent) as phases:
+        phases.begin(f"Loading {console.called(model)}")
+        # Late, for it takes seconds: the line above stands by then.
+        from lpfuse_cli.alarms import parted
+        from lpfuse_cli.report import summarise, write_report
+        from lpfuse_cli.scoring import load_detector, model_errors
+
+        loaded = load_detector(model, trust or (), key, "A report")
+        told = table.format()
+        rows: tuple[Any, ...] = ()
+        kept, files = None, {"model": model.name}
+        if data is not None:
+            rows, kept = _rows(loaded, data, told, label, normal, keep or (), phases)
+            files["data"] = data if data == options.STANDARD else console.called(data)
+        judged = f"{len(rows[0]):,} rows" if rows else "the training rows"
+        phases.begin(f"Judging {judged}")
+        with model_errors(model, "reported on"):
+            summary = summarise(loaded, *rows, keep=kept, files=files)
+        if target is not None:
+            phases.begin(f"Writing {console.called(target)}")
+            with write_errors(target.name):
+                write_report(summary, target)
+    if as_json:
+        console.show_json(summary)
+    elif silent:
+        typer.echo(target)
+    else:
+        console.say(_told(summary))
+        console.say(f"\nWritten to {target}. Open it in a browser.")
+    if check and parted(summary["alarms"]):
+        raise typer.Exit(options.PARTED)
+
+
+def _told(summary: dict[str, Any]) -> str:
+    """The sentences of the page: what a manager asks, what to do, what it rests on."""
+    first, words = summary["overview"], summary["words"]
+    steps = [f"  {step}" for step in first["next"]]
+    rest = [*summary["remarks"], *words["alarms"], *words["fusing"]]
+    return "\n".join([*first["sentences"], "", "Next", *steps, "", *rest])
+
+
+def _rows(
+    model: Any,
+    data: str,
+    told: Any,
+    label: str | None,
+    normal: str | None,
+    keep: Sequence[str],
+    phases: console.Phases,
+) -> tuple[tuple[Any, Any], Any]:
+    """Rows as `summarise` takes them with their labels, and the columns to show."""
+    from lpfuse.frames import TableModel
+    from lpfuse.frames.cells import check_names, labels_of, settle_normal
+    from lpfuse_cli.scoring import features_of
+    from lpfuse_cli.tables import read_table
+
+    phases.begin(f"Reading {console.called(data)}")
+    known = model.format if isinstance(model, TableModel) else told
+    frame, y = read_table(data, format=told | known, progress=phases.stream), None
+    if frame.height == 0:
+        raise ValueError(f"{data} has no rows to judge by.")
+    if label is None and normal is not None:
+        raise ValueError(f"--normal {normal} says nothing without --label COLUMN.")
+    kept = frame.select(check_names(keep, frame.columns)) if keep else None
+    if label is not None:
+        (label,) = check_names([label], frame.columns)
+        y = labels_of(frame[label], settle_normal(frame[label], normal))
+        frame = frame.drop(label)
+    return (frame if isinstance(model, TableModel) else features_of(model, frame), y), kept
+
+
+# -------------------------------------------------------------------------------------------- card
+
+CARD = Path("card.md")
+
+
+def card(
+    ctx: typer.Context,
+    model: options.Model,
+    out: Annotated[Path, typer.Option(*options.OUTPUT, metavar="FILE", help="The card.")] = CARD,
+    title: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Its heading.", show_default="the name of MODEL"),
+    ] = None,
+    use: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="What the model is meant for.",
+            show_default="the card says that nobody told",
+        ),
+    ] = None,
+    trust: options.Trust = None,
+    key: options.Key = None,
+    as_json: console.Json = False,
+    quiet: console.Quiet = False,
+) -> None:
+    """Write a model card: data, weights and their proof, calibration, measurements, limits."""
+    check_there(None, model=model)
+    check_target(out, [model])
+    silent = as_json or console.is_quiet(ctx, quiet)
+    with console.remarks(silent), console.phases(silent) as phases:
+        phases.begin(f"Loading {console.called(model)}")
+        # Late, for it takes seconds: the line above stands by then.
+        from lpfuse_cli.report import write_card
+        from lpfuse_cli.scoring import load_detector, model_errors
+
+        loaded = load_detector(model, trust or (), key, "A card")
+        phases.begin(f"Judging the training rows, writing {console.called(out)}")
+        with model_errors(model, "put on a card"), write_errors(out.name):
+            write_card(loaded, out, title=title or f"Model card of {model.name}", use=use)
+    if as_json:
+        console.show_json({"card": str(out)})
+    elif silent:
+        typer.echo(out)
+    else:
+        console.say(f"Written to {out}.")
+
+
+# --------------------------------------------------------------------------------------------- ask
+
+QUESTIONS = Path("questions.html")
+
+
+@options.with_table_options
+def ask(
+    ctx: typer.Context,
+    model: options.Model,
+    data: options.Data,
+    out: Annotated[
+        Path, typer.Option(*options.OUTPUT, metavar="FILE", help="The page.")
+    ] = QUESTIONS,
+    questions: Annotated[
+        int, typer.Option("--questions", "-n", min=1, metavar=options.INT, help="Rows to ask.")
+    ] = 10,
+    seed: console.Seed = 0,
+    trust: options.Trust = None,
+    key: options.Key = None,
+    table: options.TableOptions = options.AS_FOUND,
+    as_json: console.Json = False,
+    quiet: console.Quiet = False,
+) -> None:
+    """Write a page that asks about rows, those whose answers help most: normal, or an anomaly.
+
+    One file of HTML that needs no network and holds the rows that it asks about, no others. It
+    exports the answers as CSV, for `lpfuse teach`.
+    """
+    check_there(data, model=model)
+    from lpfuse_cli.report import ask, write_questions
+    from lpfuse_cli.scoring import load_detector, model_errors
+    from lpfuse_cli.tables import read_table
+
+    silent = as_json or console.is_quiet(ctx, quiet)
+    check_target(out, [model, data])
+    with console.remarks(silent) as remarks:
+        loaded = load_detector(model, trust or (), key, "A question")
+        told = table.format()
+        frame = read_table(data, format=told | getattr(loaded, "format", told))
+        if frame.height == 0:
+            raise ValueError(f"{data} has no rows to ask about.")
+        with model_errors(model, "asked about"):
+            found = ask(loaded, frame, questions, random_state=seed)
+    with write_errors(out.name):
+        write_questions(found, out)
+    asked = [question["row"] for question in found["questions"]]
+    if as_json:
+        chances = [question["chance"] for question in found["questions"]]
+        told = {"output": str(out), "rows": asked, "chances": chances, "warnings": remarks}
+        console.show_json(told)
+    elif silent:
+        typer.echo(out)
+    else:
+        fewer = "; there are no more to ask about" if len(asked) < questions else ""
+        console.say(f"{len(asked):,} of {found['rows']:,} rows are asked about{fewer}.")
+        console.say(
+            f"Written to {out}. Open it in a browser, answer, and export the answers. Next: lpfuse "
+            f"teach {model} answers.csv -o MODEL"
+        )
+
+
+# ------------------------------------------------------------------------------------------- teach
+
+
+@options.with_table_options
+def teach(
+    ctx: typer.Context,
+    model: options.Model,
+    answers: Annotated[
+        str, typer.Argument(metavar="ANSWERS", help="The file that the page of `lpfuse ask` made.")
+    ],
+    out: options.NewModel,
+    trust: options.Trust = None,
+    key: options.Key = None,
+    table: options.TableOptions = options.AS_FOUND,
+    as_json: console.Json = False,
+    quiet: console.Quiet = False,
+) -> None:
+    """Learn from answers: weights, threshold and experts anew, the other detectors as they are.
+
+    Says how the weights changed and, from the answers alone, how good the new model is.
+    """
+    check_there(answers, model=model)
+    from lpfuse._validation.params import counted
+    from lpfuse.frames import TableModel
+    from lpfuse_cli.report import read_answers
+    from lpfuse_cli.scoring import features_of, load_detector, model_errors
+
+    silent = as_json or console.is_quiet(ctx, quiet)
+    check_target(out, [model, answers])
+    with console.remarks(silent) as remarks:
+        loaded = load_detector(model, trust or (), key, "Teaching")
+        fused = loaded.fused if isinstance(loaded, TableModel) else loaded
+        told = table.format()
+        found = read_answers(answers, told)
+        before = _weights(fused)
+        with model_errors(model, "taught"):
+            fused.teach(features_of(loaded, found.rows), found.y, chances=found.chances)
+            # Labels from elsewhere alone say nothing of rows that nobody looked at.
+            asked = bool((found.chances == found.chances).any())
+            audit = fused.audit_answers() if asked else None
+    with write_errors(out.name):
+        loaded.save(out, **({} if key is None else {"key": key.read_bytes()}))
+    after, n_normal = _weights(fused), int((found.y > 0).sum())
+    counts = {"normal": n_normal, "anomalies": len(found.y) - n_normal, "left_out": found.undecided}
+    if as_json:
+        weights = {"before": before, "after": after}
+        told = {
+            "answers": counts,
+            "weights": weights,
+            "audit": audit and _plain(audit),
+            "warnings": remarks,
+        }
+        console.show_json({"model": str(out), **told})
+    elif not silent:
+        console.say(
+            f"{counted(len(found.y), 'answer')}: {n_normal:,} normal, "
+            f"{counts['anomalies']:,} anomalies; left out, for nobody knows: {found.undecided:,}."
+        )
+        if after:
+            console.show(f"\n{_changes(before, after)}", False)
+        said = "No row was asked about with a known chance: there is no audit."
+        console.say(f"\n{audit.summary() if audit else said}\n\nSaved {out}.")
+
+
+def _plain(audit: Any) -> dict[str, Any]:
+    """An audit in terms of JSON: each estimate with its ends by name."""
+    values = {field.name: getattr(audit, field.name) for field in fields(audit)}
+    return {key: v._asdict() if hasattr(v, "_asdict") else v for key, v in values.items()}
+
+
+def _weights(fused: Any) -> dict[str, float]:
+    """Of each detector, as far as the fusion has them."""
+    weights = getattr(fused, "weights_", ())
+    return dict(zip(fused.detector_names_, map(float, weights), strict=False))
+
+
+def _changes(before: dict[str, float], after: dict[str, float]) -> str:
+    """The weights side by side, the largest of the new ones first; an expert may be new."""
+    names = sorted({**before, **after}, key=lambda name: -after.get(name, 0.0))
+    cells = [
+        [f"{weights[name]:.3f}" if name in weights else "" for weights in (before, after)]
+        for name in names
+    ]
+    rows = [[name, *pair] for name, pair in zip(names, cells, strict=True)]
+    return console.table(["detector", "weight before", "after"], rows)
+
+
+# ------------------------------------------------------------------------------------- recalibrate
+
+
+@options.with_table_options
+def recalibrate(
+    ctx: typer.Context,
+    model: options.Model,
+    data: options.Data,
+    out: options.NewModel,
+    trust: options.Trust = None,
+    key: options.Key = None,
+    table: options.TableOptions = options.AS_FOUND,
+    as_json: console.Json = False,
+    quiet: console.Quiet = False,
+) -> None:
+    """Move threshold, p-values and scale to normal rows as they come now.
+
+    Detectors and weights stay. Rows should be normal, and the model should not have learnt from
+    them; where they have the column of labels, known anomalies are left out. Says what is promised
+    of false alarms.
+    """
+    check_there(data, model=model)
+    from lpfuse.frames import TableModel
+    from lpfuse.threshold import calibration_promise
+    from lpfuse_cli.scoring import features_of, load_detector, model_errors
+    from lpfuse_cli.tables import read_table
+
+    silent = as_json or console.is_quiet(ctx, quiet)
+    check_target(out, [model, data])
+    with console.remarks(silent) as remarks:
+        loaded = load_detector(model, trust or (), key, "Recalibrating")
+        of_tables = isinstance(loaded, TableModel)
+        fused = loaded.fused if of_tables else loaded
+        told = table.format()
+        frame = read_table(data, format=told | getattr(loaded, "format", told))
+        before = float(fused.offset_)
+        with model_errors(model, "recalibrated"):
+            if of_tables:
+                loaded.recalibrate(frame)
+            else:
+                fused.recalibrate(features_of(loaded, frame))
+    with write_errors(out.name):
+        loaded.save(out, **({} if key is None else {"key": key.read_bytes()}))
+    n = len(fused.calibration_)
+    promise = calibration_promise(n, fused.false_alarm_rate, fused.confidence).sentence()
+    if as_json:
+        offsets = {"before": before, "after": float(fused.offset_)}
+        found = {"rows": len(frame), "calibration_rows": n, "offset": offsets, "promise": promise}
+        console.show_json({"model": str(out), **found, "warnings": remarks})
+    elif not silent:
+        console.say(f"Threshold {before:.4g} before, {fused.offset_:.4g} now. {promise}")
+        console.say(f"Saved {out}.")

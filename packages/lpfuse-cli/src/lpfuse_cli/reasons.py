@@ -1,0 +1,206 @@
+"""Why rows were flagged: the columns, their values, and what normal rows usually hold."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sklearn.utils import _safe_indexing
+
+from lpfuse._files import as_json
+from lpfuse._format import number, percent, plain, shortened
+from lpfuse.ensemble.components import Explanation
+from lpfuse.frames.cells import polars_module, texts_of
+
+if TYPE_CHECKING:
+    import polars
+
+MOST_COLUMNS = 3  # that are told of a row; chosen by hand
+MATTERS = 0.05  # of the strongest push, from where a column is worth a word; chosen by hand
+USUAL = 0.05, 0.95  # quantiles between which a normal row usually lies: nine of ten do
+# Background rows, so that a row costs about as much as one of a hundred columns at most; but never
+# fewer than 8, for an error has to be told.
+BACKGROUND, CELLS, FEWEST = 32, 3_200, 8
+WHY, NO_REASON = "why", "no single column"  # a column of scores, and what it says then
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A column that pushed the score of a row down.
+
+    Attributes
+    ----------
+    name : str
+        The column.
+    value : number, str or None
+        What the row holds there; None: nothing.
+    usual : dict or None
+        What normal rows hold: ``low`` and ``high`` of nine in ten, or the commonest ``text`` and
+        its ``share``; None where that is not known.
+    push, error : float
+        The Shapley value, below zero, and its standard error.
+    """
+
+    name: str
+    value: Any
+    usual: dict[str, Any] | None
+    push: float
+    error: float
+
+    def words(self) -> str:
+        """One line, as `lpfuse score --explain` writes it.
+
+        Examples
+        --------
+        >>> Reason("bar", 9.9, {"low": 2.31, "high": 2.69}, -3.1, 0.25).words()
+        'bar 9.9 (usually 2.31 to 2.69): −3.1 ± 0.25'
+        """
+        told = f"{shortened(plain(self.name))} {self.value_words()}"
+        return f"{told} ({self.usual_words()}): {self.push_words()}".replace(" ()", "")
+
+    def value_words(self) -> str:
+        """What the row holds."""
+        if self.value is None:
+            return "missing"
+        is_text = isinstance(self.value, str)
+        return shortened(plain(self.value)) if is_text else number(self.value, 6)
+
+    def usual_words(self) -> str:
+        """What normal rows hold; empty where that is not known."""
+        if self.usual is None:
+            return ""
+        if "text" in self.usual:
+            text, share = self.usual["text"], self.usual["share"]
+            return f"usually {shortened(plain(text))}, {percent(share, 0)}"
+        low, high = number(self.usual["low"]), number(self.usual["high"])
+        return f"usually {low} to {high}" if low != high else f"usually {low}"
+
+    def push_words(self) -> str:
+        """How far it pushed the score."""
+        return f"{number(self.push)} ± {number(self.error, 2)}"
+
+
+def reasons(
+    model: Any,
+    rows: Any,
+    names: Sequence[str] | None = None,
+    most: int = MOST_COLUMNS,
+    background: Any = None,
+) -> list[list[Reason]]:
+    """The columns that pushed the scores of rows down most, of each row.
+
+    Parameters
+    ----------
+    model : TableModel or FusedDetector
+        Fitted.
+    rows : polars.DataFrame, array or data frame
+        As it takes them.
+    names : sequence of str, optional
+        Of the columns of an array.
+    most : int, default=3
+        Columns of a row; those that may as well have done nothing are left out.
+    background : array or data frame, optional
+        Normal rows to compare with, for a detector that learnt from words and keeps none.
+    """
+    is_table = hasattr(model, "preparation")
+    fused = model.fused if is_table else model
+    wide = len(model.preparation.columns) if is_table else rows.shape[1]
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # scoring gave these
+        size = max(FEWEST, min(BACKGROUND, CELLS // wide))
+        found = model.explain(rows, background=size if background is None else background)
+    told = found.feature_names if is_table or names is None else list(map(str, names))
+    chosen = [_worth_telling(found, i, most) for i in range(len(found.values))]
+    if is_table:
+        columns = {j: _of_table(model, rows, told[j]) for some in chosen for j in some}
+    else:
+        known = background
+        if background is None:
+            known = fused.rows_.values[fused.held_out_.labels > 0]
+        columns = {
+            j: _Column(_safe_indexing(rows, j, axis=1), _range(_safe_indexing(known, j, axis=1)))
+            for some in chosen
+            for j in some
+        }
+    return [
+        [
+            Reason(
+                name=told[j],
+                value=_cell(columns[j].cells, i),
+                usual=columns[j].usual,
+                push=float(found.values[i, j]),
+                error=float(found.standard_errors[i, j]),
+            )
+            for j in some
+        ]
+        for i, some in enumerate(chosen)
+    ]
+
+
+def with_reasons(
+    model: Any, frame: polars.DataFrame, scored: polars.DataFrame, most: int
+) -> tuple[polars.DataFrame, int]:
+    """Scores with the reasons of the first alarms among them, and how many these are."""
+    pl = polars_module()
+    flagged = (scored["decision"] < 0) & scored["score"].is_not_null()
+    rows = flagged.arg_true().head(max(0, most))
+    texts: list[str | None] = [None] * scored.height
+    if len(rows):
+        for row, found in zip(rows, reasons(model, frame[rows]), strict=True):
+            texts[row] = "; ".join(each.words() for each in found) or NO_REASON
+    return scored.with_columns(pl.Series(WHY, texts, dtype=pl.String)), len(rows)
+
+
+def _worth_telling(found: Explanation, row: int, most: int) -> list[int]:
+    """Columns that pushed a row down, without those that hardly did."""
+    down, values = found.pushed_down(row, most), found.values[row]
+    return [j for j in down if values[j] <= MATTERS * values[down[0]]]
+
+
+class _Column(NamedTuple):
+    """What rows hold in a column, and what normal rows do."""
+
+    cells: Any
+    usual: dict[str, Any] | None
+
+
+def _of_table(model: Any, frame: Any, name: str) -> _Column:
+    preparation, fused = model.preparation, model.fused
+    own = [k for k, source in enumerate(model.feature_sources) if source == name]
+    values = fused.rows_.values[fused.held_out_.labels > 0][:, own]
+    features = [model.feature_names[k] for k in own]
+    if name in features:  # a number
+        numbers = values[:, features.index(name)]
+        if name in preparation.truths:
+            share = float(np.nanmean(numbers))
+            usual = {"text": "true" if share >= 0.5 else "false", "share": max(share, 1 - share)}
+            return _Column(frame[name], usual)
+        return _Column(preparation.cells(frame)[name], _range(numbers))
+    texts = [k for k, feature in enumerate(features) if feature.startswith(f"{name}=")]
+    if not texts:
+        return _Column(frame[name], None)
+    shares = values[:, texts].mean(axis=0)
+    commonest = features[texts[int(shares.argmax())]].removeprefix(f"{name}=")
+    return _Column(texts_of(frame[name]), {"text": commonest, "share": float(shares.max())})
+
+
+def _range(column: Any) -> dict[str, Any] | None:
+    """Where nine in ten numbers lie; None of words."""
+    numbers = np.asarray(column)
+    if numbers.dtype.kind not in "biuf" or np.isnan(numbers).all():
+        return None
+    low, high = np.nanquantile(numbers.astype(np.float64), USUAL)
+    return {"low": float(low), "high": float(high)}
+
+
+def _cell(column: Any, i: int) -> Any:
+    """A cell as JSON has it; None where it is empty."""
+    cell = column.iloc[i] if hasattr(column, "iloc") else column[i]
+    cell = cell.item() if isinstance(cell, np.generic) else cell
+    if cell is None or cell != cell:
+        return None
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    return as_json(float(cell)) if isinstance(cell, int | float) else str(cell)

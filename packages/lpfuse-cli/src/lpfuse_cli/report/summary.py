@@ -1,0 +1,527 @@
+"""Summary of a fused detector in plain values: the source of page, card and figures."""
+
+from __future__ import annotations
+
+import shlex
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_is_fitted
+
+from lpfuse._arrays.operations import Host
+from lpfuse._files import as_json, versions
+from lpfuse._format import name_of_p
+from lpfuse._validation.params import check_labels
+from lpfuse._validation.tables import check_table, column_names
+from lpfuse.ensemble import FusedDetector
+from lpfuse.frames import column_changes
+from lpfuse.frames.preparation import range_sentences
+from lpfuse.optim import Certificate, LpPath
+from lpfuse.plots import ContributionsDisplay, PathDisplay, WeightsDisplay
+from lpfuse_cli.alarms import (
+    KINDS,
+    Kept,
+    alarm_list,
+    alarms_of_rows,
+    alarms_of_training,
+    cells_of,
+    kept_columns,
+    measured_rates,
+    rows_without_values,
+    threshold,
+)
+from lpfuse_cli.reasons import Reason, reasons
+from lpfuse_cli.report.measures import (
+    FALSE_ALARM_RATES,
+    RECALLS,
+    auc_difference,
+    bins,
+    places,
+    rank_correlation,
+    rounded,
+    separation,
+)
+from lpfuse_cli.report.scored_rows import ORIGINS, ScoredRows, on_rows, out_of_fold, path_of
+from lpfuse_cli.report.sentences import alarm_words, fusing_words, overview
+
+# -------------------------------------------------------------------------------------- separation
+
+POINTS_OF_A_P = 120  # of a curve: fewer than of the fusion's, for the page carries one for every p
+
+
+def separations(fused: FusedDetector, scored: ScoredRows, path: LpPath | None) -> dict[str, Any]:
+    """The fusion, its detectors and its path: how well each parts anomalies from normal rows."""
+    known = scored[(scored.labels != 0) & ~np.isnan(scored.raw).any(axis=1)]
+    known = known[np.isin(known.fold, known.fold[known.labels > 0])]  # rows that compare
+    y, detectors = known.labels, []
+    can_judge = bool((y > 0).any() and (y < 0).any())
+
+    def judged(scores: Host, **options: Any) -> dict[str, Any]:
+        if not can_judge:
+            return dict.fromkeys(NOTHING)
+        return separation(y, scores, known.fold, **options)
+
+    weights = getattr(fused.fusion_, "weights_", None)
+    for j, entry in enumerate(fused.detectors_):
+        detectors.append({**_detector(*entry), **_weight(weights, j), **judged(known.raw[:, j])})
+    comparisons = []
+    if can_judge:
+        best = max(range(len(detectors)), key=lambda j: detectors[j]["auc"])
+        rivals = {"best detector": known.raw[:, best], "equal weights": known.equal}
+        comparisons = [
+            {"with": name, **auc_difference(y, known.fused, scores, known.fold)}
+            for name, scores in rivals.items()
+        ]
+        comparisons[0]["name"] = detectors[best]["name"]
+    return {
+        "fusion": {**_fusion(fused), **judged(known.fused)},
+        "equal_weights": judged(known.equal),
+        "comparisons": comparisons,
+        "detectors": detectors,
+        "path": []
+        if path is None
+        else [
+            {
+                "p": as_json(p),
+                "label": name_of_p(p),
+                "chosen": p == fused.fusion_.p,
+                "weights": rounded(w),
+                "shares": rounded(_shares(w)),
+                "certificate": certificate_figures(certificate),
+                **judged(known.by_p[:, k], points=POINTS_OF_A_P),
+            }
+            for k, (p, w, certificate) in enumerate(
+                zip(path.ps.tolist(), path.weights, path.certificates, strict=True)
+            )
+        ],
+        "grid": {"false_alarm_rates": list(FALSE_ALARM_RATES), "recalls": list(RECALLS)},
+    }
+
+
+NOTHING = ("auc", "average_precision", "roc", "pr", "found_at", "precision_at")
+
+
+def _fusion(fused: FusedDetector) -> dict[str, Any]:
+    p = getattr(fused.fusion_, "p", None)
+    own = (
+        {"p": None, "label": None} if p is None else {"p": as_json(float(p)), "label": name_of_p(p)}
+    )
+    return {"what": type(fused.fusion_).__name__, **own}
+
+
+def _detector(name: str, estimator: Any, columns: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "what": _described(estimator),
+        "columns": None if columns is None else len(columns),
+    }
+
+
+def _described(estimator: Any) -> str:
+    """The classes that a detector is made of."""
+    if isinstance(estimator, Pipeline):
+        return " → ".join(_described(step) for _, step in estimator.steps)
+    if isinstance(estimator, FrozenEstimator):
+        return _described(estimator.estimator)
+    adapted = getattr(estimator, getattr(estimator, "_adapts", ""), None)
+    if adapted is not None:
+        return _described(adapted)
+    return getattr(estimator, "__name__", type(estimator).__name__)
+
+
+def _weight(weights: Host | None, j: int) -> dict[str, float | None]:
+    if weights is None:
+        return {"weight": None, "share": None}
+    return {"weight": float(weights[j]), "share": float(_shares(weights)[j])}
+
+
+def _shares(weights: Host) -> Host:
+    total = np.abs(weights).sum()
+    return weights / total if total > 0 else np.zeros_like(weights)
+
+
+def certificate_figures(certificate: Certificate | None) -> dict[str, Any] | None:
+    """Return a certificate as plain values."""
+    if certificate is None:
+        return None
+    figures = ("primal", "dual", "gap", "relative_gap")
+    return {
+        "status": certificate.status,
+        **{figure: as_json(getattr(certificate, figure)) for figure in figures},
+    }
+
+
+# --------------------------------------------------------------------------------- the lowest rows
+
+# Chosen by hand, for a page that is read in a few minutes:
+ROWS = 10  # that are shown one by one
+COLUMNS = 5  # of such a row, those that pushed its score down most
+ROWS_TO_COMPARE = 32  # with a row that is explained, where no training rows are kept
+
+Explain = Callable[[NDArray[np.intp]], list[list[Reason]]]
+
+
+def lowest_rows(scored: ScoredRows, explain: Explain | None) -> list[dict[str, Any]]:
+    """The rows farthest below the threshold, with what each detector adds to their scores.
+
+    Parameters
+    ----------
+    scored : ScoredRows
+        Scored rows.
+    explain : callable, optional
+        Positions of rows ↦ the columns that pushed the score of each down.
+    """
+    # By margin, for the threshold depends on which detectors could score a row; by score where it
+    # is infinite.
+    lowest = scored[np.lexsort((scored.fused, scored.margin))[:ROWS]]
+    is_sum = lowest.parts.shape == lowest.raw.shape
+    parts = np.where(np.isnan(lowest.raw), np.nan, lowest.parts)
+    found = [None] * len(lowest.rows) if explain is None else explain(lowest.rows)
+    return [
+        {
+            "row": int(row),
+            "label": int(lowest.labels[i]),
+            "score": float(lowest.fused[i]),
+            "margin": as_json(lowest.margin[i]),
+            "p_value": as_json(lowest.pvalues[i]),
+            "contributions": rounded(parts[i]) if is_sum else None,
+            "reasons": None if why is None else [_plain(reason) for reason in why],
+        }
+        for i, (row, why) in enumerate(zip(lowest.rows, found, strict=True))
+    ]
+
+
+def explainer(model: Any, given: Any, X: Any, names: list[str], scored: ScoredRows) -> Explain:
+    """What says why rows got their scores.
+
+    Parameters
+    ----------
+    model, given : FusedDetector or TableModel, and rows as they were given
+        A `TableModel` explains the columns of its table.
+    X, names : array or data frame, and list of str
+        Rows as the fused detector takes them, and the names of their columns.
+    scored : ScoredRows
+        Those that could be scored.
+    """
+    if hasattr(model, "fused"):
+        return lambda rows: reasons(model, given[rows], most=COLUMNS)
+    others = None
+    if model.rows_.values is None:  # it learnt from words: rows that it calls normal must do
+        best_first = scored.rows[np.argsort(-scored.margin, kind="stable")]
+        normal = best_first[: max(1, int((scored.margin >= 0).sum()))]
+        spread = np.linspace(0, len(normal) - 1, min(len(normal), ROWS_TO_COMPARE)).astype(int)
+        others = _safe_indexing(X, normal[spread], axis=0)
+    return lambda rows: reasons(model, _safe_indexing(X, rows, axis=0), names, COLUMNS, others)
+
+
+def _plain(reason: Reason) -> dict[str, Any]:
+    """A reason as plain values, and in words."""
+    told = {"held": reason.value_words(), "usually": reason.usual_words()}
+    return {**asdict(reason), **told, "pushed": reason.push_words()}
+
+
+# ------------------------------------------------------------------------------------- the summary
+
+BINS = 40  # chosen by hand: bars wide enough to see on a phone
+
+
+def summarise(
+    model: Any,
+    X: Any = None,
+    y: Any = None,
+    *,
+    names: Sequence[Any] | None = None,
+    keep: Any = None,
+    files: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """What a fused detector is worth, and what its weights rest on, in plain values.
+
+    Parameters
+    ----------
+    model : FusedDetector or TableModel
+        Fitted.
+    X : array-like or data frame of shape (n, d), optional
+        Rows that the model has not learnt from; training rows are known again, and the summary says
+        so. Without them the training rows are judged, each by detectors and weights that were
+        learnt without its fold.
+    y : array-like of shape (n,), optional
+        +1 normal, −1 anomaly, 0 unknown; without it all rows are unknown, but a `TableModel` looks
+        for the column that it was taught by.
+    names : sequence of d str, optional
+        Names of the columns of `X`, where it has none.
+    keep : data frame, or mapping of str to sequence of n, optional
+        Columns that are shown of each row, such as ids and times.
+    files : mapping of {"model", "data"} to str, optional
+        What the model and the rows are called on the page.
+
+    Returns
+    -------
+    dict
+        Values that JSON has: ``headline`` (all sentences), ``overview`` (alarms, how many of them
+        are false, precision, recall, what to do), ``remarks`` (what to know before one believes
+        it), ``words`` (sentences on fusing and on alarms), ``files``, ``judged_on``, ``fusion``,
+        ``equal_weights``, ``comparisons``, ``detectors``, ``path`` (for a grid of p; empty for a
+        fusion without p), ``certificate``, ``threshold``, ``left_range`` (columns of a table whose
+        values are none that the training knew), ``alarms`` (asked for, expected,
+        measured), ``alarm_list`` (the strongest, row by row), ``scores`` (histograms),
+        ``calibration``, ``correlation``, ``strangest``, ``data``, ``settings``, ``versions``,
+        ``created``. None stands for what is not known; what needs anomalies is None without them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpfuse import FusedDetector, GMMDetector, KernelPCADetector
+    >>> from lpfuse_cli.report import summarise
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(size=(100, 2)), rng.normal(3, 1, size=(20, 2))])
+    >>> y = np.repeat([1, -1], [100, 20])
+    >>> detectors = [("kpca", KernelPCADetector()), ("gmm", GMMDetector())]
+    >>> summary = summarise(FusedDetector(detectors, random_state=0).fit(X, y))
+    >>> [detector["name"] for detector in summary["detectors"]]
+    ['kpca', 'gmm']
+    >>> summary["judged_on"]["anomalies"], summary["fusion"]["auc"] > 0.9
+    (20, True)
+    """
+    fused = getattr(model, "fused", model)
+    if not isinstance(fused, FusedDetector):
+        raise TypeError(
+            f"A summary is made of a FusedDetector or a TableModel, got {type(model).__name__}. Of "
+            "a Pipeline, pass the last step, and the rows as they reach it."
+        )
+    check_is_fitted(fused)
+    path = path_of(fused)
+    left_range: list[dict[str, Any]] = []
+    if X is None:
+        if keep is not None:
+            raise ValueError("keep holds columns of X: pass the rows as well.")
+        scored, explain, kept = out_of_fold(fused, path), None, {}
+        alarms, flagged = alarms_of_training(fused, scored)
+        labels = fused.out_of_fold_.labels
+    else:
+        given = X
+        X, labels, names = _rows(model, X, y, names)
+        kept = kept_columns(keep, len(labels))
+        scored = on_rows(fused, path, X, labels)
+        explain = explainer(model, given, X, names, scored)
+        if hasattr(model, "fused"):
+            left_range, _ = column_changes(model.preparation, given, X)
+        gaps = rows_without_values(model, given, X)
+        alarms, flagged = alarms_of_rows(fused, X, labels, scored, *gaps)
+        if alarms["trained_on"]["flatters"]:
+            scored = replace(scored, origin="learnt")
+    if not len(scored.rows):
+        raise ValueError(
+            "There is no row that a detector with a weight could score, so nothing to report on. "
+            "Fill in missing cells, or pass other rows."
+        )
+    found: dict[str, Any] = {
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "files": {key: (files or {}).get(key) for key in ("model", "data")},
+        "judged_on": _judged_on(fused, scored),
+        **separations(fused, scored, path),
+        "certificate": certificate_figures(fused.certificate_),
+        "threshold": threshold(fused, scored),
+        "left_range": left_range,
+        "alarms": alarms,
+        "alarm_list": alarm_list(scored, labels, flagged, kept),
+        "scores": _histograms(scored),
+        "calibration": measured_rates(fused, scored),
+        "correlation": _correlation(scored),
+        "strangest": [
+            row | {"kept": cells_of(kept, row["row"])} for row in lowest_rows(scored, explain)
+        ],
+        "data": _data(model),
+        "settings": _settings(fused),
+        "versions": versions(),
+    }
+    return _told(model, found, kept)
+
+
+def _told(model: Any, found: dict[str, Any], kept: Kept) -> dict[str, Any]:
+    """The summary in sentences, before the figures that they tell."""
+    fused = getattr(model, "fused", model)
+    commands = _commands(model, found, kept)
+    found["alarm_list"]["command"] = commands["score"]
+    first = overview(fused, found, commands)
+    words = {"fusing": fusing_words(found), "alarms": alarm_words(found)}
+    return {
+        "headline": [*first["sentences"], *words["alarms"], *words["fusing"]],
+        "overview": first,
+        "remarks": [*range_sentences(found["left_range"]), *found["judged_on"]["caveats"]],
+        "words": words,
+        **found,
+    }
+
+
+def _commands(model: Any, found: dict[str, Any], kept: Kept) -> dict[str, str | None]:
+    """How to write all alarms, and how to ask about rows; None where no file is known."""
+    named, data = found["files"]["model"], found["files"]["data"]
+    if found["judged_on"]["origin"] not in ("given", "learnt") or not (named and data):
+        return {"score": None, "ask": None}
+    files = f"{shlex.quote(named)} {shlex.quote(data)}"
+    also = "".join(f" --keep {shlex.quote(name)}" for name in kept)
+    score = f"lpfuse score {files} -o scores.csv{also}" if hasattr(model, "fused") else None
+    return {"score": score, "ask": f"lpfuse ask {files} -o questions.html"}
+
+
+def _rows(model: Any, X: Any, y: Any, names: Sequence[Any] | None) -> tuple[Any, Host, list[str]]:
+    """Rows as the fused detector takes them, their labels, the names of their columns."""
+    if hasattr(model, "fused"):
+        frame, X = X, model.numbers(X)
+        names = model.feature_names if names is None else names
+        y = model.labels(frame) if y is None else check_labels(y, len(X), unlabelled=True)
+    else:
+        X = check_table(X, estimator=model)
+        y = check_labels(y, X.shape[0], unlabelled=True)
+        known = getattr(model, "feature_names_in_", None)
+        names = next(each for each in (names, column_names(X), known, ()) if each is not None)
+    d = X.shape[1]
+    names = list(map(str, names)) if len(names) else [f"column {j}" for j in range(d)]
+    if len(names) != d:
+        raise ValueError(f"names must be one for each column of X: {d}, got {len(names)}.")
+    return X, np.zeros(len(X)) if y is None else np.asarray(y, dtype=np.float64), names
+
+
+# ----------------------------------------------------------------------- scores, threshold, alarms
+
+
+def _judged_on(fused: FusedDetector, scored: ScoredRows) -> dict[str, Any]:
+    y, gaps = scored.labels, int(np.isnan(scored.raw).any(axis=1).sum())
+    caveats = []
+    if scored.origin != "given" and hasattr(fused, "best_params_"):
+        chosen = ", ".join(fused.best_params_)
+        caveats.append(f"Chosen on the same rows, which flatters the figures a little: {chosen}.")
+    if (fused.out_of_fold_.labels < 0).any() and not (fused.held_out_.labels < 0).any():
+        caveats.append("Artificial anomalies taught the weights; they judge nothing here.")
+    if scored.origin == "learnt":
+        caveats.append(
+            "Without these rows the report judges each training row by what was learnt without it."
+        )
+    if gaps:
+        caveats.append(f"{gaps} rows lack a detector's score; curves and AUCs leave them out.")
+    return {
+        "origin": scored.origin,
+        "words": ORIGINS[scored.origin],
+        "caveats": caveats,
+        "rows": len(y),
+        **{name: int((y == side).sum()) for name, side in KINDS.items()},
+    }
+
+
+def _histograms(scored: ScoredRows) -> dict[str, Any]:
+    scores, y = scored.fused, scored.labels
+    edges, width = bins(scores, scored.margin >= 0, BINS)
+    return {
+        "edges": rounded(edges),
+        "linear_width": width,
+        **{
+            name: np.histogram(scores[y == side], edges)[0].tolist() for name, side in KINDS.items()
+        },
+    }
+
+
+def _correlation(scored: ScoredRows) -> dict[str, Any]:
+    """Of normal rows: detectors that find anomalies agree on those anyway."""
+    whole = scored[~np.isnan(scored.raw).any(axis=1)]
+    normal = whole[whole.labels > 0]
+    rows, which = (normal, "normal") if len(normal.rows) > 2 else (whole, "all")
+    all_alike = np.ones(len(rows.rows))
+    placed = [places(all_alike, column, rows.fold) for column in rows.raw.T]
+    return {"rows": which, "values": rank_correlation(np.column_stack(placed))}
+
+
+# ----------------------------------------------------------------------------------------- setting
+
+
+def _data(model: Any) -> dict[str, Any]:
+    fused = getattr(model, "fused", model)
+    taught = fused.out_of_fold_.labels
+    return {
+        "columns": int(fused.n_features_in_),
+        "label": getattr(model, "label", None),
+        "normal": getattr(model, "normal", None),
+        "notes": [str(note) for note in getattr(model, "notes", [])],
+        "taught": {"normal": int((taught > 0).sum()), "anomalies": int((taught < 0).sum())},
+        "hidden_anomalies": _hidden_anomalies(fused),
+    }
+
+
+def _hidden_anomalies(fused: FusedDetector) -> dict[str, Any] | None:
+    """The share of anomalies among the training rows; None where someone looked at all of them."""
+    known, chances = fused.out_of_fold_.known, fused.out_of_fold_.chances
+    if known is None or known.all():
+        return None
+    asked = 0 if chances is None else int((~np.isnan(chances)).sum())
+    return {**fused.contamination_._asdict(), "answers": asked}
+
+
+def _settings(fused: FusedDetector) -> dict[str, str]:
+    """What was asked for, as Python writes it."""
+    asked = fused.get_params(deep=False)
+    del asked["detectors"], asked["progress"], asked["n_jobs"]
+    asked |= {"scaler": fused.scaler_, "fusion": fused.fusion_}
+    chosen = getattr(fused, "best_params_", {})
+    with warnings.catch_warnings():  # of parameters that compare oddly with their defaults
+        warnings.simplefilter("ignore")
+        written = {name: " ".join(repr(value).split()) for name, value in asked.items()}
+    return written | {f"chosen {name}": repr(value) for name, value in chosen.items()}
+
+
+# ----------------------------------------------------------------------------------------- figures
+
+
+def figures(summary: dict[str, Any]) -> dict[str, Any]:
+    """Displays of weights, path and contributions, as far as the fusion has them.
+
+    Parameters
+    ----------
+    summary : dict
+        What `summarise` returned.
+
+    Returns
+    -------
+    dict
+        ``"weights"``, ``"path"``, ``"strangest"``: displays of `lpfuse.plots`, drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpfuse import FusedDetector, GMMDetector, KernelPCADetector
+    >>> from lpfuse_cli.report import figures, summarise
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> detectors = [("kpca", KernelPCADetector()), ("gmm", GMMDetector())]
+    >>> summary = summarise(FusedDetector(detectors, random_state=0).fit(X))
+    >>> sorted(figures(summary))
+    ['path', 'strangest', 'weights']
+    """
+    names = [detector["name"] for detector in summary["detectors"]]
+    path, rows, proof = summary["path"], summary["strangest"], summary["certificate"]
+    drawn: dict[str, Any] = {}
+    if summary["detectors"][0]["weight"] is not None:
+        weights = [detector["weight"] for detector in summary["detectors"]]
+        certificate = None if proof is None else Certificate(**proof, passes=0.0)
+        drawn["weights"] = WeightsDisplay(weights, names, certificate).plot()
+    if path:
+        ps, weights = [float(each["p"]) for each in path], [each["weights"] for each in path]
+        drawn["path"] = PathDisplay(ps, weights, names, float(summary["fusion"]["p"])).plot()
+    if rows and rows[0]["contributions"] is not None:
+        parts = [
+            [float("nan") if part is None else part for part in row["contributions"]]
+            for row in rows
+        ]
+        drawn["strangest"] = ContributionsDisplay(
+            parts,
+            names,
+            scores=[row["score"] for row in rows],
+            offset=[row["score"] - float(row["margin"]) for row in rows],
+            rows=[row["row"] for row in rows],
+        ).plot()
+    return drawn

@@ -1,0 +1,317 @@
+"""Models in files, and the scores of the rows of files."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from lpfuse._arrays.operations import Host, one_blas_thread
+from lpfuse._files import no_model
+from lpfuse._format import plain, quote
+from lpfuse._validation.params import counted, quoted
+from lpfuse.ensemble import FusedDetector
+from lpfuse.frames import TableFormat, TableModel
+from lpfuse.frames.cells import check_names, numbers_of
+from lpfuse.frames.column_kinds import typed
+from lpfuse.frames.preparation import RangeCounts, count_outside, range_figures
+from lpfuse.frames.table_detector import OPEN
+from lpfuse.io import load
+from lpfuse_cli.alarms import AlarmCounts, alarm_figures, count_alarms, incomplete_rows
+from lpfuse_cli.csv_files import Chunk
+from lpfuse_cli.reasons import WHY, with_reasons
+from lpfuse_cli.tables import open_table, table_writer
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["ScoredFile", "load_model", "score_file"]
+
+
+def load_model(
+    path: str | PathLike[str], trusted: Iterable[str] = (), *, key: bytes | None = None
+) -> TableModel:
+    """Read a model of `TableModel.save`, and try it out on a row.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    trusted : iterable of str, default=()
+        Types of other makers that it may hold, see :func:`lpfuse.load`.
+    key : bytes, optional
+        The secret that signed it.
+    """
+    path = Path(path).expanduser()
+    if not path.exists() or path.is_dir():
+        raise FileNotFoundError(no_model(path))
+    model = load(path, trusted, key=key)
+    if not isinstance(model, TableModel):
+        raise ValueError(
+            f"{plain(path)} holds {type(model).__name__}, which knows no columns of tables. Fit a "
+            "model with TableModel.fit, or score in Python."
+        )
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            model.score(model.preparation.example())
+    except Exception as error:  # whatever a forged file may lead to
+        raise ValueError(
+            f"{plain(path)} is damaged: it cannot score a row ({type(error).__name__}: "
+            f"{plain(error)}). Fit the model again, or restore the file from a copy."
+        ) from error
+    return model
+
+
+def load_detector(path: Path, trusted: Iterable[str], key: Path | None, use: str) -> Any:
+    """A `TableModel` or a `FusedDetector`; anything else is refused, for this use."""
+    from lpfuse import FusedDetector, load
+    from lpfuse.frames import TableModel
+
+    secret = None if key is None else key.read_bytes()
+    path = path.expanduser()
+    if path.is_file():
+        model = load(path, trusted, key=secret)
+        if isinstance(model, FusedDetector):
+            return model
+        if not isinstance(model, TableModel):
+            raise ValueError(
+                f"{path} holds {type(model).__name__}. {use} needs a fused detector, of "
+                "`lpfuse fit` or of FusedDetector.save."
+            )
+    return load_model(path, trusted, key=secret)
+
+
+@contextmanager
+def model_errors(path: Path, purpose: str) -> Iterator[None]:
+    """Say of errors which model they are of; a file that was tampered with may hold anything."""
+    try:
+        yield
+    except ValueError as error:
+        error.add_note(f"The model is {path}.")
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+        raise ValueError(
+            f"{path} cannot be {purpose}: it is damaged, or of another version of lpfuse "
+            f"({type(error).__name__}: {error}). Fit the model again, or restore the file."
+        ) from error
+
+
+def cells_of(model: TableModel | FusedDetector, frame: polars.DataFrame) -> polars.DataFrame:
+    """The columns that a model uses, as it sees them: numbers, texts, and gaps.
+
+    Parameters
+    ----------
+    model : TableModel or FusedDetector
+        Fitted. A detector that was fitted to an array knows no names, and uses all columns.
+    frame : polars.DataFrame
+        Rows of a file, the cells of which may be texts.
+    """
+    if isinstance(model, TableModel):
+        model.preparation.check(frame.columns)
+        return model.preparation.cells(frame)
+    names = getattr(model, "feature_names_in_", frame.columns)
+    for name in names:
+        check_names([name], frame.columns)
+    return frame.select(map(typed, frame.select(list(names))))
+
+
+def features_of(model: TableModel | FusedDetector, frame: polars.DataFrame) -> Any:
+    """Rows of a file as the fused detector takes them; parameters as in `cells_of`."""
+    if isinstance(model, TableModel):
+        return model.numbers(frame)
+    cells = cells_of(model, frame)
+    if hasattr(model, "feature_names_in_"):
+        return cells
+    return np.column_stack([numbers_of(column) for column in cells])
+
+
+# --------------------------------------------------------------------------------- scores of files
+
+
+@dataclass(frozen=True)
+class ScoredFile:
+    """What came of scoring a file.
+
+    Attributes
+    ----------
+    rows, anomalies : int
+        How many rows there are, and how many of them were called anomalies.
+    notes : list of str
+        What to know of them: columns that were not used, values that were new.
+    alarms : dict or None
+        The share of alarms asked for, expected and measured, see `alarm_figures`; None of no rows.
+    left_range : list of dict
+        Columns that left the range of the training, and for how many rows, see `range_figures`.
+    """
+
+    rows: int
+    anomalies: int
+    notes: list[str]
+    alarms: dict[str, Any] | None = None
+    left_range: list[dict[str, Any]] = field(default_factory=list)
+
+
+def score_file(
+    model: TableModel,
+    data: str | Path,
+    out: str | Path,
+    *,
+    format: TableFormat = OPEN,
+    keep: Sequence[str] = (),
+    chunk_rows: int = 10_000,
+    jobs: int | None = None,
+    formulas: bool = False,
+    explain: int = 0,
+    progress: Callable[[int, float | None], None] | None = None,
+) -> ScoredFile:
+    """Score a file that may be larger than the memory: in chunks, on all cores, in order.
+
+    Parameters
+    ----------
+    model : TableModel
+        Fitted.
+    data : str or path
+        The rows, in a file as in `read_table`; ``-`` for CSV on standard input.
+    out : str or path
+        The scores, in the order of the rows, in any of these formats; ``-`` for CSV on standard
+        output. A file appears whole or not at all.
+    format : TableFormat, optional
+        How the data are written; what it leaves open is as the model remembers it, or is found.
+    keep : sequence of str, default=()
+        Columns of the data to be put before the scores.
+    chunk_rows : int, default=10000
+        Rows that are scored at a time.
+    jobs : int, optional
+        Chunks that are scored at a time; None: one on each core, up to 8.
+    formulas : bool, default=False
+        Whether texts stay as they are in a CSV file, see `table_writer`.
+    explain : int, default=0
+        Alarms, the first ones, that get a text in a further column, ``why``: the columns that
+        pushed the score down most, what they hold and usually hold, and how far they pushed. A
+        hundred alarms of 20 columns take about a quarter of a minute.
+    progress : callable, optional
+        Called with the number of rows that are scored, and the share of the file, if it is known.
+
+    Returns
+    -------
+    ScoredFile
+        How many rows, and what to know of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import polars as pl
+    >>> from lpfuse.frames import TableModel
+    >>> from lpfuse_cli.scoring import score_file
+    >>> rows = pl.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), schema=["a", "b"])
+    >>> model = TableModel.fit(rows, detectors=["gmm"])
+    >>> folder = getfixture("tmp_path")
+    >>> rows.write_csv(folder / "rows.csv")
+    >>> score_file(model, folder / "rows.csv", folder / "scores.parquet").rows
+    60
+    """
+    with open_table(data, format.checked() | model.format) as table:
+        kept = model.check_kept(keep, table.columns)
+        if explain and WHY in kept:
+            raise ValueError(
+                f"{quote(WHY)} cannot be kept: the reasons have a column of that name. Rename it "
+                "in the data."
+            )
+        known = {*kept, model.label}
+        unknown = [name for name in model.preparation.check(table.columns) if name not in known]
+
+        def score(chunk: Chunk) -> tuple[Chunk, polars.DataFrame, Found]:
+            frame = chunk.frame
+            scored = model.score(frame, start=chunk.start, keep=kept)
+            flagged = (scored["decision"] < 0).to_numpy()
+            gaps = incomplete_rows(model.preparation, frame)
+            X = model.numbers(frame, chunk.start)
+            counts = count_alarms(model.fused, X, flagged, _labels(model, frame), gaps)
+            outside = count_outside(model.preparation, frame, X)
+            return chunk, scored, Found(model.preparation.new_in(frame), counts, outside)
+
+        rows, told, found = 0, 0, None
+        # One thread for BLAS: the chunks are spread over the cores.
+        with one_blas_thread, table_writer(out, formulas=formulas) as add:
+            chunks = in_order(score, table.chunks(chunk_rows), jobs or cores())
+            for chunk, scored, here in chunks:
+                if explain:
+                    scored, more = with_reasons(model, chunk.frame, scored, explain - told)
+                    told += more
+                add(scored)
+                rows += scored.height
+                found = here if found is None else found + here
+                if progress is not None:
+                    progress(rows, chunk.share)
+        notes = [f"Read as a file with {table.format.words}."] if table.format.words else []
+        notes += [table.empty_note] if table.empty else []
+    if unknown:
+        notes.append(f"Ignored, for the model does not know it: {quoted(unknown, 20)}.")
+    if found is None or not rows:
+        return ScoredFile(rows, 0, notes)
+    notes += [f"{what} in {counted(number, 'row')}." for what, number in found.new.items()]
+    alarms = alarm_figures(model.fused, found.alarms)
+    flagged = alarms["rows"]["flagged"]
+    if explain and told == explain < flagged:
+        notes.append(
+            f"Explained: the first {told:,} of {flagged:,} alarms. --explain (in Python, explain=) "
+            "says how many."
+        )
+    left_range = range_figures(model.preparation, found.outside)
+    return ScoredFile(rows, flagged, notes, alarms, left_range)
+
+
+class Found(NamedTuple):
+    """What is counted in a chunk: what is new in it, alarms, and what is out of range."""
+
+    new: Counter[str]
+    alarms: AlarmCounts
+    outside: RangeCounts
+
+    def __add__(self, other: Any) -> Found:
+        return Found(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+def _labels(model: TableModel, frame: polars.DataFrame) -> Host | None:
+    """What is known of rows; nothing where the column of labels holds no labels: it is not used."""
+    nested = model.label in frame.columns and frame[str(model.label)].dtype.is_nested()
+    return None if nested else model.labels(frame)
+
+
+def in_order(work: Callable[[X], T], items: Iterable[X], workers: int) -> Iterator[T]:
+    """``work`` on each item, on so many threads; results in their order, few of them waiting."""
+    pool = ThreadPoolExecutor(workers)
+    waiting: deque[Future[T]] = deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def cores() -> int:
+    """Count the cores that may score chunks."""
+    allowed = getattr(os, "sched_getaffinity", None)  # Linux: the cores this process may use
+    return min(MOST_WORKERS, len(allowed(0)) if allowed else os.cpu_count() or 1)
+
+
+MOST_WORKERS = 8  # chunks in memory at a time, however many cores there are; chosen by hand
+
+
+X = TypeVar("X")
+
+
+T = TypeVar("T")

@@ -1,0 +1,168 @@
+"""Files as people have them, from fit to teach."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from helpers.pumps import pumps
+from lpfuse.frames import TableFormat
+from lpfuse_cli.app import app
+from lpfuse_cli.scoring import load_model
+
+FIT = ["--label", "state", "--normal", "ok", "--detectors", "gmm,kpca"]
+
+
+def run(*arguments, code=0):
+    answer = CliRunner().invoke(app, list(map(str, arguments)))
+    assert answer.exit_code == code, answer.output
+    return answer
+
+
+def foreign(path, n=120, seed=0, factor=1.0, kind=None):
+    """Semicolons, decimal commas, a unit, ids, notes, times, in cp1252."""
+    random = np.random.default_rng(seed)
+    lines = ["Nr;Druck;Fluß;Art;Notiz;Zeit;state"]
+    for i, (bar, flow, art, when, state) in enumerate(
+        pumps(n, seed=seed).select("bar", "flow", "kind", "when", "state").rows()
+    ):
+        druck = "" if bar is None else f"{bar * factor:.3f}".replace(".", ",")
+        fluss = f"{flow:.2f} m3/h".replace(".", ",")
+        note = " ".join(random.choice(["leckt", "an", "der", "Dichtung", "geprüft"], 5))
+        time = f"{when:%d.%m.%Y} {random.integers(24):02d}:00"
+        lines.append(f"{i};{druck};{fluss};{kind or art};{note};{time};{state}")
+    path.write_bytes("\r\n".join(lines).encode("cp1252"))
+    return path
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "m.lpfuse"
+    run("fit", foreign(tmp_path / "train.csv"), *FIT, "-o", path, "-q")
+    return path
+
+
+def test_fit_says_what_it_took_for_what(tmp_path):
+    answer = run("fit", foreign(tmp_path / "train.csv"), *FIT, "-o", tmp_path / "m")
+    told = answer.stdout
+    assert "  File: semicolons between columns, decimal commas and encoding cp1252.\n" in told
+    assert "  Numbers: 'Druck', 'Fluß' (m3/h).\n" in told
+    assert "  Dates: 'Zeit' (time of day, weekday).\n" in told
+    assert "  Dropped: 'Nr', it numbers the rows.\n" in told
+    assert "  Dropped: 'Notiz', it is free text" in told
+    answer = run("fit", tmp_path / "train.csv", *FIT, "-o", tmp_path / "m", "--json")
+    found = json.loads(answer.stdout)
+    assert found["columns"] == {
+        "Druck": "number",
+        "Fluß": "number in m3/h",
+        "Zeit": "date",
+        "Art": "category",
+        "Nr": "id",
+        "Notiz": "text",
+    }
+    assert found["notes"][0].startswith("File: semicolons")
+
+
+def test_columns_can_be_told(tmp_path):
+    more = ["--as", "Nr=number", "--as", "Zeit=elapsed", "--as", "Art=drop", "--json"]
+    answer = run("fit", foreign(tmp_path / "train.csv"), *FIT, *more, "-o", tmp_path / "m")
+    columns = json.loads(answer.stdout)["columns"]
+    assert (columns["Nr"], columns["Zeit"], columns["Art"]) == ("number", "elapsed", "dropped")
+    refusals = {
+        "Nr": "--as says what a column is: COL=KIND; got 'Nr'",
+        "Nr=nothing": "got 'nothing'",
+        "x=id": "There is no column 'x'",
+    }
+    for wrong, told in refusals.items():
+        answer = run("fit", tmp_path / "train.csv", "--as", wrong, "-o", tmp_path / "n", code=2)
+        assert told in answer.stderr
+
+
+def test_every_command_reads_such_files(model, tmp_path):
+    new = foreign(tmp_path / "new.csv", seed=1)
+    answer = run("score", model, new, "-o", tmp_path / "s.csv", "--keep", "Druck")
+    assert "Note: Read as a file with semicolons between columns" in answer.stderr
+    assert load_model(model).preparation.number_columns == ["Druck", "Fluß"]
+    run("report", model, new, "-o", tmp_path / "r.html")
+    run("ask", model, new, "-o", tmp_path / "q.html")
+    scores = tmp_path / "scores.csv"
+    lines = [f"{a:.3f};{b:.3f};{c}".replace(".", ",") for a, b, c in zip(
+        np.random.default_rng(0).normal(size=60), np.random.default_rng(1).normal(size=60),
+        ["ok"] * 50 + ["bad"] * 10, strict=True)]  # fmt: skip
+    scores.write_text("\n".join(["a;b;state", *lines]))
+    answer = run("fuse", scores, "--label", "state", "--normal", "ok")
+    assert "File: semicolons between columns and decimal commas." in answer.stdout
+    answers = tmp_path / "answers.csv"
+    rows = new.read_text("cp1252").splitlines()
+    header = f"row;answer;chance;{rows[0]}"
+    told = [f"{k};{'anomaly' if k % 4 == 0 else 'normal'};0,5;{rows[k + 1]}" for k in range(12)]
+    answers.write_bytes("\n".join([header, *told]).encode("cp1252"))
+    run("teach", model, answers, "-o", tmp_path / "better.lpfuse")
+
+
+def test_what_is_told_overrules_and_is_remembered(tmp_path):
+    train = tmp_path / "train.csv"
+    frame = pumps(60).select("flow", "wet", "state")
+    lines = [f"{flow:.3f};{wet};{state}" for flow, wet, state in frame.rows()]
+    train.write_text("\n".join(["flow;wet;state", *lines]).replace(".", ","))
+    reading = ["--separator", ";", "--decimal", ",", "--encoding", "utf-8", "--quote", "none"]
+    run("fit", train, *FIT, *reading, "-o", tmp_path / "m")
+    told = TableFormat(";", ",", "utf-8", "none")
+    assert load_model(tmp_path / "m").format == told
+    # A single row could be read in two ways; it is read as the training was.
+    (tmp_path / "one.csv").write_text('flow;wet;note\n7,123;true;5"\n')
+    run(
+        "score",
+        tmp_path / "m",
+        tmp_path / "one.csv",
+        "-o",
+        tmp_path / "s.csv",
+        "--keep",
+        "note,flow",
+    )
+    assert (tmp_path / "s.csv").read_text().splitlines()[1].startswith('"5""",7.123,')
+    (tmp_path / "two.csv").write_text("flow,wet\n7.123,true\n")
+    more = ["--separator", ",", "--decimal", "."]
+    run("score", tmp_path / "m", tmp_path / "two.csv", "-o", tmp_path / "s.csv", *more)
+    answer = run("fit", train, *FIT, "--separator", "x", "-o", tmp_path / "n", code=2)
+    assert "Error: --separator x is none of" in answer.stderr
+    assert not (tmp_path / "n").exists()
+
+
+def test_a_column_that_left_its_range_is_said(model, tmp_path):
+    new = foreign(tmp_path / "new.csv", seed=1, factor=1000)
+    answer = run("score", model, new, "-o", tmp_path / "s.csv")
+    assert "'Druck' left the range of the training, " in answer.stderr
+    assert "by about 1,000 times what it was. Has its unit changed?" in answer.stderr
+    answer = run("score", model, new, "-o", tmp_path / "s.csv", "--json")
+    (found,) = json.loads(answer.stdout)["left_range"]
+    assert (found["column"], found["factor"]) == ("Druck", 1000.0)
+
+
+def test_a_new_text_is_counted_and_does_not_flag_every_row(model, tmp_path):
+    new = foreign(tmp_path / "new.csv", seed=1, kind="neu")
+    answer = run("score", model, new, "-o", tmp_path / "s.csv", "--json")
+    found = json.loads(answer.stdout)
+    assert found["left_range"] == [{"column": "Art", "rows": 120, "share": 1.0, "unknown": 120}]
+    assert found["anomalies"] < 60
+    assert "and taken as missing: 'Art' in 120 rows." in found["notes"][1]
+
+
+def test_a_sample_and_a_spreadsheet(tmp_path):
+    train = foreign(tmp_path / "train.csv", n=200)
+    answer = run("fit", train, *FIT, "--sample", "100", "-o", tmp_path / "m")
+    assert "Sample: 100 of 200 rows" in answer.stdout
+    assert "File: semicolons" in answer.stdout
+    openpyxl = pytest.importorskip("openpyxl")
+    pytest.importorskip("fastexcel")
+    book = openpyxl.Workbook()
+    frame = pumps(60).select("bar", "flow", "kind", "when", "state")
+    for row in [frame.columns, *map(list, frame.rows())]:
+        book.active.append(row)
+    book.save(tmp_path / "pumps.xlsx")
+    answer = run("fit", tmp_path / "pumps.xlsx", *FIT, "-o", tmp_path / "m", "--json")
+    assert json.loads(answer.stdout)["columns"]["when"] == "date"
+    run("score", tmp_path / "m", tmp_path / "pumps.xlsx", "-o", tmp_path / "s.csv")
+    answer = run("fit", tmp_path / "pumps.xlsx", *FIT, "--sheet", "x", "-o", tmp_path / "n", code=2)
+    assert "has no sheet 'x'. It has 'Sheet'." in answer.stderr

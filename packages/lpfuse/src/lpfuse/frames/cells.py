@@ -1,0 +1,557 @@
+"""Cells of data frames: names of columns, numbers with units, texts, dates, and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lpfuse._arrays.operations import Host
+from lpfuse._format import plain, quote
+from lpfuse._validation.params import counted, did_you_mean, meaning, quoted
+from lpfuse._validation.tables import is_frame, known_frame
+
+if TYPE_CHECKING:
+    import polars
+
+
+def polars_module() -> ModuleType:
+    """polars, which is imported when a table is read, and not before."""
+    try:
+        import polars
+    except ImportError as error:
+        raise ImportError('Data frames are read by polars: pip install "lpfuse[frames]"') from error
+    return polars
+
+
+# ------------------------------------------------------------------------------- numbers and units
+
+_BEFORE = r"(?:[€$£¥]|EUR|USD|GBP|CHF|JPY|CNY|INR|AUD|CAD|SEK|NOK|DKK|PLN)?\s*"
+_AFTER = r"\s*(?:[\p{L}%‰°µΩ€$£¥][\p{L}\p{N}%°/^²³⁻¹·*.\-]{0,11})?"
+
+
+def _body(decimal: str, other: str) -> str:
+    # Groups of thousands begin with no zero: 0,123 has decimals.
+    whole = rf"(?:[1-9]\d{{0,2}}(?:[{other}\s'’]\d{{3}})+|\d+)"
+    return rf"[+\-−]?(?:{whole}(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+\-]?\d+)?"
+
+
+# A whole cell by the decimal sign of its column: what stands before the number, it, and its unit.
+NUMBER = {
+    sign: rf"^(?P<before>{_BEFORE})(?P<number>{_body(sign_, other)})(?P<after>{_AFTER})$"
+    for sign, sign_, other in ((".", r"\.", ","), (",", ",", "."))
+}
+
+
+def plain_numbers(cells: polars.Series, decimal: str) -> polars.Series:
+    """Texts with the numbers in them as Python writes them; what is no number stays as it is.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> plain_numbers(pl.Series(["1.234,5", "7,67 m3/h", "none"]), ",").to_list()
+    ['1234.5', '7.67 m3/h', 'none']
+    >>> plain_numbers(pl.Series(["1 234.5", "€ 3.50", "1,234"]), ".").to_list()
+    ['1234.5', '€ 3.50', '1234']
+    """
+    pl = polars_module()
+    if decimal == "." and not _unread(cells).any():
+        return cells
+    parts = cells.str.extract_groups(NUMBER[decimal]).struct
+    number = parts.field("number").str.replace_all(rf"[{',' if decimal == '.' else '.'}\s'’]", "")
+    number = number.str.replace(",", ".", literal=True).str.replace("−", "-", literal=True)
+    made = parts.field("before") + number + parts.field("after")
+    return pl.select(pl.coalesce(made, cells).alias(cells.name)).to_series()
+
+
+def without_unit(texts: polars.Series) -> tuple[polars.Series, polars.Series]:
+    """Numbers as texts, null where there is none, and their units, empty where there is none.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> numbers, units = without_unit(pl.Series(["7.67 m3/h", "€ 3", "5", "P-7"]))
+    >>> numbers.to_list(), units.to_list()
+    (['7.67', '3', '5', None], ['m3/h', '€', '', None])
+    """
+    parts = texts.str.extract_groups(NUMBER["."]).struct
+    units = parts.field("before").str.strip_chars() + parts.field("after").str.strip_chars()
+    number = parts.field("number").str.replace_all(r"[,\s'’]", "")
+    return number.str.replace("−", "-", literal=True), units
+
+
+def _unread(cells: polars.Series) -> polars.Series:
+    """Which cells Python would not read as numbers."""
+    return cells.is_not_null() & cells.cast(polars_module().Float64, strict=False).is_null()
+
+
+# ------------------------------------------------------------------------------- cells of a column
+
+
+def check_names(wanted: Iterable[str], columns: list[str]) -> list[str]:
+    """Names of columns as users write them: one by one, or several with commas between them.
+
+    Parameters
+    ----------
+    wanted : iterable of str
+        What was written.
+    columns : list of str
+        The columns that there are.
+
+    Examples
+    --------
+    >>> check_names(["bar", "kind,wet"], ["bar", "kind", "wet"])
+    ['bar', 'kind', 'wet']
+    >>> check_names(["baar"], ["bar", "kind", "wet"])
+    Traceback (most recent call last):
+    ValueError: There is no column 'baar'. Did you mean 'bar'? There are 'bar', 'kind', 'wet'.
+    """
+    names = []
+    for text in wanted:
+        parts = [text] if text in columns else [part.strip() for part in text.split(",")]
+        for name in parts:
+            if name not in columns:
+                raise ValueError(
+                    f"There is no column {quote(name)}.{did_you_mean(name, columns)} There are "
+                    f"{quoted(columns, 20)}."
+                )
+            names.append(name)
+    return names
+
+
+def is_number(column: polars.Series) -> bool:
+    """Whether it holds numbers, or true and false."""
+    return column.dtype.is_numeric() or column.dtype == polars_module().Boolean
+
+
+def is_text(column: polars.Series) -> bool:
+    """Whether it holds texts, under any name."""
+    pl = polars_module()
+    return column.dtype in (pl.String, pl.Categorical, pl.Enum)
+
+
+def numbers_of(
+    column: polars.Series,
+    start: int = 0,
+    truths: bool = False,
+    unit: str | None = None,
+    forgiving: bool = False,
+) -> Host:
+    """Numbers, also where they are written as texts; NaN where one is missing.
+
+    Parameters
+    ----------
+    column : polars.Series
+        Of numbers, or of texts that spell some.
+    start : int, default=0
+        Rows before these, for messages.
+    truths : bool, default=False
+        Whether texts may say true and false.
+    unit : str, optional
+        What may stand beside numbers.
+    forgiving : bool, default=False
+        Whether texts that are no numbers are missing; if not, they are refused.
+    """
+    column, numbers, wrong = read_numbers(column, truths, unit, forgiving)
+    if wrong.any():
+        what = "numbers" if unit is None else f"numbers in {quote(unit)}"
+        raise ValueError(
+            f"Column {quote(column.name)} must hold {what}; {first_cell(column, wrong, start)}. "
+            "Correct the cell, or leave it empty where the value is missing."
+        )
+    return np.array(numbers.fill_null(np.nan), dtype=np.float64)
+
+
+def read_numbers(
+    column: polars.Series, truths: bool, unit: str | None, forgiving: bool
+) -> tuple[polars.Series, polars.Series, polars.Series]:
+    """The cells as far as they count, the numbers in them, and which of them are wrong.
+
+    Parameters
+    ----------
+    column, truths, unit, forgiving
+        As in `numbers_of`.
+    """
+    pl = polars_module()
+    if is_text(column):
+        texts = texts_of(column)
+        spelt = texts.str.to_lowercase().replace({"true": "1", "false": "0"}) if truths else texts
+        if unit is not None:
+            bare, units = without_unit(texts)
+            spelt = pl.select(pl.when(units.is_in(["", unit])).then(bare)).to_series()
+        numbers = spelt.cast(pl.Float64, strict=False)
+        column = numbers.alias(column.name) if forgiving else column
+    elif is_number(column) or column.dtype == pl.Null:
+        numbers = column.cast(pl.Float64)
+    else:
+        kind = plain(column.dtype)
+        raise ValueError(f"Column {quote(column.name)} must hold numbers; it holds {kind}.")
+    wrong = (column.is_not_null() & numbers.is_null()) | numbers.is_infinite().fill_null(False)
+    return column, numbers, wrong
+
+
+def texts_of(column: polars.Series) -> polars.Series:
+    """Texts, also where whole numbers or truth values are what they are made of."""
+    pl = polars_module()
+    if column.dtype.is_float():
+        column = column.fill_nan(None)
+        if (column == column.round()).all():
+            column = column.cast(pl.Int64, strict=False)
+    return column.cast(pl.String)
+
+
+def first_cell(column: polars.Series, where: polars.Series, start: int = 0) -> str:
+    """The first of some cells, for messages; rows are counted from 1."""
+    row = int(where.arg_true()[0])
+    return f"row {start + row + 1:,} holds {quote(column[row])}"
+
+
+def as_polars(X: Any) -> polars.DataFrame:
+    """A data frame of pandas, polars, narwhals or Arrow as one of polars.
+
+    Columns that hold values of several types become texts, as all cells of a CSV file are.
+
+    Parameters
+    ----------
+    X : data frame
+        Rows; the index of pandas is not looked at.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> as_polars(pd.DataFrame({"bar": [2.5, None], "kind": ["a", 1]})).rows()
+    [(2.5, 'a'), (None, '1')]
+    """
+    pl, frame = polars_module(), known_frame(X)
+    if isinstance(frame, pl.DataFrame):
+        return frame
+    if not is_frame(frame):
+        raise TypeError(
+            f"Expected a data frame with named columns, got {type(X).__name__}. Make it one, for "
+            "instance pandas.DataFrame(X, columns=[...]); FusedDetector takes arrays of numbers."
+        )
+    names = [str(name) for name in frame.columns]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"Columns need names of their own, but {quote(twice[0])} occurs twice.")
+    columns = (frame.iloc[:, j] for j in range(len(names)))
+    return pl.DataFrame([_series(name, each) for name, each in zip(names, columns, strict=True)])
+
+
+def _series(name: str, column: Any) -> polars.Series:
+    pl = polars_module()
+    try:
+        return pl.Series(name, column)
+    except (TypeError, ValueError, pl.exceptions.PolarsError):
+        there = column.notna()
+        cells = [str(cell) if known else None for cell, known in zip(column, there, strict=True)]
+        return pl.Series(name, cells, dtype=pl.String)
+
+
+# --------------------------------------------------------------------------------- dates and times
+
+TIMES = ("%H:%M:%S%.f", "%H:%M:%S", "%H:%M")
+# Days before months where both are possible, as in most countries; a day beyond 12 decides.
+ORDERS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y")
+NO_DATE = "time"  # as the order: times of day alone
+HINT = 10  # cells that rule most columns of text out, at little cost
+CLOCK, WEEKDAY, ELAPSED, SINCE = "time of day", "weekday", "elapsed", "since"
+
+
+def order_of(column: polars.Series) -> str | None:
+    """How the dates of a column are written; None where it holds something else.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> order_of(pl.Series(["28.02.2024 12:30", "01.03.2024 08:15"])), order_of(pl.Series(["x"]))
+    ('%d.%m.%Y', None)
+    """
+    pl = polars_module()
+    if column.dtype == pl.Time:
+        return NO_DATE
+    if column.dtype == pl.Date or isinstance(column.dtype, pl.Datetime):
+        return ORDERS[0]
+    if column.dtype != pl.String:
+        return None
+    cells = column.drop_nulls()
+    years = cells.head(HINT).str.contains(r"\d{4}").all()  # 1.2.3 is no date
+    for order in (*ORDERS, NO_DATE) if len(cells) else ():
+        if (years or order == NO_DATE) and all(
+            not _parsed(some, order).has_nulls() for some in (cells.head(HINT), cells)
+        ):
+            return order
+    return None
+
+
+def moments_of(column: polars.Series, order: str, start: int = 0) -> polars.Series:
+    """Dates with times, null where one is missing; what is none is refused.
+
+    Parameters
+    ----------
+    column : polars.Series
+        Texts, dates or times. Times alone are of the first of January 1970.
+    order : str
+        As `order_of` gives it.
+    start : int, default=0
+        Rows before these, for messages.
+    """
+    found, wrong = read_moments(column, order)
+    if wrong.any():
+        what = "times" if order == NO_DATE else f"dates as {_example(order)}"
+        raise ValueError(
+            f"Column {quote(column.name)} must hold {what}; {first_cell(column, wrong, start)}. "
+            "Correct the cell, or leave it empty where the value is missing."
+        )
+    return found
+
+
+def read_moments(column: polars.Series, order: str) -> tuple[polars.Series, polars.Series]:
+    """Dates with times, null where there is none, and which cells are wrong: see `moments_of`."""
+    pl = polars_module()
+    if order not in (*ORDERS, NO_DATE):  # of a file that was tampered with
+        raise ValueError(f"Dates are not written as {quote(order)}.")
+    if is_text(column):
+        found = _parsed(column.cast(pl.String), order)
+    elif column.dtype == pl.Time:
+        found = (column.cast(pl.Int64) // 1000).cast(pl.Datetime("us"))
+    elif column.dtype == pl.Date or column.dtype == pl.Null:
+        found = column.cast(pl.Datetime("us"))
+    elif isinstance(column.dtype, pl.Datetime):
+        found = column.dt.replace_time_zone(None).cast(pl.Datetime("us"))
+    else:
+        found = pl.Series([None] * len(column), dtype=pl.Datetime("us"))
+    return found.alias(column.name), column.is_not_null() & found.is_null()
+
+
+def _parsed(texts: polars.Series, order: str) -> polars.Series:
+    """Texts as moments; null where they are none."""
+    pl = polars_module()
+    text = pl.lit(texts)
+    micro = pl.Datetime("us")
+    if order == NO_DATE:
+        tries = [text.str.to_time(time, strict=False).cast(pl.Int64) // 1000 for time in TIMES]
+        return pl.select(pl.coalesce(tries).cast(micro)).to_series()
+    tries = [text.str.to_date(order, strict=False).cast(micro)]
+    if texts.str.contains(":", literal=True).any():
+        joined = text.str.replace("T", " ", literal=True)
+        for time in TIMES:
+            tries += [joined.str.to_datetime(f"{order} {time}", strict=False, time_unit="us")]
+            zoned = joined.str.replace(r"(Z|UTC)$", "+00:00")
+            tries += [
+                zoned.str.to_datetime(
+                    f"{order} {time}%#z", strict=False, time_unit="us", time_zone="UTC"
+                ).dt.replace_time_zone(None)
+            ]
+    return pl.select(pl.coalesce(tries)).to_series()
+
+
+def _example(order: str) -> str:
+    return order.replace("%Y", "2024").replace("%m", "02").replace("%d", "28")
+
+
+# ---------------------------------------------------------------------------------------- features
+
+
+def parts_of(moments: polars.Series, order: str) -> list[str]:
+    """What tells rows apart: the time of day, the day of the week.
+
+    How long ago it was is none of them unless asked for: every later row lies outside of what was
+    learnt, and would be strange for that alone (``docs/adr/0024``).
+    """
+    found = []
+    if moments.dt.time().n_unique() > 1 + moments.has_nulls():
+        found.append(CLOCK)
+    if order != NO_DATE and moments.dt.weekday().n_unique() > 1 + moments.has_nulls():
+        found.append(WEEKDAY)
+    return found
+
+
+def features_of_moments(moments: polars.Series, parts: list[str], origin: Host | float) -> Host:
+    r"""Numbers that say when it was, of shape (n, d); NaN where that is not known.
+
+    Of the time of day and the day of the week, as the share :math:`u` of a day or a week,
+    :math:`\sin 2\pi u` and :math:`\cos 2\pi u`: midnight is near to midnight. Elapsed time in days.
+
+    Parameters
+    ----------
+    moments : polars.Series
+        As `moments_of` gives them.
+    parts : list of str
+        Which.
+    origin : float or ndarray of shape (n,)
+        Days since 1970 that elapsed time is counted from.
+    """
+    days = days_of(moments)
+    columns = []
+    for part in parts:
+        if part in (ELAPSED, SINCE):
+            columns.append(days - origin)
+        else:
+            # 1970 began on a Thursday, the fourth day of a week.
+            turn = (
+                2
+                * np.pi
+                * (np.mod(days, 1) if part == CLOCK else np.mod(np.floor(days) + 3, 7) / 7)
+            )
+            columns += [np.sin(turn), np.cos(turn)]
+    return np.column_stack(columns) if columns else np.empty((len(moments), 0))
+
+
+def days_of(moments: polars.Series) -> Host:
+    """Days since 1970; NaN where a moment is missing."""
+    pl = polars_module()
+    micro = moments.dt.epoch("us").cast(pl.Float64)
+    return np.array(micro.fill_null(np.nan), dtype=np.float64) / 86_400e6
+
+
+def names_of_parts(name: str, parts: list[str], since: str | None) -> list[str]:
+    """What the features are called.
+
+    Examples
+    --------
+    >>> names_of_parts("when", ["weekday", "elapsed"], None)
+    ['when: weekday (sin)', 'when: weekday (cos)', 'when: days since the first']
+    """
+    found = []
+    for part in parts:
+        if part in (ELAPSED, SINCE):
+            found.append(f"{name}: days since {since or 'the first'}")
+        else:
+            found += [f"{name}: {part} ({wave})" for wave in ("sin", "cos")]
+    return found
+
+
+# ------------------------------------------------------------------------------------------ labels
+
+EMPTY = ""  # as the normal value: rows without a label are the normal ones
+
+
+def settle_labels(
+    frame: polars.DataFrame, label: str | None, normal: str | None
+) -> tuple[polars.DataFrame, Host, str | None, str]:
+    """The columns beside the label, labels of the rows, what is normal, and a sentence.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        Rows to learn from.
+    label, normal
+        As in `TableModel.fit`.
+    """
+    frame = as_polars(frame)
+    if frame.height == 0:
+        raise ValueError("The table has no rows. Bring some to learn from.")
+    if label is None:
+        if normal is not None:
+            raise ValueError(
+                f"normal={quote(normal)} says what normal rows hold, but not in which column. Name "
+                "it: label=COLUMN"
+            )
+        note = f"Label: none; all {frame.height:,} rows are taken as normal."
+        return frame, np.ones(frame.height), None, note
+    (label,) = check_names([label], frame.columns)
+    normal = settle_normal(frame[label], normal)
+    labels = labels_of(frame[label], normal)
+    return frame.drop(label), labels, normal, labels_note(frame[label], normal, labels)
+
+
+def labels_of(column: polars.Series, normal: str) -> Host:
+    """+1 for normal rows, −1 for anomalies, 0 for those without a label.
+
+    Parameters
+    ----------
+    column : polars.Series
+        One value a row.
+    normal : str
+        What normal rows hold, and everything else is an anomaly; empty: normal rows hold nothing.
+    """
+    values = _values(column)
+    meant = meaning(normal, set(values) - {None})
+    without = 1.0 if normal == EMPTY else 0.0
+    return np.array([without if v is None else 1.0 if v in meant else -1.0 for v in values])
+
+
+def settle_normal(column: polars.Series, normal: str | None) -> str:
+    """What normal rows hold in the column of labels: as the user says, or as is usual.
+
+    Parameters
+    ----------
+    column : polars.Series
+        One value a row; missing where it is not known.
+    normal : str or None
+        What the user gave, see `labels_of`. None: 1 beside −1, or the word "normal".
+    """
+    where = f"The label column {quote(column.name)}"
+    if column.dtype.is_nested():
+        raise ValueError(f"{where} holds {plain(column.dtype)}; expected one value a row.")
+    values = _values(column)
+    kinds = dict.fromkeys(value for value in values if value is not None)
+    held = quoted(kinds) if kinds else "nothing"
+    without = None in values
+    if len(kinds) == 0 or (len(kinds) == 1 and not without):
+        raise ValueError(
+            f"{where} holds {held} in every row, so it tells nothing. Name another column, or "
+            "none: all rows are then taken as normal."
+        )
+    if normal is None:
+        normal = _usual_normal(kinds)
+        if normal is None:
+            raise ValueError(f"{where} holds {held}. {_which_is_normal(kinds, without)}")
+    if normal == EMPTY:
+        if not without:
+            raise ValueError(f"{where} has no empty cell, so none is normal; it holds {held}.")
+        return EMPTY
+    meant = meaning(normal, kinds)
+    if not meant:
+        raise ValueError(
+            f"{where} holds {held}, and nowhere {quote(normal)}."
+            f"{did_you_mean(normal, map(str, kinds))} {_which_is_normal(kinds, without)}"
+        )
+    if len(meant) == len(kinds) and not without:
+        raise ValueError(f"{where} holds {held}, all of which are normal. Leave it out.")
+    return normal
+
+
+def _which_is_normal(kinds: Iterable[Any], without: bool) -> str:
+    """What to say, by the values of the column, and whether some cells are empty."""
+    first = quote(str(next(iter(kinds))))
+    if not without:
+        return f"Which is normal? Say normal={first}, or whichever it is."
+    return (
+        "Other cells are empty. If these rows are normal and all others anomalies, say normal=''; "
+        f"if rows with {first} are normal and empty ones unlabelled, normal={first}"
+    )
+
+
+def labels_note(column: polars.Series, normal: str, labels: Host) -> str:
+    """Which rows were taken as what, in a sentence."""
+    kinds: dict[str, int] = {}
+    for value, label in zip(_values(column), labels, strict=True):
+        if label < 0:
+            kinds[str(value)] = kinds.get(str(value), 0) + 1
+    rows = counted(int((labels > 0).sum()), "row")
+    parts = [f"normal is {quote(normal) if normal else 'an empty cell'} ({rows})"]
+    if kinds:
+        most = sorted(kinds.items(), key=lambda kind: -kind[1])
+        shown = ", ".join(f"{quote(kind)} ({number:,})" for kind, number in most[:8])
+        more = f" and {len(most) - 8} more" if len(most) > 8 else ""
+        parts.append(f"anomalies are {shown}{more}")
+    if (labels == 0).any():
+        parts.append(f"{counted(int((labels == 0).sum()), 'row')} without a label")
+    return f"Label: {quote(column.name)}; {'; '.join(parts)}."
+
+
+def _usual_normal(kinds: Iterable[Any]) -> str | None:
+    """The normal value, where hardly anybody would take another."""
+    spelled = {str(kind).strip().casefold(): str(kind) for kind in kinds}
+    if set(spelled) in ({"1", "-1"}, {"1.0", "-1.0"}):
+        return "1"
+    return spelled.get("normal")
+
+
+def _values(column: polars.Series) -> list[Any]:
+    """The cells; None where there is none."""
+    return [None if value != value else value for value in column.to_list()]

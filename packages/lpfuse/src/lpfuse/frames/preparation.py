@@ -1,0 +1,685 @@
+"""TablePreparation: columns of a data frame as features, and their ranges in training."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lpfuse._arrays.operations import Host
+from lpfuse._format import quote
+from lpfuse._saved import saved_as
+from lpfuse._validation.params import counted, did_you_mean, quoted
+from lpfuse.frames.cells import (
+    ELAPSED,
+    NO_DATE,
+    SINCE,
+    days_of,
+    features_of_moments,
+    moments_of,
+    names_of_parts,
+    numbers_of,
+    parts_of,
+    polars_module,
+    read_moments,
+    read_numbers,
+    texts_of,
+)
+from lpfuse.frames.column_kinds import (
+    FEWEST_ROWS,
+    MOST_CATEGORIES,
+    Taken,
+    all_differ,
+    as_found,
+    as_told,
+    typed,
+)
+from lpfuse.frames.fit_summary import per_cent, share_interval
+
+if TYPE_CHECKING:
+    import polars
+
+MOST_NAMES = 30  # that a message lists; chosen by hand
+NOTHING = "Not judged, for nothing is there to judge by: no score, and called an anomaly"
+OTHER = "(other)"
+
+
+# Columns by name, and what was seen in them; orders of dates are checked before they are used.
+NAMED = (
+    "number_columns", "text_columns", "truths", "units", "forgiving", "orders", "parts", "origins",
+    "since", "medians", "categories", "rare", "gaps", "dropped", "kinds_dropped", "doubtful",
+    "ranges",
+)  # fmt: skip
+
+
+@saved_as("TablePreparation", **dict.fromkeys(NAMED, (...,)))
+@dataclass(eq=False)
+class TablePreparation:
+    """How the columns of a table become features: numbers first, then dates, then texts.
+
+    `learn_preparation` makes one. A number stays as it is, without its unit; true and false become
+    1 and 0. A date becomes sine and cosine of its time of day and of its day of the week. A text
+    becomes one feature of 0 and 1 for each of the commonest texts of its column; the others share
+    one, ``column=(other)``. What is missing is NaN in all features of its column, and so is a text
+    that the training did not hold: detectors fill it in, and rows are judged by what is there.
+
+    Attributes
+    ----------
+    scores : bool
+        Whether the columns are scores of other detectors.
+    number_columns, text_columns : list of str
+        The columns of numbers and of texts that are used.
+    truths : list of str
+        Columns of numbers that hold true and false.
+    units : dict of str: str
+        Columns of numbers that have a unit.
+    forgiving : list of str
+        Columns of numbers in which texts are missing values, as was asked.
+    orders : dict of str: str
+        Columns of dates and times, and how they are written.
+    parts : dict of str: list of str
+        What is used of these.
+    origins : dict of str: float
+        Days since 1970 that elapsed times are counted from.
+    since : dict of str: str
+        The column of dates that another one is counted from.
+    medians : dict of str: float
+        Of columns of numbers.
+    categories, rare : dict of str: list of str
+        Columns of text, the texts that have a feature of their own, and those that share one.
+    gaps : dict of str: int
+        Columns with missing cells, and how many.
+    dropped, kinds_dropped : dict of str: str
+        Columns that are not used, why, and what they were taken as.
+    doubtful : list of str
+        Columns of numbers that may be no more than names of the rows.
+    ranges : dict of str: list of float
+        Of features that are no waves and no texts, where 98 % of the training rows lie.
+    """
+
+    scores: bool = False
+    number_columns: list[str] = field(default_factory=list)
+    text_columns: list[str] = field(default_factory=list)
+    truths: list[str] = field(default_factory=list)
+    units: dict[str, str] = field(default_factory=dict)
+    forgiving: list[str] = field(default_factory=list)
+    orders: dict[str, str] = field(default_factory=dict)
+    parts: dict[str, list[str]] = field(default_factory=dict)
+    origins: dict[str, float] = field(default_factory=dict)
+    since: dict[str, str] = field(default_factory=dict)
+    medians: dict[str, float] = field(default_factory=dict)
+    categories: dict[str, list[str]] = field(default_factory=dict)
+    rare: dict[str, list[str]] = field(default_factory=dict)
+    gaps: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, str] = field(default_factory=dict)
+    kinds_dropped: dict[str, str] = field(default_factory=dict)
+    doubtful: list[str] = field(default_factory=list)
+    ranges: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are used."""
+        return [*self.number_columns, *self.orders, *self.text_columns]
+
+    @property
+    def others(self) -> list[str]:
+        """Columns of text whose rarer ones share a feature."""
+        return [name for name in self.text_columns if self.rare[name]]
+
+    @property
+    def features(self) -> list[tuple[str, str]]:
+        """Of each feature the column that it is made of, and what it is called."""
+        found = [(name, name) for name in self.number_columns]
+        for name, parts in self.parts.items():
+            found += [(name, part) for part in names_of_parts(name, parts, self.since.get(name))]
+        for name, texts in self.categories.items():
+            others = [OTHER] if self.rare[name] else []
+            found += [(name, f"{name}={text}") for text in [*texts, *others]]
+        return found
+
+    @property
+    def feature_names(self) -> list[str]:
+        """What the features are called."""
+        return [feature for _, feature in self.features]
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """What each column was taken as, in a word or two."""
+        found = dict.fromkeys(self.number_columns, "score" if self.scores else "number")
+        found |= {name: f"number in {unit}" for name, unit in self.units.items()}
+        found |= dict.fromkeys(self.truths, "true or false")
+        found |= {name: ELAPSED if ELAPSED in self.parts[name] else "date" for name in self.orders}
+        return found | dict.fromkeys(self.text_columns, "category") | self.kinds_dropped
+
+    def check(self, columns: Iterable[str]) -> list[str]:
+        """Refuse a table that lacks columns; return those that the model does not know.
+
+        Parameters
+        ----------
+        columns : iterable of str
+            The columns of the table, in any order.
+        """
+        there = list(columns)
+        missing = [name for name in self.columns if name not in there]
+        if missing:
+            unknown = [name for name in there if name not in self.columns]
+            raise ValueError(
+                f"The data lack {counted(len(missing), 'column')} that the model was trained on: "
+                f"{quoted(missing)}.{did_you_mean(missing[0], unknown)} Add them, or fit a model "
+                "without them."
+            )
+        return [name for name in there if name not in {*self.columns, *self.dropped}]
+
+    def numbers(self, frame: polars.DataFrame, start: int = 0) -> Host:
+        """The features of rows.
+
+        Parameters
+        ----------
+        frame : polars.DataFrame
+            With the columns that were learnt, in any order, and perhaps others.
+        start : int, default=0
+            Rows before these, for messages.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            One column for each of `feature_names`; NaN where nothing is known.
+        """
+        cells = self.cells(frame, start)
+        blocks = [cells[name].to_numpy().reshape(-1, 1) for name in self.number_columns]
+        for name, parts in self.parts.items():
+            origin: Any = self.origins.get(name, 0.0)
+            if SINCE in parts:
+                origin = days_of(cells[self.since[name]])
+            blocks.append(features_of_moments(cells[name], parts, origin))
+        blocks += [
+            one_hot(cells[name], self.categories[name], self.rare[name])
+            for name in self.text_columns
+        ]
+        return np.hstack(blocks).astype(np.float64)
+
+    def cells(self, frame: polars.DataFrame, start: int = 0) -> polars.DataFrame:
+        """The columns that are used: numbers, NaN where missing, moments and texts, null there.
+
+        Parameters
+        ----------
+        frame, start
+            As in `numbers`.
+        """
+        found: dict[str, Any] = {
+            name: numbers_of(frame[name], start, *self._reading(name))
+            for name in self.number_columns
+        }
+        found |= {n: moments_of(frame[n], order, start) for n, order in self.orders.items()}
+        found |= {name: texts_of(frame[name]) for name in self.text_columns}
+        return polars_module().DataFrame(found)
+
+    def _reading(self, name: str) -> tuple[bool, str | None, bool]:
+        """How the numbers of a column are written: `truths`, `unit` and `forgiving`."""
+        return name in self.truths, self.units.get(name), name in self.forgiving
+
+    def wrong_cells(self, frame: polars.DataFrame) -> dict[str, polars.Series]:
+        """Of columns that `numbers` would refuse, which rows hold no number or date there.
+
+        Parameters
+        ----------
+        frame : polars.DataFrame
+            As in `numbers`.
+        """
+        wrong = {}
+        for name in [*self.number_columns, *self.orders]:
+            try:
+                if name in self.orders:
+                    here = read_moments(frame[name], self.orders[name])[1]
+                else:
+                    here = read_numbers(frame[name], *self._reading(name))[2]
+            except ValueError:  # a type that holds no numbers at all
+                here = frame[name].is_not_null()
+            if here.any():
+                wrong[name] = here
+        return wrong
+
+    def example(self) -> polars.DataFrame:
+        """A row such as could occur, to try things out."""
+        pl = polars_module()
+        numbers = {name: [np.nan_to_num(median)] for name, median in self.medians.items()}
+        moments = {name: pl.Series([0]).cast(pl.Datetime("us")) for name in self.orders}
+        texts = {name: kinds[:1] for name, kinds in self.categories.items()}
+        return pl.DataFrame({**numbers, **moments, **texts})
+
+    def all_missing(self, frame: polars.DataFrame) -> polars.Series:
+        """Which rows, as in `numbers`, hold no value in any column: nothing to judge them by."""
+        pl = polars_module()
+        used = frame.select(self.columns)
+        numbers = pl.selectors.float().fill_nan(None)
+        return used.with_columns(numbers).select(pl.all_horizontal(pl.all().is_null())).to_series()
+
+    def unknown_texts(self, frame: polars.DataFrame) -> dict[str, polars.Series]:
+        """Of each column of texts, which rows hold one that was not in the training.
+
+        Parameters
+        ----------
+        frame : polars.DataFrame
+            As in `numbers`.
+        """
+        return {
+            name: texts_of(frame[name]).is_in([*self.categories[name], *self.rare[name]]).not_()
+            for name in self.text_columns
+        }
+
+    def new_in(self, frame: polars.DataFrame) -> Counter[str]:
+        """What rows hold that the table learnt from did not, in words, and in how many rows.
+
+        Parameters
+        ----------
+        frame : polars.DataFrame
+            As in `numbers`.
+        """
+        found = Counter({NOTHING: int(self.all_missing(frame).sum())})
+        unknown = self.unknown_texts(frame)
+        for name in self.columns:
+            column = frame[name].fill_nan(None) if frame[name].dtype.is_float() else frame[name]
+            missing = 0 if name in self.gaps else column.null_count()
+            found[f"Missing, as it never was in training: {quote(name)}"] += missing
+            if name in unknown:
+                told = f"New, a text that was not in training, and taken as missing: {quote(name)}"
+                found[told] += int(unknown[name].sum())
+        return +found  # without those that did not occur
+
+    @property
+    def notes(self) -> list[str]:
+        """What was taken as what, in sentences."""
+        found = []
+        if self.number_columns:
+            what = "Scores" if self.scores else "Numbers"
+            names = [quote(n) + (f" ({self.units[n]})" if n in self.units else "")
+                     for n in self.number_columns]  # fmt: skip
+            more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+            found.append(f"{what}: {', '.join(names[:MOST_NAMES])}{more}.")
+        if self.orders:
+            named = ", ".join(f"{quote(name)} ({self._parts(name)})" for name in self.orders)
+            found.append(f"Dates: {named}.")
+        if self.text_columns:
+            kinds = ", ".join(f"{quote(name)} ({self._kinds(name)})" for name in self.text_columns)
+            found.append(f"Categories, a feature for each: {kinds}.")
+        found += [self._gap_note(name) for name in self.gaps]
+        found += [f"Dropped: {quote(name)}, {why}." for name, why in self.dropped.items()]
+        found += [
+            f"Doubtful: {quote(name)} holds another whole number in every row. If it only names "
+            f"the rows, leave it out: drop=[{quote(name)}]"
+            for name in self.doubtful
+        ]
+        return found
+
+    def _parts(self, name: str) -> str:
+        first = quote(self.since[name]) if name in self.since else "the first"
+        days = (f"days since {first}" if p in (ELAPSED, SINCE) else p for p in self.parts[name])
+        return ", ".join(days) or "others are counted from it"
+
+    def _kinds(self, name: str) -> str:
+        rest = f", {len(self.rare[name]):,} rarer as one" if self.rare[name] else ""
+        return counted(len(self.categories[name]), "text") + rest
+
+    def _gap_note(self, name: str) -> str:
+        note = f"Missing: {quote(name)} in {counted(self.gaps[name], 'row')}; "
+        return note + (
+            "the others decide on these." if self.scores else "the other columns decide."
+        )
+
+
+def one_hot(texts: polars.Series, known: list[str], rare: list[str]) -> Host:
+    """A column of 0 and 1 for each known text, and one for the rare ones together, if any.
+
+    Parameters
+    ----------
+    texts : polars.Series of n texts
+        NaN in all columns where one is missing, or neither known nor rare.
+    known, rare : list of str
+        No text is in both.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> one_hot(pl.Series(["a", "z", "c"]), ["a", "b"], ["c"])
+    array([[ 1.,  0.,  0.],
+           [nan, nan, nan],
+           [ 0.,  0.,  1.]])
+    """
+    pl = polars_module()
+    places = dict(zip(known, range(len(known)), strict=True)) | dict.fromkeys(rare, len(known))
+    codes = texts.replace_strict(places, default=None, return_dtype=pl.Int64).fill_null(-1)
+    found = np.equal.outer(codes.to_numpy(), np.arange(len(known) + bool(rare))).astype(np.float64)
+    found[codes.to_numpy() < 0] = np.nan
+    return found
+
+
+# ------------------------------------------------------------------------------------- learning it
+
+
+def learn_preparation(
+    frame: polars.DataFrame,
+    *,
+    features: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    kinds: Mapping[str, str] | None = None,
+    scores: bool = False,
+) -> TablePreparation:
+    """Settle what each column is, and learn how it becomes features.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        The rows to learn from, without their label. Texts that all are numbers count as such.
+    features : sequence of str, default=()
+        The columns to use, even if they look like row numbers; none: all that are of use.
+    drop : sequence of str, default=()
+        Columns to leave out.
+    categories : sequence of str, default=()
+        Columns whose numbers are names of something.
+    kinds : mapping of str: str, optional
+        What columns are, where that should not be found by looking at them: "number" (texts that
+        are none are missing), "category", "date", "elapsed" (days since the first), or "id",
+        "text" and "drop", which are left out.
+    scores : bool, default=False
+        Whether the columns are scores: no texts and no dates.
+
+    Returns
+    -------
+    TablePreparation
+        With at least one feature.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from lpfuse.frames import learn_preparation
+    >>> frame = pl.DataFrame(
+    ...     {
+    ...         "site": ["north"] * 12,
+    ...         "kind": ["a", "b"] * 6,
+    ...         "bar": ["2.5 bar", None, "2.7 bar"] * 4,
+    ...     }
+    ... )
+    >>> preparation = learn_preparation(frame)
+    >>> preparation.feature_names
+    ['bar', 'kind=a', 'kind=b']
+    >>> preparation.kinds
+    {'bar': 'number in bar', 'kind': 'category', 'site': 'constant'}
+    >>> preparation.numbers(pl.DataFrame({"kind": ["b", "z"], "bar": [None, "9 bar"]}))
+    array([[nan,  0.,  1.],
+           [ 9., nan, nan]])
+    """
+    made = TablePreparation(scores=scores)
+    told = dict.fromkeys(categories, "category") | dict.fromkeys(drop, "drop") | dict(kinds or {})
+    for column in frame:
+        name = column.name
+        if features and name not in features and name not in (kinds or {}) and name not in drop:
+            taken = Taken("unused", "not among the features asked for", column)
+        elif name in told:
+            taken = as_told(column, told[name])
+        else:
+            taken = as_found(column, asked_for=name in features, scores=scores)
+        _enter(made, taken)
+    _count_from_first_date(made)
+    if not made.columns:
+        reasons = "; ".join(f"{quote(name)}: {why}" for name, why in made.dropped.items())
+        raise ValueError(f"No column is left to learn from ({reasons or 'there was none'}).")
+    made.doubtful = [
+        name
+        for name in made.number_columns
+        if not scores and name not in {*features, *told} and all_differ(typed(frame[name]))
+    ]
+    _learn_values(made, frame, forgiving=[n for n, kind in told.items() if kind == "number"])
+    return made
+
+
+def _enter(made: TablePreparation, taken: Taken) -> None:
+    """Write down what a column is."""
+    name, column = taken.column.name, taken.column
+    if taken.why:
+        made.dropped[name], made.kinds_dropped[name] = taken.why, taken.kind
+        return
+    if column.null_count():
+        made.gaps[name] = column.null_count()
+    if taken.kind == "category":
+        made.text_columns.append(name)
+    elif taken.kind == "number":
+        made.number_columns.append(name)
+        made.truths += [name] if column.dtype == polars_module().Boolean else []
+        made.units |= {name: taken.detail} if taken.detail else {}
+    else:
+        made.orders[name] = taken.detail
+        made.parts[name] = parts_of(column, taken.detail)
+        if taken.kind == ELAPSED:
+            made.parts[name].append(ELAPSED)
+            made.origins[name] = float(np.nanmin(days_of(column)))
+
+
+def _count_from_first_date(made: TablePreparation) -> None:
+    """With several dates a row: the days between the first column of them and each other one."""
+    dates = [name for name, order in made.orders.items() if order != NO_DATE]
+    for name in dates[1:]:
+        made.parts[name].append(SINCE)
+        made.since[name] = dates[0]
+    for name in [name for name, parts in made.parts.items() if not parts]:
+        if name in made.since.values():
+            continue
+        del made.orders[name], made.parts[name]
+        made.gaps.pop(name, None)
+        made.kinds_dropped[name] = "date"
+        made.dropped[name] = (
+            "its dates have one time of day and one day of the week (if what counts is how long "
+            f"ago it was, say kinds={{{quote(name)}: 'elapsed'}})"
+        )
+
+
+def _learn_values(
+    made: TablePreparation, frame: polars.DataFrame, forgiving: Sequence[str]
+) -> None:
+    """Medians of numbers, and the texts of categories."""
+    pl = polars_module()
+    for name in made.text_columns:
+        counts = texts_of(frame[name]).drop_nulls().rename("text").value_counts(name="rows")
+        counts = counts.sort(["rows", "text"], descending=[True, False])
+        common = counts.filter(pl.col("rows") >= FEWEST_ROWS).head(MOST_CATEGORIES)["text"]
+        made.categories[name] = sorted(common.to_list())
+        made.rare[name] = sorted(set(counts["text"].to_list()) - {*made.categories[name]})
+    made.forgiving = [name for name in forgiving if name in made.number_columns]
+    if made.number_columns:
+        values = made.cells(frame).select(made.number_columns).fill_nan(None)
+        made.medians = {column.name: float(column.median()) for column in values}  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------------ ranges
+
+TAIL = 0.01  # of the training rows on either side of the range: single outliers have no say
+# Share of rows outside, surely exceeded, from where on a column is said to have left its range: ten
+# times that of training rows. Batches that hold a tenth of anomalies stay below it.
+FAR = 0.2
+
+
+def learn_ranges(preparation: TablePreparation, X: Host) -> None:
+    """Keep where numbers lie.
+
+    Parameters
+    ----------
+    preparation : TablePreparation
+        Gets `ranges`.
+    X : ndarray of shape (n, d)
+        Its features of normal rows.
+    """
+    names = preparation.feature_names
+    waves = (" (sin)", " (cos)")
+    last = len(preparation.number_columns) + sum(
+        len(_places(preparation, name)) for name in preparation.orders
+    )
+    for j, name in enumerate(names[:last]):
+        column = X[:, j][~np.isnan(X[:, j])]
+        is_wave = j >= len(preparation.number_columns) and name.endswith(waves)
+        if len(column) and not is_wave:
+            ends = np.quantile(column, [TAIL, 1 - TAIL], method="inverted_cdf")
+            preparation.ranges[name] = [float(end) for end in ends]
+
+
+def _places(preparation: TablePreparation, name: str) -> range:
+    waves = [part not in ("elapsed", "since") for part in preparation.parts[name]]
+    return range(sum(1 + wave for wave in waves))
+
+
+@dataclass
+class RangeCounts:
+    """Rows below and above the range of a feature; counts of two batches can be added.
+
+    Attributes
+    ----------
+    rows : Counter of str
+        Rows that have the value.
+    below, above, unknown : Counter of str
+        Rows outside, and those with a text that was not in the training, by column.
+    powers : Counter of (str, int)
+        By which power of ten those outside differ from the middle of the range.
+    """
+
+    rows: Counter[str] = field(default_factory=Counter)
+    below: Counter[str] = field(default_factory=Counter)
+    above: Counter[str] = field(default_factory=Counter)
+    unknown: Counter[str] = field(default_factory=Counter)
+    powers: Counter[tuple[str, int]] = field(default_factory=Counter)
+
+    def __add__(self, other: RangeCounts) -> RangeCounts:
+        return RangeCounts(*(a + b for a, b in zip(_values(self), _values(other), strict=True)))
+
+
+def _values(counts: RangeCounts) -> list[Counter[Any]]:
+    return [counts.rows, counts.below, counts.above, counts.unknown, counts.powers]
+
+
+def count_outside(preparation: TablePreparation, frame: polars.DataFrame, X: Host) -> RangeCounts:
+    """Count what is outside of the ranges of the training.
+
+    Parameters
+    ----------
+    preparation : TablePreparation
+        With ranges.
+    frame, X : polars.DataFrame, ndarray of shape (n, d)
+        Rows, and their features.
+    """
+    found = RangeCounts()
+    places = {name: j for j, name in enumerate(preparation.feature_names)}
+    for name, (low, high) in preparation.ranges.items():
+        column = X[:, places[name]]
+        column = column[~np.isnan(column)]
+        found.rows[name] = len(column)
+        found.below[name], found.above[name] = int((column < low).sum()), int((column > high).sum())
+        middle = (low + high) / 2
+        outside = column[((column < low) | (column > high)) & (column != 0)]
+        if middle and len(outside):
+            powers = np.rint(np.log10(np.abs(outside / middle))).astype(int)
+            for power, times in zip(*np.unique(powers, return_counts=True), strict=True):
+                found.powers[name, int(power)] = int(times)
+    for name, new in preparation.unknown_texts(frame).items():
+        found.rows[name] = frame[name].len() - frame[name].null_count()
+        found.unknown[name] = int(new.sum())
+    return found
+
+
+def range_figures(preparation: TablePreparation, counts: RangeCounts) -> list[dict[str, Any]]:
+    """The columns that left their range, those with the largest share of rows first.
+
+    Parameters
+    ----------
+    preparation, counts : TablePreparation, RangeCounts
+        Of a model, and of rows.
+
+    Returns
+    -------
+    list of dict
+        ``column``; ``rows`` that have a value; of numbers ``low`` and ``high``, between which 98 %
+        of the training rows lie, how many rows are ``below`` and ``above``, and ``factor``, the
+        power of ten by which most of them differ (None: none); of texts how many are ``unknown``;
+        and the ``share`` of all of these.
+    """
+    found = []
+    for name, rows in counts.rows.items():
+        below, above, unknown = counts.below[name], counts.above[name], counts.unknown[name]
+        outside = below + above + unknown
+        if not outside or (not unknown and share_interval(outside, rows)[0] <= FAR):
+            continue
+        figures: dict[str, Any] = {"column": name, "rows": rows, "share": outside / rows}
+        if unknown:
+            found.append(figures | {"unknown": unknown})
+            continue
+        low, high = preparation.ranges[name]
+        powers = {power: n for (of, power), n in counts.powers.items() if of == name and power}
+        most = max(powers, key=lambda power: powers[power], default=None)
+        sure = most is not None and powers[most] > 0.5 * outside
+        factor = 10.0**most if most is not None and sure else None
+        found.append(
+            figures | {"low": low, "high": high, "below": below, "above": above, "factor": factor}
+        )
+    return sorted(found, key=lambda each: -each["share"])
+
+
+def range_sentences(figures: list[dict[str, Any]]) -> list[str]:
+    """What `range_figures` found, a sentence for each column."""
+    return [_sentence(each) for each in figures]
+
+
+def _sentence(figures: dict[str, Any]) -> str:
+    name, share = quote(figures["column"]), per_cent(figures["share"])
+    if "unknown" in figures:
+        return (
+            f"{name} holds texts that the training did not in {counted(figures['unknown'], 'row')} "
+            f"({share} of those with a text): these were judged by the other columns."
+        )
+    sides = [f"{side} it in {counted(figures[side], 'row')}"
+             for side in ("below", "above") if figures[side]]  # fmt: skip
+    told = (
+        f"{name} left the range of the training, {figures['low']:.4g} to {figures['high']:.4g}: "
+        f"{' and '.join(sides)} ({share})"
+    )
+    if figures["factor"]:
+        factor = figures["factor"]
+        times = f"{factor:,.0f} times" if factor > 1 else f"1/{1 / factor:,.0f} of"
+        return f"{told}, by about {times} what it was. Has its unit changed?"
+    return f"{told}. Alarms of these rows may be about that column alone."
+
+
+def column_changes(
+    preparation: TablePreparation, frame: polars.DataFrame, X: Host | None = None
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Which columns of a table left the range of the training: figures, and sentences.
+
+    Parameters
+    ----------
+    preparation : TablePreparation
+        Of a fitted `TableModel`.
+    frame : polars.DataFrame
+        Rows.
+    X : ndarray of shape (n, d), optional
+        Their features, if they are known already.
+
+    Returns
+    -------
+    figures, sentences : list of dict, list of str
+        See `range_figures`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import polars as pl
+    >>> from lpfuse.frames import TableModel, column_changes
+    >>> rng = np.random.default_rng(0)
+    >>> rows = pl.DataFrame({"bar": rng.normal(2.5, 0.1, 200), "flow": rng.normal(7.0, 1.0, 200)})
+    >>> model = TableModel.fit(rows, detectors=["gmm"])
+    >>> _, told = column_changes(model.preparation, rows.with_columns(pl.col("bar") * 1000))
+    >>> print(*told)
+    'bar' left the range of the training, 2.263 to 2.682: above it in 200 rows (100 %), by about
+    1,000 times what it was. Has its unit changed?
+    """
+    X = preparation.numbers(frame) if X is None else X
+    figures = range_figures(preparation, count_outside(preparation, frame, X))
+    return figures, range_sentences(figures)

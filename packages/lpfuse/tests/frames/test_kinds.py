@@ -1,0 +1,236 @@
+"""What columns are taken as: ids, sentences, numbers with units, dates, categories."""
+
+from datetime import date, datetime, time, timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+
+from helpers.pumps import pumps
+from lpfuse.frames import TableModel, learn_preparation
+from lpfuse.frames.cells import order_of
+from lpfuse_cli.csv_files import read_csv
+
+B = [1.0, 2.0, 4.0] * 20  # a column that is of use, of 60 rows
+rng = np.random.default_rng(0)
+
+
+def learn(column, **options):
+    return learn_preparation(pl.DataFrame({"a": column, "b": B[: len(column)]}), **options)
+
+
+def from_csv(frame):
+    return read_csv(frame.write_csv().encode())
+
+
+# ------------------------------------------------------------------------------------ ids and texts
+
+WORDS = ["pump", "leaks", "at", "seal", "checked", "by", "Bob", "fine", "noise", "again"]
+NOTES = [" ".join(rng.choice(WORDS, 4)) for _ in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "why"),
+    [
+        ([f"P-{k:03d}" for k in range(60)], "id", "it names the rows (60 texts in 60 rows)"),
+        (NOTES, "text", "it is free text"),
+        (NOTES[:25] * 2 + NOTES[:10], "text", "it is free text (25 texts in 60 rows)"),
+        ([f"c{k}" for k in range(40)] + ["c1"] * 20, "id", "most of its texts are rare"),
+        (list(range(7, 67)), "id", "it numbers the rows"),
+        (rng.permutation(60).tolist(), "id", "it numbers the rows, in another order"),
+        (np.cumsum(rng.integers(1, 99, 60)).tolist(), "id", "it counts on from row to row"),
+        ([3] * 60, "constant", "it holds 3 in every row"),
+        ([None] * 60, "constant", "it is empty"),
+        ([timedelta(k) for k in range(60)], "unknown", "it holds Duration"),
+    ],
+)
+def test_what_teaches_nothing_is_named_and_left_out(column, kind, why):
+    made = learn(column)
+    assert made.columns == ["b"]
+    assert made.kinds["a"] == kind
+    assert made.dropped["a"].startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        (["very happy with it", "not so happy with it", "no answer was given"] * 20, "category"),
+        (["x", "y"] * 30, "category"),
+        (["12A", "12B", "7C", "7D", "3E", "3F"] * 10, "category"),
+        ((rng.permutation(60) * 1000).tolist(), "number"),  # all differ, but far apart
+        (rng.integers(0, 40, 60).tolist(), "number"),
+        (["1", "2"] * 30, "number"),
+    ],
+)
+def test_what_looks_similar_is_used(column, kind):
+    made = learn(column)
+    assert made.kinds["a"] == kind
+    assert "a" in made.columns
+
+
+# ------------------------------------------------------------------------------------------- units
+
+
+@pytest.mark.parametrize(
+    ("column", "unit", "values"),
+    [
+        (["7.67 m3/h", "8 m3/h", "1,200.5 m3/h"], "m3/h", [7.67, 8, 1200.5]),
+        (["12 %", "7%", "8"], "%", [12, 7, 8]),
+        (["€ 3.50", "€4", "€ 1,000"], "€", [3.5, 4, 1000]),
+        (["-5 °C", "+3.5 °C", "0 °C"], "°C", [-5, 3.5, 0]),
+        (["EUR 5", "EUR 6.5", "EUR 7"], "EUR", [5, 6.5, 7]),
+        (["5 µg/m³", "6 µg/m³", None], "µg/m³", [5, 6, np.nan]),
+    ],
+)
+def test_numbers_with_a_unit_are_numbers(column, unit, values):
+    made = learn(column * 20)
+    assert made.kinds["a"] == f"number in {unit}"
+    assert f"'a' ({unit})" in made.notes[0]
+    frame = pl.DataFrame({"a": column, "b": B[:3]})
+    np.testing.assert_array_equal(made.numbers(frame)[:, 0], values)
+
+
+def test_another_unit_is_refused_with_its_row():
+    made = learn(["5 m", "6 m", "7 m"] * 20)
+    new = pl.DataFrame({"a": ["5 m", "6", "7 km"], "b": B[:3]})
+    with pytest.raises(ValueError, match=r"'a' must hold numbers in 'm'; row 3 holds '7 km'"):
+        made.numbers(new)
+
+
+def test_several_units_are_told():
+    made = learn([f"{k} {'m' if k % 2 else 'km'}" for k in range(60)])
+    assert made.dropped["a"] == "its numbers have several units, 'km', 'm': convert them"
+
+
+def test_texts_among_numbers_with_units_are_asked_about():
+    with pytest.raises(ValueError, match=r"but for 1 of 60 rows: row 60 holds 'broken'") as told:
+        learn([f"{k / 7:.2f} bar" for k in range(59)] + ["broken"])
+    assert "kinds={'a': 'number'}, which takes them as missing" in str(told.value)
+
+
+# ------------------------------------------------------------------------------------------- dates
+
+DAY = datetime(2024, 2, 28)  # a Wednesday
+
+
+@pytest.mark.parametrize(
+    ("pattern", "order"),
+    [
+        ("%Y-%m-%d %H:%M", "%Y-%m-%d"),
+        ("%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d"),
+        ("%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d"),
+        ("%Y-%m-%dT%H:%M:%S+00:00", "%Y-%m-%d"),
+        ("%d.%m.%Y %H:%M", "%d.%m.%Y"),
+        ("%d/%m/%Y %H:%M:%S", "%d/%m/%Y"),
+        ("%m/%d/%Y %H:%M", "%m/%d/%Y"),
+        ("%Y/%m/%d %H:%M", "%Y/%m/%d"),
+    ],
+)
+def test_dates_are_known_however_they_are_written(pattern, order):
+    moments = [DAY + timedelta(hours=7 * k) for k in range(60)]
+    made = learn([moment.strftime(pattern) for moment in moments])
+    assert made.orders == {"a": order}
+    typed = learn(moments)
+    assert typed.parts == made.parts == {"a": ["time of day", "weekday"]}
+    frame = pl.DataFrame({"a": moments, "b": B})
+    np.testing.assert_allclose(made.numbers(frame), typed.numbers(frame))
+    texts = frame.with_columns(pl.Series("a", [m.strftime(pattern) for m in moments]))
+    np.testing.assert_allclose(made.numbers(texts), made.numbers(frame), atol=1e-9)
+
+
+def test_waves_of_time_against_plain_loops():
+    moments = [DAY + timedelta(minutes=617 * k) for k in range(59)]
+    frame = pl.DataFrame({"a": [*moments, None], "b": B})
+    made = learn_preparation(frame)
+    assert made.feature_names == [
+        "b",
+        *(f"a: {part} ({wave})" for part in ("time of day", "weekday") for wave in ("sin", "cos")),
+    ]
+    found = made.numbers(frame)[:, 1:]
+    for moment, row in zip(moments, found[:-1], strict=True):
+        clock = 2 * np.pi * (moment.hour + moment.minute / 60) / 24
+        week = 2 * np.pi * moment.weekday() / 7
+        expected = [np.sin(clock), np.cos(clock), np.sin(week), np.cos(week)]
+        np.testing.assert_allclose(row, expected, atol=1e-9)
+    assert np.isnan(found[-1]).all()
+
+
+def test_parts_that_do_not_vary_are_left_out():
+    assert learn([date(2024, 1, 1) + timedelta(k) for k in range(60)]).parts == {"a": ["weekday"]}
+    assert learn([time(k % 24, 30) for k in range(60)]).parts == {"a": ["time of day"]}
+    assert learn(["12:30", "13:45:10"] * 30).parts == {"a": ["time of day"]}
+    made = learn([date(2024, 1, 1) + timedelta(7 * k) for k in range(60)])
+    assert made.kinds["a"] == "date"
+    assert "kinds={'a': 'elapsed'}" in made.dropped["a"]
+
+
+def test_elapsed_time_if_asked_for():
+    days = [date(2024, 1, 1) + timedelta(7 * k) for k in range(60)]
+    made = learn(days, kinds={"a": "elapsed"})
+    assert made.feature_names == ["b", "a: days since the first"]
+    found = made.numbers(pl.DataFrame({"a": days, "b": B}))[:, 1]
+    np.testing.assert_allclose(found, np.arange(60) * 7)
+    assert made.kinds["a"] == "elapsed"
+
+
+def test_between_two_dates_the_days_count():
+    first = [date(2024, 1, 1) + timedelta(k) for k in range(60)]
+    second = [day + timedelta(k % 9) for k, day in enumerate(first)]
+    frame = pl.DataFrame({"made": first, "broke": second, "b": B})
+    made = learn_preparation(frame)
+    j = made.feature_names.index("broke: days since made")
+    np.testing.assert_allclose(made.numbers(frame)[:, j], np.arange(60) % 9)
+    assert "Dates: 'made' (weekday), 'broke' (weekday, days since 'made')." in made.notes
+
+
+def test_what_is_no_date_is_told_with_its_row():
+    made = learn([f"{k % 28 + 1:02d}.02.2024" for k in range(60)])
+    with pytest.raises(ValueError, match=r"dates as 28\.02\.2024; row 12 holds '2024-02-28'"):
+        made.numbers(pl.DataFrame({"a": ["01.02.2024", "2024-02-28"], "b": [1, 2]}), start=10)
+    with pytest.raises(ValueError, match="must hold dates as"):
+        made.numbers(pl.DataFrame({"a": [1, 2], "b": [1, 2]}))
+    missing = made.numbers(pl.DataFrame({"a": [None, None], "b": [1, 2]}))
+    assert np.isnan(missing[:, 1:]).all()
+
+
+@pytest.mark.parametrize("texts", [["1.2.3", "4.5.6"], ["99:99"], ["2024"], ["30.02.2024"], []])
+def test_what_is_no_date(texts):
+    assert order_of(pl.Series(texts, dtype=pl.String)) is None
+
+
+# ----------------------------------------------------------------------------------- what users say
+
+
+def test_every_kind_can_be_told():
+    codes = [f"{k % 3}" for k in range(60)]
+    assert learn(codes, kinds={"a": "category"}).feature_names == ["b", "a=0", "a=1", "a=2"]
+    assert learn(list(range(60)), kinds={"a": "number"}).feature_names == ["a", "b"]
+    for kind in ("id", "text", "drop"):
+        made = learn(codes, kinds={"a": kind})
+        assert made.dropped == {"a": "as asked"}
+        assert made.kinds["a"] == ("dropped" if kind == "drop" else kind)
+    made = learn(["12:30", "13:30"] * 30, kinds={"a": "category"})
+    assert made.kinds["a"] == "category"
+
+
+def test_as_numbers_texts_are_missing_then_and_later():
+    made = learn([f"{k / 7:.2f}" for k in range(58)] + ["broken", "off"], kinds={"a": "number"})
+    assert made.gaps == {"a": 2}
+    found = made.numbers(pl.DataFrame({"a": ["1.5", "off", None], "b": [1, 2, 3]}))
+    np.testing.assert_array_equal(found[:, 0], [1.5, np.nan, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("kinds", "told"),
+    [
+        ({"a": "numbr"}, "can be taken as number, .*; got 'numbr'. Did you mean 'number'"),
+        ({"x": "number"}, "There is no column 'x'"),
+        ({"kind": "number"}, "'kind' cannot be taken as numbers: row 1 holds"),
+        ({"kind": "date"}, "'kind' cannot be taken as dates: row 1 holds .* 2024-02-28"),
+    ],
+)
+def test_what_cannot_be_is_refused(kinds, told):
+    with pytest.raises(ValueError, match=told):
+        TableModel.fit(pumps(60).drop("state"), detectors=["gmm"], kinds=kinds)
+    with pytest.raises(ValueError, match=told):
+        TableModel.fit(from_csv(pumps(60).drop("state")), detectors=["gmm"], kinds=kinds)

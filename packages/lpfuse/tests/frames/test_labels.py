@@ -1,0 +1,112 @@
+import numpy as np
+import polars as pl
+import pytest
+
+from lpfuse.frames.cells import check_names, labels_note, labels_of, settle_normal
+
+nan = np.nan
+
+
+def column(values):
+    return pl.Series("state", values, strict=False)
+
+
+def settled(values, normal=None):
+    normal = settle_normal(column(values), normal)
+    return normal, labels_of(column(values), normal).tolist()
+
+
+@pytest.mark.parametrize(
+    ("values", "normal", "labels"),
+    [
+        (["ok", "worn", None, "leak"], "ok", [1, -1, 0, -1]),
+        (["ok", "worn", None], "OK", [1, -1, 0]),
+        (["1", "0", None], "0", [-1, 1, 0]),
+        ([1, 0, None], "0", [-1, 1, 0]),
+        ([1.0, 0.0, nan], "1", [1, -1, 0]),
+        ([True, False, None], "false", [-1, 1, 0]),
+        (["yes", None, None], "", [-1, 1, 1]),
+        (["ok", None, "ok"], "ok", [1, 0, 1]),
+    ],
+)
+def test_labels_as_the_user_says(values, normal, labels):
+    assert settled(values, normal) == (normal, labels)
+
+
+@pytest.mark.parametrize(
+    ("values", "normal"),
+    [
+        ([1, -1, 1], "1"),
+        ([1.0, -1.0, nan], "1"),
+        (["-1", "1", None], "1"),
+        (["normal", "fraud", "theft"], "normal"),
+        (["Normal", "Anomaly"], "Normal"),
+    ],
+)
+def test_what_hardly_anybody_would_take_otherwise_need_not_be_said(values, normal):
+    assert settled(values) == settled(values, normal)
+    assert 1 in settled(values)[1]
+
+
+@pytest.mark.parametrize("values", [[0, 1], ["0", "1"], [True, False], ["ok", "bad"], [1, 2]])
+def test_what_is_ambiguous_is_asked_for(values):
+    with pytest.raises(ValueError, match=rf"Which is normal\? Say normal='{values[0]}', or which"):
+        settle_normal(column(values), None)
+
+
+@pytest.mark.parametrize(
+    ("values", "normal"),
+    [(["fraud", None, None], None), (["fraud", None], "no"), (["fraud", "theft", None], None)],
+)
+def test_only_anomalies_are_labelled(values, normal):
+    """The remedy is in the message, and works."""
+    with pytest.raises(ValueError, match="Other cells are empty") as e:
+        settle_normal(column(values), normal)
+    assert "normal=''; if rows with 'fraud' are normal and empty ones unlabelled" in str(e.value)
+    assert settled(values, "")[1] == [1 if value is None else -1 for value in values]
+
+
+@pytest.mark.parametrize(
+    ("values", "normal", "told"),
+    [
+        (["ok", "ok"], "ok", "holds 'ok' in every row, so it tells nothing"),
+        ([1, 1], None, "holds 1 in every row"),
+        ([None, None], "ok", "holds nothing in every row"),
+        (["ok", "bad"], "okay", "holds 'ok', 'bad', and nowhere 'okay'. Did you mean 'ok'?"),
+        ([0, 1], "2", "nowhere '2'. Which is normal? Say normal='0'"),
+        (["ok", "OK"], "Ok", "holds 'ok', 'OK', all of which are normal"),
+        (["yes", "no"], "", "has no empty cell"),
+        ([[1], [2]], "1", "holds List(Int64); expected one value a row"),
+    ],
+)
+def test_labels_that_do_not_tell_are_refused(values, normal, told):
+    with pytest.raises(ValueError, match="The label column 'state'") as refusal:
+        settle_normal(column(values), normal)
+    assert told in str(refusal.value)
+
+
+def test_a_value_never_seen_is_an_anomaly_later():
+    assert labels_of(column(["ok", "new", None]), "ok").tolist() == [1, -1, 0]
+    assert labels_of(column(["new", "newer"]), "ok").tolist() == [-1, -1]
+
+
+def test_labels_in_words():
+    values = column(["ok"] * 3 + ["leak"] + ["worn"] * 2 + [None])
+    told = labels_note(values, "ok", labels_of(values, "ok"))
+    assert told == (
+        "Label: 'state'; normal is 'ok' (3 rows); anomalies are 'worn' (2), 'leak' (1); 1 row "
+        "without a label."
+    )
+    values = column([None] * 1200 + [f"kind {i}" for i in range(10)])
+    told = labels_note(values, "", labels_of(values, ""))
+    assert told.startswith("Label: 'state'; normal is an empty cell (1,200 rows); anomalies are 'k")
+    assert told.endswith("'kind 7' (1) and 2 more.")
+
+
+def test_names_of_columns_with_and_without_commas():
+    columns = ["a", "b", "c,d"]
+    assert check_names([], columns) == []
+    assert check_names(["c,d", "b"], columns) == ["c,d", "b"]
+    assert check_names(["a, b"], columns) == ["a", "b"]
+    with pytest.raises(ValueError, match="There is no column 'c'"):
+        check_names(["a,c"], columns)

@@ -1,0 +1,371 @@
+import json
+import os
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+import lpfuse
+from helpers.model_files import members_of, write_members
+from helpers.pumps import DETECTORS, Stranger, pumps
+from lpfuse import FusedDetector, GMMDetector
+from lpfuse.frames import TableModel, outcome, proof
+from lpfuse.views import FilledGaps
+from lpfuse_cli.scoring import load_model
+
+
+def test_a_model_is_a_fused_detector_behind_a_preparation(model):
+    frame = pumps()
+    X, y = model.numbers(frame), model.labels(frame)
+    assert X.shape == (200, len(model.feature_names))
+    assert set(y) == {1, -1}
+    copy = FusedDetector(model.fused.detectors, random_state=0).fit(X, y)
+    new = pumps(50, seed=1)
+    Z = model.numbers(new)
+    np.testing.assert_array_equal(copy.score_samples(Z), model.fused.score_samples(Z))
+
+
+def test_scores_are_those_of_the_fused_detector(model):
+    new = pumps(50, seed=1)
+    Z = model.numbers(new)
+    scored = model.score(new)
+    fused = model.fused
+    np.testing.assert_array_equal(scored["score"], fused.score_samples(Z))
+    np.testing.assert_array_equal(scored["p_value"], fused.pvalues(Z))
+    np.testing.assert_array_equal(scored["decision"], fused.predict(Z))
+    parts = scored.select(pl.col("^contribution:.*$")).to_numpy()
+    np.testing.assert_array_equal(parts, fused.contributions(Z))
+    assert scored.columns == model.score_columns
+    assert {-1, 1} == set(scored["decision"])
+
+
+def test_columns_are_carried_along(model):
+    new = pumps(10, seed=1)
+    scored = model.score(new, keep=["serial", "when"])
+    assert scored.columns == ["serial", "when", *model.score_columns]
+    assert scored.select("serial", "when").equals(new.select("serial", "when"))
+    assert model.check_kept(["serial", "serial"], new.columns) == ["serial"]
+    with pytest.raises(ValueError, match="'score' cannot be kept"):
+        model.check_kept(["score"], ["score", *new.columns])
+
+
+def test_no_rows_no_scores(model):
+    assert model.score(pumps(10).clear()).shape == (0, len(model.score_columns))
+
+
+def test_labels_are_where_the_column_is(model):
+    assert model.labels(pumps(10).drop("state")) is None
+    frame = pumps(3).with_columns(state=pl.Series(["ok", None, "new"]))
+    assert model.labels(frame).tolist() == [1, 0, -1]
+    unlabelled = TableModel.fit(pumps(60).drop("state"), detectors=DETECTORS)
+    assert (unlabelled.label, unlabelled.normal) == (None, None)
+    assert unlabelled.labels(pumps(60)) is None
+
+
+def test_without_a_label_all_rows_are_normal_and_it_is_said():
+    told = []
+    frame = pumps(60, worn=0).drop("state")
+    model = TableModel.fit(frame, detectors=["gmm"], show_notes=told.append)
+    assert told == [model.notes]
+    assert model.notes[0] == "Label: none; all 60 rows are taken as normal."
+    assert (model.fused.out_of_fold_.labels == 1).all()
+
+
+def test_empty_labels_are_unlabelled_rows():
+    frame = pumps(100).with_columns(
+        state=pl.when(pl.int_range(pl.len()) < 30).then(None).otherwise("state")
+    )
+    model = TableModel.fit(frame, label="state", normal="ok", detectors=["gmm"])
+    known = model.fused.out_of_fold_.known
+    np.testing.assert_array_equal(known, model.labels(frame))
+    assert (known[:30] == 0).all()
+    assert "30 rows without a label" in model.notes[0]
+
+
+def test_the_label_is_no_feature(model):
+    assert not any("state" in name for name in model.feature_names)
+    assert model.notes[0].startswith("Label: 'state'; normal is 'ok' (")
+
+
+def test_what_is_asked_for_arrives():
+    progress = []
+    model = TableModel.fit(
+        pumps(80),
+        label="state",
+        normal="ok",
+        detectors=["gmm"],
+        p="2",
+        false_alarm_rate=0.2,
+        features=["bar,flow"],
+        random_state=7,
+        progress=lambda *step: progress.append(step),
+    )
+    fused = model.fused
+    assert fused.detector_names_ == ["gmm"]
+    assert (fused.fusion_.p, fused.false_alarm_rate, fused.random_state) == (2.0, 0.2, 7)
+    assert model.preparation.columns == ["bar", "flow"]
+    done, total = zip(*progress, strict=True)
+    assert done[-1] == total[-1] > 1
+    assert fused.progress is False  # or it could not be saved
+
+
+def test_detectors_are_set_up_for_the_rows_that_they_learn_from():
+    frame = pumps(60)
+    model = TableModel.fit(frame, label="state", normal="ok", detectors=["lof"])
+    normal = frame["state"].to_list().count("ok")
+    assert normal < 60
+    assert model.fused.detectors_[0][1][-1].n_neighbors == normal // 2
+
+
+@pytest.mark.parametrize(("p", "expected"), [("auto", 4.0), (1, 1.0), ("inf", np.inf), (3.5, 3.5)])
+def test_the_norm(p, expected):
+    model = TableModel.fuse(score_table(), label="fake", normal="no", p=p, high={"knn": "anomaly"})
+    assert model.fused.fusion_.p == expected
+
+
+@pytest.mark.parametrize("p", ["two", 0.5, "nan"])
+def test_norms_that_are_none(p):
+    with pytest.raises(ValueError, match="p must be"):
+        TableModel.fit(pumps(60), p=p)
+
+
+def test_the_default_pool():
+    model = TableModel.fit(pumps(60), label="state", normal="ok", features=["flow"])
+    one_class = [name for name, _ in lpfuse.ensemble.components.default_detectors(60, 0)]
+    assert model.fused.detector_names_[: len(one_class)] == one_class
+    assert model.fused.fusion is None
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"label": "stat"}, "There is no column 'stat'. Did you mean 'state'?"),
+        ({"normal": "ok"}, "normal='ok' says what normal rows hold, but not in which column"),
+        ({"drop": ["bra"]}, "There is no column 'bra'. Did you mean 'bar'?"),
+        ({"features": ["bra"]}, "There is no column 'bra'"),
+        ({"categories": ["kinds"]}, "There is no column 'kinds'. Did you mean 'kind'?"),
+        ({"detectors": ["gnm"]}, "There is no detector 'gnm'. Did you mean 'gmm'?"),
+        ({"false_alarm_rate": 5}, "false_alarm_rate must be"),
+    ],
+)
+def test_mistakes_are_told_with_a_remedy(options, told):
+    with pytest.raises(ValueError, match=r"\. ") as refusal:
+        TableModel.fit(pumps(30), **options)
+    assert told in str(refusal.value)
+
+
+def test_a_table_without_rows_teaches_nothing():
+    with pytest.raises(ValueError, match="The table has no rows"):
+        TableModel.fit(pumps(30).clear())
+
+
+# ------------------------------------------------------------------------------------------- fuse
+
+
+def score_table(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    fake = rng.random(n) < 0.2
+    return pl.DataFrame(
+        {
+            "file": [f"{i}.png" for i in range(n)],
+            "svm": rng.normal(size=n) - 2 * fake,
+            "knn": rng.normal(size=n) + 2 * fake,
+            "fake": np.where(fake, "yes", "no"),
+        }
+    )
+
+
+def test_scores_of_others_are_fused_as_they_are():
+    frame = score_table()
+    model = TableModel.fuse(frame, label="fake", normal="no", high={"knn": "anomaly"})
+    S = frame.select("svm", -pl.col("knn")).to_numpy()
+    y = np.where(frame["fake"] == "no", 1, -1)
+    np.testing.assert_array_equal(model.fused.detector_scores(model.numbers(frame)), S)
+    scaler = lpfuse.TwoSidedMinMax().fit(S, y)
+    fusion = lpfuse.ensemble.components.default_fusion().fit(scaler.transform(S), y)
+    np.testing.assert_allclose(model.fused.weights_, fusion.weights_, atol=1e-6)
+    np.testing.assert_allclose(
+        model.score(frame)["score"], fusion.score_samples(scaler.transform(S)), atol=1e-6
+    )
+    assert model.notes[-1] == "High scores mean anomaly: 'knn'."
+    assert "Dropped: 'file', it holds text, not scores." in model.notes
+
+
+def test_where_a_score_is_missing_the_others_decide():
+    gap = pl.int_range(pl.len()) < 5
+    frame = score_table().with_columns(svm=pl.when(gap).then(None).otherwise("svm"))
+    with pytest.warns(UserWarning, match=r"'svm' \(5 of 300 rows\)"):
+        model = TableModel.fuse(frame, label="fake", normal="no", high={"knn": "anomaly"})
+    with pytest.warns(UserWarning, match="The others decide"):
+        scored = model.score(frame)
+    Z = model.numbers(frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        np.testing.assert_array_equal(scored["decision"], model.fused.predict(Z))
+        np.testing.assert_array_equal(scored["p_value"], model.fused.pvalues(Z))
+    assert (scored["contribution:svm"][:5] == 0).all()
+    assert scored["score"].null_count() == 0
+
+
+def test_a_row_that_nobody_can_score_is_null_and_an_anomaly():
+    model = TableModel.fuse(score_table(), label="fake", normal="no", high={"knn": "anomaly"})
+    with pytest.warns(UserWarning, match="No detector with a weight could score 1"):
+        scored = model.score(pl.DataFrame({"svm": [None, 1.0], "knn": [None, 0.0]}))
+    assert scored["score"].is_null().to_list() == [True, False]
+    assert scored["p_value"].is_null().to_list() == [True, False]
+    assert scored["decision"].to_list() == [-1, 1]
+
+
+# -------------------------------------------------------------------------------------- the outcome
+
+
+def test_the_outcome_is_plain_and_true(model):
+    found = outcome(model.fused)
+    assert json.loads(json.dumps(found)) == found
+    names = model.fused.detector_names_
+    assert found["weights"] == dict(zip(names, model.fused.weights_, strict=True))
+    labels = model.labels(pumps())
+    assert found["learnt_from"] == {
+        "normal": int((labels > 0).sum()),
+        "anomalies": int((labels < 0).sum()),
+    }
+    assert found["threshold"] == model.fused.offset_
+    assert found["certificate"]["lower_bound"] <= found["certificate"]["value"]
+    assert found["certificate"]["status"] == "optimal"
+
+
+def naive_area(scores, labels, fold):
+    """How often a normal row scores above an anomaly of its fold, as seen by the anomalies."""
+    places = []
+    for score, number in zip(scores[labels < 0], fold[labels < 0], strict=True):
+        rivals = scores[(labels > 0) & (fold == number)]
+        places.append(np.mean((rivals > score) + 0.5 * (rivals == score)))
+    return np.mean(places)
+
+
+def test_the_auc_is_out_of_fold_and_within_folds(model):
+    areas, labels = outcome(model.fused)["auc"], model.labels(pumps())
+    lessons = model.fused.out_of_fold_
+    for name, column in zip(model.fused.detector_names_, lessons.scores.T, strict=True):
+        assert areas[name] == pytest.approx(naive_area(column, labels, lessons.fold))
+    assert list(areas)[-1] == "fusion"
+    fused = model.fused.held_out_.fused
+    assert areas["fusion"] == pytest.approx(naive_area(fused, labels, lessons.fold))
+
+
+def test_rows_that_were_kept_back_for_the_threshold_have_no_part_in_the_auc():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(300, 2)), np.repeat([1, -1], [270, 30])
+    X[y < 0] += 3.0
+    fused = FusedDetector([("gmm", GMMDetector())], calibration="split", random_state=0).fit(X, y)
+    learnt, areas = fused.out_of_fold_, outcome(fused)["auc"]
+    n = len(learnt.labels)
+    assert n < len(fused.held_out_.labels) == 300
+    for name, scores in (("gmm", learnt.scores[:, 0]), ("fusion", fused.held_out_.fused[:n])):
+        assert areas[name] == pytest.approx(naive_area(scores, learnt.labels, learnt.fold))
+
+
+def test_rows_without_a_score_do_not_count_in_the_auc():
+    frame = score_table().with_columns(
+        svm=pl.when(pl.int_range(pl.len()) < 5).then(None).otherwise("svm")
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = TableModel.fuse(frame, label="fake", normal="no")
+    there = slice(5, None)
+    svm, labels, fold = frame["svm"].to_numpy(), model.labels(frame), model.fused.out_of_fold_.fold
+    expected = naive_area(svm[there], labels[there], fold[there])
+    assert outcome(model.fused)["auc"]["svm"] == pytest.approx(expected)
+
+
+def test_no_auc_without_anomalies():
+    assert outcome(TableModel.fuse(score_table().drop("fake")).fused)["auc"] is None
+
+
+@pytest.mark.parametrize(
+    ("gap", "told"), [(1e-9, "1e-9"), (1.1e-9, "1e-8"), (0.3, "1e0"), (-1, "1e-16")]
+)
+def test_the_proof_never_promises_too_much(gap, told):
+    assert proof(gap) == f"proven within {told} of optimal"
+
+
+# ------------------------------------------------------------------------------------------- files
+
+
+def test_saved_and_loaded_it_scores_the_same(model, tmp_path):
+    path = tmp_path / "pumps.lpfuse"
+    model.save(path)
+    new = pumps(30, seed=2)
+    for copy in (lpfuse.load(path), load_model(path)):
+        assert isinstance(copy, TableModel)
+        assert copy.score(new).equals(model.score(new))
+        assert copy.labels(new).tolist() == model.labels(new).tolist()
+        assert (copy.notes, copy.label, copy.normal) == (model.notes, model.label, model.normal)
+        assert copy.feature_names == model.feature_names
+        np.testing.assert_array_equal(copy.numbers(new), model.numbers(new))
+        assert vars(copy.preparation) == vars(model.preparation)
+        assert copy.format == model.format
+
+
+def test_what_is_no_model_is_refused(model, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"There is no model '.*nowhere'\."):
+        load_model(tmp_path / "nowhere")
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(ValueError, match="is damaged, or was not written by lpfuse"):
+        load_model(tmp_path / "text")
+    model.fused.save(tmp_path / "fused.lpfuse")
+    with pytest.raises(ValueError, match="holds FusedDetector, which knows no columns of tables"):
+        load_model(tmp_path / "fused.lpfuse")
+
+
+def forged(path, old, new):
+    """The model with another manifest, its checks in order."""
+    members = members_of(path.read_bytes())
+    assert old in members["manifest.json"]
+    members["manifest.json"] = members["manifest.json"].replace(old, new)
+    write_members(path, members)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"object": ["TableModel"', b'"object": ["Table"'),
+        (b'"object": ["TablePreparation"', b'"object": ["Kernel"'),
+        (b'"preparation": [', b'"preparation": 3, "x": ['),
+        (b'"number_columns"', b'"numbers"'),
+        (b'"categories"', b'"texts"'),
+        (b'"object": ["LpFusion"', b'"object": ["TwoSidedMinMax"'),
+    ],
+)
+def test_a_model_that_was_tampered_with_is_refused(model, tmp_path, old, new):
+    path = tmp_path / "pumps.lpfuse"
+    model.save(path)
+    forged(path, old, new)
+    with pytest.raises(ValueError, match=r"pumps\.lpfuse is (refused|damaged)"):
+        load_model(path)
+
+
+def test_a_flipped_byte_is_noticed(model, tmp_path):
+    path = tmp_path / "pumps.lpfuse"
+    model.save(path)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="is damaged"):
+        load_model(path)
+    assert os.listdir(tmp_path) == ["pumps.lpfuse"]
+
+
+def test_types_of_others_must_be_trusted(model, tmp_path):
+    frame = pumps(60)
+    filled = FilledGaps().fit_transform(model.numbers(frame))
+    stranger = FusedDetector([("stranger", Stranger())], random_state=0).fit(filled)
+    path = tmp_path / "pumps.lpfuse"
+    replace(model, fused=stranger).save(path)
+    with pytest.raises(ValueError, match=r"not trusted: .*\.Stranger") as refusal:
+        load_model(path)
+    assert f"pass trusted=['{Stranger.__module__}.Stranger']" in str(refusal.value)
+    copy = load_model(path, [f"{Stranger.__module__}.Stranger"])
+    assert copy.score(frame.drop_nulls())["score"].null_count() == 0

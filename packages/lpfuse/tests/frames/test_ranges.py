@@ -1,0 +1,189 @@
+"""Tables that hurt: what they cost, gaps, new texts, and columns that left their range."""
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from helpers.pumps import pumps
+from lpfuse.frames import TableModel, column_changes
+from lpfuse.frames.preparation import RangeCounts, count_outside, range_figures
+from lpfuse_cli.scoring import load_model, score_file
+from lpfuse_cli.tables import read_table
+
+rng = np.random.default_rng(0)
+WORDS = ["pump", "leaks", "at", "seal", "checked", "by", "Bob", "fine", "noise", "again"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return TableModel.fit(pumps(300, worn=0).drop("state"), detectors=["gmm", "kpca"])
+
+
+def area(model, frame):
+    return roc_auc_score(np.where(frame["state"] == "ok", 1, -1), model.score(frame)["score"])
+
+
+def normal(frame):
+    return frame.filter(pl.col("state") == "ok").drop("state")
+
+
+# ------------------------------------------------------------------------------- what dirt may cost
+
+
+def with_names(frame, seed):
+    """Orders that repeat, and what people wrote: far from unique, and of no use."""
+    random = np.random.default_rng(seed)
+    orders = [f"R{k}" for k in random.integers(0, frame.height // 2, frame.height)]
+    notes = [" ".join(random.choice(WORDS, 4)) for _ in range(frame.height)]
+    return frame.with_columns(order=pl.Series(orders), note=pl.Series(notes))
+
+
+def test_names_and_sentences_cost_nothing():
+    train, test = pumps(300), pumps(300, seed=9)
+    plain = TableModel.fit(normal(train))
+    dirty = TableModel.fit(normal(with_names(train, 1)))
+    assert {"order", "note", "serial"} <= dirty.preparation.dropped.keys()
+    assert area(plain, test) > 0.9
+    assert area(dirty, with_names(test, 2)) == pytest.approx(area(plain, test), abs=1e-12)
+
+
+def foreign(frame, path):
+    """With semicolons, decimal commas and units, in latin-1."""
+    lines = ["Druck;Fluß;kind;state"]
+    for bar, flow, kind, state in frame.select("bar", "flow", "kind", "state").rows():
+        bar = "" if bar is None else f'"{bar:.5f}"'
+        lines.append(f"{bar};{flow:.5f} m3/h;{kind};{state}".replace(".", ","))
+    path.write_bytes("\n".join(lines).encode("latin-1"))
+    return path
+
+
+def test_a_foreign_file_is_worth_as_much_as_a_plain_one(tmp_path):
+    train, test = pumps(300), pumps(300, seed=9)
+    columns = ["bar", "flow", "kind", "state"]
+    plain = TableModel.fit(normal(train.select(columns)))
+    read = read_table(foreign(train, tmp_path / "train.csv"))
+    model = TableModel.fit(normal(read))
+    assert model.preparation.kinds == {
+        "Druck": "number",
+        "Fluß": "number in m3/h",
+        "kind": "category",
+    }
+    found = area(model, read_table(foreign(test, tmp_path / "test.csv")))
+    assert found == pytest.approx(area(plain, test.select(columns)), abs=0.005)
+    assert found > 0.9
+
+
+# ------------------------------------------------------------------------------- gaps and new texts
+
+
+def test_rows_with_a_gap_are_judged_like_others():
+    def gappy(frame, seed):
+        random = np.random.default_rng(seed)
+        return frame.with_columns(
+            pl.when(pl.Series(random.random(frame.height) < 0.05))
+            .then(None)
+            .otherwise(pl.col(name))
+            .alias(name)
+            for name in ("flow", "kind")
+        )
+
+    model = TableModel.fit(gappy(pumps(400, worn=0).drop("state"), 1))
+    new = gappy(pumps(1500, seed=5, worn=0).drop("state"), 2)
+    flagged = (model.score(new)["decision"] < 0).to_numpy()
+    gaps = new.select(pl.any_horizontal(pl.col("bar", "flow", "kind").is_null())).to_series()
+    gaps = gaps.to_numpy()
+    assert gaps.sum() > 150
+    # 5 % were asked for. With a feature that told of gaps, 28 % of these and 1 % of the others.
+    assert flagged[gaps].mean() < 0.09
+    assert 0.01 < flagged[~gaps].mean() < 0.09
+
+
+def test_a_new_text_does_not_flag_every_row_and_is_told(tmp_path):
+    model = TableModel.fit(pumps(400, worn=0).drop("state"))
+    new = pumps(500, seed=5, worn=0).drop("state").with_columns(kind=pl.lit("d"))
+    new.write_csv(tmp_path / "new.csv")
+    scored = score_file(model, tmp_path / "new.csv", tmp_path / "out.csv", chunk_rows=100)
+    assert scored.anomalies < 50
+    assert scored.left_range == [{"column": "kind", "rows": 500, "share": 1.0, "unknown": 500}]
+    assert any("was not in training, and taken as missing: 'kind'" in n for n in scored.notes)
+
+
+# ------------------------------------------------------------------------------------------- ranges
+
+
+def test_a_column_in_another_unit_is_named(model, tmp_path):
+    new = pumps(500, seed=5, worn=0).with_columns(pl.col("bar") * 1000)
+    new.write_csv(tmp_path / "new.csv")
+    scored = score_file(model, tmp_path / "new.csv", tmp_path / "out.csv", chunk_rows=70)
+    (found,) = scored.left_range
+    there = 500 - new["bar"].null_count()
+    assert (found["column"], found["rows"], found["above"]) == ("bar", there, there)
+    assert (found["below"], found["factor"], found["share"]) == (0, 1000.0, 1.0)
+    figures, told = column_changes(model.preparation, new)
+    assert figures == scored.left_range
+    assert told[0].endswith(
+        f"above it in {there} rows (100 %), by about 1,000 times what it was. Has its unit changed?"
+    )
+    _, told = column_changes(model.preparation, new.with_columns(pl.col("bar") / 100_000))
+    assert "about 1/100 of what it was" in told[0]
+
+
+def test_a_shift_is_named_and_ordinary_rows_are_not(model):
+    figures, told = column_changes(model.preparation, pumps(500, seed=5, worn=0))
+    assert (figures, told) == ([], [])
+    assert column_changes(model.preparation, pumps(500, seed=5, worn=0.1))[0] == []
+    shifted = pumps(500, seed=5, worn=0).with_columns(pl.col("flow") + 1.0)
+    figures, told = column_changes(model.preparation, shifted)
+    assert [found["column"] for found in figures] == ["flow"]
+    assert told[0].startswith("'flow' left the range of the training, ")
+    assert told[0].endswith("Alarms of these rows may be about that column alone.")
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_few_rows_prove_nothing(model, rows):
+    new = pumps(5, seed=5).head(rows).with_columns(pl.col("bar") * 1000)
+    assert column_changes(model.preparation, new)[0] == []
+
+
+def test_counts_of_parts_add_up_and_are_those_of_a_loop(model):
+    new = pumps(200, seed=5).with_columns(pl.col("flow") * 1.1)
+    made = model.preparation
+    counts = [count_outside(made, part, made.numbers(part)) for part in (new[:70], new[70:])]
+    whole = count_outside(made, new, made.numbers(new))
+    assert range_figures(made, counts[0] + counts[1]) == range_figures(made, whole)
+    low, high = made.ranges["flow"]
+    assert whole.above["flow"] == sum(value > high for value in new["flow"])
+    assert whole.below["flow"] == sum(value < low for value in new["flow"])
+    assert whole.rows["bar"] == 200 - new["bar"].null_count()
+    assert isinstance(counts[0] + counts[1], RangeCounts)
+
+
+def test_ranges_hold_what_most_training_rows_have(model):
+    frame = pumps(300, worn=0)
+    for name in ("bar", "flow"):
+        low, high = model.preparation.ranges[name]
+        inside = frame[name].drop_nulls().is_between(low, high).mean()
+        assert 0.97 <= inside <= 0.99
+    assert set(model.preparation.ranges) == {"bar", "flow", "wet"}
+
+
+def test_outliers_and_labelled_anomalies_do_not_widen_the_range():
+    frame = pumps(300, worn=0.2)
+    model = TableModel.fit(frame, label="state", normal="ok", detectors=["gmm"])
+    normal = frame.filter(pl.col("state") == "ok")["bar"].drop_nulls()
+    assert normal.min() <= model.preparation.ranges["bar"][0]
+    assert model.preparation.ranges["bar"][1] <= normal.max()
+
+
+def test_ranges_dates_and_units_are_saved(tmp_path):
+    frame = pumps(100, worn=0).with_columns(
+        flow=pl.col("flow").round(3).cast(pl.String) + " l/s",
+        since=pl.col("when") - pl.duration(days=pl.Series(rng.integers(1, 9, 100))),
+    )
+    model = TableModel.fit(frame.drop("state"), detectors=["gmm"], kinds={"when": "elapsed"})
+    model.save(tmp_path / "m.lpfuse")
+    copy = load_model(tmp_path / "m.lpfuse")
+    assert vars(copy.preparation) == vars(model.preparation)
+    assert copy.score(frame).equals(model.score(frame))
+    assert "since: days since when" in copy.feature_names

@@ -1,0 +1,169 @@
+"""`make_table_detector`: data frames as they come, with the preparation of the command line."""
+
+import datetime
+
+import narwhals
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import OneClassSVM
+
+from lpfuse import FusedDetector, KNNDetector, load
+from lpfuse.frames import TableDetector, TableModel, make_table_detector
+from lpfuse.frames.cells import as_polars
+from lpfuse.views import FilledGaps
+from lpfuse_cli.scoring import load_model
+
+POOL = [("knn", make_pipeline(FilledGaps(), KNNDetector()))]
+
+
+def pumps(n=200, seed=0):
+    """A data frame with numbers, gaps, text, truth values, dates, and names of the rows."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "pump": [f"P{k:05}" for k in range(n)],
+            "when": [datetime.datetime(2024, 1, 1) + datetime.timedelta(hours=k) for k in range(n)],
+            "bar": rng.normal(2.5, 0.1, n),
+            "flow": pd.array(rng.integers(50, 90, n), dtype="Int64"),
+            "kind": pd.Categorical(rng.choice(["axial", "radial"], n)),
+            "wet": rng.random(n) < 0.5,
+        }
+    )
+    frame.loc[::15, "bar"] = np.nan
+    frame.loc[::21, "flow"] = pd.NA
+    frame.loc[::33, "kind"] = None
+    return frame
+
+
+def made(**options):
+    return make_table_detector(detectors=POOL, random_state=0, **options)
+
+
+def test_text_dates_gaps_and_names_of_rows():
+    detector = made().fit(pumps())
+    odd = pumps(3, seed=1)
+    odd.loc[1, "bar"] = 9.9
+    assert detector.predict(odd)[1] == -1
+    assert (detector.predict(pumps(500, seed=2)) < 0).mean() < 0.12
+    assert any("'pump'" in note and "names the rows" in note for note in detector.notes_)
+    np.testing.assert_array_equal(detector.feature_names_in_, pumps().columns)
+
+
+def test_the_same_as_the_command_line_makes_of_it():
+    frame = pumps()
+    ours = make_table_detector(random_state=0).fit(frame)
+    model = TableModel.fit(frame, random_state=0)  # what `lpfuse fit` calls
+    new = pumps(50, seed=1)
+    np.testing.assert_array_equal(ours.score_samples(new), model.score(new)["score"].to_numpy())
+    np.testing.assert_array_equal(ours.predict(new), model.score(new)["decision"].to_numpy())
+    np.testing.assert_array_equal(ours.pvalues(new), model.score(new)["p_value"].to_numpy())
+    assert ours.notes_ == model.notes[1:]  # the first is about labels
+
+
+@pytest.mark.parametrize(
+    "maker",
+    [
+        pl.from_pandas,
+        narwhals.from_native,
+        lambda frame: pl.from_pandas(frame).to_arrow(),
+        lambda frame: pl.from_pandas(frame).to_arrow().to_batches()[0],
+    ],
+    ids=["polars", "narwhals", "Arrow", "Arrow batch"],
+)
+def test_frames_of_any_maker(maker):
+    expected = made().fit(pumps()).score_samples(pumps(20, seed=1))
+    found = made().fit(maker(pumps())).score_samples(maker(pumps(20, seed=1)))
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore:Some detectors could not score some rows")
+def test_scores_thresholds_and_rows_without_any_value():
+    detector = made().fit(pumps())
+    new = pl.from_pandas(pumps(10, seed=1)).with_row_index("row")
+    new = new.select(pl.when(pl.col("row") != 4).then(pl.exclude("row")).name.keep())
+    scores, decision = detector.score_samples(new), detector.decision_function(new)
+    np.testing.assert_array_equal(np.isnan(scores), np.arange(10) == 4)
+    np.testing.assert_allclose(decision, scores - detector.offset_)
+    assert detector.predict(new)[4] == -1
+    np.testing.assert_array_equal(np.isnan(detector.pvalues(new)), np.arange(10) == 4)
+
+
+def test_labels_and_arguments_of_fit_arrive():
+    frame, y = pumps(), np.ones(200)
+    y[:8] = -1
+    frame.loc[:7, "bar"] = 4.0
+    detector = made().fit(frame, y, groups=np.arange(200) // 2)
+    assert (detector.fused.out_of_fold_.known < 0).sum() == 8
+    with pytest.raises(ValueError, match="y holds 0 and 1 alone"):
+        made().fit(frame, (y > 0).astype(int))
+    made().fit(frame, (y > 0).astype(int), unlabelled=0)
+
+
+def test_saved_for_the_command_line_and_for_python(tmp_path):
+    detector, new = made().fit(pumps()), pumps(20, seed=1)
+    detector.save(tmp_path / "pumps.lpfuse")
+    for again in (load(tmp_path / "pumps.lpfuse"), load_model(tmp_path / "pumps.lpfuse")):
+        assert isinstance(again, TableModel)
+        np.testing.assert_array_equal(again.predict(new), detector.predict(new))
+        np.testing.assert_array_equal(again.decision_function(new), detector.decision_function(new))
+        np.testing.assert_array_equal(again.score_samples(new), detector.score_samples(new))
+
+
+def test_an_estimator_like_others():
+    detector = made(drop=["flow"], false_alarm_rate=0.1)
+    copy = clone(detector).set_params(detector__false_alarm_rate=0.2)
+    assert copy.get_params()["detector__false_alarm_rate"] == 0.2
+    assert copy.drop == ["flow"]
+    with pytest.raises(NotFittedError):
+        detector.predict(pumps())
+    with pytest.raises(NotFittedError):
+        detector.save("nowhere.lpfuse")
+    assert set(detector.fit_predict(pumps())) == {1, -1}
+    assert any(note == "Dropped: 'flow', as asked." for note in detector.notes_)
+
+
+def test_what_is_refused():
+    with pytest.raises(TypeError, match="Expected a data frame with named columns, got ndarray"):
+        made().fit(np.ones((3, 2)))
+    with pytest.raises(TypeError, match="detector must be a FusedDetector or None"):
+        TableDetector(OneClassSVM()).fit(pumps())
+    with pytest.raises(ValueError, match="There is no column 'baar'"):
+        made(drop=["baar"]).fit(pumps())
+    with pytest.raises(ValueError, match="The table has no rows"):
+        made().fit(pumps()[:0])
+    twice = pd.DataFrame(np.ones((5, 2)), columns=["a", "a"])
+    with pytest.raises(ValueError, match="'a' occurs twice"):
+        made().fit(twice)
+    detector = TableDetector().set_params(detector=FusedDetector(POOL, random_state=0))
+    with pytest.raises(ValueError, match="The data lack 1 column that the model was trained on"):
+        detector.fit(pumps()).predict(pumps().drop(columns="bar"))
+
+
+def test_cells_of_several_types_are_read_as_in_a_file():
+    mixed = pd.DataFrame({"a": [1, "x", None, 2.5], 7: [1, 2, 3, 4]})
+    frame = as_polars(mixed)
+    assert frame["a"].to_list() == ["1", "x", None, "2.5"]
+    assert frame.columns == ["a", "7"]
+
+
+def test_what_a_column_is_can_be_told():
+    told = made(kinds={"flow": "category", "when": "drop"}).fit(pumps())
+    assert told.preparation.kinds["flow"] == "category"
+    assert "when" not in told.preparation.columns
+    with pytest.raises(ValueError, match="colour"):
+        made(kinds={"flow": "colour"}).fit(pumps())
+
+
+def test_rows_with_a_gap_are_judged_like_others():
+    detector = make_table_detector(random_state=0).fit(pumps(300))
+    new = pumps(1500, seed=3)
+    gaps, flagged = new.isna().any(axis=1).to_numpy(), detector.predict(new) < 0
+    assert gaps.sum() > 150
+    # 5 % were asked for. With medians and features that tell of gaps, 42 % and 0.4 %.
+    assert flagged[gaps].mean() < 0.1
+    assert 0.01 < flagged[~gaps].mean() < 0.1
