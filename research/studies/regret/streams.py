@@ -14,7 +14,8 @@ from sklearn.cluster import KMeans
 
 from lpfuse import TwoSidedMinMax
 from lpfuse._arrays.operations import Host
-from lpfuse.ensemble.components import Member, Pool, default_detectors, fit_detectors
+from lpfuse.ensemble.components import default_detectors, fit_detectors
+from lpfuse.ensemble.pool import Member, Pool
 from research.common.datasets import load_anomaly
 
 ROWS = 4000

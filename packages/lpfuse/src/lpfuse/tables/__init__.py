@@ -6,7 +6,7 @@ for data frames of any maker; `score_file` scores files that are larger than the
 commands of ``lpfuse`` are thin shells around these.
 """
 
-from lpfuse.ensemble.components import CONTRIBUTION
+from lpfuse.ensemble.scoring import CONTRIBUTION
 from lpfuse.tables._answers import Answers, read_answers
 from lpfuse.tables._columns import learn_preparation
 from lpfuse.tables._csv_format import TableFormat

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 from lpfuse._arrays.operations import Host
 from lpfuse._format import quote
 from lpfuse._validation.tables import is_frame, known_frame
-from lpfuse.ensemble.components import empty_columns_untold, score_columns
+from lpfuse.ensemble.rows import EmptyColumnWarning
+from lpfuse.ensemble.scoring import score_columns
 from lpfuse.tables._polars import polars_module
 
 if TYPE_CHECKING:
@@ -116,7 +118,8 @@ class FrameJudge:
         if nothing.any() and not self.preparation.scores:
             # Told of in words of their own; their scores are taken away below.
             given = np.where(nothing[:, None], 0.0, X)
-        with empty_columns_untold():  # `column_changes` says it by names
+        # `column_changes` names them.
+        with warnings.catch_warnings(action="ignore", category=EmptyColumnWarning):
             found = self.fused.verdicts(given)
         parts = found.contributions
         assert parts is not None  # tables are fused by weighted sums
@@ -193,7 +196,7 @@ class FrameJudge:
     def _ask(self, method: Any, X: Any) -> Host:
         frame = as_polars(X)
         self.preparation.check(frame.columns)
-        with empty_columns_untold():
+        with warnings.catch_warnings(action="ignore", category=EmptyColumnWarning):
             found = method(self.preparation.numbers(frame))
         # Medians that nobody measured would be the most usual row there is.
         return np.where(self.preparation.all_missing(frame).to_numpy(), np.nan, found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -12,7 +13,8 @@ from lpfuse._saved import ANY, saved_as
 from lpfuse._validation.params import check_norm, quoted
 from lpfuse.adapters import ScoreColumn
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble.components import empty_columns_untold, score_columns
+from lpfuse.ensemble.rows import EmptyColumnWarning
+from lpfuse.ensemble.scoring import score_columns
 from lpfuse.io import save
 from lpfuse.tables._cells import check_names
 from lpfuse.tables._columns import learn_preparation
@@ -208,9 +210,8 @@ class TableModel(FrameJudge, ExplainedTable):
         learn_ranges(self.preparation, X[labels >= 0])
         if show_notes is not None:
             show_notes(self.notes)
-        self.fused.progress = progress or False
-        self.fused.fit(X, None if self.label is None else labels, unlabelled=0)
-        self.fused.progress = False  # a function cannot be saved
+        y = None if self.label is None else labels
+        self.fused.fit(X, y, unlabelled=0, progress=progress or False)
         return self
 
     @property
@@ -313,7 +314,7 @@ class TableModel(FrameJudge, ExplainedTable):
                 f"recalibrate needs normal rows, got none among {len(X):,}. Pass rows that are not "
                 "labelled as anomalies and hold some values."
             )
-        with empty_columns_untold():
+        with warnings.catch_warnings(action="ignore", category=EmptyColumnWarning):
             self.fused.recalibrate(X[normal])
         later = f"{int(normal.sum()):,} later rows"
         self.notes.append(f"Recalibrated: threshold, p-values and scale are those of {later}.")
