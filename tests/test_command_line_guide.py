@@ -45,7 +45,7 @@ def answer_questions(folder):
 
 
 def test_what_the_guide_shows_is_what_happens(tmp_path, monkeypatch):
-    monkeypatch.setattr("lpfuse.ensemble._defaults.default_detectors", few_detectors)
+    monkeypatch.setattr("lpfuse.ensemble.defaults.default_detectors", few_detectors)
     monkeypatch.chdir(tmp_path)
     write(pumps(300), tmp_path / "pumps.csv")
     write(pumps(1000, seed=1), tmp_path / "new.csv")

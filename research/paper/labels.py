@@ -21,7 +21,7 @@ import numpy as np
 from lpfuse._arrays.operations import Host
 from lpfuse.adapters import as_detector
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble.components import seeded_copy
+from lpfuse.ensemble.defaults import seeded_copy
 from lpfuse.fusion import BestSingle, FixedRule, LogisticStacker
 from lpfuse.scaling import TwoSidedMinMax
 from research.common.datasets import anomaly_names

@@ -24,7 +24,8 @@ from lpfuse.detectors import (
     score_together,
 )
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble.components import default_detectors, default_fusion, seeded_copy
+from lpfuse.ensemble.components import default_detectors, default_fusion
+from lpfuse.ensemble.defaults import seeded_copy
 from lpfuse.fusion import FixedRule
 from lpfuse.scaling import TwoSidedMinMax
 from research.common.protocol import FittedMethod, Method, TrainingData, area, threshold

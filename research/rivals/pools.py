@@ -23,7 +23,9 @@ from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_choice, check_count, check_number
 from lpfuse._validation.tables import check_table
 from lpfuse.adapters import Adapter, as_detector
-from lpfuse.ensemble.components import default_detectors, numeric_columns, seeded_copy
+from lpfuse.ensemble.components import default_detectors
+from lpfuse.ensemble.defaults import seeded_copy
+from lpfuse.ensemble.rows import numeric_columns
 
 __all__ = [
     "BaggedDetector", "bagged_one_class_svms", "bootstraps", "heterogeneous", "proximity",

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, IsolationForest
 from sklearn.metrics import roc_auc_score
 
-from lpfuse.ensemble import _default_pool as pool
+from lpfuse.ensemble import defaults as pool
 from research.common.protocol import Protocol
 from research.common.splits import split
 from research.paper import ours

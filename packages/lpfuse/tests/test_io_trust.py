@@ -68,10 +68,10 @@ def test_a_file_cannot_have_scoring_fit_a_pipeline(path):
 
 def test_a_file_says_nothing_of_how_the_work_is_done(path):
     pipeline = Pipeline([("scale", StandardScaler(copy=False))], memory=ELSEWHERE, verbose=True)
-    save([pipeline, FusedDetector(n_jobs=7, progress=True), IsolationForest(n_jobs=7)], path)
+    save([pipeline, FusedDetector(n_jobs=7), IsolationForest(n_jobs=7)], path)
     loaded, fused, forest = load(path)
     assert (loaded.memory, loaded.verbose, loaded[0].copy) == (None, False, True)
-    assert (fused.n_jobs, fused.progress, forest.n_jobs) == (None, False, None)
+    assert (fused.n_jobs, forest.n_jobs) == (None, None)
     for name, setting in (
         ("Pipeline", {"steps": [0], "memory": ELSEWHERE}),
         ("IsolationForest", {"n_jobs": 7}),

@@ -62,7 +62,7 @@ from lpfuse import (
     TwoSidedMinMax,
 )
 from lpfuse.adapters import ClassifierExpert, PyODDetector, ScoreColumn, ScoreFunction
-from lpfuse.ensemble.components import MeanOfFits
+from lpfuse.ensemble.pool import MeanOfFits
 from lpfuse.selection import FusedDetectorCV
 from lpfuse.views import Indicators, NormalQuantiles
 
@@ -393,8 +393,7 @@ def test_the_pool_of_the_paper():
     assert_same(fused(detectors="paper", threshold="g-mean"))
 
 
-@pytest.mark.parametrize("sees", [True, False], ids=["sees scores", "sees features"])
-def test_columns_experts_and_prefit_parts(sees):
+def test_columns_experts_and_prefit_parts():
     detectors = [
         ("svdd", make_pipeline(StandardScaler(), SVDD()), [0, 3]),
         ("forest", IsolationForest(n_estimators=20), slice(1, 3)),
@@ -403,7 +402,7 @@ def test_columns_experts_and_prefit_parts(sees):
         ("trees", ExtraTreesClassifier(20), [1, 2]),
     ]
     for scaler in (TwoSidedMinMax(clip=True), TailScaler()):
-        detector = fused(detectors=detectors, experts_see_scores=sees, scaler=scaler)
+        detector = fused(detectors=detectors, scaler=scaler)
         assert_same(detector, within=1e-6)
         assert_same(FrozenEstimator(detector), within=1e-6)
 

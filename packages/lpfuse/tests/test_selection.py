@@ -137,8 +137,8 @@ def test_a_hidden_kind_decides_on_p_for_unseen_kinds():
     rows = np.concatenate([NORMAL, *(rng.normal(centre, 0.3, size=(6, 3)) for centre in far)])
     y = np.where(kind == 0, 1, -1)
     pool = [("trees", ExtraTreesClassifier(30)), ("gmm", GMMDetector())]
-    told = FusedDetectorCV(pool, experts_see_scores=False, random_state=0).fit(rows, y, kind=kind)
-    untold = FusedDetectorCV(pool, experts_see_scores=False, random_state=0).fit(rows, y)
+    told = FusedDetectorCV(pool, random_state=0).fit(rows, y, kind=kind)
+    untold = FusedDetectorCV(pool, random_state=0).fit(rows, y)
     names = told.detector_names_
     abs_weights = [w[names.index("trees")] / w.sum() for w in (told.weights_, untold.weights_)]
     assert abs_weights[0] < abs_weights[1]

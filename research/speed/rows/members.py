@@ -8,7 +8,8 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from lpfuse.adapters import as_detector
-from lpfuse.ensemble.components import default_detectors, seeded_copy
+from lpfuse.ensemble.components import default_detectors
+from lpfuse.ensemble.defaults import seeded_copy
 from research.studies.tables.splits import Training
 
 from .data import Rows

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from lpfuse import FusedDetector
-from lpfuse.ensemble import _members as members
-from lpfuse.ensemble import _out_of_fold as out_of_fold
+from lpfuse.ensemble import out_of_fold
+from lpfuse.ensemble import pool as members
 
 ROWS, COLUMNS, ANOMALIES, REPEATS = 10_000, 10, 20, 3
 WORK = ("fit_members", "score_members", "leave_one_out_scores")

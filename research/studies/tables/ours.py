@@ -63,13 +63,8 @@ def control_names(name: str) -> list[str]:
     return [name + suffix for suffix in (*CONTROLS, *(f", {expert} alone" for expert in experts))]
 
 
-def _default(**options: Any) -> Method:
-    return of_detector(lambda random_state: FusedDetector(random_state=random_state, **options))
-
-
 OURS: dict[str, Method] = {
-    "lpfuse": _default(),
-    "lpfuse, experts blind": _default(experts_see_scores=False),
+    "lpfuse": of_detector(lambda random_state: FusedDetector(random_state=random_state)),
 }
 
 

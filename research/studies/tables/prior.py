@@ -26,7 +26,7 @@ from sklearn.metrics import roc_auc_score
 import lpfuse
 from lpfuse import TailScaler, TwoSidedMinMax
 from lpfuse._arrays.operations import Host
-from lpfuse.ensemble._prior import FEW
+from lpfuse.ensemble.defaults import FEW
 from research.common.store import write_whole
 from research.common.tables import markdown, page, prose
 from research.studies.tables.prior_scores import FOLDER, RawScores, choosing_tables, read_scores

@@ -1,15 +1,12 @@
 """The stored figures of FusedDetector(): safe with any number of labels, kinds seen or not."""
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from research.common.store import read_rows
-from research.studies.fusion.parts import parts_of
-from research.studies.fusion.verify import LABELS, SITUATIONS, means_of, measured, table
-from research.studies.running import load_set
+from research.studies.fusion.verify import LABELS, SITUATIONS, means_of, table
 
 RECORDS = read_rows(Path(__file__).parents[2] / "results" / "studies" / "fused.jsonl")
 NOISE = 2.0  # standard errors of a mean difference
@@ -44,19 +41,3 @@ def test_the_table_shows_every_cell():
     lines = table(RECORDS).splitlines()
     assert len(lines) == 2 + len(CELLS)
     assert lines[2].startswith("| seen | 0 | 30 | 84.0 | 83.9 (13 : 11")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif("LPFUSE_DATA" not in os.environ, reason="LPFUSE_DATA names no folder of sets")
-def test_a_stored_figure_is_measured_again():
-    parts = parts_of(*load_set("d05_iris"), seed=0)
-    _, may_be_known, sought = next(iter(parts.situations()))
-    found = measured(parts, may_be_known[:5], sought)
-    (stored,) = [
-        record
-        for record in RECORDS
-        if (record["set"], record["seed"], record["situation"], record["labels"])
-        == ("d05_iris", 0, "seen", 5)
-    ]
-    assert found["ours"] == pytest.approx(stored["ours"], abs=0.5)
-    assert found["average"] == pytest.approx(stored["average"], abs=0.5)

@@ -17,7 +17,7 @@ from lpfuse._files import as_json
 from lpfuse._format import MISSING, quote, readable, shortened
 from lpfuse._validation.params import counted
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble.components import places_in_training
+from lpfuse.ensemble.rows import places_in_training
 from lpfuse.frames import TablePreparation
 from lpfuse.frames.fit_summary import (
     TAIL,
@@ -95,7 +95,7 @@ def count_alarms(
         Which lack a cell, or hold a text that was not in the training; None: none.
     """
     n = len(flagged)
-    place = places_in_training(fused, X)
+    place = places_in_training(getattr(fused, "rows_", None), X)
     known = place >= 0
     labels = np.zeros(n) if labels is None else labels
     gaps = np.zeros(n, dtype=bool) if gaps is None else gaps
@@ -170,7 +170,7 @@ def copied_rows(fused: FusedDetector, counts: AlarmCounts) -> int:
     equal = int(counts.copies.sum())
     if equal == 0:
         return 0
-    training = np.bincount(places_in_training(fused, fused.rows_.values), minlength=n)
+    training = np.bincount(places_in_training(fused.rows_, fused.rows_.values), minlength=n)
     if _is_same_table(counts.copies, training):
         return equal
     overlap = int(np.minimum(counts.copies, training).sum())

@@ -182,7 +182,7 @@ def areas_of(fused: FusedDetector, task: Task) -> Areas:
     from sklearn.metrics import roc_auc_score
 
     from lpfuse import KNNDetector
-    from lpfuse.ensemble.components import scale_scores
+    from lpfuse.ensemble.combination import scale_scores
 
     def auc(scores: Any) -> float:
         return float(roc_auc_score(task.y_test, scores))

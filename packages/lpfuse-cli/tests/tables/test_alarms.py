@@ -11,7 +11,7 @@ from scipy.stats import beta, binom, binomtest
 
 from helpers.pumps import DETECTORS, pumps
 from lpfuse import FusedDetector, GMMDetector
-from lpfuse.ensemble.components import places_in_training
+from lpfuse.ensemble.rows import places_in_training
 from lpfuse.frames import TableModel
 from lpfuse.frames.fit_summary import asked_of, per_cent, share_interval
 from lpfuse_cli.alarms import (
@@ -142,14 +142,14 @@ def test_what_too_few_rows_cannot_promise(n, rate, confidence, needed, least):
 def test_training_rows_are_known_by_their_values(gaussian):
     fused, X = gaussian
     rows = np.concatenate([X[[5, 3]], X[:1] + 1e-9, [[np.nan, 0.0, 0.0]]])
-    assert places_in_training(fused, rows).tolist() == [5, 3, -1, -1]
+    assert places_in_training(fused.rows_, rows).tolist() == [5, 3, -1, -1]
     frame = pl.DataFrame(X[:4], schema=["a", "b", "c"])
-    assert places_in_training(fused, frame).tolist() == [0, 1, 2, 3]
-    assert places_in_training(fused, np.empty((0, 3))).tolist() == []
+    assert places_in_training(fused.rows_, frame).tolist() == [0, 1, 2, 3]
+    assert places_in_training(fused.rows_, np.empty((0, 3))).tolist() == []
 
 
 def test_a_detector_that_keeps_no_rows_knows_none(gaussian):
-    assert places_in_training(Calibrated(), gaussian[1]).tolist() == [-1] * 200
+    assert places_in_training(None, gaussian[1]).tolist() == [-1] * 200
 
 
 def test_training_rows_are_not_compared(gaussian):
@@ -184,7 +184,7 @@ def test_equal_rows_of_few_categories_are_no_proof(seed):
     X, new = (random.random((n, 4)) < [0.2, 0.4, 0.5, 0.3] for n in (200, 300))
     fused = FusedDetector([("gmm", GMMDetector())], random_state=0).fit(X.astype(float))
     none = np.zeros(300, dtype=bool)
-    assert (places_in_training(fused, new.astype(float)) >= 0).mean() > 0.9
+    assert (places_in_training(fused.rows_, new.astype(float)) >= 0).mean() > 0.9
     assert copied_rows(fused, count_alarms(fused, new.astype(float), none)) == 0
     assert copied_rows(fused, count_alarms(fused, new[:200].astype(float), none[:200])) == 0
     assert copied_rows(fused, count_alarms(fused, X[::-1].astype(float), none[:200])) == 200

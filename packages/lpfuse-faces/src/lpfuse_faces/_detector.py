@@ -20,7 +20,8 @@ from lpfuse._validation.params import (
     is_count,
 )
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble.components import HeldOutScores, labels_for_weights
+from lpfuse.ensemble.components import HeldOutScores
+from lpfuse.ensemble.folds import labels_for_weights
 from lpfuse.io import save
 from lpfuse.threshold import conformal_offset
 from lpfuse_faces._features import VideoFeatures
@@ -310,12 +311,13 @@ class VideoDetector(VideoScores):
             false_alarm_rate=self.false_alarm_rate,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
-            progress=progress or False,
         )
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=TOO_FEW_ROWS)
-            fused.fit(frames.X, frames.labels, groups=frames.groups, unlabelled=0)
-        fused.progress = False  # a function cannot be saved
+            fused.fit(
+                frames.X, frames.labels, groups=frames.groups, unlabelled=0,
+                progress=progress or False,
+            )  # fmt: skip
         return fused
 
     def _calibrate(self) -> None:

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from lpfuse.ensemble.components import fit_detectors, make_folds, make_members
+from lpfuse.ensemble.components import fit_detectors
+from lpfuse.ensemble.defaults import make_members
+from lpfuse.ensemble.folds import make_folds
 from lpfuse_faces._features import VideoFeatures
 from lpfuse_faces._frame_table import Frames, check_sets
 

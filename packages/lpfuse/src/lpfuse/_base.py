@@ -78,6 +78,7 @@ class Scorer(OutlierMixin, BaseEstimator):
     """Decisions from ``score_samples`` and ``offset_``; a subclass provides both."""
 
     offset_: Any  # a float; an attribute here, a property there
+    scores_rows_alone = True  # whatever else is in the batch
 
     def score_samples(self, X: Any) -> Array:
         """Score of each row, high = normal.
@@ -144,19 +145,31 @@ class Scorer(OutlierMixin, BaseEstimator):
             From 0 to 1: the share of pairs of a normal row and an anomaly in which the normal row
             has the higher score; ties count half. A row without a score is below all others.
         """
-        found = self.decision_function(X)
-        decision = np.asarray(found.compute() if is_blocked(found) else to_host(found))
-        labels = check_labels(y.compute() if is_blocked(y) else y, len(decision), unlabelled=True)
-        if labels is None or not ((labels > 0).any() and (labels < 0).any()):
-            raise ValueError(
-                "score compares normal rows with anomalies: pass y with +1 (normal) and -1 "
-                "(anomaly), at least one row of each."
-            )
-        weights = check_sample_weight(sample_weight, len(decision))
-        known = labels != 0
-        ranks = rankdata(np.where(np.isnan(decision), -np.inf, decision)[known])
-        rest = None if weights is None else weights[known]
-        return float(roc_auc_score(labels[known], ranks, sample_weight=rest))
+        return auc_of_decisions(self.decision_function(X), y, sample_weight)
+
+
+def auc_of_decisions(found: Any, y: Any, sample_weight: Any = None) -> float:
+    """Return the area under the ROC curve of signed distances to a threshold.
+
+    Parameters
+    ----------
+    found : array or Dask array of shape (n,)
+        Signed distances; NaN is below all others.
+    y, sample_weight : array-like of shape (n,)
+        ±1, or 0 for a row to leave out; how much each row counts.
+    """
+    decision = np.asarray(found.compute() if is_blocked(found) else to_host(found))
+    labels = check_labels(y.compute() if is_blocked(y) else y, len(decision), unlabelled=True)
+    if labels is None or not ((labels > 0).any() and (labels < 0).any()):
+        raise ValueError(
+            "score compares normal rows with anomalies: pass y with +1 (normal) and -1 "
+            "(anomaly), at least one row of each."
+        )
+    weights = check_sample_weight(sample_weight, len(decision))
+    known = labels != 0
+    ranks = rankdata(np.where(np.isnan(decision), -np.inf, decision)[known])
+    rest = None if weights is None else weights[known]
+    return float(roc_auc_score(labels[known], ranks, sample_weight=rest))
 
 
 class WeightedSum(Scorer):

@@ -16,7 +16,9 @@ from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_count, check_labels, check_share
 from lpfuse._validation.tables import check_table, remember_columns
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble.components import Table, scale_scores, seeded_copy
+from lpfuse.ensemble.combination import scale_scores
+from lpfuse.ensemble.defaults import seeded_copy
+from lpfuse.ensemble.rows import Table
 from lpfuse.fusion.fixed import FixedRule
 from lpfuse.scaling import TwoSidedMinMax
 from lpfuse.threshold import contamination_offset

@@ -22,7 +22,8 @@ from lpfuse._saved import ANY, saved_as
 from lpfuse._validation.params import check_choice, check_number, check_share, not_one_a_row
 from lpfuse._validation.tables import DirectionWarning, check_table, remember_columns
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble.components import Table, seeded_copy
+from lpfuse.ensemble.defaults import seeded_copy
+from lpfuse.ensemble.rows import Table
 
 __all__ = ["OneClassEnsembleClassifier"]
 

@@ -15,7 +15,8 @@ from lpfuse._arrays.operations import Host
 from lpfuse._format import quote
 from lpfuse.adapters import as_detector
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble.components import places_in_training, seeded_copy
+from lpfuse.ensemble.defaults import seeded_copy
+from lpfuse.ensemble.rows import places_in_training
 
 try:
     from pyod.models.base import BaseDetector
@@ -158,6 +159,6 @@ def _training_scores(detector: Any, X: Any) -> Host:
     kept = detector.rows_.values if isinstance(detector, FusedDetector) else None
     if kept is None or len(detector.held_out_.fused) != len(kept):
         return scores
-    place = places_in_training(detector, X if hasattr(X, "columns") else np.asarray(X))
+    place = places_in_training(detector.rows_, X if hasattr(X, "columns") else np.asarray(X))
     found = np.where(place >= 0, detector.held_out_.fused[place], np.nan)
     return np.where(np.isnan(found), scores, found)

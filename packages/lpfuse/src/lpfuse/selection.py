@@ -1,10 +1,11 @@
-"""Choosing p, ρ and the detectors' own parameters, on scores of rows that were not learnt from."""
+"""Choosing p, ρ and the detectors' own parameters by cross-validation on out-of-fold scores."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +15,13 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
 from lpfuse._arrays.operations import Host
-from lpfuse._saved import saved_as
+from lpfuse._saved import ANY, saved_as
 from lpfuse._validation.params import check_choice, check_p
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble.components import Choice, Member, OutOfFoldScores, Training
+from lpfuse.ensemble.calibration import OutOfFoldScores
+from lpfuse.ensemble.defaults import Choice, Strategy
+from lpfuse.ensemble.folds import Training
+from lpfuse.ensemble.pool import Member, Pool
 from lpfuse.fusion.lp import PAPER_GRID, LpFusion, lp_path
 from lpfuse.metrics import best_g_mean, mean_over_folds
 from lpfuse.optim import LpPath
@@ -26,9 +30,121 @@ from lpfuse.scaling import TwoSidedMinMax
 __all__ = ["FusedDetectorCV"]
 
 
+@saved_as("SearchResult", best_params=ANY, cv_results=ANY)
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """What a search found: the attributes of these names of a `FusedDetectorCV`."""
+
+    best_params: dict[str, Any]
+    best_score: float
+    cv_results: dict[str, Host]
+    path: LpPath
+
+
+@dataclass(frozen=True)
+class GridSearch(Strategy):
+    """Choose each detector's candidate, then p and ρ, by a criterion on out-of-fold scores.
+
+    Attributes
+    ----------
+    ps, rhos, grids, scoring
+        The parameters of these names of a `FusedDetectorCV`.
+    """
+
+    ps: Sequence[float] = PAPER_GRID
+    rhos: Sequence[float] = (5.0,)
+    grids: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
+    scoring: str = "auc"
+
+    chooses_in_parts: ClassVar[bool] = True  # p and ρ are the point of this class
+
+    def needs_artificial_anomalies(self, training: Training) -> bool:
+        """Tell whether artificial anomalies judge: where there are no others."""
+        return not (training.labels < 0).any()
+
+    def choose_members(self, training: Training) -> list[Member]:
+        """Return a member for every candidate; those of one detector have its name."""
+        members = super().choose_members(training)
+        for name in self.grids.keys() - {member.name for member in members}:
+            raise ValueError(f"grids names {name!r}, which is none of the detectors.")
+        return [variant for member in members for variant in _variants(member, self.grids)]
+
+    def keep_members(
+        self, members: Sequence[Member], scores: Host, training: Training
+    ) -> NDArray[np.intp]:
+        """Return, of each detector's candidates, the one that tells the classes apart best."""
+        kept = []
+        for name in dict.fromkeys(member.name for member in members):
+            rivals = [i for i, member in enumerate(members) if member.name == name]
+            if len(rivals) > 1:
+                criterion = self._criterion(
+                    scores[:, rivals], training.truth, training.fold_of_truth
+                )
+                rivals = [rivals[int(np.argmax(criterion))]]
+            kept += rivals
+        return np.array(kept, dtype=np.intp)
+
+    def choose_fusion(self, scores: OutOfFoldScores, pool: Pool) -> Choice:
+        """Return the scaler with the best ρ and the fusion with the best p."""
+        scaler, fusion, _ = super().choose_fusion(scores, pool)
+        scaler = TwoSidedMinMax() if self.scaler is None else scaler  # the one that has a ρ
+        if not isinstance(fusion, LpFusion) or not isinstance(scaler, TwoSidedMinMax):
+            raise ValueError(
+                "FusedDetectorCV chooses p of an LpFusion and rho of a TwoSidedMinMax; got fusion="
+                f"{fusion!r} and scaler={scaler!r}. For others use FusedDetector and GridSearchCV."
+            )
+        scalers = [clone(scaler).set_params(rho=rho) for rho in self.rhos]
+        found = np.stack([self._criterion_of_path(scaler, fusion, scores) for scaler in scalers])
+        ps = np.array([check_p(p) for p in self.ps])
+        rho, p = np.meshgrid(np.asarray(self.rhos, dtype=float), ps, indexing="ij")
+        best = max(np.ndindex(found.shape), key=lambda cell: (found[cell], p[cell]))
+        scaler, fusion = scalers[best[0]], clone(fusion).set_params(p=float(p[best]))
+        chosen = {
+            f"{member.name}__{key}": member.last.get_params()[key]
+            for member in pool.one_class
+            for key in self.grids.get(member.name, ())
+        }
+        S, y = scores.scores[scores.usable], scores.labels[scores.usable]
+        search = SearchResult(
+            chosen | {"p": float(p[best]), "rho": float(rho[best])},
+            float(found[best]),
+            {"p": p.ravel(), "rho": rho.ravel(), "score": found.ravel()},
+            _path(scaler, fusion, self.ps, S, y)[1],
+        )
+        return Choice(scaler, fusion, search)
+
+    def _criterion_of_path(
+        self, scaler: TwoSidedMinMax, fusion: LpFusion, scores: OutOfFoldScores
+    ) -> Host:
+        """Return the criterion for every p: weights from the other folds, judged on each fold."""
+        fused = np.full((len(scores.labels), len(self.ps)), np.nan)
+        for number in np.unique(scores.fold):
+            inside = scores.fold == number
+            rest = scores.usable & ~inside
+            whole = inside & ~np.isnan(scores.scores).any(axis=1)
+            if not (scores.labels[rest] > 0).any() or not whole.any():
+                continue
+            S, y = scores.scores[rest], scores.labels[rest]
+            with warnings.catch_warnings():  # the final weights are warned of
+                warnings.simplefilter("ignore")
+                fitted, path = _path(scaler, fusion, self.ps, S, y)
+                fused[whole] = fitted.transform(scores.scores[whole]) @ path.weights.T
+        return self._criterion(fused, scores.truth, scores.fold)
+
+    def _criterion(self, scores: Host, truth: Host, fold: NDArray[np.intp]) -> Host:
+        """Return the criterion of each column: its mean over folds, weighted by their anomalies."""
+        found = mean_over_folds(CRITERIA[self.scoring], truth, scores, fold)
+        if found is None:
+            raise ValueError(
+                "No fold holds both normal rows and anomalies, so nothing can be chosen. Use folds "
+                "that keep the share of anomalies (cv=5), or FusedDetector, which chooses nothing."
+            )
+        return found
+
+
 @saved_as("FusedDetectorCV", scoring=("auc", "g-mean"), grids=(...,))
 class FusedDetectorCV(FusedDetector):
-    r"""A `FusedDetector` that chooses p, ρ and the detectors' parameters by cross-validation.
+    r"""Choose p, ρ and the detectors' parameters of a `FusedDetector` by cross-validation.
 
     All choices are made on out-of-fold scores. First each detector's candidates (`grids`) are
     compared by how well they tell normal rows from anomalies; kernel learners on the same rows
@@ -46,7 +162,7 @@ class FusedDetectorCV(FusedDetector):
     their place in the criterion (see `artificial_anomalies`).
 
     With ``fit(..., kind=...)`` a fold hides a kind of anomalies from weights and experts, and p is
-    the best for kinds that were not seen.
+    the best for kinds that were not learnt from.
 
     Parameters
     ----------
@@ -66,13 +182,11 @@ class FusedDetectorCV(FusedDetector):
         Its `rho` is replaced.
     fusion : LpFusion, optional
         Its `p` is replaced.
-    prior, cv, experts_see_scores, artificial_anomalies, threshold
+    prior, cv, artificial_anomalies, threshold
         As in `FusedDetector`, but that there is no prior by default. Artificial anomalies judge in
         any case where there are no others; with ``artificial_anomalies=True`` they also teach the
         weights.
-    false_alarm_rate, contamination, confidence, calibration, on_missing
-        As in `FusedDetector`.
-    n_jobs, random_state, progress, subsample
+    false_alarm_rate, contamination, confidence, calibration, n_jobs, random_state
         As in `FusedDetector`.
 
     Attributes
@@ -108,11 +222,6 @@ class FusedDetectorCV(FusedDetector):
     (3, 2)
     """
 
-    best_params_: dict[str, Any]
-    best_score_: float
-    cv_results_: dict[str, Host]
-    path_: LpPath
-
     def __init__(
         self,
         detectors: Any = None,
@@ -125,18 +234,14 @@ class FusedDetectorCV(FusedDetector):
         fusion: Any = None,
         prior: Any = None,
         cv: Any = 5,
-        experts_see_scores: bool | Literal["fused"] = "fused",
         artificial_anomalies: bool = False,
         threshold: str = "false-alarms",
         false_alarm_rate: float = 0.05,
         contamination: float | None = None,
         confidence: float | None = None,
         calibration: Literal["auto", "cross", "plain", "split"] = "auto",
-        on_missing: Literal["warn", "raise"] = "warn",
         n_jobs: int | None = None,
         random_state: Any = None,
-        progress: bool | Callable[[int, int], None] = False,
-        subsample: int = 20_000,
     ) -> None:
         super().__init__(
             detectors,
@@ -144,18 +249,14 @@ class FusedDetectorCV(FusedDetector):
             fusion=fusion,
             prior=prior,
             cv=cv,
-            experts_see_scores=experts_see_scores,
             artificial_anomalies=artificial_anomalies,
             threshold=threshold,
             false_alarm_rate=false_alarm_rate,
             contamination=contamination,
             confidence=confidence,
             calibration=calibration,
-            on_missing=on_missing,
             n_jobs=n_jobs,
             random_state=random_state,
-            progress=progress,
-            subsample=subsample,
         )
         self.ps = ps
         self.rhos = rhos
@@ -163,13 +264,13 @@ class FusedDetectorCV(FusedDetector):
         self.scoring = scoring
 
     def with_fusion(self, fusion: Any, scaler: Any = None) -> Self:
-        """Refused: what was chosen, was chosen for the fusion at hand."""
+        """Refuse: what was chosen, was chosen for the fusion at hand."""
         raise TypeError(
             "FusedDetectorCV chose its parameters for the fusion that it was fitted with: fit anew."
         )
 
     def teach(self, X: Any, y: Any, *, chances: Any = None) -> Self:
-        """Refused: what was chosen, was chosen for the labels at hand."""
+        """Refuse: what was chosen, was chosen for the labels at hand."""
         raise TypeError(
             "FusedDetectorCV chose its parameters for the labels that it was fitted with: fit anew "
             "with the answers as y."
@@ -184,96 +285,60 @@ class FusedDetectorCV(FusedDetector):
         for p in self.ps:
             check_p(p)
 
-    def _needs_artificial_anomalies(self, training: Training) -> bool:
-        return not (training.labels < 0).any()
-
-    _chooses_in_parts = True  # p and ρ are the point of this class
-
-    def _members(self, training: Training) -> list[Member]:
-        """A member for every candidate; those of one detector have its name."""
-        grids = dict(self.grids or {})
-        members = super()._members(training)
-        for name in grids.keys() - {member.name for member in members}:
-            raise ValueError(f"grids names {name!r}, which is none of the detectors.")
-        return [variant for member in members for variant in _variants(member, grids)]
-
-    def _choice(self, training: Training, chosen: dict[str, Any]) -> Choice:
-        """Of each detector's candidates, the one that tells the classes apart best."""
-        grids = dict(self.grids or {})
-        best = chosen["best_params_"] = {}
-
-        def choose(members: list[Member], scores: Host) -> list[int]:
-            kept = []
-            for name in dict.fromkeys(member.name for member in members):
-                rivals = [i for i, member in enumerate(members) if member.name == name]
-                if len(rivals) > 1:
-                    truth, fold = training.truth, training.fold_of_truth
-                    criterion = self._criterion(scores[:, rivals], truth, fold)
-                    rivals = [rivals[int(np.argmax(criterion))]]
-                if name in grids:
-                    parameters = members[rivals[0]].last.get_params()
-                    best.update({f"{name}__{key}": parameters[key] for key in grids[name]})
-                kept += rivals
-            return kept
-
-        return choose
-
-    def _choose_combination(
-        self,
-        out_of_fold: OutOfFoldScores,
-        prior: Mapping[str, float] | None,
-        chosen: dict[str, Any],
-    ) -> tuple[TwoSidedMinMax, LpFusion]:
-        """The scaler with the best ρ and the fusion with the best p."""
-        scaler, fusion = super()._choose_combination(out_of_fold, prior, chosen)
-        scaler = TwoSidedMinMax() if self.scaler is None else scaler  # the one that has a ρ
-        if not isinstance(fusion, LpFusion) or not isinstance(scaler, TwoSidedMinMax):
-            raise ValueError(
-                "FusedDetectorCV chooses p of an LpFusion and rho of a TwoSidedMinMax; got fusion="
-                f"{fusion!r} and scaler={scaler!r}. For others use FusedDetector and GridSearchCV."
-            )
-        scalers = [clone(scaler).set_params(rho=rho) for rho in self.rhos]
-        found = np.stack(
-            [self._criterion_of_path(scaler, fusion, out_of_fold) for scaler in scalers]
+    def _strategy(self) -> GridSearch:
+        return GridSearch(
+            **self._choices(),
+            ps=self.ps,
+            rhos=self.rhos,
+            grids=dict(self.grids or {}),
+            scoring=self.scoring,
         )
-        ps = np.array([check_p(p) for p in self.ps])
-        rho, p = np.meshgrid(np.asarray(self.rhos, dtype=float), ps, indexing="ij")
-        best = max(np.ndindex(found.shape), key=lambda cell: (found[cell], p[cell]))
-        scaler, fusion = scalers[best[0]], clone(fusion).set_params(p=float(p[best]))
-        chosen["best_params_"].update(p=float(p[best]), rho=float(rho[best]))
-        chosen["best_score_"] = float(found[best])
-        chosen["cv_results_"] = {"p": p.ravel(), "rho": rho.ravel(), "score": found.ravel()}
-        S, y = out_of_fold.scores[out_of_fold.usable], out_of_fold.labels[out_of_fold.usable]
-        chosen["path_"] = _path(scaler, fusion, self.ps, S, y)[1]
-        return scaler, fusion
 
-    def _criterion_of_path(
-        self, scaler: TwoSidedMinMax, fusion: LpFusion, out_of_fold: OutOfFoldScores
-    ) -> Host:
-        """The criterion for every p: weights from the other folds, judged on each fold."""
-        fused = np.full((len(out_of_fold.labels), len(self.ps)), np.nan)
-        for number in np.unique(out_of_fold.fold):
-            inside = out_of_fold.fold == number
-            rest = out_of_fold.usable & ~inside
-            whole = inside & ~np.isnan(out_of_fold.scores).any(axis=1)
-            if not (out_of_fold.labels[rest] > 0).any() or not whole.any():
-                continue
-            S, y = out_of_fold.scores[rest], out_of_fold.labels[rest]
-            with warnings.catch_warnings():  # what there is to say is said of the final weights
-                warnings.simplefilter("ignore")
-                fitted, path = _path(scaler, fusion, self.ps, S, y)
-                fused[whole] = fitted.transform(out_of_fold.scores[whole]) @ path.weights.T
-        return self._criterion(fused, out_of_fold.truth, out_of_fold.fold)
+    @property
+    def best_params_(self) -> dict[str, Any]:
+        """The chosen parameters."""
+        return self.result_.search.best_params
 
-    def _criterion(self, scores: Host, truth: Host, fold: NDArray[np.intp]) -> Host:
-        """The criterion of each column: its mean over folds, weighted by their anomalies."""
-        found = mean_over_folds(CRITERIA[self.scoring], truth, scores, fold)
-        if found is None:
-            raise ValueError(
-                "No fold holds both normal rows and anomalies, so nothing can be chosen. Use folds "
-                "that keep the share of anomalies (cv=5), or FusedDetector, which chooses nothing."
-            )
-        return found
+    @property
+    def best_score_(self) -> float:
+        """The criterion of the chosen p and ρ."""
+        return self.result_.search.best_score
+
+    @property
+    def cv_results_(self) -> dict[str, Host]:
+        """The criterion of every candidate."""
+        return self.result_.search.cv_results
+
+    @property
+    def path_(self) -> LpPath:
+        """Weights for all `ps`, with the chosen ρ, learnt from all rows."""
+        return self.result_.search.path
+
+    saved_formerly: ClassVar[frozenset[str]] = FusedDetector.saved_formerly | {
+        "best_params_", "best_score_", "cv_results_", "path_"
+    }  # fmt: skip
+
+    @classmethod
+    def upgrade_saved(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Bring attributes of a file of an earlier version into today's form.
+
+        Parameters
+        ----------
+        values : dict
+            Attributes by name.
+
+        Returns
+        -------
+        dict
+            As that of `FusedDetector`, with what the search found.
+        """
+        found: list[Any] = [
+            values.get(each) for each in ("best_params_", "best_score_", "cv_results_", "path_")
+        ]
+        values = super().upgrade_saved(values)
+        if found[0] is not None and "result_" in values:
+            values["result_"] = replace(values["result_"], search=SearchResult(*found))
+        return values
 
 
 def _g_mean(y: Host, scores: Host) -> float:
@@ -284,7 +349,7 @@ CRITERIA: dict[str, Callable[[Host, Host], float]] = {"auc": roc_auc_score, "g-m
 
 
 def _variants(member: Member, grids: Mapping[str, Any]) -> list[Member]:
-    """The member with each combination of the parameters in its grid."""
+    """Return the member with each combination of the parameters in its grid."""
     if member.name not in grids:
         return [member]
     if member.learns_from_anomalies:
@@ -306,7 +371,7 @@ def _with(member: Member, values: Mapping[str, Any]) -> Any:
 def _path(
     scaler: TwoSidedMinMax, fusion: LpFusion, ps: Sequence[float], S: Host, y: Host
 ) -> tuple[TwoSidedMinMax, LpPath]:
-    """A scaler fitted to normal rows, and weights for every p."""
+    """Fit a scaler to normal rows, and learn weights for every p."""
     fitted = clone(scaler).fit(S[y > 0])
     parameters = fusion.get_params()
     del parameters["p"], parameters["solver"]

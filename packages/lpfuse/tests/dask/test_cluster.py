@@ -208,9 +208,8 @@ def test_detectors_and_folds_are_spread_by_joblib(client):
     here = FusedDetector(detectors, random_state=0).fit(X, y)
     done = []
     with joblib.parallel_config(backend="dask"):
-        there = FusedDetector(
-            detectors, random_state=0, n_jobs=-1, progress=lambda *count: done.append(count)
-        ).fit(X, y)
+        there = FusedDetector(detectors, random_state=0, n_jobs=-1)
+        there.fit(X, y, progress=lambda *count: done.append(count))
         scores = there.score_samples(X)
     assert there.detectors_[2][1].pid_ in client.run(os.getpid).values()
     np.testing.assert_array_equal(there.weights_, here.weights_)
@@ -226,7 +225,7 @@ def test_rows_of_dask_are_trained_on_and_scored(client):
     X = rng.normal(size=(3_000, 3))
     cut = (1_000, 0, 1_990, 10)
     detectors = [("gmm", GMMDetector()), ("far", Located())]
-    fused = FusedDetector(detectors, subsample=400, random_state=0).fit(as_array(X, cut))
+    fused = FusedDetector(detectors, random_state=0).fit(as_array(X, cut), subsample=400)
     assert len(fused.out_of_fold_.labels) == 400
     scores = fused.score_samples(as_array(X, cut))
     np.testing.assert_allclose(scores.compute(), fused.score_samples(X), rtol=1e-12, atol=1e-12)

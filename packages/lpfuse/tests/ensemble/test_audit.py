@@ -8,7 +8,7 @@ from sklearn.neighbors import LocalOutlierFactor
 
 from helpers.pools import Distance, Says, both, normal_rows
 from lpfuse import SVDD, FixedRule, FusedDetector, KernelPCADetector, LpFusion, TwoSidedMinMax
-from lpfuse.ensemble._audit import audit, nearly_constant
+from lpfuse.ensemble.learning import audit, nearly_constant
 
 rng = np.random.default_rng(0)
 NAMES = ["first", "second", "third"]

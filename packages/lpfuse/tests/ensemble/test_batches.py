@@ -17,8 +17,7 @@ from sklearn.svm import OneClassSVM
 from helpers.pools import Distance, both, normal_rows
 from lpfuse import SVDD, FusedDetector, KernelPCADetector
 from lpfuse.adapters import ScoreFunction, as_detector
-from lpfuse.ensemble._batches import FEWEST_ROWS, MOST_ROWS, check_scores_by_row
-from lpfuse.ensemble._members import Member
+from lpfuse.ensemble.pool import FEWEST_CHECKED, MOST_CHECKED, Member, check_scores_by_row
 
 X = normal_rows(120)
 BY_BATCH = r"scores a row by what else is in its batch: .* Leave it out, or use a detector"
@@ -150,7 +149,7 @@ def test_few_rows_are_asked_about_and_own_detectors_never():
         asked.append(len(rows))
         return norms(rows)
 
-    for n, most in [(120, FEWEST_ROWS), (20_000, 100), (500_000, MOST_ROWS)]:
+    for n, most in [(120, FEWEST_CHECKED), (20_000, 100), (500_000, MOST_CHECKED)]:
         asked.clear()
         check(by_function(counted), np.random.default_rng(0).normal(size=(n, 2)))
         assert asked == [most, most // 2]

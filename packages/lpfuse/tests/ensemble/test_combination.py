@@ -11,8 +11,8 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from helpers.pools import Lowest
 from lpfuse import FixedRule, LpFusion, TwoSidedMinMax
-from lpfuse.ensemble._calibration import HeldOutScores, OutOfFoldScores
-from lpfuse.ensemble._scoring import Combination, rows_by_gaps, scale_scores, without_gaps
+from lpfuse.ensemble.calibration import HeldOutScores, OutOfFoldScores
+from lpfuse.ensemble.combination import Combination, rows_by_gaps, scale_scores, without_gaps
 from oracles.fused import growth, weigh
 
 rng = np.random.default_rng(0)

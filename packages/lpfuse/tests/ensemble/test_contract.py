@@ -38,9 +38,6 @@ class LabelsDropped(FusedDetector):
     def fit(self, X, y=None):
         return super().fit(X)
 
-    def partial_fit(self, X, y=None):
-        return super().partial_fit(X)
-
 
 POOLS = {
     "shared preparation": {

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from lpfuse import FusedDetector, GMMDetector, HistogramDetector, KNNDetector, load
 from lpfuse.adapters import ScoreColumn, ScoreFunction
-from lpfuse.ensemble._shapley import BATCH, draw_orders, shapley_values
+from lpfuse.ensemble.explain import BATCH, draw_orders, shapley_values
 from oracles.shapley import shapley_by_all_orders
 
 

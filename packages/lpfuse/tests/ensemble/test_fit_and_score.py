@@ -11,7 +11,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from helpers.pools import Distance, Says, both, normal_rows
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 from lpfuse.adapters import as_detector
-from lpfuse.ensemble._members import (
+from lpfuse.ensemble.pool import (
     Member,
     fit_members,
     group_members,

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, RepeatedKFold, TimeSeriesSplit
 
-from lpfuse.ensemble._anomalies import number_kinds
-from lpfuse.ensemble._training import Folds, assign_folds, make_folds
+from lpfuse.ensemble.folds import Folds, assign_folds, make_folds, number_kinds
 
 labels_of_rows = st.lists(st.sampled_from([1, 1, 1, 0, -1]), min_size=2, max_size=40).filter(
     lambda labels: sum(label >= 0 for label in labels) >= 2

@@ -30,8 +30,7 @@ from lpfuse import (
     TwoSidedMinMax,
 )
 from lpfuse._validation.tables import check_table
-from lpfuse.ensemble._splits import choose_rows_kept_back
-from lpfuse.ensemble._training import prepare_training
+from lpfuse.ensemble.folds import Rows, choose_calibration_rows, plan_folds
 from lpfuse.metrics import best_g_mean
 from lpfuse.threshold import THRESHOLD_RULES, contamination_offset
 from oracles.fused import NaiveFused, silent_in
@@ -100,10 +99,8 @@ def dealt_out(
 ):
     """The rows and folds of a fit with random_state=0, which deals them out first."""
     labels, random = np.zeros(len(X)) if y is None else y.astype(float), np.random.RandomState(0)
-    keep_back = calibration == "split"
-    training = prepare_training(
-        check_table(X), labels, groups, kind, cv, keep_back, random, chances
-    )
+    rows = Rows(check_table(X), labels, groups, kind, chances)
+    training = plan_folds(rows, cv, calibration, random)
     if artificial_anomalies and not (labels < 0).any():
         return training.with_artificial_anomalies(random)
     return training
@@ -144,7 +141,7 @@ def assert_as_naive(pool, X, y=None, *, fit=None, views=None, naive=None, **sett
         None if folds is None else [(set(learn), set(score)) for learn, score in folds.pairs],
         fused.out_of_fold_.fold,
         fusion=clone(fused.fusion_),
-        kept_back=None if training.kept_back is None else np.asarray(training.kept_back),
+        kept_back=None if training.calibration_X is None else np.asarray(training.calibration_X),
         parts=parts,
         dealt=folds is None or folds.dealt,
         jittered=() if training.jittered is None else training.jittered,
@@ -193,11 +190,8 @@ def test_only_normal_rows(pool, fusion):
 
 
 @pytest.mark.parametrize("y", [Y, HALF, ONLY_ANOMALIES], ids=["all", "half", "anomalies"])
-@pytest.mark.parametrize("sees", [True, False], ids=["with scores", "features alone"])
-def test_experts_with_labels_for_some_rows(y, sees):
-    settings = {"experts_see_scores": sees}
-    pool = [*OURS[:2], *EXPERTS]
-    fused, _ = assert_as_naive(pool, X, y, fusion=SMOOTH, naive=settings, **settings)
+def test_experts_with_labels_for_some_rows(y):
+    fused, _ = assert_as_naive([*OURS[:2], *EXPERTS], X, y, fusion=SMOOTH)
     assert len(fused.calibration_) == (y >= 0).sum()
 
 
@@ -220,12 +214,7 @@ def test_answers_stand_for_rows_that_were_not_asked_about(y, pool):
 @told_of_gaps
 def test_rows_with_gaps_are_suspected_by_the_detectors_that_speak():
     fit = {"chances": np.where(HALF == 0, np.nan, 0.3)}
-    for sees in ("fused", True, False):
-        settings = {"experts_see_scores": sees}
-        pool = [*SIGHTS, EXPERTS[1]]
-        assert_as_naive(
-            pool, with_gaps(X), HALF, fusion=SMOOTH, fit=fit, naive=settings, **settings
-        )
+    assert_as_naive([*SIGHTS, EXPERTS[1]], with_gaps(X), HALF, fusion=SMOOTH, fit=fit)
 
 
 def test_experts_alone():
@@ -276,10 +265,9 @@ def test_groups_with_experts(y):
 
 @pytest.mark.parametrize("cv", [3, KFold(3)], ids=["dealt", "KFold"])
 def test_seeds_of_an_expert_count_up_where_its_fits_are_averaged(cv):
-    """Trees that see features alone: a score that is off in the last digit may take a branch."""
-    pool = [*QUICK, ("trees", ExtraTreesClassifier(5, random_state=2**31 - 2))]
-    settings = {"experts_see_scores": False}
-    assert_as_naive(pool, X, Y, cv=cv, fusion=SMOOTH, naive=settings, **settings)
+    """Trees alone: a score that is off in the last digit might take another branch."""
+    pool = [("trees", ExtraTreesClassifier(5, random_state=2**31 - 2)), EXPERTS[0]]
+    assert_as_naive(pool, X, Y, cv=cv, fusion=SMOOTH)
 
 
 @pytest.mark.parametrize("y", [None, Y], ids=["pure", "labels"])
@@ -361,10 +349,10 @@ def test_split_calibration(y, cv):
     normal = len(X) if y is None else (y >= 0).sum()
     assert len(fused.calibration_) == round(normal / 5)
     labels = np.ones(len(X)) if y is None else np.where(y < 0, -1, 1)
-    kept_back = choose_rows_kept_back(labels, None, np.random.RandomState(0))
-    assert kept_back.sum() == round(normal / 5)
-    assert y is None or (y[kept_back] >= 0).all()
-    assert len(fused.out_of_fold_.labels) == len(X) - kept_back.sum()
+    aside = choose_calibration_rows(labels, None, np.random.RandomState(0))
+    assert aside.sum() == round(normal / 5)
+    assert y is None or (y[aside] >= 0).all()
+    assert len(fused.out_of_fold_.labels) == len(X) - aside.sum()
 
 
 def test_split_calibration_with_groups():
@@ -372,10 +360,10 @@ def test_split_calibration_with_groups():
     settings = {"calibration": "split", "false_alarm_rate": 0.2, "fit": {"groups": groups}}
     fused, _ = assert_as_naive(QUICK, X, HALF, **settings)
     stand_in = np.where(HALF < 0, -1, 1)
-    kept_back = choose_rows_kept_back(stand_in, groups, np.random.RandomState(0))
-    assert len(fused.out_of_fold_.labels) == len(X) - kept_back.sum()
-    assert kept_back.any()
-    assert not set(groups[kept_back]) & set(groups[~kept_back])
+    aside = choose_calibration_rows(stand_in, groups, np.random.RandomState(0))
+    assert len(fused.out_of_fold_.labels) == len(X) - aside.sum()
+    assert aside.any()
+    assert not set(groups[aside]) & set(groups[~aside])
 
 
 def test_artificial_anomalies_are_scored_by_those_who_have_not_seen_their_source():
@@ -460,10 +448,10 @@ def test_contamination_is_a_share_of_rows_that_nobody_has_seen(calibration):
         assert fused.offset_ == contamination_offset(held_out.fused, 0.2)
         return
     # Each normal row that was kept back stands for as many as there are to one of them.
-    normal, kept_back = held_out.labels > 0, held_out.calibrates
-    each = normal.sum() / kept_back.sum()
+    normal, aside = held_out.labels > 0, held_out.calibrates
+    each = normal.sum() / aside.sum()
     below = held_out.fused < fused.offset_
-    share = (below[kept_back].sum() * each + below[~normal].sum()) / len(X)
+    share = (below[aside].sum() * each + below[~normal].sum()) / len(X)
     assert share <= 0.2 < share + each / len(X)
 
 
@@ -578,14 +566,13 @@ def test_who_has_no_weight_decides_nothing():
         assert fused.predict(row) == -1
 
 
-def test_gaps_can_be_refused():
-    fused = FusedDetector(SIGHTS, on_missing="raise", random_state=0).fit(X, Y)
-    fused.predict(NEW)
+def test_every_method_warns_of_gaps():
+    fused = FusedDetector(SIGHTS, random_state=0).fit(X, Y)
     for method in ("score_samples", "predict", "pvalues", "contributions", "detector_scores"):
-        with pytest.raises(ValueError, match=r"'width' \(1 of 2 rows\).*on_missing=\"warn\""):
+        with pytest.warns(UserWarning, match=r"'width' \(1 of 2 rows\)"):
             getattr(fused, method)(GAPPY[[0, 2]])
-    with pytest.raises(ValueError, match=r"'height' \(\d+ of 70 rows\), 'width'"):
-        FusedDetector(SIGHTS, on_missing="raise").fit(with_gaps(X), Y)
+    with pytest.warns(UserWarning, match=r"'height' \(\d+ of 70 rows\), 'width'"):
+        FusedDetector(SIGHTS).fit(with_gaps(X), Y)
 
 
 def fails_for_large(X):
@@ -709,7 +696,6 @@ def test_what_users_pass_is_never_modified():
         ({"near__columns": [7]}, (NORMAL,)),
         ({"scaler": TwoSidedMinMax(rho=-1)}, (X, Y)),
         ({"fusion": LpFusion(p=0.5)}, (X, Y)),
-        ({"on_missing": "raise"}, (np.where(X > 3, np.nan, X),)),
     ],
 )
 def test_a_refused_fit_leaves_no_trace(spoil, arguments):
@@ -727,7 +713,7 @@ def test_a_refused_fit_leaves_no_trace(spoil, arguments):
 def test_progress_is_told_to_the_end():
     told = []
     pool = [*OURS, ("gp", GP), *THEIRS[:1], *EXPERTS]
-    FusedDetector(pool, progress=lambda *step: told.append(step), random_state=0).fit(X, Y)
+    FusedDetector(pool, random_state=0).fit(X, Y, progress=lambda *step: told.append(step))
     done, total = np.array(told).T
     assert (np.diff(done) > 0).all()
     assert done[0] > 0
@@ -739,7 +725,7 @@ def test_progress_is_told_to_the_end():
 
 
 def test_progress_can_be_a_line_on_standard_error(capsys):
-    FusedDetector(QUICK, progress=True, cv=2, random_state=0).fit(X)
+    FusedDetector(QUICK, cv=2, random_state=0).fit(X, progress=True)
     out, err = capsys.readouterr()
     assert out == ""
     lines = err.removesuffix("\n").split("\r")
@@ -790,7 +776,6 @@ def refused(words, *arguments, error=ValueError, fit=None, pool=QUICK, **setting
     [
         ({"threshold": "best"}, f"threshold must be one of {RULES}; got 'best'"),
         ({"calibration": "none"}, "calibration must be one of .*, 'split'; got 'none'"),
-        ({"on_missing": "skip"}, "on_missing must be one of 'warn', 'raise'; got 'skip'"),
         ({"cv": "folds"}, "cv must be one of 'in-sample', 'prefit'; got 'folds'"),
         ({"cv": None}, "cv must be a number of folds.*a splitter.*got None"),
         ({"cv": 2.0}, r"cv must be a number of folds.*got 2\.0"),

@@ -13,8 +13,8 @@ from sklearn.svm import OneClassSVM
 
 from lpfuse import FusedDetector, KNNDetector
 from lpfuse.adapters import ScoreColumn
-from lpfuse.ensemble._members import Member, judged_rows
 from lpfuse.ensemble.components import default_detectors
+from lpfuse.ensemble.pool import Member, scorable_rows
 from lpfuse.io import load, save
 from lpfuse.views import FilledGaps, NormalQuantiles
 
@@ -146,19 +146,16 @@ def test_rows_that_every_detector_refuses_are_judged_like_others(n, pool, share)
     assert abs(alarms(fused, gappy) - alarms(fused, new)) < 0.03
 
 
-def test_lent_cells_are_told_and_can_be_refused():
+def test_imputed_rows_are_warned_of():
     pool, gappy = LEFT_SILENT["both refuse"], with_gaps(rows(40, seed=1), 0.5)
     fused = FusedDetector(pool, random_state=0).fit(rows(60, seed=0))
     with pytest.warns(UserWarning, match="20 rows with missing cells, which no detector could sco"):
         scores = fused.score_samples(gappy)
     filled = FilledGaps().fit(fused.rows_.values).transform(gappy)
     np.testing.assert_array_equal(scores, fused.score_samples(filled))
-    fused.set_params(on_missing="raise")
-    with pytest.raises(ValueError, match=r"'lof' \(20 of 40 rows\)"):
-        fused.score_samples(gappy)
 
 
-def test_scores_that_came_as_columns_are_not_lent():
+def test_score_columns_are_not_imputed():
     S = rows(60, seed=0)[:, :3]
     pool = [(name, ScoreColumn("normal"), [j]) for j, name in enumerate("ab")]
     fused = FusedDetector(pool, cv="prefit", random_state=0).fit(S)
@@ -227,4 +224,4 @@ def test_which_rows_a_member_can_judge():
         (filled, None, [0, 2]),
         (filled, np.array([1]), [2]),
     ]:
-        assert judged_rows(Member("a", estimator, columns), X).tolist() == expected
+        assert scorable_rows(Member("a", estimator, columns), X).tolist() == expected

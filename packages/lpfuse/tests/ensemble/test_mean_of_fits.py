@@ -1,4 +1,4 @@
-"""An expert is the mean of its fits; one of them is noisier, and is calmed where it calibrates."""
+"""An expert is the mean of its fits; scores of one fit are shrunk where they calibrate."""
 
 import numpy as np
 import pytest
@@ -9,10 +9,8 @@ from sklearn.naive_bayes import GaussianNB
 from helpers.pools import Distance, both, normal_rows
 from lpfuse import FusedDetector, GMMDetector
 from lpfuse.adapters import ClassifierExpert
-from lpfuse.ensemble._experts import _reseeded
-from lpfuse.ensemble._levels import calm_of_mean, calmed
-from lpfuse.ensemble._members import Member
-from lpfuse.ensemble.components import MeanOfFits
+from lpfuse.ensemble.out_of_fold import _reseeded, ensemble_shrinkage, shrink_to_ensemble_variance
+from lpfuse.ensemble.pool import MeanOfFits, Member
 from lpfuse.io import load, save
 
 X, Y = both(60, 10)
@@ -101,11 +99,11 @@ def fits_of(m, n_fits, sigma, tau, seed=0):
 def test_the_mean_is_as_calm_as_what_rows_and_fits_differ_in_tell(n_fits):
     sigma, tau = np.array([1.0, 1.0, 2.0, 1.0]), np.array([0.0, 1.0, 0.5, 2.0])
     scores, by_fit, fold = fits_of(40_000, n_fits, sigma, tau)
-    found = calm_of_mean(scores, by_fit, fold)
+    found = ensemble_shrinkage(scores, by_fit, fold)
     expected = np.sqrt((sigma**2 + tau**2 / n_fits) / (sigma**2 + tau**2))
     np.testing.assert_allclose(found, expected, rtol=0.03)
-    # That is what it is for: new rows, by all fits, scatter as much as calmed ones.
-    single = calmed(scores, found, scores)
+    # That is what it is for: new rows, by all fits, scatter as much as shrunk ones.
+    single = shrink_to_ensemble_variance(scores, found, scores)
     means = fits_of(40_000, n_fits, sigma, tau, seed=1)[1].mean(axis=0)
     for share in (0.01, 0.05, 0.2):
         np.testing.assert_allclose(
@@ -118,44 +116,44 @@ def test_the_mean_is_as_calm_as_what_rows_and_fits_differ_in_tell(n_fits):
 @pytest.mark.parametrize("shift", [-1e3, 0.0, 1e3])
 def test_calmness_knows_no_place_and_no_unit(shift):
     scores, by_fit, fold = fits_of(300, 5, np.ones(2), np.ones(2))
-    found = calm_of_mean(scores, by_fit, fold)
-    other = calm_of_mean(7 * scores + shift, 7 * by_fit + shift, fold)
+    found = ensemble_shrinkage(scores, by_fit, fold)
+    other = ensemble_shrinkage(7 * scores + shift, 7 * by_fit + shift, fold)
     np.testing.assert_allclose(other, found, rtol=1e-9)
     assert ((found > np.sqrt(0.2)) & (found < 1)).all()
 
 
 def test_two_fits_or_one_row_tell_nothing():
     for m, n_fits in [(300, 2), (300, 1), (1, 5)]:
-        found = calm_of_mean(*fits_of(m, n_fits, np.ones(3), np.ones(3)))
+        found = ensemble_shrinkage(*fits_of(m, n_fits, np.ones(3), np.ones(3)))
         np.testing.assert_array_equal(found, np.ones(3))
 
 
 def test_fits_that_differ_more_than_rows_are_as_calm_as_a_mean_can_be():
     scores, by_fit, fold = fits_of(300, 5, np.ones(1), np.ones(1))
-    np.testing.assert_allclose(calm_of_mean(scores, 100 * by_fit, fold), np.sqrt(1 / 5))
+    np.testing.assert_allclose(ensemble_shrinkage(scores, 100 * by_fit, fold), np.sqrt(1 / 5))
     equal = np.zeros_like(scores)  # there is nothing below the median
-    np.testing.assert_array_equal(calm_of_mean(equal, by_fit, fold), [1.0])
+    np.testing.assert_array_equal(ensemble_shrinkage(equal, by_fit, fold), [1.0])
 
 
 def test_silent_experts_are_left_as_they_are():
     scores, by_fit, fold = fits_of(300, 5, np.ones(3), np.ones(3))
-    alone = calm_of_mean(scores, by_fit, fold)
+    alone = ensemble_shrinkage(scores, by_fit, fold)
     scores[:, 1], by_fit[:, :, 1] = np.nan, np.nan
-    found = calm_of_mean(scores, by_fit, fold)
+    found = ensemble_shrinkage(scores, by_fit, fold)
     np.testing.assert_array_equal(found, [alone[0], 1.0, alone[2]])
     some = np.arange(300) % 3 == 0
     scores[some, 0], by_fit[:, some, 0] = np.nan, np.nan
-    fewer = calm_of_mean(scores, by_fit, fold)
-    kept = calm_of_mean(scores[~some], by_fit[:, ~some], fold[~some])
+    fewer = ensemble_shrinkage(scores, by_fit, fold)
+    kept = ensemble_shrinkage(scores[~some], by_fit[:, ~some], fold[~some])
     np.testing.assert_allclose(fewer[0], kept[0], rtol=1e-12)
-    out = calmed(scores, found, scores)
+    out = shrink_to_ensemble_variance(scores, found, scores)
     np.testing.assert_array_equal(np.isnan(out), np.isnan(scores))
 
 
 def test_scores_below_the_median_come_nearer_to_it():
     normal = np.array([[1.0], [2.0], [3.0], [4.0], [np.nan]])  # the median is 2.5
     scores = np.array([[-2.5], [2.5], [9.0], [np.nan]])
-    found = calmed(scores, np.array([0.5]), normal)
+    found = shrink_to_ensemble_variance(scores, np.array([0.5]), normal)
     np.testing.assert_array_equal(found, [[0.0], [2.5], [9.0], [np.nan]])
-    assert calmed(scores, None, normal) is scores
-    np.testing.assert_array_equal(calmed(scores, np.ones(1), normal), scores)
+    assert shrink_to_ensemble_variance(scores, None, normal) is scores
+    np.testing.assert_array_equal(shrink_to_ensemble_variance(scores, np.ones(1), normal), scores)

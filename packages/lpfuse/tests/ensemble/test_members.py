@@ -11,8 +11,8 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardSca
 from helpers.pools import Distance, normal_rows
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 from lpfuse.adapters import ClassifierExpert, ScoreFunction
-from lpfuse.ensemble._defaults import make_members, seed_members
-from lpfuse.ensemble._members import Member, group_members
+from lpfuse.ensemble.defaults import make_members, seed_members
+from lpfuse.ensemble.pool import Member, group_members
 
 X = normal_rows(30)
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import ks_2samp
 
 from lpfuse import FusedDetector, OneClassGP
-from lpfuse.ensemble._copies import rows_without_copies
+from lpfuse.ensemble.copies import rows_without_copies
 from lpfuse.io import load, save
 
 RNG = np.random.default_rng(0)

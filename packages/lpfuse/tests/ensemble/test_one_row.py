@@ -20,9 +20,7 @@ from sklearn.svm import SVC
 from lpfuse import ColumnForest, FusedDetector, HistogramDetector, OneClassGP
 from lpfuse.adapters import ClassifierExpert
 from lpfuse.detectors.columns import FlatTrees, Nodes
-from lpfuse.ensemble._mean_of_fits import MeanOfFits
-from lpfuse.ensemble._members import Member, score_members
-from lpfuse.ensemble._one_row import QuickMembers, quick_scorer
+from lpfuse.ensemble.pool import MeanOfFits, Member, SingleRowScorer, quick_scorer, score_members
 from lpfuse.views import FilledGaps, NormalQuantiles
 
 RNG = np.random.default_rng(0)
@@ -90,7 +88,7 @@ def test_copies_hold_what_was_learnt_and_nothing_that_was_prepared():
 def test_a_preparation_that_members_share_is_done_once():
     fused = FusedDetector(random_state=0).fit(NORMAL)
     # Quantiles of the process, the subspaces, the samples and the columns; z-scores; as they are.
-    assert len(QuickMembers(fused.pool_.one_class).views) == 3
+    assert len(SingleRowScorer(fused.pool_.one_class).views) == 3
 
 
 # ------------------------------------------------------------------------------ detectors, views

@@ -17,17 +17,18 @@ from lpfuse import (
     OneClassGP,
     TwoSidedMinMax,
 )
-from lpfuse.ensemble._defaults import make_members
-from lpfuse.ensemble._experts import ExpertView, fit_experts
-from lpfuse.ensemble._levels import on_one_level
-from lpfuse.ensemble._members import Member
-from lpfuse.ensemble._out_of_fold import (
+from lpfuse.ensemble.defaults import make_members
+from lpfuse.ensemble.folds import Training, labels_for_weights, make_folds
+from lpfuse.ensemble.out_of_fold import (
     EXPERT_ROWS,
+    ExpertView,
     FitScheduler,
+    align_fold_medians,
+    fit_experts,
     fit_one_class,
     learners_of_experts,
 )
-from lpfuse.ensemble._training import Training, labels_for_weights, make_folds
+from lpfuse.ensemble.pool import Member
 
 ROWS, Y = both(60, 10)
 X = numbered(ROWS)
@@ -193,20 +194,20 @@ def test_kinds_are_hidden_from_experts():
 @some_labels
 def test_rows_kept_back_are_kept_from_everything_but_the_threshold(y):
     ours, experts = watched(y, calibration="split", false_alarm_rate=0.4)
-    kept_back = set(ours.asked[-1][1])
-    assert len(kept_back) == round(0.2 * len(rows_with(y, 0, 1)))
+    aside = set(ours.asked[-1][1])
+    assert len(aside) == round(0.2 * len(rows_with(y, 0, 1)))
     for journal, n_fits in [(ours, 1), (experts, 5 if y is not None else 0)]:
-        assert not any(learnt & kept_back for learnt in journal.fits)
+        assert not any(learnt & aside for learnt in journal.fits)
         in_the_end = len(journal.asked) - n_fits
-        assert not any(rows & kept_back for _, rows in journal.asked[:in_the_end])
-        assert all(rows == kept_back for _, rows in journal.asked[in_the_end:])
+        assert not any(rows & aside for _, rows in journal.asked[:in_the_end])
+        assert all(rows == aside for _, rows in journal.asked[in_the_end:])
 
 
 def test_experts_see_scores_beside_their_columns():
-    for sees, columns, width in [(True, None, 7), (False, None, 5), (True, [0, 3], 4)]:
+    for columns, width in [(None, 6), ([0, 3], 3)]:
         expert = ExpertWitness(Journal())
         pool = [("a", Distance(), [1, 2]), ("b", Distance(power=2)), ("expert", expert, columns)]
-        fused = FusedDetector(pool, experts_see_scores=sees, random_state=0).fit(X, Y)
+        fused = FusedDetector(pool, random_state=0).fit(X, Y)
         widths = [fit.classifier_.width_ for fit in fused.detectors_[2][1].fits]
         assert widths == [width] * 5
 
@@ -365,7 +366,7 @@ def test_experts_out_of_fold(weights, cv):
     case = training(HALF, cv=cv)
     (expert,) = make_members([("a", LogisticRegression(), [1, 3])], X)
     whole = ExpertView(X, weights)
-    (fitted,), scores, calm = fit_experts(
+    (fitted,), scores, shrinkage = fit_experts(
         [expert], whole, [whole] * len(case.folds.pairs), case, FitScheduler()
     )
     view = X[:, [1, 3]]
@@ -375,8 +376,8 @@ def test_experts_out_of_fold(weights, cv):
     judges = judges if cv == 5 else [judge(np.arange(70), weights)]
     expected = np.mean([one.decision_function(view) for one in judges], axis=0)
     np.testing.assert_allclose(fitted.estimator.score_samples(view), expected)
-    assert (calm is None) == (cv != 5)
-    assert calm is None or 0 < calm < 1
+    assert (shrinkage is None) == (cv != 5)
+    assert shrinkage is None or 0 < shrinkage < 1
 
 
 def test_experts_learn_by_what_they_see_without_each_fold():
@@ -470,7 +471,7 @@ def test_what_parts_the_experts_of_folds_alone_is_no_scale():
     """Where every fold's expert gives all its normal rows one score, so do all together."""
     fold, labels = np.repeat([0, 1, 2], 4), np.tile([1, 1, 1, -1], 3)
     scores = np.array([5.0, 5.0, 5.0, -2.0, 5.1, 5.1, 5.1, -3.0, 5.4, 5.4, np.nan, -1.0])[:, None]
-    found = on_one_level(scores, labels, fold)
+    found = align_fold_medians(scores, labels, fold)
     np.testing.assert_allclose(
         found[:, 0], [5.1, 5.1, 5.1, -1.9, 5.1, 5.1, 5.1, -3.0, 5.1, 5.1, np.nan, -1.3]
     )
@@ -481,8 +482,8 @@ def test_scores_do_not_depend_on_the_backend_of_joblib(backend):
     detectors, told = [("svdd", SVDD()), ("expert", LogisticRegression())], []
     alone = FusedDetector(detectors, cv=3, random_state=0).fit(ROWS, Y)
     with parallel_config(backend=backend, n_jobs=2):
-        fused = FusedDetector(
-            detectors, cv=3, random_state=0, n_jobs=2, progress=lambda *step: told.append(step)
-        ).fit(ROWS, Y)
+        fused = FusedDetector(detectors, cv=3, random_state=0, n_jobs=2).fit(
+            ROWS, Y, progress=lambda *step: told.append(step)
+        )
     np.testing.assert_array_equal(fused.score_samples(ROWS), alone.score_samples(ROWS))
     assert told[-1][0] == told[-1][1]

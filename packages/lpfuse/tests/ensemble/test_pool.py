@@ -8,18 +8,16 @@ from sklearn.preprocessing import StandardScaler
 from helpers.pools import Distance, Says, both, normal_rows
 from lpfuse import SVDD, FixedRule, FusedDetector, KernelPCADetector, OneClassGP, TwoSidedMinMax
 from lpfuse.adapters import as_detector
-from lpfuse.ensemble._defaults import make_members
-from lpfuse.ensemble._experts import add_experts
-from lpfuse.ensemble._members import Member
-from lpfuse.ensemble._out_of_fold import FitScheduler, fit_one_class
-from lpfuse.ensemble._pool import Pool
-from lpfuse.ensemble._training import Training, make_folds
+from lpfuse.ensemble.defaults import Strategy, make_members
+from lpfuse.ensemble.folds import Training, make_folds
+from lpfuse.ensemble.out_of_fold import FitScheduler, add_experts, fit_one_class
+from lpfuse.ensemble.pool import Member, Pool
 
 X, Y = both(60, 10)
 NEW = normal_rows(9, seed=5)
 
 
-def learnt(entries, **settings):
+def learnt(entries, scaler=None):
     """A fitted pool, and the scores that its weights are learnt from."""
     random = np.random.RandomState(0)
     labels = Y.astype(float)
@@ -28,7 +26,8 @@ def learnt(entries, **settings):
     one_class = [member for member in members if not member.learns_from_anomalies]
     experts = [member for member in members if member.learns_from_anomalies]
     (found,) = fit_one_class(one_class, [(training, None)], FitScheduler())
-    return add_experts(found, experts, training, FitScheduler(), **settings)[:2]
+    strategy = Strategy(entries, scaler)
+    return add_experts(found, experts, training, FitScheduler(), strategy)[:2]
 
 
 def without_each_fold(seen):
@@ -57,17 +56,18 @@ def test_one_class_detectors_come_before_experts():
         np.testing.assert_array_equal(raw[:, j], member.estimator.score_samples(view))
 
 
-def test_experts_see_scaled_scores_to_the_right_of_the_features():
+def test_experts_see_the_fused_score_beside_the_features():
     entries = [*ONE_CLASS, ("expert", LogisticRegression(), [3])]
     pool, scores = learnt(entries, scaler=TwoSidedMinMax(rho=20))
     expected = TwoSidedMinMax(rho=20).fit(scores[Y > 0, :2])
     np.testing.assert_array_equal(pool.score_scaler.lower_, expected.lower_)
     (expert,) = pool.experts
-    assert expert.columns.tolist() == [3, 4, 5]
+    assert expert.columns.tolist() == [3, 4]
     raw, _ = pool.scores(NEW)
-    seen = np.column_stack([NEW[:, 3], expected.transform(raw[:, :2])])
+    seen = np.column_stack([NEW[:, 3], expected.transform(raw[:, :2]).mean(axis=1)])
     np.testing.assert_allclose(raw[:, 2], expert.estimator.score_samples(seen))
-    alone = without_each_fold(np.column_stack([X[:, 3], expected.transform(scores[:, :2])]))
+    together = expected.transform(scores[:, :2]).mean(axis=1)
+    alone = without_each_fold(np.column_stack([X[:, 3], together]))
     np.testing.assert_allclose(raw[:, 2], alone(seen))
 
 
@@ -78,16 +78,18 @@ def test_experts_alone_see_features_alone():
     np.testing.assert_allclose(pool.scores(NEW)[0][:, 0], without_each_fold(X)(NEW))
 
 
-class Choosy(FusedDetector):
+class LastTwo(Strategy):
     """Keeps two of three detectors, from the last to the first."""
 
-    def _choice(self, training, chosen):
-        def last_two(fitted, scores):
-            assert [member.name for member in fitted] == ["a", "b", "c"]
-            assert scores.shape == (len(training.labels), 3)
-            return [2, 1]
+    def keep_members(self, members, scores, training):
+        assert [member.name for member in members] == ["a", "b", "c"]
+        assert scores.shape == (len(training.labels), 3)
+        return np.array([2, 1])
 
-        return last_two
+
+class Choosy(FusedDetector):
+    def _strategy(self):
+        return LastTwo(**self._choices())
 
 
 def test_some_one_class_detectors_can_be_chosen_by_their_scores():

@@ -10,7 +10,9 @@ from sklearn.linear_model import LogisticRegression
 from helpers.model_files import members_of, write_members
 from helpers.pools import Distance, both, normal_rows
 from lpfuse import FusedDetector, GMMDetector, OneClassGP, TwoSidedMinMax
-from lpfuse.ensemble._prior import (
+from lpfuse.ensemble.calibration import OutOfFoldScores
+from lpfuse.ensemble.components import default_detectors, default_fusion
+from lpfuse.ensemble.defaults import (
     FEW,
     _placements,
     learnt_prior,
@@ -18,7 +20,6 @@ from lpfuse.ensemble._prior import (
     prior_of_tables,
     scale_for,
 )
-from lpfuse.ensemble.components import OutOfFoldScores, default_detectors, default_fusion
 from lpfuse.io import load, save
 
 NEAR, FAR, ALL = ("near", Distance(), [0, 1]), ("far", Distance(), [2, 3]), ("all", Distance())
@@ -281,7 +282,7 @@ def test_models_from_before_there_was_a_prior_can_be_loaded_and_weighed_anew(tmp
     """Of the default pool of that time, in names of that time."""
     path = tmp_path / "old.lpfuse"
     pool = [("svdd", GMMDetector()), ("gp", OneClassGP()), ("logistic", LogisticRegression())]
-    fused = trained(None, pool=pool, experts_see_scores=True)
+    fused = trained(None, pool=pool)
     save(fused, path)
     members = members_of(path.read_bytes())
     manifest = json.loads(members["manifest.json"])
@@ -291,7 +292,7 @@ def test_models_from_before_there_was_a_prior_can_be_loaded_and_weighed_anew(tmp
         if kind in ("FusedDetector", "Pool")
     }
     held["FusedDetector"]["detectors"] = None
-    del held["FusedDetector"]["prior"], held["Pool"]["score_weights"]
+    del held["FusedDetector"]["prior"]
     write_members(path, {**members, "manifest.json": json.dumps(manifest)})
     old = load(path)
     np.testing.assert_array_equal(old.score_samples(X), fused.score_samples(X))

@@ -8,8 +8,8 @@ from sklearn.linear_model import LogisticRegression
 
 from helpers.pools import Distance, both, normal_rows
 from lpfuse import FixedRule, FusedDetector, GMMDetector, load
-from lpfuse.ensemble._kept_rows import number_rows, places_of
-from lpfuse.ensemble._questions import appeal_of, neighbouring_order, strangest_of
+from lpfuse.ensemble.active import appeal_of, neighbouring_order, strangest_of
+from lpfuse.ensemble.rows import find_rows, hash_rows
 
 X, Y = both(180, 20)
 POOL = [("near", Distance(), [0, 1]), ("far", Distance(), [2, 3])]
@@ -116,12 +116,12 @@ def test_fewer_rows_that_differ_than_questions(fused):
 
 def test_rows_with_the_same_gaps_are_equal():
     rows = np.array([[np.nan, 1.0], [-np.nan, 1.0], [1.0, np.nan], [0.0, 1.0], [-0.0, 1.0]])
-    numbers = number_rows(rows)
+    numbers = hash_rows(rows)
     assert numbers[0] == numbers[1]
     assert numbers[3] == numbers[4]
     assert len(set(numbers)) == 3
-    np.testing.assert_array_equal(places_of(rows[[2, 0]], rows), [1, 1, 0, -1, -1])
-    np.testing.assert_array_equal(places_of(rows.astype("f4"), rows), places_of(rows, rows))
+    np.testing.assert_array_equal(find_rows(rows[[2, 0]], rows), [1, 1, 0, -1, -1])
+    np.testing.assert_array_equal(find_rows(rows.astype("f4"), rows), find_rows(rows, rows))
 
 
 @pytest.mark.parametrize("make", [np.zeros_like, np.ones_like], ids=["zeros", "ones"])
@@ -130,7 +130,7 @@ def test_rows_that_differ_in_one_cell_differ(make):
     for i in range(4_000):
         grid[i, i % 7] = (i - 2_000) * (1.0 if i % 2 else 2.0**-40)
     differ = len(np.unique(grid, axis=0))
-    assert len(np.unique(number_rows(grid))) == differ
+    assert len(np.unique(hash_rows(grid))) == differ
 
 
 def test_of_a_group_one_row_is_asked_about(fused):

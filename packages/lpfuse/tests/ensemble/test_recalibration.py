@@ -113,7 +113,7 @@ def test_gaps_and_frames(rows):
 
 def test_dask_rows_are_drawn_from(fused, rows):
     many = da.from_array(rows, chunks=(200, 3))
-    fused.set_params(subsample=500).recalibrate(many)
+    fused.recalibrate(many, subsample=500)
     assert len(fused.calibration_) == 334
 
 

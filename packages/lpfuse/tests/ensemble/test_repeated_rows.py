@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lpfuse.ensemble._repeated_rows import find_repeats, warn_of_repeats
+from lpfuse.ensemble.copies import find_repeats, warn_of_repeats
 
 FAMILIES = {
     "gaussian": lambda rng, n: rng.normal(size=(n, 5)),

@@ -6,13 +6,11 @@ import pytest
 from helpers.pools import Distance, both
 from lpfuse import FusedDetector
 from lpfuse.answers import Estimate, answer_weights
-from lpfuse.ensemble._suspicion import (
+from lpfuse.ensemble.active import SHARES, STEEPNESSES, estimate_share
+from lpfuse.ensemble.out_of_fold import (
     GUESS,
     SHARE,
-    SHARES,
-    STEEPNESSES,
     SUREST,
-    estimate_share,
     expert_weights,
     hidden_chance,
     row_weights,

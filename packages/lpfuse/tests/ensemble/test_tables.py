@@ -6,10 +6,10 @@ import polars as pl
 import pytest
 from sklearn.preprocessing import FunctionTransformer
 
-from lpfuse.ensemble._members import Member, complete_rows
-from lpfuse.ensemble._pool import Pool
-from lpfuse.ensemble._tables import (
+from lpfuse.ensemble.pool import Member, Pool
+from lpfuse.ensemble.rows import (
     column_positions,
+    complete_rows,
     frame_with_scores,
     joined_rows,
     missing_cells,

@@ -21,7 +21,7 @@ from lpfuse import (
     load,
 )
 from lpfuse.answers import audit_answers
-from lpfuse.ensemble._suspicion import estimate_share
+from lpfuse.ensemble.active import estimate_share
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The constraint"),
@@ -303,10 +303,10 @@ def test_rows_kept_back_are_judged_by_answers_and_calibrate_until_they_are_anoma
     fused.fit(X, np.where(some, Y, 0), chances=np.where(some, 0.25, np.nan))
     assert fused.audit_answers().n_answers == some.sum()
     assert 0 < fused.contamination_.value < 0.3
-    kept_back = fused.rows_.values[-fused.unseen_.n_kept_back :]
+    aside = fused.rows_.values[-fused.unseen_.n_split :]
     calibration, n = fused.calibration_, len(fused.out_of_fold_.known)
     known = fused.unseen_.known[:, 0]
-    asked = kept_back[np.flatnonzero(known == 0)[:4]]
+    asked = aside[np.flatnonzero(known == 0)[:4]]
     fused.teach(asked, np.array([-1, 1, 1, -1]), chances=np.full(4, 0.1))
     assert len(fused.calibration_) == len(calibration) - 2  # anomalies calibrate no longer
     assert len(fused.out_of_fold_.known) == n + 2  # but teach
@@ -314,7 +314,7 @@ def test_rows_kept_back_are_judged_by_answers_and_calibrate_until_they_are_anoma
     np.testing.assert_array_equal(fused.out_of_fold_.known[n:], -1)
     assert fused.audit_answers().n_answers == some.sum() + 4
     assert len(fused.held_out_.labels) == len(fused.rows_.values) == 200
-    again = fused.rows_.values[-fused.unseen_.n_kept_back :]
+    again = fused.rows_.values[-fused.unseen_.n_split :]
     np.testing.assert_allclose(  # by the final detectors, which never saw them
         fused.score_samples(again), fused.held_out_.fused[-len(again) :], rtol=1e-12
     )

@@ -17,17 +17,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lpfuse import SVDD, FusedDetector, GMMDetector, KernelPCADetector, LpFusion, OneClassGP
-from lpfuse.ensemble._kept_rows import copied_rows
-from lpfuse.ensemble._training import Training, make_folds
-from lpfuse.ensemble._unseen import (
+from lpfuse.ensemble.calibration import map_quantiles
+from lpfuse.ensemble.folds import (
     FEWEST_ROWS,
     PARTS,
     SPLIT_FROM,
     SPLIT_GROUPS_FROM,
-    brought_over,
-    hidden_parts,
-    keeps_back,
+    Training,
+    calibration_parts,
+    make_folds,
+    uses_split_calibration,
 )
+from lpfuse.ensemble.rows import duplicated_rows
 from lpfuse.threshold import conformal_offset, integrative_pvalues
 
 RNG = np.random.default_rng(0)
@@ -80,7 +81,7 @@ def assert_unmoved_in_parts(before, after, row):
         others = one.hidden != row
         first, second = one.scores[others], other.scores[others]
         np.testing.assert_array_equal(first[:, :strict], second[:, :strict])
-        # Experts' scores are moved to the level of other folds, and calmed as a mean would be, by
+        # Experts' scores are moved to the level of other folds, and shrunk as a mean would be, by
         # two numbers out of all rows: the order of the rows is that of fits without the part.
         for before_it, after_it in zip(first[:, strict:].T, second[:, strict:].T, strict=True):
             order = np.argsort(before_it, kind="stable")
@@ -101,10 +102,8 @@ def test_a_poisoned_row_moves_no_score_that_its_part_calibrates_by(pool):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("pool", [[*TWO, EXPERT], None], ids=["own", "default"])
-@pytest.mark.parametrize("sees", [True, "fused"])
-def test_nor_do_experts_and_the_scores_that_they_see(pool, sees):
-    settings = {"calibration": "cross", "experts_see_scores": sees}
-    before, after = (fit(rows, Y, pool, **settings) for rows in (X, poisoned(7)))
+def test_nor_do_experts_and_the_scores_that_they_see(pool):
+    before, after = (fit(rows, Y, pool, calibration="cross") for rows in (X, poisoned(7)))
     assert before.pool_.experts
     assert_unmoved_in_parts(before, after, 7)
 
@@ -114,10 +113,10 @@ def test_nor_do_experts_and_the_scores_that_they_see(pool, sees):
 def test_a_poisoned_row_that_is_kept_back_moves_nothing_but_its_own_score(pool):
     settings = {"calibration": "split", "false_alarm_rate": 0.2}
     first = fit(X, Y, pool, **settings)
-    kept_back = first.rows_.values[-first.unseen_.n_kept_back :]
-    row = int(np.flatnonzero((X == kept_back[3]).all(axis=1))[0])
+    aside = first.rows_.values[-first.unseen_.n_split :]
+    row = int(np.flatnonzero((X == aside[3]).all(axis=1))[0])
     second = fit(poisoned(row), Y, pool, **settings)
-    others = np.arange(len(kept_back)) != 3
+    others = np.arange(len(aside)) != 3
     np.testing.assert_array_equal(first.unseen_.scores[others], second.unseen_.scores[others])
     np.testing.assert_array_equal(first.score_samples(X), second.score_samples(X))
     np.testing.assert_array_equal(first.weights_, second.weights_)
@@ -148,7 +147,7 @@ def training(labels, groups=None, cv=5):
 @pytest.mark.parametrize("experts", [False, True])
 def test_every_normal_row_is_hidden_once_and_no_anomaly_ever(experts):
     labels = np.tile([1, 0, 0, -1], 20)
-    parts = hidden_parts(training(labels), 5, experts, np.random.RandomState(1))
+    parts = calibration_parts(training(labels), 5, experts, np.random.RandomState(1))
     assert len(parts) == PARTS
     hidden = np.concatenate([hide for _, hide in parts])
     np.testing.assert_array_equal(np.sort(hidden), np.flatnonzero(labels >= 0))
@@ -160,7 +159,9 @@ def test_every_normal_row_is_hidden_once_and_no_anomaly_ever(experts):
 def test_groups_are_hidden_whole():
     groups = np.arange(80) // 4
     labels = np.tile([1, 1, 0, -1], 20)
-    for learn, hide in hidden_parts(training(labels, groups), 5, False, np.random.RandomState(1)):
+    for learn, hide in calibration_parts(
+        training(labels, groups), 5, False, np.random.RandomState(1)
+    ):
         assert not set(groups[learn]) & set(groups[hide])
         assert (labels[hide] >= 0).all()
 
@@ -178,19 +179,19 @@ def test_where_groups_or_splits_leave_nothing_to_deal_out_there_are_no_parts():
 
 def test_few_rows_have_no_parts():
     few = training(np.ones(FEWEST_ROWS - 1))
-    assert hidden_parts(few, 5, False, np.random.RandomState(0)) == []
+    assert calibration_parts(few, 5, False, np.random.RandomState(0)) == []
     assert fit(X[: FEWEST_ROWS - 1], None, TWO[:1], false_alarm_rate=0.5).unseen_.by == "plain"
 
 
 def test_a_fifth_is_kept_back_where_there_are_many_rows_and_nothing_is_said_of_them():
     many, few = np.zeros(SPLIT_FROM), np.r_[np.zeros(SPLIT_FROM - 1), -np.ones(99)]
-    assert keeps_back("auto", many, None, 5)
-    assert not keeps_back("auto", few, None, 5)
+    assert uses_split_calibration("auto", many, None, 5)
+    assert not uses_split_calibration("auto", few, None, 5)
     for n_groups, keeps in ((SPLIT_GROUPS_FROM, True), (SPLIT_GROUPS_FROM - 1, False)):
-        assert keeps_back("auto", many, np.arange(SPLIT_FROM) % n_groups, 5) == keeps
-    assert not keeps_back("auto", many, None, [([0], [1])])
-    assert keeps_back("split", few, None, 5)
-    assert not keeps_back("cross", many, None, 5)
+        assert uses_split_calibration("auto", many, np.arange(SPLIT_FROM) % n_groups, 5) == keeps
+    assert not uses_split_calibration("auto", many, None, [([0], [1])])
+    assert uses_split_calibration("split", few, None, 5)
+    assert not uses_split_calibration("cross", many, None, 5)
 
 
 def test_folds_of_anomalies_alone_hide_nothing():
@@ -211,14 +212,14 @@ scores = arrays(float, st.integers(3, 40), elements=st.floats(-5, 5).map(lambda 
 
 @given(own=scores, reference=scores, some=scores)
 def test_scores_brought_over_keep_their_order_and_end_with_the_highest(own, reference, some):
-    found = brought_over(np.sort(some), own, reference)
+    found = map_quantiles(np.sort(some), own, reference)
     assert (np.diff(found) >= -1e-9).all()
     assert found.max() <= reference.max() + 1e-9
 
 
 @given(own=scores, some=scores)
 def test_on_its_own_scale_a_score_stays_or_falls_to_the_tie_below(own, some):
-    found = brought_over(some, own, own)
+    found = map_quantiles(some, own, own)
     inside = some <= own.max()
     assert (found[inside] <= some[inside] + 0.3).all()  # levels of half a per cent
     low = some < np.quantile(own, 0.05)
@@ -227,10 +228,10 @@ def test_on_its_own_scale_a_score_stays_or_falls_to_the_tie_below(own, some):
 
 def test_copies_are_known_by_their_values():
     rows = np.array([[1.0, np.nan], [0.0, 0.0], [1.0, np.nan], [-0.0, 0.0], [2.0, 0.0]])
-    np.testing.assert_array_equal(copied_rows(rows), [0, 1, 2, 3])
+    np.testing.assert_array_equal(duplicated_rows(rows), [0, 1, 2, 3])
     pandas = pytest.importorskip("pandas")
     words = pandas.DataFrame({"a": ["x", "y", "x"], "b": [1.0, 1.0, 1.0]})
-    np.testing.assert_array_equal(copied_rows(words), [0, 2])
+    np.testing.assert_array_equal(duplicated_rows(words), [0, 2])
 
 
 def test_no_row_calibrates_above_what_its_copies_get():
@@ -249,7 +250,7 @@ def test_integrative_pvalues_are_those_of_the_scores_at_hand():
     new = np.random.default_rng(2).normal(1.0, 2.0, size=(40, 3))
     columns = [
         np.column_stack([fused.detector_scores(rows), fused.score_samples(rows)])
-        for rows in (fused.rows_.values[-fused.unseen_.n_kept_back :], new)
+        for rows in (fused.rows_.values[-fused.unseen_.n_split :], new)
     ]
     known = np.column_stack([fused.out_of_fold_.scores, fused.held_out_.fused[:84]])
     known = known[fused.out_of_fold_.known < 0]

@@ -23,7 +23,6 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import has_fit_parameter
 
-from oracles.tail_scaler import tail_scaler
 from oracles.two_sided_min_max import two_sided_min_max
 
 
@@ -41,10 +40,10 @@ class Eyes:
 
     def __init__(
         self, detectors, X, y, folds, chances, *,
-        scaling, sees_scores, one_by_one, prefit, jittered=(), source=(),
+        scaling, one_by_one, prefit, jittered=(), source=(),
     ):  # fmt: skip
         self.detectors, self.X, self.y, self.chances = detectors, X, y, chances
-        self.scaling, self.sees_scores, self.prefit = scaling, sees_scores, prefit
+        self.scaling, self.prefit = scaling, prefit
         self.fitted = []
         self._learn(folds, np.array([*X, *jittered]), [*range(len(y)), *source], one_by_one)
         self.reference = [
@@ -95,9 +94,9 @@ class Eyes:
         """The share of the rows that are at least as strange; of equal rows half."""
         if not self.detectors or not self.reference:
             return [0.5 for _ in self.y]
-        # On the scale on which experts see the scores; where they see none, on that of tails.
-        scaling = self.scaling if self.sees_scores else tail_scaler
-        together = [mean_of_spoken(row) for row in scaled_by(scaling, self.reference, self.heard)]
+        # On the scale on which experts see the scores.
+        rows = scaled_by(self.scaling, self.reference, self.heard)
+        together = [mean_of_spoken(row) for row in rows]
         together = [-np.inf if isnan(score) else score for score in together]
         return [
             (
@@ -128,10 +127,10 @@ class Eyes:
 
     def beside(self, row, scores):
         """What experts see of a row: its features and, to their right, scores."""
-        if not self.sees_scores or not self.detectors:
+        if not self.detectors:
             return list(row)
         (scaled,) = scaled_by(self.scaling, self.reference, [scores])
-        return [*row, *([mean_of_spoken(scaled)] if self.sees_scores == "fused" else scaled)]
+        return [*row, mean_of_spoken(scaled)]
 
     def shown(self, X, learnt):
         """What experts see of the rows of `X`, and what these count, of which some are our own.
@@ -215,7 +214,7 @@ class NaiveFused:
 
     def __init__(
         self, detectors, X, y, folds, fold, *,
-        fusion, scaling=usual_scaling, experts_see_scores="fused", dealt=True, one_by_one=(),
+        fusion, scaling=usual_scaling, dealt=True, one_by_one=(),
         prefit=False, kept_back=None, parts=(), jittered=(), source=(), chances=None,
     ):  # fmt: skip
         self.X, self.y, self.folds, self.dealt = np.asarray(X), list(y), folds, dealt
@@ -229,7 +228,7 @@ class NaiveFused:
             known, asked = ([told[i] for i in rows] for told in (self.y, self.chances))
             return Eyes(
                 one_class, self.X[rows], known, folds, asked, scaling=scaling,
-                sees_scores=experts_see_scores, one_by_one=one_by_one, prefit=prefit, **more,
+                one_by_one=one_by_one, prefit=prefit, **more,
             )  # fmt: skip
 
         def combine(eyes, experts, known, fold):

@@ -204,8 +204,8 @@ def _rows(fused: Any, summary: Summary) -> str:
         artificial = taught["anomalies"] - int((known < 0).sum())
         if artificial > 0:
             facts.append(("artificial anomalies", f"{artificial:,}"))
-    if fused.unseen_.n_kept_back:
-        facts.append(("rows kept back", f"{fused.unseen_.n_kept_back:,}"))
+    if fused.unseen_.n_split:
+        facts.append(("rows kept back", f"{fused.unseen_.n_split:,}"))
     if fused.rows_.n_added:
         facts.append(("rows that came with answers", f"{fused.rows_.n_added:,}"))
     facts += [(f"column of {key}s", data[key]) for key in ("label",) if data[key] is not None]

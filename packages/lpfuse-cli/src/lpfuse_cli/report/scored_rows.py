@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from lpfuse._arrays.operations import Host
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble.components import Combination, OutOfFoldScores, scale_scores, without_gaps
+from lpfuse.ensemble.calibration import OutOfFoldScores
+from lpfuse.ensemble.combination import scale_scores, without_gaps
+from lpfuse.ensemble.components import Combination
 from lpfuse.fusion.lp import LpFusion, lp_path
 from lpfuse.optim import LpPath
 from lpfuse.threshold import conformal_pvalues

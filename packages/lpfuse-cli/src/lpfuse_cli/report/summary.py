@@ -466,7 +466,7 @@ def _hidden_anomalies(fused: FusedDetector) -> dict[str, Any] | None:
 def _settings(fused: FusedDetector) -> dict[str, str]:
     """What was asked for, as Python writes it."""
     asked = fused.get_params(deep=False)
-    del asked["detectors"], asked["progress"], asked["n_jobs"]
+    del asked["detectors"], asked["n_jobs"]
     asked |= {"scaler": fused.scaler_, "fusion": fused.fusion_}
     chosen = getattr(fused, "best_params_", {})
     with warnings.catch_warnings():  # of parameters that compare oddly with their defaults

@@ -198,7 +198,7 @@ def write_scores(
     out: Path, verdicts: dict[Path, Explained], done: extraction.FeaturesReport
 ) -> None:
     """A table with a row for each video; those that could not be read have no score."""
-    from lpfuse.ensemble.components import CONTRIBUTION
+    from lpfuse.ensemble.scoring import CONTRIBUTION
     from lpfuse_cli.tables import table_writer
     from lpfuse_faces._extras import needed
 

@@ -12,7 +12,7 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 
 from lpfuse._arrays.operations import Host
-from lpfuse.ensemble.components import Folds, assign_folds
+from lpfuse.ensemble.folds import Folds, assign_folds
 from lpfuse.fusion import FixedRule
 from lpfuse_faces._detector import VideoDetector
 from lpfuse_faces._features import VideoFeatures

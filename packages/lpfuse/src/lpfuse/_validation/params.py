@@ -640,7 +640,7 @@ that could not be asked about has no chance: pass NaN for labels from elsewhere.
 # Parameters that Python and the command line spell alike, checked without scikit-learn.
 #
 # A command refuses them at once, and need not wait for imports. The detectors behind the names are
-# in ``lpfuse.ensemble._named``.
+# in ``lpfuse.ensemble.defaults``.
 
 
 PAPER = "paper"  # the pool of that name, alone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
@@ -22,7 +23,9 @@ from lpfuse._validation.params import check_norm, listed, quoted
 from lpfuse._validation.tables import remember_columns
 from lpfuse.adapters import ScoreColumn
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble.components import Explanation, empty_columns_untold, score_columns
+from lpfuse.ensemble.components import Explanation
+from lpfuse.ensemble.rows import EmptyColumnWarning
+from lpfuse.ensemble.scoring import score_columns
 from lpfuse.frames.cells import as_polars, check_names, labels_of, polars_module, settle_labels
 from lpfuse.frames.column_kinds import check_kinds
 from lpfuse.frames.preparation import TablePreparation, learn_preparation, learn_ranges
@@ -202,7 +205,8 @@ class FrameJudge:
         if nothing.any() and not self.preparation.scores:
             # Told of in words of their own; their scores are taken away below.
             given = np.where(nothing[:, None], 0.0, X)
-        with empty_columns_untold():  # `column_changes` says it by names
+        # `column_changes` names them.
+        with warnings.catch_warnings(action="ignore", category=EmptyColumnWarning):
             found = self.fused.verdicts(given)
         parts = found.contributions
         assert parts is not None  # tables are fused by weighted sums
@@ -279,7 +283,7 @@ class FrameJudge:
     def _ask(self, method: Any, X: Any) -> Host:
         frame = as_polars(X)
         self.preparation.check(frame.columns)
-        with empty_columns_untold():
+        with warnings.catch_warnings(action="ignore", category=EmptyColumnWarning):
             found = method(self.preparation.numbers(frame))
         # Medians that nobody measured would be the most usual row there is.
         return np.where(self.preparation.all_missing(frame).to_numpy(), np.nan, found)
@@ -530,9 +534,8 @@ class TableModel(FrameJudge, ExplainedTable):
         learn_ranges(self.preparation, X[labels >= 0])
         if show_notes is not None:
             show_notes(self.notes)
-        self.fused.progress = progress or False
-        self.fused.fit(X, None if self.label is None else labels, unlabelled=0)
-        self.fused.progress = False  # a function cannot be saved
+        y = None if self.label is None else labels
+        self.fused.fit(X, y, unlabelled=0, progress=progress or False)
         return self
 
     @property
@@ -635,7 +638,7 @@ class TableModel(FrameJudge, ExplainedTable):
                 f"recalibrate needs normal rows, got none among {len(X):,}. Pass rows that are not "
                 "labelled as anomalies and hold some values."
             )
-        with empty_columns_untold():
+        with warnings.catch_warnings(action="ignore", category=EmptyColumnWarning):
             self.fused.recalibrate(X[normal])
         later = f"{int(normal.sum()):,} later rows"
         self.notes.append(f"Recalibrated: threshold, p-values and scale are those of {later}.")

@@ -74,6 +74,8 @@ class Loadable:
     is_own : bool
         Whether it is registered in `lpfuse._saved`: then any text may stand in fitted attributes,
         for no code takes it for more than text.
+    former : frozenset of str
+        Attributes of files of earlier versions, which ``cls.upgrade_saved`` takes.
     """
 
     name: str
@@ -81,6 +83,13 @@ class Loadable:
     words: dict[str, Collection[Any]]
     fitted: frozenset[str]
     is_own: bool
+    former: frozenset[str] = frozenset()
+
+    def upgrade(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Bring attributes of a file of an earlier version into today's form."""
+        cls: Any = self.cls
+        upgraded: dict[str, Any] = cls.upgrade_saved(values)
+        return upgraded
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -142,12 +151,14 @@ def _described(name: str, cls: Any) -> Loadable:
     declared = words_of(cls) if is_own else scikit.words_of(cls)
     fitted = {*_set_by_methods(cls), *SET_BY_CHECKS} - NOT_FROM_FILES
     fitted -= frozenset() if is_own else scikit.LEFT_OUT
+    former = frozenset(getattr(cls, "saved_formerly", ())) if is_own else frozenset()
     return Loadable(
         name,
         cls,
         {parameter: declared.get(parameter, ()) for parameter in parameters},
         frozenset(each for each in fitted.difference(parameters) if is_data(cls, each)),
         is_own,
+        former,
     )
 
 
@@ -184,6 +195,7 @@ def _with_inner(code: CodeType) -> Iterator[CodeType]:
 # Chosen by hand, far above what a fitted estimator comes to: lists of lists of the same list would
 # grow without end wherever they are turned into an array or printed.
 MOST_PARTS, DEEPEST = 2**24, 200
+RETIRED = ("FollowedRows",)  # classes of earlier versions that nothing is made of any more
 MOST_TEXTS = 100  # strings of a list that are told apart; it may hold more where it may hold any
 
 
@@ -388,6 +400,8 @@ class Decoder:
         return made
 
     def _object(self, name: str, attributes: dict[str, Any]) -> Any:
+        if name in RETIRED:
+            return None
         kind = loadable(name)
         if kind is None and name in FORMER_CLASSES:
             return None
@@ -404,6 +418,8 @@ class Decoder:
         }
         self._texts = set()  # checked, and from here on nobody's business
         if kind.is_own:
+            if kind.former & values.keys():  # a file of an earlier version
+                values = kind.upgrade(values)
             made: Any = object.__new__(kind.cls)
             vars(made).update(_defaults(kind, values) | values)
             return made
@@ -418,7 +434,7 @@ class Decoder:
         return made
 
     def _attribute(self, kind: Loadable, attribute: str, value: Any) -> Any:
-        if attribute not in kind.words and attribute not in kind.fitted:
+        if attribute not in (*kind.words, *kind.fitted, *kind.former):
             raise Refused(
                 f"The file would set {attribute!r} of {kind.name}, which is neither one of its "
                 "parameters that files may set nor something that it learns."

@@ -62,7 +62,7 @@ def skops_trusted_types() -> list[str]:
     Examples
     --------
     >>> from lpfuse.io import skops_trusted_types
-    >>> "lpfuse.ensemble._fused.FusedDetector" in skops_trusted_types()
+    >>> "lpfuse.ensemble.fused.FusedDetector" in skops_trusted_types()
     True
     """
     register_all()

@@ -118,6 +118,6 @@ def _scores_kept_back(fused: FusedDetector) -> Host | None:
     is found in the long run, and would be called drift.
     """
     unseen = fused.unseen_
-    if unseen.by != "split" or unseen.n_kept_back < FEWEST:
+    if unseen.by != "split" or unseen.n_split < FEWEST:
         return None
-    return np.column_stack([fused.held_out_.fused[-unseen.n_kept_back :], unseen.scores])
+    return np.column_stack([fused.held_out_.fused[-unseen.n_split :], unseen.scores])

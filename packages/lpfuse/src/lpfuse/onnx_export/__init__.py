@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse.adapters import ClassifierExpert, ScoreColumn, ScoreFunction
 from lpfuse.ensemble import FusedDetector
-from lpfuse.ensemble.components import MeanOfFits
+from lpfuse.ensemble.pool import MeanOfFits
 from lpfuse.fusion.fixed import FixedRule
 from lpfuse.fusion.lp import LpFusion
 from lpfuse.fusion.search import ExhaustiveWeights, GeneticWeights, SwarmWeights

@@ -21,8 +21,7 @@ from lpfuse._arrays.blocks import Blocks, head_of
 from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._validation.params import FEATURES, check_labels, how_to_label, not_one_a_row
 from lpfuse._validation.tables import check_table, remember_columns
-from lpfuse.ensemble._tables import Index, Table, joined_rows
-from lpfuse.ensemble._training import draw_seed
+from lpfuse.ensemble.rows import Index, Table, draw_seed, joined_rows
 
 # The most rows that a block hands in: so many times its share of the sample, and some rows more for
 # small blocks. Keys are drawn at random, so a block's part of the sample scatters around its share;
@@ -58,7 +57,7 @@ class Sample:
     limit: float = 1.0
 
     def lowest(self, most: int) -> Sample:
-        """The rows with the lowest keys, at most so many."""
+        """Keep the rows with the lowest keys, at most so many."""
         within = np.flatnonzero(self.keys < self.limit)
         limit = self.limit
         if len(within) > most:
@@ -75,7 +74,7 @@ class Sample:
 
     @classmethod
     def joined(cls, samples: Sequence[Sample], most: int) -> Sample:
-        """One sample from all their blocks."""
+        """Join samples of several blocks."""
         some = [sample for sample in samples if len(sample.keys)] or list(samples[:1])
         return cls(
             joined_rows([sample.rows for sample in some]),
@@ -88,7 +87,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class PassResult:
-    """What a pass has seen of a few blocks."""
+    """What a pass over a few blocks has found."""
 
     sizes: list[int]
     n_anomalies: int = 0
@@ -96,7 +95,7 @@ class PassResult:
     refusal: str | None = None
 
     def falls_short(self, most: int) -> bool:
-        """Whether fewer rows were drawn than could have been."""
+        """Tell whether fewer rows were drawn than could have been."""
         assert self.drawn is not None
         others, anomalies = (len(sample.keys) for sample in self.drawn)
         return others < min(most - anomalies, sum(self.sizes) - self.n_anomalies)
@@ -105,7 +104,7 @@ class PassResult:
 def draw_from_blocks(
     X: Any, y: Any, groups: Any, kind: Any, subsample: int, random: np.random.RandomState
 ) -> tuple[Table, Host | None]:
-    """Rows of a Dask collection to learn from, in memory; all, where they are few enough."""
+    """Draw rows of a Dask collection to learn from, into memory; all, where they are few enough."""
     for name, value in (("groups", groups), ("kind", kind)):
         if value is not None and not isinstance(value, str):
             raise TypeError(
@@ -117,7 +116,7 @@ def draw_from_blocks(
 
 
 def subsample_of(X: Any, y: Any, most: int, seed: int) -> tuple[Table, Host | None]:
-    """Rows for training, in memory and in their order, with their labels.
+    """Draw rows for training into memory, in their order, with their labels.
 
     Parameters
     ----------
@@ -147,7 +146,7 @@ def subsample_of(X: Any, y: Any, most: int, seed: int) -> tuple[Table, Host | No
 
 
 def _check_head(X: Any) -> None:
-    """What can be refused without a look at the rows."""
+    """Refuse what can be refused without a look at the rows."""
     if getattr(X, "ndim", 2) != 2:
         raise ValueError(FEATURES.not_two_dimensional(X.ndim))
     head = head_of(X)
@@ -157,7 +156,7 @@ def _check_head(X: Any) -> None:
 
 
 def _beside(X: Any, y: Any) -> Blocks:
-    """Blocks of rows with their labels; labels in memory are cut to fit."""
+    """Pair blocks of rows with their labels; labels in memory are cut to fit."""
     if y is None or is_blocked(y):
         return Blocks.of(X, y, names=("X", "y"))
     blocks = Blocks.of(X)
@@ -244,7 +243,7 @@ def _together(most: int, parts: list[PassResult]) -> PassResult:
 
 
 def _in_order(seen: PassResult, most: int, is_labelled: bool) -> tuple[Table, Host | None]:
-    """The rows that were drawn, as they stood in the collection."""
+    """Return the rows that were drawn, in the order of the collection."""
     assert seen.drawn is not None
     others, anomalies = seen.drawn
     others = others.lowest(max(most - len(anomalies.keys), 1))

@@ -1,0 +1,602 @@
+"""Which rows learn and which are scored: training rows, folds, and parts for calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import _safe_indexing
+
+from lpfuse._arrays.operations import Host, is_blocked
+from lpfuse._validation.params import check_chances, check_labels, check_row_names, is_count
+from lpfuse._validation.tables import check_table
+from lpfuse.ensemble.copies import without_copies
+from lpfuse.ensemble.rows import Index, Table, numeric_columns, replace_numbers
+from lpfuse.ensemble.sampling import draw_from_blocks
+
+NO_FOLD = -1  # the fold of a row that is never scored out of fold
+MOST_CLUSTERS = 5  # kinds that clustering tells apart at most; chosen by hand
+# Share of the normal rows that calibration="split" sets aside; chosen by hand.
+CALIBRATION_SHARE = 0.2
+# Parts that normal rows are dealt out to; where there are experts, the parts are their folds. With
+# ten parts, 1 / 5 / 10 % asked gave what five do, over eight families of rows: docs/adr/0021.
+PARTS = 5
+# Normal rows below which there are no parts: 5 % could not be promised with twice as many.
+FEWEST_ROWS = 10
+# Normal rows from which on calibration="auto" sets a fifth of them aside, and groups from which on
+# it sets a fifth of these aside: four hundred rows, or a hundred groups, set a threshold well
+# enough, and most of the default detectors learn from no more than 2,000 rows.
+SPLIT_FROM, SPLIT_GROUPS_FROM = 2_000, 500
+
+
+def labels_for_weights(labels: Host) -> Host:
+    """Return ±1 for all rows: unlabelled ones stand in for normal ones, by weights of theirs.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n,)
+        +1 normal, −1 anomaly, 0 unlabelled.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> labels_for_weights(np.array([0.0, 1.0, -1.0]))
+    array([ 1.,  1., -1.])
+    """
+    return np.where(labels == 0, 1.0, labels)
+
+
+class Rows(NamedTuple):
+    """The rows of a user, checked.
+
+    Attributes
+    ----------
+    X : table of shape (n, d)
+        Rows in memory.
+    labels : ndarray of shape (n,)
+        +1 normal, −1 anomaly, 0 unlabelled.
+    groups : ndarray of shape (n,) or None
+        Rows of one group belong together.
+    kind : None, "clusters" or array-like of shape (n,)
+        Kinds of anomalies.
+    chances : ndarray of shape (n,) or None
+        With which labelled rows were asked about; NaN for labels from elsewhere.
+    """
+
+    X: Table
+    labels: Host
+    groups: NDArray[Any] | None
+    kind: Any
+    chances: Host | None
+
+
+def prepare_rows(
+    X: Any,
+    y: Any,
+    *,
+    groups: Any,
+    kind: Any,
+    chances: Any,
+    unlabelled: int | None,
+    subsample: int,
+    keep_copies: bool,
+    random: np.random.RandomState,
+) -> Rows:
+    """Check what a user brings to a fit: the one entrance.
+
+    Parameters
+    ----------
+    X, y, groups, kind, chances, unlabelled, subsample
+        As in :meth:`lpfuse.FusedDetector.fit`.
+    keep_copies : bool
+        Whether rows that are copies of others are learnt from as well.
+    random : RandomState
+        Draws from rows of Dask.
+    """
+    if is_blocked(X):
+        if chances is not None:
+            raise ValueError(
+                "chances go with rows in memory, got rows of Dask. Fit first, then hand the "
+                "answers to teach(X, y, chances=...)."
+            )
+        X, y = draw_from_blocks(X, y, groups, kind, subsample, random)
+    table = check_table(X)
+    n = table.shape[0]
+    labels = check_labels(y, n, unlabelled=True, zero=unlabelled)
+    labels = np.zeros(n) if labels is None else labels
+    asked = None if chances is None else check_chances(chances, n)
+    groups = check_row_names(groups, n, "groups")
+    if groups is None and kind is None and not keep_copies:
+        table, labels, asked = without_copies(table, labels, asked)
+    return Rows(table, labels, groups, kind, asked)
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Pairs of rows to learn from and rows to score; no row is scored twice.
+
+    Attributes
+    ----------
+    pairs : list of (learn, score)
+        Positions of rows.
+    of_row : ndarray of shape (n,)
+        The fold that scores each row; −1: none does.
+    independent : bool
+        Whether each row stands for itself, so that leaving one out is as honest as a fold.
+    dealt : bool
+        Whether rows were dealt out to folds here: few folds, each learning from all the others.
+    """
+
+    pairs: list[tuple[Index, Index]]
+    of_row: NDArray[np.intp]
+    independent: bool
+    dealt: bool = False
+
+    @classmethod
+    def by_number(cls, of_row: NDArray[np.intp], *, independent: bool = False) -> Folds:
+        """Make folds that score the rows of a number and learn from all others."""
+        numbers = np.unique(of_row)
+        pairs = [(np.flatnonzero(of_row != k), np.flatnonzero(of_row == k)) for k in numbers]
+        return cls(pairs, of_row, independent, dealt=True)
+
+    def among(self, rows: Index) -> Folds:
+        """Restrict the pairs to some of the rows, which are numbered anew."""
+        place = np.full(len(self.of_row), -1)
+        place[rows] = np.arange(len(rows))
+        pairs = [tuple(place[part][place[part] >= 0] for part in pair) for pair in self.pairs]
+        kept = [(learn, score) for learn, score in pairs if len(learn) and len(score)]
+        of_row = np.full(len(rows), NO_FOLD, dtype=np.intp)
+        for k, (_, score) in enumerate(kept):
+            of_row[score] = k
+        return Folds(kept, of_row, self.independent, self.dealt)
+
+
+@dataclass(frozen=True)
+class Training:
+    """Rows to learn from, and how.
+
+    Attributes
+    ----------
+    X : table of shape (n, d)
+        Rows.
+    labels : ndarray of shape (n,)
+        +1 normal, −1 anomaly, 0 unlabelled.
+    folds : Folds or None
+        None: all rows are scored by detectors fitted on all of them.
+    groups : ndarray of shape (n,) or None
+        Rows of one group belong together.
+    kinds : ndarray of shape (n,) or None
+        Numbers of the kinds of anomalies.
+    jittered : table or None
+        Artificial anomalies, one for each row of `source`.
+    source : ndarray of positions
+        The rows that were jittered; an artificial anomaly is scored in the fold of its source.
+    calibration_X : table or None
+        Normal rows beside `X` that nothing learns from, to set the threshold by.
+    calibration_known : ndarray or None
+        Their labels as they were given, +1 or 0, and the chances, in two columns.
+    chances : ndarray of shape (n,) or None
+        With which labelled rows were asked about; NaN, or None, for labels from elsewhere.
+    is_part : bool
+        Whether these are some of the rows: what was checked with all of them is not checked again.
+    """
+
+    X: Table
+    labels: Host
+    folds: Folds | None
+    groups: NDArray[Any] | None = None
+    kinds: NDArray[np.intp] | None = None
+    jittered: Table | None = None
+    source: Index = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    calibration_X: Table | None = None
+    calibration_known: Host | None = None
+    chances: Host | None = None
+    is_part: bool = False
+
+    @property
+    def weight_labels(self) -> Host:
+        """`labels_for_weights` of the rows."""
+        return labels_for_weights(self.labels)
+
+    @property
+    def experts_can_learn(self) -> bool:
+        """Whether both classes remain to be learnt from, whichever fold is hidden."""
+        known, every = self.weight_labels, np.arange(len(self.labels))
+        hidden = [] if self.folds is None else [learn for learn, _ in self.folds.pairs]
+        parts = [known[rows] for rows in [every, *hidden]]
+        return all((part > 0).any() and (part < 0).any() for part in parts)
+
+    def with_artificial_anomalies(self, random: np.random.RandomState) -> Training:
+        """Add a jittered copy of every normal row."""
+        source = np.flatnonzero(self.weight_labels > 0)
+        return replace(self, jittered=jittered_rows(self.X, source, random), source=source)
+
+    @property
+    def truth(self) -> Host:
+        """`weight_labels` of the rows and, after them, −1 for each artificial anomaly."""
+        return np.concatenate([self.weight_labels, -np.ones(len(self.source))])
+
+    @property
+    def fold_of_truth(self) -> NDArray[np.intp]:
+        """The fold of each row and, after them, of each artificial anomaly."""
+        of_row = np.zeros(len(self.labels), np.intp) if self.folds is None else self.folds.of_row
+        return np.concatenate([of_row, of_row[self.source]])
+
+
+def make_folds(
+    cv: Any,
+    labels: Host,
+    groups: NDArray[Any] | None,
+    kinds: NDArray[np.intp] | None,
+    random: np.random.RandomState,
+) -> Folds:
+    """Return the folds that `cv` stands for.
+
+    Parameters
+    ----------
+    cv : int, splitter or iterable of splits
+        A number of folds keeps the share of each label equal in all of them.
+    labels : ndarray of shape (n,)
+        +1, −1, or 0 for unlabelled.
+    groups : ndarray of shape (n,) or None
+        Rows of one group stay in one fold.
+    kinds : ndarray of shape (n,) or None
+        Anomalies of one kind stay in one fold: it is scored by experts that never saw that kind.
+    random : RandomState
+        Deals the rows out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> folds = make_folds(2, np.ones(4), None, None, np.random.RandomState(0))
+    >>> [score.tolist() for learn, score in folds.pairs]
+    [[1, 2], [0, 3]]
+    """
+    if not is_count(cv):
+        if kinds is not None:
+            raise ValueError(
+                "kind hides a kind of anomalies at a time, so the folds cannot come from "
+                f"cv={cv!r}. Pass a number of folds, such as cv=5."
+            )
+        return Folds(*folds_of_splitter(cv, labels, groups), independent=False)
+    most = int(min(cv, (labels >= 0).sum()))
+    if most < 2:
+        raise ValueError(
+            f"Out-of-fold scores need cv >= 2 and at least 2 rows that are not anomalies, got "
+            f"cv={cv} and n_samples={int((labels >= 0).sum())}. Bring more rows."
+        )
+    if groups is not None:
+        return Folds.by_number(folds_of_groups(most, labels, groups, random))
+    dealt = np.empty(len(labels), dtype=np.intp)
+    for label in np.unique(labels):
+        rows = random.permutation(np.flatnonzero(labels == label))
+        dealt[rows] = np.arange(len(rows)) % most
+    if kinds is not None:
+        anomalies = labels < 0
+        numbers = np.unique(kinds[anomalies], return_inverse=True)[1]
+        dealt[anomalies] = numbers % most
+    return Folds.by_number(dealt, independent=True)
+
+
+def assign_folds(
+    n: int, groups: NDArray[Any] | None, n_folds: int, random: np.random.RandomState
+) -> NDArray[np.intp]:
+    """Draw a fold number for each of n rows; rows of a group have the same."""
+    names = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+    dealt: NDArray[np.intp] = random.permutation(names.max() + 1)[names] % n_folds
+    return dealt
+
+
+def plan_folds(rows: Rows, cv: Any, calibration: str, random: np.random.RandomState) -> Training:
+    """Deal rows out to the folds of `cv`; none where `cv` is a name.
+
+    Where `calibration` is, or comes to, "split", some normal rows are set aside before.
+
+    Parameters
+    ----------
+    rows : Rows
+        Checked.
+    cv, calibration : object, str
+        The parameters of these names of a `FusedDetector`.
+    random : RandomState
+        Deals the rows out.
+    """
+    table, labels, groups, kind, chances = rows
+    n = len(labels)
+    kind = kind if isinstance(kind, str) else check_row_names(kind, n, "kind")
+    aside = np.zeros(n, dtype=bool)
+    if uses_split_calibration(calibration, labels, groups, cv):
+        aside = choose_calibration_rows(labels_for_weights(labels), groups, random)
+    if kind is not None and groups is not None:
+        raise ValueError(
+            "Pass groups or kind, not both: to hide a kind, its anomalies must share a fold."
+        )
+    learn = np.flatnonzero(~aside)
+    X, y = _safe_indexing(table, learn, axis=0), labels[learn]
+    groups = None if groups is None else groups[learn]
+    kind = kind if kind is None or isinstance(kind, str) else kind[learn]
+    kinds = None if kind is None else number_kinds(kind, X, y, random)
+    folds, for_threshold, known = None, None, None
+    if not isinstance(cv, str):
+        folds = make_folds(cv, y, groups, kinds, random)
+    elif kinds is not None:
+        raise ValueError(
+            f"kind hides a kind of anomalies at a time, which takes folds; got cv={cv!r}."
+        )
+    if aside.any():
+        normal = np.flatnonzero(aside & (labels_for_weights(labels) > 0))
+        for_threshold = _safe_indexing(table, normal, axis=0)
+        asked = np.full(n, np.nan) if chances is None else chances
+        known = np.column_stack([labels, asked])[normal]
+    return Training(
+        X, y, folds, groups, kinds, calibration_X=for_threshold, calibration_known=known,
+        chances=None if chances is None else chances[learn],
+    )  # fmt: skip
+
+
+def folds_of_groups(
+    most: int, labels: Host, groups: NDArray[Any], random: np.random.RandomState
+) -> NDArray[np.intp]:
+    """Assign folds so that groups stay together, and labels are spread where there are enough."""
+    found = len(np.unique(groups))
+    if found < 2:
+        raise ValueError(f"groups must name at least 2 groups to keep apart, got {found}.")
+    most = min(most, found)
+    counts = np.unique(labels, return_counts=True)[1]
+    splitter = (
+        StratifiedGroupKFold(most, shuffle=True, random_state=random)
+        if len(counts) > 1 and counts.min() >= most
+        else GroupKFold(most)
+    )
+    of_row = np.full(len(labels), NO_FOLD, dtype=np.intp)
+    for k, (_, score) in enumerate(splitter.split(labels, labels, groups)):
+        of_row[score] = k
+    return of_row
+
+
+def folds_of_splitter(
+    cv: Any, labels: Host, groups: NDArray[Any] | None
+) -> tuple[list[tuple[Index, Index]], NDArray[np.intp]]:
+    """Return pairs of rows to learn from and to score, and the fold of each row."""
+    if hasattr(cv, "split"):
+        splits = cv.split(np.empty((len(labels), 1)), labels, groups)
+    elif isinstance(cv, Iterable) and not isinstance(cv, str):
+        splits = iter(cv)
+    else:
+        raise ValueError(
+            "cv must be a number of folds (at least 2), a splitter, an iterable of splits, "
+            f'"prefit" or "in-sample"; got {cv!r}.'
+        )
+    of_row = np.full(len(labels), NO_FOLD, dtype=np.intp)
+    pairs = []
+    for k, (learn, score) in enumerate(splits):
+        learn, score = np.asarray(learn), np.asarray(score)
+        if (of_row[score] != NO_FOLD).any():
+            raise ValueError(
+                "cv scores some rows twice, but a row can have one out-of-fold score only. Use a "
+                "splitter whose test parts do not overlap, such as KFold."
+            )
+        of_row[score] = k
+        pairs.append((learn, score))
+    if not pairs:
+        raise ValueError("cv gave no splits: an iterator that was used before? Pass a list.")
+    return pairs, of_row
+
+
+def choose_calibration_rows(
+    weight_labels: Host, groups: NDArray[Any] | None, random: np.random.RandomState
+) -> NDArray[np.bool_]:
+    """Choose rows that nothing learns from: a share of the normal ones, for the threshold.
+
+    Where there are groups, whole groups are set aside, with all their rows.
+    """
+    normal = np.flatnonzero(weight_labels > 0)
+    names = normal if groups is None else np.unique(groups[normal])
+    if len(names) < 2:
+        what = "n_samples" if groups is None else "groups"
+        raise ValueError(
+            'calibration="split" needs normal rows to learn from and others for the '
+            f"threshold, got {what}={len(names)}. Bring more rows."
+        )
+    chosen = random.permutation(names)[: max(1, round(CALIBRATION_SHARE * len(names)))]
+    return np.isin(np.arange(len(weight_labels)) if groups is None else groups, chosen)
+
+
+def number_kinds(
+    kind: Any, X: Table, labels: Host, random: np.random.RandomState
+) -> NDArray[np.intp] | None:
+    """Return numbers of the kinds of anomalies, as named by the user or found as clusters.
+
+    Parameters
+    ----------
+    kind : None, "clusters" or array-like of shape (n,)
+        Only what it says of anomalies counts.
+    X : table
+        The rows; clusters need columns of numbers.
+    labels : ndarray of shape (n,)
+        −1 marks anomalies.
+    random : RandomState
+        Starts the clusters.
+    """
+    if isinstance(kind, str) and kind != "clusters":
+        raise ValueError(f'kind must be one name a row, or "clusters"; got {kind!r}.')
+    anomalies = np.flatnonzero(labels < 0)
+    if kind is None or len(anomalies) == 0:
+        return None
+    numbers = np.zeros(len(labels), dtype=np.intp)
+    if isinstance(kind, str):
+        numbers[anomalies] = _clusters(numeric_columns(X), labels, random)
+        return numbers
+    names = np.asarray(kind)
+    numbers[anomalies] = np.unique(names[anomalies].astype(str), return_inverse=True)[1]
+    return numbers
+
+
+def _clusters(X: Host, labels: Host, random: np.random.RandomState) -> NDArray[np.intp]:
+    """Cluster the anomalies, in units of the normal rows' spread."""
+    scaler = StandardScaler().fit(X[labels >= 0])
+    anomalies = np.nan_to_num(scaler.transform(X[labels < 0]))  # what is missing: the mean
+    most = int(np.clip(len(np.unique(anomalies, axis=0)) // 2, 1, MOST_CLUSTERS))
+    found: NDArray[np.intp] = KMeans(most, n_init=5, random_state=random).fit_predict(anomalies)
+    return found
+
+
+def jittered_rows(X: Table, rows: Index, random: np.random.RandomState) -> Table:
+    """Copy rows with Gaussian noise, as large as the spread, in every column of numbers.
+
+    Parameters
+    ----------
+    X : table
+        All rows; their spread sets the size of the noise.
+    rows : ndarray of positions
+        The rows to copy.
+    random : RandomState
+        Draws the noise.
+    """
+    numbers = numeric_columns(X)
+    spread = np.nanstd(numbers, axis=0)
+    noise = spread * random.standard_normal((len(rows), numbers.shape[1]))
+    return replace_numbers(_safe_indexing(X, rows, axis=0), numbers[rows] + noise)
+
+
+class Part(NamedTuple):
+    """Normal rows to hide, and others to learn from.
+
+    Attributes
+    ----------
+    training : Training
+        What is learnt from.
+    learn, hidden : ndarrays of positions
+        Training rows that this is, and that are hidden.
+    rest : ndarray of positions
+        All others, such as anomalies of a group that is hidden: they are scored, no more.
+    """
+
+    training: Training
+    learn: Index
+    hidden: Index
+    rest: Index
+
+    @property
+    def scored(self) -> Index:
+        """Rows that are not learnt from."""
+        return np.concatenate([self.hidden, self.rest])
+
+
+def plan_parts(
+    training: Training,
+    cv: Any,
+    calibration: str,
+    random: np.random.RandomState,
+    *,
+    has_experts: bool,
+    is_jittered: Callable[[Training], bool],
+) -> list[Part]:
+    """Plan the parts of calibration="cross": what to learn from, and the rows to hide.
+
+    Parameters
+    ----------
+    training : Training
+        All rows.
+    cv, calibration : object, str
+        The parameters of these names of a `FusedDetector`.
+    random : RandomState
+        Deals the rows out.
+    has_experts : bool
+        Whether some members learn from anomalies: then their folds are the parts.
+    is_jittered : callable
+        Whether some training needs artificial anomalies.
+    """
+    if training.calibration_X is not None or calibration == "plain":
+        return []
+    every, found = np.arange(len(training.labels)), []
+    for learn, hidden in calibration_parts(training, cv, has_experts, random):
+        part = among(training, learn, cv, random)
+        if is_jittered(part):
+            part = part.with_artificial_anomalies(random)
+        rest = np.setdiff1d(every, np.concatenate([learn, hidden]))
+        found.append(Part(part, learn, hidden, rest))
+    return found
+
+
+def uses_split_calibration(
+    calibration: str, labels: Host, groups: NDArray[Any] | None, cv: Any
+) -> bool:
+    """Tell whether some normal rows are set aside for the threshold.
+
+    With "auto", not where users deal rows out themselves: their parts are the ones to hide.
+    """
+    if calibration != "auto":
+        return calibration == "split"
+    dealt_here = isinstance(cv, str) or is_count(cv)
+    many = groups is None or len(np.unique(groups[labels >= 0])) >= SPLIT_GROUPS_FROM
+    return bool(dealt_here and many and (labels >= 0).sum() >= SPLIT_FROM)
+
+
+def calibration_parts(
+    training: Training, cv: Any, has_experts: bool, random: np.random.RandomState
+) -> list[tuple[Index, Index]]:
+    """Return rows to learn from and rows to hide, part by part; none where there are too few.
+
+    Every normal row is hidden once, and known anomalies never, for these do not calibrate; of
+    groups all rows are. The pairs of a splitter are taken as they are. Where there are experts, the
+    normal rows of a fold are a part, one for each fold: the experts without it are there already.
+    """
+    normal = training.weight_labels > 0
+    if normal.sum() < FEWEST_ROWS:
+        return []
+    if training.folds is not None and not is_count(cv):
+        pairs = [(learn, score[normal[score]]) for learn, score in training.folds.pairs]
+        if not has_experts:
+            pairs = [pair for pair in pairs if len(pair[1])]
+        can_be = all(len(hidden) and _can_be_dealt_out(training, learn) for learn, hidden in pairs)
+        return pairs if can_be else []
+    if training.groups is not None:
+        if len(np.unique(training.groups[normal])) < 3:
+            return []  # without one of them, the others must be dealt out again
+        folds = training.folds
+        if folds is None or not has_experts:
+            folds = make_folds(PARTS, training.labels, training.groups, None, random)
+        pairs = [(learn, score[normal[score]]) for learn, score in folds.pairs]
+        learnt = [training.groups[learn][normal[learn]] for learn, _ in pairs]
+        enough = all(len(np.unique(names)) > 1 for names in learnt)
+        if has_experts:
+            return pairs if enough and all(len(hidden) for _, hidden in pairs) else []
+        return [pair for pair in pairs if len(pair[1])] if enough else []
+    dealt = np.full(len(normal), -1)
+    folds = training.folds if has_experts else None
+    if folds is not None:
+        dealt[normal] = folds.of_row[normal]
+    else:
+        dealt[random.permutation(np.flatnonzero(normal))] = np.arange(normal.sum()) % PARTS
+    # A fold of anomalies alone hides nothing, but the experts without it see by a part of theirs.
+    numbers = np.unique(dealt[normal] if folds is None else folds.of_row)
+    return [(np.flatnonzero(dealt != k), np.flatnonzero(dealt == k)) for k in numbers]
+
+
+def _can_be_dealt_out(training: Training, rows: Index) -> bool:
+    """Tell whether the folds, among some rows, score normal ones, and all learn from some."""
+    assert training.folds is not None
+    normal, folds = training.labels[rows] >= 0, training.folds.among(rows)
+    scored = normal[folds.of_row >= 0].any()
+    return bool(scored and all(normal[learn].any() for learn, _ in folds.pairs))
+
+
+def among(training: Training, rows: Index, cv: Any, random: np.random.RandomState) -> Training:
+    """Restrict the training to some of its rows, dealt out to folds anew."""
+    groups = None if training.groups is None else training.groups[rows]
+    kinds = None if training.kinds is None else training.kinds[rows]
+    labels, folds = training.labels[rows], training.folds
+    if folds is not None:
+        anew = is_count(cv)
+        folds = make_folds(cv, labels, groups, kinds, random) if anew else folds.among(rows)
+    return Training(
+        _safe_indexing(training.X, rows, axis=0), labels, folds, groups, kinds,
+        chances=None if training.chances is None else training.chances[rows], is_part=True,
+    )  # fmt: skip

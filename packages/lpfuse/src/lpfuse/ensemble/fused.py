@@ -1,0 +1,1237 @@
+"""FusedDetector: prepare rows → score out of fold → fuse → calibrate, and answer about new rows.
+
+Every method delegates to functions of the sibling modules, which take and return small records.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from copy import copy, deepcopy
+from dataclasses import replace
+from os import PathLike
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.impute import SimpleImputer
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from lpfuse._arrays.operations import Host, is_blocked
+from lpfuse._base import auc_of_decisions, lazily, signs
+from lpfuse._command_package import write_card
+from lpfuse._saved import saved_as
+from lpfuse._validation.params import (
+    check_answers,
+    check_chances,
+    check_choice,
+    check_count,
+    check_row_names,
+    check_share,
+    is_count,
+)
+from lpfuse._validation.tables import check_table, remember_columns
+from lpfuse.answers import AnswerAudit, Estimate
+from lpfuse.ensemble.active import (
+    audit,
+    choose_questions,
+    describe_rows,
+    estimate_contamination,
+    recalibrate,
+    relearn,
+    warn_of_training_rows,
+)
+from lpfuse.ensemble.calibration import (
+    CalibratedFit,
+    CalibrationRows,
+    HeldOutScores,
+    OutOfFoldScores,
+    ThresholdRule,
+    calibrate,
+)
+from lpfuse.ensemble.combination import Combination
+from lpfuse.ensemble.defaults import Strategy, asked_fusion, seed_members
+from lpfuse.ensemble.explain import (
+    BACKGROUND,
+    Explanation,
+    draw_background,
+    explain_rows,
+    find_players,
+)
+from lpfuse.ensemble.folds import plan_folds, plan_parts, prepare_rows
+from lpfuse.ensemble.learning import fuse_again, fuse_pool, score_calibration_rows
+from lpfuse.ensemble.out_of_fold import FitScheduler, Progress, score_out_of_fold
+from lpfuse.ensemble.pool import Pool
+from lpfuse.ensemble.rows import Index, StoredRows, Table, as_numbers, draw_seed, store_rows
+from lpfuse.ensemble.sampling import draw_from_blocks
+from lpfuse.ensemble.scoring import Verdicts, compare, decide, raw_scores, weights_table
+from lpfuse.io import save
+from lpfuse.threshold import THRESHOLD_RULES, integrative_pvalues
+
+SUBSAMPLE = 20_000  # rows that a Dask collection is cut to for training, by default
+
+
+def _n_detectors(fused: FusedDetector) -> int:
+    return len(fused.pool_.members)
+
+
+@saved_as(
+    "FusedDetector",
+    detectors=("paper", ...),
+    p=("auto",),
+    prior=("tables", ...),
+    cv=("in-sample", "prefit"),
+    threshold=THRESHOLD_RULES,
+    calibration=("auto", "cross", "plain", "split"),
+)
+class FusedDetector(OutlierMixin, BaseEstimator):
+    r"""Fuse several anomaly detectors into one, with a threshold that keeps a false-alarm rate.
+
+    Every row gets the raw scores of R detectors. A scaler puts these on one scale, and their
+    weighted sum, high = normal, is compared with a threshold:
+
+    .. math:: f(x) = \sum_{j=1}^R w_j \, s'_j(x), \qquad \text{normal} \iff f(x) \ge \text{offset}
+
+    Scale and weights are learnt from *out-of-fold* scores, each by fits without the row's fold:
+    in-sample scores are optimistically biased. New rows are scored by one-class detectors that are
+    fitted to all rows, and by the mean of an expert's fits without each fold.
+
+    Parameters
+    ----------
+    detectors : None, "paper" or list, default=None
+        ``(name, detector)`` or ``(name, detector, columns)``, or names alone:
+        ``["svdd", "lof", "pyod:HBOS"]``
+        (:func:`lpfuse.ensemble.components.named_detectors` lists them). A detector is one of
+        lpfuse, scikit-learn or PyOD; a classifier, which becomes an expert that learns from
+        labelled anomalies; a Pipeline that ends in one of these; anything else with a stated
+        direction (:class:`lpfuse.adapters.ScoreFunction`); or any of them fitted already, wrapped
+        in :class:`sklearn.frozen.FrozenEstimator`. A detector whose score of a row depends on the
+        rest of its batch, such as PyOD's ECOD, COPOD, COF and SOD, is refused. Columns are names,
+        positions, a slice, a mask or a function of `X`. "paper": SVDD, Gaussian process, kernel PCA
+        and mixture with the paper's scores, on standardised features. None: six fast detectors
+        and, from 2 labelled anomalies on, three experts: ``docs/adr/0017``,
+        :func:`lpfuse.ensemble.components.default_detectors`.
+    scaler : transformer, default=None
+        Puts scores on one scale. None: ``TailScaler()`` for the default pool with its prior, and
+        ``TwoSidedMinMax()`` otherwise.
+    fusion : estimator, default=None
+        Learns the weights from scaled scores. None: an `LpFusion` around the `prior` or, without
+        one, with p = 4, w ≥ 0, an intercept, balanced classes and an imaginary anomaly.
+    p : float in [1, inf] or "auto", default="auto"
+        Norm of the weights of the default fusion, without a prior. A `fusion` of another p is
+        refused. "auto": as `fusion` says.
+    prior : "tables", None, mapping or array-like of shape (R,), default="tables"
+        Weights to start from, where `fusion` is None. Without labelled anomalies these are the
+        weights; with some, the weights leave them as far as held-out rows support it. "tables":
+        weights of the default pool that were learnt from 151 tables (``docs/adr/0018``) and depend
+        on the number of labelled anomalies; for other `detectors` as None, all alike. Or weights
+        ≥ 0, by name or in the order of `detectors`. They also fuse the score that experts see.
+    cv : int, splitter, iterable, "in-sample" or "prefit", default=5
+        The folds. An int keeps the share of labels equal; test parts of a splitter must not
+        overlap. "in-sample": scores of the detectors' own training rows, as in the paper.
+        "prefit": the detectors are fitted already, on other rows.
+    artificial_anomalies : bool, default=False
+        Whether the weights are also learnt from jittered copies of normal rows, as anomalies, where
+        none is labelled.
+    threshold : {"false-alarms", "g-mean"}, default="false-alarms"
+        What sets the threshold: conformal calibration to `false_alarm_rate`, or the best geometric
+        mean of the hit rates on labelled rows. Names are those of
+        :data:`lpfuse.threshold.THRESHOLD_RULES`.
+    false_alarm_rate : float in (0, 0.5], default=0.05
+        Share of normal rows that may be called anomalies.
+    contamination : float in (0, 0.5], default=None
+        If given, this share of rows like the training rows lies below the threshold, by held-out
+        scores. `contamination_offset` of :mod:`lpfuse.threshold`, with ``fused.score_samples(X)``,
+        leaves that share of the training rows themselves below: of new ones then 36 % for 10 %
+        (60 Gaussian rows) or 22 % (300).
+    confidence : float in (0, 1), default=None
+        None: false alarms keep to the rate on average over training sets. 0.9: with that
+        probability they are at most the rate, see :func:`lpfuse.threshold.conformal_offset`; that
+        takes more rows, and finds fewer anomalies.
+    calibration : {"auto", "cross", "split", "plain"}, default="auto"
+        Which normal rows set the false-alarm rate, always by detectors, experts, scale and weights
+        that did not learn from them. "split": a fifth of them is set aside; the rate is then
+        guaranteed, see :func:`lpfuse.threshold.conformal_offset`. "cross": all, in parts, each
+        hidden from fits of its own; that comes within about a point of the rate, and takes as many
+        more fits of one-class detectors as there are parts: five, or one for each fold of the
+        experts. "auto": "split" from 2,000 normal rows (of 500 groups) on, else, or with a `cv` of
+        one's own, "cross". "plain": out-of-fold scores without further fits, whose false alarms
+        are off by up to twice the rate (60 rows with heavy tails: 9.8 % for 5 %).
+    n_jobs : int, default=None
+        Detectors and folds that are fitted at a time, as in joblib.
+    random_state : int, RandomState or None, default=None
+        Deals rows out to folds, and seeds the detectors whose own ``random_state`` is None. The
+        result does not depend on `n_jobs`.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (R,)
+        The weight of each detector.
+    detector_names_ : list of str
+        Names of the detectors in the order of the weights: one-class detectors, then experts.
+    detectors_ : list of (name, detector, columns)
+        The fitted detectors; an expert comes with its fits without each fold, in ``fits``.
+    certificate_ : Certificate or None
+        How far the weights can be from optimal.
+    offset_ : float
+        The threshold.
+    scaler_, fusion_ : estimators
+        Fitted.
+    calibration_ : ndarray
+        Fused scores of the normal rows that p-values compare with, ascending.
+    out_of_fold_ : OutOfFoldScores
+        What the weights were learnt from: raw out-of-fold ``scores`` (n×R), ``labels``, ``fold``.
+    held_out_ : HeldOutScores
+        The same rows fused by weights that were not learnt from them, in ``fused`` (n,), with their
+        ``labels``, then those set aside. Threshold and p-values rest on rows that nothing learnt
+        from, where ``calibrates`` is True.
+    unseen_ : CalibrationRows
+        Raw scores of the rows that calibrate, and ``by``: which of "cross", "split" or "plain"
+        `calibration` came to.
+    pool_ : Pool
+        The fitted detectors by what they learnt from: ``one_class`` and ``experts``.
+    combination_ : Combination
+        `scaler_` and `fusion_` together: raw scores in, fused scores out.
+    contamination_ : Estimate
+        The share of anomalies among the training rows, with its 95 % interval. The scores do not
+        tell it: without answers that have `chances` it is what is believed of any table.
+    rows_ : StoredRows
+        The training rows, then those set aside, which `teach` and `query` go back to.
+    feature_imputer_ : SimpleImputer or None
+        Fills in missing cells for a fusion that looks at the features; None for all others.
+    result_ : CalibratedFit
+        The record that all of these are views of.
+    n_features_in_ : int
+        Number of columns of `X`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Their names, when `X` had them.
+
+    Notes
+    -----
+    **Without anomalies** nothing tells whether a detector separates them; the data only show what
+    is usual among normal rows. The default weights are then those of the `prior`: what did well on
+    other tables, or, for a pool of one's own, that what all detectors find strange is an anomaly.
+    Artificial anomalies add another assumption, that anomalies look like jittered normal rows. A
+    handful of labelled ones is worth more than either.
+
+    **Kinds of anomalies to come.** Experts know the labelled kinds best. Pass ``kind`` to `fit`
+    where new kinds must be expected: scores of each kind then come from experts that did not learn
+    from it, and the weights trust them accordingly.
+
+    **Missing scores.** Where a detector gives no score (a missing cell, an error), a warning counts
+    such rows, and the weights of the others grow in proportion, so that they sum to the same in
+    absolute value; the threshold and the p-values are those that calibration rows give for the same
+    detectors. Detectors of the default pool impute missing cells:
+    :class:`lpfuse.views.FilledGaps`.
+
+    **Dask.** A Dask array or data frame is drawn from for training, in one pass, and methods of a
+    fitted detector answer about Dask rows lazily, block by block. Weights can be learnt from the
+    scores of all rows, which need not have been trained on::
+
+        S = fused.scaler_.transform(fused.detector_scores(X))  # lazy
+        fusion = LpFusion().fit(S, y)  # every row counts; with its certificate
+
+    See Also
+    --------
+    lpfuse.FusedDetectorCV : Chooses p, ρ and the detectors' parameters as well.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.neighbors import LocalOutlierFactor
+    >>> from lpfuse import FusedDetector, GMMDetector, KernelPCADetector
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 2))  # normal rows
+    >>> detectors = [
+    ...     ("kpca", KernelPCADetector()),
+    ...     ("gmm", GMMDetector()),
+    ...     ("lof", LocalOutlierFactor(novelty=True)),
+    ... ]
+    >>> fused = FusedDetector(detectors, random_state=0).fit(X)
+    >>> fused.predict([[0.0, 0.0], [5.0, 5.0]])
+    array([ 1, -1])
+    >>> bool((fused.contributions(X).sum(axis=1) == fused.score_samples(X)).all())
+    True
+    """
+
+    result_: CalibratedFit
+    scores_rows_alone: ClassVar[bool] = True  # whatever else is in the batch
+
+    def __init__(
+        self,
+        detectors: Any = None,
+        *,
+        scaler: Any = None,
+        fusion: Any = None,
+        p: Any = "auto",
+        prior: Any = "tables",
+        cv: Any = 5,
+        artificial_anomalies: bool = False,
+        threshold: str = "false-alarms",
+        false_alarm_rate: float = 0.05,
+        contamination: float | None = None,
+        confidence: float | None = None,
+        calibration: Literal["auto", "cross", "plain", "split"] = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.detectors = detectors
+        self.scaler = scaler
+        self.fusion = fusion
+        self.p = p
+        self.prior = prior
+        self.cv = cv
+        self.artificial_anomalies = artificial_anomalies
+        self.threshold = threshold
+        self.false_alarm_rate = false_alarm_rate
+        self.contamination = contamination
+        self.confidence = confidence
+        self.calibration = calibration
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # ------------------------------------------------------------------------------------- fitting
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        groups: Any = None,
+        kind: Any = None,
+        chances: Any = None,
+        unlabelled: int | None = None,
+        subsample: int = SUBSAMPLE,
+        progress: bool | Progress = False,
+    ) -> Self:
+        """Fit the detectors, learn the weights, set the threshold.
+
+        Parameters
+        ----------
+        X : array-like, data frame, or Dask array or data frame, of shape (n, d)
+            Rows. Cells may be missing; a detector that refuses them learns from the rows that are
+            complete in its columns.
+        y : array-like, or Dask array or series, of shape (n,), optional
+            +1 normal, −1 anomaly, 0 unlabelled; without it, all are unlabelled. Unlabelled rows
+            always teach, as normal ones, each with a weight that says how probably it is one;
+            labelled rows count in full.
+        groups : array-like of shape (n,), optional
+            Rows of one group (a person, a machine, a day) are never both learnt from and scored.
+        kind : array-like of shape (n,) or "clusters", optional
+            Kinds of anomalies, by name or as clusters of their features. Each kind is then scored
+            by experts that did not learn from it, as kinds that are yet to come will be.
+        chances : array-like of shape (n,), optional
+            With which chance each labelled row was asked about, as `query` tells it; NaN for labels
+            from elsewhere. Answers then stand for rows that were not asked about as well. Of rows
+            in memory only.
+        unlabelled : 0, optional
+            Says that 0 in `y` stands for unlabelled rows. It always does; but a `y` of 0 and 1
+            alone, in PyOD normal and anomaly, is refused unless this is said.
+        subsample : int, default=20_000
+            Rows that a Dask `X` is cut to: drawn evenly, but of known anomalies all are taken, up
+            to half of this. Arrays in memory are used whole.
+        progress : bool or callable, default=False
+            True: a line on standard error. A function is called with the work that is done and with
+            all of it, as whole numbers in proportion to the time that fits are expected to take.
+
+        Returns
+        -------
+        FusedDetector
+            The fitted estimator.
+        """
+        self._check_parameters()
+        strategy, rule, random = self._strategy(), self._rule(), self._random()
+        rows = prepare_rows(
+            X, y, groups=groups, kind=kind, chances=chances, unlabelled=unlabelled,
+            subsample=check_count("subsample", subsample), random=random,
+            keep_copies=not is_count(self.cv) or self.calibration == "plain",
+        )  # fmt: skip
+        rule.check_labels(rows.labels)
+
+        training = plan_folds(rows, self.cv, self.calibration, random)
+        if strategy.needs_artificial_anomalies(training):
+            training = training.with_artificial_anomalies(random)
+        members = seed_members(strategy.choose_members(training), random)
+        # Seeded apart, so that detectors do not depend on how their scores are calibrated.
+        apart = np.random.RandomState(draw_seed(deepcopy(random)))
+        parts = plan_parts(
+            training, self.cv, self.calibration, apart,
+            has_experts=any(member.learns_from_anomalies for member in members),
+            is_jittered=strategy.needs_artificial_anomalies,
+        )  # fmt: skip
+
+        scheduler = FitScheduler.for_user(self.n_jobs, progress)
+        scored, without = score_out_of_fold(members, training, parts, strategy, scheduler)
+        fit = fuse_pool(scored, training, strategy, random)
+        calibration, others = score_calibration_rows(
+            fit, training, parts, without, strategy, apart, self.n_jobs
+        )
+        stored = store_rows(training.X, training.calibration_X)
+        result = calibrate(fit, others, calibration, rule, stored)
+
+        remember_columns(self, X)
+        self.result_ = result
+        return self
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters that are out of range or do not go together."""
+        self._rule().check()
+        check_choice("calibration", self.calibration, ("auto", "cross", "plain", "split"))
+        if isinstance(self.cv, str):
+            check_choice("cv", self.cv, ("in-sample", "prefit"))
+        if isinstance(self.detectors, str):
+            check_choice("detectors", self.detectors, ("paper",))
+        if isinstance(self.prior, str):
+            check_choice("prior", self.prior, ("tables",))
+        if self.cv == "prefit" and (self.detectors is None or isinstance(self.detectors, str)):
+            raise ValueError(
+                'cv="prefit" needs a list of fitted detectors, got '
+                f"detectors={self.detectors!r}, which have yet to be fitted."
+            )
+        is_listed = not isinstance(self.cv, str) and not hasattr(self.cv, "split")
+        if self.calibration == "split" and is_listed and not is_count(self.cv):
+            raise ValueError(
+                'calibration="split" sets rows aside before there are folds, so a list of splits '
+                "cannot be followed. Pass a number of folds or a splitter."
+            )
+
+    def _strategy(self) -> Strategy:
+        """Return what chooses members and fusion; `FusedDetectorCV` has another one."""
+        return Strategy(**self._choices())
+
+    def _choices(self) -> dict[str, Any]:
+        return {
+            "detectors": self.detectors,
+            "scaler": self.scaler,
+            "fusion": asked_fusion(self.fusion, self.p),
+            "prior": self.prior,
+            "prefit": self.cv == "prefit",
+            "artificial_anomalies": self.artificial_anomalies,
+            "reserved": self._get_param_names(),
+        }
+
+    def _rule(self) -> ThresholdRule:
+        return ThresholdRule(
+            self.threshold, self.false_alarm_rate, self.contamination, self.confidence
+        )
+
+    def _random(self, random_state: Any = None) -> np.random.RandomState:
+        return check_random_state(self.random_state if random_state is None else random_state)
+
+    def with_fusion(self, fusion: Any, scaler: Any = None) -> Self:
+        """Return a copy with other weights, learnt from the same scores: no detector is refitted.
+
+        Parameters
+        ----------
+        fusion : estimator or None
+            As the parameter of that name. One that looks at features is refused: they are not kept.
+        scaler : transformer, optional
+            As the parameter of that name; experts that see scaled scores keep the scale they had.
+
+        Returns
+        -------
+        FusedDetector
+            As if it had been fitted with these parameters; it shares the fitted detectors.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lpfuse import FixedRule, FusedDetector, GMMDetector, KernelPCADetector
+        >>> X = np.random.default_rng(0).normal(size=(100, 2))
+        >>> pool = [("kpca", KernelPCADetector()), ("gmm", GMMDetector())]
+        >>> fused = FusedDetector(pool, random_state=0).fit(X)
+        >>> fused.with_fusion(FixedRule("sum")).weights_
+        array([1., 1.])
+        """
+        check_is_fitted(self)
+        other = copy(self).set_params(fusion=fusion, scaler=scaler, p="auto")
+        if getattr(fusion, "uses_features", False):
+            raise ValueError(f"{fusion!r} looks at the features of the rows: fit anew with it.")
+        other.result_ = fuse_again(self.result_, other._strategy(), other._rule())
+        return other
+
+    # ------------------------------------------------------------------------------------- scoring
+
+    def _raw_scores(self, X: Any) -> tuple[Host, Host | None]:
+        """Score rows by every detector; also return features, where the fusion looks at them."""
+        check_is_fitted(self)
+        return raw_scores(self.result_, check_table(X, estimator=self), self.n_jobs)
+
+    @lazily(width=_n_detectors, dtype="float64")
+    def detector_scores(self, X: Any) -> Host:
+        """Return the score of each detector for each row, before scaling.
+
+        Parameters
+        ----------
+        X : array-like, data frame, or Dask array or data frame, of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, R)
+            Raw scores, high = normal; NaN where a detector could not score a row.
+        """
+        return self._raw_scores(X)[0]
+
+    def contributions(self, X: Any) -> Host:
+        """Return what each detector adds to the fused score; rows sum to ``score_samples(X)``.
+
+        Parameters
+        ----------
+        X : array-like, data frame, or Dask array or data frame, of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, R)
+            ``w_j s_ij``, scaled scores ``s_ij``; 0 where a detector gives no score, NaN where none
+            with a weight does.
+        """
+        if not self.combination_.is_additive:
+            raise AttributeError(
+                f"{self.fusion_!r} does not add up the scores of the detectors, so there is no "
+                "telling what each of them contributed."
+            )
+        return self._contributions(X)
+
+    @lazily(width=_n_detectors, dtype="float64")
+    def _contributions(self, X: Any) -> Host:
+        return self.combination_.contributions(*self._raw_scores(X))
+
+    @lazily(dtype="float64")
+    def score_samples(self, X: Any) -> Host:
+        """Return the fused score of each row, high = normal.
+
+        Parameters
+        ----------
+        X : array-like, data frame, or Dask array or data frame, of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Scores; NaN where no detector that has a weight could score the row.
+        """
+        raw, features = self._raw_scores(X)
+        return self.result_.combination.score_samples(raw, features)
+
+    @lazily(dtype="float64")
+    def decision_function(self, X: Any) -> Host:
+        """Return ``score_samples(X) − offset_``: negative for anomalies.
+
+        Parameters
+        ----------
+        X : array-like, data frame, or Dask array or data frame, of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Signed distance to the threshold; where some detectors give no score, to that for the
+            others; NaN where none does: `predict` calls such a row an anomaly.
+        """
+        raw, features = self._raw_scores(X)
+        scores = self.result_.combination.score_samples(raw, features)
+        return decide(self.result_, raw, scores, self._rule())
+
+    @lazily(dtype="int64")
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Return +1 for normal rows, −1 for anomalies.
+
+        Parameters
+        ----------
+        X : array-like, data frame, or Dask array or data frame, of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Integers +1 and −1.
+        """
+        return signs(self.decision_function(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the area under the ROC curve.
+
+        Parameters
+        ----------
+        X : array-like, data frame, or Dask array or data frame, of shape (n, d)
+            Rows.
+        y : array-like of shape (n,)
+            +1 normal, −1 anomaly; rows with 0, unlabelled, are left out.
+        sample_weight : array-like of shape (n,), optional
+            How much each row counts.
+
+        Returns
+        -------
+        float
+            From 0 to 1: the share of pairs of a normal row and an anomaly in which the normal row
+            has the higher score; ties count half. A row without a score is below all others.
+        """
+        return auc_of_decisions(self.decision_function(X), y, sample_weight)
+
+    @lazily(dtype="float64")
+    def pvalues(self, X: Any) -> Host:
+        """Return how unusual each row is among normal ones: small for anomalies.
+
+        Parameters
+        ----------
+        X : array-like, data frame, or Dask array or data frame, of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Conformal p-values, see :func:`lpfuse.threshold.conformal_pvalues`. Hand those of a
+            batch to :func:`lpfuse.threshold.control_false_discoveries`.
+        """
+        raw, features = self._raw_scores(X)
+        return compare(self.result_, raw, self.result_.combination.score_samples(raw, features))
+
+    def integrative_pvalues(self, X: Any, method: str = "ratio") -> Host:
+        """Return p-values that labelled anomalies sharpen, as valid as `pvalues` are.
+
+        Among the detectors, and their fused score, those count that tell labelled anomalies from
+        normal rows: see :func:`lpfuse.threshold.integrative_pvalues`.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            Rows.
+        method : {"ratio", "best"}, default="ratio"
+            How the scores of the detectors become one p-value.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            P-values; NaN where a detector gives no score.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lpfuse import FusedDetector, GMMDetector, KernelPCADetector
+        >>> rng = np.random.default_rng(0)
+        >>> X = np.concatenate([rng.normal(size=(300, 2)), rng.normal(3, 1, size=(20, 2))])
+        >>> y = np.repeat([1, -1], [300, 20])
+        >>> pool = [("kpca", KernelPCADetector()), ("gmm", GMMDetector())]
+        >>> fused = FusedDetector(pool, calibration="split", random_state=0).fit(X, y)
+        >>> fused.integrative_pvalues([[3.0, 3.0], [0.0, 0.0]]) < 0.05
+        array([ True, False])
+        """
+        check_is_fitted(self)
+        result, known = self.result_, self.out_of_fold_.known
+        if result.calibration.by != "split" or known is None or not (known < 0).any():
+            raise ValueError(
+                "Integrative p-values compare with normal rows that were set aside, and with "
+                f'labelled anomalies; got calibration by "{result.calibration.by}" and '
+                f"{0 if known is None else int((known < 0).sum())} anomalies. Fit with "
+                'calibration="split" and some y = -1, or use pvalues.'
+            )
+        anomalies, aside = np.flatnonzero(known < 0), result.calibration
+        fused, (raw, features) = result.held_out.fused, self._raw_scores(X)
+        return integrative_pvalues(
+            np.column_stack([aside.scores, fused[-aside.n_split :]]),
+            np.column_stack([result.out_of_fold.scores[anomalies], fused[anomalies]]),
+            np.column_stack([raw, result.combination.score_samples(raw, features)]),
+            method,
+        )
+
+    def verdicts(self, X: Any) -> Verdicts:
+        """Return score, decision, p-value, contributions and raw scores of each row.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        Verdicts
+            What `score_samples`, `decision_function`, `pvalues`, `contributions` and
+            `detector_scores` give; ``to_frame()`` makes a data frame of it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from lpfuse import FusedDetector
+        >>> X = np.random.default_rng(0).normal(size=(100, 2))
+        >>> fused = FusedDetector(["gmm", "kpca"], random_state=0).fit(X)
+        >>> new = pd.DataFrame([[0.0, 0.0], [9.0, 9.0]], index=["P-1", "P-2"])
+        >>> frame = fused.verdicts(new).to_frame()
+        >>> frame.columns.tolist()
+        ['score', 'p_value', 'decision', 'contribution:gmm', 'contribution:kpca']
+        >>> frame["decision"].to_dict()
+        {'P-1': 1, 'P-2': -1}
+        """
+        if is_blocked(X):
+            raise TypeError(
+                "verdicts are given of rows in memory. Of Dask rows, each of the other methods "
+                "gives a lazy array; dask.compute on several of them reads the rows once."
+            )
+        raw, features = self._raw_scores(X)
+        result = self.result_
+        terms = result.combination.contributions(raw, features)
+        scores: Host = terms.sum(axis=1)
+        contributions = terms if result.combination.is_additive else None
+        decision = decide(result, raw, scores, self._rule())
+        found = Verdicts(scores, decision, compare(result, raw, scores), contributions, raw)
+        return found.of_rows(X, result.pool.names)
+
+    # ---------------------------------------------------------------------------------- explaining
+
+    def explain(
+        self,
+        X: Any,
+        *,
+        background: Any = None,
+        n_permutations: int | Literal["all"] | None = None,
+        groups: Mapping[str, Any] | None = None,
+        random_state: Any = 0,
+    ) -> Explanation:
+        r"""Return how far each column pushed the scores of rows down: Shapley values.
+
+        Columns of the row are put one by one, in a random order, into a row of the background, and
+        the change of the score is recorded; what a column adds is the mean over orders and
+        background rows:
+
+        .. math:: \sum_j \phi_j(x) = f(x) - \frac1B \sum_b f(b)
+
+        with f = `score_samples`. These are the values that SHAP calls interventional. Every order
+        is walked both ways, so that sums of functions of one or two columns are attributed without
+        error; up to five columns, nothing is left to chance but the background.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            Rows, for instance alarms. Each costs ``2 B (d − 1)`` scores with B background rows and
+            one order for each.
+        background : int, array-like or data frame, default=None
+            What to compare with: rows, which are taken as they are, or a number of training rows
+            to draw that are no known anomalies and that the detector calls normal, evenly along
+            their scores. None: 32.
+        n_permutations : int or "all", default=None
+            Orders for each background row. None: 1 where these are drawn, whose spread tells the
+            error of both draws; 2 where they are given. "all": the exact values, by all coalitions
+            of up to 16 columns or groups.
+        groups : mapping of str to columns, optional
+            Columns that only make sense together, such as the indicators of a category: they move
+            as one. Names or positions; columns that it does not mention stay on their own.
+        random_state : int, RandomState or None, default=0
+            Draws background and orders. A row gets the same explanation whatever rows are beside
+            it.
+
+        Returns
+        -------
+        Explanation
+            ``values``, ``standard_errors``, ``base_value``, ``scores``, ``feature_names``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lpfuse import FusedDetector, GMMDetector
+        >>> X = np.random.default_rng(0).normal(size=(200, 3))
+        >>> fused = FusedDetector([("gmm", GMMDetector())], random_state=0).fit(X)
+        >>> found = fused.explain([[0.0, 5.0, 0.0]])
+        >>> found.reasons(0)
+        ['column 1']
+        >>> total = found.values.sum(axis=1) + found.base_value
+        >>> bool(np.allclose(total, fused.score_samples([[0.0, 5.0, 0.0]])))
+        True
+        """
+        check_is_fitted(self)
+        if is_blocked(X):
+            raise TypeError("Rows in memory are explained, got rows of Dask. Pass X.compute().")
+        table, random = check_table(X, estimator=self), check_random_state(random_state)
+        players = find_players(groups, table, self)
+        scores = self.score_samples(table)  # first: it warns of gaps
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
+            if background is not None and np.ndim(background) > 0:
+                others, drawn = self._as_trained(check_table(background, estimator=self)), False
+            else:
+                n = BACKGROUND if background is None else check_count("background", background)
+                others, drawn = draw_background(
+                    self.rows_, self.held_out_.labels, self.decision_function, n, random
+                )
+            return explain_rows(
+                self._as_trained(table), scores, self.score_samples, others, players,
+                n_permutations=n_permutations, drawn=drawn, random=random,
+            )  # fmt: skip
+
+    def _as_trained(self, table: Table) -> Table:
+        """Return rows in the form of the training rows, where these are kept."""
+        numbers = None if self.rows_.values is None else as_numbers(table)
+        return table if numbers is None else replace(self.rows_, values=numbers).table()
+
+    # ------------------------------------------------------------------- answers, and changed rows
+
+    def query(
+        self,
+        X: Any,
+        n_instances: int = 1,
+        *,
+        groups: Any = None,
+        explore: float = 0.1,
+        random_state: Any = None,
+        return_chances: bool = False,
+    ) -> Any:
+        r"""Draw rows to ask a person about, with known chances: the answers that help most.
+
+        Most questions go to the rows that one-class detectors, or experts, call strangest, some to
+        rows near the threshold, and a share `explore` to all rows alike, so that no region stays
+        without an answer. Along an order in which like rows are neighbours, the draw is systematic:
+        rows that are alike are rarely asked about together, equal rows never (see
+        :mod:`lpfuse.answers`).
+
+        Parameters
+        ----------
+        X : array-like, data frame, or Dask array or data frame, of shape (m, d)
+            Rows. Those that were taught already are not asked about again. Training rows are
+            recognised by their values, and judged by their held-out scores.
+        n_instances : int, default=1
+            Questions; where there are fewer rows that differ, so many.
+        groups : array-like of shape (m,), optional
+            Of a group one row at most is asked about.
+        explore : float in (0, 1], default=0.1
+            Share of the questions that goes to all rows alike. 0.3 to 0.5 makes `audit_answers`
+            tell more, at the price of fewer anomalies found.
+        random_state : int, RandomState or None, default=None
+            None: that of the detector.
+        return_chances : bool, default=False
+            Whether to return the chances, too: hand them to `teach`.
+
+        Returns
+        -------
+        positions : ndarray of shape (n_instances,)
+            Rows of `X`.
+        chances : ndarray of shape (n_instances,)
+            The chance with which each was drawn. Only if `return_chances`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lpfuse import FusedDetector, GMMDetector
+        >>> X = np.random.default_rng(0).normal(size=(100, 2))
+        >>> X[7] = 9.0
+        >>> fused = FusedDetector([("gmm", GMMDetector())], random_state=0).fit(X)
+        >>> 7 in fused.query(X, 3)
+        True
+        """
+        check_is_fitted(self)
+        n = check_count("n_instances", n_instances)
+        check_share("explore", explore, of="the questions", at_most=1)
+        random = self._random(random_state)
+        described: Any = self._describe(X)
+        described = np.asarray(described.compute() if is_blocked(X) else described)
+        numbers = None if is_blocked(X) else as_numbers(check_table(X, estimator=self))
+        names = check_row_names(groups, len(described), "groups")
+        positions, chances = choose_questions(
+            self.result_, described, numbers, names, n, explore, random
+        )
+        return (positions, chances) if return_chances else positions
+
+    @lazily(width=lambda _: 4, dtype="float64")
+    def _describe(self, X: Any) -> Host:
+        table = check_table(X, estimator=self)
+        return describe_rows(self.result_, table, *self._raw_scores(table))
+
+    def teach(self, X: Any, y: Any, *, chances: Any = None) -> Self:
+        """Learn from answers: weights, threshold and experts, without fitting one-class detectors.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (m, d)
+            Rows that were answered: training rows, which are recognised, or others, which are
+            added to them.
+        y : array-like of shape (m,)
+            +1 normal, −1 anomaly, 0 don't know.
+        chances : array-like of shape (m,), optional
+            With which each row was asked about, from ``query(..., return_chances=True)``; NaN for
+            labels from elsewhere. Rows of one call were asked about together.
+
+        Returns
+        -------
+        FusedDetector
+            This detector, changed. Where something is refused it stays what it was.
+
+        Notes
+        -----
+        A fit to the same rows and labels differs in one way: its one-class detectors do not learn
+        from rows that turned out anomalous. The threshold rests on rows that nothing learnt from,
+        as in a fit.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lpfuse import FusedDetector, GMMDetector
+        >>> X = np.random.default_rng(0).normal(size=(100, 2))
+        >>> X[:6] += 4.0
+        >>> fused = FusedDetector([("gmm", GMMDetector())], random_state=0).fit(X, np.zeros(100))
+        >>> rows, chances = fused.query(X, 10, return_chances=True)
+        >>> answers = np.where(rows < 6, -1, 1)
+        >>> fused = fused.teach(X[rows], answers, chances=chances)
+        >>> fused.audit_answers().n_answers
+        10
+        """
+        check_is_fitted(self)
+        self._check_teachable()
+        self.rows_.table()  # refuses words, which were not kept
+        if is_blocked(X):
+            raise ValueError(
+                "Answers are of few rows: pass them in memory, X[positions].compute()."
+            )
+        table = check_table(X, estimator=self)
+        answers = check_answers(y, table.shape[0])
+        asked = np.full(len(answers), np.nan)
+        if chances is not None:
+            asked = check_chances(chances, len(answers))
+        numbers = as_numbers(table)
+        if numbers is None:
+            raise ValueError("The answered rows hold words where the training rows had numbers.")
+        if not answers.any():
+            raise ValueError(
+                "y has no answer: all are 0, don't know. Pass +1 (normal) or -1 (anomaly)."
+            )
+        decided = answers != 0
+        self.result_ = relearn(
+            self.result_, numbers[decided], answers[decided], asked[decided],
+            self._strategy(), self._rule(),
+            cv=self.cv, n_jobs=self.n_jobs, random_state=self.random_state,
+        )  # fmt: skip
+        return self
+
+    def audit_answers(self, *, confidence: float = 0.95) -> AnswerAudit:
+        """Estimate how good the detector is, from the rows that were asked about alone.
+
+        Scores are held-out: by detectors, weights and experts that did not learn from the row.
+
+        Parameters
+        ----------
+        confidence : float in (0, 1), default=0.95
+            Of the intervals.
+
+        Returns
+        -------
+        AnswerAudit
+            Share of anomalies, hit rate, precision, false alarms and AUC, each with an interval;
+            ``.summary()`` says it in words.
+        """
+        check_is_fitted(self)
+        self._check_teachable()
+        return audit(self.result_, confidence)
+
+    def _check_teachable(self) -> None:
+        if self.artificial_anomalies or self.cv == "in-sample":
+            raise ValueError(
+                'A detector with artificial_anomalies=True or cv="in-sample" cannot be taught, nor '
+                "judged by answers: held-out scores of its rows were not kept. Fit it again with "
+                "y=."
+            )
+
+    def recalibrate(
+        self, X: Any, *, scale: bool | Literal["auto"] = "auto", subsample: int = SUBSAMPLE
+    ) -> Self:
+        r"""Move threshold, p-values and scale together to other normal rows; nothing is fitted.
+
+        Parameters
+        ----------
+        X : array-like, data frame, or Dask array or data frame, of shape (n, d)
+            Normal rows as they come now, that nothing has learnt from.
+        scale : bool or "auto", default="auto"
+            Whether a third of the rows, drawn at random, sets the scale of each detector's scores
+            anew, and the others the threshold. "auto": from 200 rows on.
+        subsample : int, default=20_000
+            Rows that a Dask `X` is cut to.
+
+        Returns
+        -------
+        FusedDetector
+            This detector, changed. Where something is refused it stays what it was.
+
+        Notes
+        -----
+        **What is promised.** With m rows that set the threshold, and no part in anything else, a
+        new normal row that is exchangeable with them is called an anomaly with the probability
+
+        .. math:: \alpha - \frac{1}{m + 1} < P(\text{false alarm}) \le \alpha
+
+        as after ``calibration="split"``, on the left if scores have no ties; with `confidence`, see
+        :func:`lpfuse.threshold.conformal_offset`. Earlier rows no longer count: where X is of one
+        shift or one machine, that is what the promise is of. Anomalies in X raise fewer alarms: the
+        rate then holds for rows as in X.
+
+        **What stays.** Detectors and weights; so a new kind of normal rows that the detectors find
+        as strange as anomalies costs hits, and calls for a new fit. `teach` and `with_fusion` keep
+        the rows for the threshold, and learn the scale from the training rows again.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lpfuse import FusedDetector
+        >>> rng = np.random.default_rng(0)
+        >>> fused = FusedDetector(["gmm", "histogram"], random_state=0).fit(
+        ...     rng.normal(size=(500, 3))
+        ... )
+        >>> X = rng.normal(size=(2000, 3)) + 0.6  # the rows have moved
+        >>> round(float(np.mean(fused.predict(X[1000:]) < 0)), 2)
+        0.14
+        >>> fused = fused.recalibrate(X[:1000])
+        >>> round(float(np.mean(fused.predict(X[1000:]) < 0)), 2)
+        0.04
+        """
+        check_is_fitted(self)
+        check_choice("scale", scale, (True, False, "auto"))
+        rule, random = self._rule(), self._random()
+        if THRESHOLD_RULES[rule.threshold].needs_anomalies or rule.contamination is not None:
+            by = f"contamination={rule.contamination}"
+            if rule.contamination is None:
+                by = f'threshold="{rule.threshold}"'
+            raise ValueError(
+                "recalibrate takes normal rows, and sets the threshold by a rate of false alarms; "
+                f'here it is set by {by}. Fit with threshold="false-alarms", or fit again.'
+            )
+        if is_blocked(X):
+            X, _ = draw_from_blocks(X, None, None, None, subsample, random)
+        table = check_table(X, estimator=self)
+        warn_of_training_rows(self.result_, table)
+        raw, features = self._raw_scores(table)
+        self.result_ = recalibrate(self.result_, table, raw, features, rule, scale, random)
+        return self
+
+    # ---------------------------------------------------------- parameters of detectors by name
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return parameters, and those of the listed detectors as ``name__parameter``.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to include parameters of detectors, scaler and fusion.
+
+        Returns
+        -------
+        dict
+            Names and values.
+        """
+        parameters: dict[str, Any] = super().get_params(deep)
+        if deep:
+            for name, detector, *_ in self._listed():
+                parameters[name] = detector
+                inner = detector.get_params(True) if hasattr(detector, "get_params") else {}
+                parameters.update({f"{name}__{key}": value for key, value in inner.items()})
+        return parameters
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters, also those of the listed detectors: ``name=``, ``name__parameter=``.
+
+        Parameters
+        ----------
+        **parameters
+            Names and values.
+
+        Returns
+        -------
+        FusedDetector
+            The estimator.
+        """
+        if "detectors" in parameters:
+            self.detectors = parameters.pop("detectors")
+        listed = self._listed()
+        replaced = {
+            entry[0]: parameters.pop(entry[0]) for entry in listed if entry[0] in parameters
+        }
+        if replaced:
+            self.detectors = [
+                (name, replaced.get(name, detector), *columns)
+                for name, detector, *columns in listed
+            ]
+        super().set_params(**parameters)
+        return self
+
+    def _listed(self) -> list[Any]:
+        """Return the listed detectors; none where `fit` would refuse the list."""
+        listed = self.detectors if isinstance(self.detectors, list | tuple) else []
+        fits = all(isinstance(entry, tuple | list) and len(entry) in (2, 3) for entry in listed)
+        return list(listed) if fits else []
+
+    # ------------------------------------------------------------------------ files and notebooks
+
+    def save(self, path: str | PathLike[str], *, key: bytes | None = None) -> None:
+        """Write the fitted detector to a file, without pickle; `lpfuse.load` reads it.
+
+        Parameters
+        ----------
+        path : path-like
+            The file. It appears whole or not at all.
+        key : bytes, optional
+            A secret that signs it, see :func:`lpfuse.io.save`.
+        """
+        save(self, path, key=key)
+
+    # Attributes of files of earlier versions: parameters that are gone, and what is in `result_`.
+    saved_formerly: ClassVar[frozenset[str]] = frozenset((
+        "experts_see_scores", "on_missing", "subsample", "feature_imputer_", "following_",
+        "fusion_", "held_out_", "offset_", "out_of_fold_", "pool_", "rounds_", "rows_", "scaler_",
+        "unseen_",
+    ))  # fmt: skip
+
+    @classmethod
+    def upgrade_saved(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Bring attributes of a file of an earlier version into today's form.
+
+        Parameters
+        ----------
+        values : dict
+            Attributes by name.
+
+        Returns
+        -------
+        dict
+            The same, without what is gone, and with the fitted ones in ``result_``.
+        """
+        former: dict[str, Any] = {name: values.get(name) for name in cls.saved_formerly}
+        values = {name: value for name, value in values.items() if name not in former}
+        held_out = former["held_out_"]
+        if former["pool_"] is None or held_out is None:
+            return values
+        rows, rounds = former["rows_"], former["rounds_"]
+        values["result_"] = CalibratedFit(
+            former["pool_"], Combination(former["scaler_"], former["fusion_"]),
+            former["feature_imputer_"], former["out_of_fold_"], held_out,
+            former["unseen_"] or CalibrationRows(), former["offset_"],
+            StoredRows(None) if rows is None else rows,
+            np.zeros(len(held_out.labels), np.intp) if rounds is None else rounds,
+        )  # fmt: skip
+        return values
+
+    def card(
+        self,
+        path: str | PathLike[str],
+        X: Any = None,
+        y: Any = None,
+        *,
+        title: str = "Model card",
+        use: str | None = None,
+    ) -> None:
+        """Write a model card in Markdown: data, weights and their proof, calibration, limits.
+
+        Parameters
+        ----------
+        path : path-like
+            The file. It appears whole or not at all.
+        X, y : rows and labels, optional
+            To measure on; without them, the training rows out of fold.
+        title, use : str, optional
+            The heading; what the model is meant for. See :func:`lpfuse_cli.report.write_card`.
+        """
+        write_card(self, path, X, y, title=title, use=use)
+
+    def _html_repr(self) -> str:
+        """Return scikit-learn's diagram and, once fitted, a table of the weights."""
+        diagram: str = super()._html_repr()
+        if not hasattr(self, "result_"):
+            return diagram
+        weights = getattr(self.fusion_, "weights_", None)
+        table = weights_table(self.detector_names_, weights, self.certificate_, self.offset_)
+        return diagram + table
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    # ----------------------------------------------------------------------- views of the result
+
+    @property
+    def offset_(self) -> float:
+        """The threshold."""
+        return self.result_.offset
+
+    @property
+    def weights_(self) -> Host:
+        """The weight of each detector, for a fusion that is a weighted sum."""
+        if not hasattr(self.fusion_, "weights_"):
+            raise AttributeError(f"{self.fusion_!r} is no weighted sum: it has no weights.")
+        return self.fusion_.weights_
+
+    @property
+    def certificate_(self) -> Any:
+        """The proof that comes with the weights; None for a fusion without one."""
+        return getattr(self.fusion_, "certificate_", None)
+
+    @property
+    def detectors_(self) -> list[tuple[str, Any, Index | None]]:
+        """Name, fitted detector and positions of its columns (None: all) of each detector."""
+        return [(member.name, member.estimator, member.columns) for member in self.pool_.members]
+
+    @property
+    def detector_names_(self) -> list[str]:
+        """Names of the detectors, in the order of the weights."""
+        return self.result_.pool.names
+
+    @property
+    def pool_(self) -> Pool:
+        """The fitted detectors."""
+        return self.result_.pool
+
+    @property
+    def scaler_(self) -> Any:
+        """The fitted scaler."""
+        return self.result_.combination.scaler
+
+    @property
+    def fusion_(self) -> Any:
+        """The fitted fusion."""
+        return self.result_.combination.fusion
+
+    @property
+    def combination_(self) -> Combination:
+        """`scaler_` and `fusion_`: from raw scores to fused ones."""
+        check_is_fitted(self)
+        return self.result_.combination
+
+    @property
+    def feature_imputer_(self) -> SimpleImputer | None:
+        """What fills in missing cells for a fusion that looks at the features."""
+        return self.result_.imputer
+
+    @property
+    def out_of_fold_(self) -> OutOfFoldScores:
+        """What the weights were learnt from."""
+        return self.result_.out_of_fold
+
+    @property
+    def held_out_(self) -> HeldOutScores:
+        """Fused scores by weights that were not learnt from the row."""
+        return self.result_.held_out
+
+    @property
+    def calibration_(self) -> Host:
+        """Fused scores of the normal rows that calibrate, ascending."""
+        return self.result_.held_out.normal_scores()
+
+    @property
+    def unseen_(self) -> CalibrationRows:
+        """Raw scores of the rows that calibrate."""
+        return self.result_.calibration
+
+    @property
+    def rows_(self) -> StoredRows:
+        """The training rows, then those set aside."""
+        return self.result_.rows
+
+    @property
+    def rounds_(self) -> NDArray[np.intp]:
+        """The round of questions in which each of `rows_` was taught; 0: in none."""
+        return self.result_.rounds
+
+    @property
+    def contamination_(self) -> Estimate:
+        """The share of anomalies among the training rows, with its 95 % interval.
+
+        From rows that were asked about with known chances, by how strange these rows were. Without
+        any: what is believed of an unlabelled table.
+        """
+        return estimate_contamination(self.result_)

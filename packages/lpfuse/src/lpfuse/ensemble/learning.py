@@ -1,0 +1,378 @@
+"""From out-of-fold scores to scale and weights, learnt from all rows and without each part."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+from sklearn.base import clone
+from sklearn.impute import SimpleImputer
+from sklearn.metrics import roc_auc_score
+from sklearn.utils import _safe_indexing
+
+from lpfuse._arrays.operations import Host
+from lpfuse._validation.tables import DirectionWarning, no_spread, warn_of_directions
+from lpfuse.adapters import has_known_direction
+from lpfuse.ensemble.calibration import (
+    CalibratedFit,
+    CalibrationPart,
+    CalibrationRows,
+    FitResult,
+    HeldOutScores,
+    OutOfFoldScores,
+    ThresholdRule,
+    calibrate,
+)
+from lpfuse.ensemble.combination import Combination, report_gaps
+from lpfuse.ensemble.defaults import Strategy
+from lpfuse.ensemble.folds import Part, Training, assign_folds
+from lpfuse.ensemble.out_of_fold import (
+    ScoredMembers,
+    ScoredPool,
+    count_rows,
+    shrink_to_ensemble_variance,
+)
+from lpfuse.ensemble.pool import Pool
+from lpfuse.ensemble.rows import Table, draw_seed, duplicated_rows, fit_imputer, impute_features
+
+FOLDS_OF_WEIGHTS = 5  # where the detectors have no folds, the weights still need some; as cv=5
+# Bounds of the audit, chosen by hand: rather too lax, for a warning that cries wolf is not read.
+ALIKE = 0.999  # rank correlation from which two detectors are as good as one
+TIED = 0.9  # share of rows with one and the same score from which a detector tells too little
+CERTAIN = 4.0  # standard errors of the AUC from 1/2 beyond which chance explains nothing
+MOST_ROWS = 2000  # that are compared; more would tell the same
+TURN = (
+    'say high="anomaly" where its scores enter: lpfuse.adapters.ScoreColumn(high="anomaly"), or '
+    'ScoreFunction(..., high="anomaly").'
+)
+
+
+def fuse_pool(
+    scored: ScoredPool,
+    training: Training,
+    strategy: Strategy,
+    random: np.random.RandomState,
+    whole: FitResult | None = None,
+) -> FitResult:
+    """Learn scale and weights from the out-of-fold scores of a pool.
+
+    Parameters
+    ----------
+    scored : ScoredPool
+        The pool, its scores of the rows, and what these are worth.
+    training : Training
+        The rows.
+    strategy : Strategy
+        Chooses scale and fusion.
+    random : RandomState
+        Draws folds where there are none, and seeds.
+    whole : FitResult, optional
+        Where the rows are a part: what was learnt from all of them.
+    """
+    pool = scored.pool
+    imputer = None
+    if getattr(strategy.fusion, "uses_features", False):
+        imputer = fit_imputer(training.X, training.labels)
+    out_of_fold = _collect(scored, training, strategy.artificial_anomalies, imputer, random)
+    if getattr(strategy.fusion, "asks_detectors", False) and isinstance(training.X, np.ndarray):
+        out_of_fold = replace(out_of_fold, ask=lambda X: pool.scores(X)[0])
+    in_folds = (out_of_fold.labels != 0) & (out_of_fold.fold >= 0)
+    report_gaps(scored.scores[in_folds], pool.names)
+    fit = fuse_scores(out_of_fold, pool, strategy, imputer, whole)
+    held_out = fit.held_out[: len(training.labels)]  # without artificial anomalies
+    return replace(fit, held_out=held_out, shrinkage=scored.shrinkage)
+
+
+def _collect(
+    scored: ScoredPool,
+    training: Training,
+    artificial_anomalies: bool,
+    imputer: SimpleImputer | None,
+    random: np.random.RandomState,
+) -> OutOfFoldScores:
+    """Put the scores beside what is known of their rows: all that the weights are learnt from."""
+    scores, weights = scored.scores, scored.weights
+    n, fold, truth = len(training.labels), training.fold_of_truth, training.truth
+    if training.folds is None:
+        dealt = assign_folds(n, training.groups, FOLDS_OF_WEIGHTS, random)
+        fold = np.concatenate([dealt, dealt[training.source]])
+    labels = truth.copy()
+    if not artificial_anomalies:
+        labels[n:] = 0
+    features = None
+    if imputer is not None:
+        tables = [training.X, *([] if training.jittered is None else [training.jittered])]
+        features = np.concatenate([impute_features(imputer, table) for table in tables])
+    seed = draw_seed(random)
+    if weights is not None:
+        weights = np.concatenate([weights, np.ones(len(training.source))])
+    found = OutOfFoldScores(
+        scores, labels, fold, truth, training.kinds, features, seed, weights,
+        training.labels, training.chances,
+    )  # fmt: skip
+    gaps = np.isnan(scores[labels > 0])
+    missing = [
+        repr(name) for name, column in zip(scored.pool.names, gaps.T, strict=True) if column.all()
+    ]
+    if missing:
+        raise ValueError(f"{', '.join(missing)} scored none of the normal rows.")
+    if not (labels[found.usable] > 0).any():
+        raise ValueError(
+            "No normal row has a score by every detector: all have missing cells in some "
+            "detector's columns. Fill them in, or leave columns out."
+        )
+    return found
+
+
+def fuse_scores(
+    out_of_fold: OutOfFoldScores,
+    pool: Pool,
+    strategy: Strategy,
+    imputer: SimpleImputer | None = None,
+    whole: FitResult | None = None,
+) -> FitResult:
+    """Learn scale and weights from out-of-fold scores; those of a part are of the kind of `whole`.
+
+    The choice of a part is that of all rows, unless the strategy says otherwise.
+    """
+    search = None
+    if whole is None or strategy.chooses_in_parts:
+        scaler, fusion, search = strategy.choose_fusion(out_of_fold, pool)
+    else:
+        scaler, fusion = clone(whole.combination.scaler), clone(whole.combination.fusion)
+    combination = _fuse_and_audit(scaler, fusion, out_of_fold, pool, strategy)
+    held_out = HeldOutScores.out_of_fold(scaler, fusion, out_of_fold)
+    out_of_fold = replace(out_of_fold, features=None, ask=None)  # for no other weights
+    return FitResult(pool, combination, imputer, out_of_fold, held_out, search=search)
+
+
+def score_calibration_rows(
+    fit: FitResult,
+    training: Training,
+    parts: Sequence[Part],
+    without: Sequence[ScoredMembers],
+    strategy: Strategy,
+    random: np.random.RandomState,
+    n_jobs: int | None,
+) -> tuple[CalibrationRows, list[FitResult]]:
+    """Score rows that nothing learnt from; also return what was learnt without each part.
+
+    Parameters
+    ----------
+    fit : FitResult
+        From all rows.
+    training : Training
+        The rows, and those set aside.
+    parts : sequence of Part
+        Normal rows to hide, part by part; none where rows are set aside.
+    without : sequence of ScoredMembers
+        One-class members that were fitted without each part.
+    strategy, random, n_jobs
+        As in `fuse_pool`; threads.
+    """
+    if training.calibration_X is not None:
+        raw, features = _raw_scores(fit, training.calibration_X, n_jobs)
+        known = training.calibration_known
+        return CalibrationRows("split", scores=raw, features=features, known=known), []
+    if not parts:
+        return CalibrationRows(), []
+    found, others = [], []
+    for part, members in zip(parts, without, strict=True):
+        with warnings.catch_warnings():  # the fit to all rows has warned of them
+            warnings.simplefilter("ignore")
+            other, scores = _fit_without(part, members, fit, training, strategy, random)
+        found.append(scores)
+        others.append(other)
+    copied = duplicated_rows(training.X)
+    raw, features = _raw_scores(fit, _safe_indexing(training.X, copied, axis=0), n_jobs)
+    return CalibrationRows("cross", found, copied, raw, features), others
+
+
+def _fit_without(
+    part: Part,
+    one_class: ScoredMembers,
+    fit: FitResult,
+    training: Training,
+    strategy: Strategy,
+    random: np.random.RandomState,
+) -> tuple[FitResult, CalibrationPart]:
+    """Learn scale and weights without a part, and score its hidden rows.
+
+    An expert that learnt without the fold of a row has scored it: of hidden rows, whose fold is the
+    part, that knows nothing of the part. Of the others, such scores set scale and weights; they are
+    of experts that learnt from the part, which is all that is left of it.
+    """
+    scores, hidden, n = one_class.scores, one_class.hidden, len(part.learn)
+    assert hidden is not None
+    experts = fit.out_of_fold.scores[: len(training.labels), scores.shape[1] :]
+    rows, names = part.training, fit.pool.names
+    more = np.concatenate([experts[part.learn], np.empty((len(scores) - n, experts.shape[1]))])
+    prior = strategy.prior_weights(names)
+    counts = count_rows(scores[:n], one_class.members, rows, strategy.expert_scaler(), prior)
+    scored = ScoredPool(fit.pool, np.column_stack([scores, more]), counts)
+    other = fuse_pool(scored, rows, strategy, random, fit)
+    features = None
+    if other.imputer is not None:
+        features = impute_features(other.imputer, _safe_indexing(training.X, part.hidden, axis=0))
+    normal = experts[training.weight_labels > 0]
+    shrunk = shrink_to_ensemble_variance(experts[part.hidden], fit.shrinkage, normal)
+    raw = np.column_stack([hidden[: len(part.hidden)], shrunk])
+    report_gaps(raw, names)
+    return other, CalibrationPart(part.learn, part.hidden, other.out_of_fold, raw, features)
+
+
+def _raw_scores(fit: FitResult, X: Table, n_jobs: int | None) -> tuple[Host, Host | None]:
+    """Score rows by the pool; also return their features, where the fusion looks at them."""
+    if X.shape[0] == 0:
+        return np.empty((0, len(fit.pool.members))), None
+    raw, errors = fit.pool.scores(X, n_jobs)
+    report_gaps(raw, fit.pool.names, errors)
+    return raw, None if fit.imputer is None else impute_features(fit.imputer, X)
+
+
+def fuse_again(result: CalibratedFit, strategy: Strategy, rule: ThresholdRule) -> CalibratedFit:
+    """Learn other weights, of another strategy, from the scores at hand: no detector is fitted."""
+    fit = fuse_scores(result.out_of_fold, result.pool, strategy)
+    fit = replace(fit, held_out=fit.held_out[: result.n_learnt])  # without artificial anomalies
+    with warnings.catch_warnings():  # the fit to all rows has warned of them
+        warnings.simplefilter("ignore")
+        others = [
+            fuse_scores(part.out_of_fold, result.pool, strategy, whole=fit)
+            for part in result.calibration.parts
+        ]
+    return calibrate(fit, others, result.calibration, rule, result.rows, result.rounds)
+
+
+# ------------------------------------------------------------------------------------------ audit
+
+
+def _fuse_and_audit(
+    scaler: Any, fusion: Any, scores: OutOfFoldScores, pool: Pool, strategy: Strategy
+) -> Combination:
+    """Fit copies of `scaler` and `fusion` to the usable rows, and warn of what looks wrong.
+
+    Of the default detectors some tell little on any table, which is no news; the default weights
+    are near the prior by design where the labels leave them open.
+    """
+    S, y = scores.scores[scores.usable], scores.labels[scores.usable]
+    features = None if scores.features is None else scores.features[scores.usable]
+    with warnings.catch_warnings():  # the audit gives the same warnings with the detectors' names
+        warnings.filterwarnings("ignore", message="Scores have no spread")
+        warnings.filterwarnings("ignore", message="Some detectors give the same")
+        warnings.simplefilter("ignore", DirectionWarning)
+        weights = scores.weights_of(scores.usable)
+        combination = Combination.learn(scaler, fusion, S, y, features, weights, scores.ask)
+    own_fusion = None if strategy.fusion is None else combination.fusion
+    if strategy.detectors is not None:
+        known = np.array([has_known_direction(member.last) for member in pool.members])
+        audit(S, y, pool.names, own_fusion, known)
+    else:
+        _warn_of_open_weights(own_fusion, y)
+        _warn_of_constants(S[y > 0])
+    return combination
+
+
+def audit(
+    S: Host,
+    y: Host,
+    names: Sequence[str],
+    fusion: Any = None,
+    known: NDArray[np.bool_] | None = None,
+) -> None:
+    """Warn of detectors without news, alike or reversed, and of weights left open.
+
+    Parameters
+    ----------
+    S : ndarray of shape (n, R)
+        Raw out-of-fold scores without gaps.
+    y : ndarray of shape (n,)
+        +1 or −1.
+    names : sequence of str
+        Names of the detectors.
+    fusion : estimator, optional
+        The fitted fusion; None where its weights are open by design.
+    known : ndarray of shape (R,), optional
+        Detectors whose makers, not users, said what high scores mean.
+    """
+    normal = S[y > 0]
+    area, error = _areas(S, y)
+    said = ~nearly_constant(normal) | (area > 0.5 + CERTAIN * error)
+    quoted = np.array([repr(name) for name in names])
+    _warn(
+        quoted[~said],
+        "{} give most normal rows the same score, and so say next to nothing. Leave them out, or "
+        "look at what they are fed.",
+    )
+    _warn(
+        [f"{quoted[i]} = {quoted[j]}" for i, j in _alike(normal) if said[i] and said[j]],
+        "Some detectors rank all rows alike: {}. Each counts as often as it is repeated.",
+    )
+    warn_of_directions(S, y, quoted.tolist(), TURN, known, stacklevel=4)
+    _warn_of_open_weights(fusion, y)
+
+
+def nearly_constant(S: Host) -> NDArray[np.bool_]:
+    """Tell which columns hold one value nearly everywhere."""
+    most_common = [np.unique(column, return_counts=True)[1].max() for column in S.T]
+    return np.array(most_common) >= TIED * len(S)
+
+
+def _alike(S: Host) -> list[tuple[int, int]]:
+    """Find pairs of columns that put the rows in the same order."""
+    step = -(-len(S) // MOST_ROWS)
+    ranks = rankdata(S[::step], axis=0)
+    ranks -= ranks.mean(axis=0)
+    lengths = np.linalg.norm(ranks, axis=0)
+    together = ranks.T @ ranks >= ALIKE * np.outer(lengths, lengths)
+    moving = lengths > 0
+    pairs = combinations(range(S.shape[1]), 2)
+    return [(i, j) for i, j in pairs if together[i, j] and moving[i] and moving[j]]
+
+
+def _areas(S: Host, y: Host) -> tuple[Host, float]:
+    """Return the AUC of each column, and its standard error for a column that tells nothing."""
+    n, anomalies = (y > 0).sum(), (y < 0).sum()
+    if anomalies == 0:
+        return np.full(S.shape[1], 0.5), 1.0
+    error = float(np.sqrt((n + anomalies + 1) / (12 * n * anomalies)))
+    return np.array([roc_auc_score(y, column) for column in S.T]), error
+
+
+def _warn_of_constants(normal: Host) -> None:
+    """Warn where no detector tells normal rows apart, by their scores of shape (n, R)."""
+    if (nearly_constant(normal) | no_spread(normal.min(axis=0), normal.max(axis=0))).all():
+        _warn(
+            [""],
+            "All detectors give most normal rows the same score: these rows hardly differ, so "
+            "nothing can be told of others. Bring columns that vary.",
+        )
+
+
+def _warn_of_open_weights(fusion: Any, y: Host) -> None:
+    certificate = getattr(fusion, "certificate_", None)
+    if certificate is None:
+        return
+    centre = 0.0 if fusion.prior_ is None else fusion.prior_
+    if certificate.primal <= 1e-9 * len(y):
+        _warn(
+            [""],
+            "Many weights are equally good: the fused scores of all rows are right with room to "
+            "spare. Of these the weights nearest to uniform were taken; p hardly matters.",
+        )
+    elif np.linalg.norm(fusion.weights_ - centre, fusion.p) < fusion.radius * (1 - 1e-6):
+        _warn(
+            [""],
+            "The constraint ‖w‖_p ≤ 1 is not active: the best weights lie inside the ball, and a "
+            "larger p would not change them.",
+        )
+
+
+def _warn(found: Sequence[str] | Host, text: str) -> None:
+    if len(found):
+        warnings.warn(text.format(", ".join(found)), UserWarning, stacklevel=4)

@@ -1,0 +1,450 @@
+"""Tables that users bring: columns, missing cells, and the training rows that a detector stores."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.impute import SimpleImputer
+from sklearn.utils import _safe_indexing
+
+from lpfuse._arrays.operations import Host
+from lpfuse._format import quote
+from lpfuse._saved import ANY, saved_as
+from lpfuse._validation.params import labels_of_columns, listed, quoted
+from lpfuse._validation.tables import column_names
+from lpfuse.adapters import on_kept_rows
+
+Table = Any  # an n×d array of floats, or a data frame
+Index = NDArray[np.intp]
+
+
+class EmptyColumnWarning(UserWarning):
+    """A column that detectors use holds no value."""
+
+
+def draw_seed(random: np.random.RandomState) -> int:
+    """Draw a seed for what has none of its own."""
+    return int(random.randint(np.iinfo(np.int32).max))  # nosec B311 # NumPy, seeded
+
+
+def joined_rows(parts: Sequence[Table]) -> Table:
+    """Join arrays, or data frames of one library, one below the other."""
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    if not hasattr(parts[0], "iloc"):
+        import polars
+
+        return polars.concat(parts, how="vertical_relaxed")
+    import pandas
+
+    return pandas.concat(parts, ignore_index=True)
+
+
+def column_positions(columns: Any, X: Table, name: str) -> Index | None:
+    """Return positions of the columns that a detector shall see.
+
+    Parameters
+    ----------
+    columns : None, str, int, slice, sequence or callable
+        All; a name or a position, or several; a mask; a function of `X` that gives one of these.
+    X : table
+        The training rows.
+    name : str
+        The detector, for the message of a refusal.
+    """
+    if callable(columns):
+        columns = columns(X)
+    if columns is None:
+        return None
+    d = X.shape[1]
+    if isinstance(columns, slice):
+        found = np.arange(d)[_slice_of_positions(columns, X, name)]
+    else:
+        several = [columns] if isinstance(columns, str | Integral) else columns
+        found = _positions_of_several(several, X, name)
+    if found.size == 0:
+        raise ValueError(
+            f"Detector {quote(name)} was given no columns, {quote(columns)}: name one."
+        )
+    return found.astype(np.intp)
+
+
+def _positions_of_several(wanted: Any, X: Table, name: str) -> Index:
+    d = X.shape[1]
+    try:
+        listed = list(wanted)
+        if any(isinstance(column, str) for column in listed):
+            listed = _positions_of_names(listed, X, name)
+        return np.arange(d)[listed]
+    except (IndexError, TypeError) as error:
+        raise ValueError(
+            f"Detector {quote(name)} wants columns {quote(wanted)} of a table with {d} columns "
+            f"(counted from 0): {error}. Columns are names, positions, a mask, a slice or a "
+            "function of X."
+        ) from error
+
+
+def _slice_of_positions(wanted: slice, X: Table, name: str) -> slice:
+    """Turn a slice of names, with its last one as in scikit-learn, into one of positions."""
+    start, stop = wanted.start, wanted.stop
+    if isinstance(start, str):
+        (start,) = _positions_of_names([start], X, name)
+    if isinstance(stop, str):
+        stop = _positions_of_names([stop], X, name)[0] + 1
+    return slice(start, stop, wanted.step)
+
+
+def _positions_of_names(wanted: Sequence[Any], X: Table, name: str) -> list[int]:
+    known = column_names(X)
+    if known is None:
+        raise ValueError(
+            f"Detector {quote(name)} wants columns by name ({quoted(wanted)}), but X has "
+            "no names. Pass a data frame, or positions."
+        )
+    unknown = [column for column in wanted if column not in known]
+    if unknown:
+        raise ValueError(
+            f"Detector {quote(name)} wants columns that X does not have: "
+            f"{quoted(unknown)}. It has {quoted(known)}."
+        )
+    return [known.index(column) for column in wanted]
+
+
+def missing_cells(X: Table) -> NDArray[np.bool_]:
+    """Tell which cells are NaN, or whatever else a data frame calls missing."""
+    if isinstance(X, np.ndarray):
+        return np.isnan(X)
+    return np.column_stack([_missing(_column(X, j)) for j in range(X.shape[1])])
+
+
+def _missing(column: NDArray[Any]) -> NDArray[np.bool_]:
+    if column.dtype.kind in "biu":
+        return np.zeros(len(column), dtype=bool)
+    if column.dtype.kind in "fcmM":
+        return np.isnat(column) if column.dtype.kind in "mM" else np.isnan(column)
+    return np.array([_is_missing(cell) for cell in column.tolist()])
+
+
+def _is_missing(cell: Any) -> bool:
+    """Tell whether a cell is None, NaN or NaT, or pandas' NA, which cannot be compared."""
+    try:
+        return cell is None or bool(cell != cell)
+    except TypeError:
+        return True
+
+
+def empty_columns(X: Table) -> Index:
+    """Find the columns without a single value."""
+    first = np.flatnonzero(missing_cells(_safe_indexing(X, np.arange(1), axis=0))[0])
+    some = missing_cells(_safe_indexing(X, first, axis=1)) if len(first) else np.empty((1, 0))
+    return first[some.all(axis=0)]
+
+
+def warn_of_empty_columns(X: Table, columns: Index, done: str) -> None:
+    """Name columns without a value, and what is done about it; none: nothing is said."""
+    if len(columns):
+        told = listed(labels_of_columns(columns, column_names(X)))
+        text = f"There is no value in {told} of {X.shape[0]:,} rows: {done}."
+        warnings.warn(text, EmptyColumnWarning, stacklevel=5)
+
+
+NO_COMPLETE_ROW = (
+    "Detectors that refuse missing cells need complete rows, but every row has a missing cell. "
+    "Fill them in: make_pipeline(lpfuse.views.FilledGaps(), detector)."
+)
+
+
+def numeric_columns(X: Table) -> Host:
+    """Return the columns that hold numbers, as an array of floats."""
+    if isinstance(X, np.ndarray):
+        return X.astype(np.float64, copy=False)
+    columns = [_column(X, j) for j in range(X.shape[1])]
+    numeric = [column.astype(np.float64) for column in columns if column.dtype.kind in "biuf"]
+    if not numeric:
+        raise ValueError("X has no column of numbers, which this needs. Encode some as numbers.")
+    return np.column_stack(numeric)
+
+
+def fit_imputer(X: Table, labels: Host) -> SimpleImputer:
+    """Fit an imputer for a fusion that looks at features: the mean of rows not anomalous."""
+    imputer = SimpleImputer(keep_empty_features=True)
+    return imputer.fit(numeric_columns(X)[labels >= 0])
+
+
+def impute_features(imputer: SimpleImputer, X: Table) -> Host:
+    """Return the columns of numbers, with missing cells filled in."""
+    return np.asarray(imputer.transform(numeric_columns(X)))
+
+
+def replace_numbers(X: Table, numbers: Host) -> Table:
+    """Put other values into the columns of numbers of a table."""
+    if isinstance(X, np.ndarray):
+        return numbers.astype(X.dtype)
+    names = list(X.columns)
+    numeric = [j for j in range(X.shape[1]) if _column(X, j).dtype.kind in "biuf"]
+    return _with_columns(X, {names[j]: numbers[:, k] for k, j in enumerate(numeric)})
+
+
+def frame_with_scores(X: Table, scores: Host, names: Sequence[str]) -> Table:
+    """Add a column of scores for each name to the right of a data frame."""
+    d = X.shape[1]
+    named = all(isinstance(name, str) for name in X.columns)  # numbers go on as numbers
+    keys = [_free(f"score of {name}", X) if named else d + j for j, name in enumerate(names)]
+    return _with_columns(X, {key: scores[:, j] for j, key in enumerate(keys)})
+
+
+def _free(name: str, X: Table) -> str:
+    """Return the name, marked where a column has it already."""
+    return _free(f"{name}′", X) if name in X.columns else name
+
+
+def _with_columns(X: Table, columns: dict[Any, Host]) -> Table:
+    """Add or replace some columns of a data frame."""
+    if hasattr(X, "assign"):  # pandas
+        copy = X.copy()
+        for name, values in columns.items():
+            copy[name] = values
+        return copy
+    import polars  # the frame at hand is one of its own
+
+    return X.with_columns(**{name: polars.Series(values) for name, values in columns.items()})
+
+
+def _column(X: Table, j: int) -> NDArray[Any]:
+    return np.asarray(_safe_indexing(X, j, axis=1))
+
+
+# --------------------------------------------------------------- rows with missing cells
+
+T = TypeVar("T")
+LARGEST_SQUARED = 1e150  # beyond it, sums of squares overflow
+
+
+def complete_rows(X: Table) -> Index:
+    """Find the rows without a missing cell."""
+    return np.flatnonzero(~missing_cells(X).any(axis=1))
+
+
+def rows_with_any_cell(X: Table) -> Index:
+    """Find the rows with at least one cell."""
+    return np.flatnonzero(~missing_cells(X).all(axis=1))
+
+
+def on_usable_rows(
+    work: Callable[[Table, Index], T], X: Table, doing: str, fills_gaps: bool, must_have: bool
+) -> tuple[T, Index]:
+    """Do the work on all rows or, where it refuses missing cells, on the complete ones.
+
+    Whether a detector accepts missing cells is found by trying: scikit-learn's ``allow_nan`` is
+    about NaN, not missing words, and other makers have no tags. One that fills cells in
+    is not asked about rows without any: filled in, these would be the most usual rows there are.
+
+    Parameters
+    ----------
+    work : callable
+        A function of rows and their positions.
+    X : table of shape (n, d)
+        Rows, with the columns that the detector sees.
+    doing : str
+        What is done, with which detectors, for errors.
+    fills_gaps : bool
+        Whether the work begins with filling missing cells in.
+    must_have : bool
+        Whether there must be a row.
+
+    Returns
+    -------
+    result : object
+        What the work gave.
+    rows : ndarray of positions
+        The rows that it was done on.
+    """
+    every = rows_with_any_cell(X) if fills_gaps else np.arange(X.shape[0])
+    view = X if len(every) == X.shape[0] else _safe_indexing(X, every, axis=0)
+    try:
+        try:
+            return on_kept_rows(lambda rows: work(rows, every), view), every
+        except Exception:
+            complete = complete_rows(view)
+            if len(complete) == X.shape[0]:  # no missing cell: the error has another reason
+                raise
+            if len(complete) == 0 and must_have:
+                raise ValueError(NO_COMPLETE_ROW) from None
+            whole, index = _safe_indexing(view, complete, axis=0), every[complete]
+            return on_kept_rows(lambda rows: work(rows, index), whole), index
+    except Exception as error:
+        error.add_note(f"This happened while {doing}.")
+        if isinstance(X, np.ndarray) and np.abs(X).max(initial=0.0) > LARGEST_SQUARED:
+            error.add_note("X holds numbers beyond 1e150, whose squares overflow. Divide them.")
+        raise
+
+
+# ------------------------------------------------------------------- rows known by value
+
+
+@saved_as("KeptRows", names=ANY)
+@dataclass(frozen=True)
+class StoredRows:
+    """The training rows, in a form that a file can hold.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n, d) or None
+        Numbers: rows learnt from, then those set aside; None where some column has words, which
+        are not kept.
+    names : list of str or None
+        Of the columns, where the rows were a data frame.
+    of_polars : bool
+        Whether that was one of polars.
+    n_added : int
+        Rows at the end of those learnt from that came with answers.
+    """
+
+    values: Host | None
+    names: list[str] | None = None
+    of_polars: bool = False
+    n_added: int = 0
+
+    def table(self, rows: Index | slice = slice(None)) -> Table:
+        """Return the rows, or some of them, as they were fitted to."""
+        if self.values is None:
+            raise ValueError(
+                "The detector learnt from columns of words, which it does not keep, so it cannot "
+                "be taught. Fit it again with y=, or encode the words as numbers first."
+            )
+        values = self.values[rows]
+        if self.names is None:
+            return values
+        if self.of_polars:
+            import polars
+
+            return polars.DataFrame(values, schema=self.names)
+        import pandas
+
+        return pandas.DataFrame(values, columns=self.names)
+
+
+def store_rows(table: Table, below: Table | None = None) -> StoredRows:
+    """Store training rows and, where there are some, others below them."""
+    names, of_polars = None, False
+    if not isinstance(table, np.ndarray):
+        names, of_polars = column_names(table), not hasattr(table, "iloc")
+    # Arrays as they are: rows of single precision take half the memory, and half the file.
+    both = [part for part in (table, below) if part is not None]
+    parts = [part if isinstance(part, np.ndarray) else as_numbers(part) for part in both]
+    values = [part for part in parts if part is not None]
+    whole = len(values) == len(parts)
+    return StoredRows(np.concatenate(values) if whole else None, names, of_polars)
+
+
+def as_numbers(table: Table) -> Host | None:
+    """Return the rows as numbers; None where some column has words."""
+    try:
+        values = numeric_columns(table)
+    except ValueError:
+        return None
+    return values if values.shape[1] == table.shape[1] else None
+
+
+def row_keys(values: Host) -> NDArray[Any]:
+    """Return a value for each row that is equal for equal rows; missing cells are equal."""
+    values = values.astype(np.float64, copy=False) + 0.0  # −0.0 is 0.0
+    whole = np.ascontiguousarray(np.where(np.isnan(values), np.nan, values))
+    return whole.view(np.dtype((np.void, whole.dtype.itemsize * whole.shape[1]))).ravel()
+
+
+def find_rows(known: Host, rows: Host) -> Index:
+    """Find each of the rows among the known ones; −1 where it is none of them."""
+    keys, sought = row_keys(known), row_keys(rows)
+    order = np.argsort(keys)
+    at = np.minimum(np.searchsorted(keys, sought, sorter=order), len(keys) - 1)
+    found = order[at]
+    return np.where(keys[found] == sought, found, -1)
+
+
+def hash_rows(values: Host) -> Host:
+    """Return a number from 0 to 2⁵³ for each row, equal for equal rows.
+
+    Of a million rows that differ two have the same with a chance of 1 in 18,000; each block of rows
+    can be numbered by itself.
+    """
+    bits = row_keys(values).view(np.uint64).reshape(values.shape)
+    odd = np.random.RandomState(0).randint(1, 2**62, size=(2, values.shape[1]), dtype=np.uint64)
+    mixed = (bits ^ (bits >> np.uint64(29))) * (2 * odd[0] + 1)
+    mixed = ((mixed ^ (mixed >> np.uint64(32))) * (2 * odd[1] + 1)).sum(axis=1, dtype=np.uint64)
+    mixed ^= mixed >> np.uint64(31)
+    return (mixed >> np.uint64(11)).astype(np.float64)
+
+
+def places_in_training(stored: StoredRows | None, X: Table) -> Index:
+    """Find rows among those that a detector stores, by their values.
+
+    Equal rows have the same place, also where several training rows are equal.
+
+    Parameters
+    ----------
+    stored : StoredRows or None
+        ``rows_`` of a fitted `FusedDetector`, where it has any.
+    X : array or data frame of shape (n, d)
+        Rows, checked.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Positions in `stored`; −1 where a row is none of these, and for all rows where none is
+        stored, having words in some columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> stored = store_rows(np.arange(12.0).reshape(6, 2))
+    >>> places_in_training(stored, np.array([[4.0, 5.0], [0.0, 0.0]]))
+    array([ 2, -1])
+    """
+    sought = as_numbers(X)
+    if stored is None or stored.values is None or sought is None or not len(sought):
+        return np.full(X.shape[0], -1, dtype=np.intp)
+    # By numbers made of the rows, which sort many times faster than the rows themselves.
+    known, wanted = hash_rows(stored.values), hash_rows(sought)
+    order = np.argsort(known, kind="stable")
+    found = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)]
+    return np.where(known[found] == wanted, found, -1)
+
+
+def check_contradictions(answers: Host, copy_of: NDArray[np.intp]) -> None:
+    """Refuse answers that differ for equal rows; `copy_of` numbers the rows that differ."""
+    low, high = (np.full(int(np.max(copy_of)) + 1, side * np.inf) for side in (1, -1))
+    np.minimum.at(low, copy_of, answers)
+    np.maximum.at(high, copy_of, answers)
+    torn = np.flatnonzero(low < high)
+    if len(torn):
+        rows = np.flatnonzero(np.asarray(copy_of) == torn[0])[:2].tolist()
+        raise ValueError(
+            f"Answers contradict each other: rows {rows[0]} and {rows[1]} are equal, but one is "
+            f"called normal and the other an anomaly ({len(torn)} such rows). Decide, or answer 0."
+        )
+
+
+def duplicated_rows(table: Table) -> Index:
+    """Find the rows that have an equal among them; words are compared as well.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> duplicated_rows(np.array([[1.0, 2.0], [0.0, 0.0], [1.0, 2.0]]))
+    array([0, 2])
+    """
+    values = as_numbers(table)
+    if values is None:
+        columns = [np.asarray(_safe_indexing(table, j, axis=1)) for j in range(table.shape[1])]
+        texts = [np.array([str(cell) for cell in column]) for column in columns]
+        numbers = [np.unique(column, return_inverse=True)[1] for column in texts]
+        values = np.column_stack(numbers).astype(np.float64)
+    number, count = np.unique(row_keys(values), return_inverse=True, return_counts=True)[1:]
+    return np.flatnonzero(count[number.ravel()] > 1)
