@@ -195,7 +195,6 @@ def _with_inner(code: CodeType) -> Iterator[CodeType]:
 # Chosen by hand, far above what a fitted estimator comes to: lists of lists of the same list would
 # grow without end wherever they are turned into an array or printed.
 MOST_PARTS, DEEPEST = 2**24, 200
-RETIRED = ("FollowedRows",)  # classes of earlier versions that nothing is made of any more
 MOST_TEXTS = 100  # strings of a list that are told apart; it may hold more where it may hold any
 
 
@@ -400,8 +399,6 @@ class Decoder:
         return made
 
     def _object(self, name: str, attributes: dict[str, Any]) -> Any:
-        if name in RETIRED:
-            return None
         kind = loadable(name)
         if kind is None and name in FORMER_CLASSES:
             return None
