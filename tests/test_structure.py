@@ -25,8 +25,9 @@ def test_the_core_is_small_enough_to_know():
     # exactly once (0036), two thousand three hundred; over a cluster (0037), three hundred; one who
     # checks certificates and shares nothing with the optimiser (0038), six hundred and ninety-one;
     # two forms of the innermost formulas (0039), fused kernels of a device (0040), passes in one
-    # read (0041) and the path along p (0042) sixteen hundred and fifty, compiled sources apart.
-    assert size_of(CORE).code <= 31_500
+    # read (0041) and the path along p (0042) sixteen hundred and fifty, compiled sources apart. The
+    # command, files and reports have left for a package of their own.
+    assert size_of(CORE).code <= 26_000
 
 
 # What was reached. The goals were 12, 25, 12 and 20 (docs/adr/0013): these may only go down. Bounds
@@ -43,7 +44,8 @@ MOST = {
     "LpFusion.fit": 17,
     "FusedDetector.fit": 65,
     "FusedDetector.predict": 25,
-    "lpfuse score": 66,
+    "lpfuse fit": 87,
+    "lpfuse score": 55,
 }
 
 

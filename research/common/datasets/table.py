@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lpfuse._arrays.operations import Host
 from lpfuse._validation.params import did_you_mean, meaning, quoted
 from lpfuse.frames.cells import polars_module
-from lpfuse.frames.column_kinds import typed
+from lpfuse.frames.column_kinds import parse_column
 from lpfuse_cli.tables import kind_of, read_table
 from research.common.datasets.base import Dataset, checked_dataset
 
@@ -70,7 +70,7 @@ def load_table(path: str | os.PathLike[str], *, label: str = "label", normal: An
     path = Path(path).expanduser()
     frame = read_table(path)
     if kind_of(path) == "CSV":
-        frame = frame.select(typed(column) for column in frame)
+        frame = frame.select(parse_column(column) for column in frame)
     if label not in frame.columns:
         raise ValueError(
             f"{path.name} has no column {label!r}.{did_you_mean(label, frame.columns)} Pass "

@@ -21,9 +21,9 @@ from lpfuse.ensemble.rows import places_in_training
 from lpfuse.frames import TablePreparation
 from lpfuse.frames.fit_summary import (
     TAIL,
-    asked_of,
     per_cent,
     per_cent_range,
+    requested_rate,
     share_interval,
     threshold_ranks,
 )
@@ -141,7 +141,7 @@ def incomplete_rows(preparation: TablePreparation, frame: polars.DataFrame) -> M
     return found
 
 
-def copied_rows(fused: FusedDetector, counts: AlarmCounts) -> int:
+def count_training_rows(fused: FusedDetector, counts: AlarmCounts) -> int:
     r"""How many rows are training rows, beyond those that are equal to some by chance.
 
     Where rows repeat, as those of few categories do, new rows are equal to training rows, too. So
@@ -207,7 +207,7 @@ Figures = dict[str, Any]
 
 
 def alarm_figures(fused: FusedDetector, counts: AlarmCounts) -> Figures:
-    """The alarms of some rows beside those that were asked for.
+    """Compare the alarms of some rows with those that were asked for.
 
     Parameters
     ----------
@@ -219,19 +219,19 @@ def alarm_figures(fused: FusedDetector, counts: AlarmCounts) -> Figures:
     Returns
     -------
     dict
-        What `asked_of` gives; ``rows``, ``normal``, ``anomalies``, ``unlabelled``, ``complete``,
-        ``incomplete`` (a cell is missing, or holds a text that was not in the training), each None
-        where there is no such row, else a dict of ``rows``, ``flagged``, ``share``, ``low`` and
-        ``high``, the ends of its 95 % interval; ``trained_on``: ``rows`` that the detector learnt
-        from, whether these are so many that the whole ``flatters``, and the share of them whose
-        ``held_out`` scores lie below the threshold.
+        What `requested_rate` gives; ``rows``, ``normal``, ``anomalies``, ``unlabelled``,
+        ``complete``, ``incomplete`` (a cell is missing, or holds a text that was not in the
+        training), each None where there is no such row, else a dict of ``rows``, ``flagged``,
+        ``share``, ``low`` and ``high``, the ends of its 95 % interval; ``trained_on``: ``rows``
+        that the detector learnt from, whether these are so many that the whole ``flatters``, and
+        the share of them whose ``held_out`` scores lie below the threshold.
 
         ``normal`` and ``unlabelled`` have ``expected`` as well: the ends of the 95 % interval of
         flagged ones among as many new rows like those of the calibration; and ``verdict``: "more",
         "fewer" or "as expected"; ``unlabelled`` also has ``false``, see `likely_false`. They are
         None where there is nothing to compare with.
     """
-    learnt, asked = copied_rows(fused, counts), asked_of(fused)
+    learnt, asked = count_training_rows(fused, counts), requested_rate(fused)
     most = learnt >= MOST * counts.table.sum() > 0
     # New rows alone are compared, if there are others among them.
     table = counts.table[:, :, 0] if learnt and not most else counts.table.sum(axis=2)
@@ -336,8 +336,8 @@ def likely_false(m: int, flagged: int, ranks: tuple[int, int], n: int) -> Figure
 # --------------------------------------------------------------------------------------- sentences
 
 
-def alarm_sentences(found: Figures) -> list[str]:
-    """What is worth saying of the alarms: the worst news first.
+def describe_alarms(found: Figures) -> list[str]:
+    """Describe the alarms in sentences, the worst news first.
 
     Parameters
     ----------
@@ -346,21 +346,21 @@ def alarm_sentences(found: Figures) -> list[str]:
     """
     if found["rows"] is None:
         return []
-    told = [*_training(found), too_few_words(found)]
+    told = [*_training(found), describe_shortage(found)]
     if not found["too_few"]:
         told += [_unlabelled(found), _normal(found), _anomalies(found), _incomplete(found)]
     return [sentence for sentence in told if sentence]
 
 
-def parted(found: Figures) -> bool:
+def differs_from_request(found: Figures) -> bool:
     """Whether asked and measured part, or cannot be compared for the rows are training rows."""
     verdicts = [(found[kind] or {}).get("verdict") for kind in ("normal", "unlabelled")]
     most = found["trained_on"]["flatters"]
     return bool(most or found["too_few"] or {"more", "fewer"} & {*verdicts})
 
 
-def asked_words(found: Figures) -> str:
-    """What was asked for, as the beginning of a sentence; empty where it is no rate."""
+def describe_request(found: Figures) -> str:
+    """Describe the requested rate as the start of a sentence; empty without a rate."""
     if found["asked"] is None:
         return ""
     rate = per_cent(found["asked"])
@@ -372,8 +372,8 @@ def asked_words(found: Figures) -> str:
     return f"{rate} false alarms were asked for"
 
 
-def too_few_words(found: Figures) -> str:
-    """What to do where the calibration rows cannot hold the rate; empty where they can."""
+def describe_shortage(found: Figures) -> str:
+    """Advise where too few calibration rows hold the rate; empty where they suffice."""
     lack = found["too_few"]
     if not lack:
         return ""
@@ -388,7 +388,7 @@ def too_few_words(found: Figures) -> str:
 
 
 def _at_least(rate: float) -> str:
-    """A rate in tenths of a per cent, never below it."""
+    """Round a rate up to tenths of a per cent."""
     return f"{-(-rate * 1000 // 1) / 10:.3g} %"
 
 
@@ -432,9 +432,9 @@ def _unlabelled(found: Figures) -> str:
     if kind["expected"] is None:
         return f"Of {rows} {per_cent(kind['share'])} were flagged ({_measured(kind)})."
     told = (
-        f"{asked_words(found)}: of {rows} like the {_like_calibration(found)} of the calibration "
-        f"{per_cent_range(*kind['expected'])} are to be expected. {per_cent(kind['share'])} were "
-        f"flagged ({_measured(kind)})."
+        f"{describe_request(found)}: of {rows} like the {_like_calibration(found)} of the "
+        f"calibration {per_cent_range(*kind['expected'])} are to be expected. "
+        f"{per_cent(kind['share'])} were flagged ({_measured(kind)})."
     )
     normal = found["of"] == "normal"
     if kind["verdict"] == "more":
@@ -463,7 +463,7 @@ def _normal(found: Figures) -> str:
     if kind["expected"] is None:
         return f"{told} ({_measured(kind)})."
     told = (
-        f"{asked_words(found)}: of {counted(kind['rows'], 'normal row')} "
+        f"{describe_request(found)}: of {counted(kind['rows'], 'normal row')} "
         f"{per_cent_range(*kind['expected'])} are to be expected after a calibration with "
         f"{found['calibration_rows']:,}. {per_cent(kind['share'])} were flagged "
         f"({_measured(kind)})"
@@ -542,7 +542,7 @@ def measured_rates(fused: FusedDetector, scored: ScoredRows) -> list[dict[str, f
     return calibration_table(pvalues, np.array(sorted({*RATES, float(fused.false_alarm_rate)})))
 
 
-def rows_without_values(model: Any, rows: Any, X: Any) -> tuple[Mask, Mask]:
+def rows_with_gaps(model: Any, rows: Any, X: Any) -> tuple[Mask, Mask]:
     """Which rows lack some value, and which lack all.
 
     Parameters
@@ -564,7 +564,7 @@ def rows_without_values(model: Any, rows: Any, X: Any) -> tuple[Mask, Mask]:
     return some, np.zeros_like(some)
 
 
-def alarms_of_rows(
+def count_given_alarms(
     fused: FusedDetector, X: Any, labels: Host, scored: ScoredRows, some: Mask, all_: Mask
 ) -> tuple[Figures, NDArray[np.intp]]:
     """Of rows that were given: see `alarm_figures`; and which rows are alarms.
@@ -576,7 +576,7 @@ def alarms_of_rows(
     scored : ScoredRows
         Those that could be scored; the others are called anomalies, as `predict` does.
     some, all_ : ndarray of shape (n,) of bool
-        What `rows_without_values` found.
+        What `rows_with_gaps` found.
     """
     flagged = np.ones(len(labels), dtype=bool)
     flagged[scored.rows] = scored.margin < 0
@@ -585,16 +585,16 @@ def alarms_of_rows(
     return alarm_figures(fused, counts), np.flatnonzero(flagged)
 
 
-def alarms_of_training(
+def count_training_alarms(
     fused: FusedDetector, scored: ScoredRows
 ) -> tuple[Figures, NDArray[np.intp]]:
-    """Of training rows, each scored by what was learnt without its fold: as `alarms_of_rows`.
+    """Of training rows, each scored by what was learnt without its fold: as `count_given_alarms`.
 
     Its threshold is that of the other folds, as p-values have it, where a rate of false alarms was
     asked for on average; the verdict is whether the interval of the share holds that rate. Gaps are
     not known any more.
     """
-    found = asked_of(fused)
+    found = requested_rate(fused)
     rate, flagged = found["asked"], scored.margin < 0
     if found["of"] != "normal":
         rate = None
@@ -649,7 +649,7 @@ def calibration_table(pvalues: Host, rates: Host) -> list[dict[str, float]]:
 
 
 def numeric_columns(X: Any, names: list[str]) -> Columns:
-    """The columns of a table that hold numbers, by name.
+    """Return the numeric columns of a table by name.
 
     Examples
     --------
@@ -673,7 +673,7 @@ LONGEST = 120  # letters of a cell that is shown
 Kept = dict[str, Sequence[Any]]
 
 
-def kept_columns(keep: Any, n: int) -> Kept:
+def check_kept_columns(keep: Any, n: int) -> Kept:
     """Columns to show of each row, by name, checked.
 
     Parameters
@@ -685,7 +685,7 @@ def kept_columns(keep: Any, n: int) -> Kept:
 
     Examples
     --------
-    >>> kept_columns({"serial": ["P-1", "P-2"]}, 2)
+    >>> check_kept_columns({"serial": ["P-1", "P-2"]}, 2)
     {'serial': ['P-1', 'P-2']}
     """
     if keep is None:
@@ -707,7 +707,7 @@ def kept_columns(keep: Any, n: int) -> Kept:
 
 
 def cells_of(kept: Kept, row: int) -> list[str | None]:
-    """What a row holds in the columns that are shown, as text; None where it holds nothing."""
+    """Return the cells of a row in the kept columns as text, None where empty."""
     values = (column[row] for column in kept.values())
     # What is not equal to itself is NaN, or pandas' NaT.
     return [None if v is None or v != v else shortened(str(v), LONGEST) for v in values]
@@ -727,7 +727,7 @@ def alarm_list(
     flagged : ndarray of int
         Positions of the rows that were called anomalies; those without a score come last.
     kept : dict
-        As `kept_columns` makes it.
+        As `check_kept_columns` makes it.
 
     Returns
     -------
@@ -738,7 +738,7 @@ def alarm_list(
     """
     alarms = scored[np.isin(scored.rows, flagged)]
     alarms = alarms[np.lexsort((alarms.fused, alarms.margin))[:MOST_LISTED]]
-    loudest = _loudest(alarms)
+    loudest = _strongest_detector(alarms)
     rows: list[list[Any]] = [
         [int(row), int(labels[row]), _short(alarms.fused[i]), _short(alarms.pvalues[i]), loudest[i]]
         for i, row in enumerate(alarms.rows)
@@ -752,8 +752,8 @@ def alarm_list(
     }
 
 
-def _loudest(alarms: ScoredRows) -> list[int | None]:
-    """The detector that takes most from each score; None where none does, or it is no sum."""
+def _strongest_detector(alarms: ScoredRows) -> list[int | None]:
+    """Return the detector that lowers each score most; None where there is none."""
     if alarms.parts.shape != alarms.raw.shape or not len(alarms.rows):
         return [None] * len(alarms.rows)
     parts = np.where(np.isnan(alarms.raw) | np.isnan(alarms.parts), np.inf, alarms.parts)

@@ -29,7 +29,7 @@ def add_plugins(app: typer.Typer) -> None:
 
 
 def _add_broken(app: typer.Typer, entry: EntryPoint, error: Exception) -> None:
-    """A command that refuses, whatever it is given."""
+    """Add a command that always raises."""
     reason = f"{type(error).__name__}: {error}"
 
     @app.command(

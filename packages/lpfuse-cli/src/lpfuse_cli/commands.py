@@ -15,7 +15,7 @@ from lpfuse._files import check_target, write_errors
 from lpfuse._format import brief, printable
 from lpfuse._format import quote as in_quotes
 from lpfuse_cli import console, options
-from lpfuse_cli.options import check_there, settled_detectors
+from lpfuse_cli.options import check_fit_options, check_there
 
 # --------------------------------------------------------------------------------------------- fit
 
@@ -58,7 +58,7 @@ def fit(
     secret = None if key is None else key.read_bytes()
     with console.remarks(silent) as remarks, console.phases(silent) as phases:
         phases.begin(f"Reading {console.called(train)}")
-        names = settled_detectors(p, false_alarm_rate, confidence, detectors)
+        names = check_fit_options(p, false_alarm_rate, confidence, detectors)
         # Late, for it takes seconds: the line above stands by then.
         from lpfuse.frames import TableModel, outcome
 
@@ -70,7 +70,7 @@ def fit(
         def show_notes(notes: list[str]) -> None:
             phases.end()
             if not silent:
-                introduce(ctx, train, (rows, frame.width), [*drawn, *notes])
+                print_notes(ctx, train, (rows, frame.width), [*drawn, *notes])
                 console.say("  If a column is something else, say so: --as COLUMN=KIND.")
             phases.begin("Fitting")
 
@@ -86,7 +86,7 @@ def fit(
             features=features or (),
             drop=drop or (),
             categories=categories or (),
-            kinds=options.kinds_of(kinds),
+            kinds=options.parse_kinds(kinds),
             random_state=seed,
             n_jobs=jobs,
             progress=phases.progress,
@@ -111,7 +111,7 @@ def fit(
 def _read(
     source: str, draw: dict[str, Any], seed: int, **options: Any
 ) -> tuple[Any, int, list[str]]:
-    """The rows to learn from, how many there are, and notes: how they are written, and drawn."""
+    """Read the training rows; return them, their number in the file, and notes."""
     from lpfuse_cli.tables import read_sample, read_table
 
     notes: list[str] = []
@@ -125,7 +125,7 @@ def _read(
     return frame, rows, [*notes, *([f"{drawn}{taken}."] if frame.height < rows else [])]
 
 
-def introduce(ctx: typer.Context, source: str, shape: tuple[int, int], notes: list[str]) -> None:
+def print_notes(ctx: typer.Context, source: str, shape: tuple[int, int], notes: list[str]) -> None:
     """Say what a table was taken for."""
     console.say(f"{source}: {shape[0]:,} rows, {shape[1]:,} columns")
     for note in notes:
@@ -149,13 +149,13 @@ def conclusion(found: dict[str, Any]) -> str:
 
 
 def threshold_words(found: dict[str, Any]) -> str:
-    """What the threshold promises of new rows, or why there is none."""
+    """Describe the false alarms to expect, or why there is no threshold."""
     from lpfuse.frames.fit_summary import per_cent, per_cent_range
-    from lpfuse_cli.alarms import too_few_words
+    from lpfuse_cli.alarms import describe_shortage
 
     alarms = found["alarms"]
     if alarms["too_few"]:
-        return too_few_words(alarms)
+        return describe_shortage(alarms)
     below = f"A score below {found['threshold']:.4g} is an anomaly"
     if alarms["long_run"] is None:
         return f"{below}."
@@ -204,7 +204,7 @@ def fuse(
     SCORES has a column for each tool. Where a score is missing, the others decide.
     """
     check_there(scores)
-    settled_detectors(p, false_alarm_rate)
+    check_fit_options(p, false_alarm_rate)
     from lpfuse.frames import TableModel, outcome
     from lpfuse_cli.tables import read_table, table_writer
 
@@ -214,7 +214,7 @@ def fuse(
 
     def show_notes(notes: list[str]) -> None:
         if not silent:
-            introduce(ctx, scores, frame.shape, [*written, *notes])
+            print_notes(ctx, scores, frame.shape, [*written, *notes])
             typer.echo()
 
     with console.remarks(silent) as remarks:
@@ -225,7 +225,7 @@ def fuse(
             frame,
             label=label,
             normal=normal,
-            high=directions(direction or [], frame.columns),
+            high=parse_directions(direction or [], frame.columns),
             p=p,
             false_alarm_rate=false_alarm_rate,
             features=features or (),
@@ -263,27 +263,27 @@ def _check_targets(scores: str, out: str | None, model: Path | None, as_json: bo
 
 
 def _conclude(found: dict[str, Any], remarks: list[str], files: list[Any]) -> None:
-    """What came of it, what may be wrong, and where it is."""
+    """Print the conclusion, likely wrong directions, and the files written."""
     typer.echo(f"\n{conclusion(found)}")
-    for name in upside_down(found, remarks):
+    for name in reversed_columns(found, remarks):
         hint = f"--direction {in_shell(f'{name}=anomaly')}"
         console.say(f"If high scores of {in_quotes(name)} mean anomaly, say so: {hint}")
     for file in filter(None, files):
         console.say(f"Written to {file}.")
 
 
-def upside_down(found: dict[str, Any], remarks: list[str]) -> list[str]:
+def reversed_columns(found: dict[str, Any], remarks: list[str]) -> list[str]:
     """Columns that a warning calls turned round: their names stand at its beginning."""
     told = [remark.partition(" (")[0] for remark in remarks if DOUBT in remark]
     return [name for name in found["weights"] if any(repr(name) in names for names in told)]
 
 
-def directions(given: list[str], columns: list[str]) -> dict[str, str]:
-    """What high scores mean, by column.
+def parse_directions(given: list[str], columns: list[str]) -> dict[str, str]:
+    """Parse what high scores mean, by column.
 
     Examples
     --------
-    >>> directions(["anomaly", "b=normal"], ["a", "b"])
+    >>> parse_directions(["anomaly", "b=normal"], ["a", "b"])
     {'a': 'anomaly', 'b': 'normal'}
     """
     from lpfuse.frames.cells import check_names
@@ -342,8 +342,8 @@ def score(
     with console.remarks(silent) as remarks, console.phases(silent) as phases:
         phases.begin(f"Loading {console.called(model)}")
         # Late, for it takes seconds: the line above stands by then.
-        from lpfuse.frames.preparation import range_sentences
-        from lpfuse_cli.alarms import alarm_sentences, parted
+        from lpfuse.frames.preparation import describe_ranges
+        from lpfuse_cli.alarms import describe_alarms, differs_from_request
         from lpfuse_cli.scoring import load_model, score_file
         from lpfuse_cli.tables import check_table_target
 
@@ -365,7 +365,7 @@ def score(
             progress=phases.stream,
         )
         seconds = monotonic() - began
-    told = [] if scored.alarms is None else alarm_sentences(scored.alarms)
+    told = [] if scored.alarms is None else describe_alarms(scored.alarms)
     if as_json:
         counts = {"rows": scored.rows, "anomalies": scored.anomalies, "seconds": round(seconds, 3)}
         alarms = None if scored.alarms is None else {"sentences": told, **scored.alarms}
@@ -377,7 +377,7 @@ def score(
         outside = [
             each for each in scored.left_range if "unknown" not in each
         ]  # a note tells these
-        for sentence in [*range_sentences(outside), *told]:
+        for sentence in [*describe_ranges(outside), *told]:
             console.say(sentence, err=True)
         share = scored.anomalies / max(1, scored.rows)
         target = "standard output" if out == options.STANDARD else out
@@ -386,7 +386,7 @@ def score(
             f"anomalies ({share:.1%}). Written to {target}.",
             err=True,
         )
-    if check and scored.alarms is not None and parted(scored.alarms):
+    if check and scored.alarms is not None and differs_from_request(scored.alarms):
         raise typer.Exit(options.PARTED)
 
 
@@ -453,7 +453,7 @@ def report(
     with console.remarks(silent), console.phases(silent) as phases:
         phases.begin(f"Loading {console.called(model)}")
         # Late, for it takes seconds: the line above stands by then.
-        from lpfuse_cli.alarms import parted
+        from lpfuse_cli.alarms import differs_from_request
         from lpfuse_cli.report import summarise, write_report
         from lpfuse_cli.scoring import load_detector, model_errors
 
@@ -479,12 +479,12 @@ def report(
     else:
         console.say(_told(summary))
         console.say(f"\nWritten to {target}. Open it in a browser.")
-    if check and parted(summary["alarms"]):
+    if check and differs_from_request(summary["alarms"]):
         raise typer.Exit(options.PARTED)
 
 
 def _told(summary: dict[str, Any]) -> str:
-    """The sentences of the page: what a manager asks, what to do, what it rests on."""
+    """Return the sentences of the page: overview, next steps, evidence."""
     first, words = summary["overview"], summary["words"]
     steps = [f"  {step}" for step in first["next"]]
     rest = [*summary["remarks"], *words["alarms"], *words["fusing"]]
@@ -502,7 +502,7 @@ def _rows(
 ) -> tuple[tuple[Any, Any], Any]:
     """Rows as `summarise` takes them with their labels, and the columns to show."""
     from lpfuse.frames import TableModel
-    from lpfuse.frames.cells import check_names, labels_of, settle_normal
+    from lpfuse.frames.cells import check_names, labels_of, normal_label
     from lpfuse_cli.scoring import features_of
     from lpfuse_cli.tables import read_table
 
@@ -516,7 +516,7 @@ def _rows(
     kept = frame.select(check_names(keep, frame.columns)) if keep else None
     if label is not None:
         (label,) = check_names([label], frame.columns)
-        y = labels_of(frame[label], settle_normal(frame[label], normal))
+        y = labels_of(frame[label], normal_label(frame[label], normal))
         frame = frame.drop(label)
     return (frame if isinstance(model, TableModel) else features_of(model, frame), y), kept
 
@@ -695,7 +695,7 @@ def teach(
 
 
 def _plain(audit: Any) -> dict[str, Any]:
-    """An audit in terms of JSON: each estimate with its ends by name."""
+    """Convert an audit to JSON values: each estimate with its ends by name."""
     values = {field.name: getattr(audit, field.name) for field in fields(audit)}
     return {key: v._asdict() if hasattr(v, "_asdict") else v for key, v in values.items()}
 
@@ -707,7 +707,7 @@ def _weights(fused: Any) -> dict[str, float]:
 
 
 def _changes(before: dict[str, float], after: dict[str, float]) -> str:
-    """The weights side by side, the largest of the new ones first; an expert may be new."""
+    """Tabulate old and new weights, the largest new ones first; an expert may be new."""
     names = sorted({**before, **after}, key=lambda name: -after.get(name, 0.0))
     cells = [
         [f"{weights[name]:.3f}" if name in weights else "" for weights in (before, after)]

@@ -61,7 +61,7 @@ def options_of(command: Any) -> dict[str, str]:
 
 
 def in_options(text: str, options: Mapping[str, str]) -> str:
-    """A message of the library in words of the command line: parameters become options.
+    """Translate a message of the library: parameters become options.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def exit_code(error: BaseException) -> int | None:
 
 
 def sentence(error: BaseException) -> str:
-    """An error in words, with the notes that it carries.
+    """Describe an error in words, with the notes that it carries.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ class TimeToGo:
         return self.passed * (self.total - done) / (done - self.first)
 
     def seconds(self) -> float | None:
-        """The time to go; None as long as there is no evidence, or where the work is done."""
+        """Estimate the time to go; None without evidence, or where the work is done."""
         known = self.end is not None and self.done < self.total
         if not known or self.passed < EVIDENCE_SECONDS:
             return None
@@ -223,12 +223,12 @@ class TimeToGo:
         return max(self.end - self.clock(), rest) or None
 
 
-def in_words(seconds: float) -> str:
-    """A time to go, no finer than it can be known.
+def format_time_to_go(seconds: float) -> str:
+    """Format a time to go, no finer than it can be known.
 
     Examples
     --------
-    >>> [in_words(seconds) for seconds in (3, 41, 100, 1000, 9000)]
+    >>> [format_time_to_go(seconds) for seconds in (3, 41, 100, 1000, 9000)]
     ['a few seconds', 'about 45 s', 'about 2 min', 'about 17 min', 'about 2.5 h']
     """
     if seconds < 10:
@@ -238,14 +238,14 @@ def in_words(seconds: float) -> str:
     return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
 
 
-def so_far(seconds: float) -> str:
-    """A time that has passed: seconds, and minutes where there are some."""
+def format_elapsed(seconds: float) -> str:
+    """Format elapsed time: seconds, and minutes if any."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def called(path: str | Path) -> str:
-    """What a file is called in a line of progress."""
+    """Return the name of a file for a line of progress."""
     return "standard input" if str(path) == "-" else Path(path).name
 
 
@@ -281,17 +281,17 @@ class Phases:
             self.view = _Ticker(self.tick)
 
     def restart_clock(self) -> None:
-        """What went before in this phase, imports say, tells nothing of its speed."""
+        """Start timing again: what went before, such as imports, is not part of the work."""
         self.time_to_go = TimeToGo(self.clock)
 
     def end(self) -> None:
-        """It is done; others may write."""
+        """Report that the phase is done, and stop."""
         if isinstance(self.view, _Ticker) and self.time_to_go.passed >= SECONDS_BETWEEN_LINES:
-            self._print(f"{self.title}: done in {so_far(self.time_to_go.passed)}")
+            self._print(f"{self.title}: done in {format_elapsed(self.time_to_go.passed)}")
         self.stop()
 
     def stop(self) -> None:
-        """It is over, done or not."""
+        """Stop the display, whether the work is done or not."""
         if self.view is not None:
             self.view.stop()
         self.view = None
@@ -326,10 +326,10 @@ class Phases:
         self.tick()
 
     def words(self) -> str:
-        """What is going on, in a line."""
+        """Describe the current work in a line."""
         left, passed = self.time_to_go.seconds(), self.time_to_go.passed
-        time = "" if passed < EVIDENCE_SECONDS else f"{so_far(passed)} so far"
-        time = time if left is None else f"{in_words(left)} to go"
+        time = "" if passed < EVIDENCE_SECONDS else f"{format_elapsed(passed)} so far"
+        time = time if left is None else f"{format_time_to_go(left)} to go"
         said = ", ".join(filter(None, [self.detail, time]))
         return printable(f"{self.title}: {said}" if said else f"{self.title} …")
 
@@ -366,7 +366,7 @@ class _Ticker:
 
 
 def _live_line(phases: Phases) -> Any:
-    """A line that is drawn anew several times a second, and goes when it is stopped."""
+    """Start a line that is redrawn several times a second until it is stopped."""
     from rich.console import Console
     from rich.live import Live
     from rich.progress_bar import ProgressBar
@@ -394,7 +394,7 @@ def _live_line(phases: Phases) -> Any:
 
 @contextmanager
 def phases(quiet: bool, clock: Clock = monotonic) -> Iterator[Phases]:
-    """What a command does, one thing after another, on stderr.
+    """Show the phases of a command on stderr.
 
     Parameters
     ----------
@@ -413,7 +413,7 @@ def phases(quiet: bool, clock: Clock = monotonic) -> Iterator[Phases]:
 
 @contextmanager
 def progress(title: str, quiet: bool, clock: Clock = monotonic) -> Iterator[Progress | None]:
-    """A function that takes (done, total) and shows it, with the time to go, on stderr.
+    """Yield a function that takes (done, total) and shows them, with the time to go.
 
     What is done at the first report was stored before; where that is all, nothing is shown.
 
@@ -439,7 +439,7 @@ def progress(title: str, quiet: bool, clock: Clock = monotonic) -> Iterator[Prog
 
 @contextmanager
 def stream(title: str, quiet: bool, clock: Clock = monotonic) -> Iterator[Stream | None]:
-    """A function that takes the rows done, and their share if it is known, and shows their rate.
+    """Yield a function that takes rows done and their share, if known, and shows the rate.
 
     Parameters
     ----------
@@ -583,7 +583,7 @@ def show_json(values: dict[str, Any]) -> None:
 
 
 def table(header: list[str], rows: Iterable[list[str]]) -> str:
-    r"""A table in Markdown, its columns in line; names may hold what they like.
+    r"""Format a table in Markdown with aligned columns; cells are escaped.
 
     Examples
     --------
@@ -608,7 +608,7 @@ def _cell(text: str) -> str:
 
 
 def weights_table(found: dict[str, Any], noun: str = "detector", most: int | None = None) -> str:
-    """The detectors, those with the largest weights first, and their fusion, in Markdown.
+    """Tabulate the detectors in Markdown, the largest weights first, and their fusion.
 
     Parameters
     ----------

@@ -109,12 +109,12 @@ class Decoder:
     def __init__(self, name: str, encoding: str | None, head: bytes) -> None:
         self.name = name
         self.is_open = encoding is None
-        self.encoding = encoding or _wide(head) or "utf-8"
+        self.encoding = encoding or _detect_utf16(head) or "utf-8"
         self._codec = codecs.getincrementaldecoder(self.encoding)()
         self._only_ascii = True
 
     def __call__(self, block: bytes, *, last: bool = False) -> bytes:
-        """The next block; `last`: there are no more."""
+        """Decode the next block; `last`: there are no more."""
         try:
             text = self._codec.decode(block, last)
         except UnicodeDecodeError as error:
@@ -141,7 +141,7 @@ class Decoder:
         )
 
 
-def _wide(head: bytes) -> str | None:
+def _detect_utf16(head: bytes) -> str | None:
     """UTF-16, by its mark, or by every other byte of Western letters being zero."""
     if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         return "utf-16"
@@ -157,7 +157,7 @@ def _wide(head: bytes) -> str | None:
 
 
 def found_format(head: str, told: TableFormat) -> TableFormat:
-    r"""The separator and the quotes of a file, by its beginning.
+    r"""Find the separator and the quotes of a file from its beginning.
 
     The separator is the one that cuts most records into as many cells as the header has.
 
@@ -214,7 +214,7 @@ def _in_apostrophes(head: str) -> bool:
 
 
 def decimals_of(frame: polars.DataFrame, format: TableFormat) -> tuple[str, dict[str, str]]:
-    """The decimal sign of a file, and of each of its columns of numbers.
+    """Find the decimal sign of a file, and of each of its columns of numbers.
 
     A column that holds 7,67 has decimal commas, one that holds 7.67 has not. Where it holds neither
     (1,234 may be either), it is like most of the others; if these say nothing, a file with
@@ -257,7 +257,7 @@ def decimals_of(frame: polars.DataFrame, format: TableFormat) -> tuple[str, dict
 
 
 def with_points(frame: polars.DataFrame, signs: dict[str, str]) -> polars.DataFrame:
-    """The same table with numbers as everywhere: decimal points, nothing between thousands."""
+    """Write numbers with decimal points and without separators of thousands."""
     return frame.with_columns(
         plain_numbers(frame[name], sign) for name, sign in signs.items() if name in frame.columns
     )
@@ -311,12 +311,12 @@ def read_csv(content: bytes, format: TableFormat = PLAIN) -> polars.DataFrame:
 
 
 def _sign(format: TableFormat) -> bytes:
-    """The quotes; empty where there are none."""
+    """Return the quote character as bytes; empty where there is none."""
     return b"" if format.quote == "none" else str(format.quote).encode()
 
 
 def trimmed(content: bytes) -> bytes:
-    """A CSV file without what may stand before its header: a mark of UTF-8, empty lines."""
+    """Strip what may precede the header: a byte order mark, empty lines."""
     return content.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
 
 
@@ -366,7 +366,7 @@ class CsvFile(TableFile):
     def chunks(self, rows: int) -> Iterator[Chunk]:
         """All rows, so many at a time."""
         start = 0
-        for frame in regrouped(self._frames(), rows):
+        for frame in rechunk(self._frames(), rows):
             end = start + frame.height
             read = self.bytes_read / max(1, self.size) if self.size is not None else None
             # Of what is read, some rows may still wait for their turn.
@@ -415,7 +415,7 @@ class CsvFile(TableFile):
                 )
 
     def _head(self, file: IO[bytes], size: int) -> bytes:
-        """The first bytes, so many if there are: a stream may give them in pieces."""
+        """Read the first bytes; a stream may deliver them in pieces."""
         head = b""
         while len(head) < size and (block := file.read(size - len(head))):
             head += block
@@ -425,7 +425,7 @@ class CsvFile(TableFile):
         return head
 
     def _decoded(self, file: IO[bytes], head: bytes) -> Iterator[bytes]:
-        """The file in UTF-8, a block at a time; the first is what tells how it is written."""
+        """Yield the file as UTF-8, a block at a time, beginning with its head."""
         block = head
         while block:
             following = file.read(self.block_bytes)
@@ -434,17 +434,17 @@ class CsvFile(TableFile):
             block = following
 
     def _records(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
-        """The header; then blocks of whole records."""
+        """Yield the header, then blocks of whole records."""
         header = rest = b""
         sign = _sign(self.format)
         for block in blocks:
             rest += block
             if not header:
                 rest = trimmed(rest)
-                header, rest = _cut(rest, first_record_end(rest, sign))
+                header, rest = _split_at(rest, first_record_end(rest, sign))
                 if header:
                     yield header
-            whole, rest = _cut(rest, last_record_end(rest, sign)) if header else (b"", rest)
+            whole, rest = _split_at(rest, last_record_end(rest, sign)) if header else (b"", rest)
             if whole:
                 yield whole
             if len(rest) > self.longest_record:
@@ -457,7 +457,7 @@ class CsvFile(TableFile):
 
 
 def separator_hint(start: bytes, format: TableFormat) -> tuple[bytes, TableFormat]:
-    """What a first line of ``sep=;`` tells, with which spreadsheets begin some files."""
+    """Read a first line such as ``sep=;``, which some spreadsheets write."""
     hint = re.match(rb"sep=([,;|\t])\r?\n", start)
     if hint is None:
         return start, format
@@ -491,12 +491,12 @@ def _count(data: bytes, quote_sign: bytes, start: int, end: int) -> int:
     return data.count(quote_sign, start, end) if quote_sign else 0
 
 
-def _cut(data: bytes, end: int) -> tuple[bytes, bytes]:
+def _split_at(data: bytes, end: int) -> tuple[bytes, bytes]:
     return data[:end], data[end:]
 
 
-def regrouped(frames: Iterable[polars.DataFrame], rows: int) -> Iterator[polars.DataFrame]:
-    """The same rows, so many at a time; one frame at least, if there is one."""
+def rechunk(frames: Iterable[polars.DataFrame], rows: int) -> Iterator[polars.DataFrame]:
+    """Yield the same rows in frames of a given size; at least one frame, if there is one."""
     waiting: list[polars.DataFrame] = []
     some = False
     for frame in frames:

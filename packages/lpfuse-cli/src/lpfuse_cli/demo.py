@@ -234,7 +234,7 @@ def _table(areas: list[Areas]) -> str:
 
 
 def gains(areas: list[Areas]) -> str:
-    """What the fusion gains over each rival, class by class."""
+    """Describe the gain of the fusion over each rival, class by class."""
     import numpy as np
 
     lines = [

@@ -15,7 +15,7 @@ STANDARD = "-"  # the name of standard input and output
 
 
 def _table_argument(name: str) -> typer.models.ArgumentInfo:
-    """A table to read."""
+    """Make the argument of a table to read."""
     return typer.Argument(metavar=name, help="A .csv, .parquet, .arrow or .xlsx file; - for CSV.")
 
 
@@ -192,7 +192,7 @@ PARTED = 3  # the exit code of --check
 
 
 def seconds(panel: str, words: str) -> Any:
-    """An option of so many seconds, in a panel of the help."""
+    """Make an option in seconds, in a panel of the help."""
     return typer.Option(min=0.0, metavar="SECONDS", help=words, rich_help_panel=panel)
 
 
@@ -257,12 +257,12 @@ def table_format(*told: str | None) -> Any:
     return TableOptions(*told).format()
 
 
-def kinds_of(given: list[str] | None) -> dict[str, str]:
-    """What columns are to be taken as.
+def parse_kinds(given: list[str] | None) -> dict[str, str]:
+    """Parse what columns are to be taken as.
 
     Examples
     --------
-    >>> kinds_of(["bar=number", "a=b=date"])
+    >>> parse_kinds(["bar=number", "a=b=date"])
     {'bar': 'number', 'a=b': 'date'}
     """
     from lpfuse._format import quote
@@ -302,7 +302,7 @@ def check_there(*tables: Any, model: Any = None) -> None:
                 raise FileNotFoundError(no_file(path))
 
 
-def settled_detectors(
+def check_fit_options(
     p: str, false_alarm_rate: float, confidence: float | None = None, detectors: str | None = None
 ) -> Any:
     """Refuse values of options that no table makes right; the detectors, as the library takes them.

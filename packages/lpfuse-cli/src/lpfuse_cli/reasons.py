@@ -62,14 +62,14 @@ class Reason:
         return f"{told} ({self.usual_words()}): {self.push_words()}".replace(" ()", "")
 
     def value_words(self) -> str:
-        """What the row holds."""
+        """Format the value of the row."""
         if self.value is None:
             return "missing"
         is_text = isinstance(self.value, str)
         return shortened(plain(self.value)) if is_text else number(self.value, 6)
 
     def usual_words(self) -> str:
-        """What normal rows hold; empty where that is not known."""
+        """Format the values of normal rows; empty where unknown."""
         if self.usual is None:
             return ""
         if "text" in self.usual:
@@ -90,7 +90,7 @@ def reasons(
     most: int = MOST_COLUMNS,
     background: Any = None,
 ) -> list[list[Reason]]:
-    """The columns that pushed the scores of rows down most, of each row.
+    """Find the columns that lowered the score of each row most.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def reasons(
         size = max(FEWEST, min(BACKGROUND, CELLS // wide))
         found = model.explain(rows, background=size if background is None else background)
     told = found.feature_names if is_table or names is None else list(map(str, names))
-    chosen = [_worth_telling(found, i, most) for i in range(len(found.values))]
+    chosen = [_relevant_columns(found, i, most) for i in range(len(found.values))]
     if is_table:
         columns = {j: _of_table(model, rows, told[j]) for some in chosen for j in some}
     else:
@@ -153,7 +153,7 @@ def with_reasons(
     return scored.with_columns(pl.Series(WHY, texts, dtype=pl.String)), len(rows)
 
 
-def _worth_telling(found: Explanation, row: int, most: int) -> list[int]:
+def _relevant_columns(found: Explanation, row: int, most: int) -> list[int]:
     """Columns that pushed a row down, without those that hardly did."""
     down, values = found.pushed_down(row, most), found.values[row]
     return [j for j in down if values[j] <= MATTERS * values[down[0]]]
@@ -196,7 +196,7 @@ def _range(column: Any) -> dict[str, Any] | None:
 
 
 def _cell(column: Any, i: int) -> Any:
-    """A cell as JSON has it; None where it is empty."""
+    """Convert a cell to a JSON value; None where it is empty."""
     cell = column.iloc[i] if hasattr(column, "iloc") else column[i]
     cell = cell.item() if isinstance(cell, np.generic) else cell
     if cell is None or cell != cell:

@@ -22,7 +22,7 @@ from lpfuse._validation.params import counted, quoted
 from lpfuse.ensemble import FusedDetector
 from lpfuse.frames import TableFormat, TableModel
 from lpfuse.frames.cells import check_names, numbers_of
-from lpfuse.frames.column_kinds import typed
+from lpfuse.frames.column_kinds import parse_column
 from lpfuse.frames.preparation import RangeCounts, count_outside, range_figures
 from lpfuse.frames.table_detector import OPEN
 from lpfuse.io import load
@@ -72,7 +72,7 @@ def load_model(
 
 
 def load_detector(path: Path, trusted: Iterable[str], key: Path | None, use: str) -> Any:
-    """A `TableModel` or a `FusedDetector`; anything else is refused, for this use."""
+    """Load a `TableModel` or a `FusedDetector`; refuse anything else."""
     from lpfuse import FusedDetector, load
     from lpfuse.frames import TableModel
 
@@ -106,7 +106,7 @@ def model_errors(path: Path, purpose: str) -> Iterator[None]:
 
 
 def cells_of(model: TableModel | FusedDetector, frame: polars.DataFrame) -> polars.DataFrame:
-    """The columns that a model uses, as it sees them: numbers, texts, and gaps.
+    """Return the columns that a model uses, as it sees them: numbers, texts, and gaps.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def cells_of(model: TableModel | FusedDetector, frame: polars.DataFrame) -> pola
     names = getattr(model, "feature_names_in_", frame.columns)
     for name in names:
         check_names([name], frame.columns)
-    return frame.select(map(typed, frame.select(list(names))))
+    return frame.select(map(parse_column, frame.select(list(names))))
 
 
 def features_of(model: TableModel | FusedDetector, frame: polars.DataFrame) -> Any:
@@ -229,7 +229,7 @@ def score_file(
         known = {*kept, model.label}
         unknown = [name for name in model.preparation.check(table.columns) if name not in known]
 
-        def score(chunk: Chunk) -> tuple[Chunk, polars.DataFrame, Found]:
+        def score(chunk: Chunk) -> tuple[Chunk, polars.DataFrame, ChunkCounts]:
             frame = chunk.frame
             scored = model.score(frame, start=chunk.start, keep=kept)
             flagged = (scored["decision"] < 0).to_numpy()
@@ -237,12 +237,12 @@ def score_file(
             X = model.numbers(frame, chunk.start)
             counts = count_alarms(model.fused, X, flagged, _labels(model, frame), gaps)
             outside = count_outside(model.preparation, frame, X)
-            return chunk, scored, Found(model.preparation.new_in(frame), counts, outside)
+            return chunk, scored, ChunkCounts(model.preparation.new_in(frame), counts, outside)
 
         rows, told, found = 0, 0, None
         # One thread for BLAS: the chunks are spread over the cores.
         with one_blas_thread, table_writer(out, formulas=formulas) as add:
-            chunks = in_order(score, table.chunks(chunk_rows), jobs or cores())
+            chunks = map_in_order(score, table.chunks(chunk_rows), jobs or cores())
             for chunk, scored, here in chunks:
                 if explain:
                     scored, more = with_reasons(model, chunk.frame, scored, explain - told)
@@ -270,24 +270,24 @@ def score_file(
     return ScoredFile(rows, flagged, notes, alarms, left_range)
 
 
-class Found(NamedTuple):
+class ChunkCounts(NamedTuple):
     """What is counted in a chunk: what is new in it, alarms, and what is out of range."""
 
     new: Counter[str]
     alarms: AlarmCounts
     outside: RangeCounts
 
-    def __add__(self, other: Any) -> Found:
-        return Found(*(a + b for a, b in zip(self, other, strict=True)))
+    def __add__(self, other: Any) -> ChunkCounts:
+        return ChunkCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 def _labels(model: TableModel, frame: polars.DataFrame) -> Host | None:
-    """What is known of rows; nothing where the column of labels holds no labels: it is not used."""
+    """Return the labels of rows; None where the column of labels holds no scalars."""
     nested = model.label in frame.columns and frame[str(model.label)].dtype.is_nested()
     return None if nested else model.labels(frame)
 
 
-def in_order(work: Callable[[X], T], items: Iterable[X], workers: int) -> Iterator[T]:
+def map_in_order(work: Callable[[X], T], items: Iterable[X], workers: int) -> Iterator[T]:
     """``work`` on each item, on so many threads; results in their order, few of them waiting."""
     pool = ThreadPoolExecutor(workers)
     waiting: deque[Future[T]] = deque()

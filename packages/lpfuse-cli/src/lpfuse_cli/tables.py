@@ -20,7 +20,7 @@ from lpfuse._files import check_target, no_file, replacing, write_errors
 from lpfuse._format import plain, quote
 from lpfuse._validation.params import counted
 from lpfuse.frames import TableFormat
-from lpfuse.frames.cells import check_names, labels_of, polars_module, settle_normal
+from lpfuse.frames.cells import check_names, labels_of, normal_label, polars_module
 from lpfuse.frames.table_detector import OPEN
 from lpfuse_cli.csv_files import (
     MISSING,
@@ -50,7 +50,7 @@ READABLE = KINDS | {".tsv": "CSV", ".txt": "CSV", ".xlsx": "EXCEL", ".xlsm": "EX
 
 
 def kind_of(path: Path) -> str:
-    """What a table is stored as, by the suffix of its name: CSV, PARQUET, ARROW or EXCEL."""
+    """Return the kind of a table by its suffix: CSV, PARQUET, ARROW or EXCEL."""
     kind = READABLE.get(path.suffix.casefold())
     if kind is None:
         *others, last = READABLE
@@ -140,7 +140,7 @@ MOST_BYTES = 2**30
 
 
 def read_sheet(path: Path, told: TableFormat) -> tuple[polars.DataFrame, TableFormat]:
-    """The rows of a sheet, and how they were written.
+    """Read the rows of a sheet, and how they are written.
 
     Parameters
     ----------
@@ -174,10 +174,10 @@ def read_sheet(path: Path, told: TableFormat) -> tuple[polars.DataFrame, TableFo
     frame = frame.with_columns(texts.str.strip_chars().replace(list(MISSING), None))
     decimal, signs = decimals_of(frame.select(texts), told)
     used = TableFormat(decimal=decimal, sheet=sheet if len(names) > 1 else None)
-    return with_points(frame.select(map(_whole, frame)), signs), used
+    return with_points(frame.select(map(_as_integers, frame)), signs), used
 
 
-def _whole(column: polars.Series) -> polars.Series:
+def _as_integers(column: polars.Series) -> polars.Series:
     """Numbers of a spreadsheet are floats; whole ones may be names of rows, or codes."""
     pl = polars_module()
     if column.dtype == pl.Float64 and column.null_count() < len(column):
@@ -227,7 +227,7 @@ def read_table(
     progress: Progress | None = None,
     notes: list[str] | None = None,
 ) -> polars.DataFrame:
-    r"""A whole table of a file.
+    r"""Read a whole table from a file.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def read_table(
             parts.append(frame)
             rows += frame.height
             _check_cells(table, rows)
-        _tell_format(table, notes)
+        _note_format(table, notes)
         return polars_module().concat(parts)
 
 
@@ -316,26 +316,26 @@ def read_sample(
             chances = np.concatenate([chances, random.random(part.height)])  # nosec B311 # NumPy
             if frame.height > 2 * most:  # what cannot be drawn any more makes room
                 kinds = np.zeros(frame.height) if label is None else _codes(frame[label])
-                stays = _lowest(chances, kinds, most)
+                stays = _smallest_per_kind(chances, kinds, most)
                 frame, chances = frame.filter(stays), chances[stays]
-        _tell_format(table, notes)
+        _note_format(table, notes)
     assert frame is not None  # there is one part at least
     if rows <= most:
         return frame, rows
     anomalies = np.zeros(frame.height, dtype=bool)
     if label is not None:
-        anomalies = labels_of(frame[label], settle_normal(frame[label], normal)) < 0
-    taken = anomalies & _lowest(chances, anomalies, most // 2)
-    taken |= ~anomalies & _lowest(chances, anomalies, most - int(taken.sum()))
+        anomalies = labels_of(frame[label], normal_label(frame[label], normal)) < 0
+    taken = anomalies & _smallest_per_kind(chances, anomalies, most // 2)
+    taken |= ~anomalies & _smallest_per_kind(chances, anomalies, most - int(taken.sum()))
     return frame.filter(taken), rows
 
 
-def _tell_format(table: TableFile, notes: list[str] | None) -> None:
+def _note_format(table: TableFile, notes: list[str] | None) -> None:
     if notes is not None and table.format.words:
         notes.append(f"File: {table.format.words}.")
 
 
-def _lowest(chances: Host, kinds: Host, most: int) -> Host:
+def _smallest_per_kind(chances: Host, kinds: Host, most: int) -> Host:
     """Which rows have the lowest numbers of their kind, so many of each at most."""
     order = np.lexsort((chances, kinds))
     starts = np.searchsorted(kinds[order], kinds[order])
@@ -345,14 +345,14 @@ def _lowest(chances: Host, kinds: Host, most: int) -> Host:
 
 
 def _codes(column: polars.Series) -> Host:
-    """A number for each different cell; 0 where it is empty."""
+    """Code different cells by numbers; 0 where empty."""
     if column.dtype.is_nested():  # no label, as is said when all are read
         return np.zeros(len(column))
     return column.cast(polars_module().String).rank("dense").fill_null(0).to_numpy()
 
 
 def _parts(table: TableFile, progress: Progress | None) -> Iterator[polars.DataFrame]:
-    """The rows, some at a time; told of, and of lines that hold nothing."""
+    """Yield the rows in parts; report progress, and warn of empty lines."""
     rows = 0
     for chunk in table.chunks(min(MOST_ROWS, max(FEWEST_ROWS, table.rows // 20))):
         yield chunk.frame
@@ -417,7 +417,7 @@ def check_table_target(path: str | Path, sources: Iterable[str | Path] = ()) -> 
 def table_writer(
     path: str | Path, part_rows: int = PART_ROWS, *, formulas: bool = False
 ) -> Iterator[Add]:
-    """A function that adds rows to a table, which appears when all are added.
+    """Yield a function that adds rows to a table, which appears when all are added.
 
     Parameters
     ----------
@@ -455,7 +455,7 @@ def table_writer(
 
 
 def csv_writer(file: IO[bytes], name: str, formulas: bool = False) -> Add:
-    """A function that adds rows to a stream as CSV, the header before the first."""
+    """Return a function that adds rows to a stream as CSV, the header before the first."""
     has_header = False
     raw = getattr(file, "raw", file)  # what waits in a buffer would fail too late
 
@@ -472,7 +472,7 @@ def csv_writer(file: IO[bytes], name: str, formulas: bool = False) -> Add:
 
 
 def without_formulas(frame: polars.DataFrame) -> polars.DataFrame:
-    """The same table with an apostrophe before texts, and names, that are formulas elsewhere."""
+    """Put an apostrophe before texts and names that a spreadsheet would run as formulas."""
     pl = polars_module()
     texts = frame.select(pl.selectors.by_dtype(pl.String, pl.Categorical, pl.Enum).cast(pl.String))
     runs = pl.all().str.contains(FORMULA) & pl.all().cast(pl.Float64, strict=False).is_null()

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from helpers.pumps import read, score_table, write
 from lpfuse.frames import TableModel
 from lpfuse_cli.app import app
-from lpfuse_cli.commands import upside_down
+from lpfuse_cli.commands import reversed_columns
 
 OPTIONS = ["--label", "fake", "--normal", "no", "--direction", "knn=anomaly"]
 
@@ -136,8 +136,8 @@ def test_chance_turns_nothing_upside_down():
         "Scores of 'b', 'c' are (AUC 0.1). Does a high score mean normal there?",
         "'a' (1) is",
     ]
-    assert upside_down(found, []) == []
-    assert upside_down(found, warned) == ["b", "c"]
+    assert reversed_columns(found, []) == []
+    assert reversed_columns(found, warned) == ["b", "c"]
 
 
 def test_names_that_would_break_a_table_or_a_terminal(scores):

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from helpers.pumps import pumps, write
 from lpfuse_cli import console
 from lpfuse_cli.app import app
-from lpfuse_cli.console import Phases, TimeToGo, in_words, so_far
+from lpfuse_cli.console import Phases, TimeToGo, format_elapsed, format_time_to_go
 
 OPTIONS = ["--label", "state", "--normal", "ok", "--detectors", "gmm,kpca"]
 
@@ -123,11 +123,15 @@ def test_uneven_steps_do_not_make_it_jump(clock):
     [(0.2, "a few seconds"), (11, "about 15 s"), (90, "about 90 s"), (240, "about 4 min")],
 )
 def test_times_to_go_are_round(seconds, words):
-    assert in_words(seconds) == words
+    assert format_time_to_go(seconds) == words
 
 
 def test_times_that_passed_are_exact():
-    assert [so_far(seconds) for seconds in (4.4, 59.9, 125)] == ["4 s", "1 min 0 s", "2 min 5 s"]
+    assert [format_elapsed(seconds) for seconds in (4.4, 59.9, 125)] == [
+        "4 s",
+        "1 min 0 s",
+        "2 min 5 s",
+    ]
 
 
 # ------------------------------------------------------------------------------- without a terminal

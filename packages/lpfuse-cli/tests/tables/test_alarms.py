@@ -13,16 +13,16 @@ from helpers.pumps import DETECTORS, pumps
 from lpfuse import FusedDetector, GMMDetector
 from lpfuse.ensemble.rows import places_in_training
 from lpfuse.frames import TableModel
-from lpfuse.frames.fit_summary import asked_of, per_cent, share_interval
+from lpfuse.frames.fit_summary import per_cent, requested_rate, share_interval
 from lpfuse_cli.alarms import (
     alarm_figures,
-    alarm_sentences,
-    asked_words,
-    copied_rows,
     count_alarms,
+    count_training_rows,
+    describe_alarms,
+    describe_request,
+    differs_from_request,
     incomplete_rows,
     likely_false,
-    parted,
 )
 
 NO_ROWS = type("Kept", (), {"values": None})()
@@ -74,7 +74,7 @@ def test_intervals_are_those_of_clopper_and_pearson(k, n):
 
 
 def test_what_the_docstring_of_the_threshold_says_of_199_rows():
-    found = asked_of(Calibrated())
+    found = requested_rate(Calibrated())
     assert found["long_run"] == pytest.approx([0.024, 0.084], abs=1e-3)
     assert (found["asked"], found["of"], found["calibration_rows"]) == (0.05, "normal", 199)
 
@@ -114,7 +114,7 @@ def test_a_rate_that_is_kept_with_a_probability_lowers_what_is_expected():
     plain, sure = Calibrated(), Calibrated(confidence=0.9, rank=6)
     ends = [judged(fused, 0, 200)["unlabelled"]["expected"][1] for fused in (plain, sure)]
     assert ends[1] < ends[0]
-    assert asked_words(asked_of(sure)) == (
+    assert describe_request(requested_rate(sure)) == (
         "At most 5 % false alarms were asked for, with a probability of 90 %"
     )
 
@@ -127,11 +127,14 @@ def test_what_too_few_rows_cannot_promise(n, rate, confidence, needed, least):
     fused = Calibrated(n, rate, confidence=confidence)
     if confidence is not None:
         fused.false_alarm_rate = 0.01  # no score of the twenty will do
-        assert asked_of(fused)["too_few"]["needed"] == 230  # 0.99 ** 230 = 0.0991
-        assert asked_of(fused)["too_few"]["least_rate"] == pytest.approx(least, abs=1e-4)
+        assert requested_rate(fused)["too_few"]["needed"] == 230  # 0.99 ** 230 = 0.0991
+        assert requested_rate(fused)["too_few"]["least_rate"] == pytest.approx(least, abs=1e-4)
         return
-    assert asked_of(fused)["too_few"] == {"needed": needed, "least_rate": pytest.approx(least)}
-    told = alarm_sentences(judged(fused, 0, 30))
+    assert requested_rate(fused)["too_few"] == {
+        "needed": needed,
+        "least_rate": pytest.approx(least),
+    }
+    told = describe_alarms(judged(fused, 0, 30))
     assert len(told) == 1
     assert f"It takes {needed}." in told[0]
 
@@ -160,12 +163,12 @@ def test_training_rows_are_not_compared(gaussian):
     assert found["unlabelled"]["verdict"] is None
     held_out = found["trained_on"]["held_out"]
     assert held_out["flagged"] == (fused.held_out_.fused < fused.offset_).sum()
-    first, second = alarm_sentences(found)
+    first, second = describe_alarms(found)
     assert first == (
         "200 of 200 rows are rows that the model learnt from: what is said of them flatters."
     )
     assert "no measure of new rows. Scored by what was learnt without them, " in second
-    assert parted(found)
+    assert differs_from_request(found)
 
 
 def test_a_few_training_rows_are_left_out(gaussian):
@@ -174,7 +177,7 @@ def test_a_few_training_rows_are_left_out(gaussian):
     found = alarm_figures(fused, count_alarms(fused, rows, fused.predict(rows) < 0))
     assert (found["trained_on"]["rows"], found["trained_on"]["flatters"]) == (50, False)
     assert (found["rows"]["rows"], found["unlabelled"]["rows"]) == (200, 150)
-    assert "for the others alone" in alarm_sentences(found)[0]
+    assert "for the others alone" in describe_alarms(found)[0]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -185,9 +188,9 @@ def test_equal_rows_of_few_categories_are_no_proof(seed):
     fused = FusedDetector([("gmm", GMMDetector())], random_state=0).fit(X.astype(float))
     none = np.zeros(300, dtype=bool)
     assert (places_in_training(fused.rows_, new.astype(float)) >= 0).mean() > 0.9
-    assert copied_rows(fused, count_alarms(fused, new.astype(float), none)) == 0
-    assert copied_rows(fused, count_alarms(fused, new[:200].astype(float), none[:200])) == 0
-    assert copied_rows(fused, count_alarms(fused, X[::-1].astype(float), none[:200])) == 200
+    assert count_training_rows(fused, count_alarms(fused, new.astype(float), none)) == 0
+    assert count_training_rows(fused, count_alarms(fused, new[:200].astype(float), none[:200])) == 0
+    assert count_training_rows(fused, count_alarms(fused, X[::-1].astype(float), none[:200])) == 200
 
 
 def test_counts_of_chunks_add_up(gaussian):
@@ -222,41 +225,41 @@ def test_rows_with_gaps_and_new_texts():
 
 
 def test_sentences_about_rows_without_labels():
-    told = alarm_sentences(judged(Calibrated(299), 56, 400))
+    told = describe_alarms(judged(Calibrated(299), 56, 400))
     assert told == [
         "5 % false alarms were asked for: of 400 rows like the 299 normal rows of the calibration "
         "2.2 to 8.5 % are to be expected. 14 % were flagged (56 of 400; 95 % interval 11 to 18 %). "
         "Either these rows hold anomalies, about 38 more than the rate explains, or what is normal "
         "has changed since the training."
     ]
-    assert alarm_sentences(judged(Calibrated(299), 20, 400))[0].endswith(
+    assert describe_alarms(judged(Calibrated(299), 20, 400))[0].endswith(
         "Normal rows alone would give as many; a few anomalies would not show in that."
     )
-    assert "fewer than normal rows alone" in alarm_sentences(judged(Calibrated(299), 0, 400))[0]
+    assert "fewer than normal rows alone" in describe_alarms(judged(Calibrated(299), 0, 400))[0]
 
 
 def test_sentences_about_labelled_rows():
     labels = np.repeat([1.0, -1.0], [360, 40])
-    told = alarm_sentences(judged(Calibrated(299), 18, 400, labels=labels))
+    told = describe_alarms(judged(Calibrated(299), 18, 400, labels=labels))
     assert told == [
         "5 % false alarms were asked for: of 360 normal rows 2.2 to 8.6 % are to be expected after "
         "a calibration with 299. 5 % were flagged (18 of 360; 95 % interval 3 to 7.8 %), as asked.",
         "Of 40 rows labelled anomalies 0 % were found (0 of 40; 95 % interval 0 to 8.8 %).",
     ]
-    assert "which is more: " in alarm_sentences(judged(Calibrated(299), 60, 400, labels=labels))[0]
+    assert "which is more: " in describe_alarms(judged(Calibrated(299), 60, 400, labels=labels))[0]
 
 
 def test_sentences_about_gaps():
     gaps = np.arange(400) < 40
     found = judged(Calibrated(299), 30, 400, gaps=gaps)
-    assert alarm_sentences(found)[-1] == (
+    assert describe_alarms(found)[-1] == (
         "40 rows lack a cell or hold a text that the training did not: 75 % of them were flagged "
         "(30 of 40; 95 % interval 59 to 87 %), of the complete ones 0 %: alarms of these may be "
         "about what is missing."
     )
     one = judged(Calibrated(299), 0, 400, gaps=np.arange(400) < 1)
-    assert alarm_sentences(one)[-1].startswith("1 row lacks a cell or holds a text")
-    assert alarm_sentences(judged(Calibrated(), 3, 9, gaps=np.ones(9, bool)))[-1].endswith(
+    assert describe_alarms(one)[-1].startswith("1 row lacks a cell or holds a text")
+    assert describe_alarms(judged(Calibrated(), 3, 9, gaps=np.ones(9, bool)))[-1].endswith(
         "No row is complete."
     )
 
@@ -272,10 +275,10 @@ def test_a_share_in_words_is_near(share):
 @given(st.integers(0, 200), st.integers(19, 500), st.integers(1, 200))
 def test_whatever_the_figures_sentences_agree_with_the_verdict(flagged, n, rows):
     found = judged(Calibrated(n), min(flagged, rows), rows)
-    told, verdict = " ".join(alarm_sentences(found)), found["unlabelled"]["verdict"]
+    told, verdict = " ".join(describe_alarms(found)), found["unlabelled"]["verdict"]
     assert ("Either these rows hold" in told) == (verdict == "more")
     assert ("fewer than" in told) == (verdict == "fewer")
-    assert parted(found) == (verdict != "as expected")
+    assert differs_from_request(found) == (verdict != "as expected")
 
 
 # ----------------------------------------------------------------------------------- false alarms

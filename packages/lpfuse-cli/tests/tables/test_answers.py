@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lpfuse.frames.cells import numbers_of
 from lpfuse_cli.report import read_answers
-from lpfuse_cli.report.questions import MEANINGS, answer_file, are_empty
+from lpfuse_cli.report.questions import MEANINGS, answer_file, rows_without_cells
 
 # All that CSV, spreadsheets or `read_table` might take for something else than a text.
 ODD_TEXTS = [
@@ -159,4 +159,4 @@ def test_a_file_that_is_none_is_refused_in_a_sentence(content, words):
 
 def test_rows_without_a_value_are_empty():
     cells = pl.DataFrame({"n": [math.nan, 1.0, math.nan], "t": [None, None, ""]})
-    assert are_empty(cells).tolist() == [True, False, False]
+    assert rows_without_cells(cells).tolist() == [True, False, False]

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from helpers.pumps import pumps, write
-from lpfuse_cli.csv_files import CsvFile, first_record_end, last_record_end, regrouped
+from lpfuse_cli.csv_files import CsvFile, first_record_end, last_record_end, rechunk
 from lpfuse_cli.tables import open_table, read_table
 
 SUFFIXES = ["csv", "parquet", "arrow"]
@@ -81,7 +81,7 @@ def test_rows_are_regrouped_in_their_order(heights, rows):
     values = pl.DataFrame({"a": range(sum(heights))})
     starts = [sum(heights[:k]) for k in range(len(heights))]
     frames = [values.slice(s, h) for s, h in zip(starts, heights, strict=True)]
-    groups = list(regrouped(frames, rows))
+    groups = list(rechunk(frames, rows))
     assert pl.concat(groups).equals(values)
     assert [group.height for group in groups[:-1]] == [rows] * (len(groups) - 1)
     assert groups[-1].height > 0 or len(groups) == 1

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from helpers.pumps import pumps, read, write
-from lpfuse_cli.scoring import in_order, score_file
+from lpfuse_cli.scoring import map_in_order, score_file
 from lpfuse_cli.tables import read_table
 
 SUFFIXES = ["csv", "parquet", "arrow"]
@@ -75,7 +75,7 @@ def test_results_come_in_order_whoever_is_first(workers):
         time.sleep(0.002 * ((item * 7) % 5))
         return item * item
 
-    assert list(in_order(work, range(12), workers)) == [item * item for item in range(12)]
+    assert list(map_in_order(work, range(12), workers)) == [item * item for item in range(12)]
 
 
 def test_few_items_are_taken_ahead():
@@ -91,7 +91,7 @@ def test_few_items_are_taken_ahead():
         return item
 
     before = threading.active_count()
-    results = in_order(work, items(), 3)
+    results = map_in_order(work, items(), 3)
     timer = threading.Timer(0.05, gate.set)
     timer.start()
     assert next(results) == 0
@@ -109,8 +109,8 @@ def test_an_error_of_an_item_is_raised_in_its_turn():
 
     found = []
     with pytest.raises(ValueError, match="three"):
-        found.extend(in_order(work, range(50), 4))
-    results = in_order(work, range(50), 4)
+        found.extend(map_in_order(work, range(50), 4))
+    results = map_in_order(work, range(50), 4)
     assert [next(results) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(ValueError, match="three"):
         next(results)

@@ -9,7 +9,6 @@ import pytest
 from helpers.pumps import pumps
 from lpfuse.frames import TableModel, learn_preparation
 from lpfuse.frames.cells import order_of
-from lpfuse_cli.csv_files import read_csv
 
 B = [1.0, 2.0, 4.0] * 20  # a column that is of use, of 60 rows
 rng = np.random.default_rng(0)
@@ -20,7 +19,7 @@ def learn(column, **options):
 
 
 def from_csv(frame):
-    return read_csv(frame.write_csv().encode())
+    return pl.read_csv(frame.write_csv().encode(), infer_schema=False)
 
 
 # ------------------------------------------------------------------------------------ ids and texts
@@ -130,10 +129,10 @@ def test_dates_are_known_however_they_are_written(pattern, order):
     moments = [DAY + timedelta(hours=7 * k) for k in range(60)]
     made = learn([moment.strftime(pattern) for moment in moments])
     assert made.orders == {"a": order}
-    typed = learn(moments)
-    assert typed.parts == made.parts == {"a": ["time of day", "weekday"]}
+    parse_column = learn(moments)
+    assert parse_column.parts == made.parts == {"a": ["time of day", "weekday"]}
     frame = pl.DataFrame({"a": moments, "b": B})
-    np.testing.assert_allclose(made.numbers(frame), typed.numbers(frame))
+    np.testing.assert_allclose(made.numbers(frame), parse_column.numbers(frame))
     texts = frame.with_columns(pl.Series("a", [m.strftime(pattern) for m in moments]))
     np.testing.assert_allclose(made.numbers(texts), made.numbers(frame), atol=1e-9)
 

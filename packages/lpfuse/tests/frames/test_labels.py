@@ -2,7 +2,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from lpfuse.frames.cells import check_names, labels_note, labels_of, settle_normal
+from lpfuse.frames.cells import check_names, describe_labels, labels_of, normal_label
 
 nan = np.nan
 
@@ -12,7 +12,7 @@ def column(values):
 
 
 def settled(values, normal=None):
-    normal = settle_normal(column(values), normal)
+    normal = normal_label(column(values), normal)
     return normal, labels_of(column(values), normal).tolist()
 
 
@@ -51,7 +51,7 @@ def test_what_hardly_anybody_would_take_otherwise_need_not_be_said(values, norma
 @pytest.mark.parametrize("values", [[0, 1], ["0", "1"], [True, False], ["ok", "bad"], [1, 2]])
 def test_what_is_ambiguous_is_asked_for(values):
     with pytest.raises(ValueError, match=rf"Which is normal\? Say normal='{values[0]}', or which"):
-        settle_normal(column(values), None)
+        normal_label(column(values), None)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_is_ambiguous_is_asked_for(values):
 def test_only_anomalies_are_labelled(values, normal):
     """The remedy is in the message, and works."""
     with pytest.raises(ValueError, match="Other cells are empty") as e:
-        settle_normal(column(values), normal)
+        normal_label(column(values), normal)
     assert "normal=''; if rows with 'fraud' are normal and empty ones unlabelled" in str(e.value)
     assert settled(values, "")[1] == [1 if value is None else -1 for value in values]
 
@@ -81,7 +81,7 @@ def test_only_anomalies_are_labelled(values, normal):
 )
 def test_labels_that_do_not_tell_are_refused(values, normal, told):
     with pytest.raises(ValueError, match="The label column 'state'") as refusal:
-        settle_normal(column(values), normal)
+        normal_label(column(values), normal)
     assert told in str(refusal.value)
 
 
@@ -92,13 +92,13 @@ def test_a_value_never_seen_is_an_anomaly_later():
 
 def test_labels_in_words():
     values = column(["ok"] * 3 + ["leak"] + ["worn"] * 2 + [None])
-    told = labels_note(values, "ok", labels_of(values, "ok"))
+    told = describe_labels(values, "ok", labels_of(values, "ok"))
     assert told == (
         "Label: 'state'; normal is 'ok' (3 rows); anomalies are 'worn' (2), 'leak' (1); 1 row "
         "without a label."
     )
     values = column([None] * 1200 + [f"kind {i}" for i in range(10)])
-    told = labels_note(values, "", labels_of(values, ""))
+    told = describe_labels(values, "", labels_of(values, ""))
     assert told.startswith("Label: 'state'; normal is an empty cell (1,200 rows); anomalies are 'k")
     assert told.endswith("'kind 7' (1) and 2 more.")
 

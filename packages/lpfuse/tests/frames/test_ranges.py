@@ -5,11 +5,10 @@ import polars as pl
 import pytest
 from sklearn.metrics import roc_auc_score
 
+import lpfuse
 from helpers.pumps import pumps
 from lpfuse.frames import TableModel, column_changes
 from lpfuse.frames.preparation import RangeCounts, count_outside, range_figures
-from lpfuse_cli.scoring import load_model, score_file
-from lpfuse_cli.tables import read_table
 
 rng = np.random.default_rng(0)
 WORDS = ["pump", "leaks", "at", "seal", "checked", "by", "Bob", "fine", "noise", "again"]
@@ -48,32 +47,6 @@ def test_names_and_sentences_cost_nothing():
     assert area(dirty, with_names(test, 2)) == pytest.approx(area(plain, test), abs=1e-12)
 
 
-def foreign(frame, path):
-    """With semicolons, decimal commas and units, in latin-1."""
-    lines = ["Druck;Fluß;kind;state"]
-    for bar, flow, kind, state in frame.select("bar", "flow", "kind", "state").rows():
-        bar = "" if bar is None else f'"{bar:.5f}"'
-        lines.append(f"{bar};{flow:.5f} m3/h;{kind};{state}".replace(".", ","))
-    path.write_bytes("\n".join(lines).encode("latin-1"))
-    return path
-
-
-def test_a_foreign_file_is_worth_as_much_as_a_plain_one(tmp_path):
-    train, test = pumps(300), pumps(300, seed=9)
-    columns = ["bar", "flow", "kind", "state"]
-    plain = TableModel.fit(normal(train.select(columns)))
-    read = read_table(foreign(train, tmp_path / "train.csv"))
-    model = TableModel.fit(normal(read))
-    assert model.preparation.kinds == {
-        "Druck": "number",
-        "Fluß": "number in m3/h",
-        "kind": "category",
-    }
-    found = area(model, read_table(foreign(test, tmp_path / "test.csv")))
-    assert found == pytest.approx(area(plain, test.select(columns)), abs=0.005)
-    assert found > 0.9
-
-
 # ------------------------------------------------------------------------------- gaps and new texts
 
 
@@ -99,34 +72,7 @@ def test_rows_with_a_gap_are_judged_like_others():
     assert 0.01 < flagged[~gaps].mean() < 0.09
 
 
-def test_a_new_text_does_not_flag_every_row_and_is_told(tmp_path):
-    model = TableModel.fit(pumps(400, worn=0).drop("state"))
-    new = pumps(500, seed=5, worn=0).drop("state").with_columns(kind=pl.lit("d"))
-    new.write_csv(tmp_path / "new.csv")
-    scored = score_file(model, tmp_path / "new.csv", tmp_path / "out.csv", chunk_rows=100)
-    assert scored.anomalies < 50
-    assert scored.left_range == [{"column": "kind", "rows": 500, "share": 1.0, "unknown": 500}]
-    assert any("was not in training, and taken as missing: 'kind'" in n for n in scored.notes)
-
-
 # ------------------------------------------------------------------------------------------- ranges
-
-
-def test_a_column_in_another_unit_is_named(model, tmp_path):
-    new = pumps(500, seed=5, worn=0).with_columns(pl.col("bar") * 1000)
-    new.write_csv(tmp_path / "new.csv")
-    scored = score_file(model, tmp_path / "new.csv", tmp_path / "out.csv", chunk_rows=70)
-    (found,) = scored.left_range
-    there = 500 - new["bar"].null_count()
-    assert (found["column"], found["rows"], found["above"]) == ("bar", there, there)
-    assert (found["below"], found["factor"], found["share"]) == (0, 1000.0, 1.0)
-    figures, told = column_changes(model.preparation, new)
-    assert figures == scored.left_range
-    assert told[0].endswith(
-        f"above it in {there} rows (100 %), by about 1,000 times what it was. Has its unit changed?"
-    )
-    _, told = column_changes(model.preparation, new.with_columns(pl.col("bar") / 100_000))
-    assert "about 1/100 of what it was" in told[0]
 
 
 def test_a_shift_is_named_and_ordinary_rows_are_not(model):
@@ -183,7 +129,7 @@ def test_ranges_dates_and_units_are_saved(tmp_path):
     )
     model = TableModel.fit(frame.drop("state"), detectors=["gmm"], kinds={"when": "elapsed"})
     model.save(tmp_path / "m.lpfuse")
-    copy = load_model(tmp_path / "m.lpfuse")
+    copy = lpfuse.load(tmp_path / "m.lpfuse")
     assert vars(copy.preparation) == vars(model.preparation)
     assert copy.score(frame).equals(model.score(frame))
     assert "since: days since when" in copy.feature_names

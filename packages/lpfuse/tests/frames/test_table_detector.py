@@ -16,7 +16,6 @@ from lpfuse import FusedDetector, KNNDetector, load
 from lpfuse.frames import TableDetector, TableModel, make_table_detector
 from lpfuse.frames.cells import as_polars
 from lpfuse.views import FilledGaps
-from lpfuse_cli.scoring import load_model
 
 POOL = [("knn", make_pipeline(FilledGaps(), KNNDetector()))]
 
@@ -107,11 +106,11 @@ def test_labels_and_arguments_of_fit_arrive():
 def test_saved_for_the_command_line_and_for_python(tmp_path):
     detector, new = made().fit(pumps()), pumps(20, seed=1)
     detector.save(tmp_path / "pumps.lpfuse")
-    for again in (load(tmp_path / "pumps.lpfuse"), load_model(tmp_path / "pumps.lpfuse")):
-        assert isinstance(again, TableModel)
-        np.testing.assert_array_equal(again.predict(new), detector.predict(new))
-        np.testing.assert_array_equal(again.decision_function(new), detector.decision_function(new))
-        np.testing.assert_array_equal(again.score_samples(new), detector.score_samples(new))
+    again = load(tmp_path / "pumps.lpfuse")
+    assert isinstance(again, TableModel)
+    np.testing.assert_array_equal(again.predict(new), detector.predict(new))
+    np.testing.assert_array_equal(again.decision_function(new), detector.decision_function(new))
+    np.testing.assert_array_equal(again.score_samples(new), detector.score_samples(new))
 
 
 def test_an_estimator_like_others():

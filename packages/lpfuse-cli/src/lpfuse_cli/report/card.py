@@ -11,7 +11,7 @@ from lpfuse._files import replacing
 from lpfuse._format import fixed, number, printable, readable, rounded_up, shortened
 from lpfuse._validation.params import counted
 from lpfuse.frames.fit_summary import per_cent, per_cent_range
-from lpfuse_cli.alarms import asked_words, too_few_words
+from lpfuse_cli.alarms import describe_request, describe_shortage
 from lpfuse_cli.report.summary import summarise
 
 # ---------------------------------------------------------------------------------------- Markdown
@@ -26,7 +26,7 @@ WIDEST = 200  # columns of a text in a cell; chosen by hand
 
 
 def escaped(text: object, width: int = WIDEST) -> str:
-    r"""A text on one line that Markdown shows as it is.
+    r"""Escape a text so that Markdown shows it as it is, on one line.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def escaped(text: object, width: int = WIDEST) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    r"""A table; cells are escaped.
+    r"""Format a table; cells are escaped.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def bullets(sentences: Iterable[str]) -> str:
-    """A list; its items are escaped, and as long as they are.
+    """Format a list; its items are escaped.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def write_card(
 
 
 def markdown(model: Any, summary: Summary, title: str, use: str | None) -> str:
-    """The card.
+    """Return the card as Markdown.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def _rows(fused: Any, summary: Summary) -> str:
 
 
 def _columns(model: Any) -> Iterator[str]:
-    """The columns that are used, what each is, and those that are not."""
+    """Yield tables of the columns in use and of those left out."""
     preparation = getattr(model, "preparation", None)
     if preparation is None:
         names = getattr(model, "feature_names_in_", None)
@@ -286,13 +286,13 @@ def _proof(summary: Summary) -> Iterator[str]:
 
 
 def _calibration(fused: Any, summary: Summary) -> Iterator[str]:
-    """What was asked for, on how many rows that rests, and what was measured."""
+    """Yield the requested rate, the calibration rows, and what was measured."""
     alarms = summary["alarms"]
     rate = alarms["asked"] is not None and alarms["of"] == "normal"  # else all rows set it
     yield f"Threshold {readable(summary['threshold']['value'])}: {summary['threshold']['rule']}."
-    yield escaped(too_few_words(alarms), 1000)
+    yield escaped(describe_shortage(alarms), 1000)
     facts = [
-        ("asked for", asked_words(alarms) or "no rate"),
+        ("asked for", describe_request(alarms) or "no rate"),
         (
             "rests on" if rate else "p-values rest on",
             counted(alarms["calibration_rows"], "normal row"),

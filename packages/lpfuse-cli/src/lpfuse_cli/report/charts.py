@@ -27,7 +27,7 @@ P_SHOWN = (1.0, 4 / 3, 2.0, 4.0, 8.0, 32.0, "inf")
 
 
 def points(curve: Sequence[Sequence[float]]) -> str:
-    """A curve in the unit square as points of a drawing of 100 by 100.
+    """Convert a curve in the unit square to points of a drawing of 100 by 100.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def points(curve: Sequence[Sequence[float]]) -> str:
 
 
 def shade(value: float | None) -> str:
-    """The class of a correlation's colour."""
+    """Return the CSS class of a correlation's colour."""
     level = 0 if value is None else min(4, round(abs(value) * 4.4))
     return f"{'p' if (value or 0) > 0 else 'm'}{level}"
 
@@ -86,7 +86,7 @@ def trust(summary: Summary) -> dict[str, Any]:
 
 
 def _auc_strip(aucs: list[float], chosen: int) -> dict[str, str]:
-    """The AUC along the path, on a scale that does not make much of little."""
+    """Draw the AUC along the path, on a scale that does not exaggerate."""
     middle = (min(aucs) + max(aucs)) / 2
     half = max(0.025, 0.6 * (max(aucs) - min(aucs)))
     high = round(min(middle + half, 1.0), 3)
@@ -229,7 +229,7 @@ def _axes(width: float, height: float) -> Any:
 
 
 def _drawn(ax: Any, name: str, label: str) -> Markup:
-    """The figure as an element of the page; `svg` escapes the texts in it."""
+    """Convert the figure to an element of the page; `svg` escapes its texts."""
     from markupsafe import Markup
 
     drawn = svg(ax.figure, name=name, label=label, colours=PAGE_COLOURS | PROPERTIES)
@@ -242,7 +242,7 @@ LONGEST = 8  # times the median bar is the longest one that is drawn to scale; b
 
 
 def strange(summary: Summary) -> dict[str, Any]:
-    """The strangest rows, what each detector adds to their scores, which columns did it."""
+    """Draw the rows with the lowest scores, with contributions and reasons."""
     rows, names = summary["strangest"], [detector["name"] for detector in summary["detectors"]]
     parts = [[part or 0.0 for part in row["contributions"] or []] for row in rows]
     # A row that would leave the others no room is drawn smaller, and says so.
@@ -286,7 +286,7 @@ def strange(summary: Summary) -> dict[str, Any]:
 
 
 def _explained(row: Summary, parts: list[float], names: list[str]) -> dict[str, Any]:
-    """What is known of a row, and who says most about it."""
+    """Describe what is known of a row, and its largest contributions."""
     total = sum(map(abs, parts))
     loudest = sorted(range(len(parts)), key=lambda j: -abs(parts[j]))[:4]
     main = [j for j in loudest if abs(parts[j]) >= 0.02 * total]

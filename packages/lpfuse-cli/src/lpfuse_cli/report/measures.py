@@ -20,7 +20,7 @@ LONG_TAIL = 20.0
 
 
 def places(labels: Host, scores: Host, fold: Any) -> Host:
-    """The share of the normal rows of its fold below each row, ties counting half.
+    """Compute the share of normal rows of the same fold below each row, ties counting half.
 
     Scores of different folds come from different detectors and weights, and do not compare;
     places do. Their mean over anomalies is 1 − AUC, averaged over folds by their anomalies.
@@ -118,7 +118,7 @@ def _one_order(place: Host, scores: Host, fold: Any) -> Host:
 
 
 def _steps(at: Host) -> tuple[Host, Host]:
-    """The curve from (0, 0) to (1, 1) that rises at each of the points by the share of them."""
+    """Return the step curve from (0, 0) to (1, 1) that rises by a share at each point."""
     corners, counts = np.unique(at, return_counts=True)
     heights = np.append(0.0, np.cumsum(counts) / len(at))
     x, y = np.repeat(np.concatenate([[0.0], corners, [1.0]]), 2)[1:-1], np.repeat(heights, 2)
@@ -127,7 +127,7 @@ def _steps(at: Host) -> tuple[Host, Host]:
 
 
 def _thinned(x: Host, y: Host, points: int) -> list[list[float]]:
-    """A curve by fewer points, evenly spread along it; the ends stay."""
+    """Thin a curve to fewer points, evenly spread; the ends stay."""
     if len(x) > points:
         along = np.append(0.0, np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y))))
         kept = np.searchsorted(along, np.linspace(0, along[-1], points - 1))

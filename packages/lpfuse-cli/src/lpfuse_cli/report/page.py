@@ -14,7 +14,7 @@ from lpfuse._files import replacing
 from lpfuse._format import MISSING, fixed, number, percent, readable, rounded_up
 from lpfuse._validation.params import counted
 from lpfuse.frames.fit_summary import per_cent, per_cent_range
-from lpfuse_cli.alarms import alarm_table, asked_words
+from lpfuse_cli.alarms import alarm_table, describe_request
 from lpfuse_cli.report.charts import calibration, histogram, points, shade, strange, trust
 
 Summary = dict[str, Any]
@@ -56,7 +56,7 @@ def write_page(page: str, path: str | PathLike[str]) -> None:
 
 
 def html(summary: Summary) -> str:
-    """The page.
+    """Return the page as HTML.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def html(summary: Summary) -> str:
 def rendered(
     template: str, summary: Summary, styles: list[str], scripts: list[str], **values: Any
 ) -> str:
-    """A page that runs its own style and script and nothing else, and carries its values as JSON.
+    """Render a page that runs its own style and script alone and holds its values as JSON.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def _templates() -> Any:
 
 
 def _digest(text: str) -> str:
-    """What lets a browser run this text and no other."""
+    """Return the digest that lets a browser run this text and no other."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
@@ -169,7 +169,7 @@ def _embedded(summary: Summary) -> str:
 
 
 def _tables(summary: Summary) -> dict[str, Any]:
-    """The curves and the path as tables."""
+    """Tabulate the curves and the path."""
     detectors, path = summary["detectors"], summary["path"]
     entries = [("fusion", summary["fusion"]), ("equal weights", summary["equal_weights"])]
     entries += [(detector["name"], detector) for detector in detectors]
@@ -200,7 +200,7 @@ def _counts(judged: Summary) -> str:
 
 
 def _tiles(summary: Summary) -> list[dict[str, str]]:
-    """The figures that one looks for first."""
+    """Return the headline figures."""
     first, alarms = summary["overview"], summary["alarms"]
     share = percent(first["alarms"] / first["rows"])
     tiles = [("alarms", f"{first['alarms']:,}", f"{share} of {first['rows']:,} rows")]
@@ -228,7 +228,7 @@ def _tiles(summary: Summary) -> list[dict[str, str]]:
 def _false_tile(
     alarms: Summary, likely: Summary | None, guessed: bool
 ) -> list[tuple[str, str, str]]:
-    """False alarms: measured on normal rows, or expected among the alarms without a label."""
+    """Return false alarms: measured on normal rows, or expected among unlabelled alarms."""
     normal, flatters = alarms["normal"], alarms["trained_on"]["flatters"]
     if normal is not None:
         beside = f"{normal['flagged']:,} of {normal['rows']:,} normal rows"
@@ -248,8 +248,8 @@ def _false_tile(
 
 
 def _alarm_words(alarms: Summary) -> str:
-    """What stands above the table of alarms."""
-    told, n = asked_words(alarms), f"{alarms['calibration_rows']:,}"
+    """Return the sentence above the table of alarms."""
+    told, n = describe_request(alarms), f"{alarms['calibration_rows']:,}"
     if any((alarms[kind] or {}).get("expected") for kind in ("normal", "unlabelled")):
         return (
             f"{told}. Expected is what as many rows like those of the calibration would give, in "

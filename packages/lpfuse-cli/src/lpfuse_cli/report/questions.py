@@ -45,7 +45,7 @@ OWN_COLUMNS = ("row", "answer", "chance")  # of the file, before those of the ro
 _PROTECTED = re.compile(r"'.*'|.*[\"\x00-\x1f\x7f].*", re.DOTALL)
 
 
-def are_empty(cells: polars.DataFrame) -> NDArray[np.bool_]:
+def rows_without_cells(cells: polars.DataFrame) -> NDArray[np.bool_]:
     """Rows that hold no value at all: nobody could be asked about them."""
     pl = polars_module()
     known = cells.with_columns(pl.selectors.float().fill_nan(None))
@@ -58,7 +58,7 @@ def are_empty(cells: polars.DataFrame) -> NDArray[np.bool_]:
 def answer_file(
     rows: polars.DataFrame, positions: Sequence[int], chances: Sequence[float]
 ) -> tuple[str, list[tuple[str, str]]]:
-    """The file that takes the answers, but for these: CSV, in pieces.
+    """Prepare the file of answers, without the answers: CSV, in pieces.
 
     Texts that `read_table` would change, or a spreadsheet run, and names that are those of
     `OWN_COLUMNS`, stand in apostrophes, written as in JSON; so do those that stand in apostrophes
@@ -78,7 +78,7 @@ def answer_file(
     lines : list of (str, str)
         Of each row what stands before its answer, and behind it.
     """
-    names = [_protected(name, OWN_COLUMNS) for name in rows.columns]
+    names = [_escape(name, OWN_COLUMNS) for name in rows.columns]
     lines = [
         (_line([position]) + ",", "," + _line([float(chance), *map(_written, row)]))
         for position, chance, row in zip(positions, chances, rows.iter_rows(), strict=True)
@@ -93,23 +93,23 @@ def _line(cells: Sequence[Any]) -> str:
 
 
 def _written(value: Any) -> str:
-    """A cell: empty where it is missing; floats with all digits that they need."""
+    """Write a cell: empty where missing; floats with all digits that they need."""
     if value is None or value != value:
         return ""
-    return _protected(value) if isinstance(value, str) else str(value)
+    return _escape(value) if isinstance(value, str) else str(value)
 
 
-def _protected(text: str, taken: Sequence[str] = ()) -> str:
-    """A text in apostrophes, where it would not come back without."""
-    runs = re.match(FORMULA, text) and not _spells(text)
+def _escape(text: str, taken: Sequence[str] = ()) -> str:
+    """Put a text in apostrophes where it would not be read back unchanged."""
+    runs = re.match(FORMULA, text) and not _spells_number(text)
     if runs or text != text.strip() or text in {*MISSING, *taken} or _PROTECTED.fullmatch(text):
         inside = json.dumps(text, ensure_ascii=False)[1:-1].replace('\\"', "\\u0022")
         return f"'{inside}'"
     return text
 
 
-def _restored(text: str | None) -> str | None:
-    """What `_protected` was given; other texts stay as they are."""
+def _unescape(text: str | None) -> str | None:
+    """Undo `_escape`; other texts stay as they are."""
     if text is None or len(text) < 2 or not text[0] == text[-1] == "'":
         return text
     with suppress(ValueError):
@@ -117,7 +117,7 @@ def _restored(text: str | None) -> str | None:
     return text
 
 
-def _spells(text: str) -> bool:
+def _spells_number(text: str) -> bool:
     """Whether a text is a number."""
     try:
         float(text)
@@ -201,8 +201,8 @@ def read_answers(path: str | Path, format: TableFormat = OPEN) -> Answers:
             "empty where a label is from elsewhere."
         )
     rows = table.drop(OWN_COLUMNS, strict=False)
-    texts = pl.selectors.string().map_elements(_restored, return_dtype=pl.String)
-    rows = rows.with_columns(texts).rename({name: str(_restored(name)) for name in rows.columns})
+    texts = pl.selectors.string().map_elements(_unescape, return_dtype=pl.String)
+    rows = rows.with_columns(texts).rename({name: str(_unescape(name)) for name in rows.columns})
     return Answers(rows.filter(decided), y[decided], chances[decided], int((~decided).sum()))
 
 
@@ -274,7 +274,7 @@ def ask(
     """
     fused, label = (model.fused, model.label) if isinstance(model, TableModel) else (model, None)
     cells = cells_of(model, frame)
-    some = np.flatnonzero(~are_empty(cells))
+    some = np.flatnonzero(~rows_without_cells(cells))
     if not len(some):
         raise ValueError("No row has a value in the columns of the model. Bring rows to ask about.")
     features = features_of(model, frame[some])
@@ -329,7 +329,7 @@ def write_questions(questions: Questions, path: str | PathLike[str]) -> None:
 
 
 def html(questions: Questions) -> str:
-    """The page.
+    """Return the page as HTML.
 
     Parameters
     ----------
@@ -351,7 +351,7 @@ def html(questions: Questions) -> str:
 
 
 def _judged(verdicts: Any) -> list[Questions]:
-    """What the model says of each row; of detectors that are silent, None."""
+    """Return the verdict on each row; None for detectors without a score."""
     silent = np.isnan(verdicts.detector_scores)
     parts = verdicts.contributions
     return [
@@ -414,7 +414,7 @@ def _text(value: Any) -> str | None:
 
 
 def _figure(text: str, value: float) -> str:
-    """A number for the eye: whole where it is, else with 6 digits; true and false as they are."""
+    """Format a number: whole numbers in full, others with 6 digits."""
     if text.casefold() in ("true", "false"):
         return text
     whole = value == round(value) and abs(value) < 1e15
@@ -429,12 +429,12 @@ def _value(
 
 
 def _common(name: str, text: str | None, count: int, n: int) -> Questions:
-    """A text, or a gap, that so many of n rows have."""
+    """Describe a text, or a gap, by the number of rows that have it."""
     return _value(name, text, f"{count:,} of {n:,} rows", tail=count / n)
 
 
 def _ranked(name: str, text: str, below: int, above: int, n: int) -> Questions:
-    """A number with so many of n below and above it, ties with neither."""
+    """Describe a number by its rank among n rows."""
     place = (below + n - above) / (2 * n)
     tail = 2 * min(place, 1 - place)
     beyond, side = min((below, "lowest"), (above, "highest"))
@@ -479,7 +479,7 @@ def _percent(share: float) -> str:
 
 
 def _shown(question: Questions, detectors: list[str], longest: float) -> Questions:
-    """A question as the template takes it."""
+    """Convert a question to what the template takes."""
     values = question["values"]
     if len(values) > FEW:
         names = [value for value in values if value["tail"] is None][:NAMES]
@@ -499,7 +499,7 @@ def _shown(question: Questions, detectors: list[str], longest: float) -> Questio
 
 
 def _bar(j: int, name: str, part: float | None, longest: float) -> Questions:
-    """A bar to the left for what speaks for an anomaly, to the right for a normal row."""
+    """Place a bar: to the left for anomaly, to the right for normal."""
     width = 50 * abs(part or 0.0) / longest
     says = (
         "silent" if part is None else "anomaly" if part < 0 else "normal" if part > 0 else "neither"

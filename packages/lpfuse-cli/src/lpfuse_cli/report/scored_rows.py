@@ -103,7 +103,7 @@ def path_of(fused: FusedDetector) -> LpPath | None:
 
 
 def out_of_fold(fused: FusedDetector, path: LpPath | None) -> ScoredRows:
-    """The rows that the model was trained on, each judged by what was learnt without its fold."""
+    """Score the training rows out of fold."""
     if fused.feature_imputer_ is not None:
         raise ValueError(
             f"{fused.fusion_!r} looks at the features of the rows, which a model does not keep. "
@@ -187,7 +187,7 @@ def _fused_by(weights: Host, scaled: Host) -> Host:
 
 
 def _with_own(by_p: Host, path: LpPath | None, fused: FusedDetector, scores: Host) -> Host:
-    """The model's own scores at its own p: its solver may be another one."""
+    """Put the model's own scores at its own p: its solver may be another one."""
     if path is not None:
         by_p[:, path.ps.tolist().index(float(fused.fusion_.p))] = scores
     return by_p

@@ -11,7 +11,7 @@ from lpfuse._format import fixed
 from lpfuse._validation.params import counted
 from lpfuse.ensemble import FusedDetector
 from lpfuse.frames.fit_summary import per_cent, per_cent_range, share_interval
-from lpfuse_cli.alarms import alarm_sentences, asked_words, share_figures, too_few_words
+from lpfuse_cli.alarms import describe_alarms, describe_request, describe_shortage, share_figures
 
 # ------------------------------------------------------------------------------- fusing and alarms
 
@@ -93,7 +93,7 @@ def _chance(summary: dict[str, Any]) -> str:
 
 
 def _alone(summary: dict[str, Any]) -> str:
-    """What one gets without fusing, and with equal weights."""
+    """Compare with single detectors and with equal weights."""
     aucs = [detector["auc"] for detector in summary["detectors"]]
     if len(aucs) < 2:
         return ""
@@ -120,7 +120,7 @@ def _weights(summary: dict[str, Any]) -> str:
 
 
 def _proof(summary: dict[str, Any]) -> str:
-    """The certificate in plain words; its figures are on the page for who looks for them."""
+    """Describe the certificate in plain words; the page has its figures."""
     certificate = summary["certificate"]
     if certificate is None:
         return ""
@@ -137,21 +137,22 @@ def _proof(summary: dict[str, Any]) -> str:
 def _alarms(summary: dict[str, Any]) -> list[str]:
     found = summary["alarms"]
     if summary["judged_on"]["origin"] in ("given", "learnt"):
-        return alarm_sentences(found)
+        return describe_alarms(found)
     if found["too_few"]:
-        return [too_few_words(found)]
+        return [describe_shortage(found)]
     return [_out_of_fold_alarms(found), _found(found)]
 
 
 def _out_of_fold_alarms(found: dict[str, Any]) -> str:
-    """False alarms on training rows, each by what was learnt without it."""
+    """Describe the false alarms on training rows, out of fold."""
     normal = found["normal"]
     if normal is None or normal["verdict"] is None:
         return ""
     seen = "by what has seen them" if found["trained_on"]["flatters"] else "each held out"
     told = (
-        f"{asked_words(found)}, {per_cent(normal['share'])} measured on {normal['rows']:,} normal "
-        f"training rows, {seen} (95 % interval {per_cent_range(normal['low'], normal['high'])})"
+        f"{describe_request(found)}, {per_cent(normal['share'])} measured on {normal['rows']:,} "
+        f"normal training rows, {seen} (95 % interval "
+        f"{per_cent_range(normal['low'], normal['high'])})"
     )
     if normal["verdict"] == "more":
         return f"{told}. That is more: if rows belong together, fit with groups."
@@ -172,7 +173,7 @@ def _found(found: dict[str, Any]) -> str:
 
 
 def points(difference: float) -> str:
-    """A difference of AUCs in words.
+    """Format a difference of AUCs.
 
     Examples
     --------
@@ -219,7 +220,7 @@ ELSEWHERE = "labelled anomalies of the training"  # that recall is measured on, 
 
 
 def overview(fused: FusedDetector, found: Summary, commands: Summary) -> Summary:
-    """Counts, precision, recall, the sentences that tell them, and what to do next.
+    """Collect counts, precision, recall, sentences about them, and next steps.
 
     Parameters
     ----------
@@ -423,7 +424,7 @@ def _range(figure: Summary) -> str:
 
 
 def _next(counts: Summary, found: Summary, commands: Summary) -> list[str]:
-    """What to do, the most urgent first."""
+    """List the next steps, the most urgent first."""
     alarms = found["alarms"]
     if alarms["trained_on"]["flatters"] and found["judged_on"]["origin"] == "learnt":
         return [
@@ -431,7 +432,7 @@ def _next(counts: Summary, found: Summary, commands: Summary) -> list[str]:
             "is judged by what was learnt without it."
         ]
     if alarms["too_few"]:
-        return [too_few_words(alarms).removeprefix("Nothing can be called an anomaly: ")]
+        return [describe_shortage(alarms).removeprefix("Nothing can be called an anomaly: ")]
     steps = [_recalibrate(alarms), _look(counts), _missed(counts), _too_many_false(counts)]
     return [step for step in (*steps, _ask(counts, alarms, commands)) if step]
 

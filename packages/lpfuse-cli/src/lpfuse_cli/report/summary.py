@@ -23,19 +23,19 @@ from lpfuse._validation.params import check_labels
 from lpfuse._validation.tables import check_table, column_names
 from lpfuse.ensemble import FusedDetector
 from lpfuse.frames import column_changes
-from lpfuse.frames.preparation import range_sentences
+from lpfuse.frames.preparation import describe_ranges
 from lpfuse.optim import Certificate, LpPath
 from lpfuse.plots import ContributionsDisplay, PathDisplay, WeightsDisplay
 from lpfuse_cli.alarms import (
     KINDS,
     Kept,
     alarm_list,
-    alarms_of_rows,
-    alarms_of_training,
     cells_of,
-    kept_columns,
+    check_kept_columns,
+    count_given_alarms,
+    count_training_alarms,
     measured_rates,
-    rows_without_values,
+    rows_with_gaps,
     threshold,
 )
 from lpfuse_cli.reasons import Reason, reasons
@@ -58,7 +58,7 @@ POINTS_OF_A_P = 120  # of a curve: fewer than of the fusion's, for the page carr
 
 
 def separations(fused: FusedDetector, scored: ScoredRows, path: LpPath | None) -> dict[str, Any]:
-    """The fusion, its detectors and its path: how well each parts anomalies from normal rows."""
+    """Measure how well fusion, detectors and path separate anomalies from normal rows."""
     known = scored[(scored.labels != 0) & ~np.isnan(scored.raw).any(axis=1)]
     known = known[np.isin(known.fold, known.fold[known.labels > 0])]  # rows that compare
     y, detectors = known.labels, []
@@ -126,7 +126,7 @@ def _detector(name: str, estimator: Any, columns: Any) -> dict[str, Any]:
 
 
 def _described(estimator: Any) -> str:
-    """The classes that a detector is made of."""
+    """Name the classes that a detector is made of."""
     if isinstance(estimator, Pipeline):
         return " → ".join(_described(step) for _, step in estimator.steps)
     if isinstance(estimator, FrozenEstimator):
@@ -170,7 +170,7 @@ Explain = Callable[[NDArray[np.intp]], list[list[Reason]]]
 
 
 def lowest_rows(scored: ScoredRows, explain: Explain | None) -> list[dict[str, Any]]:
-    """The rows farthest below the threshold, with what each detector adds to their scores.
+    """Return the rows farthest below the threshold, with contributions.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def lowest_rows(scored: ScoredRows, explain: Explain | None) -> list[dict[str, A
 
 
 def explainer(model: Any, given: Any, X: Any, names: list[str], scored: ScoredRows) -> Explain:
-    """What says why rows got their scores.
+    """Return a function that explains the scores of rows.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def explainer(model: Any, given: Any, X: Any, names: list[str], scored: ScoredRo
 
 
 def _plain(reason: Reason) -> dict[str, Any]:
-    """A reason as plain values, and in words."""
+    """Convert a reason to plain values and words."""
     told = {"held": reason.value_words(), "usually": reason.usual_words()}
     return {**asdict(reason), **told, "pushed": reason.push_words()}
 
@@ -242,7 +242,7 @@ def summarise(
     keep: Any = None,
     files: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What a fused detector is worth, and what its weights rest on, in plain values.
+    """Summarise a fused detector: quality, alarms, weights and evidence, in plain values.
 
     Parameters
     ----------
@@ -303,18 +303,18 @@ def summarise(
         if keep is not None:
             raise ValueError("keep holds columns of X: pass the rows as well.")
         scored, explain, kept = out_of_fold(fused, path), None, {}
-        alarms, flagged = alarms_of_training(fused, scored)
+        alarms, flagged = count_training_alarms(fused, scored)
         labels = fused.out_of_fold_.labels
     else:
         given = X
         X, labels, names = _rows(model, X, y, names)
-        kept = kept_columns(keep, len(labels))
+        kept = check_kept_columns(keep, len(labels))
         scored = on_rows(fused, path, X, labels)
         explain = explainer(model, given, X, names, scored)
         if hasattr(model, "fused"):
             left_range, _ = column_changes(model.preparation, given, X)
-        gaps = rows_without_values(model, given, X)
-        alarms, flagged = alarms_of_rows(fused, X, labels, scored, *gaps)
+        gaps = rows_with_gaps(model, given, X)
+        alarms, flagged = count_given_alarms(fused, X, labels, scored, *gaps)
         if alarms["trained_on"]["flatters"]:
             scored = replace(scored, origin="learnt")
     if not len(scored.rows):
@@ -346,7 +346,7 @@ def summarise(
 
 
 def _told(model: Any, found: dict[str, Any], kept: Kept) -> dict[str, Any]:
-    """The summary in sentences, before the figures that they tell."""
+    """Add the sentences to the figures."""
     fused = getattr(model, "fused", model)
     commands = _commands(model, found, kept)
     found["alarm_list"]["command"] = commands["score"]
@@ -355,7 +355,7 @@ def _told(model: Any, found: dict[str, Any], kept: Kept) -> dict[str, Any]:
     return {
         "headline": [*first["sentences"], *words["alarms"], *words["fusing"]],
         "overview": first,
-        "remarks": [*range_sentences(found["left_range"]), *found["judged_on"]["caveats"]],
+        "remarks": [*describe_ranges(found["left_range"]), *found["judged_on"]["caveats"]],
         "words": words,
         **found,
     }
@@ -455,7 +455,7 @@ def _data(model: Any) -> dict[str, Any]:
 
 
 def _hidden_anomalies(fused: FusedDetector) -> dict[str, Any] | None:
-    """The share of anomalies among the training rows; None where someone looked at all of them."""
+    """Estimate the share of anomalies among training rows; None if all are labelled."""
     known, chances = fused.out_of_fold_.known, fused.out_of_fold_.chances
     if known is None or known.all():
         return None
@@ -464,7 +464,7 @@ def _hidden_anomalies(fused: FusedDetector) -> dict[str, Any] | None:
 
 
 def _settings(fused: FusedDetector) -> dict[str, str]:
-    """What was asked for, as Python writes it."""
+    """Return the parameters as Python writes them."""
     asked = fused.get_params(deep=False)
     del asked["detectors"], asked["n_jobs"]
     asked |= {"scaler": fused.scaler_, "fusion": fused.fusion_}
@@ -479,7 +479,7 @@ def _settings(fused: FusedDetector) -> dict[str, str]:
 
 
 def figures(summary: dict[str, Any]) -> dict[str, Any]:
-    """Displays of weights, path and contributions, as far as the fusion has them.
+    """Draw weights, path and contributions, as far as the fusion has them.
 
     Parameters
     ----------

@@ -167,7 +167,7 @@ def numbers_of(
 def read_numbers(
     column: polars.Series, truths: bool, unit: str | None, forgiving: bool
 ) -> tuple[polars.Series, polars.Series, polars.Series]:
-    """The cells as far as they count, the numbers in them, and which of them are wrong.
+    """Read numbers; return the cells that count, the numbers, and which are wrong.
 
     Parameters
     ----------
@@ -203,13 +203,13 @@ def texts_of(column: polars.Series) -> polars.Series:
 
 
 def first_cell(column: polars.Series, where: polars.Series, start: int = 0) -> str:
-    """The first of some cells, for messages; rows are counted from 1."""
+    """Describe the first of some cells, for messages; rows are counted from 1."""
     row = int(where.arg_true()[0])
     return f"row {start + row + 1:,} holds {quote(column[row])}"
 
 
 def as_polars(X: Any) -> polars.DataFrame:
-    """A data frame of pandas, polars, narwhals or Arrow as one of polars.
+    """Convert a data frame of pandas, polars, narwhals or Arrow to polars.
 
     Columns that hold values of several types become texts, as all cells of a CSV file are.
 
@@ -356,7 +356,7 @@ def _example(order: str) -> str:
 
 
 def parts_of(moments: polars.Series, order: str) -> list[str]:
-    """What tells rows apart: the time of day, the day of the week.
+    """List the parts of dates that vary: the time of day, the day of the week.
 
     How long ago it was is none of them unless asked for: every later row lies outside of what was
     learnt, and would be strange for that alone (``docs/adr/0024``).
@@ -408,7 +408,7 @@ def days_of(moments: polars.Series) -> Host:
 
 
 def names_of_parts(name: str, parts: list[str], since: str | None) -> list[str]:
-    """What the features are called.
+    """Name the features.
 
     Examples
     --------
@@ -429,10 +429,10 @@ def names_of_parts(name: str, parts: list[str], since: str | None) -> list[str]:
 EMPTY = ""  # as the normal value: rows without a label are the normal ones
 
 
-def settle_labels(
+def split_labels(
     frame: polars.DataFrame, label: str | None, normal: str | None
 ) -> tuple[polars.DataFrame, Host, str | None, str]:
-    """The columns beside the label, labels of the rows, what is normal, and a sentence.
+    """Split columns and labels; return also what is normal, and a note.
 
     Parameters
     ----------
@@ -453,9 +453,9 @@ def settle_labels(
         note = f"Label: none; all {frame.height:,} rows are taken as normal."
         return frame, np.ones(frame.height), None, note
     (label,) = check_names([label], frame.columns)
-    normal = settle_normal(frame[label], normal)
+    normal = normal_label(frame[label], normal)
     labels = labels_of(frame[label], normal)
-    return frame.drop(label), labels, normal, labels_note(frame[label], normal, labels)
+    return frame.drop(label), labels, normal, describe_labels(frame[label], normal, labels)
 
 
 def labels_of(column: polars.Series, normal: str) -> Host:
@@ -474,8 +474,8 @@ def labels_of(column: polars.Series, normal: str) -> Host:
     return np.array([without if v is None else 1.0 if v in meant else -1.0 for v in values])
 
 
-def settle_normal(column: polars.Series, normal: str | None) -> str:
-    """What normal rows hold in the column of labels: as the user says, or as is usual.
+def normal_label(column: polars.Series, normal: str | None) -> str:
+    """Determine the label of normal rows: as the user says, or as is usual.
 
     Parameters
     ----------
@@ -497,9 +497,9 @@ def settle_normal(column: polars.Series, normal: str | None) -> str:
             "none: all rows are then taken as normal."
         )
     if normal is None:
-        normal = _usual_normal(kinds)
+        normal = _default_normal(kinds)
         if normal is None:
-            raise ValueError(f"{where} holds {held}. {_which_is_normal(kinds, without)}")
+            raise ValueError(f"{where} holds {held}. {_advise_normal(kinds, without)}")
     if normal == EMPTY:
         if not without:
             raise ValueError(f"{where} has no empty cell, so none is normal; it holds {held}.")
@@ -508,15 +508,15 @@ def settle_normal(column: polars.Series, normal: str | None) -> str:
     if not meant:
         raise ValueError(
             f"{where} holds {held}, and nowhere {quote(normal)}."
-            f"{did_you_mean(normal, map(str, kinds))} {_which_is_normal(kinds, without)}"
+            f"{did_you_mean(normal, map(str, kinds))} {_advise_normal(kinds, without)}"
         )
     if len(meant) == len(kinds) and not without:
         raise ValueError(f"{where} holds {held}, all of which are normal. Leave it out.")
     return normal
 
 
-def _which_is_normal(kinds: Iterable[Any], without: bool) -> str:
-    """What to say, by the values of the column, and whether some cells are empty."""
+def _advise_normal(kinds: Iterable[Any], without: bool) -> str:
+    """Advise how to name the normal value, by the values of the column."""
     first = quote(str(next(iter(kinds))))
     if not without:
         return f"Which is normal? Say normal={first}, or whichever it is."
@@ -526,7 +526,7 @@ def _which_is_normal(kinds: Iterable[Any], without: bool) -> str:
     )
 
 
-def labels_note(column: polars.Series, normal: str, labels: Host) -> str:
+def describe_labels(column: polars.Series, normal: str, labels: Host) -> str:
     """Which rows were taken as what, in a sentence."""
     kinds: dict[str, int] = {}
     for value, label in zip(_values(column), labels, strict=True):
@@ -544,8 +544,8 @@ def labels_note(column: polars.Series, normal: str, labels: Host) -> str:
     return f"Label: {quote(column.name)}; {'; '.join(parts)}."
 
 
-def _usual_normal(kinds: Iterable[Any]) -> str | None:
-    """The normal value, where hardly anybody would take another."""
+def _default_normal(kinds: Iterable[Any]) -> str | None:
+    """Return the normal value where it is beyond doubt."""
     spelled = {str(kind).strip().casefold(): str(kind) for kind in kinds}
     if set(spelled) in ({"1", "-1"}, {"1.0", "-1.0"}):
         return "1"
@@ -553,5 +553,5 @@ def _usual_normal(kinds: Iterable[Any]) -> str | None:
 
 
 def _values(column: polars.Series) -> list[Any]:
-    """The cells; None where there is none."""
+    """Return the cells; None where missing."""
     return [None if value != value else value for value in column.to_list()]

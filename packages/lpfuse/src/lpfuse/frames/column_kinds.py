@@ -42,7 +42,7 @@ FEWEST_CODES = 20
 MOST_UNITS = 5  # that are told as such
 
 
-class Taken(NamedTuple):
+class ColumnKind(NamedTuple):
     """What a column is: its kind, why it is not used (empty: it is), its values, and a detail."""
 
     kind: str
@@ -52,7 +52,7 @@ class Taken(NamedTuple):
 
 
 def check_kinds(kinds: Mapping[str, str], columns: list[str]) -> dict[str, str]:
-    """What users say of columns, by name.
+    """Check the kinds of columns that a user named.
 
     Examples
     --------
@@ -69,8 +69,8 @@ def check_kinds(kinds: Mapping[str, str], columns: list[str]) -> dict[str, str]:
     return {check_names([name], columns)[0]: kind for name, kind in kinds.items()}
 
 
-def typed(column: polars.Series) -> polars.Series:
-    """A column as what all its texts spell: numbers, truth values, or dates and times.
+def parse_column(column: polars.Series) -> polars.Series:
+    """Convert a column of texts to numbers, truth values or dates, if all of them are such.
 
     Numbers that are NaN are missing.
     """
@@ -94,16 +94,16 @@ def typed(column: polars.Series) -> polars.Series:
 # --------------------------------------------------------------------------------- what a column is
 
 
-def as_told(column: polars.Series, kind: str) -> Taken:
-    """A column as a user wants it; refused where it cannot be that."""
+def kind_as_given(column: polars.Series, kind: str) -> ColumnKind:
+    """Take a column as the user says; refuse it where it cannot be that."""
     pl, name = polars_module(), quote(column.name)
     if kind in ("drop", "id", "text"):
-        return Taken("dropped" if kind == "drop" else kind, "as asked", column)
+        return ColumnKind("dropped" if kind == "drop" else kind, "as asked", column)
     if kind == "category":
         texts = texts_of(column)
-        return Taken(kind, _useless(texts) or _without_common_text(texts), texts)
+        return ColumnKind(kind, _why_uninformative(texts) or _why_all_rare(texts), texts)
     if kind == "number":
-        values = typed(column)
+        values = parse_column(column)
         unit = ""
         if is_text(values):
             bare, units = without_unit(texts_of(values))
@@ -116,7 +116,7 @@ def as_told(column: polars.Series, kind: str) -> Taken:
                 f"Column {name} cannot be taken as numbers: {first}. Say what it is: "
                 f"categories=[{name}], drop=[{name}]"
             )
-        return Taken(kind, _useless(values), values, unit)
+        return ColumnKind(kind, _why_uninformative(values), values, unit)
     order = order_of(column)
     if order is None:
         raise ValueError(
@@ -124,72 +124,74 @@ def as_told(column: polars.Series, kind: str) -> Taken:
             "Dates are written as 2024-02-28, 28.02.2024, 28/02/2024 or 02/28/2024, perhaps with "
             "a time."
         )
-    return Taken(kind, "", moments_of(column, order), order)
+    return ColumnKind(kind, "", moments_of(column, order), order)
 
 
-def as_found(column: polars.Series, *, asked_for: bool, scores: bool) -> Taken:
-    """A column as what it looks like."""
-    given, column = column, typed(column)
+def infer_kind(column: polars.Series, *, asked_for: bool, scores: bool) -> ColumnKind:
+    """Take a column as what it looks like."""
+    given, column = column, parse_column(column)
     if is_number(column):
-        why, kind = _useless(column), "constant"
+        why, kind = _why_uninformative(column), "constant"
         if not why and not asked_for and not scores:
-            why, kind = _names_rows(column), "id"
-        return Taken(kind if why else "number", why, column)
+            why, kind = _why_identifier(column), "id"
+        return ColumnKind(kind if why else "number", why, column)
     if column.null_count() == len(column):
-        return Taken("constant", "it is empty", column)
+        return ColumnKind("constant", "it is empty", column)
     if scores:
-        return Taken("text", "it holds text, not scores", column)
+        return ColumnKind("text", "it holds text, not scores", column)
     if column.dtype.is_temporal():
         order = order_of(given)
         if order is None:
-            return Taken("unknown", f"it holds {plain(column.dtype)}, which is no date", column)
-        why = _useless(column)
-        return Taken("constant" if why else "date", why, moments_of(column, order), order)
+            return ColumnKind(
+                "unknown", f"it holds {plain(column.dtype)}, which is no date", column
+            )
+        why = _why_uninformative(column)
+        return ColumnKind("constant" if why else "date", why, moments_of(column, order), order)
     if not is_text(column):
-        return Taken("unknown", _useless(column), column)
-    return _texts_as_found(texts_of(column))
+        return ColumnKind("unknown", _why_uninformative(column), column)
+    return _infer_text_kind(texts_of(column))
 
 
-def _texts_as_found(texts: polars.Series) -> Taken:
+def _infer_text_kind(texts: polars.Series) -> ColumnKind:
     """Texts as numbers with a unit, as names, as sentences or as categories."""
     pl = polars_module()
     bare, units = without_unit(texts)
     known = _units(units)
     if bare.null_count() == texts.null_count() and len(known) == 1:
         numbers = bare.cast(pl.Float64, strict=False).alias(texts.name)
-        why = _useless(numbers)
-        return Taken("constant" if why else "number", why, numbers, known[0])
-    _refuse_numbers_among(texts, bare, units)
-    why = _useless(texts)
+        why = _why_uninformative(numbers)
+        return ColumnKind("constant" if why else "number", why, numbers, known[0])
+    _refuse_mixed_numbers(texts, bare, units)
+    why = _why_uninformative(texts)
     if why:
-        return Taken("constant", why, texts)
+        return ColumnKind("constant", why, texts)
     rows = texts.drop_nulls()
     different = rows.n_unique()
     said = f"{counted(different, 'text')} in {counted(len(rows), 'row')}"
     if bare.null_count() == texts.null_count() and 1 < len(known) <= MOST_UNITS < different:
-        return Taken(
+        return ColumnKind(
             "text", f"its numbers have several units, {quoted(known)}: convert them", texts
         )
     words: Any = rows.str.split(" ").list.len().median()
     is_prose = words >= SENTENCE
     if different >= NEARLY_ALL * len(rows) and different > 1:
         why = "it is free text" if is_prose else "it names the rows"
-        return Taken("text" if is_prose else "id", f"{why} ({said})", texts)
+        return ColumnKind("text" if is_prose else "id", f"{why} ({said})", texts)
     if is_prose and different > MOST_CATEGORIES:
-        return Taken("text", f"it is free text ({said})", texts)
-    why = _without_common_text(texts)
+        return ColumnKind("text", f"it is free text ({said})", texts)
+    why = _why_all_rare(texts)
     if not why and _share_of_common(rows) < COMMON:
-        return Taken("id", f"most of its texts are rare ({said}), as names are", texts)
-    return Taken("id" if why else "category", why, texts)
+        return ColumnKind("id", f"most of its texts are rare ({said}), as names are", texts)
+    return ColumnKind("id" if why else "category", why, texts)
 
 
 def _units(units: polars.Series) -> list[str]:
-    """The units that occur, the commonest first."""
+    """List the units that occur, the commonest first."""
     counts = units.drop_nulls().rename("unit").value_counts(sort=True)["unit"]
     return [unit for unit in counts.to_list() if unit]
 
 
-def _useless(column: polars.Series) -> str:
+def _why_uninformative(column: polars.Series) -> str:
     """Why nothing can be learnt from it, whatever it means; empty if something can."""
     if column.null_count() == len(column):
         return "it is empty"
@@ -207,7 +209,7 @@ def all_differ(numbers: polars.Series) -> bool:
     return whole and numbers.n_unique() == len(numbers)
 
 
-def _names_rows(numbers: polars.Series) -> str:
+def _why_identifier(numbers: polars.Series) -> str:
     """Why a column of numbers is not used though something could be learnt from it."""
     if not all_differ(numbers) or numbers.null_count():
         return ""
@@ -225,7 +227,7 @@ def _names_rows(numbers: polars.Series) -> str:
     return ""
 
 
-def _without_common_text(texts: polars.Series) -> str:
+def _why_all_rare(texts: polars.Series) -> str:
     """Why texts give no feature; empty if they do."""
     most: Any = texts.drop_nulls().value_counts()["count"].max()
     return "" if (most or 0) >= FEWEST_ROWS else f"no text in it occurs in {FEWEST_ROWS} rows"
@@ -237,7 +239,7 @@ def _share_of_common(texts: polars.Series) -> float:
     return float(counts.filter(counts >= FEWEST_ROWS).sum()) / len(texts)
 
 
-def _refuse_numbers_among(texts: polars.Series, bare: polars.Series, units: polars.Series) -> None:
+def _refuse_mixed_numbers(texts: polars.Series, bare: polars.Series, units: polars.Series) -> None:
     """Refuse a column of text that seems to be numbers with mistakes."""
     known = _units(units)[:1]
     wrong = texts.is_not_null() & (bare.is_null() | ~units.is_in(["", *known]))

@@ -25,7 +25,7 @@ def outcome(fused: FusedDetector) -> dict[str, Any]:
     dict
         Of numbers, texts, and dicts of these. The AUC of each detector and of their fusion is that
         of rows that they have not learnt from; there is none without labelled anomalies.
-        ``alarms`` is the rate asked for, and what the calibration can promise: see `asked_of`.
+        ``alarms`` is the requested rate, and what the calibration can promise: `requested_rate`.
 
     Examples
     --------
@@ -49,14 +49,14 @@ def outcome(fused: FusedDetector) -> dict[str, Any]:
         },
         "threshold": float(fused.offset_),
         "false_alarm_rate": float(fused.false_alarm_rate),
-        "alarms": asked_of(fused),
+        "alarms": requested_rate(fused),
         "learnt_from": {"normal": int((labels > 0).sum()), "anomalies": int((labels < 0).sum())},
         "auc": _areas(fused, names) if (labels < 0).any() else None,
     }
 
 
 def _areas(fused: FusedDetector, names: list[str]) -> dict[str, float | None]:
-    """The AUC of each detector and, last, of the fusion; None where no fold has both classes."""
+    """Compute the AUC of each detector and of the fusion; None without both classes in a fold."""
     out_of_fold = fused.out_of_fold_
     # Rows that were kept back come last: no detector has scores of theirs in its folds.
     held_out = fused.held_out_.fused[: len(out_of_fold.labels)]
@@ -83,7 +83,7 @@ LEAST = 1e-9  # what rounding may take from a product that is a whole number
 
 
 def share_interval(k: int, n: int) -> tuple[float, float]:
-    """The 95 % interval of Clopper and Pearson for a share, of which k of n rows were seen.
+    """Compute the 95 % Clopper-Pearson interval of a share, from k of n rows.
 
     Examples
     --------
@@ -96,8 +96,8 @@ def share_interval(k: int, n: int) -> tuple[float, float]:
     return low, high
 
 
-def asked_of(fused: FusedDetector) -> Figures:
-    """The rate that was asked for, and the calibration that holds it.
+def requested_rate(fused: FusedDetector) -> Figures:
+    """Return the requested rate of false alarms, and the calibration that holds it.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def asked_of(fused: FusedDetector) -> Figures:
         found["asked"] = float(fused.false_alarm_rate)
     too_few = None
     if found["asked"] is not None and np.isneginf(fused.offset_):
-        too_few = _too_few(found["asked"], n, found["confidence"])
+        too_few = _rows_needed(found["asked"], n, found["confidence"])
     found |= {"calibration_rows": n, "too_few": too_few, "long_run": None}
     if found["asked"] is not None and too_few is None and n:
         least, most = threshold_ranks(fused, found)
@@ -130,8 +130,8 @@ def asked_of(fused: FusedDetector) -> Figures:
     return found
 
 
-def _too_few(rate: float, n: int, confidence: float | None) -> Figures:
-    """The lowest of n scores is a threshold at a rate from 1/(n + 1) on.
+def _rows_needed(rate: float, n: int, confidence: float | None) -> Figures:
+    """Compute the rows needed: the lowest of n scores holds rates from 1/(n + 1) on.
 
     With probability `confidence`: from 1 − (1 − confidence)^(1/n) on, by Beta(1, n).
     """
@@ -158,7 +158,7 @@ def threshold_ranks(fused: FusedDetector, asked: Figures) -> tuple[int, int]:
 
 
 def per_cent(share: float) -> str:
-    """A share of rows, with as many digits as there is room for.
+    """Format a share of rows in per cent, with few digits.
 
     Examples
     --------

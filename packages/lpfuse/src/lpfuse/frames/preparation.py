@@ -17,6 +17,7 @@ from lpfuse.frames.cells import (
     ELAPSED,
     NO_DATE,
     SINCE,
+    check_names,
     days_of,
     features_of_moments,
     moments_of,
@@ -31,11 +32,12 @@ from lpfuse.frames.cells import (
 from lpfuse.frames.column_kinds import (
     FEWEST_ROWS,
     MOST_CATEGORIES,
-    Taken,
+    ColumnKind,
     all_differ,
-    as_found,
-    as_told,
-    typed,
+    check_kinds,
+    infer_kind,
+    kind_as_given,
+    parse_column,
 )
 from lpfuse.frames.fit_summary import per_cent, share_interval
 
@@ -174,7 +176,7 @@ class TablePreparation:
         return [name for name in there if name not in {*self.columns, *self.dropped}]
 
     def numbers(self, frame: polars.DataFrame, start: int = 0) -> Host:
-        """The features of rows.
+        """Return the features of rows.
 
         Parameters
         ----------
@@ -202,7 +204,7 @@ class TablePreparation:
         return np.hstack(blocks).astype(np.float64)
 
     def cells(self, frame: polars.DataFrame, start: int = 0) -> polars.DataFrame:
-        """The columns that are used: numbers, NaN where missing, moments and texts, null there.
+        """Convert the columns in use: numbers, NaN where missing; dates and texts, null there.
 
         Parameters
         ----------
@@ -243,7 +245,7 @@ class TablePreparation:
         return wrong
 
     def example(self) -> polars.DataFrame:
-        """A row such as could occur, to try things out."""
+        """Return a plausible row, to try things out."""
         pl = polars_module()
         numbers = {name: [np.nan_to_num(median)] for name, median in self.medians.items()}
         moments = {name: pl.Series([0]).cast(pl.Datetime("us")) for name in self.orders}
@@ -271,7 +273,7 @@ class TablePreparation:
         }
 
     def new_in(self, frame: polars.DataFrame) -> Counter[str]:
-        """What rows hold that the table learnt from did not, in words, and in how many rows.
+        """Count, in words, what rows hold that the training rows did not.
 
         Parameters
         ----------
@@ -331,7 +333,7 @@ class TablePreparation:
 
 
 def one_hot(texts: polars.Series, known: list[str], rare: list[str]) -> Host:
-    """A column of 0 and 1 for each known text, and one for the rare ones together, if any.
+    """Encode texts as a column of 0 and 1 each, and one for all rare ones, if any.
 
     Parameters
     ----------
@@ -412,17 +414,20 @@ def learn_preparation(
     array([[nan,  0.,  1.],
            [ 9., nan, nan]])
     """
+    names = frame.columns
+    features, drop = check_names(features, names), check_names(drop, names)
+    categories, given = check_names(categories, names), check_kinds(kinds or {}, names)
     made = TablePreparation(scores=scores)
-    told = dict.fromkeys(categories, "category") | dict.fromkeys(drop, "drop") | dict(kinds or {})
+    told = dict.fromkeys(categories, "category") | dict.fromkeys(drop, "drop") | given
     for column in frame:
         name = column.name
-        if features and name not in features and name not in (kinds or {}) and name not in drop:
-            taken = Taken("unused", "not among the features asked for", column)
+        if features and name not in features and name not in given and name not in drop:
+            taken = ColumnKind("unused", "not among the features asked for", column)
         elif name in told:
-            taken = as_told(column, told[name])
+            taken = kind_as_given(column, told[name])
         else:
-            taken = as_found(column, asked_for=name in features, scores=scores)
-        _enter(made, taken)
+            taken = infer_kind(column, asked_for=name in features, scores=scores)
+        _record_kind(made, taken)
     _count_from_first_date(made)
     if not made.columns:
         reasons = "; ".join(f"{quote(name)}: {why}" for name, why in made.dropped.items())
@@ -430,13 +435,13 @@ def learn_preparation(
     made.doubtful = [
         name
         for name in made.number_columns
-        if not scores and name not in {*features, *told} and all_differ(typed(frame[name]))
+        if not scores and name not in {*features, *told} and all_differ(parse_column(frame[name]))
     ]
     _learn_values(made, frame, forgiving=[n for n, kind in told.items() if kind == "number"])
     return made
 
 
-def _enter(made: TablePreparation, taken: Taken) -> None:
+def _record_kind(made: TablePreparation, taken: ColumnKind) -> None:
     """Write down what a column is."""
     name, column = taken.column.name, taken.column
     if taken.why:
@@ -587,7 +592,7 @@ def count_outside(preparation: TablePreparation, frame: polars.DataFrame, X: Hos
 
 
 def range_figures(preparation: TablePreparation, counts: RangeCounts) -> list[dict[str, Any]]:
-    """The columns that left their range, those with the largest share of rows first.
+    """List the columns that left their range, the largest share of rows first.
 
     Parameters
     ----------
@@ -623,8 +628,8 @@ def range_figures(preparation: TablePreparation, counts: RangeCounts) -> list[di
     return sorted(found, key=lambda each: -each["share"])
 
 
-def range_sentences(figures: list[dict[str, Any]]) -> list[str]:
-    """What `range_figures` found, a sentence for each column."""
+def describe_ranges(figures: list[dict[str, Any]]) -> list[str]:
+    """Describe what `range_figures` found, a sentence for each column."""
     return [_sentence(each) for each in figures]
 
 
@@ -682,4 +687,4 @@ def column_changes(
     """
     X = preparation.numbers(frame) if X is None else X
     figures = range_figures(preparation, count_outside(preparation, frame, X))
-    return figures, range_sentences(figures)
+    return figures, describe_ranges(figures)

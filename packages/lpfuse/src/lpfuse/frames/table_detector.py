@@ -26,8 +26,7 @@ from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Explanation
 from lpfuse.ensemble.rows import EmptyColumnWarning
 from lpfuse.ensemble.scoring import score_columns
-from lpfuse.frames.cells import as_polars, check_names, labels_of, polars_module, settle_labels
-from lpfuse.frames.column_kinds import check_kinds
+from lpfuse.frames.cells import as_polars, check_names, labels_of, polars_module, split_labels
 from lpfuse.frames.preparation import TablePreparation, learn_preparation, learn_ranges
 from lpfuse.io import save
 
@@ -98,7 +97,7 @@ class TableFormat:
     sheet: str | None = None
 
     def checked(self) -> TableFormat:
-        """The same in the names that code uses; what is unknown is refused."""
+        """Return the same format in canonical names; refuse unknown ones."""
         separator = {"tab": "\t", "\\t": "\t"}.get(str(self.separator), self.separator)
         encoding = self.encoding
         if encoding is not None:
@@ -120,7 +119,7 @@ class TableFormat:
         return replace(self, separator=separator, encoding=encoding)
 
     def __or__(self, others: TableFormat) -> TableFormat:
-        """What this one says, and where it says nothing what the other says."""
+        """Merge two formats; this one takes precedence."""
         names = [field.name for field in fields(self)]
         return TableFormat(
             *(
@@ -152,7 +151,7 @@ OPEN = TableFormat()  # all is to be found
 # -------------------------------------------------------------------------- scores of a data frame
 
 
-class JudgedRows(NamedTuple):
+class ScoredFrame(NamedTuple):
     """All that one pass over n rows, at least one, gives.
 
     Attributes
@@ -173,14 +172,14 @@ class JudgedRows(NamedTuple):
     table: polars.DataFrame
 
 
-class FrameJudge:
+class FrameScorer:
     """What a model of tables says of the rows of a data frame, in scikit-learn's words."""
 
     preparation: TablePreparation
     fused: FusedDetector
 
     def numbers(self, frame: polars.DataFrame, start: int = 0) -> Host:
-        """The features of rows, of shape (n, d), see :meth:`TablePreparation.numbers`.
+        """Return the features of rows, see :meth:`TablePreparation.numbers`.
 
         Parameters
         ----------
@@ -190,7 +189,7 @@ class FrameJudge:
         self.preparation.check(frame.columns)
         return self.preparation.numbers(frame, start)
 
-    def judged(self, frame: polars.DataFrame, start: int = 0) -> JudgedRows:
+    def judged(self, frame: polars.DataFrame, start: int = 0) -> ScoredFrame:
         """Features, verdicts and the table of scores, from one pass.
 
         Parameters
@@ -217,7 +216,7 @@ class FrameJudge:
         table = pl.DataFrame(dict(zip(names, columns, strict=True)))
         numbers = pl.selectors.float().fill_nan(None)
         table = table.with_columns(pl.when(~pl.Series(nothing)).then(numbers).name.keep())
-        return JudgedRows(X, nothing, found, table)
+        return ScoredFrame(X, nothing, found, table)
 
     def score_samples(self, X: Any) -> Host:
         """Fused score of each row, high = normal.
@@ -289,75 +288,12 @@ class FrameJudge:
         return np.where(self.preparation.all_missing(frame).to_numpy(), np.nan, found)
 
 
-class ExplainedTable:
-    """A fused detector behind a preparation, which can be asked why."""
-
-    preparation: TablePreparation
-    fused: FusedDetector
-
-    def numbers(self, frame: polars.DataFrame, start: int = 0) -> Host:
-        """The features of rows."""
-        raise NotImplementedError
-
-    @property
-    def feature_sources(self) -> list[str]:
-        """The column that each feature was made of."""
-        return [column for column, _ in self.preparation.features]
-
-    def explain(
-        self,
-        frame: polars.DataFrame,
-        *,
-        background: Any = None,
-        n_permutations: int | Literal["all"] | None = None,
-        random_state: Any = 0,
-    ) -> Explanation:
-        """Which columns pushed the scores of rows down: see :meth:`lpfuse.FusedDetector.explain`.
-
-        All features of a column, such as those of its categories, count as one.
-
-        Parameters
-        ----------
-        frame : polars.DataFrame
-            Rows, for instance alarms.
-        background : int or polars.DataFrame, default=None
-            Rows to compare with, or how many normal training rows to draw.
-        n_permutations, random_state
-            As there.
-
-        Returns
-        -------
-        Explanation
-            Of the columns of the table.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import polars as pl
-        >>> from lpfuse.frames import TableModel
-        >>> rng = np.random.default_rng(0)
-        >>> bar, wet = rng.normal(2.5, 0.1, 99), ["no"] * 60 + ["yes"] * 39
-        >>> pumps = pl.DataFrame({"bar": bar, "wet": wet})
-        >>> model = TableModel.fit(pumps, detectors=["gmm", "histogram"])
-        >>> model.explain(pl.DataFrame({"wet": ["no"], "bar": [9.9]})).reasons(0)
-        ['bar']
-        """
-        X, given = self.numbers(frame), background
-        if hasattr(given, "columns"):
-            given = self.numbers(given)
-        groups: dict[str, list[int]] = {name: [] for name in self.preparation.columns}
-        for place, name in enumerate(self.feature_sources):
-            groups[name].append(place)
-        options = {"n_permutations": n_permutations, "random_state": random_state}
-        return self.fused.explain(X, background=given, groups=groups, **options)
-
-
 # --------------------------------------------------------------------------------------- the model
 
 
 @saved_as("TableModel", label=ANY, normal=ANY, notes=(...,))
 @dataclass(eq=False)
-class TableModel(FrameJudge, ExplainedTable):
+class TableModel(FrameScorer):
     """A fused detector for tables as people have them, with what was taken as what.
 
     Attributes
@@ -451,13 +387,13 @@ class TableModel(FrameJudge, ExplainedTable):
         TableModel
             Fitted.
         """
-        columns, labels, normal, note = settle_labels(frame, label, normal)
+        columns, labels, normal, note = split_labels(frame, label, normal)
         preparation = learn_preparation(
             columns,
-            features=check_names(features, columns.columns),
-            drop=check_names(drop, columns.columns),
-            categories=check_names(categories, columns.columns),
-            kinds=check_kinds(kinds or {}, columns.columns),
+            features=features,
+            drop=drop,
+            categories=categories,
+            kinds=kinds,
         )
         fused = FusedDetector(
             detectors if detectors is None or isinstance(detectors, str) else list(detectors),
@@ -485,7 +421,7 @@ class TableModel(FrameJudge, ExplainedTable):
         random_state: int = 0,
         show_notes: Callable[[list[str]], None] | None = None,
     ) -> TableModel:
-        """The same where the columns are scores of other detectors: learn their weights.
+        """Learn the weights of columns that are scores of other detectors.
 
         Parameters
         ----------
@@ -501,11 +437,11 @@ class TableModel(FrameJudge, ExplainedTable):
         TableModel
             Fitted.
         """
-        columns, labels, normal, note = settle_labels(frame, label, normal)
+        columns, labels, normal, note = split_labels(frame, label, normal)
         preparation = learn_preparation(
             columns,
-            features=check_names(features, columns.columns),
-            drop=check_names(drop, columns.columns),
+            features=features,
+            drop=drop,
             scores=True,
         )
         turned = [name for name in preparation.columns if (high or {}).get(name) == "anomaly"]
@@ -568,7 +504,7 @@ class TableModel(FrameJudge, ExplainedTable):
         return list(dict.fromkeys(kept))
 
     def labels(self, frame: polars.DataFrame) -> Host | None:
-        """What the column of labels says of rows.
+        """Return the labels of rows.
 
         Parameters
         ----------
@@ -612,6 +548,58 @@ class TableModel(FrameJudge, ExplainedTable):
             return frame.select(keep).hstack(pl.DataFrame(schema=empty))
         table = self.judged(frame, start).table
         return frame.select(keep).hstack(table) if keep else table
+
+    @property
+    def feature_sources(self) -> list[str]:
+        """The column that each feature was made of."""
+        return [column for column, _ in self.preparation.features]
+
+    def explain(
+        self,
+        frame: polars.DataFrame,
+        *,
+        background: Any = None,
+        n_permutations: int | Literal["all"] | None = None,
+        random_state: Any = 0,
+    ) -> Explanation:
+        """Explain the scores of rows by columns, see :meth:`lpfuse.FusedDetector.explain`.
+
+        All features of a column, such as those of its categories, count as one.
+
+        Parameters
+        ----------
+        frame : polars.DataFrame
+            Rows, for instance alarms.
+        background : int or polars.DataFrame, default=None
+            Rows to compare with, or how many normal training rows to draw.
+        n_permutations, random_state
+            As there.
+
+        Returns
+        -------
+        Explanation
+            Of the columns of the table.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import polars as pl
+        >>> from lpfuse.frames import TableModel
+        >>> rng = np.random.default_rng(0)
+        >>> bar, wet = rng.normal(2.5, 0.1, 99), ["no"] * 60 + ["yes"] * 39
+        >>> pumps = pl.DataFrame({"bar": bar, "wet": wet})
+        >>> model = TableModel.fit(pumps, detectors=["gmm", "histogram"])
+        >>> model.explain(pl.DataFrame({"wet": ["no"], "bar": [9.9]})).reasons(0)
+        ['bar']
+        """
+        X, given = self.numbers(frame), background
+        if hasattr(given, "columns"):
+            given = self.numbers(given)
+        groups: dict[str, list[int]] = {name: [] for name in self.preparation.columns}
+        for place, name in enumerate(self.feature_sources):
+            groups[name].append(place)
+        options = {"n_permutations": n_permutations, "random_state": random_state}
+        return self.fused.explain(X, background=given, groups=groups, **options)
 
     def recalibrate(self, frame: polars.DataFrame) -> TableModel:
         """Move threshold, p-values and scale to rows as they come now: `FusedDetector.recalibrate`.
@@ -674,7 +662,7 @@ class TableModel(FrameJudge, ExplainedTable):
 # ----------------------------------------------------------------------------------- the estimator
 
 
-class TableDetector(FrameJudge, OutlierMixin, BaseEstimator):
+class TableDetector(FrameScorer, OutlierMixin, BaseEstimator):
     """A `FusedDetector` for data frames with text, dates, gaps and columns that name the rows.
 
     Columns become features as on the command line (`learn_preparation`); ``notes_`` say what each
@@ -762,10 +750,10 @@ class TableDetector(FrameJudge, OutlierMixin, BaseEstimator):
             raise TypeError(f"detector must be a FusedDetector or None, got {quote(made)}.")
         preparation = learn_preparation(
             frame,
-            features=check_names(self.features, frame.columns),
-            drop=check_names(self.drop, frame.columns),
-            categories=check_names(self.categories, frame.columns),
-            kinds=check_kinds(self.kinds or {}, frame.columns),
+            features=self.features,
+            drop=self.drop,
+            categories=self.categories,
+            kinds=self.kinds,
         )
         fused = made.fit(preparation.numbers(frame), y, **fit_params)
         self.model_ = TableModel(preparation, fused, None, None, preparation.notes)
@@ -816,7 +804,7 @@ def make_table_detector(
     kinds: Mapping[str, str] | None = None,
     **parameters: Any,
 ) -> TableDetector:
-    """A fused detector for data frames as they come: text, dates, gaps, names of rows.
+    """Make a fused detector for data frames with text, dates, gaps and names of rows.
 
     Parameters
     ----------
