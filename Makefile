@@ -28,8 +28,8 @@ PROJECTS := $(patsubst %,packages/%/pyproject.toml,lpfuse lpfuse-cli lpfuse-face
 SOURCES := $(shell find packages/lpfuse/src -name '*.pyx' -o -name '*.pxd' -o -name '*.h') packages/lpfuse/hatch_build.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo compiled test test-numpy test-research test-slow lint audit fuzz types contracts check format clean reproduce notebook
-.PHONY: docs browser cheat-sheet
+.PHONY: help demo compiled test test-numpy test-research test-slow test-array-api lint audit fuzz types contracts check format clean reproduce notebook
+.PHONY: docs browser cheat-sheet record
 .PHONY: packages coverage test-oldest
 .PHONY: bench bench-detectors bench-rows bench-scaling bench-device bench-dask bench-faces
 
@@ -54,6 +54,9 @@ test-research: $(DEV) ## tests of the experiments, studies and benchmarks
 
 test-slow: $(DEV) ## the tests marked slow, of both
 	$(STEP) test-slow $(PYTEST_ARGS)
+
+test-array-api: $(DEV) ## scikit-learn's checks of other array libraries
+	$(STEP) test-array-api $(PYTEST_ARGS)
 
 test-oldest: $(DEV) ## tests with the oldest versions that pyproject.toml admits, in an environment of their own
 	$(STEP) oldest
@@ -86,7 +89,10 @@ packages: $(DEV) ## sdists and wheels into dist/, twice to the same bytes; insta
 	$(STEP) smoke pure
 	$(STEP) smoke sdist
 
-check: lint audit types contracts docs test test-numpy test-research test-slow ## all checks: what CI runs
+check: lint audit types contracts docs test test-numpy test-research test-slow test-array-api ## all checks: what CI runs
+
+record: ## run CI as .ci/run does, and note in .ci/passed.json what passed, to be committed
+	CI_RECORD=1 .ci/run
 
 reproduce: $(LAB) ## the paper's experiments: make reproduce ARGS="uci --quick"
 	$(RESEARCH) $(BIN)/lpfuse reproduce $(ARGS)

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from tools import mutate, step
+from tools.budget import Budget, budget
 from tools.environments import ROOT, run
 from tools.files import complaints
 from tools.oldest import lower_bound
@@ -101,5 +102,32 @@ def test_every_change_changes_one_place_and_can_be_read(tmp_path):
 @pytest.mark.parametrize("part", mutate.PARTS)
 def test_files_to_change_and_their_tests_are_there(part):
     files, tests = mutate.PARTS[part]
-    assert all((mutate.SOURCE / "lpfuse" / name).is_file() for name in files)
-    assert all((mutate.TESTS / name).is_file() for name in tests)
+    assert all(any((mutate.SOURCE / "lpfuse").glob(name)) for name in files)
+    assert all(any(mutate.TESTS.glob(name)) for name in tests)
+
+
+def test_a_sample_of_changes_survives_moves_and_renames(tmp_path):
+    before, after = tmp_path / "before.py", tmp_path / "after.py"
+    before.write_text("def f(x):\n    return x + 1\n\ndef g(x):\n    return x * 7 + x * 7\n")
+    sample = [*mutate.keyed(mutate.changes(before))]
+    assert "g: x * 7 -> x / 7 (2)" in sample
+    after.write_text("class A:\n    def renamed(self, x):\n        return x + 1\n\n" + "y = 5\n")
+    found = mutate.replayed(sample, mutate.keyed(mutate.changes(after)))
+    assert found["f: x + 1 -> x - 1 (1)"].function == "A.renamed"
+    assert found["g: x * 7 -> x / 7 (2)"] is None
+    moved = tmp_path / "moved.py"
+    moved.write_text("import os\n\n" + before.read_text())
+    again = mutate.replayed(sample, mutate.keyed(mutate.changes(moved)))
+    assert all(again[key].file == moved for key in sample)
+
+
+def test_the_budget_is_that_of_the_maintainers(tmp_path):
+    theirs = tmp_path / "budget.py"
+    assert budget(theirs) == Budget()
+    theirs.write_text("CORE, CORE_FILES, ALL, IMPORTS, TESTS = 1, 2, 3, 4.5, 6\n")
+    assert budget(theirs) == Budget(1, 2, 3, 4.5, 6)
+
+
+@pytest.mark.parametrize("name", step.WHERE)
+def test_a_step_looks_for_tests_where_there_are_some(name):
+    assert all((ROOT / path).exists() for path in step.WHERE[name])

@@ -20,12 +20,26 @@ Step = Callable[..., None]
 STEPS: dict[str, Step] = {}
 QUICK = ("-m", "not slow")
 LIBRARY = ROOT / "packages" / "lpfuse"
-# What leans on the formulas that have a compiled form and one in NumPy.
-TESTS_OF_SOLVERS = (
-    "packages/lpfuse/tests/optim", "packages/lpfuse/tests/fusion",
-    "packages/lpfuse/tests/verification", "packages/lpfuse/tests/test_compiled.py",
-    "packages/lpfuse/src/lpfuse/optim", "research/tests/proofs",
-)  # fmt: skip
+# Where the tests of a step lie.
+WHERE = {
+    "test": ("packages", "tests", "docs", "README.md"),
+    # What calls the formulas that have a compiled form and one in NumPy, and not what stands on
+    # them: those tests say the same of either form.
+    "test-numpy": (
+        "packages/lpfuse/tests/optim", "packages/lpfuse/src/lpfuse/optim",
+        "packages/lpfuse/tests/fusion/test_contract.py",
+        "packages/lpfuse/tests/fusion/test_local.py", "packages/lpfuse/tests/fusion/test_lp.py",
+        "packages/lpfuse/tests/fusion/test_partial_fit.py",
+        "packages/lpfuse/tests/fusion/test_prior.py", "packages/lpfuse/tests/test_compiled.py",
+        "packages/lpfuse/tests/verification/test_verify.py", "research/tests/proofs",
+    ),
+    "test-research": ("research",),
+    "test-slow": ("packages", "research", "tests"),
+    "test-array-api": (
+        "packages/lpfuse/tests/fusion", "packages/lpfuse/tests/detectors/test_contract.py",
+        "packages/lpfuse/tests/test_scaling.py",
+    ),
+}  # fmt: skip
 
 
 def step(function: Step) -> Step:
@@ -40,8 +54,22 @@ def python(*arguments: str, **variables: str) -> None:
 
 
 def tests(*arguments: str, **variables: str) -> None:
-    # A process on each core, and one thread of linear algebra in each: more would only queue.
-    python("pytest", "-n", "auto", *arguments, OMP_NUM_THREADS="1", **variables)
+    # A process on each core, and one thread of linear algebra in each: more would only queue. The
+    # settings are those of the clone, whichever files are asked for.
+    settings = ("-n", "auto", "-c", "pyproject.toml")
+    python("pytest", *settings, *arguments, OMP_NUM_THREADS="1", **variables)
+
+
+def places(name: str, arguments: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Where the tests of a step lie, but for files that `--ignore=` names."""
+    found = WHERE[name]
+    if name == "test-slow":  # collecting all tests for the sake of a hundred takes long
+        files = [path for folder in found for path in sorted((ROOT / folder).rglob("test_*.py"))]
+        slow = [path for path in files if "slow" in path.read_text(encoding="utf-8").lower()]
+        found = tuple(path.relative_to(ROOT).as_posix() for path in slow)
+    # pytest does not ignore a file that is named as well.
+    ignored = {word.removeprefix("--ignore=") for word in arguments}
+    return tuple(path for path in found if path not in ignored)
 
 
 # ----------------------------------------------------------------------------------- what there is
@@ -116,25 +144,31 @@ def oldest_file() -> None:
 @step
 def test(*more: str) -> None:
     """Tests of what users install, with the examples of README, guides and docstrings."""
-    tests(*QUICK, "packages", "tests", "docs", "README.md", *more)
+    tests(*QUICK, "-p", "tools.budget", *places("test"), *more)
 
 
 @step
 def test_numpy(*more: str) -> None:
     """Tests of the solvers without compiled code, as where there is no compiler."""
-    tests(*QUICK, *TESTS_OF_SOLVERS, *more, LPFUSE_COMPILED="0")
+    tests(*QUICK, *places("test-numpy", more), *more, LPFUSE_COMPILED="0")
 
 
 @step
 def test_research(*more: str) -> None:
     """Tests of the experiments, studies and benchmarks."""
-    tests(*QUICK, "research", *more)
+    tests(*QUICK, *places("test-research", more), *more)
 
 
 @step
 def test_slow(*more: str) -> None:
     """The tests marked slow, of both."""
-    tests("-m", "slow", *more)
+    tests("-m", "slow", *places("test-slow", more), *more)
+
+
+@step
+def test_array_api(*more: str) -> None:
+    """scikit-learn's checks of other array libraries, which want SciPy told before its import."""
+    tests("-q", "-k", "array_api", *places("test-array-api", more), *more, SCIPY_ARRAY_API="1")
 
 
 @step
