@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.cases import cases
 from research.studies.regret.figure import draw
 from research.studies.regret.page import BEST, goals_of, mean_auc, mean_loss, regret, regret_page
 from research.studies.regret.strategies import METHODS, play
@@ -33,7 +34,7 @@ def made_up(n=700, seed=0):
     return Stream(y[:, None] * right + rng.normal(scale=0.3, size=(n, 2)), y, told)
 
 
-@pytest.mark.parametrize("drift", DRIFTS)
+@cases("drift", DRIFTS)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_streams_have_the_shape_that_they_say(drift):
     stream = stream_of(*table(), drift, seed=3, rows=600)
