@@ -19,7 +19,6 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -159,15 +158,10 @@ def _public_names(modules: dict[str, tuple[Path, ast.Module]]) -> list[str]:
     return sorted(found)
 
 
-def _command_line() -> str:
-    """The package of the command line."""
-    return "lpfuse_cli" if find_spec("lpfuse_cli") else "lpfuse.cli"
-
-
 def _options(command: str) -> list[str]:
     from typer.main import get_command
 
-    group: Any = get_command(import_module(f"{_command_line()}._app").app)
+    group: Any = get_command(import_module("lpfuse_cli.app").app)
     found = group.commands[command].params
     return [each.name for each in found if each.param_type_name == "option"]
 
@@ -232,7 +226,7 @@ def _commands(folder: Path, X: Any, y: Any) -> tuple[Callable[[], None], Callabl
 
 
 def _command(*words: Any) -> None:
-    main = import_module(_command_line()).main
+    main = import_module("lpfuse_cli").main
     before, sys.argv = sys.argv, ["lpfuse", *map(str, words)]
     told = io.StringIO()
     try:

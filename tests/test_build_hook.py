@@ -71,7 +71,7 @@ def test_a_library_lies_beside_its_sources_and_bears_their_digest(source, monkey
     )
 
 
-def test_without_a_compiler_a_sentence_is_told_and_nothing_old_remains(source, no_compiler):
+def test_without_a_compiler_a_note_is_printed(source, no_compiler):
     (source / "lpfuse" / "inner" / "_small.cpython-311.so").write_bytes(b"of yesterday")
     told = []
     assert hook.build_in_place(source, told.append) == {}

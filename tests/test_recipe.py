@@ -37,7 +37,7 @@ def test_a_recipe_requires_what_the_package_and_its_command_do():
     assert bounds(PROJECT["build-system"]["requires"]).items() <= host.items()
 
 
-def test_a_recipe_has_the_number_and_the_licence_of_the_package_and_is_compiled():
+def test_a_recipe_has_the_packages_version_and_licence():
     table = PROJECT["project"]
     assert RECIPE["context"]["version"] == table["version"]
     assert RECIPE["about"]["license"] == table["license"]

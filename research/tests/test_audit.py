@@ -38,7 +38,7 @@ class Service:
         return [f"{name}: {self.advisories[name]}" for name in versions if name in self.advisories]
 
 
-def test_a_service_that_knows_nothing_is_not_taken_for_an_answer():
+def test_an_empty_service_reply_is_no_answer():
     mirror = Service()
     told, found = audit({"numpy": "2.3"}, mirror)
     assert "could not be asked" in told

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
+from helpers.cases import cases
 from lpfuse_cli.app import app
 from research.commands import EXPERIMENTS
 from research.common.options import Options
@@ -60,14 +61,14 @@ def text_of(answer):
 # ------------------------------------------------------------------------------------------- help
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["reproduce", "--help"], ["reproduce"]])
+@cases("arguments", [["--help"], ["-h"], ["reproduce", "--help"], ["reproduce"]])
 def test_help_names_the_commands(arguments):
     answer = lpfuse(*arguments)
     names = COMMANDS if "reproduce" in arguments else ["fit", "reproduce"]
     assert all(name in answer.output.split() for name in names)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@cases("name", COMMANDS)
 def test_help_of_an_experiment_explains_the_options_with_an_example(name):
     answer = lpfuse("reproduce", name, "--help")
     assert answer.exit_code == 0
@@ -143,7 +144,7 @@ def test_quiet_before_the_command(asked):
     assert asked[0][1].progress is None
 
 
-@pytest.mark.parametrize(
+@cases(
     "arguments",
     [["--data", "nowhere"], ["--seeds", "0"], ["--jobs", "-2"], ["--jobs", "two"], ["--nothing"]],
 )

@@ -37,7 +37,7 @@ def page_table(page, number):
     return {row: dict(cells) for row, cells in table.items()}
 
 
-def test_it_is_a_valid_notebook_that_was_run_from_top_to_bottom(stored):
+def test_the_notebook_is_valid_and_was_run_in_order(stored):
     nbformat.validate(stored)
     code = [cell for cell in stored.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))

@@ -72,7 +72,7 @@ def test_damaged_and_foreign_files_count_as_absent_and_are_replaced(cache):
         assert cache.find(SHA, "key") == make_video()
 
 
-def test_a_folder_in_the_place_of_a_file_counts_as_absent(cache):
+def test_a_folder_instead_of_a_file_counts_as_absent(cache):
     (cache.folder / "key" / "ba" / f"{SHA}.npz").mkdir(parents=True)
     assert cache.find(SHA, "key") is None
 

@@ -1,13 +1,14 @@
 """Collections of clips: read as they lie on disk, refused where damaged, people kept apart."""
 
 from dataclasses import replace
-from itertools import permutations
+from itertools import permutations, product
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.cases import cases
 from lpfuse_faces.clips import (
     SPLITS,
     Clip,
@@ -83,7 +84,7 @@ def test_what_is_not_known_may_be_left_out(tmp_path):
     assert read_clips(tmp_path) == [Clip(tmp_path / "a.mp4", -1, "swap"), Clip(tmp_path / "b.mp4")]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("line", "told"),
     [
         ("b.mp4,fake,,,,", "Line 3 .* genuine or forged, got 'fake'"),
@@ -105,7 +106,7 @@ def test_a_damaged_line_is_named(tmp_path, line, told):
         read_clips(tmp_path)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("content", "told"),
     [
         (b"path,class\na.mp4,genuine\n", "Line 1 .* label is missing among path and class"),
@@ -129,7 +130,7 @@ def test_a_byte_order_mark_is_no_column(tmp_path):
 # ------------------------------------------------------------------------------------------ folders
 
 
-@pytest.mark.parametrize("genuine", ["genuine", "original", "real", "Real"])
+@cases("genuine", ["genuine", "original", "real", "Real"])
 def test_a_folder_for_each_kind(tmp_path, genuine):
     touch(tmp_path, f"{genuine}/ann.mp4", f"{genuine}/b c.MP4", "swap/ann.avi", "blend/ann.mp4")
     touch(tmp_path, "swap/notes.txt", "blend/._ann.mp4", "other/readme.txt")
@@ -182,7 +183,7 @@ def test_clips_that_do_not_tell_their_quality(tmp_path):
 # --------------------------------------------------------------------------------------------- clip
 
 
-@pytest.mark.parametrize(
+@cases(
     "wrong",
     [
         {"label": 0},
@@ -235,8 +236,7 @@ def test_who_is_in_two_splits_is_named():
         check_disjoint([replace(nobody, split="train"), replace(nobody, split="test")])
 
 
-@pytest.mark.parametrize("n", [3, 4, 7, 50])
-@pytest.mark.parametrize("seed", [0, 1])
+@cases("n, seed", product([3, 4, 7, 50], [0, 1]))
 def test_splits_share_nobody_and_have_their_share(n, seed):
     names = [f"p{i:02d}" for i in range(n)]
     clips = clips_of(*([name] for name in names), *([name, f"x{name}"] for name in names))

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import lpfuse
+from helpers.cases import cases
 from lpfuse.io import save
 from lpfuse_cli.app import app
 from lpfuse_faces import _extractor as extractor_module
@@ -100,7 +101,7 @@ def complaint(folder, *arguments, code=2):
 # ------------------------------------------------------------------------------------------- help
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@cases("command", COMMANDS)
 def test_help_has_an_example(command):
     answer = faces(command, "--help")
     assert answer.exit_code == 0
@@ -182,7 +183,7 @@ def test_broken_files_are_named_and_skipped(clips, tmp_path):
     assert answer.stderr.startswith("Error: None of 2 videos could be read: empty.mp4: ")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "told"),
     [
         (["{where}/nowhere"], "There is no file or folder"),
@@ -274,7 +275,7 @@ def test_too_few_genuine_videos_are_said(clips, extracted, tmp_path):
     assert "Note: 4 genuine videos cannot hold false alarms to 0.05" in answer.stderr
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "told"),
     [
         (["--leave-out", "warped"], "no such kind of forgery, only smoothed, up-convolved."),
@@ -375,7 +376,25 @@ def test_a_picture_instead_of_a_page(clips, trained, tmp_path, monkeypatch):
     assert (tmp_path / "s.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+def unfit_models(trained, tmp_path):
+    """A folder of files that are no models of videos, or models that others have made."""
+    model = load_model(trained[0])
+    save(lpfuse.GMMDetector(), tmp_path / "table")
+    (tmp_path / "torn").write_bytes(trained[0].read_bytes()[:-100])
+    (tmp_path / "file").touch()
+    carried = model.settings
+    changes = {
+        "bare": {},
+        "other": carried | {"meaning": carried["meaning"] | {"detector": "sha256:00"}},
+        "newer": carried | {"meaning": carried["meaning"] | {"format": 0}},
+    }
+    for name, settings in changes.items():
+        model.set_params(settings=settings).save(tmp_path / name)
+    return tmp_path
+
+
+@cases(
     ("arguments", "told"),
     [
         (["--model", "{where}/none"], "Train one: lpfuse faces train WHERE --cache DIR"),
@@ -393,22 +412,10 @@ def test_a_picture_instead_of_a_page(clips, trained, tmp_path, monkeypatch):
         (["--weights", "alexnet"], "NAME=PATH"),
     ],
 )
-def test_what_cannot_be_scored(clips, trained, tmp_path, arguments, told):
-    model = load_model(trained[0])
-    save(lpfuse.GMMDetector(), tmp_path / "table")
-    (tmp_path / "torn").write_bytes(trained[0].read_bytes()[:-100])
-    (tmp_path / "file").touch()
-    carried = model.settings
-    changes = {
-        "bare": {},
-        "other": carried | {"meaning": carried["meaning"] | {"detector": "sha256:00"}},
-        "newer": carried | {"meaning": carried["meaning"] | {"format": 0}},
-    }
-    for name, settings in changes.items():
-        model.set_params(settings=settings).save(tmp_path / name)
-    line = [text.format(clips=clips, where=tmp_path) for text in arguments]
+def test_what_cannot_be_scored(clips, trained, unfit_models, arguments, told):
+    line = [text.format(clips=clips, where=unfit_models) for text in arguments]
     line = ["score", clip(clips), "--model", trained[0], *line]
-    assert told in complaint(tmp_path, *line)
+    assert told in complaint(unfit_models, *line)
 
 
 def test_one_video_that_is_none(trained, tmp_path):

@@ -3,10 +3,12 @@
 import re
 import shutil
 from html.parser import HTMLParser
+from itertools import product
 
 import numpy as np
 import pytest
 
+from helpers.cases import cases
 from lpfuse_faces._detection.tracking import Face
 from lpfuse_faces._explanation import Explained
 from lpfuse_faces._features import VideoFeatures
@@ -86,8 +88,7 @@ def test_the_strangest_the_most_ordinary_and_others_are_shown():
     assert max(spread) >= 25
 
 
-@pytest.mark.parametrize("n", range(9))
-@pytest.mark.parametrize("most", [1, 2, 3, 6])
+@cases("n, most", product(range(9), [1, 2, 3, 6]))
 def test_as_many_frames_as_there_are_and_no_more(n, most):
     chosen = chosen_frames(np.random.default_rng(n).normal(size=n), most)
     assert len(chosen) == min(n, most)

@@ -4,6 +4,7 @@ from joblib import parallel_config
 from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin, clone
 from sklearn.exceptions import NotFittedError
 
+from helpers.cases import cases
 from lpfuse import FixedRule, GMMDetector, KernelPCADetector, LpFusion, TwoSidedMinMax, load
 from lpfuse.fusion import LocalLpFusion
 from lpfuse_faces._detector import VideoDetector
@@ -125,7 +126,7 @@ def test_sets_can_be_chosen():
 # ---------------------------------------------------------------------------- folds and threshold
 
 
-def test_frames_of_a_video_and_videos_of_a_group_share_a_fold():
+def test_frames_and_videos_of_a_group_share_a_fold():
     videos, y = labelled()
     taught = detector().fit(videos, y).out_of_fold_
     for k in range(len(videos)):
@@ -138,7 +139,7 @@ def test_frames_of_a_video_and_videos_of_a_group_share_a_fold():
         assert len(np.unique(grouped.fold[frames])) == 1
 
 
-def test_out_of_fold_scores_are_scores_by_learners_that_have_not_seen_the_fold():
+def test_out_of_fold_scores_come_from_learners_without_the_fold():
     videos, y = labelled()
     taught = detector().fit(videos, y).out_of_fold_
     X = np.concatenate([one.table(SETS) for one in videos])
@@ -168,7 +169,7 @@ def test_the_threshold_rests_on_whole_videos(pooling):
     assert fitted.offset_ == pytest.approx(np.sort(pooled)[3])  # ⌊0.1 · 42⌋ = 4 of them below
 
 
-def test_videos_calibrate_by_learners_that_never_saw_any_of_their_frames():
+def test_calibration_videos_are_scored_by_learners_without_their_frames():
     fitted = detector(fusion=FixedRule("sum")).fit(genuine())
     frames, parts = fitted.fused_.held_out_, fitted.fused_.unseen_.parts
     assert fitted.fused_.unseen_.by == "cross"
@@ -384,7 +385,7 @@ def test_a_video_without_a_face_has_no_score():
 # ----------------------------------------------------------------------------------- refused input
 
 
-@pytest.mark.parametrize(
+@cases(
     ("videos", "error", "told"),
     [
         ([], ValueError, "no videos"),
@@ -420,7 +421,7 @@ def test_new_videos_need_the_features_of_the_training():
         detector().score_samples([video()])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "told"),
     [
         ({"pooling": "median"}, "pooling"),

@@ -68,7 +68,7 @@ def auc(kind, collection):
     return np.mean(aucs)
 
 
-def test_a_forgery_never_seen_is_found_in_a_face_never_seen(tmp_path):
+def test_an_unseen_forgery_is_found_in_an_unseen_face(tmp_path):
     """The whole way on few and short clips, one photograph left out."""
     clips = make_stand_in(
         tmp_path, kinds=["up-convolved"], seed=SEED, clips_per_face=3, frames=2, **SHORT
@@ -91,7 +91,7 @@ def test_a_face_is_found_in_every_frame(collection):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", LEFT_OUT)
-def test_forgeries_never_seen_are_told_from_genuine_videos_of_a_face_never_seen(kind, collection):
+def test_unseen_forgeries_differ_from_genuine_videos_of_unseen_faces(kind, collection):
     assert auc(kind, collection) > 0.8
 
 

@@ -314,7 +314,7 @@ class OnDemand(dict):
         return super().__getitem__(path)
 
 
-def test_features_are_asked_for_twice_and_those_of_one_quality_at_a_time():
+def test_features_are_read_twice_one_quality_at_a_time():
     clips, features = collection(n_train=4, n_val=2, n_test=2, qualities=("c40", "c23"))
     features = OnDemand(features)
 

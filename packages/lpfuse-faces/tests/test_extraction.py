@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from helpers.cases import cases
 from lpfuse_faces._cache import FeatureCache
 from lpfuse_faces._detection.mtcnn import MTCNN, Faces
 from lpfuse_faces._detection.tracking import FaceChooser
@@ -195,7 +196,7 @@ class TestExtractor:
         one, all_ = (Extractor(settings, batch_size=size) for size in (1, 7))
         assert one.extract(clips / "a.mp4") == all_.extract(clips / "a.mp4")
 
-    @pytest.mark.parametrize("name", ["broken.mp4", "empty.mp4", "missing.mp4", "."])
+    @cases("name", ["broken.mp4", "empty.mp4", "missing.mp4", "."])
     def test_what_cannot_be_read_raises_one_error(self, clips, squares, name):
         with pytest.raises(UnreadableVideo):
             Extractor().extract(clips / name)
@@ -242,7 +243,7 @@ class TestKey:
     def key(self, **changes):
         return Extractor(replace(self.SETTINGS, **changes)).key
 
-    @pytest.mark.parametrize(
+    @cases(
         "change",
         [
             {"sampling": Sampling(count=8)},
@@ -260,7 +261,7 @@ class TestKey:
     def test_changes_with_what_the_features_depend_on(self, squares, change):
         assert self.key(**change) != self.key()
 
-    @pytest.mark.parametrize(
+    @cases(
         "change",
         [
             {"device": "cuda"},
@@ -310,7 +311,7 @@ class TestExtractAll:
         return [clips / name for name in self.NAMES]
 
     @pytest.mark.parametrize("n_jobs", [1, 3])
-    def test_each_video_is_there_in_order_or_skipped_with_a_reason(self, clips, squares, n_jobs):
+    def test_each_video_is_in_order_or_skipped_with_reason(self, clips, squares, n_jobs):
         extractor = Extractor()
         result = extract_all(self.paths(clips), extractor, n_jobs=n_jobs)
         assert [path.name for path in result.features] == [

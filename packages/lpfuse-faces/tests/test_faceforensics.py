@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 
+from helpers.cases import cases
 from lpfuse_faces.clips import check_disjoint, identity_groups, qualities, read_clips
 from lpfuse_faces.clips._faceforensics import KINDS, faceforensics
 
@@ -57,7 +58,7 @@ def test_a_copy_is_recognised(tmp_path):
 
 
 @pytest.mark.parametrize("spelling", ["raw", "c0"])
-@pytest.mark.parametrize("asked", ["raw", "c0"])
+@cases("asked", ["raw", "c0"])
 def test_both_spellings_of_raw(tmp_path, spelling, asked):
     clips = faceforensics(make_copy(tmp_path, quality=spelling), asked)
     assert len(clips) == 60
@@ -149,7 +150,7 @@ def test_nobody_is_in_two_splits(tmp_path, split):
         faceforensics(make_copy(tmp_path, pairs=pairs))
 
 
-@pytest.mark.parametrize(
+@cases(
     "content",
     ['{"071": "054"}', "[]", "[[71, 54]]", '[["071"]]', '["071", "054"]', '[["../../x", "054"]]'],
 )

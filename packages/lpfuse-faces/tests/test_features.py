@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from helpers.cases import cases
 from lpfuse_faces._features import FILE_FORMAT, VideoFeatures
 from lpfuse_faces._settings import Settings
 from lpfuse_faces._spectrum import Stretch
@@ -80,7 +81,7 @@ class TestSettings:
         with pytest.raises(ValueError, match=r"Settings have no 'colour'.*newer version"):
             Settings.from_dict({"colour": True})
 
-    @pytest.mark.parametrize(
+    @cases(
         ("wrong", "message"),
         [
             ({"sampling": 8}, "sampling must be a Sampling, got 8"),
@@ -126,7 +127,7 @@ class TestVideoFeatures:
         with pytest.raises(ValueError, match=r"no features azimuthal/nose, only azimuthal/mouth"):
             make_video().table(["azimuthal/nose"])
 
-    @pytest.mark.parametrize(
+    @cases(
         ("wrong", "message"),
         [
             ({"time": [0.0]}, r"time must have shape \(3,\), got \(1,\)"),

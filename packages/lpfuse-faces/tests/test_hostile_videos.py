@@ -17,6 +17,8 @@ pytest.importorskip("av", reason="av is not installed")
 
 import av
 
+from helpers.cases import cases
+from helpers.pairwise import each_value
 from lpfuse_faces import Limits, Sampling, UnreadableVideo
 from lpfuse_faces._video import frames_of, write_video
 
@@ -167,7 +169,7 @@ def test_a_movie_whose_data_lies_in_another_file(clip, tmp_path):
     assert [frame.index for frame in frames_of(path)] == list(range(N_FRAMES))  # its own data
 
 
-@pytest.mark.parametrize(
+@cases(
     "content",
     [
         b"GIF89a" + bytes(100),
@@ -255,23 +257,23 @@ def any_kind(folder, suffix, **options):
     return encoded(folder / f"it.{suffix}", codec=codec, **options)
 
 
+LIMITS = [
+    ({"pixels": 48 * 64 - 1}, "it has pictures of 64 × 48 pixels, and at most 3,071 pixels"),
+    ({"frames": N_FRAMES - 1}, "frames, and at most 11 frames are read"),
+    ({"duration": 0.3}, "it has pictures over 0.4 seconds, and at most 0.3 seconds are read"),
+    ({"seconds": 1e-9}, "reading it has taken more than 1e-09 seconds, and was given up"),
+    ({"bytes": 999}, "bytes, and at most 999 bytes are read"),
+]
+
+
 @pytest.mark.parametrize("suffix", KINDS)
-@pytest.mark.parametrize(
-    ("limit", "told"),
-    [
-        ({"pixels": 48 * 64 - 1}, "it has pictures of 64 × 48 pixels, and at most 3,071 pixels"),
-        ({"frames": N_FRAMES - 1}, "frames, and at most 11 frames are read"),
-        ({"duration": 0.3}, "it has pictures over 0.4 seconds, and at most 0.3 seconds are read"),
-        ({"seconds": 1e-9}, "reading it has taken more than 1e-09 seconds, and was given up"),
-        ({"bytes": 999}, "bytes, and at most 999 bytes are read"),
-    ],
-)
-def test_each_limit_has_its_sentence_and_can_be_raised(tmp_path, suffix, limit, told):
+def test_each_limit_has_its_sentence_and_can_be_raised(tmp_path, suffix):
     path = any_kind(tmp_path, suffix)
-    reason = reason_of(path, **limit)
-    (name,) = limit
-    assert told in reason
-    assert f"raise the limit: 'Limits({name}=...)', or '--limit {name}=...'" in reason
+    for limit, told in LIMITS:
+        reason = reason_of(path, **limit)
+        (name,) = limit
+        assert told in reason
+        assert f"raise the limit: 'Limits({name}=...)', or '--limit {name}=...'" in reason
     enough = {"pixels": 48 * 64, "frames": N_FRAMES, "duration": 0.5, "seconds": 600}
     assert len(list(frames_of(path, limits=Limits(**enough)))) == N_FRAMES
 
@@ -386,8 +388,10 @@ def test_an_index_of_fragments_leads_nowhere(tmp_path):
     assert len(list(frames_of(astray))) == N_FRAMES
 
 
-@pytest.mark.parametrize("options", [{}, FRAGMENTS, {"movflags": "frag_keyframe"}])
-@pytest.mark.parametrize("suffix", ["mp4", "mov", "mkv", "ts"])
+@each_value(
+    suffix=["mp4", "mov", "mkv", "ts", "mp4", "mp4", "mov"],
+    options=[{}, FRAGMENTS, {"movflags": "frag_keyframe"}],
+)
 def test_frames_are_those_of_ffmpeg_left_to_itself(tmp_path, suffix, options):
     path = encoded(tmp_path / f"it.{suffix}", sound=True, **options)
     with av.open(path) as container:
@@ -517,7 +521,7 @@ def test_limits_are_checked(wrong, told):
         Limits(**wrong)
 
 
-@pytest.mark.parametrize("text", ["pixels", "pixels=many", "colour=3", "frames=1.5", "=3"])
+@cases("text", ["pixels", "pixels=many", "colour=3", "frames=1.5", "=3"])
 def test_limits_in_words_are_checked(text):
     with pytest.raises(ValueError, match=r"limit .*pixels|A limit is a number, such as"):
         Limits.of([text])

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from helpers.cases import cases
 from lpfuse import FusedDetector
 from lpfuse_faces._learners import learner_pool
 
@@ -61,7 +62,7 @@ def test_kernel_learners_share_the_preparation():
     assert [len(pipeline) for _, pipeline, _ in fused.detectors_] == [3, 3, 3, 4]
 
 
-@pytest.mark.parametrize(("width", "directions"), [(17, 16), (64, 16), (128, 32), (4096, 64)])
+@cases(("width", "directions"), [(17, 16), (64, 16), (128, 32), (4096, 64)])
 def test_many_columns_are_brought_down_to_their_main_directions(width, directions):
     for _, pipeline, _ in learner_pool({"a/b": width}):
         assert pipeline[1].n_components == directions

@@ -80,9 +80,7 @@ def networks(monkeypatch):
     return asked
 
 
-def test_weights_are_looked_for_by_name_and_never_where_a_file_says(
-    networks, tmp_path, monkeypatch
-):
+def test_weights_are_found_by_name_never_by_stored_path(networks, tmp_path, monkeypatch):
     monkeypatch.setenv("LPFUSE_WEIGHTS", str(tmp_path))
     place = tmp_path / "alexnet.pth"
     place.write_text("good")

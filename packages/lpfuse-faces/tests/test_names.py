@@ -8,9 +8,10 @@ from pkgutil import iter_modules
 import pytest
 
 import lpfuse_faces as faces
+from helpers.cases import cases
 
 
-@pytest.mark.parametrize("name", faces.__all__)
+@cases("name", faces.__all__)
 def test_every_name_has_a_home(name):
     home = import_module(f"lpfuse_faces.{faces._HOMES[name]}")
     assert getattr(faces, name) is getattr(home, name)
@@ -47,7 +48,7 @@ def test_public_modules_are_these():
     assert public_modules() == ["clips", "contact_sheet", "evaluation", "stand_in"]
 
 
-@pytest.mark.parametrize("name", public_modules())
+@cases("name", public_modules())
 def test_what_is_public_says_so(name):
     module = import_module(f"lpfuse_faces.{name}")
     assert module.__all__

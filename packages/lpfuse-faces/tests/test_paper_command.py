@@ -54,7 +54,7 @@ def samplings(made):
 def test_from_videos_to_figures_as_published(made, no_weights, tmp_path):
     """All frames, four learners on each set, choices on validation; networks without weights."""
     page = tmp_path / "page.md"
-    answer = evaluate(made, "--page", page)
+    answer = evaluate(made, "--page", page, "--setting", "pure")
     assert answer.exit_code == 0, answer.output
     assert (
         "Note: Networks of the paper are left out (inception, darknet, alexnet: no weights in "

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from helpers.cases import cases
 from lpfuse_faces._pooling import check_pooling, frame_shares, pooled
 
 FRAMES = arrays(float, st.integers(1, 9), elements=st.floats(-9, 9))
@@ -34,14 +35,14 @@ def test_shares_add_up_to_one_and_to_the_score(scores, pooling):
     np.testing.assert_allclose(shares @ scores, expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("pooling", ["mean", 0.0, 0.5, 1.0])
+@cases("pooling", ["mean", 0.0, 0.5, 1.0])
 def test_frames_without_a_score_do_not_count(pooling):
     scores, video = np.array([np.nan, 2.0, 7.0, np.nan]), np.array([0, 0, 0, 1])
     expected = pooled([2.0, 7.0], [0, 0], 1, pooling)[0]
     np.testing.assert_array_equal(pooled(scores, video, 2, pooling), [expected, np.nan])
 
 
-@pytest.mark.parametrize("wrong", ["median", 1.5, -0.1, None, np.nan])
+@cases("wrong", ["median", 1.5, -0.1, None, np.nan])
 def test_other_pooling_is_refused(wrong):
     with pytest.raises(ValueError, match=r'pooling must be.*or pass "mean"'):
         check_pooling(wrong)

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.pairwise import each_value, pairwise
 from lpfuse_faces._detection.tracking import Face
 from lpfuse_faces._regions import LUMA, REGIONS, crop, outline
 
@@ -49,8 +50,7 @@ def test_level_eyes_leave_pixels_as_they_are(region):
     np.testing.assert_array_equal(frame, before)
 
 
-@pytest.mark.parametrize("degrees", ANGLES)
-@pytest.mark.parametrize("region", REGIONS)
+@each_value(degrees=ANGLES, region=REGIONS)
 def test_every_pixel_comes_from_its_place_in_the_turned_face(region, degrees):
     # Red tells the column of a pixel, green its row.
     columns, rows = np.meshgrid(np.arange(170), np.arange(160))
@@ -60,8 +60,7 @@ def test_every_pixel_comes_from_its_place_in_the_turned_face(region, degrees):
     np.testing.assert_allclose(cut[..., :2], sources(face, region, degrees), atol=0.65)
 
 
-@pytest.mark.parametrize("degrees", ANGLES)
-@pytest.mark.parametrize("region", REGIONS)
+@each_value(degrees=ANGLES, region=REGIONS)
 def test_a_turned_head_gives_the_same_region(region, degrees):
     def frame_of(points):
         x, y = points[..., 0], points[..., 1]
@@ -114,9 +113,11 @@ def test_the_ends_of_rows_do_not_ring(degrees):
     assert max(strengths) < 0.35
 
 
-@pytest.mark.parametrize("degrees", [0, 12, -50, 90])
-@pytest.mark.parametrize("place", [(3, 5), (149, 60), (75, 139), (148, 0)])
-@pytest.mark.parametrize("region", REGIONS)
+@pairwise(
+    degrees=[0, 12, -50, 90],
+    place=[(3, 5), (149, 60), (75, 139), (148, 0)],
+    region=REGIONS,
+)
 def test_beyond_its_borders_a_frame_is_mirrored(region, place, degrees):
     frame = random_frame()
     wide = np.pad(frame, [(100, 100), (100, 100), (0, 0)], mode="reflect")
@@ -125,9 +126,11 @@ def test_beyond_its_borders_a_frame_is_mirrored(region, place, degrees):
     np.testing.assert_allclose(crop(frame, face, region), crop(wide, shifted, region), atol=0.02)
 
 
-@pytest.mark.parametrize("degrees", [0, 20])
-@pytest.mark.parametrize("shape", [(1, 1), (5, 200), (30, 30)])
-@pytest.mark.parametrize("place", [(-80, 10), (10, 400), (2, 2)])
+@each_value(
+    shape=[(1, 1), (5, 200), (30, 30)],
+    place=[(-80, 10), (10, 400), (2, 2)],
+    degrees=[0, 20],
+)
 def test_any_frame_and_any_place_give_a_region(shape, place, degrees):
     frame = random_frame(*shape)
     for region in REGIONS:
@@ -153,8 +156,7 @@ def test_sides_are_even_fast_and_little_larger_than_asked_for(width, height, eye
         assert rest == 1
 
 
-@pytest.mark.parametrize("degrees", [0, 17, -70])
-@pytest.mark.parametrize("region", REGIONS)
+@each_value(degrees=[0, 17, -70], region=REGIONS)
 def test_outlines_go_around_what_is_cut_out(region, degrees):
     face = face_at(83, 78, degrees)
     places = sources(face, region, degrees)

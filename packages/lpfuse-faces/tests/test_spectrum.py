@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.cases import cases
+from helpers.pairwise import each_value
 from lpfuse_faces import _spectrum as module
 from lpfuse_faces._spectrum import (
     Stretch,
@@ -69,7 +71,7 @@ def test_spectra_agree_with_the_definition():
         np.testing.assert_allclose(spectrum, naive_spectrum(patch), rtol=1e-4, atol=1e-5)
 
 
-def test_whole_numbers_are_as_good_as_others_and_stay_as_they_were():
+def test_integers_give_the_same_result_and_stay_unchanged():
     patch = noise(24).astype(np.uint8)
     before = patch.copy()
     np.testing.assert_array_equal(
@@ -91,8 +93,8 @@ def test_what_is_transformed_together_does_not_matter(sides):
     )
 
 
-@pytest.mark.parametrize(("across", "down"), [(8, 0), (0, 12), (6, 10), (6, -10), (-5, 7)])
-def test_a_wave_is_found_at_its_frequency_and_at_the_opposite_one(across, down):
+@cases(("across", "down"), [(8, 0), (0, 12), (6, 10), (6, -10), (-5, 7)])
+def test_a_wave_appears_at_its_frequency_and_its_opposite(across, down):
     side = 48
     x, y = np.meshgrid(np.arange(side), np.arange(side))
     wave = np.cos(2 * np.pi * (across * x + down * y) / side)
@@ -102,7 +104,7 @@ def test_a_wave_is_found_at_its_frequency_and_at_the_opposite_one(across, down):
     assert highest == {(middle + down, middle + across), (middle - down, middle - across)}
 
 
-@pytest.mark.parametrize("side", SIDES)
+@cases("side", SIDES)
 def test_a_spectrum_is_symmetric_and_empty_in_the_middle(side):
     spectrum = filtered_spectra([noise(side)])[0]
     opposite = -(np.arange(side) - side // 2) + side // 2
@@ -133,7 +135,7 @@ def test_noise_has_its_own_level_however_large_the_patch():
         np.testing.assert_allclose(np.sqrt((magnitudes**2).mean()), 7, rtol=0.02)
 
 
-def test_brightness_does_not_matter_and_twice_the_contrast_adds_log_two():
+def test_brightness_is_ignored_and_double_contrast_adds_log_two():
     patch = noise(64)
     plain, brighter, stronger = filtered_spectra([patch, patch + 50, 2 * patch])
     np.testing.assert_allclose(brighter, plain, atol=1e-3)
@@ -143,8 +145,7 @@ def test_brightness_does_not_matter_and_twice_the_contrast_adds_log_two():
     np.testing.assert_allclose(added, np.log(2), atol=0.03)
 
 
-@pytest.mark.parametrize("bins", [1, 5, 64])
-@pytest.mark.parametrize("side", SIDES)
+@each_value(side=SIDES, bins=[1, 5, 64])
 def test_profiles_agree_with_loops_over_rings(side, bins):
     spectrum = np.random.default_rng(1).random((side, side)).astype(np.float32)
     profile = azimuthal_profiles([spectrum], bins)
@@ -164,7 +165,7 @@ def test_half_a_spectrum_gives_the_same_profiles(sides, bins, seed):
     np.testing.assert_allclose(azimuthal_profiles_of(patches, bins), two_steps, rtol=1e-4)
 
 
-def test_each_ring_of_an_even_spectrum_has_its_value_and_corners_are_left_out():
+def test_rings_of_a_flat_spectrum_are_flat_without_corners():
     level = np.where(radii(20) > 0.5, 99.0, 3.0)
     np.testing.assert_allclose(azimuthal_profiles([level], 64), np.full((1, 64), 3.0), rtol=1e-6)
 
@@ -187,7 +188,7 @@ def test_nothing_comes_of_nothing():
     assert spectrum_images([], 4, 0.0, 1.0).shape == (0, 4, 4)
 
 
-@pytest.mark.parametrize("shape", [(3, 4), (4,), (4, 4, 3), (1, 1)])
+@cases("shape", [(3, 4), (4,), (4, 4, 3), (1, 1)])
 def test_anything_but_grey_squares_is_refused(shape):
     for function in (filtered_spectra, azimuthal_profiles, azimuthal_profiles_of):
         with pytest.raises(ValueError, match=r"Expected grey squares .* at position 1"):
@@ -204,7 +205,7 @@ def test_what_is_kept_between_calls_cannot_be_changed():
         assert not kept.flags.writeable
 
 
-def test_a_stretch_lies_at_quantiles_of_all_pixels_of_a_region():
+def test_a_stretch_lies_at_quantiles_of_region_pixels():
     rng = np.random.default_rng(0)
     spectra = {
         "face": [rng.normal(size=(60, 60)) for _ in range(5)],
@@ -217,7 +218,7 @@ def test_a_stretch_lies_at_quantiles_of_all_pixels_of_a_region():
         assert abs((pixels > stretch.high[region]).mean() - 0.02) < 1.5e-3
 
 
-def test_a_stretch_can_be_learnt_from_pairs_that_come_one_by_one():
+def test_a_stretch_can_be_learnt_from_streamed_pairs():
     pictures = [np.arange(12.0).reshape(2, 6) + k for k in range(4)]
     pairs = ((region, [picture]) for picture in pictures for region in ("face", "nose"))
     at_once = fit_stretch({"face": pictures, "nose": pictures}, share=0.1)

@@ -13,6 +13,7 @@ pytest.importorskip("cv2")
 pytest.importorskip("skimage")
 pytest.importorskip("matplotlib")
 
+from helpers.cases import cases
 from lpfuse_faces._detection.mtcnn import MTCNN
 from lpfuse_faces._video import frames_of
 from lpfuse_faces.clips import check_disjoint, read_clips
@@ -85,7 +86,7 @@ def test_a_missing_package_says_what_to_install(monkeypatch):
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_the_landmarks_of_a_shot_are_where_a_detector_finds_them(face):
+def test_landmarks_of_a_shot_match_the_detector(face):
     shots = list(take(face).shots(9))[::8]
     found = MTCNN().detect([shot.image for shot in shots])
     for shot, faces in zip(shots, found, strict=True):
@@ -118,7 +119,7 @@ def test_a_scene_moves_smoothly():
     assert np.ptp(length / width) > 0.01
 
 
-def test_a_take_can_be_seen_again_and_noise_changes_from_frame_to_frame():
+def test_a_take_is_repeatable_and_noise_differs_between_frames():
     scene = take("camera", size=64)
     first, again = (list(scene.shots(2)) for _ in range(2))
     for one, other in zip(first, again, strict=True):
@@ -166,7 +167,7 @@ def test_the_control_returns_every_frame_exactly():
         np.testing.assert_array_equal(untouched, genuine)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@cases("seed", range(4))
 def test_the_region_holds_all_of_the_mask(seed):
     left, right, top, bottom = np.sort(np.random.default_rng(seed).integers(0, 40, (2, 2))).ravel()
     mask = np.zeros((40, 40), dtype=np.float32)
@@ -189,16 +190,16 @@ def test_a_soft_mask_mixes_in_proportion():
 
 
 @pytest.mark.parametrize("family", ["resampled", "smoothed", "blended", "warped"])
-@pytest.mark.parametrize("seed", range(4))
-def test_high_frequencies_are_lost(family, seed):
+def test_high_frequencies_are_lost(family):
     image = grey_noise(96)
     turned = shot_of(image)._replace(landmarks=shot_of(image).landmarks * 0.93 + 2.5)
-    after = forge(shot_of(image), family, turned, seed=seed)
-    assert high_share(after) < 0.9 * high_share(image)
-    assert after.mean() == pytest.approx(image.mean(), abs=3)
+    for seed in range(4):
+        after = forge(shot_of(image), family, turned, seed=seed)
+        assert high_share(after) < 0.9 * high_share(image)
+        assert after.mean() == pytest.approx(image.mean(), abs=3)
 
 
-def test_up_convolution_leaves_a_pattern_of_period_two_and_copies_of_the_spectrum():
+def test_up_convolution_leaves_period_two_patterns_and_spectral_copies():
     flat = np.full((64, 64, 3), 128)
     pattern = forge(shot_of(flat), "up-convolved")[8:-8, 8:-8, 0].astype(float)
     power = np.abs(np.fft.fft2(pattern - pattern.mean())) ** 2
@@ -245,7 +246,7 @@ def test_warping_moves_pixels_by_little_and_keeps_their_values():
     assert (after[..., 2] == 0).all()
 
 
-def test_blending_brings_another_face_to_the_place_and_colours_of_this_one():
+def test_blending_fits_another_face_in_place_and_colour():
     y, x = np.mgrid[:96, :96] / 96
     here = np.stack([100 + 60 * x, 120 + 60 * x, 90 + 60 * x], axis=-1)
     there = np.stack([60 + 40 * y, 60 + 40 * y, 60 + 40 * y], axis=-1)
@@ -369,7 +370,7 @@ def test_clips_differ_by_seed_number_and_face():
             assert np.abs(one - other).mean() > 5
 
 
-@pytest.mark.parametrize(
+@cases(
     ("wrong", "message"),
     [
         ({"kinds": ["swapped"]}, "kinds must be one of 'resampled'"),

@@ -7,6 +7,7 @@ import tracemalloc
 import weakref
 from contextlib import suppress
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ pytest.importorskip("av", reason="av is not installed")
 import av
 import cv2
 
+from helpers.cases import cases
 from lpfuse._format import plain
 from lpfuse_faces._limits import Limits, Stopwatch, UnreadableVideo
 from lpfuse_faces._video import Sampling, _chosen, _count_of_frames, frames_of, write_video
@@ -99,8 +101,7 @@ def test_sampled_frames_are_those_of_the_whole_video(clip, sampling, expected):
     np.testing.assert_allclose([frame.time for frame in frames], np.array(expected) / 25)
 
 
-@pytest.mark.parametrize("n_frames", [1, 2, 7, 100, 101])
-@pytest.mark.parametrize("count", [1, 2, 6, 33, 200])
+@cases("n_frames, count", product([1, 2, 7, 100, 101], [1, 2, 6, 33, 200]))
 def test_a_count_spreads_evenly(n_frames, count):
     taken = list(Sampling(count=count).of(n_frames))
     assert len(taken) == min(count, n_frames)
@@ -324,7 +325,7 @@ def test_the_error_travels_between_processes():
 
 
 @pytest.mark.skipif(os.name != "posix", reason="names are bytes on POSIX alone")
-def test_a_name_that_is_no_text_does_not_stop_a_batch(clip, tmp_path):
+def test_an_undecodable_name_does_not_stop_a_batch(clip, tmp_path):
     name = os.fsdecode(b"clip\xff.mp4")
     try:
         (tmp_path / name).write_bytes(clip.read_bytes())
@@ -368,7 +369,7 @@ def test_pictures_are_written_one_at_a_time(tmp_path):
     write_video(tmp_path / "lazy.mp4", pictures())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("images", "message"),
     [
         ([], "at least one picture"),

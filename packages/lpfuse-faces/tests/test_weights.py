@@ -10,6 +10,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+from helpers.pairwise import each_value
 from lpfuse_faces._networks.weights import (
     KNOWN,
     KnownFile,
@@ -136,7 +137,7 @@ def test_weights_of_torch_come_back(torch, state, tmp_path):
         np.testing.assert_array_equal(value, state[name].numpy())
 
 
-def test_weights_in_half_precision_and_in_the_old_format_are_read(torch, state, tmp_path):
+def test_half_precision_and_old_format_weights_are_read(torch, state, tmp_path):
     half = {name: value.half() for name, value in state.items()}
     torch.save(half, tmp_path / "w.pth", _use_new_zipfile_serialization=False)
     found = read(tmp_path / "w.pth")
@@ -233,12 +234,12 @@ def darknet_file(path, numbers, version=(0, 2, 0), seen="<q"):
     return path
 
 
-@pytest.mark.parametrize("classes", [0, 1, 10])
-@pytest.mark.parametrize(
-    ("version", "seen"),
-    [((0, 1, 0), "<i"), ((0, 2, 0), "<q"), ((0, 2, 5), "<q"), ((1, 0, 0), "<q")],
+@each_value(
+    counted=[((0, 1, 0), "<i"), ((0, 2, 0), "<q"), ((0, 2, 5), "<q"), ((1, 0, 0), "<q")],
+    classes=[0, 1, 10],
 )
-def test_layers_of_darknet_are_read_in_their_order(tmp_path, version, seen, classes):
+def test_layers_of_darknet_are_read_in_their_order(tmp_path, counted, classes):
+    version, seen = counted
     numbers = np.arange(NUMBERS + 5 * classes)
     found = read(darknet_file(tmp_path / "w.weights", numbers, version, seen))
     # Layer 1: 2 biases, scales, means, variances, then 2·3·3·3 weights; layer 2 follows.

@@ -19,6 +19,7 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from helpers.cases import cases
 from helpers.pools import Journal, Witness, numbered
 from lpfuse import SVDD, FixedRule, FusedDetector
 from lpfuse.adapters import (
@@ -40,7 +41,7 @@ def assert_high_is_normal(scores):
     assert np.median(scores[Y > 0]) > np.median(scores[Y < 0])
 
 
-@pytest.mark.parametrize(
+@cases(
     "detector",
     [
         SVDD(),
@@ -50,7 +51,6 @@ def assert_high_is_normal(scores):
         GaussianMixture(random_state=0),
         SGDOneClassSVM(random_state=0),
     ],
-    ids=lambda detector: type(detector).__name__,
 )
 def test_what_speaks_our_language_needs_no_adapter(detector):
     assert as_detector(detector) is detector
@@ -273,7 +273,7 @@ def test_objects_of_no_known_kind():
     assert not hasattr(made, "middle")
 
 
-@pytest.mark.parametrize("method", ["fit_predict", "fit", "fit_transform", "__init__", "rate"])
+@cases("method", ["fit_predict", "fit", "fit_transform", "__init__", "rate"])
 def test_methods_that_might_learn_are_refused(method):
     pipeline = make_pipeline(StandardScaler(), GaussianMixture())
     scorer = ScoreFunction(pipeline, high="normal", method=method)
@@ -432,7 +432,7 @@ def test_outlier_detectors_without_score_samples():
     np.testing.assert_array_equal(scores, Sided().decision_function(BOTH))
 
 
-@pytest.mark.parametrize(
+@cases(
     "wrap",
     [
         lambda lof: lof,
@@ -440,9 +440,8 @@ def test_outlier_detectors_without_score_samples():
         lambda lof: ScoreFunction(lof, high="normal"),
         lambda lof: FrozenEstimator(lof.fit([[0.0], [1.0], [3.0]])),
     ],
-    ids=["alone", "pipeline", "function", "frozen"],
 )
-def test_a_detector_that_knows_no_new_rows_is_told_its_parameter(wrap):
+def test_detectors_without_novelty_scores_are_refused_with_their_parameter(wrap):
     """Before anything is fitted: the others must not work for nothing."""
     remedy = r"LocalOutlierFactor\(novelty=False\).*Pass LocalOutlierFactor\(novelty=True\)"
     with pytest.raises(ValueError, match=remedy):

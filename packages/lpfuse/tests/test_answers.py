@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn.metrics import roc_auc_score
 
+from helpers.cases import cases
 from lpfuse.answers import (
     answer_weights,
     ask_each_unit_once,
@@ -67,7 +68,7 @@ def test_chances_fill_up_exactly(appeal, n, floor):
         np.testing.assert_allclose(chances, bisected_chances(appeal, n, floor), rtol=1e-9)
 
 
-def test_chances_keep_the_order_of_appeals_and_do_not_know_their_unit():
+def test_chances_keep_the_order_and_ignore_the_unit():
     appeal = np.random.default_rng(0).lognormal(sigma=3, size=500)
     chances = chances_of_asking(appeal, 40)
     assert (np.diff(chances[np.argsort(appeal)]) >= 0).all()
@@ -82,13 +83,13 @@ def test_a_million_rows():
     assert len(np.unique(draw_questions(chances, random_state=0))) == 1000
 
 
-@pytest.mark.parametrize("appeal", [[], [1.0, np.inf], [1.0, -1.0], [1.0, nan], [[1.0]]])
+@cases("appeal", [[], [1.0, np.inf], [1.0, -1.0], [1.0, nan], [[1.0]]])
 def test_appeals_without_a_meaning_are_refused(appeal):
     with pytest.raises(ValueError, match="appeal"):
         chances_of_asking(appeal, 1)
 
 
-@pytest.mark.parametrize(("n", "floor"), [(0, 0.1), (1.5, 0.1), (1, 0.0), (1, 1.1)])
+@cases(("n", "floor"), [(0, 0.1), (1.5, 0.1), (1, 0.0), (1, 1.1)])
 def test_numbers_of_questions_and_floors_without_a_meaning_are_refused(n, floor):
     with pytest.raises(ValueError, match=r"^(n|floor) must be"):
         chances_of_asking([1.0, 2.0, 3.0], n, floor=floor)
@@ -129,13 +130,13 @@ def test_chances_hold_in_many_draws():
     assert (np.abs(asked / draws - chances) < 4.5 * np.sqrt(0.25 / draws)).all()
 
 
-@pytest.mark.parametrize("u", [0.0, 1e-17, 0.5, np.nextafter(1, 0)])
 @pytest.mark.parametrize("m", [1, 3, 1000, 100_003])
-def test_no_start_loses_or_repeats_a_draw(u, m):
+def test_no_start_loses_or_repeats_a_draw(m):
     appeal = np.random.default_rng(m).pareto(0.7, size=m)
     for n in {1, m // 3, m - 1, m} - {0}:
         chances = chances_of_asking(appeal, n)
-        assert len(np.unique(drawn_at(chances, np.arange(m), u))) == n
+        for u in (0.0, 1e-17, 0.5, np.nextafter(1, 0)):
+            assert len(np.unique(drawn_at(chances, np.arange(m), u))) == n
 
 
 def test_neighbours_that_share_one_question_are_never_drawn_together():
@@ -153,7 +154,7 @@ def test_draws_depend_on_random_state_alone():
     assert len({tuple(draw_questions(chances, None, seed)) for seed in range(9)}) > 1
 
 
-@pytest.mark.parametrize(
+@cases(
     ("chances", "order", "sentence"),
     [
         ([0.5, 0.0, 0.5], None, "above 0 and be 1 at most, got 0 in row 1"),
@@ -173,7 +174,7 @@ def test_draws_that_cannot_be_made_are_refused(chances, order, sentence):
 # --- units
 
 
-def test_a_unit_is_asked_once_with_its_chance_and_its_rows_alike():
+def test_a_unit_is_asked_once_for_all_its_rows():
     units = np.array(["a", "b", "a", "c", "a", "b", "d", "e"])
     appeal = np.array([1.0, 4.0, 1.0, 2.0, 1.0, 4.0, 0.0, 1.0])
     of_unit = dict(zip("abcde", chances_of_asking([1.0, 4.0, 2.0, 0.0, 1.0], 3), strict=True))
@@ -232,14 +233,14 @@ def test_means_over_what_is_asked_by_enumeration():
     np.testing.assert_allclose(as_anomaly + negative[1], ~is_normal, atol=1e-12)
 
 
-def test_labels_from_elsewhere_and_certain_rows_count_once_and_weights_are_cut_off():
+def test_known_and_certain_rows_count_once_and_weights_are_capped():
     weights = answer_weights(
         [0.2, 0.7, 0.7, 0.5, 0.9], [1, -1, 1, 1, -1], [nan, nan, 1.0, 0.01, 0.01]
     )
     np.testing.assert_allclose(weights, [1, 1, 1, 10, 10])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("normal", "y", "chances", "sentence"),
     [
         ([0.5, 1.2], [1, -1], [0.5, 0.5], "probably_normal must lie in"),
@@ -283,7 +284,7 @@ def test_every_row_answered_leaves_nothing_uncertain():
     assert audit.effective_size == pytest.approx(60)
 
 
-def test_an_answer_stands_for_as_many_rows_as_its_chance_says():
+def test_answers_are_weighted_by_their_inverse_chance():
     """A weight of k is k equal rows."""
     s, y = some_table(40)
     times = np.random.default_rng(1).integers(1, 6, size=40)
@@ -391,7 +392,7 @@ def test_the_summary_is_plain():
     assert "nan" not in said
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "sentence"),
     [
         ({"y": [1, 5]}, r"y must be \+1"),

@@ -1,10 +1,12 @@
 """What the detectors ask of an array library, against NumPy."""
 
 import threading
+from itertools import product
 
 import numpy as np
 import pytest
 
+from helpers.cases import cases
 from lpfuse._arrays import operations as threads
 from lpfuse._arrays.linalg import matrix_budget
 from lpfuse._arrays.operations import beside, empty_beside, map_row_blocks, serially, sum_row_blocks
@@ -12,17 +14,16 @@ from oracles.kernel_learners import assert_beside, on_host, strict, strict_devic
 
 ROWS = np.arange(12.0).reshape(4, 3)
 
-everywhere = pytest.mark.parametrize("library", [np.array, strict, strict_device, torch])
-precisions = pytest.mark.parametrize("dtype", [np.float64, np.float32])
+LIBRARIES = [np.array, strict, strict_device, torch]
+PRECISIONS = [np.float64, np.float32]
+everywhere = pytest.mark.parametrize("library", LIBRARIES)
 
 
 # ---------------------------------------------------------------------------------------- places
 
 
 @everywhere
-@pytest.mark.parametrize("source", [np.array, strict, torch])
-@pytest.mark.parametrize("given", [np.float64, np.float32])
-@precisions
+@cases("source, given, dtype", product([np.array, strict, torch], PRECISIONS, PRECISIONS))
 def test_numbers_of_any_library_come_beside_any_other(library, source, given, dtype):
     x = library(ROWS.astype(dtype))
     moved = beside(source(ROWS[:2].astype(given)), x)
@@ -45,7 +46,7 @@ def test_numbers_that_are_beside_already_are_not_copied(library):
 
 
 @everywhere
-@precisions
+@cases("dtype", PRECISIONS)
 def test_an_empty_array_has_its_shape_precision_and_place(library, dtype):
     x = library(ROWS.astype(dtype))
     made = empty_beside((5, 2), x)
@@ -69,7 +70,7 @@ def test_blocks_cover_the_rows_in_order(monkeypatch, n):
     assert lengths(blocks) == [256] * (n // 256) + [n % 256] * (n % 256 > 0)
 
 
-def test_the_width_of_what_is_made_sets_the_size_of_blocks(monkeypatch):
+def test_the_output_width_sets_the_size_of_blocks(monkeypatch):
     monkeypatch.setattr(threads.limits, "block", 8 * 4000)
     rows = np.empty((1000, 2))
     assert lengths(map_row_blocks(lambda block: block, rows, width=10)) == [400, 400, 200]
@@ -77,7 +78,7 @@ def test_the_width_of_what_is_made_sets_the_size_of_blocks(monkeypatch):
 
 
 @pytest.mark.parametrize("library", [strict, torch])
-def test_an_array_of_a_device_is_cut_only_where_the_work_is_wide(monkeypatch, library):
+def test_device_arrays_are_cut_only_for_wide_work(monkeypatch, library):
     monkeypatch.setattr(threads.limits, "block", 1)
     monkeypatch.setattr(threads.limits, "device_block", 8 * 3000)
     rows = library(np.zeros((1000, 50)))
@@ -101,23 +102,23 @@ def test_enough_work_goes_to_threads_and_comes_back_in_order(monkeypatch):
 
 
 @pytest.mark.parametrize("library", [np.array, strict, torch])
-@pytest.mark.parametrize("n", [1, 300, 256 * 9 + 5])
-def test_a_sum_over_blocks_is_the_sum_over_rows(monkeypatch, library, n):
+def test_a_sum_over_blocks_is_the_sum_over_rows(monkeypatch, library):
     monkeypatch.setattr(threads.limits, "block", 1)
     monkeypatch.setattr(threads.limits, "device_block", 1)
-    host = np.random.default_rng(0).normal(size=(n, 3))
-    rows, sizes = library(host), []
+    for n in (1, 300, 256 * 9 + 5):
+        host = np.random.default_rng(0).normal(size=(n, 3))
+        rows, sizes = library(host), []
 
-    def work(block):
-        sizes.append(block.stop - block.start)
-        some = on_host(rows[block, :])
-        return some.T @ some
+        def work(block, rows=rows, sizes=sizes):
+            sizes.append(block.stop - block.start)
+            some = on_host(rows[block, :])
+            return some.T @ some
 
-    result = sum_row_blocks(work, rows, width=10**6)
-    assert isinstance(result, np.ndarray)
-    np.testing.assert_allclose(result, host.T @ host, rtol=1e-12, atol=1e-12)
-    assert sum(sizes) == n
-    assert max(sizes) <= 256
+        result = sum_row_blocks(work, rows, width=10**6)
+        assert isinstance(result, np.ndarray)
+        np.testing.assert_allclose(result, host.T @ host, rtol=1e-12, atol=1e-12)
+        assert sum(sizes) == n
+        assert max(sizes) <= 256
 
 
 def test_a_sum_over_blocks_does_not_depend_on_the_cores(monkeypatch):

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from dask.callbacks import Callback
 
+from helpers.cases import cases
 from helpers.cuts import as_array, as_frame, untouchable, with_unknown_rows
 from lpfuse._arrays.blocks import Summary
 from lpfuse._validation.dask_blocks import (
@@ -70,7 +71,7 @@ def test_blocks_are_counted_and_measured(form, check, passes):
     assert found.also is None
 
 
-def test_without_labels_and_weights_every_row_is_normal_and_counts_once():
+def test_without_labels_every_row_is_normal_with_weight_one():
     found = check_score_blocks(FORMS["array"](S))
     assert found.rows == (60, 0)
     assert found.mass == (60.0, 0.0)
@@ -85,7 +86,7 @@ def test_vectors_in_memory_are_cut_to_fit(form):
     np.testing.assert_array_equal(weights, C)
 
 
-def test_vectors_in_memory_cost_a_pass_only_where_sizes_are_unknown(passes):
+def test_vectors_in_memory_cost_a_pass_for_unknown_sizes(passes):
     check_score_blocks(FORMS["array"](S), Y)
     assert len(passes) == 1
     check_score_blocks(FORMS["frame"](S), Y)
@@ -131,7 +132,7 @@ def test_columns_without_spread_are_warned_of():
 # ------------------------------------------------------------------------------------ refusals
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@cases("value", [np.nan, np.inf, -np.inf])
 @every_form
 def test_a_flaw_is_told_with_its_block_and_column(form, value):
     rows = changed(changed(S, (30, 1), value), (31, 1), np.nan)
@@ -195,7 +196,7 @@ def test_the_first_complaint_is_told():
         check_score_blocks(FORMS["array"](S), FORMS["array"](labels))
 
 
-@pytest.mark.parametrize(
+@cases(
     "bad",
     [
         lambda cut: (cut(changed(S, (0, 0), np.nan)),),
@@ -216,7 +217,7 @@ def test_bad_input_fails_no_task(bad):
     assert failed == [False]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("bad", "told"),
     [
         (lambda: untouchable((5, 2), 3)[:, :0], "at least one row and one column, got no column"),

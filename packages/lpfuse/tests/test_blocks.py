@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from helpers.cases import cases
 from lpfuse._arrays.blocks import FAN_IN, Blocks, arrays_of, dtype_of, head_of, map_blocks, map_rows
 from lpfuse._arrays.operations import is_blocked, map_parallel
 
@@ -33,12 +34,12 @@ def with_unknown_rows(array):
 # ------------------------------------------------------------------------------ what is what
 
 
-@pytest.mark.parametrize("x", [ARRAY, VECTOR, FRAME, FRAME["a"]])
+@cases("x", [ARRAY, VECTOR, FRAME, FRAME["a"]])
 def test_collections_of_dask_are_known(x):
     assert is_blocked(x)
 
 
-@pytest.mark.parametrize("x", [TABLE, pd.DataFrame(TABLE), [[1.0]], None, "dask.array", object()])
+@cases("x", [TABLE, pd.DataFrame(TABLE), [[1.0]], None, "dask.array", object()])
 def test_other_things_are_not(x):
     assert not is_blocked(x)
 
@@ -183,7 +184,7 @@ def test_sizes_are_known_where_dask_knows_them():
     assert Blocks.of(FRAME).sizes is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("vector", "told"),
     [
         (da.ones(12, chunks=6), r"S has 4 blocks \(5, 0, 3, 4 rows\), y has 2 blocks \(6, 6 rows"),

@@ -62,7 +62,7 @@ def test_what_serves_was_built_from_these_sources(name):
     assert stamp == sources_digest(SOURCE), "stale: run `make compiled`"
 
 
-def test_a_digest_is_of_names_and_texts_and_of_no_other_file(tmp_path):
+def test_a_digest_depends_on_source_names_and_texts_only(tmp_path):
     def digest(**files):
         shutil.rmtree(tmp_path)
         tmp_path.mkdir()
@@ -94,7 +94,7 @@ def test_without_libraries_numpy_serves_and_a_demand_is_refused(bare):
     assert "was not built. Install lpfuse anew" in said_by(TELL, bare, LPFUSE_COMPILED="1")
 
 
-def test_a_library_that_cannot_be_loaded_is_told_and_numpy_serves(bare, tmp_path):
+def test_a_broken_library_warns_and_falls_back_to_numpy(bare, tmp_path):
     shutil.copytree(bare, tmp_path, dirs_exist_ok=True)
     for name in MODULES:
         path = tmp_path.joinpath(*name.split("."))

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from helpers.cases import cases
 from lpfuse._files import replacing
 
 
@@ -63,7 +64,7 @@ def rights(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o664])
+@cases("mode", [0o600, 0o640, 0o444, 0o664])
 def test_a_file_keeps_its_mode(tmp_path, mode):
     path = tmp_path / "it"
     path.write_bytes(b"old")

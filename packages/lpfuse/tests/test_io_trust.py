@@ -24,6 +24,7 @@ from sklearn.random_projection import SparseRandomProjection
 from sklearn.svm import SVC, OneClassSVM
 from sklearn.tree import DecisionTreeClassifier
 
+from helpers.cases import cases
 from helpers.model_files import forge, members_of, write_manifest, write_members
 from lpfuse import SVDD, FusedDetector, GMMDetector, KernelPCADetector
 from lpfuse.adapters import ScoreFunction
@@ -126,7 +127,7 @@ def test_what_a_class_declares_can_be_saved():
                         assert set(get_args(part)) <= set(kind.words[parameter]), parameter
 
 
-@pytest.mark.parametrize(
+@cases(
     ("estimator", "attribute", "value"),
     [
         (StackingClassifier([("a", LogisticRegression())], cv=2), "stack_method_", ["fit"]),
@@ -135,7 +136,6 @@ def test_what_a_class_declares_can_be_saved():
         (StandardScaler(), "mean_", np.array([ELSEWHERE])),
         (StandardScaler(), "mean_", ELSEWHERE.encode()),
     ],
-    ids=lambda part: str(part)[:30],
 )
 def test_strings_among_what_was_learnt(estimator, attribute, value, path):
     setattr(estimator.fit(X, Y), attribute, value)
@@ -257,7 +257,7 @@ def too_few_rows():
     return model
 
 
-@pytest.mark.parametrize(
+@cases(
     ("make", "words"),
     [
         (wide_boosting, "Its GradientBoostingClassifier holds estimators_"),
@@ -273,7 +273,6 @@ def too_few_rows():
         (unsorted_categories, "Its OneHotEncoder holds categories_"),
         (too_few_rows, "Its LocalOutlierFactor holds _fit_X"),
     ],
-    ids=lambda part: getattr(part, "__name__", ""),
 )
 def test_forged_parts_of_scikit_learn_are_refused_by_name(make, words, path):
     forged = make()

@@ -4,9 +4,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from helpers.contract import refused_labels
+from helpers.cases import cases
+from helpers.contract import assert_passes_checks, refused_labels
 from helpers.pools import Distance
 from lpfuse import FixedRule, FusedDetector, GMMDetector, TwoSidedMinMax
 from lpfuse.iterative import IterativeEnsemble
@@ -45,18 +45,10 @@ class LabelsDropped(IterativeEnsemble):
 
 
 @pytest.mark.filterwarnings(*IDLE)
-@parametrize_with_checks(
-    [
-        LabelsDropped(
-            prototype(detectors=[("near", Distance()), ("far", Distance(power=2.0))]),
-            max_rounds=2,
-            random_state=0,
-        )
-    ],
-    expected_failed_checks=refused_labels,
-)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
+def test_scikit_learn_contract():
+    two = prototype(detectors=[("near", Distance()), ("far", Distance(power=2.0))])
+    ensemble = LabelsDropped(two, max_rounds=2, random_state=0)
+    assert_passes_checks(ensemble, refused_labels())
 
 
 def test_the_rounds_by_hand(contaminated):
@@ -160,7 +152,7 @@ def test_frames_pipelines_and_missing_cells(contaminated):
 
 
 @pytest.mark.filterwarnings("ignore:Some detectors could not score")
-def test_a_row_that_nobody_can_score_is_no_suspect_and_no_hindrance(contaminated):
+def test_a_row_without_scores_is_kept_and_ignored(contaminated):
     contaminated[3] = np.nan
     found = ensemble(max_rounds=2).fit(contaminated)
     assert found.kept_[3]
@@ -168,7 +160,7 @@ def test_a_row_that_nobody_can_score_is_no_suspect_and_no_hindrance(contaminated
     assert np.isfinite(found.offset_)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parameters", "error", "words"),
     [
         ({"share": 0}, ValueError, "share must be .* above 0"),

@@ -2,11 +2,13 @@
 
 import sys
 from contextlib import contextmanager
+from itertools import product
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
+from helpers.cases import cases
 from lpfuse._arrays import linalg as _linalg
 from lpfuse._arrays.linalg import (
     add_to_diagonal,
@@ -24,8 +26,10 @@ from lpfuse._arrays.linalg import (
 from lpfuse.detectors.kernels import times_few_columns
 from oracles.kernel_learners import assert_beside, on_host, strict, strict_device, torch
 
-everywhere = pytest.mark.parametrize("library", [np.array, strict, strict_device, torch])
-precisions = pytest.mark.parametrize("dtype", [np.float64, np.float32])
+LIBRARIES = [np.array, strict, strict_device, torch]
+PRECISIONS = [np.float64, np.float32]
+everywhere = pytest.mark.parametrize("library", LIBRARIES)
+precisions = pytest.mark.parametrize("dtype", PRECISIONS)
 
 
 def positive_matrix(n, dtype=np.float64):
@@ -38,7 +42,7 @@ def tolerance(dtype):
 
 
 @everywhere
-@precisions
+@cases("dtype", PRECISIONS)
 def test_a_diagonal_can_be_read_and_raised(library, dtype):
     A = positive_matrix(5, dtype)
     diagonal = diagonal_of(library(A))
@@ -68,8 +72,7 @@ def test_a_diagonal_is_raised_in_place_where_that_is_possible(library):
 
 
 @everywhere
-@precisions
-@pytest.mark.parametrize("n", [1, 6])
+@cases("dtype, n", product(PRECISIONS, [1, 6]))
 def test_a_cholesky_factor_is_lower_and_rebuilds_the_matrix(library, dtype, n):
     A = positive_matrix(n, dtype)
     L = cholesky(library(A))
@@ -87,8 +90,7 @@ def test_a_matrix_that_is_not_positive_has_no_factor(library):
 
 
 @everywhere
-@precisions
-@pytest.mark.parametrize("transposed", [False, True])
+@cases("dtype, transposed", product(PRECISIONS, [False, True]))
 def test_triangular_systems_are_solved(library, dtype, transposed):
     L = np.linalg.cholesky(positive_matrix(6, dtype))
     B = np.random.default_rng(1).normal(size=(6, 2)).astype(dtype)
@@ -118,9 +120,7 @@ def test_an_inverse_is_lower_whatever_lies_above(library):
 
 
 @everywhere
-@precisions
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("n", [1, 6])
+@cases("dtype, order, n", product(PRECISIONS, ["C", "F"], [1, 6]))
 def test_the_inverse_of_a_lower_matrix_is_lower(library, dtype, order, n):
     L = np.linalg.cholesky(positive_matrix(n, dtype))
     inverse = invert_lower(library(np.array(L, order=order)))
@@ -131,8 +131,7 @@ def test_the_inverse_of_a_lower_matrix_is_lower(library, dtype, order, n):
 
 
 @everywhere
-@precisions
-@pytest.mark.parametrize("count", [1, 3, 7])
+@cases("dtype, count", product(PRECISIONS, [1, 3, 7]))
 def test_the_largest_eigenpairs_come_in_falling_order(library, dtype, count):
     A = positive_matrix(7, dtype)
     values, vectors = eigh_largest(library(A), count)
@@ -148,15 +147,13 @@ def test_the_largest_eigenpairs_come_in_falling_order(library, dtype, count):
 
 
 @everywhere
-@pytest.mark.parametrize(
-    "A", [np.eye(8), np.zeros((8, 8)), np.ones((8, 8)), np.diag([2.0] * 4 + [1.0] * 4)]
-)
-def test_eigenvalues_that_coincide_all_come(library, A):
-    values, vectors = eigh_largest(library(A), 5)
-    np.testing.assert_allclose(values, np.linalg.eigvalsh(A)[::-1][:5], atol=1e-12)
-    host = on_host(vectors)
-    np.testing.assert_allclose(host.T @ host, np.eye(5), atol=1e-12)
-    np.testing.assert_allclose(A @ host, host * values, atol=1e-12)
+def test_eigenvalues_that_coincide_all_come(library):
+    for A in (np.eye(8), np.zeros((8, 8)), np.ones((8, 8)), np.diag([2.0] * 4 + [1.0] * 4)):
+        values, vectors = eigh_largest(library(A), 5)
+        np.testing.assert_allclose(values, np.linalg.eigvalsh(A)[::-1][:5], atol=1e-12)
+        host = on_host(vectors)
+        np.testing.assert_allclose(host.T @ host, np.eye(5), atol=1e-12)
+        np.testing.assert_allclose(A @ host, host * values, atol=1e-12)
 
 
 @pytest.mark.parametrize("how", ["raises", "finds too few"])
@@ -180,7 +177,7 @@ def test_where_the_fast_routine_fails_another_one_serves(monkeypatch, how):
 
 
 @everywhere
-@precisions
+@cases("dtype", PRECISIONS)
 def test_products_are_those_of_plain_matrices(library, dtype):
     A, B = positive_matrix(6, dtype), positive_matrix(6, dtype)[:, :2]
     product = times_few_columns(library(A), library(B))
@@ -201,8 +198,7 @@ def test_torch_puts_the_factor_in_the_place_of_the_matrix(dtype):
 
 
 @everywhere
-@precisions
-@pytest.mark.parametrize("n", [2, 7, 12])
+@cases("dtype, n", product(PRECISIONS, [2, 7, 12]))
 def test_a_lower_matrix_is_inverted_by_halves(library, dtype, n):
     L = np.linalg.cholesky(positive_matrix(n, dtype))
     inverse = invert_lower(library(L.copy()), at_once=2)
@@ -214,7 +210,7 @@ def test_a_lower_matrix_is_inverted_by_halves(library, dtype, n):
 
 
 @everywhere
-@precisions
+@cases("dtype", PRECISIONS)
 def test_all_eigenpairs_come_in_rising_order(library, dtype):
     A = positive_matrix(7, dtype)
     values, vectors = eigh(library(A))
@@ -226,7 +222,7 @@ def test_all_eigenpairs_come_in_rising_order(library, dtype):
 
 
 @everywhere
-@precisions
+@cases("dtype", PRECISIONS)
 def test_positive_systems_are_solved(library, dtype):
     A, b = positive_matrix(6, dtype), np.arange(6, dtype=dtype)
     x = solve_positive(library(A.copy()), library(b))
@@ -249,8 +245,7 @@ def spectra(n):
 
 
 @everywhere
-@precisions
-@pytest.mark.parametrize("count", [1, 6])
+@cases("dtype, count", product(PRECISIONS, [1, 6]))
 def test_leading_eigenpairs_are_found_through_products(library, dtype, count):
     for A in spectra(150):
         matrix = library(A.astype(dtype))

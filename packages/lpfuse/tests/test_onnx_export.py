@@ -47,6 +47,7 @@ from sklearn.svm import SVC, LinearSVC, OneClassSVM
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
+from helpers.pairwise import each_value
 from lpfuse import (
     SVDD,
     ColumnForest,
@@ -199,18 +200,19 @@ NEW_VALUES = np.column_stack([NEW, *OTHERS])
 VIEWS = [NormalQuantiles(), Indicators(), Indicators(200), StandardScaler()]
 
 
-@pytest.mark.parametrize("view", VIEWS, ids=str)
-@pytest.mark.parametrize(
-    "detector",
-    [
+@each_value(
+    detector=[
         KNNDetector(),
         KNNDetector(200),
         KNNDetector(1, n_subspaces=8, random_state=0),
         KNNDetector(3, n_subspaces=3, max_samples=10, random_state=0),
         HistogramDetector(),
         ColumnForest(random_state=0),
+        KNNDetector(1, n_subspaces=8, random_state=0),
+        HistogramDetector(),
+        ColumnForest(random_state=0),
     ],
-    ids=str,
+    view=VIEWS,
 )
 def test_views_and_learners_of_columns(view, detector):
     pipeline = make_pipeline(clone(view), clone(detector)).fit(FEW_VALUES)
@@ -233,8 +235,7 @@ def test_a_fused_detector_of_views():
     assert_same(FusedDetector(pool, cv=3, random_state=0).fit(BOTH, Y), within=1e-5)
 
 
-@pytest.mark.parametrize("clip", [False, True, "soft"])
-@pytest.mark.parametrize("feature_range", [(-1, 1), (0, 3)])
+@each_value(clip=[False, True, "soft"], feature_range=[(-1, 1), (0, 3)])
 def test_scaling(clip, feature_range):
     assert_same(TwoSidedMinMax(10.0, feature_range, clip).fit(X))
 
@@ -363,7 +364,7 @@ def assert_same_scores(expert, rows):
     assert np.abs(found - expected).max() <= 1e-6 * np.ptp(expected) + 1e-12
 
 
-def test_rows_on_a_threshold_of_a_tree_go_where_they_went():
+def test_rows_on_a_tree_threshold_take_the_same_branch():
     rows = np.arange(64.0)[:, None] / 8 + 0.1
     labels = np.where(rows.ravel() % 1 > 0.5, 1, -1)
     expert = ClassifierExpert(DecisionTreeClassifier(random_state=0)).fit(rows, labels)
@@ -384,7 +385,7 @@ def fused(rows=BOTH, labels=Y, detectors=None, **parameters):
         return FusedDetector(detectors, random_state=0, cv=2, **parameters).fit(rows, labels)
 
 
-@pytest.mark.parametrize("labels", [None, Y], ids=["pure", "labels"])
+@pytest.mark.parametrize("labels", [pytest.param(None, marks=pytest.mark.slow), Y])
 def test_the_default_pool(labels):
     assert_same(fused(labels=labels), within=1e-5)
 
@@ -427,7 +428,7 @@ def test_an_expert_is_the_mean_of_its_fits():
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_an_expert_that_has_no_converter_is_named_behind_its_fits():
+def test_an_expert_without_a_converter_is_named():
     detectors = [("svdd", SVDD()), ("curved", QuadraticDiscriminantAnalysis())]
     detector = FusedDetector(detectors, cv=3, random_state=0).fit(BOTH, Y)
     with pytest.raises(NotImplementedError, match="'curved': QuadraticDiscriminantAnalysis has no"):
@@ -582,7 +583,7 @@ def test_columns_of_a_transformer_by_name():
     np.testing.assert_allclose(found, expected, rtol=1e-7)
 
 
-def test_columns_without_a_value_are_dropped_or_kept_as_the_imputer_has_it():
+def test_empty_columns_are_dropped_or_kept_by_the_imputer():
     rows = GAPS.copy()
     rows[:, 2] = np.nan
     with warnings.catch_warnings():

@@ -9,9 +9,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from helpers.contract import refused_labels
+from helpers.cases import cases
+from helpers.contract import assert_passes_checks, refused_labels
+from helpers.pairwise import each_value
 from lpfuse import LpFusion, TwoSidedMinMax, load
 from lpfuse.detectors import PAPER_WIDTHS
 from lpfuse.fusion.lp import PAPER_GRID
@@ -63,12 +64,13 @@ def _beside(X):
     return frame, np.repeat([1, -1], len(rows))
 
 
-@parametrize_with_checks(
-    [OwnValidation(**THIN), OwnValidation(**THIN, loss="least_squares")],
-    expected_failed_checks=refused_labels,
-)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
+def test_scikit_learn_contract():
+    assert_passes_checks(OwnValidation(**THIN), refused_labels())
+
+
+@pytest.mark.slow
+def test_scikit_learn_contract_of_variants():
+    assert_passes_checks(OwnValidation(**THIN, loss="least_squares"), refused_labels())
 
 
 def naive(X, y, validation, settings):
@@ -158,7 +160,7 @@ def test_rows_that_are_z_scores_can_stay_what_they_are():
     assert told.standardiser_ is None
 
 
-def test_of_equals_the_widest_the_fewest_the_first_rho_and_the_largest_p():
+def test_ties_choose_wide_few_first_rho_and_largest_p():
     far = np.concatenate([X[:20], X[:20] + 1e3])
     pipeline = fitted(validation=(far, np.repeat([1, -1], 20)), ps=(2.0, 100.0, 4.0))
     assert (pipeline.validation_auc_ == 1).all()
@@ -184,8 +186,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("case", ODD)
-@pytest.mark.parametrize("loss", ["hinge", "least_squares"])
+@each_value(case=ODD, loss=["hinge", "least_squares"])
 def test_odd_tables(case, loss):
     rows, known, labels = ODD[case]
     pipeline = fitted(rows, None, (known, labels), loss=loss)
@@ -233,7 +234,7 @@ def test_validation_that_cannot_choose_is_refused_and_changes_nothing(validation
     assert pipeline.learners_ is before[1]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changes", "message"),
     [
         ({"widths": []}, r"widths must be a sequence of candidates, at least one; got \[\]"),

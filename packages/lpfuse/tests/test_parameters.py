@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.cases import cases
 from lpfuse._validation.params import check_choice, check_count, check_number, check_p, is_count
 
 
@@ -22,7 +23,7 @@ def test_every_finite_number_is_a_number(value):
         assert checked == value
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, "1", None, True, np.True_, [1.0], 1j])
+@cases("value", [np.nan, np.inf, -np.inf, "1", None, True, np.True_, [1.0], 1j])
 def test_what_is_no_finite_number_is_refused(value):
     assert read_message(check_number, "noise", value) == (
         f"noise must be a finite number, got {value!r}."
@@ -59,7 +60,7 @@ def test_limits_include_their_end_but_for_above():
     _refused(0, above=0)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("limits", "words"),
     [
         ({"above": 0}, "nu must be a finite number above 0, got -7."),
@@ -72,7 +73,7 @@ def test_refused_numbers_come_with_their_limits(limits, words):
     assert _refused(-7, **limits) == words
 
 
-@pytest.mark.parametrize("value", [1, 3, np.int64(7), 10**30])
+@cases("value", [1, 3, np.int64(7), 10**30])
 def test_whole_numbers_from_one_are_counts(value):
     assert is_count(value)
     checked = check_count("n_init", value)
@@ -80,19 +81,19 @@ def test_whole_numbers_from_one_are_counts(value):
     assert checked == value
 
 
-@pytest.mark.parametrize("value", [0, -1, 1.0, 2.5, np.float64(3), True, np.True_, "3", None, [1]])
+@cases("value", [0, -1, 1.0, 2.5, np.float64(3), True, np.True_, "3", None, [1]])
 def test_nothing_else_is_a_count(value):
     assert not is_count(value)
     message = read_message(check_count, "n_init", value)
     assert message == f"n_init must be a whole number from 1, got {value!r}."
 
 
-@pytest.mark.parametrize("value", ["mean", np.str_("mean"), None, 2])
+@cases("value", ["mean", np.str_("mean"), None, 2])
 def test_choices_are_accepted(value):
     assert check_choice("score", value, ("mean", None, 2)) is None
 
 
-@pytest.mark.parametrize("value", ["Mean", "", 3, False, ["mean"], np.array(["mean", "mean"])])
+@cases("value", ["Mean", "", 3, False, ["mean"], np.array(["mean", "mean"])])
 def test_other_choices_are_refused_with_all_that_there_are(value):
     message = read_message(check_choice, "score", value, ("mean", None, 2))
     assert message == f"score must be one of 'mean', None, 2; got {value!r}."
@@ -109,14 +110,14 @@ def test_every_p_from_one_to_infinity_passes(p):
         assert checked == p
 
 
-@pytest.mark.parametrize("p", [0.999, 0, -1, -np.inf, np.nan])
+@cases("p", [0.999, 0, -1, -np.inf, np.nan])
 def test_p_below_one_is_refused(p):
     message = read_message(check_p, p)
     assert f"got {p!r}" in message
     assert 'float("inf")' in message
 
 
-@pytest.mark.parametrize("p", ["inf", "2", True, np.True_, None, [2], 2 + 0j])
+@cases("p", ["inf", "2", True, np.True_, None, [2], 2 + 0j])
 def test_p_that_is_no_number_is_refused(p):
     message = read_message(check_p, p)
     assert f"got {p!r}" in message

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import lpfuse
+from helpers.cases import cases
 
 
 def said_by(code):
@@ -16,11 +17,11 @@ def said_by(code):
     return done.stdout
 
 
-@pytest.mark.parametrize("name", lpfuse.__all__)
-def test_every_public_name_has_a_home(name):
-    home = import_module(f"lpfuse.{lpfuse._HOMES[name]}")
-    assert getattr(lpfuse, name) is getattr(home, name)
-    assert name in dir(lpfuse)
+def test_every_public_name_has_a_home():
+    for name in lpfuse.__all__:
+        home = import_module(f"lpfuse.{lpfuse._HOMES[name]}")
+        assert getattr(lpfuse, name) is getattr(home, name)
+        assert name in dir(lpfuse)
 
 
 def test_rooms_need_no_import_of_their_own():
@@ -29,7 +30,7 @@ def test_rooms_need_no_import_of_their_own():
     assert told.split() == [f"lpfuse.{name}" for name in lpfuse._ROOMS]
 
 
-@pytest.mark.parametrize("room", lpfuse._ROOMS)
+@cases("room", lpfuse._ROOMS)
 def test_every_room_lists_its_public_names(room):
     """Each name is there, begins without an underscore, and says what it is."""
     module = import_module(f"lpfuse.{room}")

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from helpers.pairwise import each_value, pairwise
 from lpfuse._quantiles import SIZE, QuantileSketch
 
 # Few values, so that ties are common, and some that only the last digit tells apart.
@@ -113,7 +114,7 @@ def test_up_to_the_size_of_a_level_everything_is_exact(blocks, random):
         np.testing.assert_array_equal(sketch.bounds(k), [row, row])
 
 
-def test_a_low_rank_is_not_taken_above_all_that_is_kept():
+def test_low_ranks_stay_below_the_kept_values():
     # One side was charged more than the other, and all that is kept lies above the lowest rows.
     parts = np.array([-1.0, 0.0, 0.0]), np.repeat([-2.0, -1.0, 0.0], [2, 3, 7])
     sketch = QuantileSketch.merge([QuantileSketch.of(part, 2) for part in parts])
@@ -137,8 +138,7 @@ def test_errors_to_either_side_are_shared():
 
 
 # Rows that come one sorted stretch after another are the worst for summaries that sample.
-@pytest.mark.parametrize("order", ["random", "sorted", "interleaved"])
-@pytest.mark.parametrize("fan_in", [2, 16, 300])
+@each_value(order=["random", "sorted", "interleaved"], fan_in=[2, 16, 300])
 def test_errors_that_occur_are_well_below_those_proven(order, fan_in):
     n, rows = 300_000, 1000
     ranks = np.random.default_rng(1).permutation(n) if order == "random" else np.arange(n)
@@ -175,9 +175,9 @@ def test_a_long_chain_of_merges_is_no_exception():
     assert sketch.rank_error <= 1e-3 * sketch.n
 
 
-@pytest.mark.parametrize("library", ["torch", "strict"])
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("shape", [(700, 2), (700,), (0, 2)])
+@pairwise(
+    library=["torch", "strict"], dtype=["float64", "float32"], shape=[(700, 2), (700,), (0, 2)]
+)
 def test_blocks_of_other_libraries_have_the_same_sketch(library, dtype, shape):
     block = np.random.default_rng(0).normal(size=shape).astype(dtype)
     if library == "torch":
@@ -196,7 +196,7 @@ def test_blocks_of_other_libraries_have_the_same_sketch(library, dtype, shape):
         np.testing.assert_array_equal(mine, other)
 
 
-def test_a_block_is_not_changed_and_a_sketch_can_be_sent():
+def test_a_sketch_leaves_its_block_unchanged_and_pickles():
     block = np.array([[3.0], [1.0], [2.0]])
     sketch = QuantileSketch.of(block, 2)
     assert block.tolist() == [[3.0], [1.0], [2.0]]

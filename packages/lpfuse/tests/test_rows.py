@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.pairwise import each_value
 from lpfuse._arrays import linalg as chosen_form
 from lpfuse._arrays.linalg import row_kernels
 from lpfuse._compiled import compiled
@@ -148,7 +149,7 @@ def test_every_kth_row_of_each_layer_is_taken():
 
 
 @needs_kernels
-def test_rows_that_are_not_as_wide_as_their_labels_are_many_are_refused():
+def test_rows_that_do_not_match_their_labels_are_refused():
     with pytest.raises(ValueError, match="2 numbers for 3 rows"):
         kernels.part(np.ones((3, 2)), np.ones(2), 1.0, np.ones(2), 0.0, 0.1, 0.1, True)
 
@@ -190,8 +191,7 @@ def a_problem(variant, single=False, seed=0):
 
 
 @needs_kernels
-@pytest.mark.parametrize("single", [False, True], ids=["double", "single"])
-@pytest.mark.parametrize("variant", variants)
+@each_value(variant=variants, single=[False, True])
 def test_a_partition_is_the_same_in_both_forms(variant, single, monkeypatch):
     problem = a_problem(variant, single)
     v = np.random.default_rng(1).random(problem.size)
@@ -217,8 +217,7 @@ def test_a_partition_is_the_same_in_both_forms(variant, single, monkeypatch):
 
 
 @needs_kernels
-@pytest.mark.parametrize("single", [False, True], ids=["double", "single"])
-@pytest.mark.parametrize("variant", variants)
+@each_value(variant=variants, single=[True, False])
 def test_both_forms_bound_the_same_truth(variant, single):
     problem = a_problem(variant, single)
     v, alpha = np.full(problem.size, 0.3), np.random.default_rng(1).random(problem.n)
@@ -238,7 +237,7 @@ def test_both_forms_bound_the_same_truth(variant, single):
 
 
 @needs_kernels
-def test_scores_too_large_for_plain_digits_are_left_to_the_careful_form():
+def test_huge_scores_are_left_to_the_careful_form():
     problem = a_problem("plain")
     problem.S = problem.S.copy()
     problem.S[7] = [1e12, -1e12, 3.0, 1.0, 1.0]
@@ -286,9 +285,8 @@ def test_crossed_rows_are_the_same_in_both_forms(single, monkeypatch):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("setting", ["pure", "labelled"])
-@pytest.mark.parametrize("p", [1.0, 4 / 3, 10.0, np.inf])
-def test_many_rows_of_single_precision_are_proven_from_the_numbers_as_they_are(p, setting):
+@each_value(p=[1.0, 4 / 3, 10.0, np.inf], setting=["pure", "labelled"])
+def test_many_single_precision_rows_are_certified_without_conversion(p, setting):
     S, y = many_rows(setting)
     single = Problem(S, y, p=p)
     double = Problem(S.astype(np.float64), y, p=p)
@@ -307,8 +305,7 @@ def many_rows(setting):
     return S.astype(np.float32), None if setting == "pure" else y
 
 
-@pytest.mark.parametrize("setting", ["pure", "labelled"])
-@pytest.mark.parametrize("p", [1.0, 2.0, np.inf])
+@each_value(p=[1.0, 2.0, np.inf], setting=["labelled", "pure"])
 def test_many_rows_have_the_same_optimum_without_kernels(p, setting, monkeypatch):
     problem = Problem(*many_rows(setting), p=p)
     ours = solve(problem)

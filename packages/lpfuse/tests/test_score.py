@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV
 
+from helpers.cases import cases
 from lpfuse import (
     SVDD,
     ColumnForest,
@@ -84,13 +85,12 @@ def test_of_every_detector(detector):
     assert detector.score(X, Y) > 0.7
 
 
-@pytest.mark.parametrize(
+@cases(
     "fusion",
     [
         LpFusion(), FixedRule("sum"), FixedRule("max"), BestSingle(), LogisticStacker(),
         DecisionTemplates(), CosineSimilarity(),
     ],
-    ids=repr,
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:The constraint .* is not active")
 def test_of_every_fusion(fusion):

@@ -9,6 +9,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from helpers.cases import cases
 from lpfuse import (
     SVDD,
     ColumnForest,
@@ -112,9 +113,7 @@ def test_rows_in_single_precision_give_scores_in_single_precision():
     np.testing.assert_allclose(found[:, 0], pipeline.decision_function(NEW), atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "view", [TailScaler(), TwoSidedMinMax(), NormalQuantiles(), Indicators(5)], ids=str
-)
+@cases("view", [TailScaler(), TwoSidedMinMax(), NormalQuantiles(), Indicators(5)])
 def test_scalers_and_views(view):
     view.fit(np.c_[X, rng.integers(0, 3, 100)])
     rows = np.c_[NEW, rng.integers(0, 4, 40)]
@@ -129,7 +128,7 @@ def test_behind_a_column_transformer_and_an_imputer():
     np.testing.assert_allclose(found, pipeline.decision_function(GAPS), atol=1e-4)
 
 
-def test_two_of_ours_in_one_model_do_not_mix_up_their_names():
+def test_two_estimators_in_one_model_keep_their_names():
     views = ColumnTransformer([("a", NormalQuantiles(), [0, 1]), ("b", TailScaler(), [2, 3])])
     pipeline = make_pipeline(views, TwoSidedMinMax(), GMMDetector(random_state=0)).fit(X)
     found = outputs(pipeline, NEW)["scores"][:, 0]

@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import beta, kstest
 
+from helpers.cases import cases
 from lpfuse import FusedDetector, GMMDetector, KernelPCADetector
 from lpfuse.metrics import best_g_mean
 from lpfuse.threshold import (
@@ -41,7 +42,7 @@ def test_pvalues_count_the_calibration_rows_that_are_no_higher(calibration, scor
 
 
 @given(calibration=some_scores, scores=st.lists(few | st.just(nan), max_size=9))
-def test_a_missing_score_has_a_missing_pvalue_and_changes_no_other(calibration, scores):
+def test_a_missing_score_has_a_missing_pvalue_only(calibration, scores):
     pvalues = conformal_pvalues(calibration, scores)
     np.testing.assert_array_equal(np.isnan(pvalues), np.isnan(scores))
     known = [score for score in scores if score == score]
@@ -78,10 +79,8 @@ def test_a_rate_means_the_decimal_that_was_written(n, percent):
     assert conformal_offset(np.arange(1, n + 1), percent / 100) == (k if k else -inf)
 
 
-@pytest.mark.parametrize(
-    ("rate", "needed"), [(0.5, 1), (0.1, 9), (0.07, 14), (0.05, 19), (1 / 49, 48), (1e-3, 999)]
-)
-def test_too_few_rows_raise_no_alarm_and_the_warning_says_how_many_it_takes(rate, needed):
+@cases(("rate", "needed"), [(0.5, 1), (0.1, 9), (0.07, 14), (0.05, 19), (1 / 49, 48), (1e-3, 999)])
+def test_too_few_rows_warn_how_many_are_needed(rate, needed):
     assert conformal_offset(np.arange(needed), rate) == 0.0
     if needed > 1:
         with pytest.warns(UserWarning, match=f"{needed - 1} normal rows .* it takes {needed} that"):
@@ -211,7 +210,7 @@ def test_false_discoveries_stay_within_the_rate(share_of_anomalies):
     assert np.mean(found) > 0.7 * anomalies or anomalies == 0
 
 
-@pytest.mark.parametrize("rate", [0, -0.1, 0.6, 5, nan, "0.05", None, True])
+@cases("rate", [0, -0.1, 0.6, 5, nan, "0.05", None, True])
 def test_rates_that_are_no_share_are_refused(rate):
     with pytest.raises(ValueError, match=r"false_alarm_rate must be .*write 0\.05 for 5 %"):
         conformal_offset([1.0, 2.0], rate)
@@ -219,7 +218,7 @@ def test_rates_that_are_no_share_are_refused(rate):
         contamination_offset([1.0, 2.0], rate)
 
 
-@pytest.mark.parametrize("rate", [0, 1.5, nan, None])
+@cases("rate", [0, 1.5, nan, None])
 def test_rates_of_false_discoveries_that_are_no_share_are_refused(rate):
     with pytest.raises(ValueError, match=r"rate must be .*write 0\.05 for 5 %"):
         control_false_discoveries([0.5], rate)
@@ -279,7 +278,7 @@ def test_the_rule_of_false_alarms_follows_its_rate():
     assert "0.2 of the normal rows" in rule.words.format(false_alarm_rate=0.2)
 
 
-def test_a_rule_that_is_entered_is_one_that_a_detector_takes(monkeypatch):
+def test_every_registered_rule_is_accepted_by_a_detector(monkeypatch):
     """Adding a line to the table is all that it takes: parameter, labels and report follow."""
     X = np.random.default_rng(0).normal(size=(80, 2))
     pool = [("gmm", GMMDetector()), ("kpca", KernelPCADetector())]

@@ -9,6 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import beta, binom, binomtest, chisquare
 
+from helpers.cases import cases
+from helpers.pairwise import each_value
 from lpfuse.threshold import (
     calibration_promise,
     conformal_offset,
@@ -32,11 +34,11 @@ def test_the_rank_is_the_largest_that_keeps_the_promise(n, rate, confidence):
     assert conformal_offset(np.arange(1, n + 1), rate, confidence) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("rate", "confidence", "needed"),
     [(0.05, 0.9, 45), (0.01, 0.9, 230), (0.1, 0.95, 29), (0.5, 0.5, 1), (0.05, 0.5, 14)],
 )
-def test_too_few_rows_for_a_confidence_say_how_many_it_takes(rate, confidence, needed):
+def test_too_few_rows_for_a_confidence_say_how_many(rate, confidence, needed):
     assert conformal_offset(np.arange(needed), rate, confidence) == 0.0
     assert (1 - rate) ** needed <= 1 - confidence < (1 - rate) ** (needed - 1)
     if needed > 1:
@@ -45,8 +47,7 @@ def test_too_few_rows_for_a_confidence_say_how_many_it_takes(rate, confidence, n
             assert conformal_offset(np.arange(needed - 1), rate, confidence) == -inf
 
 
-@pytest.mark.parametrize("confidence", [None, 0.9])
-@pytest.mark.parametrize("n", [2, 7, 8, 13, 60, 61, 113])
+@each_value(n=[2, 7, 8, 13, 60, 61, 113], confidence=[None, 0.9])
 def test_the_rate_that_is_offered_is_enough(n, confidence):
     lowest = calibration_promise(n, 0.001, confidence).lowest_rate
     with pytest.warns(UserWarning, match="cannot hold false alarms") as told:
@@ -121,7 +122,7 @@ def test_promises_in_words():
     assert folds.endswith("it is no theorem.")
 
 
-@pytest.mark.parametrize("confidence", [0, 0.4, 1, 90, nan, "0.9", True])
+@cases("confidence", [0, 0.4, 1, 90, nan, "0.9", True])
 def test_a_confidence_is_a_probability(confidence):
     for use in (
         lambda: conformal_offset([1.0, 2.0], 0.5, confidence),

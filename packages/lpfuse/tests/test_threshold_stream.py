@@ -4,7 +4,7 @@ from math import log, log2, nan, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lpfuse.io import load, save
@@ -58,6 +58,7 @@ def naive_investing(values, rate, method):
 
 
 @pytest.mark.parametrize("method", ["lord", "saffron", "addis"])
+@settings(max_examples=50)
 @given(batches=batches_of_some, rate=st.sampled_from([0.05, 0.2, 0.5]))
 def test_rows_one_after_the_other_as_defined(method, batches, rate):
     stream = OnlineDiscoveries(rate, method)
@@ -149,11 +150,11 @@ def test_the_memory_of_an_endless_stream_is_bounded(method):
     rng = np.random.default_rng(7)
     stream, sizes = OnlineDiscoveries(0.1, method), []
     for _ in range(2):
-        values = np.where(rng.random(30_000) < 0.05, 1e-4 * rng.random(30_000), rng.random(30_000))
-        for batch in np.split(values, 1500):
+        values = np.where(rng.random(15_000) < 0.05, 1e-4 * rng.random(15_000), rng.random(15_000))
+        for batch in np.split(values, 750):
             stream.update(batch)
         sizes.append(sum(v.nbytes for v in vars(stream).values() if isinstance(v, np.ndarray)))
-    assert stream.n_discoveries_ > (20 if method == "lond" else 2000)
+    assert stream.n_discoveries_ > (20 if method == "lond" else 1000)
     # A new octave of rows takes 256 marks of three numbers; excesses are those of batches of 20.
     assert sizes[1] - sizes[0] <= 24 * (256 + 64)
     assert sizes[1] <= 24 * (256 * 10 + 64)
@@ -223,6 +224,7 @@ def test_batches_are_read_better_than_by_batch_prds(batches):
 
 
 @pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=30)
 @given(batches=batches_of_some)
 def test_a_missing_pvalue_is_never_declared_and_does_not_count(method, batches):
     whole, gaps = OnlineDiscoveries(0.2, method), OnlineDiscoveries(0.2, method)
@@ -249,7 +251,9 @@ def test_a_stream_is_saved_and_continued(method, tmp_path):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("share", [0.0, 0.05, 0.3])
+@pytest.mark.parametrize(
+    "share", [*(pytest.param(share, marks=pytest.mark.slow) for share in (0.0, 0.05)), 0.3]
+)
 def test_false_discoveries_of_one_calibration_set_stay_within_the_rate(method, share):
     """At level 0.001: the mean share of false discoveries, over sets, is at most 11 % for 10 %."""
     rng = np.random.default_rng(3)

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from helpers.cases import cases
+from helpers.pairwise import each_value
 from lpfuse import LpFusion
 from lpfuse._validation.params import (
     check_choice,
@@ -46,7 +48,7 @@ def read_message(function, *args, error=ValueError):
 # ---------------------------------------------------------------------------------------- scores
 
 
-@pytest.mark.parametrize(
+@cases(
     "given",
     [
         SCORES.tolist(),
@@ -54,7 +56,6 @@ def read_message(function, *args, error=ValueError):
         pl.DataFrame(SCORES, schema=NAMES),
         SCORES.astype(object),
     ],
-    ids=["list", "pandas", "polars", "object"],
 )
 def test_scores_of_any_kind_become_the_same_array(given):
     checked = check_scores(given)
@@ -130,7 +131,7 @@ def test_a_sum_that_overflows_is_not_an_infinity(library):
 
 
 @pytest.mark.parametrize("value", [1.1e100, -1e250])
-def test_scores_whose_squares_overflow_are_refused_where_they_are_learnt_from(library, value):
+def test_training_scores_whose_squares_overflow_are_refused(library, value):
     S = library.asarray(np.array([[1.0, 2.0], [3.0, value]]))
     with pytest.raises(ValueError, match=r"squared.*column 1 reach.*Divide them by 1e\+") as caught:
         check_scores(S)
@@ -152,7 +153,7 @@ def test_text_cells_in_a_list_are_found_by_position():
     assert "column 1 cannot be read as numbers" in read_message(check_scores, [[1, "x"], [2, 3]])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "words", "error"),
     [
         (SCORES[0], r"reshape\(-1, 1\)", ValueError),
@@ -163,7 +164,6 @@ def test_text_cells_in_a_list_are_found_by_position():
         (sparse.csr_array(SCORES), "dense", TypeError),
         ([[1.0, 2.0], [3.0]], "inhomogeneous", ValueError),
     ],
-    ids=["1d", "3d", "no rows", "no columns", "complex", "sparse", "ragged"],
 )
 def test_scores_of_a_wrong_shape_or_kind_are_refused(given, words, error):
     with pytest.raises(error, match=words):
@@ -185,7 +185,7 @@ def test_array_api_scores_are_counted_by_the_estimator():
         check_scores(array_api_strict.asarray(SCORES[:, :2]), estimator=estimator)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "words"),
     [
         (SCORES[0], r"2D array.*\(-1, 1\)"),
@@ -193,7 +193,6 @@ def test_array_api_scores_are_counted_by_the_estimator():
         (SCORES + 1j, "Complex data not supported"),
         (np.where(SCORES == 3.0, np.nan, SCORES), r"NaN or infinity in column 2 \(1 row\)"),
     ],
-    ids=["1d", "empty", "complex", "nan"],
 )
 def test_unusable_array_api_scores_are_refused(given, words):
     with pytest.raises(ValueError, match=words):
@@ -223,7 +222,7 @@ def test_labels_survive_every_container(labels):
         assert checked.tolist() == labels
 
 
-@pytest.mark.parametrize("dtype", [object, np.int8, np.float32, "Int64"])
+@cases("dtype", [object, np.int8, np.float32, "Int64"])
 def test_labels_of_any_number_type(dtype):
     assert check_labels(pd.Series([1, -1], dtype=dtype), 2).tolist() == [1.0, -1.0]
 
@@ -247,7 +246,7 @@ def test_boolean_labels_are_refused(container):
     assert "y = np.where(y, 1, -1)" in message
 
 
-@pytest.mark.parametrize("container", [list, np.array, pd.Series, pl.Series])
+@cases("container", [list, np.array, pd.Series, pl.Series])
 def test_text_labels_are_refused(container):
     message = read_message(check_labels, container(["good", "bad"]), 2)
     assert "got 'bad' and 'good'" in message
@@ -347,7 +346,7 @@ def test_names_of_another_shape_are_refused(given, words):
 MASK = np.array([[False, True, False], [False, False, False]])
 
 
-@pytest.mark.parametrize("kind", [np.float64, np.float32, int, bool])
+@cases("kind", [np.float64, np.float32, int, bool])
 def test_masked_cells_are_missing(kind):
     S = np.ma.array(SCORES.astype(kind), mask=MASK)
     for check in (check_scores, check_features):
@@ -383,7 +382,7 @@ def test_complex_numbers_are_refused_in_a_sentence(kind):
         check_sample_weight(np.array([1 + 1j]).astype(kind), 1)
 
 
-@pytest.mark.parametrize("odd", [{}, [], object(), b"a", np.datetime64("2020-01-01")])
+@cases("odd", [{}, [], object(), b"a", np.datetime64("2020-01-01")])
 def test_labels_may_be_odd(odd):
     labels = np.empty(2, dtype=object)
     labels[:] = [1, odd]
@@ -393,7 +392,7 @@ def test_labels_may_be_odd(odd):
         check_labels([[1], [1, -1]], 2)
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
     [
         lambda S: S.astype(">f8"),
@@ -415,8 +414,10 @@ def test_what_no_double_can_hold_is_infinite():
     assert "column 0 cannot be read as numbers" in read_message(check_scores, [[10**400, 1]])
 
 
-@pytest.mark.parametrize("offset", [0, 8, 2 * mmap.ALLOCATIONGRANULARITY + 8])
-@pytest.mark.parametrize("view", [lambda S: S, np.asarray, lambda S: S[1:, ::2]])
+@each_value(
+    view=[lambda S: S, np.asarray, lambda S: S[1:, ::2]],
+    offset=[0, 8, 2 * mmap.ALLOCATIONGRANULARITY + 8],
+)
 def test_a_memory_map_whose_file_became_shorter_is_refused(tmp_path, view, offset):
     path = tmp_path / "scores"
     path.write_bytes(bytes(offset) + SCORES.tobytes())
@@ -464,7 +465,7 @@ def test_sample_weights_become_float64():
     assert checked.tolist() == [0.0, 2.0]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "words"),
     [
         ([1.0, -0.5], "-0.5 in row 1"),
@@ -484,7 +485,7 @@ def test_unusable_sample_weights_are_refused(given, words):
 
 
 @pytest.mark.parametrize("size", [1e308, 5e-324])
-def test_weights_beside_rows_of_torch_are_refused_for_their_sum_too(size):
+def test_weights_beside_torch_rows_must_have_a_sum(size):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     S, weights = torch.ones((2, 1)), torch.full((2,), size, dtype=torch.float64)
     with pytest.raises(ValueError, match=r"adds up to .* for double precision"):
@@ -547,7 +548,7 @@ def test_flat_columns_are_not_called_equal_too(scores):
 # -------------------------------------------------------------------------------------- features
 
 
-@pytest.mark.parametrize(
+@cases(
     "given",
     [
         SCORES.tolist(),
@@ -555,7 +556,6 @@ def test_flat_columns_are_not_called_equal_too(scores):
         pl.DataFrame(SCORES, schema=NAMES),
         SCORES.astype(object),
     ],
-    ids=["list", "pandas", "polars", "object"],
 )
 def test_features_of_any_kind_become_the_same_array(given):
     checked = check_features(given)
@@ -582,7 +582,7 @@ def test_unusable_features_are_called_features(frame):
     assert "encode them as numbers first" in message
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "words"),
     [
         (SCORES[0], r"2D array of features \(n samples × d features\)"),
@@ -590,14 +590,13 @@ def test_unusable_features_are_called_features(frame):
         (SCORES + 1j, "features must be real numbers"),
         (np.where(SCORES == 3.0, np.inf, SCORES), r"Features must be finite.* column 2 \(1 row\)"),
     ],
-    ids=["1d", "empty", "complex", "infinite"],
 )
 def test_unusable_array_api_features_are_refused(given, words):
     with pytest.raises(ValueError, match=words):
         check_features(array_api_strict.asarray(given))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "words", "error"),
     [
         (SCORES[0], r"reshape\(-1, 1\)", ValueError),
@@ -605,7 +604,6 @@ def test_unusable_array_api_features_are_refused(given, words):
         (SCORES + 1j, "^Complex data not supported", ValueError),
         (sparse.csr_array(SCORES), "dense", TypeError),
     ],
-    ids=["1d", "no rows", "complex", "sparse"],
 )
 def test_features_of_a_wrong_shape_or_kind_are_refused(given, words, error):
     with pytest.raises(error, match=words):
@@ -663,7 +661,7 @@ def test_tables_must_have_the_columns_of_the_fit(frame):
         check_table(SCORES[:, :2], estimator=nameless)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "words", "error"),
     [
         (np.where(SCORES == 2.0, np.inf, SCORES), "X holds infinity.*by NaN where", ValueError),

@@ -5,17 +5,21 @@ import pandas as pd
 import pytest
 from scipy.stats import norm, rankdata
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from helpers.cases import cases
+from helpers.contract import assert_passes_checks
 from lpfuse import FusedDetector, KNNDetector
 from lpfuse.views import FilledGaps, Indicators, NormalQuantiles
 
-VIEWS = [FilledGaps(), NormalQuantiles(), Indicators(), Indicators(max_values=100)]
+
+@pytest.mark.parametrize("view", [FilledGaps(), NormalQuantiles(), Indicators()], ids=str)
+def test_scikit_learn_contract(view):
+    assert_passes_checks(view)
 
 
-@parametrize_with_checks(VIEWS)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
+@pytest.mark.slow
+def test_scikit_learn_contract_of_variants():
+    assert_passes_checks(Indicators(max_values=100))
 
 
 # --------------------------------------------------------------------------------- normal quantiles
@@ -90,7 +94,7 @@ def test_few_values_become_indicators_and_others_quantiles():
     assert unknown[2:].tolist() == [0, 0, 0, 5]
 
 
-@pytest.mark.parametrize(("values", "width"), [(1, 1), (2, 3), (15, 16), (16, 1)])
+@cases(("values", "width"), [(1, 1), (2, 3), (15, 16), (16, 1)])
 def test_the_number_of_values_decides(values, width):
     X = np.arange(48.0)[:, None] % values
     assert Indicators().fit_transform(X).shape == (48, width)
@@ -104,7 +108,7 @@ def test_values_survive_single_precision():
     np.testing.assert_allclose(single, view.transform(X), rtol=1e-6)
 
 
-@pytest.mark.parametrize("value", [0, 1.5, "many", None, True])
+@cases("value", [0, 1.5, "many", None, True])
 def test_a_bad_parameter_is_named_with_what_came(value):
     with pytest.raises(ValueError, match="max_values must be") as told:
         Indicators(value).fit(np.ones((3, 1)))

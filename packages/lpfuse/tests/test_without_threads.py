@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import textwrap
 
 # What Pyodide has not, refused in the words that it uses; scikit-learn is loaded before, since it
 # asks for its own platform.
@@ -33,42 +32,31 @@ else:
 """
 
 
-def run(code):
-    told = subprocess.run(
-        [sys.executable, "-W", "error", "-c", NO_THREADS + textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+WORK = """
+import lpfuse
+rng = np.random.default_rng(0)
+
+# More rows than one block, which are spread over threads elsewhere.
+y = np.where(rng.random(270_000) < 0.1, -1, 1)
+S = y[:, None] * [0.8, 0.5, 0.3, 0.1] + rng.normal(0, 0.6, (270_000, 4))
+assert S.nbytes > 2**23
+assert lpfuse.LpFusion(p=2).fit(S, y).certificate_.relative_gap < 1e-6
+
+X = rng.normal(size=(120, 4))
+y = np.zeros(120, dtype=int)
+X[:12] += 4.0
+y[:12] = -1
+fused = lpfuse.FusedDetector(random_state=0).fit(X, y)
+assert (fused.predict(X[:12]) < 0).mean() > 0.5
+fused.explain(X[:2])
+fused.save(sys.argv[1])
+again = lpfuse.load(sys.argv[1])
+np.testing.assert_array_equal(again.score_samples(X), fused.score_samples(X))
+"""
+
+
+def test_weights_and_detectors_need_no_threads(tmp_path):
+    """Weights are learnt; a detector is fitted, asked, saved and loaded."""
+    command = [sys.executable, "-W", "error", "-c", NO_THREADS + WORK, tmp_path / "model.lpfuse"]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert told.returncode == 0, told.stderr
-    return told.stdout
-
-
-def test_weights_of_more_rows_than_one_block():
-    """Which are spread over threads elsewhere."""
-    run("""
-        from lpfuse import LpFusion
-        rng = np.random.default_rng(0)
-        y = np.where(rng.random(300_000) < 0.1, -1, 1)
-        S = y[:, None] * [0.8, 0.5, 0.3, 0.1] + rng.normal(0, 0.6, (300_000, 4))
-        assert S.nbytes > 2**23
-        assert LpFusion(p=2).fit(S, y).certificate_.relative_gap < 1e-6
-    """)
-
-
-def test_a_detector_is_fitted_asked_saved_and_loaded(tmp_path):
-    run(f"""
-        import lpfuse
-        rng = np.random.default_rng(0)
-        X = rng.normal(size=(300, 4))
-        y = np.zeros(300, dtype=int)
-        X[:12] += 4.0
-        y[:12] = -1
-        fused = lpfuse.FusedDetector(random_state=0).fit(X, y)
-        assert (fused.predict(X[:12]) < 0).mean() > 0.5
-        fused.explain(X[:2])
-        fused.save({str(tmp_path / "model.lpfuse")!r})
-        again = lpfuse.load({str(tmp_path / "model.lpfuse")!r})
-        np.testing.assert_array_equal(again.score_samples(X), fused.score_samples(X))
-    """)

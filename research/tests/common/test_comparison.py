@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from helpers.cases import cases
 from lpfuse import FixedRule
 from research.common import experiment
 from research.common.comparison import Figures, measure_methods
@@ -109,7 +110,7 @@ def test_figures_by_set_and_method():
     np.testing.assert_array_equal(figures.table("pure", ["max", "sum"]), [[75, 92], [1.5, 55]])
 
 
-def test_figures_come_in_the_order_of_sets_whatever_that_of_the_rows():
+def test_figures_follow_the_order_of_sets_not_rows():
     by_seed = sorted(ROWS, key=lambda row: row["seed"])
     figures, other = Figures(ROWS), Figures(by_seed)
     np.testing.assert_array_equal(
@@ -252,7 +253,7 @@ def test_a_table_of_one_s_own(table):
     assert measure_methods("some", METHODS, options_for(table, show=True), NON_PURE) == rows
 
 
-def test_a_table_that_is_read_in_another_way_is_measured_anew(table):
+def test_a_table_with_other_read_options_is_measured_again(table):
     right, wrong = (
         measure_methods("some", METHODS, options_for(table, normal=normal))
         for normal in ("ok", "worn")
@@ -263,7 +264,7 @@ def test_a_table_that_is_read_in_another_way_is_measured_anew(table):
     assert longer[0]["protocol"] not in {right[0]["protocol"], wrong[0]["protocol"]}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changes", "message"),
     [
         ({"sets": ("missing.csv",)}, "missing.csv"),
@@ -292,7 +293,7 @@ def test_too_few_rows_are_refused_before_any_work(tmp_path, normals, anomalies):
 
 
 @pytest.mark.slow
-def test_rows_are_equal_to_the_last_digit_for_any_number_of_jobs(table):
+def test_rows_are_identical_for_any_number_of_jobs(table):
     methods = {"SVDD": single("SVDD"), "sum": fusion(lambda seed: FixedRule("sum")), "ℓp": lp()}
     one, two = (
         measure_methods(f"jobs{jobs}", methods, options_for(table, quick=True, jobs=jobs))

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from helpers.cases import cases
 from research.common.judge import (
     FusionProblem,
     Judge,
@@ -43,7 +44,7 @@ def brute_force_minimum(problem, steps=4001):
     return best
 
 
-@pytest.mark.parametrize("p", P)
+@cases("p", P)
 def test_objective_agrees_with_a_naive_loop(p):
     costs = np.random.default_rng(1).uniform(0.1, 3.0, 30)
     problem = small_problem(p, R=4, costs=costs)
@@ -51,7 +52,7 @@ def test_objective_agrees_with_a_naive_loop(p):
     assert objective(problem, w) == pytest.approx(naive_objective(problem, w), rel=1e-13)
 
 
-@pytest.mark.parametrize("p", P)
+@cases("p", P)
 def test_dual_bound_never_exceeds_the_minimum(p):
     problem = small_problem(p)
     minimum = brute_force_minimum(problem, steps=721)
@@ -98,7 +99,7 @@ def test_relative_gap_has_a_floor_under_a_vanishing_loss():
     assert relative_gap(problem, 0.0, -3e-5) == pytest.approx(1e-3)
 
 
-@pytest.mark.parametrize("p", P)
+@cases("p", P)
 def test_norms_and_hoelder_equality(p):
     x = np.array([3.0, -4.0, 1e-3])
     if math.isinf(p):

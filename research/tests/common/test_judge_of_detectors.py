@@ -36,7 +36,7 @@ def test_data_can_be_drawn_again(shape):
     assert not np.array_equal(training, Data(500, 4, seed=4, shape=shape).training())
 
 
-def test_the_ball_of_libsvm_is_accepted_and_a_loose_one_is_not():
+def test_the_libsvm_ball_is_accepted_and_a_loose_one_refused():
     good = ball(TOL)
     assert is_accepted(good)
     assert not is_accepted(ball(0.3))

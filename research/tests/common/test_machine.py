@@ -9,7 +9,7 @@ from research.common.machine import MEASURED, _git
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
-def test_results_that_a_run_adds_are_no_changes_of_what_is_measured(tmp_path):
+def test_added_results_do_not_mark_the_tree_as_changed(tmp_path):
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
 
     def changes():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from helpers.cases import cases
 from lpfuse._files import as_json
 from research.common import measure as measuring
 from research.common.measure import measure, versions
@@ -74,7 +75,7 @@ def finished_file(folder, cells=CELLS, protocol=PROTOCOL):
 # ------------------------------------------------------------------------------------ what is kept
 
 
-def test_rows_in_the_order_of_the_cells_with_their_place_and_their_origin(path, journal):
+def test_rows_follow_the_cells_with_place_and_origin(path, journal):
     rows = measure(rows_of, CELLS, path, protocol=PROTOCOL)
     stamp = {"protocol": protocol_hash(PROTOCOL), "versions": protocol_hash(versions())}
     assert rows == [
@@ -126,7 +127,7 @@ def test_a_cell_that_is_asked_for_twice_is_measured_once(tmp_path, path):
     assert len(rows) == 2 * len(CELLS)
 
 
-def test_more_cells_measure_the_new_ones_only_and_take_their_places(tmp_path, path):
+def test_only_new_cells_are_measured_and_placed_in_order(tmp_path, path):
     work = Measured(tmp_path)
     measure(work, CELLS[::2], path, protocol=PROTOCOL)
     rows = measure(work, CELLS, path, protocol=PROTOCOL)
@@ -239,7 +240,7 @@ measure(work, cells, sys.argv[1], protocol={})
 """
 
 
-def test_finished_cells_survive_a_killed_process_and_its_lock_does_not(tmp_path, path, journal):
+def test_finished_cells_survive_a_kill_but_its_lock_does_not(tmp_path, path, journal):
     killed = subprocess.run([sys.executable, "-c", KILLED, path], check=False)
     assert killed.returncode == -9
     assert len(journal.read_text().splitlines()) == 2
@@ -501,7 +502,7 @@ def test_seeds_of_numpy_are_seeds(tmp_path, path):
     assert work.counts == all_once(CELLS[:1])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("rows", "error", "message"),
     [
         ([], ValueError, "at least one row"),
@@ -549,7 +550,7 @@ def test_versions_are_those_in_use():
 # ---------------------------------------------------------------------- places that cannot be used
 
 
-def test_a_folder_that_is_a_file_is_refused_before_any_work(tmp_path):
+def test_a_file_as_folder_is_refused_before_any_work(tmp_path):
     (tmp_path / "taken").write_text("")
     work = Measured(tmp_path)
     with pytest.raises(OSError, match="taken"):
@@ -557,7 +558,7 @@ def test_a_folder_that_is_a_file_is_refused_before_any_work(tmp_path):
     assert work.counts == Counter()
 
 
-def test_a_file_that_is_a_folder_is_refused_before_any_work(tmp_path, path):
+def test_a_folder_as_file_is_refused_before_any_work(tmp_path, path):
     path.mkdir()
     work = Measured(tmp_path)
     with pytest.raises(OSError, match=r"uci\.jsonl"):

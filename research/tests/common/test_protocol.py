@@ -157,7 +157,7 @@ def test_parts_may_be_empty():
 # ---------------------------------------------------------------------------------- training data
 
 
-def test_pure_training_data_hold_no_anomaly_and_keep_all_for_validation():
+def test_pure_training_data_keep_all_anomalies_for_validation():
     parts = small_split()
     training = parts.training("pure")
     assert training.is_pure
@@ -168,7 +168,7 @@ def test_pure_training_data_hold_no_anomaly_and_keep_all_for_validation():
 
 
 @pytest.mark.parametrize("teaching", [0.25, 0.5])
-def test_in_non_pure_training_data_known_anomalies_teach_or_validate_but_not_both(teaching):
+def test_known_anomalies_teach_or_validate_but_not_both(teaching):
     parts = small_split(replace(THIN, teaching=teaching))
     training = parts.training("non-pure")
     kept = training.validation[training.labels < 0]
@@ -199,7 +199,7 @@ def labels_and_scores(draw):
 
 
 @given(labels_and_scores())
-def test_the_area_is_that_of_scikit_learn_in_all_columns_at_once(given_):
+def test_areas_of_all_columns_are_those_of_scikit_learn(given_):
     y, scores = given_
     expected = [roc_auc_score(y, column) for column in scores.T]
     np.testing.assert_allclose(area(y, scores), expected, atol=1e-12)
@@ -285,7 +285,7 @@ LIGHT = [*LEARNERS, "best single", "sum", "ℓp", "templates", "dynamic"]
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_no_training_data_hold_a_row_of_the_test_not_even_after_judgement(setting):
+def test_training_data_hold_no_test_row_even_after_judgement(setting):
     parts = small_split(columns=3)
     training = parts.training(setting)
     assert not list(secrets_in(everything_within(training), parts))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
+from helpers.cases import cases
 from research.common.ranks import (
     RankTest,
     cliques,
@@ -81,7 +82,7 @@ def test_demsar_s_example():
     assert cliques(ranks, critical_difference(4, 14)) == [(0, 3)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("methods", "level", "q"),
     [(2, 0.05, 1.960), (5, 0.05, 2.728), (10, 0.05, 3.164), (2, 0.1, 1.645), (10, 0.1, 2.920)],
 )
@@ -98,7 +99,7 @@ def test_cliques_are_the_longest_runs_within_the_difference():
 
 
 @given(st.lists(quarters, min_size=1, max_size=8), st.integers(0, 20))
-def test_every_pair_that_is_not_told_apart_is_in_a_clique_and_no_other(ranks, quarter):
+def test_cliques_hold_exactly_the_indistinguishable_pairs(ranks, quarter):
     difference = quarter / 4
     found = cliques(ranks, difference)
     ordered = sorted(ranks)
@@ -169,7 +170,7 @@ def test_skillings_mack_agrees_with_the_naive_version(table):
     assert found.p_value == pytest.approx(stats.chi2.sf(statistic, degrees), abs=1e-8)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@cases("seed", range(5))
 def test_only_the_order_within_a_data_set_matters(seed):
     table = random_table(seed, gaps=0.2)
     moved = np.exp(table) * np.arange(1, 10)[:, None]
@@ -185,7 +186,7 @@ def test_data_sets_with_a_single_figure_add_nothing():
     assert skillings_mack(more).statistic == pytest.approx(skillings_mack(table).statistic)
 
 
-def test_methods_that_share_no_data_set_are_two_tests_in_one():
+def test_methods_without_common_data_sets_are_tested_apart():
     left, right = random_table(0, 8, 3), random_table(1, 7, 2)
     both = np.full((15, 5), NAN)
     both[:8, :3], both[8:, 3:] = left, right
@@ -195,7 +196,7 @@ def test_methods_that_share_no_data_set_are_two_tests_in_one():
     assert found.statistic == pytest.approx(sum(part.statistic for part in parts))
 
 
-def test_p_values_of_skillings_mack_are_as_rare_as_they_say():
+def test_p_values_of_skillings_mack_are_uniform():
     p_values = [skillings_mack(random_table(seed, 20, 5, gaps=0.3)).p_value for seed in range(600)]
     assert np.mean(np.array(p_values) <= 0.05) == pytest.approx(0.05, abs=0.025)
     assert np.mean(p_values) == pytest.approx(0.5, abs=0.04)
@@ -240,7 +241,7 @@ def naive_skillings_mack(table):
     return statistic, degrees
 
 
-def test_the_critical_difference_is_where_nemenyi_s_p_value_is_the_level():
+def test_the_critical_difference_matches_the_nemenyi_p_value():
     posthocs = pytest.importorskip("scikit_posthocs", exc_type=ImportError)
     rng = np.random.default_rng(0)
     told_apart = []

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from helpers.cases import cases
 from research.common.statistics import compare, holm, interval
 
 pytest.importorskip("statsmodels", reason="corrections need statsmodels")
@@ -35,7 +36,7 @@ def test_overlapping_splits_widen_the_interval():
     assert found.mean - found.low == pytest.approx(found.high - found.mean)
 
 
-def test_the_interval_covers_the_truth_of_overlapping_splits_as_often_as_it_says():
+def test_the_interval_covers_overlapping_splits_at_its_level():
     """Correlation 1/8 between splits is what a tenth for the test and 70 % to train amount to:
     Nadeau and Bengio's correction is exact for the correlation r/(1 + r).
     """
@@ -57,7 +58,7 @@ def test_one_value_says_nothing_of_its_spread():
     assert (found.mean, found.low, found.high) == (91.0, -np.inf, np.inf)
 
 
-@pytest.mark.parametrize("values", [[], [[1.0, 2.0]], [1.0, NAN], [np.inf]])
+@cases("values", [[], [[1.0, 2.0]], [1.0, NAN], [np.inf]])
 def test_what_is_not_a_row_of_numbers_is_refused(values):
     with pytest.raises(ValueError, match="values must be a row of one or more finite numbers"):
         interval(values)
@@ -87,7 +88,7 @@ def test_the_p_value_of_a_comparison_is_scipy_s(gains, ties):
 
 @settings(max_examples=40)
 @given(st.lists(quarters, min_size=1, max_size=8), st.sampled_from([0.95, 0.5]))
-def test_the_p_value_of_a_comparison_is_the_share_of_signs_that_say_as_much(gains, level):
+def test_the_p_value_is_the_share_of_sign_flips(gains, level):
     """With ties, and with zeros left out."""
     gains = np.array(gains)
     found = compare(gains + 50, np.full(gains.shape, 50), level=level)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.cases import cases
 from research.common.store import (
     CellFile,
     RecordStore,
@@ -72,9 +73,7 @@ def test_documents_come_back(tmp_path):
     assert read_document(tmp_path / "new" / "stress.json") == {"rows": [{"gap": None, "n": 3}]}
 
 
-@pytest.mark.parametrize(
-    "path", sorted((RESULTS / "speed").rglob("*.jsonl")), ids=lambda path: path.stem
-)
+@cases("path", sorted((RESULTS / "speed").rglob("*.jsonl")))
 def test_stored_records_are_read_as_they_are(path):
     environments, records = split(read_records([path]))
     ids = {e["id"] for e in environments}
@@ -84,10 +83,8 @@ def test_stored_records_are_read_as_they_are(path):
     assert all(r in stored for r in records)
 
 
-@pytest.mark.parametrize(
-    "path", sorted((RESULTS / "paper").glob("*.jsonl")), ids=lambda path: path.stem
-)
-def test_stored_experiments_are_read_as_they_are_and_written_the_same(path, tmp_path):
+@cases("path", sorted((RESULTS / "paper").glob("*.jsonl")))
+def test_stored_experiments_are_read_and_written_unchanged(path, tmp_path):
     rows = [line for line in lines(path) if "header" not in line]
     assert sorted(map(str, read_rows(path))) == sorted(map(str, rows))
     CellFile.read(path).write(tmp_path / path.name, first=())

@@ -12,7 +12,7 @@ from research.common.tables import gain, markdown, page, prose
 from research.tests.small import tables_in
 
 
-def test_a_table_has_a_head_a_rule_and_a_line_for_each_row():
+def test_a_table_has_a_head_a_rule_and_rows():
     text = markdown([["", "AUC", "rank"], ["sum", "88.6", "1.0"], ["max", "", "2.0"]])
     assert text.splitlines() == [
         "|  | AUC | rank |",
@@ -104,7 +104,7 @@ def test_without_matplotlib_the_page_says_so(tmp_path, monkeypatch):
         new_figure(3, 2)
 
 
-def test_an_error_while_drawing_is_not_taken_for_a_missing_matplotlib(tmp_path):
+def test_a_drawing_error_is_not_a_missing_matplotlib(tmp_path):
     def draw(path):
         raise ImportError("something else")
 

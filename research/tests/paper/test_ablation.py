@@ -63,7 +63,7 @@ def check_gain(cell, ours, theirs, corrected_p_value):
 # --------------------------------------------------------------------------------- what is measured
 
 
-def test_every_p_by_itself_and_chosen_for_both_losses_and_presets():
+def test_every_p_is_measured_for_both_losses_and_presets():
     measured = dict(ablation.every_method(Options(quick=True)))
     assert list(measured) == names()
     assert len(measured) == 2 * 2 * (1 + len(QUICK_PS))
@@ -171,14 +171,14 @@ def test_the_page_on_the_loss_is_made_of_stored_numbers(stored):
 
 
 @pytest.mark.parametrize("module", [lp_effect, loss])
-def test_averages_of_the_paper_stand_beside_those_of_its_ten_sets_only(stored, module):
+def test_published_averages_stand_beside_the_ten_sets_only(stored, module):
     for sets in (["iris", "wine"], [*UCI, "pumps.csv"]):
         _, options = stored(sets, 2)
         assert list(tables_in(module.run(options))[0]) == ["measured, paper", "measured, ours"]
 
 
 @pytest.mark.parametrize("module", [lp_effect, loss])
-def test_one_split_of_one_set_tells_no_more_than_it_knows(stored, module):
+def test_one_split_of_one_set_has_no_deviation(stored, module):
     rows, options = stored(["pumps.csv"], 1)
     text = module.run(options)
     (means,) = tables_in(text)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from helpers.cases import cases
 from research.common.comparison import Figures
 from research.common.statistics import compare
 from research.paper import claims, contamination
@@ -34,7 +35,7 @@ def figures_of(ours=80.0, **others):
     return Figures(rows_of(**means))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("gain", "expected"),
     [([1.0, 2.0] * 5, True), ([-1.0] * 10, False), ([5.0, -4.0] * 5, False), ([0.0] * 10, False)],
 )
@@ -155,7 +156,7 @@ def test_existing_methods_are_those_of_the_paper_s_table(ours, expected):
         assert name in claim.evidence or name == "ℓp"
 
 
-def test_one_method_that_is_not_beaten_makes_the_claim_hold_in_part():
+def test_one_unbeaten_method_makes_the_claim_hold_in_part():
     means = dict.fromkeys(EXISTING, 70.0) | {"iterative": 81.0, "ℓp": 80.0}
     claim = claims._existing(Figures(with_g_means(rows_of(**means))))
     assert claim.verdict == IN_PART
@@ -193,7 +194,7 @@ def test_robustness_is_the_gain_at_every_level(gain, expected):
     assert claims._robust(contamination.Levels(rows)).verdict == expected
 
 
-def test_a_claim_of_many_parts_needs_more_than_one_lucky_p_value():
+def test_a_claim_of_many_parts_corrects_its_p_values():
     """Holm's correction is for all parts: p = 0.02 among eight is 0.16."""
     weak = compare(70 + np.array([1.0] * 8 + [-0.9, -0.8]), np.full(10, 70.0))
     assert better(weak)

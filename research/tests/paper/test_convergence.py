@@ -54,7 +54,7 @@ def test_a_gap_that_is_gone_has_no_slope():
     assert case([1, 1, 0.1, 0.03, 0.01, 0, 0]).slope == pytest.approx(-1, abs=0.05)
 
 
-def test_the_claim_to_the_letter_is_about_every_step_and_the_gap_itself():
+def test_the_literal_claim_is_about_every_step_and_gap():
     assert case(0.1 / STEPS).is_as_claimed  # absolute gap: 1/T
     assert not case(0.11 / STEPS).is_as_claimed
     assert not case(np.r_[0.2, 0.01 / STEPS[1:]]).is_as_claimed

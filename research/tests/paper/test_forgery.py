@@ -13,6 +13,7 @@ from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
 from face_oracles.made_up import KINDS, collection, garbage, video
+from helpers.cases import cases
 from lpfuse import FixedRule, LpFusion, TwoSidedMinMax
 from lpfuse.detectors import PAPER_WIDTHS
 from lpfuse.ensemble.components import default_fusion
@@ -216,7 +217,7 @@ def test_too_many_learners_for_a_grid():
 # -------------------------------------------------------------------------------------- what is odd
 
 
-def test_what_readers_must_know_is_in_every_row_and_on_the_page():
+def test_warnings_are_in_every_row_and_on_the_page():
     clips, features = collection(n_train=4, n_val=0, n_test=2)
     marked = {
         **features,
@@ -266,8 +267,8 @@ def test_results_are_stored_and_not_measured_again(tmp_path):
 # ----------------------------------------------------------------------------------------- interval
 
 
-@pytest.mark.parametrize("auc", [0.0, 0.3, 0.5, 0.9, 1.0])
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (4, 9), (140, 140)])
+@cases("auc", [0.0, 0.3, 0.5, 0.9, 1.0])
+@cases(("n", "m"), [(1, 1), (4, 9), (140, 140)])
 def test_the_interval_holds_what_its_own_deviation_allows(auc, n, m):
     theta = np.linspace(0, 1, 20_001)
     q1, q2 = theta / (2 - theta), 2 * theta**2 / (1 + theta)

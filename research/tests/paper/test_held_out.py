@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of widths far 
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_training_rows_are_scored_by_learners_that_have_not_seen_them(setting):
+def test_training_rows_are_scored_out_of_fold(setting):
     training = small_training(setting)
     tables, plain = out_of_fold_tables(training), shared_tables(training)
     j = list(tables.names).index("GP")

@@ -163,7 +163,7 @@ def test_anomalies_teach_from_the_number_on_that_labels_them():
         assert np.array_equal(found, weights[method, k]) == (k <= 5), (method, k)
 
 
-def test_areas_are_those_of_the_test_by_detectors_that_saw_normals_alone():
+def test_areas_come_from_detectors_trained_on_normal_rows():
     X, y = rows_and_labels()
     parts = split(X, y, SPLIT, 3)
     found = areas_of(X, y, 3)
@@ -288,7 +288,7 @@ def test_the_protocol_is_the_one_that_was_asked_for(monkeypatch):
     assert labels.QUICK_SPLIT == replace(split, most_rows=300)
 
 
-def test_results_name_every_method_whether_or_not_it_is_at_hand(folder, monkeypatch):
+def test_results_name_every_method_even_unavailable_ones(folder, monkeypatch):
     """Rows that were measured without an optional package can be shown where it is installed."""
     asked = {}
     monkeypatch.setattr(

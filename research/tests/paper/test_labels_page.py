@@ -48,7 +48,7 @@ def areas():
     return Areas(made_up())
 
 
-def test_figures_are_means_over_splits_of_the_sets_that_are_there(areas):
+def test_figures_are_means_over_splits_of_available_sets(areas):
     assert areas.counts == list(COUNTS)
     assert [len(areas.sets(k)) for k in COUNTS] == [7, 7, 6, 5, 4, 2]
     table = areas.table(20, [OURS, "sum"])
@@ -75,7 +75,7 @@ def test_hindsight_is_no_contender(areas):
     assert HINDSIGHT not in against_ours(areas, 5)
 
 
-def test_a_method_that_is_missing_in_some_split_is_left_out_and_named():
+def test_a_method_missing_in_some_split_is_left_out():
     rows = made_up()
     rows += [row | {"method": "genetic"} for row in rows
              if row["method"] == OURS and (row["seed"] == 0 or row["set"] == "set 0")]  # fmt: skip
@@ -118,7 +118,7 @@ def test_the_page_tells_all(areas):
     assert "2 random splits" in text
 
 
-def test_the_highest_mean_is_bold_and_ranks_count_from_the_best(areas):
+def test_the_highest_mean_is_bold_and_ranked_first(areas):
     row = next(line for line in page(areas, "").splitlines() if line.startswith("| ours |"))
     assert row.count("**") == 2 * len(COUNTS)
     assert row.count("(1.0)") == len(COUNTS)
@@ -148,7 +148,7 @@ def test_whoever_is_ahead_of_ours_is_named():
     assert "higher on average: sum." in text
 
 
-def test_one_set_with_one_split_and_no_labels_makes_a_page():
+def test_one_unlabelled_set_with_one_split_makes_a_page():
     rows = [row for row in made_up() if row["set"] == "set 0" and row["setting"] == "0 labels"]
     text = page(Areas(rows), "")
     assert "0 labels, 1 set " in text

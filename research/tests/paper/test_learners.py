@@ -7,6 +7,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
+from helpers.cases import cases
+from helpers.pairwise import each_value
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 from lpfuse.detectors import gamma_from_sigma
 from research.common.protocol import PAPER, SETTINGS
@@ -28,7 +30,7 @@ def of_learner(grid, learner):
     return [candidate for candidate in grid if candidate.learner == learner]
 
 
-@pytest.mark.parametrize("n", [2, 9, 10, 11])
+@cases("n", [2, 9, 10, 11])
 def test_the_grid_of_the_paper(n):
     grid = candidates(PAPER, n, seed=7)
     widths = {0.01, 0.1, 0.5, 1.0, 10.0}
@@ -71,8 +73,7 @@ def naive_choice(training, learner):
     return best
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("seed", range(3))
+@each_value(seed=range(3), setting=SETTINGS)
 def test_tables_hold_what_a_loop_over_single_detectors_finds(setting, seed):
     training = small_training(setting, seed=seed)
     tables = in_sample_tables(training)

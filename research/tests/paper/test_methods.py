@@ -252,7 +252,7 @@ def test_all_p_come_from_one_path(monkeypatch):
 # ------------------------------------------------------------------------------------------ presets
 
 
-def test_the_paper_s_scale_runs_from_0_to_1_and_is_not_clipped():
+def test_the_published_scale_is_0_to_1_and_unclipped():
     training = small_training()
     seen = []
     fusion(lambda seed: seen.append(Watcher(seed)) or seen[-1])(training)
@@ -264,7 +264,7 @@ def test_the_paper_s_scale_runs_from_0_to_1_and_is_not_clipped():
         assert by_hand.min() < 0 < 1 < by_hand.max()
 
 
-def test_the_paper_s_weights_have_free_signs_no_intercept_and_no_balance():
+def test_the_published_weights_have_free_signs_and_no_intercept():
     assert PAPER_PRESET.fusion == {}
     assert LpFusion().class_weight is None
     assert not LpFusion().fit_intercept
@@ -272,7 +272,7 @@ def test_the_paper_s_weights_have_free_signs_no_intercept_and_no_balance():
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_our_scores_are_out_of_fold_and_those_of_the_pool(setting, monkeypatch):
+def test_our_scores_are_the_out_of_fold_pool_scores(setting, monkeypatch):
     plant_saplings(monkeypatch)
     training = small_training(setting)
     tables = OUR_PRESET.tables_of(training)
@@ -285,7 +285,7 @@ def test_our_scores_are_out_of_fold_and_those_of_the_pool(setting, monkeypatch):
     np.testing.assert_array_equal(tables.score(PROBE), pool.score(PROBE))
 
 
-def test_our_weights_are_those_of_the_default_but_for_p_and_loss():
+def test_our_weights_differ_from_the_default_in_p_and_loss():
     assert OUR_PRESET.scaler == {}
     ours = LpFusion(4.0, **OUR_PRESET.fusion).get_params()
     assert ours == default_fusion().get_params()

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
+from helpers.cases import cases
 from lpfuse.metrics import best_g_mean, g_mean
 from lpfuse_faces.clips import KINDS
 from research.paper import paper
@@ -50,8 +51,8 @@ def cut(value, digits):
     return floor(value * 10**digits + 1e-9) / 10**digits
 
 
-@pytest.mark.parametrize("metric", UCI)
-@pytest.mark.parametrize("method", METHODS)
+@cases("metric", UCI)
+@cases("method", METHODS)
 def test_columns_add_up(metric, method):
     cells = [row[method] for row in UCI[metric].values() if method in row]
     sums = sum(cell.mean for cell in cells), sum(cell.std or 0.0 for cell in cells)
@@ -157,8 +158,8 @@ def test_what_is_suspicious_and_why():
     assert ("australia", "pure", "auc") not in reasons  # ± 0.1
 
 
-@pytest.mark.parametrize("printed", [round, cut])
-@pytest.mark.parametrize("name", ["glass", "iris", "wine", "hepatitis"])
+@cases("printed", [round, cut])
+@cases("name", ["glass", "iris", "wine", "hepatitis"])
 def test_honest_experiments_are_not_doubted(monkeypatch, name, printed):
     """Ten splits of made-up scores, good and bad, in the places of the paper's figures."""
     rng = np.random.default_rng(0)

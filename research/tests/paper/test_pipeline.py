@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.pairwise import each_value
 from lpfuse.paper import Pipeline
 from research.common.datasets import load_dataset
 from research.common.protocol import PAPER, SETTINGS, FittedMethod
@@ -74,8 +75,7 @@ def test_the_stored_figures_to_the_last_digit(name, seed, setting, stored):
     assert stored[name, seed, setting, "auc"]["choices"] == chosen
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("seed", range(3))
+@each_value(seed=range(3), setting=SETTINGS)
 def test_the_method_of_the_experiments_is_the_same(setting, seed):
     parts = small_split(seed=seed)
     method, pipeline = lp()(parts.training(setting)), fitted(parts, setting)

@@ -37,7 +37,7 @@ def labelled():
 
 @pytest.mark.filterwarnings("ignore:The best weights are zero")  # nor need they be anything
 @pytest.mark.filterwarnings("ignore::lpfuse.DirectionWarning")
-def test_no_row_is_scored_by_a_detector_that_learnt_from_it(normals, labelled):
+def test_no_row_is_scored_by_its_own_detector(normals, labelled):
     pool = pooled(normals, labelled, detectors=[("memory", Memory())], seed=0)
     assert (pool.normals < 0.5).all()
     assert (pool.labelled < 0.5).all()
@@ -59,9 +59,7 @@ def test_scores_of_experts_are_out_of_fold(normals):
 
 
 @pytest.mark.parametrize("anomalies", [0, 8])
-def test_weights_learnt_from_the_scores_are_those_of_the_fused_detector(
-    normals, labelled, anomalies
-):
+def test_weights_of_the_scores_are_the_fused_detectors_weights(normals, labelled, anomalies):
     labelled = labelled[:anomalies]
     rows, y = np.concatenate([normals, labelled]), np.repeat([1, -1], [60, anomalies])
     fusion = LpFusion(p=2.0, class_weight="balanced" if anomalies else None)
@@ -80,7 +78,7 @@ def test_without_anomalies_none_are_scored(normals):
     assert pool.labelled.shape == (0, 2)
 
 
-def test_later_anomalies_do_not_change_what_is_said_of_earlier_ones(normals, labelled):
+def test_later_anomalies_do_not_change_earlier_scores(normals, labelled):
     pool = pooled(normals, labelled, detectors=DETECTORS, seed=0)
     others = np.concatenate([labelled[:3], 100 + labelled[3:]])
     changed = pooled(normals, others, detectors=DETECTORS, seed=0)

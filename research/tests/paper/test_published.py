@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.cases import cases
 from research.common.comparison import Figures
 from research.common.options import Options
 from research.common.store import read_rows
@@ -31,7 +32,7 @@ PAGES = (
 )
 
 
-@pytest.mark.parametrize("name", PAGES)
+@cases("name", PAGES)
 def test_a_page_says_what_the_rows_say(name, tmp_path, monkeypatch):
     module = import_module(f"research.paper.{name.replace('-', '_')}")
     if hasattr(module, "figure_line"):  # the picture itself is not compared
@@ -54,9 +55,9 @@ def test_the_published_run_is_the_full_one(figures):
     assert figures.are_the_papers
 
 
-@pytest.mark.parametrize("setting", ["pure", "non-pure"])
-@pytest.mark.parametrize("rival", ["sum", "best single", *LEARNERS])
-def test_ours_is_no_worse_than_the_sum_and_any_single_learner(figures, setting, rival):
+@cases("setting", ["pure", "non-pure"])
+@cases("rival", ["sum", "best single", *LEARNERS])
+def test_ours_beats_or_equals_the_sum_and_single_learners(figures, setting, rival):
     ours, theirs = (figures.means(setting, name).mean() for name in (OURS, rival))
     assert ours >= theirs
 

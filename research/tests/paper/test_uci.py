@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from scipy.stats import rankdata
 
+from helpers.cases import cases
 from lpfuse import FixedRule
 from lpfuse.metrics import best_g_mean
 from research.common.comparison import Figures
@@ -133,7 +134,7 @@ COLUMNS = [
 
 
 @pytest.mark.parametrize(("place", "metric"), [(0, "auc"), (1, "g_mean")])
-def test_the_main_tables_hold_means_deviations_and_the_paper_s_figures(rows, text, place, metric):
+def test_main_tables_hold_means_deviations_and_published_figures(rows, text, place, metric):
     table = tables_in(text)[place]
     assert len(table) == 11
     for name in UCI:
@@ -181,7 +182,7 @@ def test_gains_are_those_of_paired_tests_with_holm_s_correction(rows, text):
                 assert stored[name, reference] == replace(each, p_value=p_value)
 
 
-def test_the_paper_s_fusion_is_not_held_to_the_controls_of_ours():
+def test_our_controls_do_not_apply_to_the_published_fusion():
     rows = made_up_rows(UCI, 2, [*SHOWN, OUR_SUM, VALIDATED_SUM])
     found = comparisons(Figures(rows), "pure")
     assert ("ℓp", "sum") in found
@@ -254,7 +255,7 @@ def test_the_page_of_a_quick_run_says_so(rows):
 # --------------------------------------------------------------------------- other sets and methods
 
 
-def test_sets_that_are_not_the_paper_s_have_no_figures_beside_them():
+def test_other_sets_have_no_published_figures():
     rows = made_up_rows(["iris", "pumps.csv"], 2, SHOWN)
     text = uci_page(Figures(rows), "")
     main, *_ = tables_in(text)
@@ -268,7 +269,7 @@ def test_sets_that_are_not_the_paper_s_have_no_figures_beside_them():
     assert "Banknotes" not in text
 
 
-def test_one_split_of_one_set_tells_no_more_than_it_knows():
+def test_one_split_of_one_set_has_no_deviation():
     rows = made_up_rows(["pumps.csv"], 1, SHOWN, ALL_KNOWN)
     text = uci_page(Figures(rows), "")
     main, _, everyone = tables_in(text)
@@ -282,8 +283,8 @@ def test_one_split_of_one_set_tells_no_more_than_it_knows():
     assert "paper's table that cannot be right" not in text
 
 
-@pytest.mark.parametrize("sets", [["iris"], ["iris", "wine", "glass"]])
-@pytest.mark.parametrize(
+@cases("sets", [["iris"], ["iris", "wine", "glass"]])
+@cases(
     ("methods", "non_pure"),
     [
         (["sum"], []),

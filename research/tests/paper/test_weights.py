@@ -201,7 +201,7 @@ def test_exponents_are_written_as_in_the_paper():
 # ------------------------------------------------------------------------------------ the whole
 
 
-def test_the_picture_has_a_bar_for_each_weight_and_the_path(rows, monkeypatch, tmp_path):
+def test_the_picture_shows_every_weight_and_the_path(rows, monkeypatch, tmp_path):
     saved = []
     from matplotlib.figure import Figure
 

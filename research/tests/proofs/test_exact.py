@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.cases import cases
 from research.proofs.exact import dyadic, norm_bounds, power_of_two
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -49,7 +50,7 @@ def test_the_outer_norms_are_exact(v):
     assert norm_bounds(v, math.inf) == (max(map(abs, v)),) * 2
 
 
-@pytest.mark.parametrize("p", [1.0, 32 / 31, 4 / 3, 2.0, 10.0, 100.0])
+@cases("p", [1.0, 32 / 31, 4 / 3, 2.0, 10.0, 100.0])
 def test_norms_are_those_of_numpy(p):
     v = np.random.default_rng(0).normal(size=8) * 10.0 ** np.arange(-4, 4)
     low, high = norm_bounds([Fraction(x) for x in v], Fraction(p))

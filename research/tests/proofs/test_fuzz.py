@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from helpers.cases import cases
 from research.common.store import Cell
 from research.proofs import fuzz
 from research.proofs.families import FAMILIES, make
@@ -11,15 +12,15 @@ from research.proofs.quoted import QUOTED
 from research.proofs.tables import refusals, table, told
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@cases("family", FAMILIES)
 def test_no_certificate_is_false(family):
-    few = 4 if family.endswith("many rows") else 12
+    few = 2 if family.endswith("many rows") else 4
     first = len(QUOTED.get(family, ()))
     rows = [outcome(make(family, seed)) | {"at": seed} for seed in range(first, first + few)]
     assert told([{"set": family} | summary(rows)]) == ""
 
 
-@pytest.mark.parametrize("family", QUOTED)
+@cases("family", QUOTED)
 def test_no_quoted_certificate_is_false(family):
     rows = [outcome(make(family, seed)) | {"at": seed} for seed in range(len(QUOTED[family]))]
     assert told([{"set": family} | summary(rows)]) == ""
@@ -35,7 +36,7 @@ FOUND = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("family", "seed"), FOUND)
+@cases(("family", "seed"), FOUND)
 def test_what_a_run_has_found_stays_true(family, seed):
     found = outcome(make(family, seed))
     assert found["outcome"] not in ("false", "error"), found["why"]

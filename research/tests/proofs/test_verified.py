@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 
+from helpers.cases import cases
 from lpfuse import LpFusion, verify
 from research.common.store import Cell, read_document
 from research.proofs import verified
@@ -30,7 +30,7 @@ def test_all_kinds_are_drawn():
     assert {drawn.kind for drawn in kinds if drawn.is_usual} == set(USUAL)
 
 
-def test_no_certificate_of_a_block_is_false_and_no_falsehood_is_missed():
+def test_block_certificates_are_true_and_falsehoods_are_found():
     (row,) = block(Cell("drawn", 10_000))
     ends = [end for counts in row["kinds"].values() for end in counts]
     assert sum(sum(counts.values()) for counts in row["kinds"].values()) == verified.BLOCK
@@ -43,13 +43,13 @@ def test_no_certificate_of_a_block_is_false_and_no_falsehood_is_missed():
 
 # Short of 1e-8 once: least squares that fits all but perfectly. The last was called false once: the
 # checker did not find the best bound of w ≥ 0 around a prior.
-@pytest.mark.parametrize("seed", [3057, 4274, 5272, 5971, 9346])
+@cases("seed", [3057, 4274, 5272, 5971, 9346])
 def test_what_a_run_has_found_is_proven(seed):
     assert outcome(seed)["status"] == "optimal"
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize("loss", ["hinge", "least_squares"])
+@cases("attack", ATTACKS)
+@cases("loss", ["hinge", "least_squares"])
 def test_an_attack_changes_one_thing_and_leaves_the_fit_alone(attack, loss):
     rng = np.random.default_rng(0)
     y = np.where(rng.random(50) < 0.3, -1.0, 1.0)

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
+from helpers.cases import cases
+from helpers.pairwise import each_value
 from lpfuse import TwoSidedMinMax, fusion
 from lpfuse.fusion.fixed import RULES
 from research.common.protocol import area
@@ -67,17 +69,17 @@ def test_every_fusion_of_the_project_is_among_them():
     assert {each.rule for each in made if isinstance(each, fusion.FixedRule)} == set(RULES)
 
 
-@pytest.mark.parametrize("name", at_hand())
+@cases("name", at_hand())
 def test_with_labels_everyone_tells_anomalies_apart(name, training, learnt):
     assert area(training[1], learnt[name, True]) > 0.7
 
 
-@pytest.mark.parametrize("name", at_hand())
+@cases("name", at_hand())
 def test_a_seed_gives_one_result(name, training, learnt):
     np.testing.assert_array_equal(fused(RIVALS[name], training, True), learnt[name, True])
 
 
-def test_those_marked_are_the_sum_rule_without_labels_and_no_one_else(learnt):
+def test_exactly_those_marked_are_the_sum_without_labels(learnt):
     order = {name: rankdata(learnt[name, False]) for name in at_hand()}
     alike = {name for name in order if np.array_equal(order[name], order["sum"])}
     assert alike - {"sum"} == NEEDS_LABELS
@@ -89,8 +91,7 @@ def test_those_marked_ignore_labels_and_no_one_else(learnt):
     assert same == IGNORES_LABELS
 
 
-@pytest.mark.parametrize("name", ENSEMBLES)
-@pytest.mark.parametrize("d", [1, 4])
+@each_value(name=ENSEMBLES, d=[1, 4])
 def test_whole_ensembles_learn_from_normal_rows_of_any_width(name, d):
     """In one round, where there can be several."""
     rng = np.random.default_rng(0)

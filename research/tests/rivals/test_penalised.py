@@ -54,6 +54,6 @@ def test_without_time_the_weights_so_far_are_kept():
     assert found.facts["solves"] == 0
 
 
-def test_the_first_guess_is_exact_while_no_row_has_reached_its_margin():
+def test_the_first_guess_is_exact_below_every_margin():
     C = math.exp(first_guess(PROBLEM))
     assert np.linalg.norm(C * PROBLEM.scores.sum(axis=0)) == pytest.approx(1.0)

@@ -6,6 +6,7 @@ from sklearn.ensemble import IsolationForest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+from helpers.cases import cases
 from lpfuse import (
     FixedRule,
     FusedDetector,
@@ -36,7 +37,7 @@ def fused(pool, rule="sum"):
     return FusedDetector(pool, fusion=FixedRule(rule), cv=3, random_state=0)
 
 
-def test_a_bag_is_its_detector_on_the_rows_that_were_drawn(rows):
+def test_a_bag_fits_its_detector_to_the_drawn_rows(rows):
     bag = BaggedDetector(GMMDetector(random_state=1), share=0.5, random_state=3).fit(rows)
     assert len(bag.rows_) == 60
     assert len(np.unique(bag.rows_)) < 60, "rows are drawn with replacement"
@@ -44,7 +45,7 @@ def test_a_bag_is_its_detector_on_the_rows_that_were_drawn(rows):
     np.testing.assert_array_equal(bag.score_samples(rows), alone.score_samples(rows))
 
 
-def test_what_is_bagged_is_left_alone_and_seeded_by_the_bag(rows):
+def test_a_bag_seeds_copies_of_its_detector(rows):
     forest = IsolationForest(n_estimators=5)
     first, second, other = (
         BaggedDetector(forest, random_state=seed).fit(rows).score_samples(rows)
@@ -55,7 +56,7 @@ def test_what_is_bagged_is_left_alone_and_seeded_by_the_bag(rows):
     assert (first != other).any()
 
 
-def test_a_fitted_bag_has_a_seed_but_its_parameters_have_not_changed(rows):
+def test_fitting_a_bag_does_not_change_its_parameters(rows):
     bag = BaggedDetector(IsolationForest(n_estimators=5), random_state=0).fit(rows)
     assert bag.detector.random_state is None
     assert bag.detector_.random_state is not None
@@ -102,7 +103,7 @@ def test_a_bag_takes_frames_with_names(rows):
     np.testing.assert_array_equal(bag.rows_, plain.rows_)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parameters", "words"),
     [
         ({"draw": "weighted"}, "draw must be one of 'uniform', 'proximity'"),
@@ -128,7 +129,7 @@ def test_subspaces_have_the_wanted_size_and_all_differ():
     assert columns == [tuple(columns.tolist()) for _, _, columns in again]
 
 
-def test_random_subspaces_and_max_is_the_best_opinion_of_any_subspace(rows):
+def test_the_maximum_over_subspaces_is_the_best_score(rows):
     pool = random_subspaces(GMMDetector(1), 4, n_members=3, random_state=0)
     nanni = fused(pool, "max").fit(rows)
     scaled = nanni.scaler_.transform(nanni.detector_scores(rows))
@@ -138,7 +139,7 @@ def test_random_subspaces_and_max_is_the_best_opinion_of_any_subspace(rows):
         assert detector.n_features_in_ == 2
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "words"),
     [
         ({"n_members": 7}, "n_members=7 .*2 of 4 can be chosen in 6 ways"),
@@ -179,7 +180,7 @@ def test_bagged_one_class_svms_tell_anomalies_and_take_their_parameters(rows):
     assert roc_auc_score(truth, bagged.score_samples(np.vstack([rows, anomalies]))) > 0.9
 
 
-def test_the_heterogeneous_pool_is_the_one_that_is_taken_by_itself():
+def test_the_heterogeneous_pool_is_the_default_pool():
     pool = heterogeneous(n=100)
     kinds = {type(detector[-1]) for _, detector in pool}
     assert len(kinds) == len(pool) - 2  # neighbours in all columns, in some, and of few rows

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
+from helpers.cases import cases
 from lpfuse.fusion.lp import labelled_scores
 from lpfuse.fusion.search import Fitness
 from research.rivals.related import SIMILARITIES, FuzzyNeighbours, GeneticSelection, ScoreProduct
@@ -35,7 +36,7 @@ def test_a_product_never_turns_two_rejections_into_a_normal_row(floor):
     np.testing.assert_allclose(scores, [0.25, floor**2, 0.5 * floor])
 
 
-@pytest.mark.parametrize("metric", SIMILARITIES)
+@cases("metric", SIMILARITIES)
 def test_memberships_are_mean_similarities_to_the_nearest_rows(metric):
     X, Z = RNG.normal(size=(30, 3)) + 2, RNG.normal(size=(8, 3))
     found = FuzzyNeighbours(metric, 4).fit(X)

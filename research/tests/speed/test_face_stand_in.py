@@ -32,7 +32,7 @@ def test_the_worst_photograph_is_judged(monkeypatch, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_every_kind_is_left_out_of_both_modes_on_every_photograph():
+def test_every_kind_is_left_out_in_both_modes():
     found = list(measured(0, qualities=[30], clips_per_face=2, frames=2, sampled=2, n_jobs=2))
     places = {(record["face"], record["kind"], record["mode"]) for record in found}
     assert places == {

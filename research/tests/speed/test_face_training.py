@@ -17,7 +17,7 @@ def run(monkeypatch, output, sets="0-1"):
 
 
 @pytest.mark.slow
-def test_experts_are_trained_and_fused_and_a_run_can_be_continued(monkeypatch, tmp_path, capsys):
+def test_experts_are_trained_fused_and_a_run_can_continue(monkeypatch, tmp_path, capsys):
     first = run(monkeypatch, tmp_path / "training.json", sets="0")
     assert first["experts"] == 4
     result = run(monkeypatch, tmp_path / "training.json")

@@ -42,7 +42,7 @@ def goals(stored):
     return {goal.name: goal for goal in goals_of(cells_of(stored, "now"), stored)}
 
 
-def test_the_bound_is_the_law_of_n_rows_and_that_of_the_fresh_ones():
+def test_the_bound_combines_both_sampling_laws():
     found = bound(0.05, 199, 10**6)
     np.testing.assert_allclose(found, 100 * beta(10, 190).ppf([0.05, 0.95]), atol=0.01)
     noisy, dependent = bound(0.05, 199, 500), bound(0.05, 199, 10**6, copies=5)

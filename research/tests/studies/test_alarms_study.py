@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
+from helpers.cases import cases
 from lpfuse.threshold import conformal_pvalues
 from research.studies.alarms.families import COPIES, FAMILIES, GROUP_SIZE
 from research.studies.alarms.measures import excess, measured
@@ -52,8 +53,8 @@ class Distance:
 # ------------------------------------------------------------------------------------------- rows
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_training_rows_are_as_many_as_asked_and_look_like_fresh_ones(name):
+@cases("name", FAMILIES)
+def test_training_rows_have_the_distribution_of_fresh_ones(name):
     rows = rows_of(Cell(name, 2000, 30), 0, 0)
     assert rows.X.shape == (2030, rows.fresh.shape[1])
     assert (len(rows.fresh), len(rows.sought), (rows.y < 0).sum()) == (FRESH, SOUGHT, 30)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import IsolationForest
 
+from helpers.cases import cases
 from research.studies.answers.methods import METHODS, Method, PoolRule, Rival, method_named
 from research.studies.answers.protocols import ANSWERS, Question, answer, questions_for
 from research.studies.answers.splits import COLLECTIONS, dirty_split
@@ -29,7 +30,7 @@ def clouds(seed=0, normals=160, anomalies=40):
 # ----------------------------------------------------------------------------------------- splits
 
 
-@pytest.mark.parametrize(
+@cases(
     ("seed", "rate", "digest"),
     [
         (0, 0.0, "7f6c52f92006097b"),
@@ -209,7 +210,7 @@ def test_a_method_scores_normal_rows_higher(name):
     assert scores[0] > scores[1]
 
 
-def test_a_classifier_is_the_isolation_forest_until_it_knows_an_anomaly():
+def test_a_classifier_is_an_isolation_forest_without_known_anomalies():
     parts = dirty_split(*clouds(), 0, 0.1)
     forest = IsolationForest(random_state=0).fit(parts.rows)
     known = np.where(parts.truth > 0, 1, 0)
@@ -225,7 +226,7 @@ def test_a_classifier_is_the_isolation_forest_until_it_knows_an_anomaly():
     np.testing.assert_array_equal(rival.predict(parts.test), np.where(scores < 0.5, -1, 1))
 
 
-def test_a_rule_of_pyod_calls_a_tenth_of_normal_rows_anomalies():
+def test_a_pyod_rule_flags_a_tenth_of_normal_rows():
     parts = dirty_split(*clouds(normals=600), 0, 0.0)
     rules = {rule: PoolRule(rule, 0).fit(parts.rows) for rule in ("sum", "min")}
     for rule in rules.values():

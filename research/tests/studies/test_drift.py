@@ -39,7 +39,7 @@ def test_streams_are_the_same_until_they_change(base):
         assert (other.rows[CHANGE:] != calm.rows[CHANGE:]).any()
 
 
-def test_one_row_in_fifty_is_an_anomaly_and_twice_as_many_after_the_change():
+def test_the_anomaly_share_doubles_after_the_change():
     rng = np.random.default_rng(0)
     far = (np.abs(usual("gauss", rng, 50_000)) > 3.4).sum(axis=1) >= 2
     assert far.mean() == pytest.approx(ANOMALIES, rel=0.2)
@@ -106,7 +106,7 @@ def test_a_larger_reference_leaves_less_open():
     assert found_share(2_000, 0.4) > 0.9
 
 
-def test_of_a_new_scale_and_the_old_one_both_are_measured(monkeypatch):
+def test_both_the_new_and_old_scale_are_measured(monkeypatch):
     monkeypatch.setattr(recalibration, "TRAINING", (100,))
     monkeypatch.setattr(recalibration, "CALIBRATION", (60,))
     monkeypatch.setattr(recalibration, "SEEDS", 1)

@@ -40,7 +40,7 @@ def few(monkeypatch):
     monkeypatch.setattr(study, "RULES", {"chosen": rules.CHOSEN, "no imaginary": Rule(imaginary=0)})
 
 
-def test_training_rows_decide_the_scale_and_every_row_has_a_fold(parts):
+def test_training_rows_set_the_scale_and_all_have_folds(parts):
     assert parts.train.shape == (56, 3)
     assert len(parts.test) == 24
     assert parts.train.mean(axis=0) == pytest.approx(0, abs=1e-12)
@@ -72,7 +72,7 @@ def test_rows_are_scored_by_detectors_that_have_not_seen_them(parts, few):
     assert found.jittered[:, 0].mean() < found.train[:, 0].mean()
 
 
-def test_experts_see_features_and_scores_but_not_the_rows_they_judge(parts, few):
+def test_experts_see_features_and_out_of_fold_scores(parts, few):
     known, sought = np.arange(7), np.arange(7, 30)
     scaled = pool.one_class_scores(parts).situation(known, sought).scaled()
     found = pool.expert_scores(parts, known, sought, scaled, seed=0)
@@ -195,7 +195,7 @@ def test_the_default_pool_goes_by_the_anomalies_that_are_known(known, expected):
     assert tables.default_pool(known) == expected
 
 
-def test_the_default_stands_beside_experts_alone_and_the_sum_of_its_one_class_detectors():
+def test_the_default_is_compared_with_experts_and_the_sum():
     record = _record("a", 5, 88.0, 70.0)
     record["auc"]["alone"] = {"trees": 81.0}
     found = tables.of_default(record)
@@ -215,7 +215,7 @@ def test_the_choice_is_checked_on_the_other_halves(records):
     assert "sum" not in text
 
 
-def test_what_another_choice_would_gain_is_measured_on_the_other_halves():
+def test_gains_of_other_choices_use_the_other_halves():
     records = [
         _record(name, 0, level, level + 5) for name, level in zip("abc", (10, 50, 90), strict=True)
     ]

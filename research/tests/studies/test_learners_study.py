@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
+from helpers.cases import cases
 from lpfuse import SVDD, KernelPCADetector
 from research.common.splits import study_split
 from research.studies.learners import approximation, approximation_tables, options, study, tables
@@ -136,7 +137,7 @@ def test_comparison_counts_sets():
     assert tables.compare(ours, ours)[2:] == ["0 : 0", "+0.0, +0.0", "1"]
 
 
-def test_a_set_has_no_say_in_what_is_chosen_for_it():
+def test_a_set_does_not_influence_its_own_choice():
     aucs = {
         NU_SMALL: {"a": 100.0, "b": 50.0, "c": 50.0},
         NU_LARGE: {"a": 55.0, "b": 60.0, "c": 60.0},
@@ -160,8 +161,8 @@ def test_report_of_all_options_names_the_best():
     assert f"| {best} | " in text
 
 
-@pytest.mark.parametrize("learner", approximation.LEARNERS)
-@pytest.mark.parametrize("way", ["nystroem", "rows"])
+@cases("learner", approximation.LEARNERS)
+@cases("way", ["nystroem", "rows"])
 def test_all_rows_approximate_perfectly(parts, learner, way):
     n = len(parts.train)
     exact, scores = (

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.cases import cases
 from research.common.statistics import bootstrapped
 from research.studies.tables.comparison import TableFigures, read_tables
 from research.tests.small import tables_in
@@ -42,7 +43,7 @@ def test_every_row_has_a_source(table):
     assert list(table) == list(METHODS)
 
 
-@pytest.mark.parametrize("row", METHODS)
+@cases("row", METHODS)
 def test_means_and_intervals_are_those_of_the_stored_rows(figures, table, row):
     for labels, cell in table[row]:
         place = ("confirm", "seen", int(labels))

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.cases import cases
 from research.common.store import CellFile, read_rows
 from research.studies.running import Paired, load_set, measure_study, paired
 
@@ -52,8 +53,8 @@ def test_a_run_goes_on_where_it_stopped(tmp_path):
     assert "protocol" not in read_rows(path)[0]
 
 
-@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.jsonl")), ids=lambda path: path.stem)
-def test_stored_studies_are_read_as_they_are_and_written_the_same(path, tmp_path):
+@cases("path", sorted(RESULTS.glob("*.jsonl")))
+def test_stored_studies_are_read_and_written_unchanged(path, tmp_path):
     stored = CellFile.read(path)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     rows = [line for line in lines if "set" in line]

@@ -68,7 +68,7 @@ def test_the_decision_tells_what_is_stored():
             assert cell in (f"{before} → {after} ({won}, {p_value})", f"{before} → {after}")
 
 
-def test_both_halves_have_thirty_tables_and_no_name_of_a_table_is_stored():
+def test_both_halves_have_thirty_unnamed_tables():
     stored = read_rows(STORED)
     sets = {
         role: {row["set"] for row in stored if row["role"] == role}

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pytest
 
+from helpers.cases import cases
 from research.common.statistics import bootstrapped
 from research.studies.running import listed
 from research.studies.tables.comparison import TableFigures, read_tables
@@ -110,7 +110,7 @@ def test_names_with_commas_are_told_apart_by_semicolons():
     assert listed("lpfuse, sum; b") == ["lpfuse, sum", "b"]
 
 
-@pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
+@cases("path", STORED)
 def test_stored_rows_name_no_table(path):
     assert all(re.fullmatch("[0-9a-f]{8}", row["table"]) for row in read_tables([path]))
     assert not re.search(r"(odd|ovr)-", path.read_text())

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from helpers.cases import cases
 from lpfuse import FusedDetector, TailScaler, TwoSidedMinMax
 from research.studies.tables.prior import (
     FILE,
@@ -76,7 +77,7 @@ def tables(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_raw_scores_are_those_that_the_scale_of_a_detector_is_fitted_to(tables):
+def test_raw_scores_are_those_the_scale_is_fitted_to(tables):
     (found,) = raw_scores("odd-A", ["contaminated"], [5])
     split = split_table(*load_rows("odd-A"), 0, "contaminated")
     training = split.training(5)
@@ -168,7 +169,7 @@ def test_differences_are_cut(stored):
         assert (far.differences() == np.copysign(MOST, away)).all()
 
 
-@pytest.mark.parametrize(("scale", "labels"), ROWS)
+@cases(("scale", "labels"), ROWS)
 def test_weights_are_the_minimum(stored, scale, labels):
     parts = parts_of(stored, scale, labels)
 
@@ -183,7 +184,7 @@ def test_weights_are_the_minimum(stored, scale, labels):
     assert found["good"] > found["fair"] > found["bad"] == 0.0
 
 
-def test_the_file_has_a_row_for_each_scale_and_number_of_labels(stored):
+def test_the_file_has_rows_per_scale_and_label_count(stored):
     content = prior_content(stored, 15)
     assert content["version"] == 2
     assert content["provenance"].startswith("12 of the 15 tables")

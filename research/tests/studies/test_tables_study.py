@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import rankdata
 from sklearn.cluster import KMeans
 
+from helpers.cases import cases
 from lpfuse import FusedDetector, TwoSidedMinMax
 from research.common.store import read_records
 from research.studies.tables.ours import OURS, control_names, method_named
@@ -82,8 +83,8 @@ def assert_same_split(X, y, seed, mode):
             np.testing.assert_allclose(mine, theirs, atol=1e-7)  # float columns of heavy tails
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("sizes", [(160, 60), (1800, 450), (60, 9), (40, 21)])
+@cases("mode", MODES)
+@cases("sizes", [(160, 60), (1800, 450), (60, 9), (40, 21)])
 def test_rows_are_split_as_the_naive_version_splits_them(mode, sizes):
     for seed in (0, 1):
         assert_same_split(*random_table(*sizes, seed=3), seed, mode)
@@ -103,7 +104,7 @@ def test_a_constant_column_stays_finite():
     assert np.isfinite(parts.sought).all()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("anomalies", "counts"),
     [(400, [0, 5, 20, 100]), (60, [0, 5, 20, 100]), (40, [0, 5, 20]), (24, [0, 5, 20])],
 )
@@ -131,7 +132,7 @@ def test_sources_alternate_within_families_and_stay_whole():
 
 
 @needs_tables
-def test_the_halves_of_the_tables_are_of_one_size_and_share_no_source():
+def test_halves_have_equal_size_and_share_no_source():
     halves = half_of(table_names())
     counts = Counter((name[:3], half) for name, half in halves.items())
     for family in ("odd", "ovr"):

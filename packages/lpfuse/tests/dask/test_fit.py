@@ -16,7 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
+from helpers.cases import cases
 from helpers.cuts import as_array, as_frame, untouchable, with_unknown_rows
+from helpers.pairwise import each_value
 from lpfuse import LpFusion, lp_path
 from lpfuse.optim import Problem
 
@@ -98,9 +100,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("n", [FEW, MANY])
-@pytest.mark.parametrize("p", [1.0, 4 / 3, np.inf])
-@pytest.mark.parametrize("setting", SETTINGS)
+@each_value(setting=[*SETTINGS, *SETTINGS], n=[FEW, MANY], p=[1.0, 4 / 3, np.inf, 4 / 3])
 def test_a_fit_is_as_good_as_in_memory(setting, p, n):
     parameters, given = SETTINGS[setting]
     S, y, c = rows(n)
@@ -123,16 +123,14 @@ def test_every_form_gives_the_same(form, n):
     assert vars(ours).keys() == vars(theirs).keys()
 
 
-@every_form
-@pytest.mark.parametrize("kind", [np.asarray, list, pd.Series, FORMS["array"], FORMS["frame"]])
+@each_value(kind=[np.asarray, list, pd.Series, FORMS["array"], FORMS["frame"]], form=FORMS)
 def test_labels_may_be_in_memory_or_of_dask(form, kind):
     S, y, c = rows()
     ours = LpFusion().fit(FORMS[form](S), kind(y.astype(int)), kind(c))
     assert_as_good(ours, LpFusion().fit(S, y, c))
 
 
-@pytest.mark.parametrize("solver", ["frank-wolfe", "smoothed-frank-wolfe"])
-@pytest.mark.parametrize("loss", ["hinge", "least_squares"])
+@each_value(solver=["frank-wolfe", "smoothed-frank-wolfe"], loss=["hinge", "least_squares"])
 def test_frank_wolfe_takes_the_same_steps(solver, loss):
     S, y, c = rows(200)
     fusion = partial(LpFusion, p=2, solver=solver, loss=loss, max_iter=20, tol=1e-3)
@@ -176,15 +174,14 @@ def test_columns_may_be_split_over_blocks():
     assert_as_good(ours, LpFusion().fit(S, y))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.int64, bool])
-@pytest.mark.parametrize("form", ["array", "frame"])
+@each_value(dtype=[np.float32, np.int8, np.int64, bool], form=["array", "frame"])
 def test_other_types_of_numbers_are_taken(dtype, form):
     S, y, _ = rows()
     S = (4 * S).astype(dtype) if dtype is not bool else S > 0
     assert_as_good(LpFusion().fit(FORMS[form](S), y), LpFusion().fit(S.astype(float), y))
 
 
-def test_rows_that_a_filter_left_over_have_their_labels_beside_them():
+def test_filtered_rows_keep_their_labels():
     S, y, _ = rows()
     kept = S[:, 0] > 0
     scores, labels = FORMS["array"](S), FORMS["array"](y)
@@ -223,9 +220,7 @@ def test_warnings_are_those_of_rows_in_memory():
 # ------------------------------------------------------------------------ the certificate
 
 
-@every_form
-@pytest.mark.parametrize("n", [FEW, MANY])
-@pytest.mark.parametrize("fit_intercept", [False, True])
+@each_value(form=[*FORMS, "array"], n=[FEW, MANY], fit_intercept=[False, True, True, False])
 def test_alpha_proves_the_bound(form, n, fit_intercept):
     S, y, c = rows(n)
     cut = FORMS[form]
@@ -328,7 +323,7 @@ def test_the_cut_does_not_matter(cuts, unknown, fit_intercept):
     assert_as_good(fusion().fit(S_cut, y_cut, c_cut), fusion().fit(S, y, c))
 
 
-def test_one_fit_and_the_next_are_equal_to_the_last_bit():
+def test_repeated_fits_are_equal_bit_for_bit():
     S, y, _ = rows(MANY)
     one, other = (LpFusion().fit(FORMS["array"](S), FORMS["array"](y)) for _ in range(2))
     np.testing.assert_array_equal(one.weights_, other.weights_)
@@ -434,14 +429,14 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-@pytest.mark.parametrize("imaginary", [0.0, 3.0])
-def test_bad_input_is_refused_and_leaves_no_trace(case, imaginary):
+@cases("case", REFUSED)
+def test_bad_input_is_refused_and_leaves_no_trace(case):
     data, message = REFUSED[case]
-    fusion = LpFusion(imaginary_anomalies=imaginary)
-    with pytest.raises(ValueError, match=message):
-        fusion.fit(*data())
-    assert vars(fusion) == LpFusion(imaginary_anomalies=imaginary).get_params()
+    for imaginary in (0.0, 3.0):
+        fusion = LpFusion(imaginary_anomalies=imaginary)
+        with pytest.raises(ValueError, match=message):
+            fusion.fit(*data())
+        assert vars(fusion) == LpFusion(imaginary_anomalies=imaginary).get_params()
 
 
 @pytest.mark.parametrize("case", ["NaN", "labels 0 and 1", "lengths that differ in a block"])

@@ -14,7 +14,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import lpfuse
+from helpers.cases import cases
 from helpers.cuts import as_array, as_frame, untouchable, with_unknown_rows
+from helpers.pairwise import each_value
 from helpers.pools import Distance, Lowest, both, numbered
 from lpfuse import FusedDetector, FusedDetectorCV, GMMDetector, LpFusion
 from lpfuse._arrays.blocks import Blocks
@@ -43,7 +45,6 @@ METHODS = [
     "detector_scores",
 ]
 every_form = pytest.mark.parametrize("form", FORMS)
-every_method = pytest.mark.parametrize("method", METHODS)
 
 
 def in_memory(form, rows=X):
@@ -58,31 +59,33 @@ def a_detector(**parameters):
 
 
 @every_form
-@every_method
-def test_answers_are_lazy_and_those_of_rows_in_memory(form, method):
+def test_answers_are_lazy_and_those_of_rows_in_memory(form):
     fused = a_detector().fit(in_memory(form), Y)
-    answer = getattr(fused, method)(ROWS[form])
-    expected = getattr(fused, method)(in_memory(form))
-    assert isinstance(answer, da.Array)
-    assert answer.dtype == expected.dtype
-    assert answer.shape[1:] == expected.shape[1:]
-    found = answer.compute()
-    assert found.dtype == expected.dtype
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+    for method in METHODS:
+        answer = getattr(fused, method)(ROWS[form])
+        expected = getattr(fused, method)(in_memory(form))
+        assert isinstance(answer, da.Array)
+        assert answer.dtype == expected.dtype
+        assert answer.shape[1:] == expected.shape[1:]
+        found = answer.compute()
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
 
 
-@every_method
-def test_nothing_is_computed_before_it_is_asked_for(method):
-    answer = getattr(a_detector().fit(X, Y), method)(untouchable((5, 2), 4))
-    assert answer.shape[0] == 7
-    with pytest.raises(AssertionError, match="before it was asked for"):
-        answer.compute()
+def test_nothing_is_computed_before_it_is_asked_for():
+    fused = a_detector().fit(X, Y)
+    for method in METHODS:
+        answer = getattr(fused, method)(untouchable((5, 2), 4))
+        assert answer.shape[0] == 7
+        with pytest.raises(AssertionError, match="before it was asked for"):
+            answer.compute()
 
 
-@every_method
-def test_columns_are_checked_before_anything_is_computed(method):
-    with pytest.raises(ValueError, match="expecting 4 features"):
-        getattr(a_detector().fit(X, Y), method)(untouchable((5, 2), 3))
+def test_columns_are_checked_before_anything_is_computed():
+    fused = a_detector().fit(X, Y)
+    for method in METHODS:
+        with pytest.raises(ValueError, match="expecting 4 features"):
+            getattr(fused, method)(untouchable((5, 2), 3))
 
 
 def test_one_that_chooses_answers_lazily_too():
@@ -153,8 +156,7 @@ def test_what_was_fitted_then_is_what_answers_later():
 # ---------------------------------------------------------------------------------- training
 
 
-@every_form
-@pytest.mark.parametrize("labels", [np.asarray, list, "dask"])
+@each_value(form=FORMS, labels=[np.asarray, list, "dask"])
 def test_few_rows_are_trained_on_whole_and_as_in_memory(form, labels):
     y = FORMS[form](Y) if labels == "dask" else labels(Y)
     fused, same = a_detector().fit(ROWS[form], y), a_detector().fit(in_memory(form), Y)
@@ -208,10 +210,15 @@ def test_the_random_state_draws():
     assert (drawn(0) != drawn(1)).any()
 
 
-@pytest.mark.parametrize("cv", [5, "in-sample"])
-@pytest.mark.parametrize("calibration", ["plain", "split"])
-def test_other_ways_of_training_take_dask_too(cv, calibration):
-    parameters = {"cv": cv, "calibration": "plain" if cv == "in-sample" else calibration}
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"cv": 5, "calibration": "plain"},
+        {"cv": 5, "calibration": "split"},
+        {"cv": "in-sample", "calibration": "plain"},
+    ],
+)
+def test_other_ways_of_training_take_dask_too(parameters):
     fused = a_detector(**parameters).fit(ROWS["frame"], Y)
     same = a_detector(**parameters).fit(in_memory("frame"), Y)
     np.testing.assert_array_equal(fused.weights_, same.weights_)
@@ -234,7 +241,7 @@ def test_a_model_fitted_to_a_draw_is_saved(tmp_path):
     )
 
 
-@pytest.mark.parametrize("size", [0, -5, 2.5, "many", True])
+@cases("size", [0, -5, 2.5, "many", True])
 def test_a_size_that_is_none_is_refused(size):
     with pytest.raises(ValueError, match="subsample must be a whole number from 1"):
         FusedDetector().fit(untouchable((5,), 4), subsample=size)
@@ -315,7 +322,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@cases("case", REFUSED)
 def test_bad_input_is_refused_and_leaves_no_trace(case):
     data, message = REFUSED[case]
     fused = FusedDetector(POOL)

@@ -12,6 +12,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
+from helpers.cases import cases
+from helpers.pairwise import each_value
 from lpfuse import FixedRule, LpFusion, TailScaler, TwoSidedMinMax
 from lpfuse._quantiles import SIZE
 from lpfuse.fusion.fixed import RULES
@@ -52,7 +54,8 @@ def forms(values):
     return [as_array(values), with_unknown_rows(as_array(values)), as_frame(values)]
 
 
-FORMS = pytest.mark.parametrize("form", range(3), ids=["array", "unknown rows", "frame"])
+ARRAY, _, FRAME = FORMS = range(3)
+METHODS = ["score_samples", "decision_function", "predict"]
 FUSIONS = [
     *(FixedRule(rule, n_buckets=2) for rule in RULES),
     LpFusion(p=2),
@@ -84,26 +87,24 @@ def untouchable(columns=3):
 # ------------------------------------------------------------------------------- row by row
 
 
-@FORMS
-@pytest.mark.parametrize("fusion", FUSIONS, ids=str)
-@pytest.mark.parametrize("method", ["score_samples", "decision_function", "predict"])
-def test_fusion_answers_as_in_memory(fusion, method, form):
-    named = form == 2
-    fused = fitted(fusion, pd.DataFrame(S, columns=NAMES) if named else S, Y)
-    answer = getattr(fused, method)(forms(S)[form])
-    assert isinstance(answer, da.Array)
-    expected = getattr(fused, method)(pd.DataFrame(S, columns=NAMES) if named else S)
-    found = answer.compute()
-    assert answer.dtype == found.dtype == expected.dtype
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
-    if form == 0:
-        assert answer.chunks == (UNEVEN,)
+@each_value(fusion=FUSIONS, form=FORMS)
+def test_fusion_answers_as_in_memory(fusion, form):
+    rows = pd.DataFrame(S, columns=NAMES) if form == FRAME else S
+    fused = fitted(fusion, rows, Y)
+    for method in METHODS:
+        answer = getattr(fused, method)(forms(S)[form])
+        assert isinstance(answer, da.Array)
+        expected = getattr(fused, method)(rows)
+        found = answer.compute()
+        assert answer.dtype == found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+        if form == ARRAY:
+            assert answer.chunks == (UNEVEN,)
 
 
-@FORMS
-@pytest.mark.parametrize("fusion", [LpFusion(p=2), FixedRule("sum")], ids=str)
+@each_value(form=FORMS, fusion=[LpFusion(p=2), FixedRule("sum")])
 def test_contributions_add_up_to_the_scores(fusion, form):
-    fused = fitted(fusion, pd.DataFrame(S, columns=NAMES) if form == 2 else S, Y)
+    fused = fitted(fusion, pd.DataFrame(S, columns=NAMES) if form == FRAME else S, Y)
     rows = forms(S)[form]
     parts = fused.contributions(rows)
     assert parts.shape[1] == 3
@@ -112,23 +113,21 @@ def test_contributions_add_up_to_the_scores(fusion, form):
     )
 
 
-@FORMS
-@pytest.mark.parametrize(
-    "scaler",
-    [TailScaler(), *(TwoSidedMinMax(clip=clip) for clip in (False, True, "soft"))],
-    ids=str,
+@each_value(
+    scaler=[TailScaler(), *(TwoSidedMinMax(clip=clip) for clip in (False, True, "soft"))],
+    form=FORMS,
 )
 def test_the_scaler_answers_as_in_memory(scaler, form):
     frame = pd.DataFrame(S, columns=NAMES)
-    scaler = fitted(scaler, frame if form == 2 else S)
+    scaler = fitted(scaler, frame if form == FRAME else S)
     scaled = scaler.transform(forms(S)[form])
     assert isinstance(scaled, da.Array)
     assert scaled.shape[1] == 3
-    expected = scaler.transform(frame if form == 2 else S)
+    expected = scaler.transform(frame if form == FRAME else S)
     np.testing.assert_array_equal(scaled.compute(), expected)
 
 
-@pytest.mark.parametrize("estimator", [*FUSIONS, TailScaler(), TwoSidedMinMax()], ids=str)
+@cases("estimator", [*FUSIONS, TailScaler(), TwoSidedMinMax()])
 def test_nothing_is_computed_before_it_is_asked_for(estimator):
     done = fitted(estimator, S, Y)
     rows = untouchable()
@@ -193,8 +192,7 @@ def test_columns_are_checked_before_anything_is_computed():
         FixedRule("min").predict(untouchable())
 
 
-@pytest.mark.parametrize("estimator", [LpFusion(p=2), FixedRule("vote"), TwoSidedMinMax()])
-@pytest.mark.parametrize("value", [np.nan, np.inf])
+@each_value(estimator=[LpFusion(p=2), FixedRule("vote"), TwoSidedMinMax()], value=[np.nan, np.inf])
 def test_a_flaw_is_told_with_its_block_and_column(estimator, value):
     flawed = S.copy()
     flawed[150, 1] = value
@@ -207,14 +205,13 @@ def test_a_flaw_is_told_with_its_block_and_column(estimator, value):
 # -------------------------------------------------------------------------------- fixed rules
 
 
-@FORMS
-@pytest.mark.parametrize("rule", RULES)
+@each_value(rule=RULES, form=FORMS)
 def test_a_rule_is_fitted_on_blocks_as_in_memory(rule, form):
     frame = pd.DataFrame(S, columns=NAMES)
     ours = FixedRule(rule, n_buckets=2).fit(forms(S)[form])
-    expected = FixedRule(rule, n_buckets=2).fit(frame if form == 2 else S)
+    expected = FixedRule(rule, n_buckets=2).fit(frame if form == FRAME else S)
     assert vars(ours).keys() == vars(expected).keys()
-    new = frame if form == 2 else S
+    new = frame if form == FRAME else S
     np.testing.assert_array_equal(ours.decision_function(new), expected.decision_function(new))
 
 
@@ -240,9 +237,7 @@ MANY_Y = np.where(np.arange(sum(MANY)) % 5, 1.0, -1.0)
 MANY_S = MANY_Y[:, None] * [0.8, 0.5, 0.4] + rng.normal(scale=0.4, size=(sum(MANY), 3))
 
 
-@FORMS
-@pytest.mark.parametrize("labelled", [False, True])
-@pytest.mark.parametrize("rho", [0, 5, 33.3, 99])
+@each_value(rho=[0, 5, 33.3, 99], form=FORMS, labelled=[True, False, False, True])
 def test_few_rows_have_the_thresholds_of_memory(form, labelled, rho):
     y = as_array(Y) if labelled else None
     scaler = TwoSidedMinMax(rho).fit(forms(S)[form], y)
@@ -251,12 +246,11 @@ def test_few_rows_have_the_thresholds_of_memory(form, labelled, rho):
     np.testing.assert_array_equal(scaler.upper_, expected.upper_)
     assert scaler.quantile_error_ == expected.quantile_error_ == 0.0
     assert scaler.n_features_in_ == 3
-    assert hasattr(scaler, "feature_names_in_") == (form == 2)
+    assert hasattr(scaler, "feature_names_in_") == (form == FRAME)
 
 
-@pytest.mark.parametrize("labelled", [False, True])
-@pytest.mark.parametrize("rho", [0, 5, 30, 60])
-def test_thresholds_of_many_rows_are_within_the_error_that_they_state(labelled, rho):
+@each_value(rho=[0, 5, 30, 60], labelled=[False, True])
+def test_thresholds_of_many_rows_are_within_their_stated_error(labelled, rho):
     y = as_array(MANY_Y, MANY) if labelled else None
     scaler = TwoSidedMinMax(rho).fit(as_array(MANY_S, MANY), y)
     reference = np.sort(MANY_S[MANY_Y > 0] if labelled else MANY_S, axis=0)
@@ -331,8 +325,7 @@ def test_blocks_of_labels_must_be_those_of_the_scores():
         TwoSidedMinMax().fit(as_array(S), da.from_array(Y, chunks=200))
 
 
-@FORMS
-@pytest.mark.parametrize("scaler", [TailScaler(), TwoSidedMinMax()], ids=str)
+@each_value(form=FORMS, scaler=[TailScaler(), TwoSidedMinMax()])
 def test_a_pipeline_of_scaler_and_rule_stays_lazy(scaler, form):
     rows = forms(S)[form]
     pipeline = make_pipeline(clone(scaler), FixedRule("median")).fit(rows)

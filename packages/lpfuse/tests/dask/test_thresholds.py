@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from helpers.pairwise import pairwise
 from lpfuse._quantiles import SIZE, QuantileSketch, VectorInBlocks
 from lpfuse.threshold import (
     conformal_offset,
@@ -87,9 +88,7 @@ def test_every_rank_is_exact_though_the_sketch_is_not(collect, parts):
     assert [found.smallest([rank])[0] for rank in range(len(scores))] == scores.tolist()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("chunks", [7_000, 20_000])
-@pytest.mark.parametrize("rate", [0.0003, 0.05, 0.29, 0.5])
+@pairwise(kind=KINDS, chunks=[7_000, 20_000], rate=[0.0003, 0.05, 0.29, 0.5])
 def test_offsets_of_many_rows_are_exactly_those_of_memory(kind, chunks, rate):
     scores = KINDS[kind](np.random.default_rng(0), 6 * SIZE)
     lazy = da.from_array(scores, chunks=chunks)
@@ -97,7 +96,7 @@ def test_offsets_of_many_rows_are_exactly_those_of_memory(kind, chunks, rate):
     assert contamination_offset(lazy, rate) == contamination_offset(scores, rate)
 
 
-def test_offsets_of_many_rows_take_two_looks_and_few_rows_one():
+def test_offsets_read_many_rows_twice_and_few_rows_once():
     scores = np.random.default_rng(0).normal(size=5 * SIZE)
     lazy, looks = looked_at(da.from_array(scores, chunks=SIZE))
     assert conformal_offset(lazy, 0.05) == conformal_offset(scores, 0.05)

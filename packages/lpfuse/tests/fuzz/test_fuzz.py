@@ -20,23 +20,23 @@ pytest.importorskip("resource", reason="memory can be limited on Unix alone")
 @pytest.fixture(scope="module")
 def caught(tmp_path_factory):
     """What is found of a class that is unsafe on purpose."""
-    return hunt(tmp_path_factory.mktemp("careless"), 300, "careless", seconds=3)
+    return hunt(tmp_path_factory.mktemp("careless"), 300, "careless", seconds=2)
 
 
-@pytest.mark.parametrize(
-    ("forgery", "what"),
-    [
-        ("cache = 'bait'", "open ('bait', 'r'"),
-        ("cache = '/etc/passwd'", "open ('/etc/passwd', 'r'"),
-        ("size = 4611686018427387904", "died of signal 6"),
-        ("size = -1", "took too long"),
-    ],
-)
-def test_the_fuzzer_finds_what_an_unsafe_class_does(forgery, what, caught):
+UNSAFE = {
+    "cache = 'bait'": "open ('bait', 'r'",
+    "cache = '/etc/passwd'": "open ('/etc/passwd', 'r'",
+    "size = 4611686018427387904": "died of signal 6",
+    "size = -1": "took too long",
+}
+
+
+def test_the_fuzzer_finds_what_an_unsafe_class_does(caught):
     alone = [found for found in caught.findings if found.forgery.startswith("values")]
-    told = [found.what for found in alone if found.forgery.endswith(forgery)]
-    assert len(told) == 1
-    assert told[0].startswith(what)
+    for forgery, what in UNSAFE.items():
+        told = [found.what for found in alone if found.forgery.endswith(forgery)]
+        assert len(told) == 1, forgery
+        assert told[0].startswith(what)
 
 
 def test_the_fuzzer_counts_what_asks_for_too_much_memory(caught):
@@ -44,6 +44,7 @@ def test_the_fuzzer_counts_what_asks_for_too_much_memory(caught):
     assert caught.outcomes["refused"] > 100
 
 
+@pytest.mark.slow
 def test_every_class_that_a_file_may_hold_is_fuzzed(tmp_path):
     held = set()
     for _, model in models():
@@ -60,9 +61,9 @@ def test_every_class_that_a_file_may_hold_is_fuzzed(tmp_path):
 
 def test_the_model_that_ran_code_does_nothing_any_more(tmp_path):
     """A pipeline in an adapter: with a cache and a method that fits, it read pickles."""
-    found = hunt(tmp_path, 60, "ours", ["ScoreFunction, pipeline"])
+    found = hunt(tmp_path, 30, "ours", ["ScoreFunction, pipeline"])
     assert found.findings == []
-    assert found.outcomes["refused"] > 100
+    assert found.outcomes["refused"] > 50
 
 
 @pytest.mark.parametrize("kind", ["ours", "faces", "scikit-learn"])

@@ -1,4 +1,6 @@
-"""What scikit-learn's checks ask that is refused on purpose."""
+"""scikit-learn's checks, and what they ask that is refused on purpose."""
+
+from sklearn.utils.estimator_checks import check_estimator
 
 # They feed the labels 0, 1 and 2 to `score`, which compares +1 (normal) with -1 (anomaly). In `fit`
 # such labels are dropped by subclasses of the tests; in `score` they are the point.
@@ -8,6 +10,16 @@ OTHER_LABELS_IN_SCORE = ("check_fit_score_takes_y", "check_pipeline_consistency"
 def refused_labels(estimator=None):
     """Checks that fail for their labels, by name: why; for ``expected_failed_checks``."""
     return dict.fromkeys(OTHER_LABELS_IN_SCORE, "labels are +1 (normal) and -1 (anomaly)")
+
+
+def assert_passes_checks(estimator, refused=None):
+    """Run all checks; fail with all that fail, and with those of `refused` that pass."""
+    results = check_estimator(estimator, expected_failed_checks=refused, on_skip=None, on_fail=None)
+    told = {each["check_name"]: each["exception"] for each in results if each["status"] == "failed"}
+    passed = {each["check_name"] for each in results if each["status"] == "passed"}
+    assert not told
+    assert not passed & set(refused or ())
+    assert len(passed) > 30
 
 
 def as_checked(estimator, check):

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from sklearn.exceptions import NotFittedError
 from sklearn.mixture import GaussianMixture
 
+from helpers.cases import cases
 from lpfuse import FixedRule, FusedDetector, LpFusion
 from lpfuse.plots import ContributionsDisplay
 from lpfuse.plots.drawing import COLOURS
@@ -86,7 +87,7 @@ def test_a_zero_is_not_called_missing():
     assert notes(ContributionsDisplay(TABLE * 0.0).plot()) == {}
 
 
-def test_many_missing_detectors_are_counted_and_a_row_without_any_comes_last():
+def test_missing_detectors_are_counted_and_empty_rows_come_last():
     table = np.ones((2, 5))
     table[0] = NAN
     display = ContributionsDisplay(table, list("abcde")).plot()
@@ -208,7 +209,7 @@ def test_from_a_fused_detector(fused):
     assert notes(display) == {}
 
 
-def test_a_silent_detector_of_a_fused_one_is_missing_and_moves_the_threshold(fused):
+def test_a_silent_detector_is_missing_and_moves_the_threshold(fused):
     X = np.random.default_rng(2).normal(size=(20, 3))
     X[5] = [9.0, 9.0, np.nan]  # "right" and "all" cannot score this row
     with pytest.warns(UserWarning, match="could not score some rows") as caught:
@@ -263,7 +264,7 @@ def test_the_diamonds_are_not_cut_at_the_edge():
     assert right == pytest.approx(0.15)
 
 
-def test_a_row_that_would_leave_the_others_no_room_is_cut_and_its_score_written():
+def test_an_extreme_row_is_cut_and_its_score_written():
     table = np.array([[-900.0, -100.0], [-2.0, 1.0], [-2.0, 0.5], [-1.0, 0.0]])
     display = ContributionsDisplay(table).plot()
     low, high = display.ax_.get_xlim()
@@ -281,7 +282,7 @@ def test_constructing_only_stores():
     assert vars(ContributionsDisplay(**stored)) == stored
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parameters", "words"),
     [
         ({"contributions": [1.0]}, "contributions must have 2 dimensions"),

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from sklearn.exceptions import NotFittedError
 from sklearn.mixture import GaussianMixture
 
+from helpers.cases import cases
 from lpfuse import FusedDetectorCV, LpFusion, lp_path
 from lpfuse._format import name_of_p
 from lpfuse.fusion.lp import PAPER_GRID
@@ -136,7 +137,7 @@ def test_a_long_grid_has_few_ticks_that_do_not_meet():
     assert all(left.x1 < right.x0 for left, right in pairwise(extents))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("p", "text"),
     [(1, "1"), (16 / 15, "16/15"), (1.25, "1.25"), (np.pi, "3.14"), (100.0, "100"), (INF, "∞")],
 )
@@ -161,7 +162,7 @@ def test_the_chosen_p_is_marked_and_written(chosen, drawn_texts):
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [1, 0, 2, 3]])
-def test_names_stand_at_the_ends_in_the_order_of_the_lines(order):
+def test_names_at_the_ends_follow_the_line_order(order):
     weights = np.array([[0.1, 0.9, 0.0, -0.2], [0.7, 0.6, 0.3, -0.3], [1.0, 1.0, 0.4, -1.0]])
     names = np.array(["late", "early", "low", "negative"])
     display = PathDisplay([1, 2, INF], weights[:, order], names[order]).plot()
@@ -249,7 +250,7 @@ def test_constructing_only_stores():
     assert vars(PathDisplay(**stored)) == stored
 
 
-@pytest.mark.parametrize(
+@cases(
     ("ps", "weights", "names", "chosen", "words"),
     [
         ([1, 2], [[1.0]], None, None, "a row for each p: expected 2 rows, got 1"),

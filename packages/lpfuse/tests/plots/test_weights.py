@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
 
+from helpers.cases import cases
 from lpfuse import FixedRule, FusedDetector, LpFusion, TwoSidedMinMax
 from lpfuse.optim import Certificate
 from lpfuse.plots import WeightsDisplay
@@ -70,7 +71,7 @@ def test_a_detector_keeps_its_colour_wherever_it_ranks():
     assert len(looks) == 35
 
 
-def test_few_of_many_detectors_are_shown_and_the_rest_is_told():
+def test_few_of_many_detectors_are_shown():
     weights = np.linspace(-1, 0.9, 36)
     display = WeightsDisplay(weights).plot()
     assert len(display.bars_) == 20
@@ -126,7 +127,7 @@ def test_from_a_rule_there_is_no_certificate():
     assert len(display.ax_.texts) == 3  # the numbers
 
 
-def test_from_a_fused_detector_the_names_are_those_of_the_detectors():
+def test_a_fused_detector_gives_the_detector_names():
     X = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=["height", "weight"])
     pool = [("one", GaussianMixture(1)), ("two", GaussianMixture(2, reg_covar=0.1))]
     fused = FusedDetector(pool, random_state=0).fit(X)
@@ -135,7 +136,7 @@ def test_from_a_fused_detector_the_names_are_those_of_the_detectors():
     assert widths(display) == sorted(fused.weights_, key=abs)[::-1]
 
 
-def test_names_of_other_columns_are_not_taken_for_those_of_detectors():
+def test_names_of_other_columns_are_not_detector_names():
     estimator = SimpleNamespace(weights_=np.ones(2), feature_names_in_=["a", "b", "c"])
     assert y_labels(WeightsDisplay.from_estimator(estimator)) == ["detector 0", "detector 1"]
 
@@ -183,7 +184,7 @@ def test_constructing_only_stores():
     assert vars(display) == {"weights": weights, "names": names, "certificate": proof}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("weights", "names", "words"),
     [
         (

@@ -4,6 +4,7 @@ import pickle
 import numpy as np
 import pytest
 
+from helpers.cases import cases
 from research.common.datasets import anomaly_names, load_anomaly
 
 REAL_DATA = os.environ.get("LPFUSE_DATA")
@@ -54,7 +55,7 @@ def test_an_unknown_name_suggests_the_closest(folder):
         load_anomaly("leter", data_home=folder)
 
 
-@pytest.mark.parametrize(
+@cases(
     "arrays",
     [
         {"X": np.eye(2)},
@@ -72,7 +73,7 @@ def test_other_arrays_are_refused(tmp_path, arrays):
         load_anomaly("odd", data_home=tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", pickle.dumps([1]), b"some text"])
+@cases("content", [b"", b"PK\x03\x04", pickle.dumps([1]), b"some text"])
 def test_what_is_no_archive_is_refused(folder, content):
     (folder / "anomaly" / "letter.npz").write_bytes(content)
     with pytest.raises(ValueError, match=r"letter\.npz is not an archive"):

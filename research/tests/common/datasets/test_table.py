@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from helpers.cases import cases
 from research.common.datasets import load_table
 
 SUFFIXES = ["csv", "parquet"]
@@ -122,7 +123,7 @@ def test_csv_written_by_hand(tmp_path):
     assert data.y.tolist() == [1, -1, 1]
 
 
-@pytest.mark.parametrize("word", ["", "?", "NA", "N/A", "NaN", "nan", "null", "NULL"])
+@cases("word", ["", "?", "NA", "N/A", "NaN", "nan", "null", "NULL"])
 def test_words_for_missing_do_not_make_text_of_numbers(tmp_path, word):
     data = load_table(text(tmp_path, f"a,b,label\n1,{word},1\n2,5,0\n"))
     np.testing.assert_array_equal(data.X, [[1, np.nan], [2, 5]])
@@ -157,7 +158,7 @@ def test_a_home_folder_is_found(tmp_path, monkeypatch):
     assert load_table("~/mine.csv").X.shape == (2, 1)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("labels", "normal"),
     [
         ([1, 0, 1], 1),
@@ -184,13 +185,13 @@ def test_a_home_folder_is_found(tmp_path, monkeypatch):
         (["Ok", "ok", "Ok"], "Ok"),
     ],
 )
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@cases("suffix", SUFFIXES)
 def test_normal_is_compared_with_sense(tmp_path, suffix, labels, normal):
     path = write(tmp_path, pl.DataFrame({"a": [1, 2, 3], "label": labels}), suffix)
     assert load_table(path, normal=normal).y.tolist() == [1, -1, 1]
 
 
-def test_a_text_that_is_equal_comes_before_one_that_spells_the_same(tmp_path):
+def test_equal_text_comes_before_the_same_number(tmp_path):
     frame = pl.DataFrame({"a": [1, 2, 3], "label": ["1", "1.0", "1"]})
     assert load_table(write(tmp_path, frame, "parquet"), normal="1").y.tolist() == [1, -1, 1]
 
@@ -213,7 +214,7 @@ def test_semicolons_and_decimal_commas_are_read(tmp_path):
     np.testing.assert_array_equal(found.X, [[1.5, 2], [3, 4.25]])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("labels", "normal", "told"),
     [
         ([1, 1], 1, r"holds 1 only; expected normal rows and anomalies"),
@@ -239,8 +240,8 @@ def test_many_values_are_not_all_listed(tmp_path):
         load_table(path, normal="ok")
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
-@pytest.mark.parametrize(
+@cases("suffix", SUFFIXES)
+@cases(
     "moment",
     [dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 12, 30), dt.time(12, 30, 5)],
 )
@@ -265,15 +266,15 @@ def test_texts_that_are_no_categories_are_refused(tmp_path):
         load_table(write(tmp_path, frame))
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
-@pytest.mark.parametrize("cell", [np.inf, -np.inf])
+@cases("suffix", SUFFIXES)
+@cases("cell", [np.inf, -np.inf])
 def test_infinity_is_refused_with_the_column(tmp_path, suffix, cell):
     frame = pl.DataFrame({"a": [1.0, 2.0], "b": [1.0, cell], "label": [1, 0]})
     with pytest.raises(ValueError, match=rf"mine \(mine\.{suffix}\) holds infinity.* in 'b'\."):
         load_table(write(tmp_path, frame, suffix))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("content", "told"),
     [
         ("", "could not be read as CSV: empty CSV"),
@@ -293,7 +294,7 @@ def test_files_that_hold_no_table_are_refused(tmp_path, content, told):
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("keep", [0, 4, 100, -1])
+@cases("keep", [0, 4, 100, -1])
 def test_a_torn_parquet_file_is_refused(tmp_path, keep):
     path = write(tmp_path, pl.DataFrame({"a": range(50), "label": [1, 0] * 25}), "parquet")
     path.write_bytes(path.read_bytes()[:keep])

@@ -14,6 +14,7 @@ import pytest
 import sklearn.datasets
 from sklearn.utils import Bunch
 
+from helpers.cases import cases
 from research.common.datasets import UCI, load_uci, uci_file
 
 TABLE_1 = """
@@ -103,7 +104,7 @@ def test_the_documented_table_is_the_one_in_the_code():
         assert re.search(r"\s+".join(map(str, row)) + "\n", load_uci.__doc__)
 
 
-@pytest.mark.parametrize("name", UCI)
+@cases("name", UCI)
 def test_the_local_folder_comes_first(tmp_path, name):
     X, y = made_up_rows(name), shuffled_labels(name)
     X[3, 1] = np.nan
@@ -116,7 +117,7 @@ def test_the_local_folder_comes_first(tmp_path, name):
     assert (data.X.dtype, data.y.dtype.kind, data.X.flags.c_contiguous) == (float, "i", True)
 
 
-def test_the_label_may_stand_anywhere_and_the_file_may_come_from_a_spreadsheet(tmp_path):
+def test_the_label_column_and_file_type_may_vary(tmp_path):
     path = write_csv(tmp_path, "glass", at_end=False)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n") + b"\r\n")
     data = load_uci("glass", data_home=tmp_path)
@@ -161,7 +162,7 @@ def test_a_home_folder_is_found(tmp_path, monkeypatch):
     assert load_uci("haberman", data_home="~").source == "local folder"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "alias"),
     [
         ("banknotes", "D1"),
@@ -188,7 +189,7 @@ def test_an_unknown_name_suggests_the_closest(name, meant):
         load_uci(name)
 
 
-@pytest.mark.parametrize("name", ["faceforensics", "D11", "", 5])
+@cases("name", ["faceforensics", "D11", "", 5])
 def test_a_strange_name_is_refused_without_a_guess(name):
     with pytest.raises(ValueError, match=r"'?\. Its ten are banknotes, .*, hepatitis\.$"):
         load_uci(name)
@@ -203,7 +204,7 @@ def test_iris_and_wine_come_with_scikit_learn(tmp_path, name, normal):
     assert (data.source, data.feature_names) == ("scikit-learn", tuple(bundle.feature_names))
 
 
-@pytest.mark.parametrize("name", OPENML)
+@cases("name", OPENML)
 def test_the_rest_comes_from_openml_without_pandas(monkeypatch, name):
     X, y, asked = fake_openml(monkeypatch, name, OPENML[name])
     data = load_uci(name)
@@ -215,7 +216,7 @@ def test_the_rest_comes_from_openml_without_pandas(monkeypatch, name):
     assert (options["as_frame"], options["parser"]) == (False, "liac-arff")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "classes"),
     [
         ("banknotes", ("0", "1")),
@@ -270,7 +271,7 @@ def test_counts_are_checked_whatever_the_source(monkeypatch):
         load_uci("iris")
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "",
@@ -300,7 +301,7 @@ def test_infinity_is_refused_with_the_column(tmp_path):
         load_uci("haberman", data_home=tmp_path)
 
 
-@pytest.mark.parametrize(
+@cases(
     "error",
     [
         URLError("no route"),

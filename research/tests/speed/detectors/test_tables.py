@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from helpers.cases import cases
 from research.speed.detectors.goals import goals
 from research.speed.detectors.results import Results
 from research.speed.detectors.tables import results_page, write_tables
@@ -108,7 +109,7 @@ def test_goals_are_judged_from_the_records(records):
     assert "5.0 GiB worst (SVDD" in found["past memory: learn and score"].measured
 
 
-@pytest.mark.parametrize(
+@cases(
     ("worse", "goal"),
     [
         ([svdd(1000, [1.2], [1.0])], "SVDD fit against OneClassSVM"),

@@ -25,7 +25,7 @@ def test_the_same_name_gives_the_same_rows():
     assert Rows(400, 8).training()[1] is None
 
 
-def test_unseen_rows_do_not_depend_on_how_many_are_learnt_from():
+def test_unseen_rows_do_not_depend_on_the_training_size():
     np.testing.assert_array_equal(ROWS.unseen(50), Rows(30, 8).unseen(50))
 
 

@@ -67,7 +67,7 @@ def test_quick_run_is_stored_and_not_repeated(part, here, tmp_path, capsys):
     assert "finished" not in capsys.readouterr().out
 
 
-def test_the_budget_has_a_time_for_the_whole_and_for_every_member(here, tmp_path):
+def test_the_budget_has_times_for_whole_and_members(here, tmp_path):
     path = tmp_path / "rows.jsonl"
     campaign.run(options_for("budget", path, labels=[0], repeats=2))
     (record,) = stored(path)
@@ -133,7 +133,7 @@ def calls(monkeypatch):
     return made
 
 
-def test_a_method_over_the_limit_is_told_and_not_tried_on_more(here, calls, tmp_path):
+def test_a_method_over_the_limit_is_not_tried_further(here, calls, tmp_path):
     path = tmp_path / "rows.jsonl"
     options = options_for("growth", path, growth_n=[60, 90, 120], repeats=1)
     campaign.run(options)
@@ -246,7 +246,7 @@ def test_without_another_version_the_part_is_left_out(here, tmp_path, capsys):
     assert stored(tmp_path / "rows.jsonl") == []
 
 
-def test_a_version_is_found_in_a_checkout_and_in_its_source(earlier, tmp_path):
+def test_a_version_is_found_in_checkout_and_source(earlier, tmp_path):
     source = earlier / "packages" / "lpfuse" / "src"
     assert source_in(earlier) == source_in(source) == source.resolve()
     assert source_in(ROOT) == NOW.resolve()

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from helpers.cases import cases
 from research.speed.rows.figure import draw
 from research.speed.rows.goals import SET_BY, goals
 from research.speed.rows.results import Results
@@ -103,7 +104,7 @@ def test_goals_are_judged_from_the_records(records):
     assert found[MANY].measured == "2.0 minutes, 1.00 GiB"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("worse", "goal"),
     [
         (budget(20, 1.81), FIT),
@@ -199,7 +200,7 @@ def test_what_samples_lose_is_paired_by_family_and_seed():
     assert f"In the mean -0.50 ± {error:.2f} (standard error)." in lines
 
 
-def test_the_other_pool_keeps_more_of_all_but_the_small_samples():
+def test_the_other_pool_keeps_more_of_large_samples():
     usual, more = (dict(pool(50_000, times)) for times in (None, SIZES))
     for name, key, times in (
         ("knn", "max_samples", 4), ("columns", "max_samples", 4), ("gp", "n_components", 2),
@@ -218,7 +219,7 @@ def test_python_alone_is_told_where_onnx_is_missing():
     assert {goal.met for goal in goals(results) if goal.name == ONNX} == {None}
 
 
-def test_a_form_that_does_not_exist_is_not_a_fast_one(records):
+def test_a_missing_form_is_not_a_fast_one(records):
     alone = {**one_row(1.0, labels=20), "missing": "no converter"}
     del alone["onnx_ratio"], alone["onnx_difference"], alone["row_seconds"]["onnx"]
     found = judged([*records, alone])[ONNX]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.cases import cases
 from research.speed.scaling.figure import draw
 from research.speed.scaling.goals import goals
 from research.speed.scaling.results import Results
@@ -139,7 +140,7 @@ def test_goals_are_judged_from_the_records(records):
     assert found[RIVAL].measured.startswith("3,000× median")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("worse", "goal"),
     [
         (split("8", 0.026), SOLVE),

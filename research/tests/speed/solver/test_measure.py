@@ -152,7 +152,7 @@ def test_a_fresh_run_replaces_what_was_stored_at_its_end(tmp_path, monkeypatch):
     assert [file.name for file in tmp_path.iterdir()] == ["results.jsonl"]
 
 
-def test_an_interrupted_fresh_run_leaves_the_stored_rows_and_goes_on(tmp_path, monkeypatch, capsys):
+def test_an_interrupted_fresh_run_keeps_stored_rows_and_continues(tmp_path, monkeypatch, capsys):
     path = tmp_path / "results.jsonl"
     quietly(tiny_options(path, n=[10]), monkeypatch)
 
@@ -177,7 +177,7 @@ def test_a_fresh_run_of_another_commit_begins_anew(tmp_path, monkeypatch, capsys
     assert "begun anew" in capsys.readouterr().out
 
 
-def test_a_rival_whose_package_is_missing_is_left_out_with_a_word(tmp_path, monkeypatch, capsys):
+def test_a_rival_without_its_package_is_left_out(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "piqp", None)
     monkeypatch.delitem(sys.modules, "research.rivals.solvers.piqp", raising=False)
     monkeypatch.setattr("research.speed.solver.run.set_threads", lambda threads: None)
@@ -189,7 +189,7 @@ def test_a_rival_whose_package_is_missing_is_left_out_with_a_word(tmp_path, monk
     assert rivals.title("piqp") == "PIQP (p = 1, 2, ∞)"  # the page needs no package
 
 
-def test_a_rival_that_is_spared_keeps_the_limit_it_was_stopped_at(tmp_path):
+def test_a_spared_rival_keeps_its_limit(tmp_path):
     store = RecordStore(tmp_path / "results.jsonl", {"id": "e"})
     given = tiny_options(None, time_limit=20.0)
     stopped = {**asdict(Case(60, 2, "negatives")), "kind": "solve", "p": "2", "rival": "piqp",
@@ -204,7 +204,7 @@ def test_a_rival_that_is_spared_keeps_the_limit_it_was_stopped_at(tmp_path):
     assert larger._pending(asked)
 
 
-def test_the_campaign_covers_every_size_and_says_what_it_leaves_out():
+def test_the_campaign_covers_every_size_or_says_so():
     asked = {
         (n, R, name): set(stage.p)
         for stage in stages(tiny_options(None))
@@ -231,7 +231,7 @@ def test_the_campaign_measures_paths_memory_and_banknotes():
     assert all(stage.seed == 0 and stage.gap == 1e-8 for stage in found)  # as given
 
 
-def test_stages_of_a_campaign_can_be_run_apart_under_a_commit_that_is_told(tmp_path, monkeypatch):
+def test_stages_of_a_campaign_can_run_apart(tmp_path, monkeypatch):
     monkeypatch.setattr("research.speed.solver.run.set_threads", lambda threads: None)
     ran = []
     monkeypatch.setattr(Campaign, "run", lambda campaign: ran.append(campaign.case.n))

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-import pytest
 
+from helpers.cases import cases
 from research.common.judge import FusionProblem
 from research.speed.solver.problems import ALL_P, Case, parse_p, synthetic_scores
 from research.speed.solver.stress import VARIANTS, check, recompute, stress_problems, summarise
@@ -48,7 +48,7 @@ def test_suite_is_large_varied_and_well_named():
 SAMPLE = [stress for stress in list(stress_problems())[::23] if stress.problem.n <= 1_000]
 
 
-@pytest.mark.parametrize("stress", SAMPLE, ids=lambda stress: stress.name)
+@cases("stress", SAMPLE)
 def test_sample_of_the_suite_is_certified(stress):
     assert check(stress, 1e-8)["status"] == "certified"
 
