@@ -109,14 +109,17 @@ def memory(store: RecordStore, folder: Path, model: Path, data: Path, options: A
     """Resident memory as rows pass, a figure for each hundredth of them."""
     marks: list[list[float]] = []
 
-    def tell(told: Any) -> None:
-        rows = told.tally.rows
+    def on_batch(progress: Any) -> None:
+        rows = progress.tally.rows
         if not marks or rows >= (len(marks) + 1) * options.rows / 100:
             marks.append([rows, resident()])
 
     start = perf_counter()
     page = folder / "status.html"
-    watch(model, data, folder / "verdicts.csv", once=True, jobs=options.jobs, page=page, tell=tell)
+    watch(
+        model, data, folder / "verdicts.csv", once=True, jobs=options.jobs, page=page,
+        on_batch=on_batch,
+    )  # fmt: skip
     store.append(
         {
             "kind": "memory", "model": options.model, "rows": options.rows, "jobs": options.jobs,

@@ -1,9 +1,9 @@
-"""Rows that keep coming: verdicts as they arrive, and word when they stop being as they were.
+"""Score rows as they arrive, each exactly once, and detect drift.
 
-`watch` follows a CSV file that grows, a folder, standard input or a topic of Kafka, and writes what
-a model says of each row exactly once, whatever ends it in between. The command is ``lpfuse watch``.
+`watch` follows a CSV file that grows, a folder, standard input or a topic of Kafka, and writes the
+verdict on each row exactly once, however it was ended in between. The command is ``lpfuse watch``.
 """
 
-from lpfuse.watch._watching import Watched, watch
+from lpfuse.watch.run import Watched, WatchSettings, watch
 
-__all__ = ["Watched", "watch"]
+__all__ = ["WatchSettings", "Watched", "watch"]
