@@ -4,6 +4,8 @@ from importlib.util import find_spec
 
 from hypothesis import HealthCheck, settings
 
+from helpers.signals import heed_sigint as heed_sigint  # a fixture for all tests
+
 # Benchmarks of networks and devices are read for their examples where torch is.
 if not find_spec("torch"):
     collect_ignore = [

@@ -4,6 +4,8 @@ from importlib.util import find_spec
 
 from hypothesis import HealthCheck, settings
 
+from helpers.signals import heed_sigint as heed_sigint  # a fixture for all tests
+
 # Its examples need river, which is an extra that the extra `test` does not bring.
 collect_ignore = [] if find_spec("river") else ["src/lpfuse/river.py"]
 

@@ -20,8 +20,8 @@ import numpy as np
 import polars as pl
 
 from lpfuse.frames import TableModel
-from lpfuse.watch import watch
 from lpfuse_cli.scoring import load_model, score_file
+from lpfuse_cli.watch import watch
 from research.common.machine import environment
 from research.common.store import Record, RecordStore, read_records, write_whole
 from research.speed.records import number
@@ -110,14 +110,17 @@ def memory(store: RecordStore, folder: Path, model: Path, data: Path, options: A
     """Resident memory as rows pass, a figure for each hundredth of them."""
     marks: list[list[float]] = []
 
-    def tell(told: Any) -> None:
-        rows = told.tally.rows
+    def on_batch(progress: Any) -> None:
+        rows = progress.tally.rows
         if not marks or rows >= (len(marks) + 1) * options.rows / 100:
             marks.append([rows, resident()])
 
     start = perf_counter()
     page = folder / "status.html"
-    watch(model, data, folder / "verdicts.csv", once=True, jobs=options.jobs, page=page, tell=tell)
+    watch(
+        model, data, folder / "verdicts.csv", once=True, jobs=options.jobs, page=page,
+        on_batch=on_batch,
+    )  # fmt: skip
     store.append(
         {
             "kind": "memory", "model": options.model, "rows": options.rows, "jobs": options.jobs,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lpfuse.monitor._counts import block_sizes
-from lpfuse.monitor._streams import WatchedStreams
+from lpfuse.monitor import WatchedStreams, block_sizes
 from research.common.store import Record
 
 SIZES, SHIFTS = (50, 400, 2_000, 20_000), (0.1, 0.2, 0.3, 0.4, 0.6, 1.0)

@@ -74,7 +74,7 @@ from lpfuse.paper import Pipeline
 from lpfuse.selection import FusedDetectorCV
 from lpfuse.threshold import OnlineDiscoveries
 from lpfuse.views import FilledGaps, Indicators, NormalQuantiles
-from lpfuse.watch._state import WatchState
+from lpfuse_cli.watch.state import WatchState
 
 _rng = np.random.default_rng(0)
 X = np.vstack([_rng.normal(size=(24, 3)), _rng.normal(3.0, 1.0, size=(12, 3))])

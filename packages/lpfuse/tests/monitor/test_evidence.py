@@ -6,10 +6,20 @@ from math import lgamma, log
 import numpy as np
 import pytest
 
-from lpfuse.monitor._alternatives import Alternatives
-from lpfuse.monitor._bins import LEVELS, ReferenceBins
-from lpfuse.monitor._counts import StreamHistory, block_sizes, count_blocks, normal_scores
-from lpfuse.monitor._evidence import MEMORY, ON_RECENT, TRUST, Evidence
+from lpfuse.monitor import (
+    LEVELS,
+    MEMORY,
+    ON_RECENT,
+    TRUST,
+    Alternatives,
+    Evidence,
+    ReferenceBins,
+    StreamHistory,
+    block_sizes,
+    count_blocks,
+    normal_scores,
+    uniform_numbers,
+)
 
 
 def evidence_of(gaps, streams=1):
@@ -27,7 +37,7 @@ def urn_probability(gaps, places):
 
 
 @pytest.mark.parametrize("blocks", [(1, 1, 1), (3,), (2, 1)])
-def test_its_mean_is_one_by_enumeration(blocks):
+def test_mean_is_one_by_enumeration(blocks):
     # Of all sequences of three rows, by the exact probability of each, whatever the blocks.
     gaps, mean, total = [1, 2, 4], 0.0, 0.0
     for places in product(range(3), repeat=3):
@@ -41,7 +51,7 @@ def test_its_mean_is_one_by_enumeration(blocks):
     assert mean == pytest.approx(1, abs=1e-12)
 
 
-def test_the_urn_is_what_ranks_of_independent_rows_do(rng):
+def test_urn_matches_ranks_of_independent_rows(rng):
     # Bins of two rows after four reference rows, over many draws of all six, against the urn.
     gaps, seen = np.array([1.0, 2.0, 2.0]), np.zeros((3, 3))
     for _ in range(20_000):
@@ -53,7 +63,7 @@ def test_the_urn_is_what_ranks_of_independent_rows_do(rng):
     np.testing.assert_allclose(seen / seen.sum(), expected, atol=0.012)
 
 
-def test_it_is_the_sum_over_all_starts_and_laws(rng):
+def test_recursion_is_sum_over_starts_and_alternatives(rng):
     """The recursion against the definition: every start of every law, kept apart."""
     gaps = np.array([1.0, 3.0, 5.0, 1.0])
     alternatives = Alternatives.of_values(gaps)
@@ -82,9 +92,10 @@ def test_it_is_the_sum_over_all_starts_and_laws(rng):
             assert logs[i, stream] == pytest.approx(log(value), abs=1e-9)
 
 
-@pytest.mark.parametrize("n", [20, 300])
-@pytest.mark.parametrize("kind", ["continuous", "ties", "gaps", "heavy"])
-def test_false_alarms_keep_to_the_level(rng, n, kind):
+@pytest.mark.parametrize(
+    ("n", "kind"), [(20, "continuous"), (300, "ties"), (20, "gaps"), (300, "heavy")]
+)
+def test_false_alarm_rate_stays_below_level(rng, n, kind):
     streams, level = 400, 0.1
     reference, rows = (rng.standard_t(1 if kind == "heavy" else 30, size=(m, streams))
                        for m in (n, 1500))  # fmt: skip
@@ -101,7 +112,7 @@ def test_false_alarms_keep_to_the_level(rng, n, kind):
     assert alarms <= level * streams  # 40; about 10 are usual, 3 % of a binomial lie above 52
 
 
-def test_a_change_after_long_calm_is_found_and_dated(rng):
+def test_late_change_is_found_and_dated(rng):
     reference, rows = rng.normal(size=(2000, 20)), rng.normal(size=(8000, 20))
     rows[6000:] += 0.5
     bins, sizes = ReferenceBins.of(reference, 1), np.full(80, 100)
@@ -115,7 +126,7 @@ def test_a_change_after_long_calm_is_found_and_dated(rng):
     assert np.median(np.abs(np.array(since) - 6000)) <= 200
 
 
-def test_merging_keeps_the_mean_and_adds_the_rows():
+def test_merge_keeps_mean_and_adds_rows():
     # Two monitors of one row each, merged: the mean over all pairs of rows is one.
     gaps, mean = [1, 2, 4], 0.0
     for places in product(range(3), repeat=2):
@@ -134,7 +145,7 @@ def test_merging_keeps_the_mean_and_adds_the_rows():
 
 
 @pytest.mark.parametrize("n", [20, 50, 2_000])
-def test_bins_hold_all_gaps_and_the_ends_stand_alone(rng, n):
+def test_bins_hold_all_gaps_with_single_ends(rng, n):
     bins = ReferenceBins.of(rng.normal(size=(n, 3)), 0)
     assert bins.gaps.sum() == n + 1
     assert bins.gaps[0] == bins.gaps[-1] == 1
@@ -143,14 +154,12 @@ def test_bins_hold_all_gaps_and_the_ends_stand_alone(rng, n):
     assert (outside == [[0], [len(bins.gaps) - 1]]).all()
 
 
-def test_places_are_those_of_a_naive_search(rng):
+def test_places_match_naive_search(rng):
     reference = rng.integers(0, 5, size=(60, 2)).astype(float)
     reference[::7] = np.nan
     bins = ReferenceBins.of(reference, 3)
     rows = rng.integers(-1, 7, size=(200, 2)).astype(float)
     rows[::5, 1] = np.nan
-    from lpfuse.monitor._bins import uniform_numbers
-
     drawn = uniform_numbers(3, np.arange(10, 210), 2)
     for i in range(200):
         for j in range(2):
@@ -160,16 +169,14 @@ def test_places_are_those_of_a_naive_search(rng):
             assert bins.places(rows, 10)[i, j] == naive
 
 
-def test_a_row_falls_where_it_falls_whatever_the_batch(rng):
+def test_places_do_not_depend_on_batches(rng):
     bins = ReferenceBins.of(np.rint(rng.normal(size=(100, 3))), 5)
     rows = np.rint(rng.normal(size=(50, 3)))
     apart = [bins.places(rows[i : i + 1], 7 + i) for i in range(50)]
     np.testing.assert_array_equal(bins.places(rows, 7), np.concatenate(apart))
 
 
-def test_numbers_that_break_ties_are_uniform_and_uncorrelated():
-    from lpfuse.monitor._bins import uniform_numbers
-
+def test_tie_breaking_numbers_are_uniform_and_uncorrelated():
     drawn = uniform_numbers(12, np.arange(-5_000, 5_000), 6)
     assert abs(drawn.mean() - 0.5) < 0.006
     assert abs(drawn.var() - 1 / 12) < 0.003
@@ -181,7 +188,7 @@ def test_numbers_that_break_ties_are_uniform_and_uncorrelated():
 # ---------------------------------------------------------------------------------------- history
 
 
-def test_history_stays_small_and_knows_the_latest_rows(rng):
+def test_history_stays_small_and_has_latest_rows(rng):
     gaps = np.full(20, 1.0)
     history = StreamHistory.empty(1)
     for i in range(700):
@@ -194,6 +201,6 @@ def test_history_stays_small_and_knows_the_latest_rows(rng):
     assert deviation[0] == pytest.approx(0, abs=1e-6)
 
 
-def test_normal_scores_have_mean_nought():
+def test_normal_scores_have_mean_zero():
     gaps = np.array([1.0, 4.0, 10.0, 4.0, 1.0])
     assert gaps @ normal_scores(gaps) == pytest.approx(0, abs=1e-12)

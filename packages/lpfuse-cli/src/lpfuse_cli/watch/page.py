@@ -1,4 +1,4 @@
-"""The status of a watch as one page of HTML, which is written anew from time to time."""
+"""The status of a watch as one page of HTML, which is rewritten from time to time."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from lpfuse._files import as_json
 from lpfuse._format import fixed, number, percent
-from lpfuse.watch._batch import MOST_TEXT
 from lpfuse_cli.report.page import rendered, write_page
+from lpfuse_cli.watch.batches import MAX_NOTE
+from lpfuse_cli.watch.judge import Bucket, Tally
 
 if TYPE_CHECKING:
-    from lpfuse.watch._run import Watch
-    from lpfuse.watch._tally import Bucket, Tally
+    from lpfuse_cli.watch.run import Watch
 
 Figures = dict[str, Any]
-MOST_STREAMS = 15  # of which the page tells the evidence; chosen by hand
+MOST_STREAMS = 15  # whose evidence the page shows; chosen by hand
 MOST_TICKS = 4
-TALLEST = 3  # times the line of drift, up to which evidence is drawn; it has no end itself
-SUREST = 99  # the power of ten from which on a figure says no more
+TALLEST = 3  # times the threshold of drift, up to which evidence is drawn
+SUREST = 99  # the power of ten from which a figure says no more
 ENDS = {
     "source": "the source ended",
     "rows": "as many rows came as were asked for",
@@ -33,12 +33,12 @@ ENDS = {
 
 
 def status_of(watch: Watch, now: float) -> Figures:
-    """What the page tells, as plain values.
+    """Return the content of the page, as plain values.
 
     Parameters
     ----------
     watch : Watch
-        At work, or ended.
+        Running, or ended.
     now : float
         Seconds since 1970.
     """
@@ -77,7 +77,7 @@ def _promised(watch: Watch) -> float | None:
 
 
 def _streams(status: Any) -> list[Figures]:
-    """Streams of numbers, those that moved first, then by evidence."""
+    """Sort streams of numbers: declared changes first, then by evidence."""
     declared = {drift.stream: drift for drift in status.drifts}
     order = sorted(status.evidence, key=lambda name: (name not in declared, -status.evidence[name]))
     return [
@@ -94,14 +94,14 @@ def _streams(status: Any) -> list[Figures]:
 
 
 def write_status(path: Path, watch: Watch, seconds: float) -> None:
-    """Write the page; it appears whole, in place of the one before.
+    """Replace the page in one step.
 
     Parameters
     ----------
     path, watch : path, Watch
-        The file, and what it tells of.
+        The file, and the watch that it shows.
     seconds : float
-        After which a browser loads it again, while the watch runs.
+        After which a browser reloads it, while the watch runs.
     """
     now = time()
     status = as_json(status_of(watch, now), infinite=False)
@@ -159,7 +159,7 @@ def _power(evidence: float | None) -> str:
 
 
 def _charts(tally: Tally, status: Figures, now: float) -> list[Figures]:
-    """Three lines over time, as paths in a square of 100 by 100."""
+    """Draw three lines over time, as paths in a square of 100 by 100."""
     buckets, width = tally.buckets, tally.width
     if not buckets:
         return []
@@ -172,9 +172,9 @@ def _charts(tally: Tally, status: Figures, now: float) -> list[Figures]:
         low: float, text: Callable[[float], str], line_words: str = "",
     ) -> Figures:  # fmt: skip
         found = [value(bucket) for bucket in buckets]
-        there = [each for each in found if each is not None]
-        tops = [*there, line * 1.25 if line else low + 1e-9]
-        low = min([low, *there])
+        known = [each for each in found if each is not None]
+        tops = [*known, line * 1.25 if line else low + 1e-9]
+        low = min([low, *known])
         high = max([*tops, low + 1e-9])
         ticks = _ticks(low, high)
         high = max(high, ticks[-1])
@@ -191,7 +191,7 @@ def _charts(tally: Tally, status: Figures, now: float) -> list[Figures]:
                 x = 100 * (bucket.start + width / 2 - start) / (end - start)
                 path.append(f"{'L' if pen else 'M'}{x:.2f} {y(each):.2f}")
                 if not pen:
-                    path.append("h0.01")  # a point alone is seen, too
+                    path.append("h0.01")  # so that a single point is visible
                 pen = True
         return {
             "title": title,
@@ -201,7 +201,7 @@ def _charts(tally: Tally, status: Figures, now: float) -> list[Figures]:
             "line_words": line_words,
             "xs": xs,
             "ys": [(100 - y(tick), text(tick)) for tick in ticks],
-            "latest": text(there[-1]) if there else "nothing",
+            "latest": text(known[-1]) if known else "nothing",
         }
 
     promised, most = status["promised"], TALLEST * status["line"]
@@ -224,7 +224,7 @@ def _charts(tally: Tally, status: Figures, now: float) -> list[Figures]:
 
 
 def _histogram(status: Figures) -> Figures | None:
-    """P-values of the latest rows as bars, of all as a line; 1 is what equal chances give."""
+    """Draw p-values of the latest rows as bars, of all as a line; uniform ones are at 1."""
     bars, every = status["latest"], status["pvalues"]
     if not sum(bars):
         return None
@@ -252,7 +252,7 @@ def _histogram(status: Figures) -> Figures | None:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers between two."""
+    """Return round numbers between two."""
     raw = (high - low) / MOST_TICKS
     power = 10.0 ** floor(log10(raw))
     step = next(f * power for f in (1, 2, 5, 10) if f * power >= raw * (1 - 1e-9))
@@ -284,4 +284,4 @@ def _shown(value: Any) -> str:
         return "–"
     if isinstance(value, float):
         return number(value)
-    return f"{value:,}" if isinstance(value, int) else str(value)[:MOST_TEXT]
+    return f"{value:,}" if isinstance(value, int) else str(value)[:MAX_NOTE]

@@ -4,11 +4,17 @@ import pytest
 
 from helpers.streams import rows
 from lpfuse.frames import TableModel
+from lpfuse_cli.watch import sources
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def model(tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "pumps.lpfuse"
     frame = rows(400, seed=0).drop("serial")
     TableModel.fit(frame, detectors=["gmm", "histogram"]).save(path)
     return path
+
+
+@pytest.fixture(autouse=True)
+def files_settle_at_once(monkeypatch):
+    monkeypatch.setattr(sources, "SETTLED", 0.0)

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from helpers.streams import rows
-from lpfuse.watch import watch
 from lpfuse_cli.scoring import load_model
+from lpfuse_cli.watch import watch
 
 kafka = pytest.importorskip("confluent_kafka", reason="lpfuse[kafka] is not installed")
 
@@ -53,18 +53,19 @@ def check(verdicts, model, frame):
     assert found == pytest.approx(expected(model, frame))
 
 
-def test_messages_become_verdicts_and_none_comes_twice(model, tmp_path, producer):
+def test_each_message_has_one_verdict_after_restart(model, tmp_path, producer):
     frame, out = rows(60), tmp_path / "v.csv"
-    options = {"once": True, "keep": ["serial"], "batch_rows": 9, "kafka": {"log_level": "0"}}
+    options = {"once": True, "keep": ["serial"], "batch_rows": 9}
+    address = f"{producer.address}?log_level=0"
     send(producer, as_json(frame[:40]))
-    assert watch(model, producer.address, out, **options).rows == 40
+    assert watch(model, address, out, **options).rows == 40
     send(producer, as_json(frame[40:]))
-    found = watch(model, producer.address, out, **options)
+    found = watch(model, address, out, **options)
     assert (found.rows, found.judged, found.resumed) == (60, 60, True)
     check(pl.read_csv(out), model, frame)
 
 
-def test_a_bad_message_costs_itself(model, tmp_path, producer):
+def test_bad_message_is_noted_alone(model, tmp_path, producer):
     frame = rows(20)
     bad = {
         b"no json": "broken line",
@@ -86,25 +87,23 @@ def test_a_bad_message_costs_itself(model, tmp_path, producer):
     check(pl.read_csv(tmp_path / "v.csv"), model, frame)
 
 
-def test_messages_may_be_lines_of_csv(model, tmp_path, producer):
+def test_messages_as_lines_of_csv(model, tmp_path, producer):
     frame = rows(20)
     send(producer, [*frame.write_csv(include_header=False).encode().splitlines(), b"1,2", b'"'])
-    found = watch(
-        model, producer.address, tmp_path / "v.csv", once=True, keep=["serial"],
-        csv_columns=frame.columns,
-    )  # fmt: skip
+    address = f"{producer.address}?columns={','.join(frame.columns)}"
+    found = watch(model, address, tmp_path / "v.csv", once=True, keep=["serial"])
     assert found.notes == {"broken line": 2}
     check(pl.read_csv(tmp_path / "v.csv"), model, frame)
 
 
-def test_kill_9_loses_no_message_and_repeats_none(model, tmp_path, producer):
-    frame, out = rows(400), tmp_path / "v.csv"
+def test_kill_9_loses_and_repeats_no_message(model, tmp_path, producer):
+    frame, out = rows(200), tmp_path / "v.csv"
     words = [sys.executable, "-m", "lpfuse_cli", "watch", model, producer.address, "-o", out,
-             "--keep", "serial", "--batch-rows", "5", "--commit-seconds", "0"]  # fmt: skip
+             "--keep", "serial", "--batch-rows", "5", "--batch-seconds", "0"]  # fmt: skip
     sent = 0
-    for kill in range(3):
-        send(producer, as_json(frame[sent : sent + 100]))
-        sent += 100
+    for kill in range(2):
+        send(producer, as_json(frame[sent : sent + 80]))
+        sent += 80
         size = out.stat().st_size if out.exists() else 0
         process = subprocess.Popen(list(map(str, words)), stderr=subprocess.PIPE)
         end = time.monotonic() + 60
@@ -121,6 +120,11 @@ def test_kill_9_loses_no_message_and_repeats_none(model, tmp_path, producer):
 
 
 @pytest.mark.parametrize("address", ["kafka://", "kafka://host:9092", "kafka://host:9092/a/b"])
-def test_an_address_names_a_broker_and_a_topic(model, tmp_path, address):
+def test_address_without_broker_or_topic_raises(model, tmp_path, address):
     with pytest.raises(ValueError, match="kafka://host:port/topic"):
         watch(model, address, tmp_path / "v.csv")
+
+
+def test_setting_without_value_raises(model, tmp_path):
+    with pytest.raises(ValueError, match=r"NAME=VALUE.*got 'columns'"):
+        watch(model, "kafka://host:9092/rows?columns", tmp_path / "v.csv")

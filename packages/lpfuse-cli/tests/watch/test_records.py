@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lpfuse.watch._records import LONGEST, WHOLE_LINES, cut_records
+from lpfuse_cli.watch import batches
+from lpfuse_cli.watch.batches import WHOLE_LINES, cut_records
 
 CELLS = st.text(st.sampled_from('ab1,"\n é'), max_size=6)
 
@@ -25,7 +26,7 @@ def pieces(data, found):
 @given(
     st.lists(st.lists(CELLS, min_size=3, max_size=3), max_size=8), st.sampled_from(["\n", "\r\n"])
 )
-def test_what_python_writes_is_read_record_by_record(records, line_end):
+def test_records_of_csv_writer_are_found(records, line_end):
     file = io.StringIO()
     csv.writer(file, lineterminator=line_end).writerows(records)
     data = file.getvalue().encode()
@@ -54,7 +55,7 @@ def test_without_quotes_every_line_is_a_record(data, cells):
 
 
 @given(st.text(st.sampled_from('a1,"\n'), max_size=60), st.booleans())
-def test_whatever_comes_is_cut_at_line_ends_and_good_records_have_their_cells(text, final):
+def test_cuts_are_line_ends_and_records_have_all_cells(text, final):
     data = text.encode()
     found = cut(data, 2, final=final)
     for place, piece in enumerate(pieces(data, found)):
@@ -67,7 +68,7 @@ def test_whatever_comes_is_cut_at_line_ends_and_good_records_have_their_cells(te
 
 
 @given(st.text(st.sampled_from('a1,"\n'), max_size=60), st.integers(0, 60))
-def test_more_text_changes_no_good_record_before_it(text, length):
+def test_more_text_changes_no_earlier_record(text, length):
     """What was taken is taken: the same records come first, however much is there.
 
     Of broken quotes that is not so: more text may close them.
@@ -80,7 +81,7 @@ def test_more_text_changes_no_good_record_before_it(text, length):
     assert some.ends[:good].tolist() == every.ends[:good].tolist()
 
 
-def test_a_stray_quote_costs_its_line_alone():
+def test_stray_quote_breaks_its_line_only():
     lines = [b"1,2\n", b'3,"4\n', *[b"5,6\n"] * WHOLE_LINES]
     data = b"".join(lines)
     found = cut(data, 2)
@@ -90,7 +91,7 @@ def test_a_stray_quote_costs_its_line_alone():
     assert waiting.ends.tolist() == [4]
 
 
-def test_a_quote_that_the_next_text_would_close_costs_its_line_alone():
+def test_quote_closed_by_next_text_breaks_its_line_only():
     lines = [b'1,"a\n', b'2,"b"\n', b'3,"c"\n']
     data = b"".join(lines)
     found = cut(data, 2)
@@ -105,8 +106,9 @@ def test_text_with_line_ends_is_one_cell():
     assert not found.why
 
 
-def test_a_quote_is_not_waited_for_without_end():
-    data = b'1,"' + b"x\n" * (LONGEST // 2 + 10)
+def test_unclosed_quote_is_stray_beyond_longest_record(monkeypatch):
+    monkeypatch.setattr(batches, "MAX_RECORD", 2**10)
+    data = b'1,"' + b"x\n" * 600
     found = cut(data, 2)
     assert min(found.why) == 0
     assert found.ends[0] == 5
@@ -121,7 +123,7 @@ def test_a_quote_is_not_waited_for_without_end():
         (b"1,2,3\n", "3 cells"),
     ],
 )
-def test_a_broken_line_is_said_to_be_so(line, told):
+def test_broken_line_has_a_reason(line, told):
     found = cut(b"1,2\n" + line + b'"3",4\n', 2)
     assert list(found.why) == [1]
     assert told in found.why[1]

@@ -1,0 +1,483 @@
+"""Verdicts on batches of rows, and the counts that a watch keeps of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from lpfuse._arrays.operations import Host
+from lpfuse._format import fixed, plain, quote
+from lpfuse._validation.params import counted
+from lpfuse.frames import TableModel
+from lpfuse.frames.cells import NO_DATE, ORDERS, days_of, is_text, polars_module, read_moments
+from lpfuse.monitor import DriftStatus
+from lpfuse_cli.watch.batches import (
+    BACKWARDS,
+    LACKS,
+    MAX_NOTE,
+    NO_NUMBER,
+    NO_TIME,
+    Batch,
+    Note,
+    Numbers,
+    Rows,
+)
+
+if TYPE_CHECKING:
+    import polars
+
+    from lpfuse.ensemble.components import Verdicts
+
+ROW = "row"  # the column of the output with the place in the stream
+NUMBER = "number"  # as the order of a time column: seconds, or any growing numbers
+
+# All chosen by hand:
+READ_SHARE = 0.5  # of the first rows that an order must read to be chosen
+BUCKETS = 240  # of the history; beyond, neighbours are merged
+FIRST_WIDTH = 1.0  # seconds of a bucket
+LATEST = 20_000  # p-values of which about half are in the histogram of the latest ones
+BINS = 20
+SHOWN = 20  # alarms and notes that are stored in full
+
+
+# ----------------------------------------------------------------------------------------- verdicts
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Verdicts on a batch.
+
+    Attributes
+    ----------
+    batch : Batch
+        Its rows.
+    table : polars.DataFrame or None
+        Rows of the output; None where no row could be scored.
+    notes : list of Note
+        On rows that were not scored, in their order.
+    remarks : Counter of str
+        Unknown values in rows that were scored nevertheless.
+    X, verdicts : ndarray of shape (m, d) and Verdicts, or None
+        Of the rows that hold a value, for the drift monitor.
+    prepared : object
+        The rows as `prepare` of the output returned them.
+    """
+
+    batch: Batch
+    table: polars.DataFrame | None
+    notes: list[Note]
+    remarks: Counter[str]
+    X: Host | None = None
+    verdicts: Verdicts | None = None
+    prepared: Any = None
+
+    def some_rows(self, most: int) -> tuple[Host, Verdicts]:
+        """Return features and verdicts of `most` rows at most, evenly spaced."""
+        assert self.X is not None
+        assert self.verdicts is not None
+        step = -(-len(self.X) // most)
+        return _select_rows(self.X, self.verdicts, slice(None, None, step))
+
+
+def _select_rows(X: Host, verdicts: Verdicts, which: Any) -> tuple[Host, Verdicts]:
+    X = X[which]
+    cut: list[Any] = [None if part is None else part[which] for part in verdicts]
+    return X, type(verdicts)(*cut).of_rows(X, verdicts.detector_names)
+
+
+def judge(
+    model: TableModel,
+    batch: Batch,
+    keep: list[str],
+    prepare: Callable[[polars.DataFrame], Any],
+) -> Judged:
+    """Score the rows of a batch, and note those that cannot be scored.
+
+    Parameters
+    ----------
+    model : TableModel
+        The fitted model.
+    batch : Batch
+        Rows.
+    keep : list of str
+        Columns to copy before the scores; empty where rows lack them.
+    prepare : callable
+        Converts rows of the output to what its `add` takes.
+    """
+    rows = batch.load()
+    notes = [*batch.notes, *rows.notes]
+    rows = _drop_if_columns_lack(model, rows, notes)
+    found = None
+    try:
+        found = model.judged(rows.frame) if rows.frame.height else None
+    except ValueError:
+        rows = _drop_wrong_cells(model, rows, notes)
+        found = model.judged(rows.frame) if rows.frame.height else None
+    except polars_module().exceptions.PolarsError as error:  # cells of an unsupported type
+        text = plain(str(error).partition("\n")[0])
+        notes += [Note(NO_NUMBER, int(row), text) for row in rows.numbers]
+    notes.sort(key=lambda note: note.row)
+    if found is None:
+        return Judged(batch, None, notes, Counter())
+    table = _row_columns(batch, rows.numbers).hstack(_kept(rows.frame, keep)).hstack(found.table)
+    remarks = model.preparation.new_in(rows.frame)
+    X, verdicts = found.X, found.verdicts
+    if found.nothing.any():
+        X, verdicts = _select_rows(X, verdicts, ~found.nothing)
+    return Judged(batch, table, notes, remarks, X, verdicts, prepare(table))
+
+
+def _drop_if_columns_lack(model: TableModel, rows: Rows, notes: list[Note]) -> Rows:
+    """Drop all rows where the table lacks columns of the model."""
+    lacking = [name for name in model.preparation.columns if name not in rows.frame.columns]
+    if not lacking or not rows.frame.height:
+        return rows
+    text = ", ".join(map(quote, lacking))
+    notes += [Note(LACKS, int(row), text) for row in rows.numbers]
+    return Rows(rows.frame.clear(), rows.numbers[:0], rows.notes)
+
+
+def _drop_wrong_cells(model: TableModel, rows: Rows, notes: list[Note]) -> Rows:
+    """Drop rows with a cell that is no number or date where the model needs one."""
+    wrong = model.preparation.wrong_cells(rows.frame)
+    bad = np.zeros(rows.frame.height, bool)
+    for name, where in wrong.items():
+        new = where.to_numpy() & ~bad
+        cells = rows.frame[name]
+        notes += [
+            Note(NO_NUMBER, int(rows.numbers[k]), f"{quote(name)} holds {quote(cells[k])}")
+            for k in np.flatnonzero(new).tolist()
+        ]
+        bad |= new
+    if not bad.any():  # the error is not of single rows
+        return rows
+    good = ~bad
+    frame = rows.frame.filter(polars_module().Series(good))
+    return Rows(frame, rows.numbers[good], rows.notes)
+
+
+def _row_columns(batch: Batch, numbers: Numbers) -> polars.DataFrame:
+    """Return the columns that locate rows: their numbers, and where they come from."""
+    columns: dict[str, Any] = {ROW: numbers}
+    for name, value in batch.marks.items():
+        if isinstance(value, np.ndarray):
+            value = value[numbers - (batch.last - len(value) + 1)]
+        columns[name] = value
+    return polars_module().DataFrame(columns)
+
+
+def _kept(frame: polars.DataFrame, keep: list[str]) -> polars.DataFrame:
+    pl = polars_module()
+    columns = []
+    for name in keep:
+        column = frame[name] if name in frame.columns else pl.Series([None] * frame.height)
+        if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object, pl.Null):
+            texts = [None if cell is None else str(cell) for cell in column]
+            column = pl.Series(texts, dtype=pl.String)
+        columns.append(column.alias(name))
+    return pl.DataFrame(columns)
+
+
+# -------------------------------------------------------------------------------------- time column
+
+
+class Clock:
+    """Drop rows whose time is earlier than that of the row before.
+
+    A row is not compared with the latest time of all: one clock that is wrong by a century would
+    cost all rows after it.
+
+    Parameters
+    ----------
+    column : str
+        A column of times, dates with times, or numbers.
+    """
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+        self.order: str | None = None
+        self.last: float | None = None
+
+    def state(self) -> dict[str, Any]:
+        """Return the state for `restore`, as JSON values."""
+        return {"order": self.order, "last": self.last}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore from `state()`."""
+        self.order, self.last = state["order"], state["last"]
+
+    def drop_steps_back(self, rows: Rows) -> Rows:
+        """Drop rows that step back, or whose time cannot be read."""
+        frame, numbers, notes = rows
+        if not frame.height:
+            return rows
+        if self.column not in frame.columns:
+            lost = [Note(LACKS, int(row), quote(self.column)) for row in numbers]
+            return Rows(frame.clear(), numbers[:0], notes + lost)
+        times = self._times(frame[self.column])
+        known = ~np.isnan(times)
+        readable = times[known]
+        before = np.append(np.nan if self.last is None else self.last, readable[:-1])
+        back = np.zeros(len(times), bool)
+        back[known] = readable < before
+        if len(readable):
+            self.last = float(readable[-1])
+        lost = [
+            Note(
+                NO_TIME if not known[k] else BACKWARDS, int(numbers[k]), str(frame[self.column][k])
+            )
+            for k in np.flatnonzero(~known | back).tolist()
+        ]
+        good = known & ~back
+        if good.all():
+            return rows
+        return Rows(frame.filter(polars_module().Series(good)), numbers[good], notes + lost)
+
+    def _times(self, column: polars.Series) -> Host:
+        """Convert times to growing numbers; NaN where they cannot be read."""
+        if self.order is None:
+            for order in (NUMBER, *ORDERS, NO_DATE):
+                found = _read_times(column, order)
+                if np.isfinite(found).mean() > READ_SHARE:
+                    self.order = order
+                    break
+        return (
+            np.full(len(column), np.nan) if self.order is None else _read_times(column, self.order)
+        )
+
+
+def _read_times(column: polars.Series, order: str) -> Host:
+    pl = polars_module()
+    if order == NUMBER:
+        if not (is_text(column) or column.dtype.is_numeric()):
+            return np.full(len(column), np.nan)
+        found = column.cast(pl.String).cast(pl.Float64, strict=False).fill_null(np.nan)
+        numbers = np.array(found, dtype=np.float64)
+        return np.where(np.isfinite(numbers), numbers, np.nan)
+    return days_of(read_moments(column, order)[0])
+
+
+# ------------------------------------------------------------------------------------------- counts
+
+
+@dataclass
+class Bucket:
+    """Counts of some seconds.
+
+    Attributes
+    ----------
+    start : float
+        Seconds since 1970.
+    rows, judged, alarms, noted : int
+        Rows that came, were scored, were called anomalies, could not be scored.
+    evidence : float
+        The strongest evidence of drift, as a decimal logarithm.
+    """
+
+    start: float
+    rows: int = 0
+    judged: int = 0
+    alarms: int = 0
+    noted: int = 0
+    evidence: float = -np.inf
+
+    def add(self, other: Bucket) -> None:
+        """Add a later one."""
+        self.rows += other.rows
+        self.judged += other.judged
+        self.alarms += other.alarms
+        self.noted += other.noted
+        self.evidence = max(self.evidence, other.evidence)
+
+
+@dataclass
+class Places:
+    """Map rows of the monitor, which are some of the stream, to rows of the stream.
+
+    Attributes
+    ----------
+    pairs : list of [int, int]
+        A number of rows of the monitor, and the row of the stream; thinned where there are many.
+    """
+
+    pairs: list[list[int]] = field(default_factory=list)
+
+    def add(self, monitored: int, row: int) -> None:
+        """Add the end of a batch."""
+        if len(self.pairs) >= 2 * BUCKETS:
+            self.pairs = self.pairs[1::2]
+        self.pairs.append([monitored, row])
+
+    def row(self, monitored: int) -> int:
+        """Return the row of the stream, interpolated."""
+        ours, theirs = zip([0, 0], *self.pairs, strict=True)
+        return round(float(np.interp(monitored, ours, theirs)))
+
+    def in_rows(self, status: DriftStatus) -> DriftStatus:
+        """Convert a status to rows of the stream."""
+        drifts = [
+            replace(each, since=self.row(each.since), declared=self.row(each.declared))
+            for each in status.drifts
+        ]
+        return replace(status, n_rows=self.row(status.n_rows), drifts=drifts)
+
+
+@dataclass
+class Tally:
+    """Counts of a stream, in a size that does not grow.
+
+    Attributes
+    ----------
+    rows, judged, alarms : int
+        Rows that came, were scored, were called anomalies.
+    notes, remarks : dict of str: int
+        Rows that were not scored, by reason; unknown values in rows that were.
+    last_notes, last_alarms : list
+        The latest ones, in full.
+    pvalues, latest : list
+        Counts of p-values in equal bins: of all, and of the latest rows.
+    starts : int
+        Number of starts.
+    """
+
+    rows: int = 0
+    judged: int = 0
+    alarms: int = 0
+    notes: dict[str, int] = field(default_factory=dict)
+    remarks: dict[str, int] = field(default_factory=dict)
+    last_notes: list[list[Any]] = field(default_factory=list)
+    last_alarms: list[dict[str, Any]] = field(default_factory=list)
+    pvalues: list[float] = field(default_factory=lambda: [0.0] * BINS)
+    latest: list[float] = field(default_factory=lambda: [0.0] * BINS)
+    buckets: list[Bucket] = field(default_factory=list)
+    width: float = FIRST_WIDTH
+    starts: int = 0
+
+    def add(self, judged: Judged, status: DriftStatus, now: float) -> Bucket:
+        """Add a batch; return its counts."""
+        n_rows = judged.batch.last - self.rows
+        here = Bucket(now, rows=n_rows, noted=len(judged.notes))
+        self.rows = judged.batch.last
+        for note in judged.notes:
+            self.notes[note.kind] = self.notes.get(note.kind, 0) + 1
+        latest = [[n.kind, n.row, n.text[:MAX_NOTE], now] for n in judged.notes[-SHOWN:]]
+        self.last_notes = (self.last_notes + latest)[-SHOWN:]
+        for what, count in judged.remarks.items():
+            self.remarks[what] = self.remarks.get(what, 0) + count
+        if judged.table is not None:
+            here.judged = judged.table.height
+            here.alarms = self._add_alarms(judged, now)
+            self._add_pvalues(judged.table["p_value"].drop_nulls().to_numpy())
+        if status.evidence:
+            here.evidence = max(status.evidence.values())
+        self.judged += here.judged
+        self.alarms += here.alarms
+        self._add_bucket(replace(here))
+        return here
+
+    def _add_alarms(self, judged: Judged, now: float) -> int:
+        assert judged.table is not None
+        odd = judged.table.filter(judged.table["decision"] < 0)
+        names = [name for name in odd.columns if not name.startswith("contribution:")]
+        rows = odd.tail(SHOWN).select(names).to_dicts()
+        cut = [
+            {k: v if isinstance(v, int | float | None) else str(v)[:MAX_NOTE] for k, v in r.items()}
+            for r in rows
+        ]
+        self.last_alarms = (self.last_alarms + [row | {"time": now} for row in cut])[-SHOWN:]
+        return int(odd.height)
+
+    def _add_pvalues(self, pvalues: Host) -> None:
+        places = np.minimum((pvalues * BINS).astype(int), BINS - 1)
+        counts = np.bincount(places, minlength=BINS)
+        self.pvalues = (np.array(self.pvalues) + counts).tolist()
+        latest = np.array(self.latest) + counts
+        if latest.sum() > LATEST:
+            latest = latest * (LATEST / 2 / latest.sum())
+        self.latest = latest.tolist()
+
+    def _add_bucket(self, here: Bucket) -> None:
+        here.start -= here.start % self.width
+        if self.buckets and self.buckets[-1].start >= here.start:  # or the system clock went back
+            self.buckets[-1].add(here)
+        else:
+            self.buckets.append(here)
+        while len(self.buckets) > BUCKETS:
+            self.width *= 2
+            merged: list[Bucket] = []
+            for each in self.buckets:
+                each.start -= each.start % self.width
+                if merged and merged[-1].start == each.start:
+                    merged[-1].add(each)
+                else:
+                    merged.append(each)
+            self.buckets = merged
+
+    @property
+    def noted(self) -> int:
+        """Number of notes."""
+        return sum(self.notes.values())
+
+    def state(self) -> dict[str, Any]:
+        """Return all fields, as JSON values and infinities."""
+        return asdict(self)
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Restore from `state()`."""
+        buckets = [
+            Bucket(**each | {"evidence": float(each["evidence"])}) for each in state["buckets"]
+        ]
+        return cls(**state | {"buckets": buckets})
+
+
+@dataclass
+class Progress:
+    """Counts after a batch, as `on_batch` gets them.
+
+    Attributes
+    ----------
+    time : float
+        Seconds since 1970.
+    batch, tally : Bucket, Tally
+        Counts of the batch, and of all rows so far.
+    status : DriftStatus
+        The evidence of drift.
+    """
+
+    time: float
+    batch: Bucket
+    tally: Tally
+    status: DriftStatus
+
+    def values(self) -> dict[str, Any]:
+        """Return the counts, as JSON values."""
+        most = max(self.status.evidence.values(), default=None)
+        return {
+            "time": datetime.fromtimestamp(self.time, UTC).isoformat(timespec="seconds"),
+            "rows": self.batch.rows,
+            "alarms": self.batch.alarms,
+            "noted": self.batch.noted,
+            "all_rows": self.tally.rows,
+            "all_alarms": self.tally.alarms,
+            "all_noted": self.tally.noted,
+            "evidence": most,
+            "drift": self.status.kind,
+        }
+
+    def line(self) -> str:
+        """Return the counts as one line of text."""
+        values = self.values()
+        most = "–" if values["evidence"] is None else f"10^{fixed(values['evidence'], 1)}"
+        noted = f", {self.batch.noted:,} not judged" if self.batch.noted else ""
+        drift = f"; drift: {self.status.kind}" if self.status.alarm else ""
+        return (
+            f"{values['time'][11:19]}  {counted(self.batch.rows, 'row')}, "
+            f"{counted(self.batch.alarms, 'alarm')}{noted}; {self.tally.rows:,} in all; "
+            f"evidence of drift {most}{drift}"
+        )

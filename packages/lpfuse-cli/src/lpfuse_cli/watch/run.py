@@ -1,0 +1,614 @@
+"""`watch`: take rows from a source, score them on all cores, write verdicts, save the state."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess  # nosec B404 # runs the user's own command
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+from time import monotonic, sleep, time
+from typing import Any
+
+from lpfuse._arrays.operations import one_blas_thread
+from lpfuse._files import as_json, check_target
+from lpfuse._format import plain
+from lpfuse._validation.params import check_count, check_number, quoted
+from lpfuse.frames import TableFormat, TableModel
+from lpfuse.frames.table_detector import OPEN
+from lpfuse.monitor import DriftMonitor, DriftStatus, StreamCounts
+from lpfuse_cli.scoring import cores, load_model
+from lpfuse_cli.tables import read_table
+from lpfuse_cli.watch.batches import Batch
+from lpfuse_cli.watch.judge import ROW, Clock, Judged, Places, Progress, Tally, judge
+from lpfuse_cli.watch.page import write_status
+from lpfuse_cli.watch.sources import GrowingFile, Source, StandardInput, make_source
+from lpfuse_cli.watch.state import (
+    AppendedFile,
+    CsvOutput,
+    PartsOutput,
+    StateFolder,
+    digest,
+    make_output,
+    remove_unfinished,
+)
+
+# All chosen by hand:
+MIN_PAUSE, MAX_PAUSE = 0.02, 0.5  # seconds between two looks at an idle source, growing
+RATE_SECONDS = 30.0  # over which rows per second are counted
+DRIFT_ROWS = 2_000  # of a batch at most that are compared for drift, evenly spaced
+COMMITS, PAGES, PARTS = 2, 5, 60  # times `batch_seconds`: between states, pages, Parquet files
+COMMAND_SECONDS = 600.0  # after which the command for drift is ended
+COMMAND_PATIENCE = 10.0  # seconds for which the end of a watch waits for it
+
+STARTED = "started"  # of the command for drift, until it has ended
+Scored = tuple[Judged, StreamCounts | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchSettings:
+    """How `watch` reads, scores and ends.
+
+    Parameters
+    ----------
+    page : path-like, optional
+        An HTML page with the status, rewritten every five `batch_seconds`.
+    keep : sequence of str
+        Columns of the rows to copy before the scores.
+    time_column : str, optional
+        A column of times or growing numbers: a row that steps back is noted, not scored.
+    once : bool, default=False
+        Whether to end where the source ends now.
+    rows, idle_timeout : int and float, optional
+        End after so many rows of this start, or after so many seconds without any.
+    until_drift : bool, default=False
+        Whether to end when drift is declared.
+    on_drift : str, optional
+        A command to run once when drift is declared, without a shell. It gets the facts as JSON on
+        its standard input, and in ``LPFUSE_KIND``, ``LPFUSE_SINCE``, ``LPFUSE_ROW``,
+        ``LPFUSE_SENTENCE`` and others of its environment.
+    drift_level : float, default=0.01
+        Upper bound on the probability that drift is ever declared without a change, see
+        `lpfuse.monitor.DriftMonitor`.
+    reference : path-like, optional
+        A table of rows as they usually come, see `lpfuse.monitor.DriftMonitor.fit`.
+    batch_rows, batch_seconds : int and float, default=10000 and 1
+        Rows that are scored together at most, and how long rows wait for others. The state is
+        saved every two `batch_seconds` while rows come fast, a Parquet file written every sixty.
+    replayed : bool, default=False
+        Whether standard input starts with its first row again, so that scored rows are skipped.
+    jobs : int, optional
+        Batches that are scored at a time; None: one per core, up to 8.
+    format : TableFormat
+        How CSV is written; what is not given is that of the model, or found in the first rows.
+    trusted, key
+        As in `lpfuse_cli.scoring.load_model`.
+    on_batch : callable, optional
+        Called after every batch with its counts, ``progress.values()`` or ``progress.line()``.
+    """
+
+    page: str | PathLike[str] | None = None
+    keep: Sequence[str] = ()
+    time_column: str | None = None
+    once: bool = False
+    rows: int | None = None
+    idle_timeout: float | None = None
+    until_drift: bool = False
+    on_drift: str | None = None
+    drift_level: float = 0.01
+    reference: str | PathLike[str] | None = None
+    batch_rows: int = 10_000
+    batch_seconds: float = 1.0
+    replayed: bool = False
+    jobs: int | None = None
+    format: TableFormat = OPEN
+    trusted: Iterable[str] = ()
+    key: bytes | None = None
+    on_batch: Callable[[Progress], None] | None = None
+
+    def check(self) -> None:
+        """Refuse values that no source makes right; `DriftMonitor` checks its level."""
+        check_count("batch_rows", self.batch_rows)
+        check_number("batch_seconds", self.batch_seconds, at_least=0)
+        for name in ("rows", "jobs"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
+        if self.idle_timeout is not None:
+            check_number("idle_timeout", self.idle_timeout, at_least=0)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Result of a watch, over all its starts.
+
+    Attributes
+    ----------
+    rows, judged, alarms : int
+        Rows that came, were scored, were called anomalies.
+    notes : dict of str: int
+        Rows that were not scored, by reason.
+    remarks : list of str
+        Further remarks.
+    drift : dict or None
+        ``kind``, ``since``, ``row`` at which it was declared, ``time``, ``sentence`` and the result
+        of the ``hook``; None where no drift was declared.
+    ended : {"source", "rows", "idle", "signal", "drift"}
+        Why it ended.
+    resumed : bool
+        Whether it continued where another start had ended.
+    seconds : float
+        Duration of this start.
+    """
+
+    rows: int
+    judged: int
+    alarms: int
+    notes: dict[str, int]
+    remarks: list[str]
+    drift: dict[str, Any] | None
+    ended: str
+    resumed: bool
+    seconds: float
+
+
+def watch(
+    model: str | PathLike[str],
+    source: str | PathLike[str],
+    out: str | PathLike[str],
+    **settings: Any,
+) -> Watched:
+    r"""Score rows as they arrive, each exactly once, and detect drift.
+
+    Parameters
+    ----------
+    model : path-like
+        A file of `TableModel.save`.
+    source : str or path
+        A ``.csv`` file that grows; a folder that ``.csv``, ``.parquet`` and ``.arrow`` files are
+        put into; ``-`` for CSV on standard input; or ``kafka://host:port/topic``, followed by
+        ``?columns=a,b,c`` where messages are lines of CSV and not JSON objects, and by
+        ``security.protocol=SSL`` and other settings of the client.
+    out : str or path
+        A ``.csv`` file that verdicts are appended to, or a folder, ``verdicts/``, for Parquet
+        files. Columns: ``row``, the place in the stream from 1; ``file`` for a folder,
+        ``partition`` and ``offset`` for Kafka; those of `keep`; and those of `TableModel.score`.
+        The state is the folder `out` with ``.watch`` added.
+    **settings
+        Fields of `WatchSettings`.
+
+    Returns
+    -------
+    Watched
+        Counts of rows and notes, and the declared drift.
+
+    Notes
+    -----
+    After a batch is durable, its end in the source, the length of the output, all counts and the
+    evidence of drift are saved as one file, which replaces the one before. A start cuts the output
+    to that length, and continues at that place: so each row of a file, a folder or a topic has one
+    line, also after ``kill -9`` or a power cut. Rows of standard input that were not scored by then
+    are lost, unless it is `replayed`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import polars as pl
+    >>> from lpfuse.frames import TableModel
+    >>> from lpfuse_cli.watch import watch
+    >>> rows = pl.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), schema=["a", "b"])
+    >>> folder = getfixture("tmp_path")
+    >>> TableModel.fit(rows, detectors=["gmm"]).save(folder / "model.lpfuse")
+    >>> rows.write_csv(folder / "rows.csv")
+    >>> files = folder / "model.lpfuse", folder / "rows.csv", folder / "verdicts.csv"
+    >>> watch(*files, once=True).rows
+    60
+    >>> with open(folder / "rows.csv", "a") as file:
+    ...     _ = file.write("0.1,0.2\n0.3\n")
+    >>> found = watch(*files, once=True)  # continues where it ended
+    >>> found.rows, found.judged, found.notes
+    (62, 61, {'broken line': 1})
+    """
+    began = monotonic()
+    run = _prepare(str(model), str(source), str(out), WatchSettings(**settings))
+    with run.state.locked():
+        run.restore()
+        run.run()
+    remark = run.source.remark_at_end()
+    tally = run.tally
+    return Watched(
+        tally.rows, tally.judged, tally.alarms, tally.notes,
+        run.remarks + ([remark] if remark else []), run.drift, run.ended, run.resumed,
+        monotonic() - began,
+    )  # fmt: skip
+
+
+def _prepare(model: str, source: str, out: str, settings: WatchSettings) -> Watch:
+    """Check everything that can be checked before the first row, and open nothing for writing."""
+    settings.check()
+    command = None if settings.on_drift is None else Command(settings.on_drift)
+    seconds = settings.batch_seconds
+    output = make_output(out, COMMITS * seconds, PARTS * seconds)
+    if settings.page is not None:
+        page = Path(settings.page).expanduser()
+        check_target(page, [Path(model)])
+        remove_unfinished(page)
+    loaded = load_model(model, settings.trusted, key=settings.key)
+    format = settings.format.checked() | loaded.format
+    opened = make_source(
+        source, loaded.preparation.columns, format, once=settings.once, replayed=settings.replayed
+    )
+    if output.path.exists() and Path(opened.name).exists() and output.path.samefile(opened.name):
+        raise ValueError("The output is the source. Use another output.")
+    reference = None
+    if settings.reference is not None:
+        reference = loaded.numbers(read_table(Path(settings.reference), format=format))
+    monitor = DriftMonitor(level=settings.drift_level)
+    monitor.fit(loaded.fused, reference, column_names=loaded.feature_names)
+    return Watch(
+        loaded,
+        Path(model).name,
+        opened,
+        output,
+        StateFolder(Path(f"{output.path}.watch")),
+        {
+            "model": digest(model),
+            "source": opened.name,
+            "list of kept columns": list(settings.keep),
+            "time column": settings.time_column,
+            "level of drift": float(settings.drift_level),
+            "reference": None if settings.reference is None else digest(settings.reference),
+            "format": asdict(format),
+        },
+        settings,
+        monitor,
+        _kept_columns(loaded, opened, settings.keep),
+        command,
+    )
+
+
+def _kept_columns(model: TableModel, source: Source, keep: Sequence[str]) -> list[str]:
+    """Check columns to keep, as far as possible before the first row."""
+    own = [ROW, *source.mark_names]
+    clash = [name for name in keep if name in own]
+    if clash:
+        raise ValueError(
+            f"{quoted(clash)} cannot be kept: the output has a column of that name. Rename it in "
+            "the data."
+        )
+    if isinstance(source, GrowingFile | StandardInput):  # checked against its header
+        return list(keep)
+    names = [part.strip() for text in keep for part in text.split(",")]
+    return model.check_kept(names, names)
+
+
+@dataclass
+class Watch:
+    """One run between a start and an end.
+
+    Attributes
+    ----------
+    identity : dict
+        Identifies the watch that a state belongs to.
+    keep : list of str
+        Columns to copy before the scores.
+    """
+
+    model: TableModel
+    model_name: str
+    source: Source
+    output: CsvOutput | PartsOutput
+    state: StateFolder
+    identity: dict[str, Any]
+    settings: WatchSettings
+    monitor: DriftMonitor
+    keep: list[str]
+    command: Command | None = None
+    tally: Tally = field(default_factory=Tally)
+    places: Places = field(default_factory=Places)
+    drift: dict[str, Any] | None = None
+    remarks: list[str] = field(default_factory=list)
+    resumed: bool = False
+    ended: str = ""
+    _position: dict[str, Any] | None = None
+    _uncommitted: bool = False
+    _stop: bool = False
+    _page_time: float = 0.0
+    _read_rows: int = 0  # rows that were read, of which some may wait for their scores
+    _pace: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        column = self.settings.time_column
+        self.clock = None if column is None else Clock(column)
+        self.done_files = AppendedFile(self.state.path / "files.jsonl")
+        self.jobs = self.settings.jobs or cores()
+
+    # ---------------------------------------------------------------------------------- start, end
+
+    def restore(self) -> None:
+        """Continue from the saved state, or start a new one."""
+        found = self.state.read(self.identity)
+        if found is None:
+            self.output.check_new()
+        nothing: tuple[dict[str, Any], Any] = {"output": 0, "files": 0, "position": None}, None
+        facts, monitor = found or nothing
+        self.output.restore(facts["output"])
+        self.done_files.restore(facts["files"])
+        if facts["position"] is None:
+            # From now on the output belongs to this watch, even if a crash follows.
+            self.commit()
+        else:
+            self.resumed, self.monitor = True, monitor
+            self.tally, self.drift = Tally.from_state(facts["tally"]), facts["drift"]
+            self.places = Places(facts["places"])
+            self.keep, self._position = facts["keep"], facts["position"]
+            if self.clock is not None:
+                self.clock.restore(self._position["clock"])
+            if self.drift and self.drift["hook"] == STARTED:
+                self.drift["hook"] = "was running when the watch was ended; it is not run again"
+        self.tally.starts += 1
+        self.source.skip_files(self.done_files.lines())
+
+    def commit(self) -> None:
+        """Make everything written so far count."""
+        facts = {
+            "output": self.output.flush(),
+            "files": self.done_files.flush(),
+            "position": self._position,
+            "keep": self.keep,
+            "tally": self.tally.state(),
+            "places": self.places.pairs,
+            "drift": self.drift,
+        }
+        self.state.write(self.identity, facts, self.monitor)
+        self._uncommitted = False
+
+    def run(self) -> None:
+        """Watch until the source ends, a limit is reached, or a signal comes."""
+        try:
+            with self._signals(), one_blas_thread, ThreadPoolExecutor(self.jobs) as pool:
+                self.source.open(None if self._position is None else self._position["source"])
+                if self.settings.until_drift and self.drift:
+                    self.ended = "drift"
+                    return
+                for judged in self._judged(pool):
+                    self._take(judged)
+                if self._uncommitted:
+                    self.commit()
+                if self.command is not None:
+                    self.command.wait()
+                    self._note_command()
+        finally:
+            with suppress(Exception):
+                self.source.close()
+        self._write_page()
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Let SIGTERM and SIGINT end the watch after the batch; a second one ends it at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def stop(number: int, _: Any) -> None:
+            if self._stop:
+                raise KeyboardInterrupt
+            self._stop = True
+
+        before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    # ---------------------------------------------------------------------------------- the stream
+
+    def _batches(self) -> Iterator[Batch | None]:
+        """Yield batches as they come; None where there is nothing now."""
+        settings, left = self.settings, self.settings.rows
+        pause, last, heard = MIN_PAUSE, 0.0, monotonic()
+        while not self._stop:
+            most = settings.batch_rows if left is None else min(left, settings.batch_rows)
+            if most == 0:
+                self.ended = "rows"
+                return
+            now = monotonic()
+            is_due = settings.once or now - last >= settings.batch_seconds
+            batch = self.source.take(most, is_due)
+            if batch is not None:
+                pause, last, heard = MIN_PAUSE, now, now
+                before = self._read_rows
+                self._read_rows = batch.last
+                left = None if left is None else left - (batch.last - before)
+                yield self._in_order(batch)
+                continue
+            yield None
+            if self.source.ended:
+                self.ended = "source"
+                return
+            idle = settings.idle_timeout
+            if idle is not None and monotonic() - heard >= idle:
+                self.ended = "idle"
+                return
+            if not self.source.blocks:
+                sleep(pause)
+                pause = min(MAX_PAUSE, 1.5 * pause)
+        self.ended = self.ended or "signal"
+
+    def _in_order(self, batch: Batch) -> Batch:
+        """Drop rows that step back in time; add the state of the clock to the position."""
+        if self.clock is None:
+            return replace(batch, position={"source": batch.position})
+        rows = self.clock.drop_steps_back(batch.load())
+        position = {"source": batch.position, "clock": self.clock.state()}
+        return replace(batch, load=lambda: rows, position=position)
+
+    def _judged(self, pool: ThreadPoolExecutor) -> Iterator[Judged | None]:
+        """Yield batches with verdicts, in order, few of them waiting; None where all is quiet."""
+        self._read_rows = self.tally.rows
+        waiting: deque[Future[Scored]] = deque()
+        checked = self.resumed
+        for batch in self._batches():
+            if not checked and self.source.columns is not None:
+                self.model.preparation.check(self.source.columns)  # before anything is written
+                self.keep = self.model.check_kept(self.keep, self.source.columns)
+                checked = True
+            if batch is not None:
+                waiting.append(pool.submit(self._judge, batch))
+            while waiting and (
+                batch is None or len(waiting) > self.jobs or waiting[0].done() or self._stop
+            ):
+                yield self._update_monitor(*waiting.popleft().result())
+            if batch is None:
+                yield None
+        while waiting:
+            yield self._update_monitor(*waiting.popleft().result())
+
+    def _judge(self, batch: Batch) -> Scored:
+        judged = judge(self.model, batch, self.keep, self.output.prepare)
+        # Where scores have no reference yet, the main thread makes one of the first of them.
+        counts = self._counts(judged) if self.monitor.scores_ is not None else None
+        return judged, counts
+
+    def _counts(self, judged: Judged) -> StreamCounts | None:
+        if judged.table is None or judged.X is None or not len(judged.X):
+            return None
+        X, verdicts = judged.some_rows(DRIFT_ROWS)
+        return self.monitor.count(X, verdicts, first_row=int(judged.table[ROW][0]) - 1)
+
+    def _update_monitor(self, judged: Judged, counts: StreamCounts | None) -> Judged:
+        counts = self._counts(judged) if counts is None else counts
+        if counts is not None:
+            self.monitor.update_counts(counts)
+            self.places.add(self.monitor.n_rows_, judged.batch.last)
+        return judged
+
+    @property
+    def status(self) -> DriftStatus:
+        """Status of the monitor, with rows of the stream."""
+        return self.places.in_rows(self.monitor.status_)
+
+    # ------------------------------------------------------------------------------------ verdicts
+
+    def _take(self, judged: Judged | None) -> None:
+        if judged is not None:
+            if judged.table is not None:
+                self.output.add(judged.prepared)
+            self.done_files.add_lines(judged.batch.finished)
+            self._position, self._uncommitted = judged.batch.position, True
+            self._count_pace(judged.batch.last)
+            status, now = self.status, time()
+            here = self.tally.add(judged, status, now)
+            if self.settings.on_batch is not None:
+                self.settings.on_batch(Progress(now, here, self.tally, status))
+            if status.alarm and self.drift is None:
+                self._declare(status, now)
+        if self._uncommitted and self.output.due(idle=judged is None):
+            self.commit()
+        self._note_command()
+        if monotonic() - self._page_time >= PAGES * self.settings.batch_seconds:
+            self._write_page()
+            self._page_time = monotonic()
+
+    def _declare(self, status: DriftStatus, now: float) -> None:
+        """Save the drift, then run the command: killed in between, it never runs twice."""
+        self.drift = {
+            "row": self.tally.rows,
+            "time": now,
+            "kind": status.kind,
+            "since": status.since,
+            "sentence": status.sentence(),
+            "hook": None if self.command is None else STARTED,
+        }
+        self.commit()
+        if self.command is not None:
+            self.command.start({**self.drift, "source": self.source.name, "rows": self.tally.rows})
+        if self.settings.until_drift:
+            self._stop, self.ended = True, "drift"
+
+    def _note_command(self) -> None:
+        if self.command is not None and self.command.result and self.drift:
+            self.drift["hook"], self.command.result = self.command.result, None
+            self.remarks.append(f"The command of on_drift {self.drift['hook']}.")
+            self.commit()
+
+    def _write_page(self) -> None:
+        """Write the page; a failure must not stop the verdicts."""
+        if self.settings.page is None:
+            return
+        path = Path(self.settings.page).expanduser()
+        try:
+            write_status(path, self, PAGES * self.settings.batch_seconds)
+        except OSError as error:
+            remark = f"The page could not be written: {error.strerror}."
+            if remark not in self.remarks:
+                self.remarks.append(remark)
+
+    def _count_pace(self, rows: int) -> None:
+        now = monotonic()
+        self._pace.append((now, rows))
+        while self._pace[0][0] < now - RATE_SECONDS:
+            self._pace.popleft()
+
+    @property
+    def rate(self) -> float:
+        """Latest rows per second."""
+        if len(self._pace) < 2:
+            return 0.0
+        (start, before), (_, after) = self._pace[0], self._pace[-1]
+        return (after - before) / max(monotonic() - start, 1e-3)
+
+
+class Command:
+    """The command that runs once when drift is declared, on a thread of its own.
+
+    Parameters
+    ----------
+    text : str
+        The command and its arguments; no shell reads them.
+    """
+
+    def __init__(self, text: str) -> None:
+        try:
+            self.words = shlex.split(text)
+        except ValueError as error:
+            raise ValueError(f"on_drift={text!r} cannot be split into words: {error}.") from None
+        if not self.words:
+            raise ValueError(f"on_drift must name a command, got {text!r}.")
+        self.result: str | None = None  # once it has ended
+        self._thread: threading.Thread | None = None
+
+    def start(self, facts: dict[str, Any]) -> None:
+        """Run it with the facts in its environment and on its standard input."""
+        values = as_json(facts)
+        texts = {f"LPFUSE_{name.upper()}": str(value) for name, value in values.items()}
+        arguments = os.environ | texts, json.dumps(values)
+        self._thread = threading.Thread(target=self._run, args=arguments, daemon=True)
+        self._thread.start()
+
+    def _run(self, environment: dict[str, str], text: str) -> None:
+        try:
+            done = subprocess.run(  # nosec B603 # the user's own command, without a shell
+                self.words, input=text.encode(), env=environment, timeout=COMMAND_SECONDS,
+                check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            )  # fmt: skip
+            error_text = plain(done.stderr.decode(errors="replace").strip()[-200:])
+            code = done.returncode
+            self.result = (
+                "ended well" if code == 0 else f"ended with exit code {code}: {error_text}"
+            )
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            self.result = f"could not be run to its end: {plain(error)}"
+
+    def wait(self) -> None:
+        """Wait some seconds for its end."""
+        if self._thread is not None:
+            self._thread.join(COMMAND_PATIENCE)
