@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from helpers.pairwise import pairwise
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 from lpfuse._arrays.operations import limits
 from lpfuse._base import Detector, below_rounding, lower_quantile
@@ -79,10 +80,8 @@ def test_the_quantile_counts_weights_exactly(pairs, percent):
     assert found == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("contamination", [0.02, 0.1, 0.33, 0.5])
-@every_detector
-def test_from_training_rows_it_is_their_share_below_the_threshold(name, contamination, weighted):
+@pairwise(name=DETECTORS, contamination=(0.02, 0.33), weighted=(False, True))
+def test_the_share_of_training_rows_lies_below_the_threshold(name, contamination, weighted):
     if weighted and "GMM" in name:
         return  # there the algorithm knows no weights
     X = rows()

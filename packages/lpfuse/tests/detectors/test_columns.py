@@ -6,6 +6,7 @@ from scipy.stats import ks_2samp
 from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeRegressor
 
+from helpers.pairwise import each_value
 from lpfuse import ColumnForest, HistogramDetector
 from lpfuse.io import load, save
 
@@ -127,7 +128,7 @@ def test_columns_are_predicted_equally_often_and_never_from_themselves(d):
     assert sorted(rows) == [25] * 6 + [26] * 6  # halves of the rows, in turn
 
 
-def test_trees_that_have_seen_a_row_have_no_say_in_its_held_out_score():
+def test_held_out_scores_leave_out_trees_that_saw_the_row():
     """Noise is learnt by heart by trees with leaves of one row, and by no others."""
     X = np.random.default_rng(0).normal(size=(300, 4))
     fitted = ColumnForest(40, min_samples_leaf=1, random_state=0).fit(X)
@@ -176,8 +177,7 @@ def test_constant_columns_and_equal_rows():
     np.testing.assert_allclose(same.leave_one_out_scores(np.ones((10, 3))), 0)
 
 
-@pytest.mark.parametrize("n", [2, 3, 5])
-@pytest.mark.parametrize("d", [1, 2, 3])
+@each_value(n=(2, 3, 5), d=(1, 2, 3))
 def test_few_rows_will_do(n, d):
     X = np.random.default_rng(0).normal(size=(n, d))
     for detector in (ColumnForest(random_state=0), HistogramDetector()):

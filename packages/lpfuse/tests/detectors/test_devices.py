@@ -11,13 +11,21 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from helpers.pairwise import pairwise
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 from lpfuse._arrays.operations import limits
 from lpfuse._base import lower_quantile
 from lpfuse.detectors import fit_together, score_together
 from lpfuse.detectors.kernel_pca import by_blocks
 from lpfuse.detectors.kernels import Kernel, squared_distances
-from oracles.kernel_learners import assert_beside, every_library, on_host, strict_device, torch
+from oracles.kernel_learners import (
+    LIBRARIES,
+    assert_beside,
+    every_library,
+    on_host,
+    strict_device,
+    torch,
+)
 
 NYSTROEM = {"approximation": "nystroem", "random_state": 0}
 APPROXIMATE = [
@@ -49,9 +57,7 @@ def rows(n, d=4, precision=np.float64):
 
 
 @pytest.mark.usefixtures("same_landmarks")
-@precisions
-@every_library
-@pytest.mark.parametrize("detector", APPROXIMATE, ids=str)
+@pairwise(detector=APPROXIMATE, library=LIBRARIES, precision=(np.float64, np.float32))
 def test_the_same_landmarks_give_the_same_scores(detector, library, precision):
     host, new = rows(300, precision=precision), rows(90, precision=precision)
     expected = clone(detector).fit(host)
@@ -77,9 +83,7 @@ def test_landmarks_of_its_own_serve_a_device_as_well(detector, library):
     assert error(library(host)) < 1.5 * error(host)
 
 
-@every_library
-@precisions
-@pytest.mark.parametrize("share", [0.1, 0.25, 0.5])
+@pairwise(library=LIBRARIES, share=(0.1, 0.25, 0.5), precision=(np.float64, np.float32))
 def test_quantiles_are_the_same_in_every_library(library, precision, share):
     rng = np.random.default_rng(0)
     scores, weights = rng.normal(size=40).round(1).astype(precision), rng.integers(1, 4, 40) * 1.0

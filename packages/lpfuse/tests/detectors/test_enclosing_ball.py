@@ -4,6 +4,7 @@ from scipy.linalg import cho_factor, cho_solve
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
+from helpers.pairwise import pairwise
 from lpfuse import SVDD
 from lpfuse._arrays.operations import limits
 from lpfuse.detectors.svdd import enclosing_ball
@@ -60,16 +61,12 @@ def assert_smallest(features, kappa, bounds, signs, tol=TOL):
 # ------------------------------------------------------------------------------------ generic rows
 
 
-@pytest.mark.parametrize("own", [0.0, 2.0])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("nu", [0.05, 0.3, 0.9])
+@pairwise(nu=(0.05, 0.3, 0.9), weighted=(False, True), own=(0.0, 2.0))
 def test_the_ball_is_the_smallest(nu, weighted, own):
     assert_smallest(*problem(nu=nu, weighted=weighted, own=own))
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("nu", [0.05, 0.3, 0.9])
-@pytest.mark.parametrize("cost", [0.1, 1.0, 5.0])
+@pairwise(nu=(0.05, 0.3, 0.9), cost=(0.1, 1.0, 5.0), weighted=(False, True))
 def test_rows_that_belong_outside_are_kept_there(nu, weighted, cost):
     features, kappa, bounds, signs = problem(nu=nu, weighted=weighted, anomalies=0.3)
     bounds = np.where(signs < 0, cost * bounds, bounds)
@@ -131,17 +128,15 @@ def test_steps_that_do_not_suffice_are_told_with_the_gap():
 # ---------------------------------------------------------------------------------- the exact SVDD
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("anomalies", [0, 8])
-@pytest.mark.parametrize(
-    "kernel",
-    [
+@pairwise(
+    kernel=(
         {"gamma": 0.4},
         {"kernel": "linear"},
         {"kernel": "poly", "degree": 2, "gamma": 0.5},
         {"kernel": "laplacian", "gamma": 0.3},
-    ],
-    ids=["rbf", "linear", "poly", "laplacian"],
+    ),
+    anomalies=(0, 8),
+    weighted=(False, True),
 )
 def test_features_of_all_rows_give_the_exact_detector(kernel, anomalies, weighted):
     rng = np.random.default_rng(0)
@@ -189,9 +184,7 @@ def test_the_linear_centre_of_an_approximation_is_shown_too():
 # ------------------------------------------------------------------------------- degenerate rows
 
 
-@pytest.mark.parametrize("nu", [0.1, 0.5, 1.0])
-@pytest.mark.parametrize("n", [1, 2, 7])
-@pytest.mark.parametrize("weighted", [False, True])
+@pairwise(n=(1, 2, 7), nu=(0.1, 0.5, 1.0), weighted=(False, True))
 def test_equal_rows(n, nu, weighted):
     features = np.repeat([[3.0, 0.1, -7.7]], n, axis=0)
     weights = np.arange(1.0, n + 1) if weighted else np.ones(n)
@@ -245,7 +238,7 @@ def test_orthogonal_rows():
 
 
 @pytest.mark.parametrize("anomalies", [0.0, 0.3])
-def test_where_all_normal_rows_must_be_outside_the_centre_is_their_mean(anomalies):
+def test_normal_rows_all_outside_leave_the_centre_their_mean(anomalies):
     features, kappa, bounds, signs = problem(nu=1.0, weighted=True, anomalies=anomalies)
     ball = assert_smallest(features, kappa, bounds, signs)
     np.testing.assert_allclose(ball.centre, bounds[signs > 0] @ features[signs > 0])

@@ -3,10 +3,11 @@ from math import cos, sin, sqrt
 import numpy as np
 import pytest
 
+from helpers.pairwise import pairwise
 from lpfuse._arrays.operations import limits
 from lpfuse.detectors.kernels import Expansion, Kernel, Similarities, Waves
 from oracles import kernel_learners as naive
-from oracles.kernel_learners import assert_beside, every_library, on_host
+from oracles.kernel_learners import LIBRARIES, assert_beside, every_library, on_host
 
 RNG = np.random.default_rng(0)
 ANCHORS, ROWS = RNG.normal(size=(7, 3)), RNG.normal(size=(12, 3))
@@ -68,9 +69,7 @@ BASES = [Similarities(KERNELS["rbf"], ANCHORS), Waves(KERNELS["rbf"], FREQUENCIE
 every_basis = pytest.mark.parametrize("basis", BASES, ids=["similarities", "waves"])
 
 
-@every_basis
-@every_library
-@pytest.mark.parametrize("precision", [np.float64, np.float32])
+@pairwise(basis=BASES, library=LIBRARIES, precision=(np.float64, np.float32))
 def test_values_come_in_the_library_and_precision_of_the_rows(basis, library, precision):
     """Whatever the learner was fitted on: it keeps float64 of the host here."""
     expansion = Expansion(basis, COLUMNS[: basis.width], 2)

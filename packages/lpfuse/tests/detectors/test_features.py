@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 from sklearn.utils import check_random_state
 
+from helpers.pairwise import pairwise
 from lpfuse._arrays.operations import limits
 from lpfuse.detectors.kernels import Kernel, fourier, nystroem
 from oracles import kernel_learners as naive
-from oracles.kernel_learners import assert_beside, every_library, on_host
+from oracles.kernel_learners import LIBRARIES, assert_beside, on_host
 
 RBF = Kernel("rbf", 0.4)
 KERNELS = [RBF, Kernel("poly", 0.5, 2.0, 1.0), Kernel("laplacian", 0.4), Kernel("cosine")]
@@ -193,9 +194,7 @@ def test_moments_of_single_precision_rows_are_summed_in_double(make):
 
 
 @pytest.mark.usefixtures("same_landmarks")
-@every_map
-@every_library
-@pytest.mark.parametrize("precision", [np.float64, np.float32])
+@pairwise(make=MAPS, library=LIBRARIES, precision=(np.float64, np.float32))
 def test_every_library_gets_the_same_features(rows, make, library, precision):
     host, weights = rows.astype(precision), np.linspace(0, 1, 60)
     X = library(host)

@@ -9,21 +9,21 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from helpers.pairwise import each_value, pairwise
 from lpfuse import OneClassGP
 from lpfuse._arrays.operations import limits
 from lpfuse._base import lower_quantile
 from lpfuse.detectors.gaussian_process import SCORES
 from oracles import kernel_learners as naive
-from oracles.kernel_learners import assert_beside, every_library, on_host
+from oracles.kernel_learners import LIBRARIES, assert_beside, on_host
 
 ANY_WIDTH = "ignore:gamma=:lpfuse.detectors.KernelWidthWarning"
 NYSTROEM = {"approximation": "nystroem", "n_components": 12, "random_state": 0}
 FOURIER = {"approximation": "fourier", "n_components": 12, "random_state": 0}
 
 every_score = pytest.mark.parametrize("score", SCORES)
-every_way = pytest.mark.parametrize(
-    "way", [{}, NYSTROEM, FOURIER], ids=["exact", "nystroem", "fourier"]
-)
+WAYS = [{}, NYSTROEM, FOURIER]
+every_way = pytest.mark.parametrize("way", WAYS, ids=["exact", "nystroem", "fourier"])
 steady = settings(deadline=None, derandomize=True, max_examples=20)
 
 
@@ -61,9 +61,9 @@ def test_a_posterior_computed_by_hand(score, x, mean, explained):
     assert detector.score_samples([[x]]).item() == pytest.approx(expected[score], rel=1e-12)
 
 
-@every_score
-@pytest.mark.parametrize("noise", [1e-4, 0.01, 2.0])
-@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly", "linear", "cosine"])
+@pairwise(
+    kernel=("rbf", "laplacian", "poly", "linear", "cosine"), score=SCORES, noise=(1e-4, 0.01, 2.0)
+)
 def test_scores_agree_with_naive_matrices(rows, new, score, noise, kernel):
     detector = OneClassGP(score, noise, kernel, gamma=0.3, degree=2).fit(rows)
     k = naive.kernel(kernel, 0.3, 2, 1)
@@ -98,9 +98,7 @@ def test_far_rows_get_the_prior(rows, score):
 # --------------------------------------------------------------------------------- approximations
 
 
-@every_score
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("way", [NYSTROEM, FOURIER], ids=["nystroem", "fourier"])
+@pairwise(score=SCORES, way=(NYSTROEM, FOURIER), weighted=(False, True))
 def test_approximations_are_the_process_of_their_features(rows, new, score, way, weighted):
     weights = np.random.default_rng(2).uniform(0.5, 3, size=30) if weighted else None
     detector = OneClassGP(score, 0.05, gamma=0.3, **way).fit(rows, sample_weight=weights)
@@ -118,8 +116,7 @@ def test_directions_that_no_row_has_stay_unknown(rows, new, score):
     np.testing.assert_allclose(detector.score_samples(new), expected, rtol=1e-6, atol=1e-7)
 
 
-@every_score
-@pytest.mark.parametrize("kernel", ["rbf", "poly", "laplacian"])
+@each_value(score=SCORES, kernel=("rbf", "poly", "laplacian"))
 def test_all_rows_as_landmarks_are_exact(rows, new, score, kernel):
     exact = OneClassGP(score, kernel=kernel, degree=2, approximation=None).fit(rows)
     detector = clone(exact).set_params(**NYSTROEM).set_params(n_components=30).fit(rows)
@@ -182,8 +179,7 @@ def test_the_seed_decides_the_approximation(rows, new, way):
 # ---------------------------------------------------------------------------- weights and noise
 
 
-@every_score
-@every_way
+@each_value(score=SCORES, way=WAYS)
 def test_a_weight_is_a_number_of_repetitions(rows, new, score, way):
     weights = np.arange(30) % 4
     way = {**way, "n_components": 200}  # so that all rows are landmarks, repeated or not
@@ -222,9 +218,7 @@ def test_without_noise_the_process_goes_through_the_rows(rows):
 
 
 @pytest.mark.filterwarnings(ANY_WIDTH)
-@every_score
-@every_way
-@pytest.mark.parametrize("precision", [np.float64, np.float32])
+@pairwise(score=SCORES, way=WAYS, precision=(np.float64, np.float32))
 def test_repeated_rows_without_noise_get_a_little_jitter(rows, score, way, precision):
     X = np.repeat(rows[:6], 3, axis=0).astype(precision)
     detector = OneClassGP(score, noise=0, gamma=0.5, **way).fit(X)
@@ -286,8 +280,7 @@ def test_leaving_out_a_weighted_row_leaves_out_all_of_it(rows, score):
     np.testing.assert_allclose(scores, expected, rtol=1e-8, atol=1e-9)
 
 
-@every_score
-@every_way
+@each_value(score=SCORES, way=WAYS)
 def test_rows_of_weight_zero_were_left_out_anyway(rows, score, way):
     weights = np.arange(30.0) % 3
     kept = weights > 0
@@ -298,9 +291,7 @@ def test_rows_of_weight_zero_were_left_out_anyway(rows, score, way):
     np.testing.assert_array_equal(scores[kept], alone)
 
 
-@every_score
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("way", [NYSTROEM, FOURIER], ids=["nystroem", "fourier"])
+@pairwise(score=SCORES, way=(NYSTROEM, FOURIER), weighted=(False, True))
 def test_leaving_one_out_of_features_is_what_it_says(rows, score, way, weighted):
     weights = np.random.default_rng(2).uniform(0.1, 3, size=30) if weighted else None
     detector = OneClassGP(score, 0.05, gamma=0.7, **way).fit(rows, sample_weight=weights)
@@ -340,9 +331,7 @@ def assert_the_fit_knew_the_scores(detector, X, weights, close):
         assert detector.offset_ == pytest.approx(expected, rel=close, abs=close)
 
 
-@every_score
-@every_way
-@pytest.mark.parametrize("noise", [0.0, 0.01])
+@pairwise(score=SCORES, way=WAYS, noise=(0.0, 0.01))
 def test_the_fit_knows_the_scores_of_its_rows(rows, score, way, noise):
     X = np.vstack([rows, rows[:4]]) if not way else rows  # exact: jitter is needed without noise
     weights = np.arange(len(X)) % 3 + 0.5
@@ -361,10 +350,8 @@ def test_the_fit_knows_them_with_much_jitter_too():
     assert detector.jitter_ > 1e-4
 
 
-@every_score
-@every_way
-@pytest.mark.parametrize("contamination", [0.1, 0.3, 0.5])
-def test_from_training_rows_the_threshold_leaves_their_share_below(rows, score, way, contamination):
+@each_value(score=SCORES, way=WAYS, contamination=(0.1, 0.3, 0.5))
+def test_the_share_of_training_rows_lies_below_the_threshold(rows, score, way, contamination):
     settings = {"contamination": contamination, "offset_from": "training", **way}
     detector = OneClassGP(score, gamma=0.5, **settings).fit(rows)
     assert (detector.predict(rows) == -1).sum() == round(contamination * 30)
@@ -377,9 +364,7 @@ def test_from_training_rows_the_threshold_leaves_their_share_below(rows, score, 
 
 
 @pytest.mark.usefixtures("same_landmarks")
-@every_library
-@every_score
-@every_way
+@pairwise(score=SCORES, way=WAYS, library=LIBRARIES)
 def test_every_library_gives_the_same_scores(rows, new, library, score, way):
     host = OneClassGP(score, gamma=0.5, **way).fit(rows)
     detector = clone(host).fit(library(rows))
@@ -396,8 +381,7 @@ def test_every_library_gives_the_same_scores(rows, new, library, score, way):
 
 
 @pytest.mark.usefixtures("same_landmarks")
-@every_library
-@every_way
+@each_value(library=LIBRARIES, way=WAYS)
 def test_every_library_weighs_rows(rows, new, library, way):
     weights = np.arange(30.0) % 4
     host = OneClassGP("density", gamma=0.5, **way).fit(rows, sample_weight=weights)
@@ -410,9 +394,7 @@ def test_every_library_weighs_rows(rows, new, library, way):
 
 
 @pytest.mark.usefixtures("same_landmarks")
-@every_score
-@every_way
-@pytest.mark.parametrize("library", [np.asfortranarray, naive.strict, naive.torch])
+@pairwise(score=SCORES, way=WAYS, library=(np.asfortranarray, naive.strict, naive.torch))
 def test_single_precision_stays_single(rows, new, library, score, way):
     double = OneClassGP(score, 0.1, gamma=0.5, **way).fit(rows.astype(np.float32).astype(float))
     single = clone(double).fit(library(rows.astype(np.float32)))
@@ -449,23 +431,20 @@ def test_fits_in_blocks_are_the_same(monkeypatch, way):
 
 # ------------------------------------------------------------------------------- degenerate input
 
+LITTLE = {
+    "n = 1": np.array([[2.0, 3.0]]),
+    "n = 2": np.array([[2.0, 3.0], [4.0, 5.0]]),
+    "equal rows": np.full((5, 3), 0.1),
+    "constant column": np.column_stack([np.arange(5.0), np.full(5, 0.7)]),
+    "d > n": np.random.default_rng(0).normal(size=(4, 50)),
+    "repeated rows": np.repeat(np.eye(3), 4, axis=0),
+}
+
 
 @pytest.mark.filterwarnings(ANY_WIDTH)
-@every_score
-@every_way
-@pytest.mark.parametrize(
-    "X",
-    [
-        np.array([[2.0, 3.0]]),
-        np.array([[2.0, 3.0], [4.0, 5.0]]),
-        np.full((5, 3), 0.1),
-        np.column_stack([np.arange(5.0), np.full(5, 0.7)]),
-        np.random.default_rng(0).normal(size=(4, 50)),
-        np.repeat(np.eye(3), 4, axis=0),
-    ],
-    ids=["n = 1", "n = 2", "equal rows", "constant column", "d > n", "repeated rows"],
-)
-def test_little_data_is_enough(X, score, way):
+@pairwise(case=LITTLE, score=SCORES, way=WAYS)
+def test_little_data_is_enough(case, score, way):
+    X = LITTLE[case]
     detector = OneClassGP(score, 0.1, **way).fit(X)
     scores = detector.score_samples(X)
     assert np.isfinite(scores).all()
@@ -587,9 +566,7 @@ def test_the_order_of_rows_does_not_matter(problem, score, random):
 # ------------------------------------------------------------------------- an honest threshold
 
 
-@pytest.mark.parametrize("offset_from", ["unseen", "training"])
-@pytest.mark.parametrize("approximation", [None, "nystroem"])
-@every_score
+@pairwise(score=SCORES, approximation=(None, "nystroem"), offset_from=("unseen", "training"))
 def test_auto_is_a_tenth(score, approximation, offset_from):
     X = np.random.default_rng(0).normal(size=(80, 4))
     settings = {"approximation": approximation, "n_components": 40, "random_state": 0}
@@ -601,7 +578,7 @@ def test_auto_is_a_tenth(score, approximation, offset_from):
 
 
 @pytest.mark.parametrize("score", ["mean", "density"])
-def test_with_a_given_width_the_threshold_is_that_of_leave_one_out_scores(score):
+def test_a_given_width_takes_the_threshold_of_left_out_rows(score):
     """Nothing but the rows themselves is learnt: the closed form knows each refit."""
     X = np.random.default_rng(0).normal(size=(80, 4))
     detector = OneClassGP(score, gamma=0.2, contamination=0.1).fit(X)

@@ -10,13 +10,14 @@ from sklearn.base import clone
 from sklearn.decomposition import KernelPCA
 from sklearn.exceptions import NotFittedError
 
+from helpers.pairwise import each_value, pairwise
 from lpfuse import KernelPCADetector
 from lpfuse._arrays.operations import limits
 from lpfuse._base import lower_quantile
 from lpfuse.detectors.kernel_pca import by_arpack, iterated, spectrum_of_gram
 from lpfuse.detectors.kernels import Kernel
 from oracles import kernel_learners as naive
-from oracles.kernel_learners import assert_beside, every_library, on_host
+from oracles.kernel_learners import LIBRARIES, assert_beside, on_host
 
 # Many tests are of few rows, with more components than these have.
 pytestmark = pytest.mark.filterwarnings("ignore:n_components=.* rows. there are:UserWarning")
@@ -24,9 +25,8 @@ ANY_WIDTH = "ignore:gamma=:lpfuse.detectors.KernelWidthWarning"
 NYSTROEM = {"approximation": "nystroem", "n_approximation": 12, "random_state": 0}
 FOURIER = {"approximation": "fourier", "n_approximation": 12, "random_state": 0}
 
-every_way = pytest.mark.parametrize(
-    "way", [{}, NYSTROEM, FOURIER], ids=["exact", "nystroem", "fourier"]
-)
+WAYS = [{}, NYSTROEM, FOURIER]
+every_way = pytest.mark.parametrize("way", WAYS, ids=["exact", "nystroem", "fourier"])
 approximations = pytest.mark.parametrize("way", [NYSTROEM, FOURIER], ids=["nystroem", "fourier"])
 kernels = pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly", "linear", "cosine"])
 steady = settings(deadline=None, derandomize=True, max_examples=20)
@@ -45,8 +45,7 @@ def new():
 # -------------------------------------------------------------------------------------- exactness
 
 
-@kernels
-@pytest.mark.parametrize("q", [1, 2, 3])
+@each_value(kernel=("rbf", "laplacian", "poly", "linear", "cosine"), q=(1, 2, 3))
 def test_scores_agree_with_explicit_centring(rows, new, kernel, q):
     detector = KernelPCADetector(q, kernel, gamma=0.3, degree=2).fit(rows)
     assert detector.n_components_ == q
@@ -94,8 +93,7 @@ def test_a_kernel_that_is_positive_once_centred_will_do(q):
     np.testing.assert_allclose(detector.score_samples(new), expected, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("q", [2, 29])
-@pytest.mark.parametrize("seed", range(5))
+@each_value(seed=range(5), q=(2, 29))
 def test_good_kernels_are_not_refused(q, seed):
     """Rounding must not pass for a negative distance, whatever the sizes of rows."""
     rng = np.random.default_rng(seed)
@@ -143,7 +141,7 @@ def test_huge_offsets_cost_no_digits(rows, new):
     np.testing.assert_allclose(far, near, atol=1e-6)
 
 
-def test_the_errors_of_the_rows_are_the_variance_that_is_left(rows):
+def test_errors_of_the_rows_are_the_variance_left_over(rows):
     detector = KernelPCADetector(4, gamma=0.3).fit(rows)
     left = detector.explained_variance_.sum() * (1 / detector.explained_variance_ratio_.sum() - 1)
     assert -detector.score_samples(rows).mean() == pytest.approx(left, rel=1e-10)
@@ -262,10 +260,12 @@ def centred(K, w):
     return roots[:, None] * (H @ K @ H.T) * roots[None, :]
 
 
-@pytest.mark.parametrize("q", [1, 4, 12])
-@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("library", [np.asarray, naive.strict, naive.torch])
+@pairwise(
+    q=(1, 4, 12),
+    kernel=("rbf", "poly", "linear"),
+    library=(np.asarray, naive.strict, naive.torch),
+    weighted=(False, True),
+)
 def test_iterated_pairs_are_those_of_the_centred_matrix(q, kernel, weighted, library):
     X = wide_rows(80, 15)
     w = np.random.default_rng(1).uniform(0.2, 3, 80) if weighted else np.ones(80)
@@ -278,9 +278,7 @@ def test_iterated_pairs_are_those_of_the_centred_matrix(q, kernel, weighted, lib
     np.testing.assert_allclose(along, 1.0, rtol=1e-9)
 
 
-@pytest.mark.parametrize("q", [1, 4, 12, FEW])
-@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
-@pytest.mark.parametrize("weighted", [False, True])
+@pairwise(q=(1, 4, 12, FEW), kernel=("rbf", "poly", "linear"), weighted=(False, True))
 def test_iteration_finds_what_the_full_decomposition_finds(q, kernel, weighted):
     X = wide_rows()
     fit = {"sample_weight": np.random.default_rng(1).uniform(0.2, 3, MANY)} if weighted else {}
@@ -468,9 +466,7 @@ def test_only_the_proportions_of_weights_matter(rows, new):
 # ------------------------------------------------------------------------------------- threshold
 
 
-@every_way
-@pytest.mark.parametrize("q", [4, 0.8, 1000])
-@pytest.mark.parametrize("weighted", [False, True])
+@pairwise(way=WAYS, q=(4, 0.8, 1000), weighted=(False, True))
 def test_the_fit_knows_the_scores_of_its_rows(rows, way, q, weighted):
     """Each threshold from training rows lies where the scores, asked afterwards, put it."""
     weights = np.arange(30) % 3 + 0.5 if weighted else np.ones(30)
@@ -482,9 +478,8 @@ def test_the_fit_knows_the_scores_of_its_rows(rows, way, q, weighted):
         assert detector.offset_ == pytest.approx(expected, rel=1e-8, abs=2e-9)
 
 
-@every_way
-@pytest.mark.parametrize("contamination", [0.1, 0.3, 0.5])
-def test_from_training_rows_the_threshold_leaves_their_share_below(rows, way, contamination):
+@each_value(way=WAYS, contamination=(0.1, 0.3, 0.5))
+def test_the_share_of_training_rows_lies_below_the_threshold(rows, way, contamination):
     settings = {"contamination": contamination, "offset_from": "training", **way}
     detector = KernelPCADetector(4, gamma=0.5, **settings).fit(rows)
     assert (detector.predict(rows) == -1).sum() == round(contamination * 30)
@@ -504,9 +499,7 @@ def test_rounding_is_no_reason_to_call_a_row_anomalous():
 
 
 @pytest.mark.usefixtures("same_landmarks")
-@every_library
-@every_way
-@pytest.mark.parametrize("q", [4, 0.8])
+@pairwise(library=LIBRARIES, way=WAYS, q=(4, 0.8))
 def test_every_library_gives_the_same_scores(rows, new, library, way, q):
     weights = np.arange(30.0) % 4
     host = KernelPCADetector(q, gamma=0.5, **way).fit(rows, sample_weight=weights)
@@ -564,8 +557,7 @@ def test_rows_in_blocks_get_the_same_scores(monkeypatch, way):
 
 
 @pytest.mark.filterwarnings(ANY_WIDTH)
-@every_way
-@pytest.mark.parametrize("q", [1, 10, 0.5])
+@each_value(way=WAYS, q=(1, 10, 0.5))
 @pytest.mark.parametrize(
     "X",
     [

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.svm import OneClassSVM
 
+from helpers.pairwise import each_value, pairwise
 from lpfuse._arrays.operations import limits
 from lpfuse.detectors import PAPER_WIDTHS, OneClassGP, gamma_from_sigma, sigma_from_gamma
 from lpfuse.detectors.kernels import (
@@ -18,13 +19,12 @@ from lpfuse.detectors.kernels import (
     squared_distances,
 )
 from oracles import kernel_learners as naive
-from oracles.kernel_learners import assert_beside, every_library, on_host
+from oracles.kernel_learners import LIBRARIES, assert_beside, every_library, on_host
 
 NAMES = sorted(PAIRWISE_KERNEL_FUNCTIONS)
 PARAMETERS = {"gamma": 0.7, "degree": 2.5, "coef0": 0.3}
 
 every_kernel = pytest.mark.parametrize("name", NAMES)
-portable_kernels = pytest.mark.parametrize("name", ["rbf", *INNER_PRODUCTS])
 steady = settings(deadline=None, derandomize=True, max_examples=25)
 
 
@@ -106,8 +106,7 @@ def test_a_function_keeps_the_precision_of_the_rows(rows, precision):
     assert kernel.diagonal(X).dtype == precision
 
 
-@pytest.mark.parametrize("gamma", [0.01, 1.0, 100.0])
-@pytest.mark.parametrize("offset", [0.0, 1e6, -1e6])
+@each_value(gamma=(0.01, 1.0, 100.0), offset=(0.0, 1e6, -1e6))
 def test_a_common_offset_costs_no_digits(gamma, offset):
     X, Z = random_rows(20, 3) + offset, random_rows(15, 3, seed=1) + offset
     expected = [[naive.squared_distance(x, z) for z in Z] for x in X]
@@ -171,9 +170,7 @@ def test_blocks_of_a_device_change_nothing(monkeypatch):
 # ------------------------------------------------------------------------------ array libraries
 
 
-@every_library
-@portable_kernels
-@pytest.mark.parametrize("precision", [np.float64, np.float32])
+@pairwise(library=LIBRARIES, name=("rbf", *INNER_PRODUCTS), precision=(np.float64, np.float32))
 def test_every_library_gives_the_same_values(library, rows, others, name, precision):
     kernel = Kernel(name, **PARAMETERS)
     host, X, Z = rows.astype(precision), *(library(x.astype(precision)) for x in (rows, others))
@@ -187,8 +184,7 @@ def test_every_library_gives_the_same_values(library, rows, others, name, precis
         np.testing.assert_allclose(on_host(theirs), ours, **near)
 
 
-@every_library
-@pytest.mark.parametrize("name", ["additive_chi2", "chi2", "laplacian", weighted_product])
+@each_value(library=LIBRARIES, name=("additive_chi2", "chi2", "laplacian", weighted_product))
 def test_kernels_that_need_numpy_say_so(library, rows, name):
     with pytest.raises(ValueError, match=r"needs NumPy arrays.*Use one of rbf, linear, poly"):
         settle_kernel(library(rows), name, 1.0, 3, 1, None, None)
@@ -254,9 +250,11 @@ def test_the_median_of_many_rows_is_taken_over_some():
     assert settle_gamma("median", X) == pytest.approx(exact, rel=0.05)
 
 
-@pytest.mark.parametrize("X", [np.full((4, 3), 2.0), np.full((17, 9), 0.1), np.ones((1, 2))])
-@pytest.mark.parametrize("gamma", ["scale", "median"])
-@pytest.mark.parametrize("precision", [np.float64, np.float32])
+@pairwise(
+    X=(np.full((4, 3), 2.0), np.full((17, 9), 0.1), np.ones((1, 2))),
+    gamma=("scale", "median"),
+    precision=(np.float64, np.float32),
+)
 def test_rows_without_spread_get_the_width_one(X, gamma, precision):
     """Though rounding may give them a variance, of 1e-33 say."""
     assert settle_gamma(gamma, X.astype(precision)) == 1.0

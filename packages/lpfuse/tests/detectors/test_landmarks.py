@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from sklearn.utils import check_random_state
 
+from helpers.pairwise import each_value
 from lpfuse._arrays.operations import limits
 from lpfuse.detectors.kernels import centres, far_apart, lloyd, lloyd_step
-from oracles.kernel_learners import assert_beside, every_library, on_host, torch
+from oracles.kernel_learners import LIBRARIES, assert_beside, every_library, on_host, torch
 
 precisions = pytest.mark.parametrize("precision", [np.float64, np.float32])
 
@@ -80,9 +81,8 @@ def test_so_many_steps_are_taken(rows, library, precision):
     np.testing.assert_allclose(on_host(found), expected, atol=close)
 
 
-@every_library
-@pytest.mark.parametrize("size", [1, 7, 8, 30, 100])
-def test_the_start_is_different_rows_the_same_in_every_library(rows, library, size):
+@each_value(size=(1, 7, 8, 30, 100), library=LIBRARIES)
+def test_the_start_is_the_same_in_every_library(rows, library, size):
     chosen = far_apart(rows[:100], size, check_random_state(0))
     assert len(set(chosen)) == len(chosen) == size
     assert set(chosen) <= set(range(100))

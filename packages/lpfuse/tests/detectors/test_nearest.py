@@ -105,7 +105,7 @@ def test_new_rows_may_be_far_away(case):
 
 @pytest.mark.parametrize("far", ["one", "half"])
 @pytest.mark.parametrize("k", [1, 3])
-def test_training_rows_that_are_far_away_leave_the_others_their_neighbours(far, k):
+def test_far_training_rows_leave_the_others_their_neighbours(far, k):
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(30, 4))
     rows[29 if far == "one" else slice(15, 30)] += 1e9

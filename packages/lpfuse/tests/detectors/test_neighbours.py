@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from helpers.pairwise import pairwise
 from lpfuse import KNNDetector
 
 
@@ -29,8 +30,7 @@ def softened(z):
     return z if z <= 10 else 10 + np.log(z / 10)
 
 
-@pytest.mark.parametrize("k", [1, 5, 59, 60, 100])
-@pytest.mark.parametrize("d", [1, 4, 20])  # by a search tree, and by products
+@pairwise(k=(1, 5, 59, 100), d=(1, 4, 20))  # by a search tree, and by products
 def test_scores_are_distances_to_the_kth_row(k, d):
     rng = np.random.default_rng(0)
     X, new = rng.normal(size=(60, d)), rng.normal(size=(20, d))
@@ -81,7 +81,7 @@ def test_of_many_rows_each_subset_searches_its_own_sample(new):
 
 
 @pytest.mark.parametrize("n_subspaces", [None, 4])
-def test_the_threshold_is_the_held_out_score_of_rank_share_times_n_plus_one(X, n_subspaces):
+def test_the_threshold_is_a_held_out_score_of_known_rank(X, n_subspaces):
     fitted = KNNDetector(1, n_subspaces, contamination=0.2, random_state=0).fit(X)
     held_out = np.sort(fitted.leave_one_out_scores(X))
     assert fitted.offset_ == pytest.approx(held_out[11], rel=1e-6)  # the 12th: ⌊61 / 5⌋
@@ -108,7 +108,7 @@ def test_equal_rows_are_at_no_distance(d, n_subspaces):
     assert (fitted.predict(X + 1) == -1).all()
 
 
-def test_a_new_value_of_a_column_with_few_does_not_outweigh_all_else():
+def test_a_new_value_of_a_discrete_column_is_bounded():
     """In a column of zeros and ones every row has an equal one: its mean distance is zero."""
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(0, 2, 100), rng.normal(size=(100, 6))])

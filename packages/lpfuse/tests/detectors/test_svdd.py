@@ -4,6 +4,7 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import OneClassSVM
 
+from helpers.pairwise import each_value, pairwise
 from lpfuse import SVDD
 from lpfuse.detectors import KernelWidthWarning
 from lpfuse.detectors.kernels import Kernel, training_rows
@@ -63,9 +64,7 @@ def assert_optimal(detector, X, K, y=None, weights=None, *, rel=1e-5):
 # ------------------------------------------------------------------------------ libsvm as a judge
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("gamma", [0.05, 0.5, 3.0])
-@pytest.mark.parametrize("nu", [0.05, 0.3, 0.8])
+@pairwise(nu=(0.05, 0.3, 0.8), gamma=(0.05, 0.5, 3.0), weighted=(False, True))
 def test_a_gaussian_ball_is_the_one_class_svm(nu, gamma, weighted):
     X, new = rows(n=80), rows(1, n=500, d=3) * 1.5
     weights = np.random.default_rng(2).uniform(0.2, 2.0, 80) if weighted else None
@@ -158,8 +157,7 @@ def of_kernel(name):
     return X, settings, pairwise_kernels(X, metric=settings["kernel"], **arguments)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("kernel", KERNELS)
+@each_value(kernel=KERNELS, weighted=(False, True))
 def test_every_kernel_is_solved_correctly(kernel, weighted):
     X, settings, K = of_kernel(kernel)
     weights = np.random.default_rng(3).uniform(0.2, 2.0, len(X)) if weighted else None
@@ -250,7 +248,7 @@ def test_the_multipliers_of_an_equilateral_triangle():
 @pytest.mark.parametrize(
     ("C_negative", "multiplier"), [(0.5, 0.5), (1.0, 1.0), (1.5, 1.5), (5.0, 1.5)]
 )
-def test_an_anomaly_between_two_rows_moves_the_centre_by_its_multiplier(C_negative, multiplier):
+def test_an_anomaly_between_two_rows_moves_the_centre(C_negative, multiplier):
     # Rows at (±1, 0), an anomaly at (0, h): the centre is (0, −γh) and R² = 1 + γ²h², until at
     # γ = (1/h² − 1)/2 the anomaly lies on the surface.
     X = [[-1.0, 0.0], [1.0, 0.0], [0.0, 0.5]]
@@ -274,7 +272,7 @@ def test_with_nu_of_one_the_centre_is_the_mean():
 
 
 @pytest.mark.parametrize("approximation", [None, "nystroem"])
-def test_with_nu_of_one_anomalies_bound_the_radius_but_not_the_centre(approximation):
+def test_with_nu_of_one_anomalies_bound_only_the_radius(approximation):
     X, y = np.array([[-1.0], [1.0], [0.1]]), [1, 1, -1]
     detector = SVDD(nu=1.0, kernel="linear", approximation=approximation).fit(X, y)
     np.testing.assert_allclose(-detector.score_samples(X), [1.0, 1.0, 0.01], atol=1e-12)
@@ -301,8 +299,7 @@ def test_a_centre_in_a_feature_space_cannot_be_shown():
 # ------------------------------------------------------------------------------ optimality, nu, C
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "laplacian"])
-@pytest.mark.parametrize("nu", [0.05, 0.25, 0.7])
+@each_value(kernel=("rbf", "linear", "poly", "laplacian"), nu=(0.05, 0.25, 0.7))
 def test_multipliers_tell_where_a_row_lies(kernel, nu):
     X, settings, _ = of_kernel(kernel)
     detector = SVDD(nu=nu, **settings, **EXACT).fit(X)
@@ -335,7 +332,7 @@ def test_C_says_what_nu_says(kernel):
 
 
 @pytest.mark.parametrize("approximation", [None, "nystroem"])
-def test_a_cost_too_small_is_refused_with_the_least_that_works(approximation):
+def test_a_cost_too_small_is_refused_with_the_least(approximation):
     X, y = rows(), np.where(np.arange(30) < 10, -1, 1)
     detector = SVDD(C=0.04, C_negative=0.5, gamma=0.3, approximation=approximation)
     with pytest.raises(
@@ -375,7 +372,7 @@ def test_rows_without_weight_are_left_out_and_positions_remain():
 
 @pytest.mark.parametrize("with_labels", [False, True])
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "laplacian"])
-def test_fits_that_share_their_rows_are_as_good_as_fits_alone(kernel, with_labels):
+def test_fits_that_share_rows_are_as_good_as_alone(kernel, with_labels):
     X, settings, _ = of_kernel(kernel)
     y = np.where(np.arange(30) % 5 == 0, -1, 1) if with_labels else None
     shared = training_rows(X, None, y, share=True)
@@ -406,8 +403,7 @@ WAYS = [
 every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(map(str, way.values())))
 
 
-@every_way
-@pytest.mark.parametrize("row", [[3.0, 4.0], [0.1, 0.7]])
+@each_value(way=WAYS, row=([3.0, 4.0], [0.1, 0.7], [0.1, 0.7]))
 def test_one_row_is_a_ball_of_no_size(way, row):
     detector = SVDD(**way).fit([row])
     assert detector.support_.tolist() == [0]
@@ -418,9 +414,8 @@ def test_one_row_is_a_ball_of_no_size(way, row):
     assert detector.predict([row, [-4.0, 3.0]]).tolist() == [1, -1]
 
 
-@every_way
+@each_value(way=WAYS, dtype=(np.float64, np.float32, np.float32))
 @pytest.mark.filterwarnings("ignore::lpfuse.detectors.KernelWidthWarning")  # all rows are equal
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_equal_rows_are_a_ball_of_no_size(way, dtype):
     X = np.repeat(np.array([[3.1, 0.7]], dtype=dtype), 12, axis=0)
     for nu in (0.1, 0.5, 1.0):
@@ -472,7 +467,7 @@ def test_more_features_than_rows(kernel):
 
 
 @pytest.mark.parametrize("approximation", [None, "nystroem"])
-def test_a_kernel_matrix_that_is_the_identity_is_told_and_survived(approximation):
+def test_an_identity_as_kernel_matrix_gives_a_warning(approximation):
     X = 100.0 * np.arange(20.0)[:, None]
     with pytest.warns(KernelWidthWarning, match="near the identity"):
         detector = SVDD(gamma=10.0, nu=0.5, approximation=approximation).fit(X)

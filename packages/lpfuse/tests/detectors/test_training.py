@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from helpers.pairwise import pairwise
 from lpfuse.detectors.kernels import Kernel, TrainingRows, training_rows
 from oracles.kernel_learners import assert_beside, every_library, on_host
 
@@ -72,8 +73,7 @@ def test_a_matrix_takes_so_many_bytes(library):
 # --------------------------------------------------------------------------------------- sharing
 
 
-@pytest.mark.parametrize("kernel", [RBF, NARROW, LINEAR, Kernel("laplacian", 0.5)])
-@pytest.mark.parametrize("share", [False, True])
+@pairwise(kernel=(RBF, NARROW, LINEAR, Kernel("laplacian", 0.5)), share=(False, True))
 def test_shared_or_not_the_matrix_is_the_same(kernel, share):
     gram = TrainingRows(X, None, share=share).gram(kernel)
     np.testing.assert_allclose(gram, kernel.between(X, X), rtol=1e-10, atol=1e-13)

@@ -10,6 +10,7 @@ from scipy.stats import norm
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from helpers.pairwise import each_value, pairwise
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 from lpfuse._base import unseen_quantile
 from lpfuse.detectors import ColumnForest, HistogramDetector, KNNDetector, fit_together
@@ -60,8 +61,7 @@ def one_by_one(made, X):
 # --------------------------------------------------------------------------------- against refits
 
 
-@every_detector
-@pytest.mark.parametrize("rank", [1, 3, 10])
+@each_value(name=DETECTORS, rank=(1, 10))
 def test_the_threshold_is_a_score_of_a_row_left_out(name, rank):
     X = rows()
     share = "auto" if name == "GP, auto" else rank / 31
@@ -120,7 +120,7 @@ with_a_number = pytest.mark.parametrize("name", [name for name in DETECTORS if "
 
 
 @with_a_number
-def test_a_row_turned_to_nonsense_scores_what_the_others_think_of_it(name):
+def test_a_row_turned_to_nonsense_is_scored_by_the_others(name):
     """Its own score is that of the nonsense by a fit that has not seen it, the lowest of all."""
     X = rows(30)
     for row in (0, 17):
@@ -176,8 +176,7 @@ def alarms(made, draw, n, fits, share):
 FAST = ["SVDD", "SVDD, landmarks", "GP", "GP, landmarks", "KPCA", "KPCA, landmarks"]
 
 
-@pytest.mark.parametrize("draw", [draw_gaussian, draw_heavy])
-@pytest.mark.parametrize("name", [*FAST, "GMM"])
+@each_value(name=(*FAST, "GMM"), draw=(draw_gaussian, draw_heavy))
 def test_unseen_rows_lie_below_as_often_as_was_asked_for(name, draw):
     """At most the share, and not less by two points; tested at the level 0.001, one side each."""
     fits = 8 if name in ("GMM", "SVDD, landmarks") else 24  # the slow ones
@@ -194,8 +193,7 @@ def test_training_rows_promise_too_little(name):
     assert alarms(made, draw_gaussian, 40, 6, 0.05).mean() > 0.07
 
 
-@pytest.mark.parametrize("share", [0.05, 0.1])
-@pytest.mark.parametrize("name", [*FAST, "GMM"])
+@each_value(name=(*FAST, "GMM"), share=(0.05, 0.1))
 def test_of_discrete_rows_no_more_than_the_share(name, share):
     found = alarms(DETECTORS[name], draw_binary, 120, 6, share)
     margin = norm.isf(0.001) * found.std(ddof=1) / np.sqrt(len(found))
@@ -214,8 +212,7 @@ def test_detectors_with_leave_one_out_scores_keep_their_share_too(made):
 # --------------------------------------------------------------------------- few rows, and labels
 
 
-@every_detector
-@pytest.mark.parametrize("n", [2, 3, 5, 8, 19])
+@pairwise(name=DETECTORS, n=(2, 5, 19))
 @pytest.mark.filterwarnings("ignore::lpfuse.detectors.KernelWidthWarning")
 @pytest.mark.filterwarnings("ignore:n_components=.* rows. there are:UserWarning")
 def test_few_rows_have_a_threshold(name, n):

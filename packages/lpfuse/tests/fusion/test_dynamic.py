@@ -10,6 +10,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from helpers.contract import as_checked, refused_labels
+from helpers.pairwise import pairwise
 from lpfuse import LpFusion
 from lpfuse.fusion.dynamic import DynamicEnsemble
 
@@ -50,10 +51,20 @@ def not_a_repetition(estimator):
 
 @pytest.mark.filterwarnings(*IDLE_COLUMNS)
 @parametrize_with_checks(
-    [LabelsDropped(), LabelsDropped(mode="winner", n_neighbors=3)],
+    [LabelsDropped()],
     expected_failed_checks=lambda fusion: refused_labels() | not_a_repetition(fusion),
 )
 def test_scikit_learn_contract(estimator, check):
+    check(as_checked(estimator, check))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(*IDLE_COLUMNS)
+@parametrize_with_checks(
+    [LabelsDropped(mode="winner", n_neighbors=3)],
+    expected_failed_checks=lambda fusion: refused_labels() | not_a_repetition(fusion),
+)
+def test_scikit_learn_contract_of_variants(estimator, check):
     check(as_checked(estimator, check))
 
 
@@ -102,9 +113,7 @@ def naive_score(fusion, row, place, members, reach):
     )
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("d", [0, 4, 8])
-@pytest.mark.parametrize("shortlist", [4, None])
+@pairwise(mode=MODES, d=(0, 4, 8), shortlist=(4, None))
 def test_scores_follow_the_definition(labelled, mode, d, shortlist):
     S, y, X = labelled
     X = np.c_[X, X[::-1]][:, :d]
@@ -137,7 +146,7 @@ def test_the_validation_set_is_the_rows_and_then_artificial_outliers(labelled):
     assert (drawn > np.median(normal, axis=0)).any()
 
 
-def test_among_features_every_detector_is_presumed_to_know_the_artificial_outliers(labelled):
+def test_among_features_artificial_outliers_are_known_to_all(labelled):
     S, y, X = labelled
     fusion = DynamicEnsemble(random_state=0).fit(S, y, X=X)
     artificial = slice(150, None)
@@ -199,7 +208,7 @@ def test_the_right_label_of_an_anomaly_is_anomaly(labelled):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_where_detectors_are_right_in_different_places_one_weight_vector_fails(mode):
+def test_detectors_right_in_different_places_beat_one_weight_vector(mode):
     (S, y, X), (T, z, Z) = two_halves(), two_halves(seed=1)
     fusion = DynamicEnsemble(mode, random_state=0).fit(S, y, X=X)
     assert roc_auc_score(z, fusion.score_samples(T, Z)) > 0.9
@@ -428,7 +437,7 @@ def test_a_detector_that_ties_all_normal_rows_is_still_heard():
     assert fusion.predict([[1.0], [-1.0]]).tolist() == [1, -1]
 
 
-def test_rows_on_a_row_of_the_other_class_are_kept_at_arms_length():
+def test_rows_equal_to_the_other_class_keep_a_distance():
     S = np.r_[np.zeros((5, 2)), np.zeros((5, 2)), np.random.default_rng(0).normal(size=(40, 2))]
     fusion = DynamicEnsemble(random_state=0).fit(S, [1] * 5 + [-1] * 5 + [1] * 40)
     assert (fusion.reach_ > 0).all()
@@ -476,7 +485,7 @@ def test_unusable_data_is_refused_without_a_trace(arguments, words):
     assert vars(fusion) == DynamicEnsemble().get_params()
 
 
-def test_features_are_asked_for_where_fit_had_them_and_only_there(labelled):
+def test_features_are_required_exactly_where_fit_had_them(labelled):
     S, y, X = labelled
     placed, unplaced = (DynamicEnsemble(random_state=0).fit(S, y, X=Z) for Z in (X, None))
     for method in ("score_samples", "decision_function", "predict", "competence", "local_weights"):

@@ -44,7 +44,7 @@ def test_a_weighted_sum_adds_what_its_contributions_say(table):
 
 
 @given(weighted_tables)
-def test_a_weighted_vote_is_the_share_of_the_weight_of_those_who_say_normal(table):
+def test_a_weighted_vote_is_the_share_of_normal_weight(table):
     scores, weights = table
     rule = FixedRule("vote", weights=weights).fit(scores)
     by_hand = [weights[row >= 0].sum() / weights.sum() for row in scores]
@@ -59,7 +59,7 @@ def test_weights_of_one_are_no_weights():
         assert_array_equal(ones.predict(S), plain.predict(S))
 
 
-def test_a_tie_by_weight_is_normal_however_the_weights_are_rounded():
+def test_a_tie_by_weight_is_normal_despite_rounding():
     table = np.array([[1.0, 1.0, 1.0, -1.0], [-1.0, -1.0, -1.0, 1.0], [-1.0, -1.0, 1.0, -1.0]])
     vote = FixedRule("vote", weights=[0.1, 0.2, 0.3, 0.6]).fit(table)
     assert vote.score_samples(table)[:2].tolist() == [0.5, 0.5]

@@ -10,6 +10,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from helpers.contract import as_checked, refused_labels
+from helpers.pairwise import pairwise
 from lpfuse import FixedRule, LpFusion
 from lpfuse.fusion.local import LocalLpFusion
 from lpfuse.optim import Problem
@@ -45,11 +46,17 @@ class LabelsDropped(LocalLpFusion):
 
 
 @pytest.mark.filterwarnings(*IDLE_COLUMNS)
-@parametrize_with_checks(
-    [LabelsDropped(), LabelsDropped(n_regions=2, min_rows=1, blend="hard")],
-    expected_failed_checks=refused_labels,
-)
+@parametrize_with_checks([LabelsDropped()], expected_failed_checks=refused_labels)
 def test_scikit_learn_contract(estimator, check):
+    check(as_checked(estimator, check))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(*IDLE_COLUMNS)
+@parametrize_with_checks(
+    [LabelsDropped(n_regions=2, min_rows=1, blend="hard")], expected_failed_checks=refused_labels
+)
+def test_scikit_learn_contract_of_variants(estimator, check):
     check(as_checked(estimator, check))
 
 
@@ -87,9 +94,7 @@ def naive_regions(local, places):
     )
 
 
-@pytest.mark.parametrize("blend", ["soft", "hard"])
-@pytest.mark.parametrize("by_features", [False, True])
-@pytest.mark.parametrize("sharing", [0.0, 0.2])
+@pairwise(blend=("soft", "hard"), by_features=(False, True), sharing=(0.0, 0.2))
 def test_regions_weights_and_scores_follow_the_definition(labelled, blend, by_features, sharing):
     S, y, X = labelled
     cost = np.random.default_rng(0).uniform(0.5, 2, 300)
@@ -144,7 +149,7 @@ def test_blended_weights_stay_in_the_ball(labelled, p):
 @pytest.mark.filterwarnings("ignore:The best weights are zero:UserWarning")  # the global ones
 @pytest.mark.parametrize("blend", ["soft", "hard"])
 @pytest.mark.parametrize("fusion", [None, BALANCED, LpFusion(loss="least_squares", p=2)])
-def test_where_detectors_are_right_in_different_regions_one_weight_vector_fails(blend, fusion):
+def test_detectors_right_in_different_regions_beat_one_weight_vector(blend, fusion):
     (S, y, X), (T, z, Z) = two_regions(), two_regions(seed=1)
     local = LocalLpFusion(fusion, n_regions=2, blend=blend, random_state=0).fit(S, y, X=X)
     assert roc_auc_score(z, local.score_samples(T, Z)) > 0.97
@@ -444,7 +449,7 @@ def test_unusable_data_is_refused_without_a_trace(arguments, words):
     assert vars(local) == local.get_params(deep=False)
 
 
-def test_features_are_asked_for_where_fit_had_them_and_only_there(labelled):
+def test_features_are_required_exactly_where_fit_had_them(labelled):
     S, y, X = labelled
     placed, unplaced = (LocalLpFusion(random_state=0).fit(S, y, X=Z) for Z in (X, None))
     for method in ("score_samples", "predict", "local_weights", "local_contributions"):

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from helpers.contract import as_checked, refused_labels
+from helpers.pairwise import pairwise
 from lpfuse import LpFusion, lp_path
 from lpfuse.fusion import LocalLpFusion
 from lpfuse.io import load, save
@@ -37,6 +38,7 @@ class LabelsDropped(LpFusion):
         return super().fit(S, sample_weight=sample_weight)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore:Scores have no spread:UserWarning", "ignore:Some detectors give:UserWarning"
 )
@@ -44,13 +46,11 @@ class LabelsDropped(LpFusion):
     [LabelsDropped(radius=0.5), LabelsDropped(radius=2.0, nonnegative=True)],
     expected_failed_checks=refused_labels,
 )
-def test_scikit_learn_contract(estimator, check):
+def test_scikit_learn_contract_of_variants(estimator, check):
     check(as_checked(estimator, check))
 
 
-@pytest.mark.parametrize("p", GRID)
-@pytest.mark.parametrize("loss", ["hinge", "least_squares"])
-@pytest.mark.parametrize("nonnegative", [False, True])
+@pairwise(p=GRID, loss=("hinge", "least_squares"), nonnegative=(False, True))
 def test_weights_stay_within_the_radius_and_are_proven(labelled, p, loss, nonnegative):
     S, y = labelled
     fusion = LpFusion(
@@ -63,7 +63,7 @@ def test_weights_stay_within_the_radius_and_are_proven(labelled, p, loss, nonneg
     assert fusion.prior_.tolist() == PRIOR
 
 
-def test_no_prior_and_radius_one_is_the_ball_of_the_paper(labelled):
+def test_radius_one_without_a_prior_is_the_papers_ball(labelled):
     plain, said = LpFusion().fit(*labelled), LpFusion(prior=None, radius=1).fit(*labelled)
     assert plain.weights_.tolist() == said.weights_.tolist()
     assert plain.prior_ is None

@@ -18,6 +18,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from helpers.contract import as_checked, refused_labels
+from helpers.pairwise import each_value
 from lpfuse import FusedDetector, GMMDetector, KernelPCADetector
 from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
 
@@ -182,7 +183,7 @@ def test_they_are_scikit_learns_classifiers_with_balanced_classes(labelled, kind
 
 
 @pytest.mark.parametrize("kind", STACKERS)
-def test_a_good_detector_weighs_more_and_one_that_lies_is_turned(kind, labelled):
+def test_good_detectors_weigh_more_and_reversed_ones_are_turned(kind, labelled):
     S, y = labelled
     stacker = kind().fit(S, y)
     assert stacker.weights_.argmax() == 1
@@ -327,8 +328,7 @@ def test_unusable_labels_and_weights_leave_no_trace(kind, arguments, words):
         fusion.score_samples(np.eye(3))
 
 
-@pytest.mark.parametrize("kind", STACKERS)
-@pytest.mark.parametrize("C", [0, -1.0, np.inf, "1", True])
+@each_value(C=(0, -1.0, np.inf, "1", True), kind=STACKERS)
 def test_an_unusable_price_of_errors_is_refused(kind, C, labelled):
     with pytest.raises(ValueError, match="C must be a finite number above 0, got"):
         kind(C=C).fit(*labelled)

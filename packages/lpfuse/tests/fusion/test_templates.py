@@ -15,6 +15,7 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from helpers.contract import as_checked, refused_labels
+from helpers.pairwise import each_value
 from lpfuse import FusedDetector
 from lpfuse.fusion.templates import CosineSimilarity, DecisionTemplates
 
@@ -114,8 +115,7 @@ def test_anomalies_help(labelled, rule):
 # ---------------------------------------------------------------------------------------- threshold
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("rate", [0.0, 0.05, 0.3, 1.0])
+@each_value(rate=(0.0, 0.05, 0.3, 1.0), rule=RULES)
 def test_without_anomalies_the_threshold_keeps_the_false_alarm_rate(labelled, rule, rate):
     S, y = labelled
     S = S[y > 0]

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.pairwise import pairwise
 from lpfuse._compiled import compiled
 from lpfuse.optim import LpBall, Problem, solve, solve_path
 from lpfuse.optim import newton as numpy_form
@@ -16,7 +17,14 @@ from lpfuse.optim.paths import Track, Trail, follow, settle
 from lpfuse.optim.results import Candidate
 from lpfuse.optim.tuning import DEFAULT
 from oracles import naive
-from oracles.problems import GRID, LOW_THRESHOLDS, VARIANTS, assert_certified, random_problem
+from oracles.problems import (
+    GRID,
+    LOW_THRESHOLDS,
+    PURE_OR_LABELLED,
+    VARIANTS,
+    assert_certified,
+    random_problem,
+)
 
 compiled_form = compiled("lpfuse.optim._surface")
 needs_both = pytest.mark.skipif(
@@ -160,7 +168,7 @@ def test_what_is_followed_is_the_optimum(variant, tuning):
     assert followed >= 6
 
 
-def test_w_of_one_sign_and_corners_are_left_to_the_interior_point():
+def test_corners_and_one_sign_are_left_to_the_interior_point():
     problem = random_problem(n=100)
     model = model_of(problem)
     before = Track.of(model, interior_point(model, 1e-8, problem.scale))
@@ -171,7 +179,7 @@ def test_w_of_one_sign_and_corners_are_left_to_the_interior_point():
     assert follow(quadratic, before, 1e-8, problem.scale, DEFAULT) is None
 
 
-def test_what_is_best_inside_a_ball_is_best_in_larger_ones_only():
+def test_an_optimum_inside_a_ball_serves_larger_balls_only():
     problem = random_problem(n=400, R=3, scale=5.0)
     model = over(model_of(problem), 2.0)
     best = interior_point(model, 1e-10, problem.scale)
@@ -267,9 +275,7 @@ def test_a_path_is_as_good_as_single_solves(tuning, problem, ps, length):
 
 
 @pytest.mark.usefixtures("each_form")
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("anomalies", [0.0, 0.2], ids=["pure", "labelled"])
-@pytest.mark.parametrize("tuning", SETTINGS)
+@pairwise(variant=VARIANTS, tuning=SETTINGS, anomalies=PURE_OR_LABELLED)
 def test_the_papers_grid_is_proven(variant, anomalies, tuning):
     problem = random_problem(n=900, R=5, anomalies=anomalies, scale=0.5, **VARIANTS[variant])
     for p, solution in zip(PAPER, solve_path(problem, PAPER, tuning=SETTINGS[tuning]), strict=True):
@@ -293,7 +299,7 @@ def test_larger_balls_wait_for_an_optimum_inside():
         np.testing.assert_array_equal(solution.weights, solutions[5].weights)
 
 
-def test_a_candidate_of_several_balls_is_read_once_and_bounded_for_each():
+def test_a_candidate_of_several_balls_is_bounded_for_each():
     problem = random_problem(n=200, R=3, scale=5.0)
     best = solve(problem.with_ball(2.0))
     candidate = Candidate(best.weights, best.certificate.alpha)

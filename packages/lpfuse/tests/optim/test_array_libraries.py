@@ -5,9 +5,18 @@ import numpy as np
 import pytest
 from array_api_compat import device
 
+from helpers.pairwise import pairwise
 from lpfuse.optim import Problem, solve, solve_path
 from lpfuse.optim.passes import PartitionPlan, ScorePasses
-from oracles.problems import LOW_THRESHOLDS, VARIANTS, assert_certified, random_problem
+from oracles.problems import (
+    BOTH,
+    LOSSES,
+    LOW_THRESHOLDS,
+    PURE_OR_LABELLED,
+    VARIANTS,
+    assert_certified,
+    random_problem,
+)
 
 
 def strict(x):
@@ -23,8 +32,9 @@ def torch(x):
     return pytest.importorskip("torch", reason="torch is not installed").from_numpy(x.copy())
 
 
-every_library = pytest.mark.parametrize("library", [strict, strict_device, torch])
-both_losses = pytest.mark.parametrize("loss", ["hinge", "least_squares"])
+LIBRARIES = [strict, strict_device, torch]
+every_library = pytest.mark.parametrize("library", LIBRARIES)
+both_losses = pytest.mark.parametrize("loss", LOSSES)
 
 
 def moved(problem, library):
@@ -52,18 +62,13 @@ def assert_same_solution(problem, library, atol=1e-8, **options):
         )
 
 
-@every_library
-@both_losses
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("anomalies", [0.0, 0.2], ids=["pure", "labelled"])
+@pairwise(library=LIBRARIES, variant=VARIANTS, loss=LOSSES, anomalies=PURE_OR_LABELLED)
 def test_small_problems_get_the_same_weights(library, loss, variant, anomalies):
     problem = random_problem(n=80, anomalies=anomalies, loss=loss, p=4 / 3, **VARIANTS[variant])
     assert_same_solution(problem, library)
 
 
-@every_library
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("n", [400, 1200], ids=["screened", "sampled"])
+@pairwise(library=LIBRARIES, variant=VARIANTS, n=(400, 1200))
 def test_screened_problems_get_the_same_weights(library, variant, n):
     problem = random_problem(n=n, R=4, p=4 / 3, **VARIANTS[variant])
     # Rows of NumPy are read by compiled loops, and searches end where the gap is small enough: two
@@ -77,9 +82,7 @@ def test_screened_problems_get_the_same_weights(library, variant, n):
     assert certificates[0].primal == pytest.approx(certificates[1].primal, rel=2e-8)
 
 
-@every_library
-@pytest.mark.parametrize("p", [1.0, 2.0, np.inf])
-@pytest.mark.parametrize("fit_intercept", [False, True])
+@pairwise(library=LIBRARIES, p=(1.0, 2.0, np.inf), fit_intercept=BOTH)
 def test_ties_are_broken_the_same_way(library, p, fit_intercept):
     problem = random_problem(n=60, p=p, fit_intercept=fit_intercept)
     problem.S = problem.S + 2.5 * problem.y[:, None] * np.array([1.0, 0.2, 1.0, 0.5, 1.0])
@@ -87,9 +90,7 @@ def test_ties_are_broken_the_same_way(library, p, fit_intercept):
     assert_same_solution(problem, library)
 
 
-@every_library
-@both_losses
-@pytest.mark.parametrize("solver", ["frank-wolfe", "smoothed-frank-wolfe"])
+@pairwise(library=LIBRARIES, loss=LOSSES, solver=("frank-wolfe", "smoothed-frank-wolfe"))
 def test_frank_wolfe_takes_the_same_steps(library, loss, solver):
     problem = random_problem(costs=True, loss=loss)
     ours = solve(problem, solver=solver, max_iter=100)
@@ -108,7 +109,7 @@ def test_a_path_gets_the_same_weights(library, loss):
 
 
 @every_library
-def test_single_precision_scores_may_have_labels_and_costs_of_the_host(library):
+def test_single_precision_scores_may_have_labels_of_the_host(library):
     problem = random_problem(n=80, costs=True, fit_intercept=True)
     S = problem.S.astype(np.float32)
     theirs = solve(Problem(library(S), problem.y, costs=problem.costs, fit_intercept=True))

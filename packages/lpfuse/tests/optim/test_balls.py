@@ -8,10 +8,10 @@ from lpfuse.optim import LpBall
 from oracles import naive
 from oracles.problems import GRID
 
-every_ball = pytest.mark.parametrize(
-    "ball", [LpBall(p, nonnegative) for p in (*GRID, 1.0 + 1e-9, 1e6) for nonnegative in (0, 1)]
+balls = st.sampled_from(
+    [LpBall(p, nonnegative) for p in (*GRID, 1.0 + 1e-9, 1e6) for nonnegative in (False, True)]
 )
-few_examples = settings(max_examples=30)
+examples_of_all_balls = settings(max_examples=300)
 # Quarters: ties and zeros are common. The powers of ten reach the ends of float64.
 vectors = st.builds(
     lambda v, power: v * 10.0**power,
@@ -22,35 +22,31 @@ vectors = st.builds(
 )
 
 
-@every_ball
-@few_examples
-@given(g=vectors)
+@examples_of_all_balls
+@given(ball=balls, g=vectors)
 @np.errstate(over="raise", invalid="raise", divide="raise")
 def test_the_linear_oracle_attains_the_dual_norm(ball, g):
     z = ball.linear_oracle(g)
     np.testing.assert_allclose(g @ z, -ball.dual_norm(-g), rtol=1e-12)
 
 
-@every_ball
-@few_examples
-@given(g=vectors)
+@examples_of_all_balls
+@given(ball=balls, g=vectors)
 def test_the_linear_oracle_stays_in_the_ball(ball, g):
     z = ball.linear_oracle(g)
     assert naive.norm(z, ball.p) <= 1 + 1e-12
     assert not ball.nonnegative or z.min() >= 0
 
 
-@every_ball
-@few_examples
-@given(g=vectors, seed=st.integers(0, 99))
+@examples_of_all_balls
+@given(ball=balls, g=vectors, seed=st.integers(0, 99))
 def test_no_point_of_the_ball_beats_the_linear_oracle(ball, g, seed):
     w = ball.scale_into(np.random.default_rng(seed).normal(size=g.size) * 3)
     assert g @ ball.linear_oracle(g) <= g @ w + 1e-12 * np.abs(g).max()
 
 
-@every_ball
-@few_examples
-@given(v=vectors)
+@examples_of_all_balls
+@given(ball=balls, v=vectors)
 def test_norms_agree_with_the_naive_ones(ball, v):
     np.testing.assert_allclose(ball.norm(v), naive.norm(v, ball.p), rtol=1e-12)
     seen = np.maximum(v, 0.0) if ball.nonnegative else v
@@ -77,7 +73,7 @@ def test_at_p_1_the_first_of_equal_entries_takes_all():
     assert LpBall(1.0).linear_oracle(np.array([1.0, -3.0, 3.0])).tolist() == [0.0, 1.0, 0.0]
 
 
-def test_at_p_inf_every_entry_goes_to_its_bound_and_zeros_stay():
+def test_at_p_inf_entries_go_to_bounds_and_zeros_stay():
     assert LpBall(np.inf).linear_oracle(np.array([2.0, -1e-9, 0.0])).tolist() == [-1.0, 1.0, 0.0]
     cut = LpBall(np.inf, nonnegative=True)
     assert cut.linear_oracle(np.array([2.0, -1e-9, 0.0])).tolist() == [0.0, 1.0, 0.0]
@@ -90,9 +86,8 @@ def test_equal_entries_share_equally_above_p_1(p):
     np.testing.assert_allclose(z, expected, rtol=1e-14)
 
 
-@every_ball
-@few_examples
-@given(w=vectors)
+@examples_of_all_balls
+@given(ball=balls, w=vectors)
 def test_scaling_brings_any_vector_into_the_ball(ball, w):
     scaled = ball.scale_into(w)
     assert ball.norm(scaled) <= 1.0
@@ -103,9 +98,8 @@ def test_scaling_brings_any_vector_into_the_ball(ball, w):
         np.testing.assert_allclose(scaled * ball.norm(kept), kept, rtol=1e-12)
 
 
-@every_ball
-@few_examples
-@given(R=st.integers(1, 300))
+@examples_of_all_balls
+@given(ball=balls, R=st.integers(1, 300))
 def test_uniform_weights_are_equal_and_on_the_surface(ball, R):
     uniform = ball.uniform(R)
     assert len(set(uniform)) == 1

@@ -106,7 +106,7 @@ def test_both_sides_are_off_by_no_more_than_they_say(
         assert found.dual_error <= 1e-9 * max(found.primal, -found.dual, 1e-3 * problem.total_cost)
 
 
-def test_scores_far_from_zero_lose_no_digits_where_an_intercept_is_free():
+def test_an_intercept_keeps_the_digits_of_far_scores():
     rng = np.random.default_rng(0)
     S, y = np.round(rng.normal(size=(40, 3)) * 64) / 64, np.where(np.arange(40) % 4, 1.0, -1.0)
     w, b = np.array([0.5, 0.25, 0.125]), 0.25
@@ -115,7 +115,7 @@ def test_scores_far_from_zero_lose_no_digits_where_an_intercept_is_free():
     assert moved.value(w, b - offset * w.sum()) == Problem(S, y, fit_intercept=True).value(w, b)
 
 
-def test_a_bound_above_the_value_is_an_error_and_no_gap_of_zero():
+def test_a_bound_above_the_value_is_an_error():
     problem = Problem(np.full((4, 1), 0.5))
     certifier = Certifier(problem, [problem.ball], 1e-8)
     certifier.examine({0: Candidate(np.array([0.5]), np.ones(4))})

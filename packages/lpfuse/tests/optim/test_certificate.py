@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.pairwise import pairwise
 from lpfuse._validation.dask_blocks import check_score_blocks
 from lpfuse.optim import SOLVERS, Candidate, Certifier, Outcome, Problem, Solver, solve, solve_path
 from lpfuse.optim.distributed import BlockedProblem, Costs, sample_of
@@ -56,9 +57,7 @@ def assert_true(problem, solution):
 # ------------------------------------------------------------------------------ solvers that lie
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("loss", ["hinge", "least_squares"])
-@pytest.mark.parametrize("anomalies", [0.0, 0.2], ids=["pure", "labelled"])
+@pairwise(variant=VARIANTS, loss=("hinge", "least_squares"), anomalies=(0.0, 0.2))
 def test_weights_worse_than_claimed_are_found_out(loss, variant, anomalies):
     problem = random_problem(loss=loss, anomalies=anomalies, p=4 / 3, **VARIANTS[variant])
 
@@ -152,7 +151,7 @@ def test_a_negative_weight_is_refused_where_none_is_allowed():
         solve(problem, solver=negative)
 
 
-def test_an_honest_solver_is_believed_and_its_status_is_not_its_own():
+def test_an_honest_solver_is_certified():
     problem = random_problem(p=4 / 3, costs=True, fit_intercept=True)
     solution = solve(problem, solver=liar(honest))
     assert_certified(problem, solution)
@@ -225,7 +224,7 @@ def test_a_loss_of_another_solver_is_refused_by_name():
         solve(problem, solver=only_hinge)
 
 
-def test_the_certificate_is_right_for_a_loss_that_no_solver_knew(squared_hinge):
+def test_the_certificate_of_an_unknown_loss_is_true(squared_hinge):
     """Its own solver, by plain subgradient steps, gets a true if loose certificate."""
 
     def descend(problem):
@@ -350,7 +349,7 @@ def certificate_of(problem, point, alpha=None, tol=1e-3, otherwise="stopped"):
     return certifier.solution(0, 1, problem.passes, otherwise).certificate
 
 
-def test_gaps_are_relative_to_the_value_or_a_thousandth_of_the_costs():
+def test_gaps_are_relative_to_the_value_or_the_costs():
     problem = Problem(np.ones((4, 1)), costs=[1.0, 2.0, 3.0, 4.0])
     half = certificate_of(problem, [0.5])
     assert (half.primal, half.dual, half.gap) == (5.0, 0.0, 5.0 + half.rounding)
@@ -369,7 +368,7 @@ def test_the_status_tells_whether_the_tolerance_was_met():
     assert certificate_of(problem, [1.0], np.ones(4)).gap <= 1e-13
 
 
-def test_a_bound_below_zero_is_replaced_by_the_proof_of_zero():
+def test_a_bound_below_zero_is_replaced_by_zero():
     problem = Problem(9.0 * np.ones((4, 1)))
     proof = certificate_of(problem, [0.0], np.ones(4))
     assert (proof.primal, proof.dual, proof.gap) == (4.0, 0.0, 4.0 + proof.rounding)

@@ -9,15 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.pairwise import pairwise
 from lpfuse import LpFusion
 from lpfuse._validation.dask_blocks import check_score_blocks
 from lpfuse.optim import Problem, solve, solve_path
 from lpfuse.optim.distributed import BlockedProblem, Costs, sample_of
 from lpfuse.optim.passes import PartitionPlan, ScorePasses
-from oracles.problems import GRID, LOW_THRESHOLDS, VARIANTS, assert_certified, random_problem
+from oracles.problems import (
+    BOTH,
+    GRID,
+    LOSSES,
+    LOW_THRESHOLDS,
+    PURE_OR_LABELLED,
+    VARIANTS,
+    assert_certified,
+    random_problem,
+)
 
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
-both_kinds = pytest.mark.parametrize("anomalies", [0.0, 0.2], ids=["pure", "labelled"])
+both_kinds = pytest.mark.parametrize("anomalies", PURE_OR_LABELLED, ids=["pure", "labelled"])
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -95,7 +105,7 @@ def test_dual_points_are_lazy_and_the_same(variant):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @both_kinds
-def test_everything_is_all_rows_that_cost_something_with_their_positions(weighted, anomalies):
+def test_everything_is_every_row_with_a_cost_and_its_position(weighted, anomalies):
     problem = random_problem(n=40, anomalies=anomalies, costs=weighted)
     if weighted:
         problem.costs[[3, 20, 39]] = 0.0
@@ -178,10 +188,7 @@ def test_drawing_is_no_further_pass():
 # --------------------------------------------------------------------------------- solving
 
 
-@every_variant
-@both_kinds
-@pytest.mark.parametrize("loss", ["hinge", "least_squares"])
-@pytest.mark.parametrize("p", [1.0, 4 / 3, np.inf])
+@pairwise(variant=VARIANTS, p=(1.0, 4 / 3, np.inf), anomalies=PURE_OR_LABELLED, loss=LOSSES)
 def test_few_rows_are_solved_and_proven(variant, anomalies, loss, p):
     problem = random_problem(n=80, anomalies=anomalies, loss=loss, p=p, **VARIANTS[variant])
     solution = solve(blocked(problem))
@@ -189,9 +196,7 @@ def test_few_rows_are_solved_and_proven(variant, anomalies, loss, p):
     assert_certified(problem, in_memory(solution))
 
 
-@every_variant
-@both_kinds
-@pytest.mark.parametrize("p", [1.0, 4 / 3, np.inf])
+@pairwise(variant=VARIANTS, p=(1.0, 4 / 3, np.inf), anomalies=PURE_OR_LABELLED)
 def test_many_rows_are_solved_and_proven(variant, anomalies, p):
     problem = random_problem(n=1500, R=4, anomalies=anomalies, p=p, **VARIANTS[variant])
     assert_certified(problem, in_memory(solve(blocked(problem, **SMALL_SAMPLE), **LOW)))
@@ -211,9 +216,7 @@ def test_a_path_over_many_rows_is_proven(variant):
         assert_certified(problem.with_ball(p), in_memory(solution))
 
 
-@pytest.mark.parametrize("p", [1.0, 2.0, np.inf])
-@pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("n", [60, 1500])
+@pairwise(p=(1.0, 2.0, np.inf), fit_intercept=BOTH, n=(60, 1500))
 def test_ties_are_broken_as_in_memory(p, fit_intercept, n):
     problem = random_problem(n=n, p=p, fit_intercept=fit_intercept)
     problem.S = problem.S + 4.0 * problem.y[:, None] * np.array([1.0, 0.2, 1.0, 0.5, 1.0])
@@ -223,7 +226,7 @@ def test_ties_are_broken_as_in_memory(p, fit_intercept, n):
     assert_certified(problem, in_memory(ours))
 
 
-def test_rows_sorted_by_class_are_sampled_as_well_as_shuffled_ones():
+def test_rows_sorted_by_class_take_few_passes_too():
     problem = random_problem(n=3000, R=4)
     order = np.argsort(problem.y, kind="stable")
     ordered = Problem(problem.S[order], problem.y[order])

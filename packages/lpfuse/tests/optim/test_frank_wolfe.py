@@ -3,10 +3,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.pairwise import pairwise
 from lpfuse.optim import Problem, solve
 from lpfuse.optim.frank_wolfe import frank_wolfe
 from oracles import naive
-from oracles.problems import GRID, assert_feasible, random_problem
+from oracles.problems import GRID, LOSSES, assert_feasible, random_problem
 
 # Its optimum at p = 2 is w = (√3/2, 1/2) with the value 2 − √3/4 − 1 = 0.56699.
 COUNTEREXAMPLE = np.array([[0.0, 2.0], [0.5, 0.0]])
@@ -49,9 +50,7 @@ def test_the_first_step_on_paper(counterexample):
 
 
 @pytest.mark.parametrize("steps", [10_000, 20_000])
-def test_algorithm_1_stays_far_from_the_optimum_where_the_certified_solver_reaches_it(
-    counterexample, steps
-):
+def test_algorithm_1_stays_far_from_the_optimum(counterexample, steps):
     stalled = frank_wolfe(counterexample, max_iter=steps)
     assert counterexample.value(stalled.weights) == pytest.approx(0.695, abs=2e-3)
     best = solve(counterexample)
@@ -83,7 +82,7 @@ def test_the_smoothed_sibling_converges_there(counterexample):
     assert errors[2] < 0.01
 
 
-def test_it_stops_by_the_papers_rule_when_no_weight_moves_any_more():
+def test_it_stops_by_the_papers_rule_once_weights_rest():
     problem = random_problem(anomalies=0.0, p=2.0, scale=0.05)
     reached = frank_wolfe(problem, precision=1e-2, max_iter=1000)
     assert reached.stopped
@@ -124,9 +123,7 @@ def test_it_never_leaves_the_ball_and_never_gives_nan(smoothing, **settings):
     assert_feasible(problem, frank_wolfe(problem, max_iter=30, smoothing=smoothing).weights)
 
 
-@pytest.mark.parametrize("solver", ["frank-wolfe", "smoothed-frank-wolfe"])
-@pytest.mark.parametrize("loss", ["hinge", "least_squares"])
-@pytest.mark.parametrize("p", GRID)
+@pairwise(p=GRID, solver=("frank-wolfe", "smoothed-frank-wolfe"), loss=LOSSES)
 def test_the_certified_gap_is_the_true_one(solver, loss, p):
     problem = random_problem(p=p, loss=loss, costs=True)
     solution = solve(problem, solver=solver, max_iter=20)

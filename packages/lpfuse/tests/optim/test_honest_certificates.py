@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from helpers.pairwise import each_value, pairwise
 from lpfuse import LpFusion, verify
 from oracles.exact import assert_true
 
@@ -28,7 +29,7 @@ def rows(seed, n, R, offsets=0.0):
     return S + np.round(offsets * rng.uniform(-1, 1, size=R)), y
 
 
-def test_rows_of_next_to_no_weight_do_not_rule_the_intercept():
+def test_rows_of_hardly_any_weight_do_not_set_the_intercept():
     S = [[3, 3], [4, 3], [-3, -3], [-4, -3], [50, 50]]
     weight = [1, 1, 1, 1, 1e-16]
     fusion, value = certified(S, [1, 1, -1, -1, -1], weight, p=2, fit_intercept=True)
@@ -57,8 +58,7 @@ def test_least_squares_far_from_zero():
     assert claim.primal - claim.gap <= 2.005  # the optimum is 2.004
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("offsets", [1e3, 1e4, 1e5, 1e6, 1e7, 1e8])
+@each_value(offsets=(1e3, 1e4, 1e5, 1e6, 1e7, 1e8), seed=range(5))
 def test_least_squares_with_offsets(seed, offsets):
     S, y = rows(seed, 100, 5, offsets)
     fusion, _ = certified(
@@ -69,9 +69,7 @@ def test_least_squares_with_offsets(seed, offsets):
     assert claim.dual - claim.primal <= claim.gap
 
 
-@pytest.mark.parametrize("offsets", [1e3, 1e5, 1e7, 1e8])
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("p", [1, 2, math.inf])
+@pairwise(offsets=(1e3, 1e5, 1e7, 1e8), p=(1, 2, math.inf), intercept=(False, True))
 def test_the_hinge_with_offsets(p, intercept, offsets):
     for seed in range(3):
         S, y = rows(seed, 60, 4, offsets)
@@ -93,9 +91,11 @@ def test_balancing_a_class_of_next_to_no_weight(light, loss):
         assert share == pytest.approx(same.certificate_.primal / len(y), rel=1e-6)
 
 
-@pytest.mark.parametrize("weight", [[1e308] * 3, [1e308, 1.0, 1.0], [1e300, 1e308, 1e-300]])
-@pytest.mark.parametrize("loss", ["hinge", "least_squares"])
-@pytest.mark.parametrize("class_weight", [None, "balanced"])
+@pairwise(
+    weight=([1e308] * 3, [1e308, 1.0, 1.0], [1e300, 1e308, 1e-300]),
+    loss=("hinge", "least_squares"),
+    class_weight=(None, "balanced"),
+)
 def test_weights_whose_sum_is_infinite_are_refused_or_proven(weight, loss, class_weight):
     S, y = [[1.0, 2.0], [2.0, 1.0], [-1.0, 0.5]], [1, 1, -1]
     fusion = LpFusion(p=2, loss=loss, class_weight=class_weight)

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.pairwise import each_value
 from lpfuse.optim.interior_point import interior_point
 from lpfuse.optim.newton import Model
 from oracles import naive
@@ -50,8 +51,7 @@ def test_few_steps_end_with_loose_but_true_bounds(problem, steps):
     assert found.primal >= best.dual - slack
 
 
-@pytest.mark.parametrize("p", GRID)
-@pytest.mark.parametrize("anomalies", [0.0, 0.3])
+@each_value(p=GRID, anomalies=(0.0, 0.3))
 def test_a_tolerance_beyond_float64_ends_without_harm(p, anomalies):
     problem = random_problem(n=200, R=8, anomalies=anomalies, p=p)
     found = interior_point(model_of(problem), 1e-30, problem.scale)

@@ -70,7 +70,7 @@ def test_a_large_common_offset_is_absorbed_by_the_intercept(offset):
 
 
 @pytest.mark.parametrize("offset", [1e2, 1e4, 1e6])
-def test_without_an_intercept_an_offset_costs_digits_but_not_the_truth(offset):
+def test_an_offset_without_an_intercept_costs_digits_not_truth(offset):
     problem = random_problem(n=300, R=4, loss="least_squares", p=np.inf)
     problem.S = problem.S + offset
     w = np.linalg.lstsq(problem.S, problem.y, rcond=None)[0]

@@ -43,7 +43,7 @@ def test_values_by_hand():
     assert LeastSquares().value(r).tolist() == [4.0, 0.0, 9.0]
 
 
-def test_a_row_on_its_margin_has_no_slope_as_in_the_paper():
+def test_a_row_on_its_margin_has_no_slope():
     assert Hinge().slope(np.array([-1.0, 0.0, 1e-300])).tolist() == [0.0, 0.0, 1.0]
 
 

@@ -129,7 +129,7 @@ def test_an_imbalance_that_rows_cannot_mend_proves_nothing():
 
 
 @given(m=st.integers(2, 40), seed=st.integers(0, 20))
-def test_a_subsample_has_rows_of_the_model_and_its_total_cost_on_average(m, seed):
+def test_a_subsample_keeps_the_total_cost_on_average(m, seed):
     model = replace(random_model(seed, m=40), costs=np.ones(40))
     few = subsample(model, m)
     assert few.costs.sum() == pytest.approx(40.0)

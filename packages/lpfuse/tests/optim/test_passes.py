@@ -82,7 +82,7 @@ def value_at(problem, v):
 
 @settings(max_examples=50)
 @given(problem=problems, seed=st.integers(0, 99), width=st.sampled_from([0.0, 0.3, 2.0, 1e9]))
-def test_a_partition_replaces_hinges_by_the_piece_on_which_rows_lie(problem, seed, width):
+def test_a_partition_replaces_hinges_by_linear_pieces(problem, seed, width):
     v = random_v(problem, seed)
     partition = partition_at(problem, v, width)
     sides = [0 if abs(r) <= width else int(np.sign(r)) for _, _, r in rows_of(problem, v)]
@@ -101,7 +101,7 @@ def test_a_partition_replaces_hinges_by_the_piece_on_which_rows_lie(problem, see
 
 @settings(max_examples=50)
 @given(problem=problems, seed=st.integers(0, 99))
-def test_an_examination_finds_the_value_and_the_rows_on_the_wrong_piece(problem, seed):
+def test_an_examination_finds_rows_on_the_wrong_piece(problem, seed):
     alpha = np.random.default_rng(seed).choice([0.0, 0.5, 1.0], problem.n)
     v = random_v(problem, seed)
     value, crossed = crossed_at(problem, v, alpha)
@@ -119,7 +119,7 @@ def test_an_examination_finds_the_value_and_the_rows_on_the_wrong_piece(problem,
 
 @settings(max_examples=50)
 @given(problem=problems, seed=st.integers(0, 99))
-def test_admitted_rows_count_as_if_they_had_never_left_their_hinge(problem, seed):
+def test_admitted_rows_count_with_their_hinge_again(problem, seed):
     there, here = random_v(problem, seed), random_v(problem, seed + 1)
     partition = partition_at(problem, there, 0.1)
     before = partition.pieces.side
@@ -166,7 +166,7 @@ def test_the_worst_violations_come_back_and_all_are_counted(problem, seed, most)
     np.testing.assert_allclose(worst @ v, [1.0 + m for m, _ in sorted(wrong)[:most]], atol=1e-12)
 
 
-def test_more_rows_than_wanted_are_counted_but_stay_where_they_are():
+def test_rows_beyond_the_wanted_number_are_only_counted():
     problem = random_problem(n=700, anomalies=0.3)
     v = np.zeros(5)
     assert partition_at(problem, v, 2.0).positions.size == 700
@@ -190,7 +190,7 @@ def test_the_whole_problem_as_a_model_has_its_value(problem, seed):
 
 
 @pytest.mark.parametrize("costs", [None, "one", "growing"])
-def test_a_sample_is_drawn_evenly_over_the_costs_of_sorted_rows(costs):
+def test_a_sample_is_drawn_evenly_over_the_costs(costs):
     n, m = 10_000, 500
     S = np.c_[np.ones(n), np.arange(n) / n]  # the second column tells which rows were drawn
     c = {None: None, "one": np.ones(n), "growing": np.arange(n) / n}[costs]

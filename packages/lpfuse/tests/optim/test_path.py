@@ -1,16 +1,23 @@
 import numpy as np
 import pytest
 
+from helpers.pairwise import pairwise
 from lpfuse.optim import solve, solve_path
-from oracles.problems import GRID, LOW_THRESHOLDS, VARIANTS, assert_certified, random_problem
+from oracles.problems import (
+    GRID,
+    LOSSES,
+    LOW_THRESHOLDS,
+    PURE_OR_LABELLED,
+    VARIANTS,
+    assert_certified,
+    random_problem,
+)
 
-both_losses = pytest.mark.parametrize("loss", ["hinge", "least_squares"])
+both_losses = pytest.mark.parametrize("loss", LOSSES)
 
 
-@both_losses
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("anomalies", [0.0, 0.2], ids=["pure", "labelled"])
-def test_every_p_of_the_path_is_proven_and_as_good_as_alone(loss, variant, anomalies):
+@pairwise(variant=VARIANTS, loss=LOSSES, anomalies=PURE_OR_LABELLED)
+def test_every_p_of_a_path_is_as_good_as_alone(loss, variant, anomalies):
     problem = random_problem(n=200, anomalies=anomalies, loss=loss, **VARIANTS[variant])
     for p, solution in zip(GRID, solve_path(problem, GRID), strict=True):
         assert_certified(problem.with_ball(p), solution)

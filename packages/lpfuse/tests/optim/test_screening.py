@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from helpers.pairwise import each_value, pairwise
 from lpfuse.optim import solve
 from lpfuse.optim.interior_point import interior_point
 from lpfuse.optim.newton import Guess, Model
@@ -12,13 +13,12 @@ from oracles.problems import (
     GRID,
     GUESSES,
     LOW_THRESHOLDS,
+    OPTIONS,
+    PURE_OR_LABELLED,
     VARIANTS,
     assert_certified,
     random_problem,
 )
-
-every_p = pytest.mark.parametrize("p", GRID)
-every_variant = pytest.mark.parametrize("variant", VARIANTS)
 
 
 def assert_proven(problem, found, tol=1e-8):
@@ -32,11 +32,17 @@ def assert_proven(problem, found, tol=1e-8):
     assert naive.relative_gap(problem, value, bound) <= 1.001 * tol
 
 
-@every_p
-@every_variant
-@pytest.mark.parametrize("anomalies", [0.0, 0.2], ids=["pure", "labelled"])
-def test_screened_models_end_with_a_proof(p, variant, anomalies):
-    problem = random_problem(n=390, R=4, anomalies=anomalies, p=p, **VARIANTS[variant])
+@pairwise(p=GRID, anomalies=PURE_OR_LABELLED, **OPTIONS)
+def test_screened_models_end_with_a_proof(p, anomalies, costs, nonnegative, fit_intercept):
+    problem = random_problem(
+        n=390,
+        R=4,
+        anomalies=anomalies,
+        costs=costs,
+        p=p,
+        nonnegative=nonnegative,
+        fit_intercept=fit_intercept,
+    )
     assert_certified(problem, solve(problem, tuning=LOW_THRESHOLDS))
 
 
@@ -66,9 +72,7 @@ def test_only_few_rows_reach_the_interior_point():
     assert 0 < max(inner.sizes) < 100
 
 
-@every_variant
-@pytest.mark.parametrize("p", [1.0, 4 / 3, np.inf])
-@pytest.mark.parametrize("kind", GUESSES)
+@pairwise(kind=GUESSES, variant=VARIANTS, p=(1.0, 4 / 3, np.inf))
 def test_a_model_survives_a_wrong_guess(kind, p, variant):
     problem = random_problem(n=800, R=4, p=p, **VARIANTS[variant])
     right = np.append(solve(problem).weights, [0.0] * problem.fit_intercept)
@@ -99,8 +103,7 @@ def test_when_screening_fails_the_interior_point_takes_all_rows():
     assert inner.sizes[-1] == problem.n
 
 
-@every_p
-@pytest.mark.parametrize("variant", ["plain", "costs", "nonnegative", "intercept"])
+@each_value(p=GRID, variant=("plain", "costs", "nonnegative", "intercept"))
 def test_the_smoothed_approach_comes_near_the_optimum(p, variant):
     problem = random_problem(n=800, R=4, p=p, **VARIANTS[variant])
     model = model_of(problem)

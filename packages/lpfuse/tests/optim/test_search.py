@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.pairwise import pairwise
 from lpfuse.optim import Certifier, solve
 from lpfuse.optim.large import search_rows
 from lpfuse.optim.newton import Guess
@@ -13,13 +14,14 @@ from oracles.problems import (
     GRID,
     GUESSES,
     LOW_THRESHOLDS,
+    OPTIONS,
+    PURE_OR_LABELLED,
     VARIANTS,
     assert_certified,
     changed,
     random_problem,
 )
 
-every_p = pytest.mark.parametrize("p", GRID)
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
 
 
@@ -68,11 +70,17 @@ def solve_sampled(problem):
     return solve(problem, tuning=LOW_THRESHOLDS)
 
 
-@every_p
-@every_variant
-@pytest.mark.parametrize("anomalies", [0.0, 0.2], ids=["pure", "labelled"])
-def test_sampled_problems_end_with_a_proof(p, variant, anomalies):
-    problem = random_problem(n=900, R=4, anomalies=anomalies, p=p, **VARIANTS[variant])
+@pairwise(p=GRID, anomalies=PURE_OR_LABELLED, **OPTIONS)
+def test_sampled_problems_end_with_a_proof(p, anomalies, costs, nonnegative, fit_intercept):
+    problem = random_problem(
+        n=900,
+        R=4,
+        anomalies=anomalies,
+        costs=costs,
+        p=p,
+        nonnegative=nonnegative,
+        fit_intercept=fit_intercept,
+    )
     assert_certified(problem, solve_sampled(problem))
 
 
@@ -132,24 +140,30 @@ def test_any_problem_is_screened_to_a_proof(**settings):
     assert_certified(problem, solve_sampled(problem))
 
 
-@every_p
-@every_variant
-@pytest.mark.parametrize("anomalies", [0.0, 0.2], ids=["pure", "labelled"])
-def test_the_small_steps_of_an_accelerator_end_with_a_proof(p, variant, anomalies):
-    problem = random_problem(n=3000, R=4, anomalies=anomalies, p=p, **VARIANTS[variant])
+@pairwise(p=GRID, anomalies=PURE_OR_LABELLED, **OPTIONS)
+def test_the_small_steps_of_an_accelerator_end_with_a_proof(
+    p, anomalies, costs, nonnegative, fit_intercept
+):
+    problem = random_problem(
+        n=3000,
+        R=4,
+        anomalies=anomalies,
+        costs=costs,
+        p=p,
+        nonnegative=nonnegative,
+        fit_intercept=fit_intercept,
+    )
     frugal = PassBudget(sample=200, kept=50, overfull=1, risk=1.5, serial=True)
     searched = Searched(problem, budget=frugal)
     assert_certified(problem, searched.solution)
-    if anomalies and variant == "plain":
+    if anomalies and not (costs or nonnegative or fit_intercept):
         assert max(searched.strides) > 1  # rows at risk were more than could be kept
 
 
 # -------------------------------------------------------------------------------- wrong guesses
 
 
-@every_variant
-@pytest.mark.parametrize("p", [1.0, 4 / 3, np.inf])
-@pytest.mark.parametrize("kind", GUESSES)
+@pairwise(kind=GUESSES, variant=VARIANTS, p=(1.0, 4 / 3, np.inf))
 def test_a_wrong_guess_costs_passes_but_not_the_proof(kind, p, variant):
     problem = random_problem(n=1200, R=4, p=p, **VARIANTS[variant])
     right = np.append(solve(problem).weights, [0.0] * problem.fit_intercept)

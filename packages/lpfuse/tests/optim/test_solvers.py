@@ -10,12 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lpfuse._arrays
+from helpers.pairwise import each_value, pairwise
 from lpfuse.optim import Problem, Tuning, solve
 from oracles import naive
 from oracles.optimum import linear_regime, optimum
 from oracles.problems import (
+    BOTH,
     GRID,
+    LOSSES,
     LOW_THRESHOLDS,
+    OPTIONS,
+    PURE_OR_LABELLED,
     VARIANTS,
     assert_certified,
     assert_feasible,
@@ -24,8 +29,7 @@ from oracles.problems import (
 )
 
 every_p = pytest.mark.parametrize("p", GRID)
-both_losses = pytest.mark.parametrize("loss", ["hinge", "least_squares"])
-every_variant = pytest.mark.parametrize("variant", VARIANTS)
+both_losses = pytest.mark.parametrize("loss", LOSSES)
 
 
 def assert_same_optimum(first, second, problem):
@@ -39,12 +43,7 @@ def assert_same_optimum(first, second, problem):
 # --------------------------------------------------------------------------------------- optima
 
 
-@every_p
-@both_losses
-@pytest.mark.parametrize("anomalies", [0.0, 0.2], ids=["pure", "labelled"])
-@pytest.mark.parametrize("costs", [False, True], ids=["equal", "costs"])
-@pytest.mark.parametrize("nonnegative", [False, True], ids=["signed", "nonnegative"])
-@pytest.mark.parametrize("fit_intercept", [False, True], ids=["through-0", "intercept"])
+@pairwise(p=GRID, loss=LOSSES, anomalies=PURE_OR_LABELLED, **OPTIONS)
 def test_the_optimum_of_other_solvers_is_reached_and_proven(
     p, loss, anomalies, costs, nonnegative, fit_intercept
 ):
@@ -63,8 +62,7 @@ def test_the_optimum_of_other_solvers_is_reached_and_proven(
     assert solution.certificate.primal == pytest.approx(best, rel=0, abs=tolerance)
 
 
-@every_p
-@pytest.mark.parametrize("costs", [False, True])
+@each_value(p=GRID, costs=BOTH)
 def test_short_scores_have_the_optimum_in_closed_form(p, costs):
     """No weights of the ball reach a margin of 1, so the hinge is linear on it."""
     problem = random_problem(R=4, p=p, costs=costs, scale=0.01)
@@ -130,33 +128,32 @@ DEGENERATE = {
 
 
 @both_losses
-@every_variant
 @pytest.mark.parametrize("case", DEGENERATE)
-def test_degenerate_problems_are_solved_and_proven(case, variant, loss):
+def test_degenerate_problems_are_solved_and_proven(case, loss):
+    """Variants take turns along p, and start with another one in each case."""
     S, y = DEGENERATE[case]
-    settings = {**VARIANTS[variant], "loss": loss}
-    if settings.pop("costs", False):
-        settings["costs"] = np.where(np.arange(len(S)) % 4 == 1, 0.0, 0.5 + np.arange(len(S)) % 3)
-    for p in GRID:
-        problem = Problem(S, y, p=p, **settings)
+    variants, first = list(VARIANTS.values()), list(DEGENERATE).index(case)
+    for turn, p in enumerate(GRID, first):
+        settings = dict(variants[turn % len(variants)])
+        if settings.pop("costs", False):
+            settings["costs"] = np.where(
+                np.arange(len(S)) % 4 == 1, 0.0, 0.5 + np.arange(len(S)) % 3
+            )
+        problem = Problem(S, y, p=p, loss=loss, **settings)
         assert_certified(problem, solve(problem))
 
 
 @every_p
-@pytest.mark.parametrize(
-    "votes",
-    [
+def test_votes_that_leave_error_free_weights_no_room_are_solved(p):
+    """One detector is always right: its weight must be 1, where a ball of large p is flat."""
+    for votes in (
         ["+-+", "+++", "+++", "+++", "--+", "+-+", "+++"],
         ["++++", "+++-", "++++", "-+--"],
         ["+-+++-", "++-+++", "-+-+-+", "-+++--", "-+-+-+", "+-++++"],
-    ],
-)
-def test_votes_that_leave_weights_without_error_no_room_are_solved(votes, p):
-    """One detector is always right: its weight must be 1, where a ball of large p is flat."""
-    problem = Problem(
-        np.array([[1.0 if vote == "+" else -1.0 for vote in row] for row in votes]), p=p
-    )
-    assert_certified(problem, solve(problem))
+    ):
+        scores = np.array([[1.0 if vote == "+" else -1.0 for vote in row] for row in votes])
+        problem = Problem(scores, p=p)
+        assert_certified(problem, solve(problem))
 
 
 @both_losses

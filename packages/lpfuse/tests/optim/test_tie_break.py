@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lpfuse._arrays
+from helpers.pairwise import each_value, pairwise
 from lpfuse.optim import Problem, solve
 from lpfuse.optim.frank_wolfe import frank_wolfe as raw_frank_wolfe
 from oracles import naive
@@ -34,9 +35,7 @@ def separable_problem(seed=0, n=40, R=4, margin=0.3, costs=False, **settings):
     return Problem(S, y, costs=c if costs else None, **settings)
 
 
-@every_variant
-@pytest.mark.parametrize("p", GRID)
-@pytest.mark.parametrize("seed", range(3))
+@pairwise(p=GRID, variant=VARIANTS, seed=range(3))
 def test_among_weights_without_error_those_nearest_to_uniform_are_taken(p, variant, seed):
     problem = separable_problem(seed, p=p, **VARIANTS[variant])
     if p < 100:
@@ -67,8 +66,7 @@ def test_whatever_the_data_the_nearest_weights_without_error_are_found(variant, 
     np.testing.assert_allclose(solution.weights, nearest, rtol=0, atol=5e-5)
 
 
-@pytest.mark.parametrize("p", GRID)
-@pytest.mark.parametrize("solver", ["interior-point", "frank-wolfe", "smoothed-frank-wolfe"])
+@each_value(p=GRID, solver=("interior-point", "frank-wolfe", "smoothed-frank-wolfe"))
 def test_every_solver_keeps_uniform_weights_that_make_no_error(solver, p):
     S = 4.0 + np.abs(np.random.default_rng(0).normal(size=(150, 3)))
     solution = solve(Problem(S, p=p), solver=solver)
@@ -153,10 +151,8 @@ def open_problem(kind, **settings):
 KINDS = ["fewer rows than detectors", "equal columns", "a sum of two others", "a zero column"]
 
 
-@every_variant
-@pytest.mark.parametrize("p", [1.0, 4 / 3, 2.0, 4.0, 10.0, np.inf])
-@pytest.mark.parametrize("kind", KINDS)
-def test_open_directions_of_least_squares_go_to_the_nearest_to_uniform(kind, p, variant):
+@pairwise(kind=KINDS, p=(1.0, 4 / 3, 2.0, 4.0, 10.0, np.inf), variant=VARIANTS)
+def test_open_directions_of_least_squares_stay_near_uniform_weights(kind, p, variant):
     settings = dict(VARIANTS[variant])
     if settings.pop("costs", False):
         settings["costs"] = np.arange(4 if kind == KINDS[0] else 40) % 2 + 1.0

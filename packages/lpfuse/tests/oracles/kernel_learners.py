@@ -26,7 +26,8 @@ def torch(x):
     return pytest.importorskip("torch", reason="torch is not installed").from_numpy(x.copy())
 
 
-every_library = pytest.mark.parametrize("library", [strict, strict_device, torch])
+LIBRARIES = [strict, strict_device, torch]
+every_library = pytest.mark.parametrize("library", LIBRARIES)
 
 
 def on_host(x):

@@ -8,6 +8,11 @@ from lpfuse.optim.tuning import ScreeningTuning, SearchTuning
 from oracles import naive
 
 GRID = (1.0, 32 / 31, 8 / 7, 4 / 3, 2.0, 4.0, 10.0, 100.0, np.inf)
+FEW_P = (1.0, 4 / 3, 10.0, np.inf)  # a corner, both sides of the round ball, and a cube
+LOSSES = ("hinge", "least_squares")
+BOTH = (False, True)
+OPTIONS = {"costs": BOTH, "nonnegative": BOTH, "fit_intercept": BOTH}
+PURE_OR_LABELLED = (0.0, 0.2)  # shares of anomalies
 VARIANTS = {
     "plain": {},
     "costs": {"costs": True},

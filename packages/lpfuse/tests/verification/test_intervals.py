@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.pairwise import each_value
 from lpfuse.verification.intervals import Interval, conjugate, norm
 
 fractions = st.fractions(min_value=-100, max_value=100, max_denominator=10**6)
@@ -40,8 +41,7 @@ def test_norms_agree_with_numpy(p):
     assert float(found.low) == pytest.approx(np.linalg.norm(v, float(p)), rel=1e-13)
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1.0, 1e150, 1e300])
-@pytest.mark.parametrize("p", EXPONENTS)
+@each_value(p=EXPONENTS, scale=(1e-300, 1e-150, 1.0, 1e150, 1e300))
 def test_norms_have_no_scale(p, scale):
     v = [Fraction(3.0), Fraction(-4.0), Fraction(0.1), Fraction(0)]
     big = norm([x * Fraction(scale) for x in v], p)

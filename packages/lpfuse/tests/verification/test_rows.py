@@ -63,7 +63,7 @@ def test_exact_sums_are_those_of_fractions(table):
         assert [each.high for each in sums(rows, x)] == naive(S, m, plain)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(st.composite(tables)())
 def test_compensated_sums_hold_the_exact_ones(table):
     """At all scales, zeros and denormals included; where floats overflow it says so."""
@@ -83,7 +83,7 @@ def test_compensated_sums_hold_the_exact_ones(table):
                 assert near.low <= known.low <= near.high
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(4))
 def test_compensated_sums_are_sharp(seed):
     """Cancelling offsets of 1e8: the bounds are within 1e-25 of the sizes that cancel."""
     rng = np.random.default_rng(seed)
