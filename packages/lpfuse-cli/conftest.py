@@ -2,6 +2,8 @@
 
 from hypothesis import HealthCheck, settings
 
+from helpers.signals import heed_sigint as heed_sigint  # a fixture for all tests
+
 # A busy machine must not fail a test, and a run should find tomorrow what it finds today;
 # `--hypothesis-profile=default` looks for new examples.
 settings.register_profile(
