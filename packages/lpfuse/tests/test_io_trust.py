@@ -87,10 +87,11 @@ def test_a_file_says_nothing_of_how_the_work_is_done(path):
 # Parameters that may be any string: names and sentences, which no code takes for more.
 NAMES = {
     ("Alternatives", "names"), ("Bet", "names"), ("Certificate", "status"), ("Drift", "stream"),
-    ("DummyClassifier", "constant"), ("FollowedRows", "updated"), ("KNNImputer", "missing_values"),
+    ("DummyClassifier", "constant"), ("KNNImputer", "missing_values"),
     ("KeptRows", "names"), ("LpFusion", "prior"), ("Member", "name"),
     ("MissingIndicator", "missing_values"),
-    ("OneClassEnsembleClassifier", "unknown_label"), ("SimpleImputer", "fill_value"),
+    ("OneClassEnsembleClassifier", "unknown_label"), ("SearchResult", "best_params"),
+    ("SearchResult", "cv_results"), ("SimpleImputer", "fill_value"),
     ("SimpleImputer", "missing_values"), ("TableFormat", "sheet"), ("TableModel", "label"),
     ("TableModel", "normal"), ("WatchState", "facts"), ("WatchedStreams", "names"),
 }  # fmt: skip

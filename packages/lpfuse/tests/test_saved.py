@@ -25,17 +25,18 @@ FITTED = {"LpFusion", "TwoSidedMinMax"}
 # What files of users hold: a name may be added here, never changed. One whose class has left is
 # read over from then on (`FORMER_CLASSES`), and never given to another class.
 NAMES = {
-    "Alternatives", "BestSingle", "Bet", "Certificate", "ClassifierExpert", "ColumnForest",
+    "Alternatives", "BestSingle", "Bet", "CalibratedFit", "Certificate", "ClassifierExpert",
+    "ColumnForest", "Combination",
     "CosineSimilarity", "DecisionTemplates", "Drift", "DriftMonitor", "DynamicEnsemble",
     "Evidence", "ExhaustiveWeights", "Expansion", "FeatureMap", "FilledGaps", "FixedRule",
-    "FollowedRows", "FusedDetector", "FusedDetectorCV", "GMMDetector", "GeneticWeights",
+    "FusedDetector", "FusedDetectorCV", "GMMDetector", "GeneticWeights",
     "HeldOutScores", "HistogramDetector", "Indicators", "IterativeEnsemble",
     "KNNDetector", "KeptRows", "Kernel", "KernelPCADetector",
     "LinearSVMStacker", "LocalLpFusion", "LogisticStacker", "LpFusion", "LpPath", "MeanOfFits",
     "Member", "NormalQuantiles", "OneClassEnsembleClassifier", "OneClassGP",
     "OnlineDiscoveries", "OutOfFoldScores", "PaperPipeline", "Pool",
     "PyODDetector", "ReferenceBins", "SVDD",
-    "ScoreColumn", "ScoreFunction", "Similarities", "StreamHistory",
+    "ScoreColumn", "ScoreFunction", "SearchResult", "Similarities", "StreamHistory",
     "SwarmWeights", "TableFormat", "TableModel", "TablePreparation", "TailScaler",
     "TwoSidedMinMax", "UnseenPart", "UnseenRows", "WatchState",
     "WatchedStreams", "Waves",

@@ -100,7 +100,7 @@ def test_false_alarms_are_at_most_a_point_above_the_rate(cell):
 
 
 @every_cell
-def test_false_alarms_are_at_most_a_point_below_where_scores_are_not_tied(cell):
+def test_false_alarms_keep_to_the_rate_without_ties(cell):
     if cell.draw is categories:
         pytest.skip("no threshold lies within a tie")
     alarms = measured(cell).predicted

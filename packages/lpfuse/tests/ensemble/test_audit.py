@@ -52,11 +52,11 @@ def test_two_that_say_nothing_are_not_also_called_alike():
         assert text.startswith("'second', 'third' ")
 
 
-def test_an_expert_that_is_sure_of_normal_rows_says_a_lot():
+def test_confident_expert_is_not_called_constant():
     assert heard(with_column(1, np.where(Y > 0, 6.9, HEALTHY[:, 1]))) == []
 
 
-def test_who_calls_some_rows_ties_and_no_more_is_left_alone():
+def test_some_ties_give_no_warning():
     few = np.where(np.arange(200) % 2, 7.0, HEALTHY[:, 1])
     assert heard(with_column(1, few)) == []
 

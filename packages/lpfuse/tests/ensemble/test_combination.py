@@ -78,7 +78,7 @@ def test_normal_rows_alone_need_no_labels():
 
 
 @pytest.mark.parametrize("fusion", [LEAST_SQUARES, FixedRule()])
-def test_parts_sum_to_the_score_and_terms_are_scaled_scores_by_weight(fusion):
+def test_contributions_sum_to_the_score(fusion):
     fused = combination(fusion)
     scaled = fused.scaler.transform(S)
     np.testing.assert_allclose(fused.terms(S), scaled * fused.fusion.weights_)
@@ -244,7 +244,7 @@ def test_a_weight_that_is_next_to_nothing_is_no_voice():
     np.testing.assert_array_equal(np.isnan(fused.score_samples(only)), [False, True, False])
 
 
-def test_scores_that_are_moved_move_as_far_with_some_detectors_silent():
+def test_moved_scores_move_equally_with_missing_scores():
     terms = np.array([[3.0, 1.0], [np.nan, 2.0], [1.0, 5.0], [np.nan, np.nan]])
     weights = np.array([[1.0, 3.0], [2.0, 2.0], [1.0, 0.0], [1.0, 1.0]])
     held_out = HeldOutScores(terms, weights, np.ones(4))

@@ -35,7 +35,7 @@ def test_fitted_attributes_are_enough_to_fuse_raw_scores():
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
-def test_detectors_fitted_once_are_in_their_order_and_fitted_to_all_rows(n_jobs):
+def test_fit_detectors_keeps_order_and_uses_all_rows(n_jobs):
     told = []
     fitted = fit_detectors(POOL, X, n_jobs=n_jobs, progress=lambda *step: told.append(step))
     assert [name for name, _, _ in fitted] == ["svdd", "near", "kpca"]

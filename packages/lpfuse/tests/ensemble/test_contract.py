@@ -99,15 +99,27 @@ few_rows = pytest.mark.filterwarnings(
 )
 
 
+def expected_failures(_):
+    reason = "contamination is a share of held-out scores, not of training"
+    return dict.fromkeys(THRESHOLDS, reason) | refused_labels()
+
+
+def labels_dropped(pool):
+    return [LabelsDropped(cv=2, random_state=0, **POOLS[pool])]
+
+
 @few_rows
 @parametrize_with_checks(
-    [LabelsDropped(cv=2, random_state=0, **settings) for settings in POOLS.values()],
-    expected_failed_checks=lambda _: (
-        dict.fromkeys(THRESHOLDS, "contamination is a share of held-out scores, not of training")
-        | refused_labels()
-    ),
+    labels_dropped("shared preparation"), expected_failed_checks=expected_failures
 )
 def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@few_rows
+@pytest.mark.slow
+@parametrize_with_checks(labels_dropped("split"), expected_failed_checks=expected_failures)
+def test_scikit_learn_contract_with_split_calibration(estimator, check):
     check(estimator)
 
 
@@ -338,7 +350,7 @@ def test_words_for_some_detectors_and_numbers_for_others(frame, pure):
     assert np.isfinite(fused.decision_function(new)).all()
 
 
-def test_words_for_a_detector_that_wants_numbers_are_refused_by_its_name():
+def test_words_for_a_numeric_detector_raise_with_its_name():
     with pytest.raises(ValueError, match="colour") as caught:
         FusedDetector([*QUICK[:2], ("svdd", SVDD())]).fit(paint(X, pd.DataFrame))
     assert "while fitting 'svdd'" in caught.value.__notes__[0]

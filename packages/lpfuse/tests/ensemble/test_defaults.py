@@ -45,13 +45,13 @@ def test_they_are_what_a_fused_detector_takes_by_itself():
         ({"scaler": TwoSidedMinMax(rho=10)}, TwoSidedMinMax),
     ],
 )
-def test_the_default_pool_has_the_scale_that_its_weights_were_learnt_on(options, scaler):
+def test_default_scaler_follows_the_prior(options, scaler):
     X = np.random.default_rng(0).normal(size=(40, 2))
     fused = FusedDetector(cv=2, calibration="plain", random_state=0, **options).fit(X)
     assert type(fused.scaler_) is scaler
 
 
-def test_where_p_is_chosen_the_scale_is_the_one_with_a_rho():
+def test_default_scale_of_the_search_has_a_rho():
     X = np.random.default_rng(0).normal(size=(200, 3))
     given = {"ps": [2], "rhos": [1, 5], "prior": "tables"}
     fused = FusedDetectorCV(cv=2, calibration="plain", random_state=0, **given).fit(X)

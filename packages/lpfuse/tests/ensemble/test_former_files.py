@@ -51,6 +51,7 @@ def test_saved_again_they_hold_the_record(name, tmp_path):
     np.testing.assert_array_equal(after.pvalues(ROWS), before.pvalues(ROWS))
 
 
+@pytest.mark.filterwarnings("ignore:'bayes' give most normal rows the same score")
 def test_former_models_can_be_taught():
     fused = lpfuse.load(MODELS / "fused_former_layout.lpfuse")
     fused.teach(ROWS, [1, -1])

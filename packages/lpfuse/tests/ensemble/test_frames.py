@@ -79,17 +79,16 @@ WHEN = [datetime.datetime(2020, 1, 1) + datetime.timedelta(hours=k) for k in ran
 REMEDY = r"Leave such columns out, or encode them as numbers.*make_table_detector"
 
 
-@pytest.mark.parametrize("pool", [None, "paper", [("gmm", GMMDetector())]], ids=str)
-@pytest.mark.parametrize("maker", ["pandas", "polars", "Arrow table"])
 @pytest.mark.parametrize(
-    ("more", "named"),
+    ("pool", "more", "named"),
     [
-        ({"kind": KIND}, "but column 'kind' cannot"),
-        ({"when": WHEN}, "but column 'when' cannot"),
-        ({"kind": KIND, "when": WHEN}, "but column 'kind' and column 'when' cannot"),
+        (None, {"kind": KIND}, "but column 'kind' cannot"),
+        ("paper", {"when": WHEN}, "but column 'when' cannot"),
+        ([("gmm", GMMDetector())], {"kind": KIND, "when": WHEN}, "'kind' and column 'when' cannot"),
     ],
     ids=["text", "dates", "both"],
 )
+@pytest.mark.parametrize("maker", ["pandas", "polars", "Arrow table"])
 def test_text_and_dates_are_named_with_the_remedy(maker, more, named, pool):
     """Dates went on as nanoseconds since 1970 where all others were numbers of polars."""
     columns = {"a": COLUMNS["a"], **more}

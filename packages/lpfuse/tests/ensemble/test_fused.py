@@ -247,7 +247,7 @@ def test_experts_with_folds_of_any_kind(cv):
 
 @pytest.mark.parametrize("calibration", ["plain", "split"])
 @pytest.mark.parametrize("y", [Y, HALF], ids=["all", "half"])
-def test_where_no_part_is_hidden_experts_see_the_scores_of_all(calibration, y):
+def test_without_parts_experts_see_scores_of_all_rows(calibration, y):
     settings = {"calibration": calibration, "false_alarm_rate": 0.2, "fusion": SMOOTH}
     fused, _ = assert_as_naive([*QUICK, *EXPERTS], X, y, **settings)
     assert fused.unseen_.by == calibration
@@ -264,7 +264,7 @@ def test_groups_with_experts(y):
 
 
 @pytest.mark.parametrize("cv", [3, KFold(3)], ids=["dealt", "KFold"])
-def test_seeds_of_an_expert_count_up_where_its_fits_are_averaged(cv):
+def test_averaged_expert_fits_have_different_seeds(cv):
     """Trees alone: a score that is off in the last digit might take another branch."""
     pool = [("trees", ExtraTreesClassifier(5, random_state=2**31 - 2)), EXPERTS[0]]
     assert_as_naive(pool, X, Y, cv=cv, fusion=SMOOTH)
@@ -366,7 +366,7 @@ def test_split_calibration_with_groups():
     assert not set(groups[aside]) & set(groups[~aside])
 
 
-def test_artificial_anomalies_are_scored_by_those_who_have_not_seen_their_source():
+def test_artificial_anomalies_are_scored_without_their_source():
     fused, _ = assert_as_naive([*QUICK, ("gp", GP)], NORMAL, artificial_anomalies=True)
     assert (fused.out_of_fold_.labels < 0).sum() == len(NORMAL)
     np.testing.assert_array_equal(fused.held_out_.labels, 1)
@@ -421,7 +421,7 @@ def test_leave_one_out_by_the_formula_is_leave_one_out():
 # ---------------------------------------------------------------------------------- thresholds
 
 
-def test_false_alarms_are_counted_on_rows_that_were_not_learnt_from():
+def test_threshold_uses_held_out_rows():
     for rate in (0.05, 0.2, 0.5):
         fused = FusedDetector(QUICK, false_alarm_rate=rate, random_state=0).fit(X, Y)
         assert (fused.calibration_ < fused.offset_).sum() == int(rate * 61) - 1
@@ -430,7 +430,7 @@ def test_false_alarms_are_counted_on_rows_that_were_not_learnt_from():
 
 
 @pytest.mark.parametrize("y", [Y, HALF], ids=["all", "half"])
-def test_g_mean_is_the_best_on_rows_that_were_not_learnt_from(y):
+def test_g_mean_threshold_is_best_on_held_out_rows(y):
     """Rows that nobody looked at stand in for normal ones."""
     fused, expected = assert_as_naive(QUICK, X, y, threshold="g-mean", fusion=SMOOTH)
     scores, labels, _ = zip(*expected.scored(), strict=True)
@@ -510,7 +510,7 @@ def test_every_threshold_knows_gaps(threshold):
 
 
 @told_of_gaps
-def test_gaps_in_all_rows_with_experts_and_detectors_that_do_not_mind():
+def test_gaps_everywhere_with_tolerant_detectors():
     pool = [*SIGHTS[:2], ("forest", FOREST), ("lof", LOF), *EXPERTS]
     fused, expected = assert_as_naive(pool, with_gaps(X), Y, fusion=SMOOTH)
     assert_scores_as_naive(fused, expected, GAPPY)
@@ -518,7 +518,7 @@ def test_gaps_in_all_rows_with_experts_and_detectors_that_do_not_mind():
 
 
 @told_of_gaps
-def test_few_anomalies_with_missing_cells_do_not_stop_an_expert_for_good():
+def test_expert_recovers_when_anomalies_are_complete():
     """In the fold that hides the only complete one, nothing is left to learn from."""
     rows, y = both(40, 3)
     rows[np.flatnonzero(y < 0)[:2], 0] = np.nan

@@ -57,7 +57,7 @@ def test_a_saved_detector_keeps_all_fits_of_its_experts(tmp_path):
 
 
 @pytest.mark.parametrize("y", [Y, np.where(np.arange(70) % 2, Y, 0)], ids=["all", "half"])
-def test_with_labels_the_number_of_jobs_does_not_matter_to_the_bit(y):
+def test_n_jobs_does_not_change_labelled_fits(y):
     one, two = (FusedDetector(POOL, n_jobs=jobs, random_state=0).fit(X, y) for jobs in (1, 2))
     np.testing.assert_array_equal(one.out_of_fold_.scores, two.out_of_fold_.scores)
     np.testing.assert_array_equal(one.weights_, two.weights_)
@@ -96,7 +96,7 @@ def fits_of(m, n_fits, sigma, tau, seed=0):
 
 
 @pytest.mark.parametrize("n_fits", [3, 5, 10])
-def test_the_mean_is_as_calm_as_what_rows_and_fits_differ_in_tell(n_fits):
+def test_shrinkage_is_that_of_the_variances(n_fits):
     sigma, tau = np.array([1.0, 1.0, 2.0, 1.0]), np.array([0.0, 1.0, 0.5, 2.0])
     scores, by_fit, fold = fits_of(40_000, n_fits, sigma, tau)
     found = ensemble_shrinkage(scores, by_fit, fold)
@@ -128,7 +128,7 @@ def test_two_fits_or_one_row_tell_nothing():
         np.testing.assert_array_equal(found, np.ones(3))
 
 
-def test_fits_that_differ_more_than_rows_are_as_calm_as_a_mean_can_be():
+def test_shrinkage_is_bounded_by_that_of_a_mean():
     scores, by_fit, fold = fits_of(300, 5, np.ones(1), np.ones(1))
     np.testing.assert_allclose(ensemble_shrinkage(scores, 100 * by_fit, fold), np.sqrt(1 / 5))
     equal = np.zeros_like(scores)  # there is nothing below the median

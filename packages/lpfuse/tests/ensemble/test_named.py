@@ -92,7 +92,7 @@ def test_they_are_set_up_for_the_number_of_rows(name):
     assert (few[-1].approximation, many[-1].approximation) == (None, "nystroem")
 
 
-def test_a_detector_that_many_rows_are_too_many_for_can_still_be_named():
+def test_named_detectors_ignore_row_limits():
     ((_, machine),) = named_detectors(["svm"], 100_000)
     assert isinstance(machine[-1], SVC)
 
@@ -172,7 +172,7 @@ def test_the_command_line_and_python_name_the_same():
         np.testing.assert_allclose(table.fused.weights_, fused.weights_, rtol=1e-9)
 
 
-def test_every_name_of_the_list_is_a_detector_and_every_detector_has_a_name():
+def test_names_and_detectors_correspond():
     """The list is checked before scikit-learn is there; it must be that of the detectors."""
     assert len(named_detectors(NAMES, 100)) == len(NAMES)
     pool = [name.replace(" ", "-") for name, _ in default_detectors(100, math.inf)]
@@ -220,7 +220,7 @@ def test_p_is_that_of_the_default_fusion():
     assert auto.p == "auto"
 
 
-def test_p_of_the_default_pool_leaves_the_prior_as_the_command_line_does():
+def test_p_of_the_default_pool_drops_the_prior():
     fused = FusedDetector(p=float("inf"), random_state=0).fit(ROWS)
     table = TableModel.fit(pl.DataFrame(ROWS), p="inf", random_state=0)
     assert fused.fusion_.prior is None

@@ -32,7 +32,7 @@ def far_from(X):
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_odd_tables_are_scored_without_a_word_and_what_is_far_is_found(name, tmp_path):
+def test_odd_tables_are_scored_without_a_warning(name, tmp_path):
     X = ODD[name]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -68,7 +68,7 @@ def test_rows_that_are_equal_by_chance_all_count():
 
 
 @pytest.mark.parametrize("X", [np.ones((60, 3)), np.full((60, 1), 0.1), np.zeros((60, 2)) * -1])
-def test_rows_that_are_all_alike_get_one_score_and_a_warning(X):
+def test_constant_rows_get_one_score_and_a_warning(X):
     with pytest.warns(UserWarning, match="All detectors give most normal rows the same score"):
         fused = FusedDetector(random_state=0).fit(X)
     assert (fused.predict(X) == 1).all()
@@ -102,7 +102,7 @@ def test_rows_with_missing_cells_are_scored(gaps_in_training, n_anomalies):
     assert fused.predict([[30.0, np.nan, 30.0, 30.0]])[0] == -1
 
 
-def test_rows_that_all_have_a_gap_are_refused_by_who_refuses_gaps_with_the_remedy():
+def test_all_rows_missing_raises():
     X = NORMAL.copy()
     X[np.arange(120), np.arange(120) % 4] = np.nan
     with pytest.raises(ValueError, match=r"every row has a missing cell.*FilledGaps"):

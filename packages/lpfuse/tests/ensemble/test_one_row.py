@@ -36,7 +36,7 @@ def one_by_one(score, rows):
 
 
 @pytest.mark.parametrize("y", [None, Y], ids=["unlabelled", "labelled"])
-def test_the_default_pool_says_the_same_of_a_row_alone_and_in_a_table(y):
+def test_default_pool_scores_one_row_as_in_a_table(y):
     fused = FusedDetector(random_state=0).fit(NORMAL if y is None else X, y)
     together, alone = fused.detector_scores(NEW), one_by_one(fused.detector_scores, NEW)
     np.testing.assert_allclose(alone, together, rtol=1e-9, atol=1e-9)
@@ -66,7 +66,7 @@ def test_members_that_are_not_known_are_asked_as_they_are():
     np.testing.assert_allclose(one_by_one(fused.detector_scores, NEW), expected, rtol=1e-9)
 
 
-def test_a_member_that_fails_on_a_row_is_told_of_as_ever():
+def test_failing_member_on_one_row_is_reported():
     fused = FusedDetector([("gp", OneClassGP()), ("columns", ColumnForest())], random_state=0)
     fused.fit(NORMAL)
     del fused.pool_.one_class[1].estimator.trees_
@@ -95,7 +95,7 @@ def test_a_preparation_that_members_share_is_done_once():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_histogram_has_one_score_for_a_row_to_the_bit(seed):
+def test_histogram_scores_one_row_bit_for_bit(seed):
     rng = np.random.default_rng(seed)
     rows = np.column_stack([rng.normal(size=200), rng.integers(0, 4, 200), np.zeros(200)])
     detector = HistogramDetector().fit(rows)
@@ -155,7 +155,7 @@ def test_flat_trees_end_in_the_leaves_of_the_trees(forest):
     ],
     ids=lambda made: type(made).__name__,
 )
-def test_the_mean_of_fits_is_that_of_their_scores_for_one_row_and_for_many(classifier):
+def test_mean_of_fits_agrees_for_one_row_and_many(classifier):
     made = make_pipeline(FilledGaps(), NormalQuantiles(), StandardScaler(), classifier)
     fits = [ClassifierExpert(made).fit(X[k::3], Y[k::3]) for k in range(3)]
     expected = np.mean([fit.score_samples(NEW) for fit in fits], axis=0)

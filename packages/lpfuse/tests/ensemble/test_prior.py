@@ -72,7 +72,7 @@ def test_each_of_its_rows_weighs_the_default_pool(row):
 
 
 @pytest.mark.parametrize("row", ROWS, ids=name_of)
-def test_at_its_numbers_of_labels_the_weights_are_those_of_the_file(row):
+def test_prior_at_stored_label_counts_is_the_file(row):
     if scale_for(row["labels"]) != row["scale"]:
         row = next(r for r in ROWS if (r["labels"], r["scale"]) == (FEW, "two-sided"))
     found = prior_of_tables(list(row["weights"]), row["labels"])
@@ -106,7 +106,7 @@ def test_beyond_the_last_number_they_are_constant():
     assert prior_of_tables(names, 100_000) == prior_of_tables(names, ROWS[-1]["labels"])
 
 
-def test_weights_of_detectors_that_are_not_there_go_to_the_others():
+def test_prior_of_absent_detectors_goes_to_the_others():
     names = list(ROWS[-1]["weights"])
     whole, part = prior_of_tables(names, 7), prior_of_tables(names[:-1], 7)
     grown = {name: whole[name] / (1 - whole[names[-1]]) for name in names[:-1]}
@@ -139,7 +139,7 @@ def test_without_labels_they_are_those_of_the_user(y):
 # -------------------------------------------------------------------------------- those of a user
 
 
-def test_arrays_are_in_the_order_of_detectors_and_need_not_sum_to_1():
+def test_prior_arrays_follow_the_order_of_detectors():
     by_name = trained({"near": 1, "far": 2, "all": 3})
     np.testing.assert_array_equal(trained([1, 2, 3]).weights_, by_name.weights_)
     large = trained(np.array([10, 20, 30])).fusion_.prior
@@ -152,7 +152,7 @@ def test_the_order_of_detectors_is_not_that_of_the_weights():
     assert expert_first.fusion_.prior.tolist() == [0.25, 0.25, 0.5]
 
 
-def test_those_of_experts_that_are_left_out_go_to_the_others():
+def test_prior_of_left_out_experts_goes_to_others():
     with pytest.warns(UserWarning, match="'expert' are left out"):
         fused = trained([2, 3, 1], y=None, pool=[EXPERT, NEAR, FAR])
     assert fused.weights_.tolist() == [0.75, 0.25]
@@ -163,7 +163,7 @@ def test_those_of_experts_that_are_left_out_go_to_the_others():
         trained([2, 0, 0], y=None, pool=[EXPERT, NEAR, FAR])
 
 
-def test_experts_see_scores_all_alike_where_they_have_all_the_weight():
+def test_experts_see_equal_weights_without_one_class_prior():
     fused = trained({"expert": 1}, pool=[NEAR, FAR, EXPERT])
     assert fused.fusion_.prior.tolist() == [0, 0, 1]
     assert fused.pool_.score_weights.tolist() == [0.5, 0.5]
@@ -278,7 +278,7 @@ def test_placements_are_those_of_a_loop():
 # ---------------------------------------------------------------------------------- model files
 
 
-def test_models_from_before_there_was_a_prior_can_be_loaded_and_weighed_anew(tmp_path):
+def test_models_from_before_the_prior_can_be_loaded(tmp_path):
     """Of the default pool of that time, in names of that time."""
     path = tmp_path / "old.lpfuse"
     pool = [("svdd", GMMDetector()), ("gp", OneClassGP()), ("logistic", LogisticRegression())]

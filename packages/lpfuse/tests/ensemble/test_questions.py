@@ -232,7 +232,7 @@ def test_a_saved_model_asks_the_same(tmp_path):
 # ---------------------------------------------------------------------------------- held-out scores
 
 
-def test_training_rows_are_judged_by_those_who_have_not_seen_them():
+def test_query_uses_held_out_scores_of_training_rows():
     """One that learns rows by heart calls none of its own strange, a twin nearby is."""
 
     class ByHeart(Distance):

@@ -136,7 +136,7 @@ POOL = [("near", Distance(), [0, 1]), ("far", Distance(), [2, 3])]
 
 
 @pytest.mark.parametrize("y", [None, np.zeros(100), np.ones(100)], ids=["none", "0", "1"])
-def test_where_nobody_or_somebody_looked_at_every_row_they_count_alike(y):
+def test_fully_labelled_or_unlabelled_rows_count_alike(y):
     fused = FusedDetector(POOL, random_state=0).fit(X, y)
     assert fused.out_of_fold_.weights is None
     assert fused.contamination_ == estimate_share(np.empty(0), np.empty(0))

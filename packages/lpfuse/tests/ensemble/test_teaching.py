@@ -72,7 +72,7 @@ def test_with_fitted_detectors_it_is_the_fit_to_the_bit():
     np.testing.assert_array_equal(taught.held_out_.fused, whole.held_out_.fused)
 
 
-def test_with_frozen_detectors_among_folds_the_weights_are_those_of_the_fit():
+def test_frozen_detectors_among_folds_keep_their_scores():
     """Folds are others, which the threshold alone depends on."""
     frozen = [FrozenEstimator(Distance([j]).fit(normal_rows(50, seed=5))) for j in range(3)]
     pool = [(f"{j}", detector) for j, detector in enumerate(frozen)]
@@ -225,7 +225,7 @@ def test_a_corrected_answer_overrides_and_keeps_its_chance():
     assert fused.audit_answers().n_anomalies == 6
 
 
-def test_a_label_from_elsewhere_that_is_asked_for_takes_part_in_the_audit():
+def test_label_from_elsewhere_asked_for_later_is_audited():
     fused = fitted().teach(X[:10], Y[:10])
     with pytest.raises(ValueError, match="No row was asked about with a known chance"):
         fused.audit_answers()
@@ -297,7 +297,7 @@ def test_detectors_that_cannot_be_taught():
         FusedDetectorCV(POOL, random_state=0).fit(X).teach(X[:5], Y[:5])
 
 
-def test_rows_kept_back_are_judged_by_answers_and_calibrate_until_they_are_anomalies():
+def test_calibration_rows_that_turn_out_anomalous_teach():
     some = np.arange(200) % 4 == 0
     fused = FusedDetector(POOL, calibration="split", false_alarm_rate=0.2, random_state=0)
     fused.fit(X, np.where(some, Y, 0), chances=np.where(some, 0.25, np.nan))

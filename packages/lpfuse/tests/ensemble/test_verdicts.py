@@ -122,7 +122,7 @@ def test_rows_without_a_score_are_missing_and_called_anomalies():
     assert found.to_frame("polars")["decision"].to_list()[-1] == -1
 
 
-def test_columns_that_clash_and_libraries_that_are_not_known_are_refused():
+def test_clashing_columns_and_unknown_libraries_raise():
     found = fused().verdicts(X[:2])
     with pytest.raises(ValueError, match="'score': the scores have a column of that name"):
         found.to_frame(score=[1, 2])
@@ -130,12 +130,12 @@ def test_columns_that_clash_and_libraries_that_are_not_known_are_refused():
         found.to_frame("dask")
 
 
-def test_a_fusion_that_is_no_sum_has_no_columns_of_parts():
+def test_fusion_without_sum_has_no_contribution_columns():
     found = fused(fusion=FixedRule("max")).verdicts(X[:2]).to_frame()
     assert found.columns.tolist() == NAMES[:3]
 
 
-def test_verdicts_stay_a_tuple_of_five_arrays_and_can_be_copied():
+def test_verdicts_are_a_tuple_of_five_arrays():
     found = fused().verdicts(X[:2])
     scores, *_ = found
     assert len(found) == 5

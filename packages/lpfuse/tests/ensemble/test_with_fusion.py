@@ -44,10 +44,14 @@ def assert_same(found, wanted):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("scaler", [None, TwoSidedMinMax(0.4)], ids=["usual", "rho"])
-def test_as_if_fitted_with_it(options, scaler):
+def test_as_if_fitted_with_it(options):
     before = trained(BEFORE, **options)
-    assert_same(before.with_fusion(AFTER, scaler), trained(AFTER, scaler, **options))
+    assert_same(before.with_fusion(AFTER), trained(AFTER, **options))
+
+
+def test_as_if_fitted_with_another_scaler():
+    scaler = TwoSidedMinMax(0.4)
+    assert_same(trained(BEFORE).with_fusion(AFTER, scaler), trained(AFTER, scaler))
 
 
 def test_as_if_fitted_with_it_where_detectors_were_fitted_before():

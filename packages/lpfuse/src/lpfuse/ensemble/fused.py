@@ -34,15 +34,7 @@ from lpfuse._validation.params import (
 )
 from lpfuse._validation.tables import check_table, remember_columns
 from lpfuse.answers import AnswerAudit, Estimate
-from lpfuse.ensemble.active import (
-    audit,
-    choose_questions,
-    describe_rows,
-    estimate_contamination,
-    recalibrate,
-    relearn,
-    warn_of_training_rows,
-)
+from lpfuse.ensemble import active, explain, learning, scoring
 from lpfuse.ensemble.calibration import (
     CalibratedFit,
     CalibrationRows,
@@ -53,20 +45,13 @@ from lpfuse.ensemble.calibration import (
 )
 from lpfuse.ensemble.combination import Combination
 from lpfuse.ensemble.defaults import Strategy, asked_fusion, seed_members
-from lpfuse.ensemble.explain import (
-    BACKGROUND,
-    Explanation,
-    draw_background,
-    explain_rows,
-    find_players,
-)
+from lpfuse.ensemble.explain import Explanation
 from lpfuse.ensemble.folds import plan_folds, plan_parts, prepare_rows
-from lpfuse.ensemble.learning import fuse_again, fuse_pool, score_calibration_rows
 from lpfuse.ensemble.out_of_fold import FitScheduler, Progress, score_out_of_fold
 from lpfuse.ensemble.pool import Pool
 from lpfuse.ensemble.rows import Index, StoredRows, Table, as_numbers, draw_seed, store_rows
 from lpfuse.ensemble.sampling import draw_from_blocks
-from lpfuse.ensemble.scoring import Verdicts, compare, decide, raw_scores, weights_table
+from lpfuse.ensemble.scoring import Verdicts
 from lpfuse.io import save
 from lpfuse.threshold import THRESHOLD_RULES, integrative_pvalues
 
@@ -364,14 +349,14 @@ class FusedDetector(OutlierMixin, BaseEstimator):
 
         scheduler = FitScheduler.for_user(self.n_jobs, progress)
         scored, without = score_out_of_fold(members, training, parts, strategy, scheduler)
-        fit = fuse_pool(scored, training, strategy, random)
-        calibration, others = score_calibration_rows(
+        fit = learning.fuse_pool(scored, training, strategy, random)
+        calibration, others = learning.score_calibration_rows(
             fit, training, parts, without, strategy, apart, self.n_jobs
         )
         stored = store_rows(training.X, training.calibration_X)
         result = calibrate(fit, others, calibration, rule, stored)
 
-        remember_columns(self, X)
+        remember_columns(self, rows.X if is_blocked(X) else X)
         self.result_ = result
         return self
 
@@ -449,7 +434,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         other = copy(self).set_params(fusion=fusion, scaler=scaler, p="auto")
         if getattr(fusion, "uses_features", False):
             raise ValueError(f"{fusion!r} looks at the features of the rows: fit anew with it.")
-        other.result_ = fuse_again(self.result_, other._strategy(), other._rule())
+        other.result_ = learning.fuse_again(self.result_, other._strategy(), other._rule())
         return other
 
     # ------------------------------------------------------------------------------------- scoring
@@ -457,7 +442,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     def _raw_scores(self, X: Any) -> tuple[Host, Host | None]:
         """Score rows by every detector; also return features, where the fusion looks at them."""
         check_is_fitted(self)
-        return raw_scores(self.result_, check_table(X, estimator=self), self.n_jobs)
+        return scoring.raw_scores(self.result_, check_table(X, estimator=self), self.n_jobs)
 
     @lazily(width=_n_detectors, dtype="float64")
     def detector_scores(self, X: Any) -> Host:
@@ -534,7 +519,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         """
         raw, features = self._raw_scores(X)
         scores = self.result_.combination.score_samples(raw, features)
-        return decide(self.result_, raw, scores, self._rule())
+        return scoring.decide(self.result_, raw, scores, self._rule())
 
     @lazily(dtype="int64")
     def predict(self, X: Any) -> NDArray[np.int64]:
@@ -588,7 +573,9 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             batch to :func:`lpfuse.threshold.control_false_discoveries`.
         """
         raw, features = self._raw_scores(X)
-        return compare(self.result_, raw, self.result_.combination.score_samples(raw, features))
+        return scoring.compare(
+            self.result_, raw, self.result_.combination.score_samples(raw, features)
+        )
 
     def integrative_pvalues(self, X: Any, method: str = "ratio") -> Host:
         """Return p-values that labelled anomalies sharpen, as valid as `pvalues` are.
@@ -676,8 +663,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         terms = result.combination.contributions(raw, features)
         scores: Host = terms.sum(axis=1)
         contributions = terms if result.combination.is_additive else None
-        decision = decide(result, raw, scores, self._rule())
-        found = Verdicts(scores, decision, compare(result, raw, scores), contributions, raw)
+        decision = scoring.decide(result, raw, scores, self._rule())
+        found = Verdicts(scores, decision, scoring.compare(result, raw, scores), contributions, raw)
         return found.of_rows(X, result.pool.names)
 
     # ---------------------------------------------------------------------------------- explaining
@@ -745,17 +732,21 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         if is_blocked(X):
             raise TypeError("Rows in memory are explained, got rows of Dask. Pass X.compute().")
         table, random = check_table(X, estimator=self), check_random_state(random_state)
-        players = find_players(groups, table, self)
+        players = explain.find_players(groups, table, self)
         scores = self.score_samples(table)  # first: it warns of gaps
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             if background is not None and np.ndim(background) > 0:
                 others, drawn = self._as_trained(check_table(background, estimator=self)), False
             else:
-                n = BACKGROUND if background is None else check_count("background", background)
-                others, drawn = draw_background(
+                n = (
+                    explain.BACKGROUND
+                    if background is None
+                    else check_count("background", background)
+                )
+                others, drawn = explain.draw_background(
                     self.rows_, self.held_out_.labels, self.decision_function, n, random
                 )
-            return explain_rows(
+            return explain.explain_rows(
                 self._as_trained(table), scores, self.score_samples, others, players,
                 n_permutations=n_permutations, drawn=drawn, random=random,
             )  # fmt: skip
@@ -827,7 +818,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         described = np.asarray(described.compute() if is_blocked(X) else described)
         numbers = None if is_blocked(X) else as_numbers(check_table(X, estimator=self))
         names = check_row_names(groups, len(described), "groups")
-        positions, chances = choose_questions(
+        positions, chances = active.choose_questions(
             self.result_, described, numbers, names, n, explore, random
         )
         return (positions, chances) if return_chances else positions
@@ -835,7 +826,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     @lazily(width=lambda _: 4, dtype="float64")
     def _describe(self, X: Any) -> Host:
         table = check_table(X, estimator=self)
-        return describe_rows(self.result_, table, *self._raw_scores(table))
+        return active.describe_rows(self.result_, table, *self._raw_scores(table))
 
     def teach(self, X: Any, y: Any, *, chances: Any = None) -> Self:
         """Learn from answers: weights, threshold and experts, without fitting one-class detectors.
@@ -895,7 +886,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
                 "y has no answer: all are 0, don't know. Pass +1 (normal) or -1 (anomaly)."
             )
         decided = answers != 0
-        self.result_ = relearn(
+        self.result_ = active.relearn(
             self.result_, numbers[decided], answers[decided], asked[decided],
             self._strategy(), self._rule(),
             cv=self.cv, n_jobs=self.n_jobs, random_state=self.random_state,
@@ -920,7 +911,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         self._check_teachable()
-        return audit(self.result_, confidence)
+        return active.audit(self.result_, confidence)
 
     def _check_teachable(self) -> None:
         if self.artificial_anomalies or self.cv == "in-sample":
@@ -995,9 +986,9 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         if is_blocked(X):
             X, _ = draw_from_blocks(X, None, None, None, subsample, random)
         table = check_table(X, estimator=self)
-        warn_of_training_rows(self.result_, table)
+        active.warn_of_training_rows(self.result_, table)
         raw, features = self._raw_scores(table)
-        self.result_ = recalibrate(self.result_, table, raw, features, rule, scale, random)
+        self.result_ = active.recalibrate(self.result_, table, raw, features, rule, scale, random)
         return self
 
     # ---------------------------------------------------------- parameters of detectors by name
@@ -1134,7 +1125,9 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         if not hasattr(self, "result_"):
             return diagram
         weights = getattr(self.fusion_, "weights_", None)
-        table = weights_table(self.detector_names_, weights, self.certificate_, self.offset_)
+        table = scoring.weights_table(
+            self.detector_names_, weights, self.certificate_, self.offset_
+        )
         return diagram + table
 
     def __sklearn_tags__(self) -> Any:
@@ -1234,4 +1227,4 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         From rows that were asked about with known chances, by how strange these rows were. Without
         any: what is believed of an unlabelled table.
         """
-        return estimate_contamination(self.result_)
+        return active.estimate_contamination(self.result_)
