@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 from helpers.model_files import members_of, write_members
 from helpers.pumps import DETECTORS, pumps, write
 from lpfuse import SVDD, FusedDetector, GMMDetector, KernelPCADetector, LpFusion, load
-from lpfuse.frames import TableModel
 from lpfuse.io import save
 from lpfuse_cli.app import app
 
@@ -35,12 +34,10 @@ def files(folder):
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory):
+def stored(pump_model, tmp_path_factory):
     """A model of tables, one of arrays and one of data frames, and rows."""
     folder = tmp_path_factory.mktemp("stored")
-    TableModel.fit(pumps(), label="state", normal="ok", detectors=DETECTORS).save(
-        folder / "table.lpfuse"
-    )
+    pump_model.save(folder / "table.lpfuse")
     X = pumps().select(NAMES).drop_nulls()
     detectors = [("gmm", GMMDetector()), ("kpca", KernelPCADetector())]
     for name, rows in {"arrays": X.to_numpy(), "frames": X}.items():
@@ -145,7 +142,7 @@ def test_what_cannot_be_asked_about_is_refused(stored, model, data, words, tmp_p
 
 
 @pytest.mark.parametrize("command", ["ask", "teach"])
-def test_a_model_that_was_tampered_with_or_is_of_another_version(stored, tmp_path, command):
+def test_tampered_or_other_version_model_raises(stored, tmp_path, command):
     lpfuse("ask", stored / "table.lpfuse", stored / "new.csv")
     data = {"ask": stored / "new.csv", "teach": answer_all(tmp_path)}[command]
     there = files(tmp_path)

@@ -11,17 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from helpers.pumps import DETECTORS, pumps, write
-from lpfuse.frames import TableModel
+from helpers.pumps import pumps, write
 from lpfuse_cli.app import app
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    path = tmp_path_factory.mktemp("model") / "pumps.lpfuse"
-    frame = pumps().select("bar", "flow", "kind", "state")
-    TableModel.fit(frame, label="state", normal="ok", detectors=DETECTORS).save(path)
-    return path
+def model(small_model_file):
+    return small_model_file
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -10,12 +11,19 @@ from lpfuse.io import save
 from lpfuse_cli.app import app
 
 
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "m.lpfuse"
+    X, y = both(n=60, anomalies=12)
+    FusedDetector(["gmm", "kpca"], random_state=0).fit(X, y).save(path)
+    return path
+
+
 @pytest.fixture(autouse=True)
-def elsewhere(tmp_path, monkeypatch):
+def elsewhere(model, tmp_path, monkeypatch):
     """A folder to work in, with a model, and no settings."""
     monkeypatch.chdir(tmp_path)
-    X, y = both(n=60, anomalies=12)
-    FusedDetector(["gmm", "kpca"], random_state=0).fit(X, y).save(tmp_path / "m.lpfuse")
+    shutil.copy(model, tmp_path)
 
 
 def lpfuse(*arguments):

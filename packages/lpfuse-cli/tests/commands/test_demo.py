@@ -29,7 +29,7 @@ def run(*arguments):
     return CliRunner().invoke(app, ["demo", *arguments])
 
 
-def test_the_demo_shows_the_fusion_beside_what_one_could_do_else(quick, tmp_path):
+def test_demo_compares_fusion_with_alternatives(quick, tmp_path):
     answer = run()
     assert answer.exit_code == 0, answer.output
     for name in ("wine", "breast cancer", "all"):

@@ -19,19 +19,15 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from helpers.pumps import DETECTORS, pumps, write
-from lpfuse.frames import TableModel
+from helpers.pumps import pumps, write
 from lpfuse_cli.app import app
 from lpfuse_cli.scoring import score_file
 from lpfuse_cli.tables import read_table, table_writer
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    path = tmp_path_factory.mktemp("model") / "pumps.lpfuse"
-    frame = pumps().select("bar", "flow", "kind", "state")
-    TableModel.fit(frame, label="state", normal="ok", detectors=DETECTORS).save(path)
-    return path
+def model(small_model_file):
+    return small_model_file
 
 
 @pytest.fixture
@@ -77,7 +73,7 @@ def test_a_packed_name_is_refused_with_the_way_around(tmp_path):
         read_table(path)
 
 
-def test_a_table_of_more_cells_than_memory_is_not_read_whole(tmp_path):
+def test_table_larger_than_memory_is_not_read_whole(tmp_path):
     path = tmp_path / "rows.parquet"
     pl.select(a=pl.repeat(False, 2**26)).lazy().select(
         pl.col("a").alias(f"c{i}") for i in range(17)
@@ -127,7 +123,7 @@ def test_formulas_are_neutralised_and_told(model, formulas, tmp_path, name):
     assert kept.to_series(0).to_list() == [*SAFE, None]
 
 
-def test_formulas_stay_where_asked_for_or_where_they_are_no_danger(model, formulas, tmp_path):
+def test_formulas_stay_on_request_or_where_harmless(model, formulas, tmp_path):
     for out, more in (("scores.csv", ["--formulas"]), ("scores.parquet", [])):
         answer = run("score", model, formulas, "-o", tmp_path / out, "--keep", "=who", *more)
         assert "spreadsheet" not in answer.output
@@ -178,7 +174,7 @@ def test_the_same_rows_of_a_parquet_file(model, tmp_path):
     assert scored["decision"][7] == -1
 
 
-def test_lines_that_were_left_out_are_told_when_a_model_is_fitted(rows, tmp_path):
+def test_fit_reports_empty_lines(rows, tmp_path):
     rows.write_text(rows.read_text() + ",,,\n,,,\n")
     answer = run("fit", rows, "-o", tmp_path / "m.lpfuse", "--detectors", "gmm")
     assert answer.exit_code == 0, answer.output
@@ -286,8 +282,9 @@ def command(*arguments, **options):
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("number", "suffix"), [(signal.SIGTERM, "csv"), (signal.SIGHUP, "parquet")]
+)
 def test_a_signal_while_scoring_leaves_nothing_behind(model, rows, tmp_path, number, suffix):
     folder = tmp_path / "results"
     folder.mkdir()

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import numpy as np
 import polars as pl
@@ -7,6 +8,7 @@ from typer.testing import CliRunner
 
 import lpfuse as library
 from lpfuse import FusedDetector
+from lpfuse.frames import TableModel
 from lpfuse_cli.app import app
 
 
@@ -16,18 +18,23 @@ def pumps(n, seed, shift=0.0):
     return pl.DataFrame({"bar": bar, "flow": flow, "state": np.repeat("ok", n)})
 
 
-@pytest.fixture(autouse=True)
-def elsewhere(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A model, normal rows that came later, and rows to score."""
+    folder = tmp_path_factory.mktemp("stored")
     broken = pumps(3, 4, 9.0).with_columns(state=pl.lit("broken"))
-    pl.concat([broken[:1], pumps(300, 0)]).write_csv("pumps.csv")
-    pl.concat([broken, pumps(997, 1, 1.0)]).write_csv("later.csv")
-    pumps(1000, 2, 1.0).write_csv("new.csv")
-    answer = lpfuse(
-        "fit", "pumps.csv", "--label", "state", "--normal", "ok", "--detectors", "gmm,kpca", "-o",
-        "pumps.lpfuse",
-    )  # fmt: skip
-    assert answer.exit_code == 0, answer.output
+    train = pl.concat([broken[:1], pumps(300, 0)])
+    model = TableModel.fit(train, label="state", normal="ok", detectors=["gmm", "kpca"])
+    model.save(folder / "pumps.lpfuse")
+    pl.concat([broken, pumps(997, 1, 1.0)]).write_csv(folder / "later.csv")
+    pumps(1000, 2, 1.0).write_csv(folder / "new.csv")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(stored, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(stored, tmp_path, dirs_exist_ok=True)
 
 
 def lpfuse(*arguments):

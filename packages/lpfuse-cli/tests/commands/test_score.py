@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from helpers.pumps import DETECTORS, Stranger, pumps, read, write
+from helpers.pumps import Stranger, pumps, read, write
 from lpfuse import FusedDetector
 from lpfuse.frames import TableModel
 from lpfuse_cli.app import app
@@ -17,10 +17,8 @@ from lpfuse_cli.scoring import load_model
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    path = tmp_path_factory.mktemp("model") / "pumps.lpfuse"
-    TableModel.fit(pumps(), label="state", normal="ok", detectors=DETECTORS).save(path)
-    return path
+def model(pump_model_file):
+    return pump_model_file
 
 
 @pytest.fixture
@@ -226,7 +224,7 @@ os._exit(0)
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 @pytest.mark.slow
-def test_a_full_disk_a_closed_pipe_and_ctrl_c_for_real(model, data, tmp_path, monkeypatch):
+def test_full_disk_closed_pipe_and_interrupt(model, data, tmp_path, monkeypatch):
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     out = tmp_path / "scores.csv"
     few = write(pumps(9), tmp_path / "few.csv")
@@ -250,7 +248,7 @@ def test_help_has_an_example():
         assert f"--{option} " in text
 
 
-def test_a_type_of_another_maker_is_named_with_the_option_that_trusts_it(model, data, tmp_path):
+def test_untrusted_type_names_the_trust_option(model, data, tmp_path):
     loaded = load_model(model)
     stranger = FusedDetector([("stranger", Stranger())], random_state=0)
     stranger.fit(loaded.numbers(pumps(60).drop_nulls()))

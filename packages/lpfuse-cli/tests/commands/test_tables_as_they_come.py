@@ -140,7 +140,7 @@ def test_a_column_that_left_its_range_is_said(model, tmp_path):
     assert (found["column"], found["factor"]) == ("Druck", 1000.0)
 
 
-def test_a_new_text_is_counted_and_does_not_flag_every_row(model, tmp_path):
+def test_new_text_is_counted_without_flagging_all_rows(model, tmp_path):
     new = foreign(tmp_path / "new.csv", seed=1, kind="neu")
     answer = run("score", model, new, "-o", tmp_path / "s.csv", "--json")
     found = json.loads(answer.stdout)

@@ -95,7 +95,7 @@ def test_a_fusion_without_a_proof_says_so(rows, tmp_path):
 @pytest.mark.parametrize(
     "options", [{"contamination": 0.1}, {"threshold": "g-mean"}], ids=["contamination", "g-mean"]
 )
-def test_a_threshold_that_no_rate_set_is_not_said_to_rest_on_normal_rows(rows, options, tmp_path):
+def test_threshold_without_rate_claims_no_calibration_rows(rows, options, tmp_path):
     card = card_of(fitted(*rows, **options), tmp_path)
     assert "| p-values rest on | 120 normal rows |" in card
     assert "| rests on |" not in card

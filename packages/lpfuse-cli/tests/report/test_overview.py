@@ -74,7 +74,7 @@ def test_one_alarm_and_none(pure):
     assert "not known: none is labelled" in first["sentences"][-1]
 
 
-def test_more_than_half_of_the_rows_is_a_matter_of_the_data(pure):
+def test_alarms_on_most_rows_advise_to_check_data(pure):
     first, _ = told(pure, normal_rows(100, seed=3) + 20.0)
     assert first["next"][0].startswith("Check the data first")
     assert "if what is normal has not changed" in first["sentences"][0]

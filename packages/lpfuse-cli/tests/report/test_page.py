@@ -188,7 +188,7 @@ def test_the_same_summary_gives_the_same_page(page, summary):
     assert html(summary) == page
 
 
-def test_figures_that_stand_still_are_drawn_in_the_colours_of_the_page(page, outline, summary):
+def test_static_figures_use_the_colours_of_the_page(page, outline, summary):
     labels = {each["id"]: each["aria-label"] for each in outline.all("svg") if "id" in each}
     assert "the threshold is at" in labels["histogram"]
     assert "5.0 % asked" in labels["calibration"]
@@ -264,7 +264,7 @@ def test_without_matplotlib_the_extra_is_named(summary, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_row_that_would_leave_the_others_no_room_is_drawn_smaller_and_says_so(summary):
+def test_very_long_bars_are_shrunk_and_marked(summary):
     found = deepcopy(summary)
     rows = found["strangest"]
     for row in rows:

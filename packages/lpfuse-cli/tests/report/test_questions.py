@@ -64,7 +64,7 @@ def test_scores_and_contributions_are_those_of_the_model(model, found):
         assert question["contributions"] == pytest.approx(parts, rel=1e-3)
 
 
-def test_values_are_those_of_the_file_and_say_where_they_lie(found):
+def test_values_come_from_the_file_with_their_ranks(found):
     frame = pumps(120, seed=5)
     for question in found["questions"]:
         told = values(question)
@@ -191,7 +191,7 @@ def test_hostile_texts_are_escaped():
     assert embedded(page)["questions"][0]["behind"]
 
 
-def test_of_many_columns_the_oddest_come_first_and_the_rest_stay_away():
+def test_oddest_of_many_columns_come_first():
     X = np.random.default_rng(0).normal(size=(60, MOST + 20))
     X[7, 150] = 1e3
     frame = pl.DataFrame(X, schema=[f"c{j}" for j in range(MOST + 20)])

@@ -216,7 +216,7 @@ def test_answers_are_there_after_a_reload(visit, tmp_path):
         assert read_answers(exported(page, tmp_path / "answers.csv")).y.tolist() == [1, -1]
 
 
-def test_where_nothing_may_be_kept_the_page_says_so_and_works(visit, tmp_path):
+def test_page_works_without_browser_storage(visit, tmp_path):
     with visit(before=REFUSE_STORAGE) as page:
         assert page.locator("#unkept").is_visible()
         page.keyboard.press("n")

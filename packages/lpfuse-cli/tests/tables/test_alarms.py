@@ -110,7 +110,7 @@ def test_where_no_rate_was_asked_for_nothing_is_compared():
     assert judged(share, 40, 100)["unlabelled"]["verdict"] == "more"
 
 
-def test_a_rate_that_is_kept_with_a_probability_lowers_what_is_expected():
+def test_confidence_lowers_expected_alarms():
     plain, sure = Calibrated(), Calibrated(confidence=0.9, rank=6)
     ends = [judged(fused, 0, 200)["unlabelled"]["expected"][1] for fused in (plain, sure)]
     assert ends[1] < ends[0]

@@ -29,7 +29,7 @@ def foreign(frame, path):
     return path
 
 
-def test_a_foreign_file_is_worth_as_much_as_a_plain_one(tmp_path):
+def test_german_file_gives_the_same_auc_as_plain(tmp_path):
     train, test = pumps(300), pumps(300, seed=9)
     columns = ["bar", "flow", "kind", "state"]
     plain = TableModel.fit(normal(train.select(columns)))
@@ -45,7 +45,7 @@ def test_a_foreign_file_is_worth_as_much_as_a_plain_one(tmp_path):
     assert found > 0.9
 
 
-def test_a_new_text_does_not_flag_every_row_and_is_told(tmp_path):
+def test_new_text_is_reported_and_does_not_flag_all_rows(tmp_path):
     model = TableModel.fit(pumps(400, worn=0).drop("state"))
     new = pumps(500, seed=5, worn=0).drop("state").with_columns(kind=pl.lit("d"))
     new.write_csv(tmp_path / "new.csv")

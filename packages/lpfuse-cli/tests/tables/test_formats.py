@@ -138,7 +138,7 @@ def test_letters_of_windows_far_into_a_file_are_read(tmp_path):
     assert notes == ["File: encoding cp1252."]
 
 
-def test_utf_8_with_a_broken_sign_is_refused_with_the_remedy(tmp_path):
+def test_broken_utf8_raises_with_remedy(tmp_path):
     content = "a,b\né,1\n".encode() + b"\xff,2\n"
     with pytest.raises(ValueError, match=r"0xff is not UTF-8.*encoding='cp1252'"):
         table(tmp_path, content)
@@ -208,7 +208,7 @@ def test_the_decimal_sign_can_be_told(tmp_path):
     assert table(tmp_path, b"a;b\n1,234;1\n", decimal=".")[0].row(0) == ("1234", "1")
 
 
-def test_texts_with_a_number_now_and_then_stay_as_they_are(tmp_path):
+def test_texts_with_few_numbers_stay_texts(tmp_path):
     content = b"a;b\n1,5;7,5\nsee 2,5;8,5\nfine;9,5\n"
     assert table(tmp_path, content)[0]["a"].to_list() == ["1,5", "see 2,5", "fine"]
 

@@ -46,7 +46,7 @@ def test_more_cells_than_are_held_are_refused(tmp_path, monkeypatch, suffix):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_sample_has_rows_of_the_table_each_once_and_in_their_order(tmp_path, suffix):
+def test_sample_rows_are_distinct_and_in_order(tmp_path, suffix):
     path = write(numbered(1000), tmp_path / f"a.{suffix}")
     frame, rows = read_sample(path, 50, seed=3)
     drawn = rows_of(frame)

@@ -51,7 +51,7 @@ def or_refusal(read, *arguments):
 @example(content=b'a\n"', block=1, rows=1)
 @example(content=b'"', block=1, rows=1)
 @example(content=b',"', block=1, rows=1)
-def test_whatever_a_csv_file_holds_chunks_are_the_whole_or_both_are_refused(content, block, rows):
+def test_chunks_equal_the_whole_for_any_csv(content, block, rows):
     parts = or_refusal(in_chunks, content, rows, block)
     expected = or_refusal(whole, content)
     assert (parts is None) == (expected is None)

@@ -59,7 +59,7 @@ def test_progress_is_told(model, tmp_path):
     assert told == [(20, 0.4), (40, 0.8), (50, 1.0)]
 
 
-def test_a_bad_cell_far_down_is_told_with_its_row_and_leaves_nothing(model, tmp_path):
+def test_bad_cell_names_its_row_and_leaves_no_file(model, tmp_path):
     new = pumps(50).with_columns(pl.col("flow").cast(pl.String))
     flow = new["flow"].to_list()
     flow[41] = "oops"

@@ -90,7 +90,7 @@ def test_standard_output_is_csv(monkeypatch):
     assert stream.getvalue().decode() == 'a,b\n1,x\n2,é\n3,"y,z"\n'
 
 
-def test_a_file_that_takes_few_bytes_at_a_time_gets_all_of_them():
+def test_partial_writes_are_completed():
     class Narrow(io.BytesIO):
         def write(self, data):
             return super().write(bytes(data[:3]))
@@ -102,7 +102,7 @@ def test_a_file_that_takes_few_bytes_at_a_time_gets_all_of_them():
     assert file.getvalue().decode() == pl.concat(FRAMES).write_csv()
 
 
-def test_a_full_disk_is_told_by_the_name_of_the_table():
+def test_full_disk_error_names_the_table():
     told = r"^mine\.csv could not be written: No space left on device\. Nothing"
     with open("/dev/full", "wb", buffering=0) as file, pytest.raises(OSError, match=told):
         csv_writer(file, "mine.csv")(FRAMES[0])

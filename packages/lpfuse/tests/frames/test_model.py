@@ -59,7 +59,7 @@ def test_labels_are_where_the_column_is(model):
     assert unlabelled.labels(pumps(60)) is None
 
 
-def test_without_a_label_all_rows_are_normal_and_it_is_said():
+def test_without_label_all_rows_are_normal():
     told = []
     frame = pumps(60, worn=0).drop("state")
     model = TableModel.fit(frame, detectors=["gmm"], show_notes=told.append)
@@ -105,7 +105,7 @@ def test_what_is_asked_for_arrives():
     assert done[-1] == total[-1] > 1
 
 
-def test_detectors_are_set_up_for_the_rows_that_they_learn_from():
+def test_detectors_are_configured_for_their_rows():
     frame = pumps(60)
     model = TableModel.fit(frame, label="state", normal="ok", detectors=["lof"])
     normal = frame["state"].to_list().count("ok")
@@ -203,7 +203,7 @@ def test_where_a_score_is_missing_the_others_decide():
     assert scored["score"].null_count() == 0
 
 
-def test_a_row_that_nobody_can_score_is_null_and_an_anomaly():
+def test_unscorable_row_is_null_and_anomaly():
     model = TableModel.fuse(score_table(), label="fake", normal="no", high={"knn": "anomaly"})
     with pytest.warns(UserWarning, match="No detector with a weight could score 1"):
         scored = model.score(pl.DataFrame({"svm": [None, 1.0], "knn": [None, 0.0]}))
@@ -249,7 +249,7 @@ def test_the_auc_is_out_of_fold_and_within_folds(model):
     assert areas["fusion"] == pytest.approx(naive_area(fused, labels, lessons.fold))
 
 
-def test_rows_that_were_kept_back_for_the_threshold_have_no_part_in_the_auc():
+def test_calibration_rows_do_not_count_in_auc():
     random = np.random.default_rng(0)
     X, y = random.normal(size=(300, 2)), np.repeat([1, -1], [270, 30])
     X[y < 0] += 3.0

@@ -90,7 +90,7 @@ def test_order_and_other_columns_do_not_matter():
     assert made.check(other.columns) == ["state", "extra"]
 
 
-def test_the_same_table_from_a_csv_file_gives_the_same_numbers():
+def test_csv_round_trip_gives_the_same_numbers():
     frame = pumps(80).drop("state")
     parse_column, texts = learn_preparation(frame), learn_preparation(as_csv(frame))
     assert learnt(parse_column) == learnt(texts)

@@ -92,7 +92,7 @@ def test_few_rows_prove_nothing(model, rows):
     assert column_changes(model.preparation, new)[0] == []
 
 
-def test_counts_of_parts_add_up_and_are_those_of_a_loop(model):
+def test_range_counts_add_up_and_match_a_loop(model):
     new = pumps(200, seed=5).with_columns(pl.col("flow") * 1.1)
     made = model.preparation
     counts = [count_outside(made, part, made.numbers(part)) for part in (new[:70], new[70:])]

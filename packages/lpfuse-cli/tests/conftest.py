@@ -1,0 +1,27 @@
+import pytest
+
+from helpers.pumps import DETECTORS, pumps
+from lpfuse.frames import TableModel
+
+
+@pytest.fixture(scope="session")
+def pump_model():
+    """Fitted to pumps; tests must not change it."""
+    return TableModel.fit(pumps(), label="state", normal="ok", detectors=DETECTORS)
+
+
+@pytest.fixture(scope="session")
+def pump_model_file(pump_model, tmp_path_factory):
+    """The same in a file."""
+    path = tmp_path_factory.mktemp("pumps") / "pumps.lpfuse"
+    pump_model.save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def small_model_file(tmp_path_factory):
+    """Of three columns and the label, in a file."""
+    path = tmp_path_factory.mktemp("small") / "pumps.lpfuse"
+    frame = pumps().select("bar", "flow", "kind", "state")
+    TableModel.fit(frame, label="state", normal="ok", detectors=DETECTORS).save(path)
+    return path
