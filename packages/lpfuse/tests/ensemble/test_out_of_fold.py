@@ -21,7 +21,6 @@ from lpfuse.ensemble.defaults import make_members
 from lpfuse.ensemble.folds import Training, labels_for_weights, make_folds
 from lpfuse.ensemble.out_of_fold import (
     EXPERT_ROWS,
-    ExpertView,
     FitScheduler,
     align_fold_medians,
     fit_experts,
@@ -376,7 +375,7 @@ def judge(rows, weights=None):
 def test_experts_out_of_fold(weights, cv):
     case = training(HALF, cv=cv)
     (expert,) = make_members([("a", LogisticRegression(), [1, 3])], X)
-    whole = ExpertView(X, weights)
+    whole = X, weights
     (fitted,), scores, shrinkage = fit_experts(
         [expert], whole, [whole] * len(case.folds.pairs), case, FitScheduler()
     )
@@ -395,8 +394,8 @@ def test_experts_learn_by_what_they_see_without_each_fold():
     """And what is seen of all rows is for nobody where folds were dealt out."""
     case = training(HALF)
     (expert,) = make_members([("a", LogisticRegression())], X)
-    views = [ExpertView(X * scale, np.linspace(1, scale, 70)) for scale in range(2, 7)]
-    nothing = ExpertView(X * np.nan, np.full(70, np.nan))
+    views = [(X * scale, np.linspace(1, scale, 70)) for scale in range(2, 7)]
+    nothing = X * np.nan, np.full(70, np.nan)
     (fitted,), scores, _ = fit_experts([expert], nothing, views, case, FitScheduler())
     labels, judges = np.where(HALF < 0, -1, 1), []
     for (learn, score), (seen, counts) in zip(case.folds.pairs, views, strict=True):
