@@ -36,8 +36,11 @@ FORMER_CLASSES = frozenset((
     "RunningQuantiles", "SafeMixture",
 ))  # fmt: skip
 FORMER_ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "artificial_outliers": (),
     "extremes_": (),
     "following_": (),
+    "max_candidates": (),
+    "max_values": (),
     "n_samples_seen_": (),
     "online_": ("certificate_",),
     "running_": (),

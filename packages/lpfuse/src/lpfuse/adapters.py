@@ -36,7 +36,6 @@ __all__ = [
     "PyODDetector",
     "ScoreColumn",
     "ScoreFunction",
-    "as_detector",
     "frozen",
 ]
 

@@ -34,8 +34,6 @@ __all__ = [
     "answer_weights",
     "ask_each_unit_once",
     "audit_answers",
-    "chances_of_asking",
-    "draw_questions",
 ]
 
 

@@ -18,9 +18,7 @@ from sklearn.metrics import roc_auc_score
 from lpfuse._arrays.operations import Host
 from lpfuse._validation.params import check_labels, check_values
 
-__all__ = [
-    "auc_of_columns", "auc_over_folds", "best_g_mean", "g_mean", "halfway", "mean_over_folds",
-]  # fmt: skip
+__all__ = ["auc_over_folds", "best_g_mean", "g_mean"]
 
 
 def auc_of_columns(y: Host, scores: Host) -> Host:

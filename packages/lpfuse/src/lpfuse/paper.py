@@ -54,15 +54,7 @@ from lpfuse.optim import Certificate
 from lpfuse.optim.problem import LOSSES
 from lpfuse.scaling import TwoSidedMinMax
 
-__all__ = [
-    "LEARNERS",
-    "PAPER_RHOS",
-    "Candidate",
-    "Pipeline",
-    "best_of_each",
-    "candidates",
-    "fit_candidates",
-]
+__all__ = ["LEARNERS", "PAPER_RHOS", "Pipeline"]
 
 
 # --------------------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from lpfuse._arrays.operations import Array, Host, beside, is_blocked, to_host
 from lpfuse._base import lazily
 from lpfuse._quantiles import positions_among
 from lpfuse._saved import saved_as
-from lpfuse._validation.params import check_count
 from lpfuse._validation.tables import check_features, check_table, refuse_dates, remember_columns
 
 __all__ = ["FilledGaps", "Indicators", "NormalQuantiles"]
@@ -30,6 +29,7 @@ __all__ = ["FilledGaps", "Indicators", "NormalQuantiles"]
 KNOTS = 256  # kept of each column: between two of them lies less than half a per cent of the rows
 FARTHEST = 1e9  # standard deviations beyond the range; the squares stay finite in single precision
 UNKNOWN = 5.0  # the height of "none of these": as of a value that one row in 100 has
+MAX_VALUES = 15  # different values of a column that becomes indicators
 RAREST = 0.01  # share of the rows below which a value is no rarer
 
 
@@ -144,7 +144,7 @@ class NormalQuantiles(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 class Indicators(TransformerMixin, BaseEstimator):
     r"""Columns with few values as indicators of each, rare ones higher; others as normal quantiles.
 
-    A column with 2 to `max_values` different values becomes one column a value, which is
+    A column with 2 to 15 different values becomes one column a value, which is
 
     .. math:: \tfrac12 \sqrt{1 / \max(q, 0.01)}
 
@@ -152,11 +152,6 @@ class Indicators(TransformerMixin, BaseEstimator):
     squared distances are a quarter of those of a chi-squared statistic. One more column is 5 where
     the row has none of these values. All other columns become :class:`NormalQuantiles`; they come
     first, then the indicators, in the order of the columns.
-
-    Parameters
-    ----------
-    max_values : int, default=15
-        Most values of a column that becomes indicators.
 
     Attributes
     ----------
@@ -190,9 +185,6 @@ class Indicators(TransformerMixin, BaseEstimator):
     scale_: Host
     n_features_out_: int
 
-    def __init__(self, max_values: int = 15) -> None:
-        self.max_values = max_values
-
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the values and the knots.
 
@@ -208,12 +200,11 @@ class Indicators(TransformerMixin, BaseEstimator):
         Indicators
             The fitted view.
         """
-        most = check_count("max_values", self.max_values)
         rows = to_host(check_features(X))
         values, heights = [], []
         for column in rows.T:
             different, counts = np.unique(column, return_counts=True)
-            few = 2 <= len(different) <= most
+            few = 2 <= len(different) <= MAX_VALUES
             values.append(different if few else np.empty(0))
             shares = np.maximum(counts / len(column), RAREST)
             heights.append(0.5 / np.sqrt(shares) if few else np.empty(0))

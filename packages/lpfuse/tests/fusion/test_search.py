@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from helpers.contract import as_checked, refused_labels
 from lpfuse import FusedDetector
+from lpfuse.fusion import search
 from lpfuse.fusion.lp import labelled_scores
 from lpfuse.fusion.search import (
     ExhaustiveWeights,
@@ -218,15 +219,17 @@ def test_the_best_of_all_batches_is_taken(labelled):
     np.testing.assert_array_equal(in_pairs, whole.weights_)
 
 
-def test_a_grid_too_large_is_refused_with_its_count():
+def test_a_grid_too_large_is_refused_with_its_count(monkeypatch):
     S = np.random.default_rng(0).normal(size=(20, 12))
-    with pytest.raises(ValueError, match=re.escape("has 352,716 candidates, more than max_c")):
+    with pytest.raises(ValueError, match=re.escape("has 352,716 candidates, more than 100,000.")):
         ExhaustiveWeights(steps=10).fit(S)
     three = S[:, :3]
     assert math.comb(6, 2) == 15
-    ExhaustiveWeights(steps=4, max_candidates=15).fit(three)
-    with pytest.raises(ValueError, match="15 candidates, more than max_candidates=14"):
-        ExhaustiveWeights(steps=4, max_candidates=14).fit(three)
+    monkeypatch.setattr(search, "MAX_CANDIDATES", 15)
+    ExhaustiveWeights(steps=4).fit(three)
+    monkeypatch.setattr(search, "MAX_CANDIDATES", 14)
+    with pytest.raises(ValueError, match="15 candidates, more than 14"):
+        ExhaustiveWeights(steps=4).fit(three)
 
 
 @pytest.mark.filterwarnings("ignore:Some detectors give:UserWarning")
@@ -528,8 +531,7 @@ def test_names_are_remembered_and_arrays_stay_in_their_library(labelled, fusion)
         (SwarmWeights(iterations="many"), "iterations must be a whole number"),
         (SwarmWeights(prune=1.5), "prune must be a finite number at least 0 and at most 1.* Use 0"),
         (ExhaustiveWeights(steps=0), "steps must be a whole number"),
-        (ExhaustiveWeights(max_candidates=1e5), "max_candidates must be a whole number"),
-        (ExhaustiveWeights(steps=4, max_candidates=3), "has 5 candidates"),
+        (ExhaustiveWeights(steps=100_000), "has 100,001 candidates"),
     ],
 )
 def test_a_refused_fit_leaves_no_trace(fusion, words):

@@ -3,7 +3,6 @@ from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,21 +58,6 @@ def test_a_grid_in_any_order_gives_the_same_lines():
     )
     for one, other in zip(sorted_.plot().lines_, mixed.plot().lines_, strict=True):
         np.testing.assert_array_equal(one.get_xydata(), other.get_xydata())
-
-
-def test_from_scores_solves_the_papers_grid(scores):
-    y = np.where(np.arange(80) % 4, 1, -1)
-    frame = pd.DataFrame(scores, columns=["forest", "svm", "lof"])
-    parameters = {"class_weight": "balanced", "nonnegative": True}
-    display = PathDisplay.from_scores(frame, y, **parameters)
-    np.testing.assert_array_equal(
-        np.column_stack([drawn(line) for line in display.lines_]),
-        lp_path(scores, y, **parameters).weights,
-    )
-    assert tuple(display.ps) == PAPER_GRID
-    assert sorted(end_names(display)) == ["forest", "lof", "svm"]
-    named = PathDisplay.from_scores(scores, ps=[2], names=["x", "y", "z"], chosen_p=2)
-    assert sorted(end_names(named)) == ["x", "y", "z"]
 
 
 def test_from_an_estimator_that_chose_p(scores):

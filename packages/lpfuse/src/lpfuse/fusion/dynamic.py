@@ -31,14 +31,13 @@ TREE_DIMENSIONS = 5  # beyond, products of matrices find neighbours sooner than 
 
 def with_outliers(
     rows: PositionedScores,
-    share: float,
     scaler: Any,
     ask: Callable[[Host], Host] | None,
     random: np.random.RandomState,
 ) -> PositionedScores:
     """Return the rows, and artificial outliers after them; `scaler` is that of features, if any."""
     normal = rows.labels > 0
-    m = int(np.ceil(share * normal.sum()))
+    m = int(normal.sum())
     low, high = rows.scores[normal].min(axis=0), rows.scores[normal].max(axis=0)
     bottom = low - BELOW * (high - low)
     if scaler is None:
@@ -101,9 +100,9 @@ class DynamicEnsemble(PositionedFusion):
     In the style of DEOD (Wang & Mao 2020). Scores become probabilities of "normal",
     ``p_j(s) = σ(log 9 · (s − t_j) / (m_j − t_j))``, with ``t_j`` and ``m_j`` the 5 % quantile and
     the median of the normal rows' scores, so that ``p_j(t_j) = 1/2`` and ``p_j(m_j) = 0.9``.
-    Training rows and artificial outliers make up the validation set. The distance of a row x to
-    one of them, z, is divided by z's own distance ``δ(z)`` to the opposite class, and the k nearest
-    so measured give the competence of each detector:
+    The validation set holds the training rows and as many artificial outliers as there are normal
+    rows. The distance of a row x to one of them, z, is divided by z's own distance ``δ(z)`` to the
+    opposite class, and the k nearest rows by this measure give the competence of each detector:
 
     .. math::
 
@@ -126,8 +125,6 @@ class DynamicEnsemble(PositionedFusion):
         Only the ``shortlist · n_neighbors`` rows nearest by the plain distance compete by the
         adapted one. None: all of them, the rule as its authors have it, by which rows far from the
         opposite class are near to everything.
-    artificial_outliers : float above 0, default=1.0
-        How many, as a multiple of the normal rows.
     max_rows : int, default=10000
         Of more normal rows, or more labelled anomalies, so many are drawn: what a row costs to
         score does not grow with the training set.
@@ -206,7 +203,6 @@ class DynamicEnsemble(PositionedFusion):
         n_neighbors: int = 20,
         margin: float = 0.2,
         shortlist: int | None = 4,
-        artificial_outliers: float = 1.0,
         max_rows: int = 10_000,
         random_state: Any = None,
     ) -> None:
@@ -214,7 +210,6 @@ class DynamicEnsemble(PositionedFusion):
         self.n_neighbors = n_neighbors
         self.margin = margin
         self.shortlist = shortlist
-        self.artificial_outliers = artificial_outliers
         self.max_rows = max_rows
         self.random_state = random_state
 
@@ -261,7 +256,7 @@ class DynamicEnsemble(PositionedFusion):
         rows = self._thinned(rows, random)
         self.thresholds_, self.medians_ = _landmarks(rows)
         self.feature_scaler_ = scaler
-        self._learn(with_outliers(rows, self.artificial_outliers, scaler, ask, random))
+        self._learn(with_outliers(rows, scaler, ask, random))
         self.offset_ = 0.5
         remember_columns(self, S)
         return self
@@ -272,7 +267,6 @@ class DynamicEnsemble(PositionedFusion):
         check_number("margin", self.margin, at_least=0, at_most=1)
         if self.shortlist is not None:
             check_count("shortlist", self.shortlist)
-        check_number("artificial_outliers", self.artificial_outliers, above=0)
         check_count("max_rows", self.max_rows)
 
     def _thinned(self, rows: PositionedScores, random: np.random.RandomState) -> PositionedScores:
@@ -316,23 +310,6 @@ class DynamicEnsemble(PositionedFusion):
         """
         _, _, positions = self._positioned(S, X)
         return self._in_blocks(positions, lambda block: self._competence(positions[block]))
-
-    def local_weights(self, S: Any, X: Any = None) -> Host:
-        """Return the weight of each detector's probability in the fused score of each row.
-
-        Parameters
-        ----------
-        S : array-like of shape (n, R)
-            Scores, high = normal.
-        X : array-like of shape (n, d), optional
-            Features of the same rows, if `fit` had them.
-
-        Returns
-        -------
-        ndarray of shape (n, R)
-            Not negative; rows sum to 1.
-        """
-        return self._weights(self.competence(S, X))
 
     def score_samples(self, S: Any, X: Any = None) -> Array:  # type: ignore[override]
         """Fused probability of "normal" of each row.

@@ -398,7 +398,7 @@ class LocalLpFusion(PositionedFusion):
         """The weights, where there is one region."""
         if len(self.weights_by_region_) > 1:
             raise AttributeError(
-                "Weights differ from region to region: see weights_by_region_ and local_weights."
+                "Weights differ from region to region: see weights_by_region_ and memberships."
             )
         return self.weights_by_region_[0]
 
@@ -419,42 +419,6 @@ class LocalLpFusion(PositionedFusion):
         """
         _, _, positions = self._positioned(S, X)
         return self._memberships(positions)
-
-    def local_weights(self, S: Any, X: Any = None) -> Host:
-        """Return the weights ``w(x)`` of each row.
-
-        Parameters
-        ----------
-        S : array-like of shape (n, R)
-            Scores, high = normal.
-        X : array-like of shape (n, d), optional
-            Features of the same rows, if `fit` had them.
-
-        Returns
-        -------
-        ndarray of shape (n, R)
-            Weights.
-        """
-        return self.memberships(S, X) @ self.weights_by_region_
-
-    def local_contributions(self, S: Any, X: Any = None) -> Array:
-        """Return what each detector adds to the fused score of each row.
-
-        Parameters
-        ----------
-        S : array-like of shape (n, R)
-            Scores, high = normal.
-        X : array-like of shape (n, d), optional
-            Features of the same rows, if `fit` had them.
-
-        Returns
-        -------
-        array of shape (n, R)
-            ``w_j(x) s_ij``. Rows sum to ``score_samples(S, X)``, less ``b(x) − b`` where the
-            fusion has an intercept.
-        """
-        S, scores, positions = self._positioned(S, X)
-        return beside(scores * (self._memberships(positions) @ self.weights_by_region_), S)
 
     def score_samples(self, S: Any, X: Any = None) -> Array:  # type: ignore[override]
         """Fused score ``Σ_j w_j(x) s_ij + b(x) − b`` of each row, high = normal.

@@ -21,7 +21,7 @@ from lpfuse._validation.params import check_count, check_number
 from lpfuse._validation.tables import no_spread, remember_columns
 from lpfuse.fusion.lp import WeightedScores, labelled_scores
 
-__all__ = ["ExhaustiveWeights", "Fitness", "GeneticWeights", "SwarmWeights"]
+__all__ = ["ExhaustiveWeights", "GeneticWeights", "SwarmWeights"]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -281,6 +281,7 @@ def on_simplex(weights: Host) -> Host:
 # The best weights of a grid over the simplex.
 
 
+MAX_CANDIDATES = 100_000  # a larger grid is refused
 BATCH = 4096  # candidates in memory at a time: what a call of the fitness costs is then spread thin
 
 
@@ -290,14 +291,13 @@ class ExhaustiveWeights(SearchedWeights):
 
     The weights, not negative and of sum 1, maximise a fitness: with anomalies the area under the
     ROC curve, without them the separation of the normal rows from a reference outlier (see
-    `Fitness`). All ``C(steps + R − 1, R − 1)`` candidates are tried; ties go to the most even one.
+    `Fitness`). All ``C(steps + R − 1, R − 1)`` candidates, at most 100,000, are
+    tried; ties go to the most even one.
 
     Parameters
     ----------
     steps : int, default=10
         Weights are multiples of ``1/steps``.
-    max_candidates : int, default=100_000
-        A grid of more candidates is refused.
 
     Attributes
     ----------
@@ -333,24 +333,22 @@ class ExhaustiveWeights(SearchedWeights):
     array([0.5, 0.5])
     """
 
-    def __init__(self, steps: int = 10, max_candidates: int = 100_000) -> None:
+    def __init__(self, steps: int = 10) -> None:
         self.steps = steps
-        self.max_candidates = max_candidates
 
     def _search(self, fitness: Fitness) -> Host:
         R = fitness.size
         count = comb(self.steps + R - 1, R - 1)
-        if count > self.max_candidates:
+        if count > MAX_CANDIDATES:
             raise ValueError(
                 f"A grid of steps of 1/{self.steps} over {R} detectors has {count:,} candidates, "
-                f"more than max_candidates={self.max_candidates:,}. Use fewer steps or fewer "
-                "detectors, raise max_candidates, or let SwarmWeights search without a grid."
+                f"more than {MAX_CANDIDATES:,}. Use fewer steps or fewer detectors, or let "
+                "SwarmWeights search without a grid."
             )
         return best_candidate(fitness, simplex_grid(R, self.steps))
 
     def _check_parameters(self) -> None:
         check_count("steps", self.steps)
-        check_count("max_candidates", self.max_candidates)
 
 
 def best_candidate(fitness: Fitness, batches: Iterable[Host]) -> Host:

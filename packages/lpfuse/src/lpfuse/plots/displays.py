@@ -45,8 +45,6 @@ from scipy.optimize import isotonic_regression
 
 from lpfuse._format import name_of_p
 from lpfuse._validation.params import check_p
-from lpfuse._validation.tables import column_names
-from lpfuse.fusion.lp import PAPER_GRID, lp_path
 from lpfuse.optim import Certificate, LpPath
 from lpfuse.plots.drawing import legend_beside, line_look, line_style, small_size
 
@@ -704,9 +702,11 @@ class PathDisplay:
     Examples
     --------
     >>> import numpy as np
+    >>> from lpfuse import lp_path
     >>> from lpfuse.plots import PathDisplay
     >>> S = np.random.default_rng(0).normal([0.1, 1.0, 0.5], 0.5, size=(200, 3))
-    >>> display = PathDisplay.from_scores(S, ps=[1, 4 / 3, 2, float("inf")], chosen_p=4 / 3)
+    >>> path = lp_path(S, ps=[1, 4 / 3, 2, float("inf")])
+    >>> display = PathDisplay.from_path(path, chosen_p=4 / 3)
     >>> [label.get_text() for label in display.ax_.get_xticklabels()]
     ['1', '4/3', '2', '∞']
     """
@@ -762,50 +762,6 @@ class PathDisplay:
         """
         display = cls(path.ps, path.weights, names, chosen_p)
         return display.plot(ax, max_detectors=max_detectors, **kwargs)
-
-    @classmethod
-    def from_scores(
-        cls,
-        S: Any,
-        y: Any = None,
-        *,
-        ps: Sequence[float] = PAPER_GRID,
-        names: Sequence[Any] | None = None,
-        chosen_p: float | None = None,
-        ax: Axes | None = None,
-        max_detectors: int = 20,
-        **parameters: Any,
-    ) -> Self:
-        """Solve a path and draw it.
-
-        Parameters
-        ----------
-        S : array-like of shape (n, R)
-            Scores, high = normal.
-        y : array-like of shape (n,), optional
-            +1 normal, −1 anomaly. Without it all rows are normal.
-        ps : sequence of float
-            The grid; by default the nine values of the paper.
-        names : sequence of R str, optional
-            Names of the detectors; by default those of the columns of `S`.
-        chosen_p : float, optional
-            The p to mark.
-        ax : Axes, optional
-            Where to draw; a new figure otherwise.
-        max_detectors : int, default=20
-            How many lines have a name; the others, of the smallest weights, are grey.
-        **parameters
-            For `lp_path`.
-
-        Returns
-        -------
-        PathDisplay
-            What was drawn.
-        """
-        require_matplotlib(cls)
-        path = lp_path(S, y, ps=ps, **parameters)
-        names = column_names(S) if names is None else names
-        return cls.from_path(path, names, chosen_p=chosen_p, ax=ax, max_detectors=max_detectors)
 
     @classmethod
     def from_estimator(
