@@ -113,7 +113,7 @@ def test_rows_in_single_precision_give_scores_in_single_precision():
 
 
 @pytest.mark.parametrize(
-    "view", [TailScaler(), TwoSidedMinMax(), NormalQuantiles(), Indicators(5)], ids=str
+    "view", [TailScaler(), TwoSidedMinMax(), NormalQuantiles(), Indicators()], ids=str
 )
 def test_scalers_and_views(view):
     view.fit(np.c_[X, rng.integers(0, 3, 100)])

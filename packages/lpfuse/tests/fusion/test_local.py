@@ -434,9 +434,9 @@ def test_features_are_asked_for_where_fit_had_them_and_only_there(labelled):
     S, y, X = labelled
     placed, unplaced = (LocalLpFusion(random_state=0).fit(S, y, X=Z) for Z in (X, None))
     for method in ("score_samples", "predict", "memberships"):
-        with pytest.raises(ValueError, match="X is missing: fit placed rows by their 3 features"):
+        with pytest.raises(ValueError, match="X is missing: fit had 3 features"):
             getattr(placed, method)(S)
-        with pytest.raises(ValueError, match="Leave X out, or fit with X too"):
+        with pytest.raises(ValueError, match="Omit X here, or pass X to fit"):
             getattr(unplaced, method)(S, X)
     with pytest.raises(ValueError, match="expected 300 rows, got 299"):
         placed.score_samples(S, X[1:])

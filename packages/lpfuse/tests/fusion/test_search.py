@@ -28,11 +28,11 @@ from lpfuse.fusion.search import (
     GeneticWeights,
     SwarmWeights,
     best_candidate,
-    first_candidates,
-    on_simplex,
+    initial_candidates,
+    normalise_to_simplex,
     simplex_grid,
     swarm,
-    two_stages,
+    two_stage_search,
 )
 
 pytest.importorskip("pygad", reason="pygad is not installed")
@@ -314,14 +314,14 @@ def test_what_weighs_little_in_the_first_search_is_dropped_from_the_second():
         return first if len(asked) == 1 else second
 
     fitness = fitness_of(np.random.default_rng(0).normal(size=(30, 4)), None)
-    found = two_stages(explore, fitness, prune=0.5)
+    found = two_stage_search(explore, fitness, prune=0.5)
     np.testing.assert_array_equal(found, [0.25, 0.75, 0.0, 0.0])
     (sizes, starts) = zip(*asked, strict=True)
     assert sizes == (4, 2)
     np.testing.assert_allclose(starts[0], 0.25)
     np.testing.assert_allclose(starts[1], np.array([0.5, 0.26]) / 0.76)
     asked.clear()
-    kept = two_stages(explore, fitness, prune=0.4)  # 0.4 / 4 < 0.12: none is dropped
+    kept = two_stage_search(explore, fitness, prune=0.4)  # 0.4 / 4 < 0.12: none is dropped
     np.testing.assert_allclose(kept, first)
     assert len(asked) == 1
 
@@ -330,7 +330,7 @@ def test_what_weighs_little_in_the_first_search_is_dropped_from_the_second():
 def test_rounding_does_not_prune_all_detectors(R):
     nearly = np.full(R, (1 - 1e-12) / R)
     fitness = fitness_of(np.random.default_rng(0).normal(size=(30, R)), None)
-    np.testing.assert_allclose(two_stages(lambda *_: nearly, fitness, prune=1), 1 / R)
+    np.testing.assert_allclose(two_stage_search(lambda *_: nearly, fitness, prune=1), 1 / R)
 
 
 @EVOLVED
@@ -347,7 +347,7 @@ def test_a_swarm_moves_as_its_equation_says(labelled):
     fitness = fitness_of(*labelled)
     start = np.full(3, 1 / 3)
     rng = np.random.RandomState(4)
-    found = swarm(fitness, first_candidates(start, 5, rng), 2, rng)
+    found = swarm(fitness, initial_candidates(start, 5, rng), 2, rng)
 
     rng = np.random.RandomState(4)
     anywhere = rng.dirichlet(np.ones(3), size=5)
@@ -368,7 +368,7 @@ def test_a_swarm_moves_as_its_equation_says(labelled):
 
 
 def test_candidates_are_put_on_the_simplex():
-    placed = on_simplex(np.array([[2.0, -1.0, 2.0], [-1.0, 0.0, -2.0], [0.2, 0.3, 0.5]]))
+    placed = normalise_to_simplex(np.array([[2.0, -1.0, 2.0], [-1.0, 0.0, -2.0], [0.2, 0.3, 0.5]]))
     np.testing.assert_allclose(placed, [[0.5, 0, 0.5], [1 / 3, 1 / 3, 1 / 3], [0.2, 0.3, 0.5]])
 
 

@@ -15,7 +15,7 @@ from lpfuse import FusedDetectorCV, LpFusion, lp_path
 from lpfuse._format import name_of_p
 from lpfuse.fusion.lp import PAPER_GRID
 from lpfuse.plots import PathDisplay
-from lpfuse.plots.displays import _spread, position
+from lpfuse.plots.displays import _separate, position
 from lpfuse.plots.drawing import COLOURS
 
 INF = float("inf")
@@ -168,7 +168,7 @@ heights = st.lists(st.floats(0, 1), min_size=1, max_size=12).map(sorted).map(np.
 
 @given(heights, st.floats(0.001, 0.5))
 def test_spread_heights_are_apart_in_order_and_inside(heights, room):
-    spread = _spread(heights, room)
+    spread = _separate(heights, room)
     assert (np.diff(spread) >= min(room, 1 / len(heights)) - 1e-12).all()
     assert spread[0] >= 0
     assert spread[-1] <= 1 + 1e-12

@@ -21,7 +21,7 @@ from lpfuse._arrays.operations import Host, openmp_threads_for
 from lpfuse._base import Detector
 from lpfuse._saved import ANY, saved_as
 from lpfuse._validation.params import LARGEST_SCORE
-from lpfuse.adapters import ClassifierExpert, check_answer
+from lpfuse.adapters import ClassifierExpert, check_detector_scores
 from lpfuse.detectors import fit_together, score_together
 from lpfuse.detectors.base import RefittedDetector
 from lpfuse.ensemble._tables import Index, Table
@@ -221,7 +221,7 @@ def score_members(members: Sequence[Member], X: Table) -> Host:
             return np.asarray(together, dtype=np.float64)
         with openmp_threads_for(len(index)):
             answer = members[0].last.score_samples(rows)
-        return check_answer(answer, len(index), members[0].name)[:, None]
+        return check_detector_scores(answer, len(index), members[0].name)[:, None]
 
     found, rows = _on_usable_rows(score, X, members, "scoring with")
     scores = np.full((X.shape[0], len(members)), np.nan)

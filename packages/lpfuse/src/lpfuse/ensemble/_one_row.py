@@ -93,7 +93,7 @@ def quick_view(steps: Sequence[tuple[str, Any]]) -> View | None:
         if type(step) is FilledGaps and not np.isnan(step.medians_).any():
             continue  # there is no gap to fill
         if type(step) is NormalQuantiles:
-            views.append(step.quick_transform())
+            views.append(step.single_row_transform())
         elif type(step) is StandardScaler and step.mean_ is not None and step.scale_ is not None:
             views.append(lambda row, step=step: (row - step.mean_) / step.scale_)  # type: ignore[misc]
         else:

@@ -167,7 +167,7 @@ class RefusableDetector(FusedScorer):
         out_of_fold = collect_scores(
             training, scores, names, self.artificial_anomalies, imputer, weights, random
         )
-        if getattr(self.fusion, "asks_detectors", False) and isinstance(training.X, np.ndarray):
+        if getattr(self.fusion, "needs_scorer", False) and isinstance(training.X, np.ndarray):
             out_of_fold = replace(out_of_fold, ask=lambda X: pool.scores(X)[0])
         in_folds = (out_of_fold.labels != 0) & (out_of_fold.fold >= 0)
         report_gaps(scores[in_folds], names, on_missing=self.on_missing)
