@@ -107,7 +107,7 @@ def test_every_public_name_is_in_the_reference(laid_out, reference):
         for module, names in reference["public_names"]().items()
         for name in names
     }
-    rooms = [import_module(f"lpfuse.{room}") for room in lpfuse._ROOMS]
+    rooms = [import_module(f"lpfuse.{room}") for room in lpfuse._SUBMODULES]
     for module in (lpfuse, lpfuse_faces, *rooms):
         assert all(id(getattr(module, name)) in described for name in module.__all__)
     for module, names in reference["public_names"]().items():

@@ -40,7 +40,7 @@ class CompiledModules(BuildHookInterface):  # type: ignore[type-arg]
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Called before files are collected; `version` is "standard" or "editable"."""
+        """Compile before files are collected; `version` is "standard" or "editable"."""
         source = Path(self.root, "src")
         if version == "editable":
             built = build_in_place(source, self.app.display_warning)
@@ -52,7 +52,7 @@ class CompiledModules(BuildHookInterface):  # type: ignore[type-arg]
             build_data |= {"pure_python": False, "infer_tag": True}
 
     def finalize(self, version: str, *_: Any) -> None:
-        """Called when the wheel is written."""
+        """Remove the temporary folder after the wheel is written."""
         if version != "editable":
             self.temporary.cleanup()
 
@@ -69,7 +69,7 @@ def build_in_place(source: Path, tell: Callable[[str], None]) -> dict[Path, str]
 
 
 def build(source: Path, folder: Path, tell: Callable[[str], None]) -> dict[Path, str]:
-    """Libraries made in a folder, and their places; none where one of them cannot be compiled."""
+    """Return libraries built in a folder, by path and place; none if a compilation fails."""
     when = os.environ.get("LPFUSE_BUILD", "")
     if when not in WHEN:
         raise ValueError(f"LPFUSE_BUILD must be unset, required or never, not {when!r}.")
@@ -90,7 +90,7 @@ def build(source: Path, folder: Path, tell: Callable[[str], None]) -> dict[Path,
 
 
 def libraries(source: Path) -> Iterator[Path]:
-    """Compiled modules that lie beside their sources."""
+    """Yield compiled modules beside their sources."""
     for pyx in source.rglob("*.pyx"):
         for suffix in (".so", ".pyd"):
             yield from pyx.parent.glob(f"{pyx.stem}.*{suffix}")

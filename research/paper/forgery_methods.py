@@ -16,6 +16,7 @@ import numpy as np
 from lpfuse._arrays.operations import Host
 from lpfuse.ensemble.components import default_fusion
 from lpfuse.fusion import PAPER_GRID, ExhaustiveWeights, lp_path
+from lpfuse.fusion.search import MAX_CANDIDATES
 from lpfuse_faces.evaluation import (
     ChosenFusion,
     FittedMethod,
@@ -131,4 +132,4 @@ def too_many_for_a_grid(learners: Sequence[str]) -> frozenset[str]:
     """The rival that tries every grid point of the weights, where there are too many to try."""
     grid = ExhaustiveWeights()
     candidates = comb(grid.steps + len(learners) - 1, grid.steps)
-    return frozenset({"exhaustive"} if candidates > grid.max_candidates else ())
+    return frozenset({"exhaustive"} if candidates > MAX_CANDIDATES else ())

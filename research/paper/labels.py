@@ -253,7 +253,7 @@ def _fused(rival: Rival, data: CurveData, k: int) -> Score:
         return {"X": X} if looks else {}
 
     scaled, also = data.scaled[: len(data.train) + k], features(data.rows(k))
-    if getattr(fusion, "asks_detectors", False):
+    if getattr(fusion, "needs_scorer", False):
         also["ask"] = lambda X: data.seen(X).scaled
     fusion.fit(scaled, data.labels(k), **also)
     return lambda rows: fusion.score_samples(rows.scaled, **features(rows.features))

@@ -12,7 +12,7 @@ import numpy as np
 from lpfuse import paper
 from lpfuse._arrays.operations import Host
 from lpfuse.detectors import score_together
-from lpfuse.paper import LEARNERS, Candidate, best_of_each, fit_candidates
+from lpfuse.paper import LEARNERS, Candidate, best_per_learner, fit_candidates
 from research.common.protocol import Protocol, TrainingData, area
 
 __all__ = ["LEARNERS", "Candidate", "FittedGrid", "Tables", "candidates", "in_sample_tables"]
@@ -78,7 +78,7 @@ def in_sample_tables(training: TrainingData) -> Tables:
     fitted_grid = FittedGrid.of(training)
     detectors = [candidate.detector for candidate in fitted_grid.grid]
     validation = score_together(detectors, training.validation)
-    chosen = best_of_each(fitted_grid.grid, area(training.labels, validation))
+    chosen = best_per_learner(fitted_grid.grid, area(training.labels, validation))
     fitted = [detectors[i] for i in chosen]
     labelled = training.labelled
     return Tables(

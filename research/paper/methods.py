@@ -99,7 +99,7 @@ def fusion(
     """Scores fused by an estimator: ``make(seed, **setting)`` has ``fit`` and ``score_samples``.
 
     It is fitted to scores and labels, ``fit(S, y)``, for every ρ and every setting. One that says
-    ``uses_features`` is given the features as `X` too, and one that says ``asks_detectors`` what
+    ``uses_features`` is given the features as `X` too, and one that says ``needs_scorer`` what
     tells their scores of other rows, as `ask`.
 
     Examples
@@ -114,7 +114,7 @@ def fusion(
         rows = np.concatenate([training.normals, training.labelled])
         for fused in fitted:
             also: dict[str, Any] = {"X": rows} if looks(fused) else {}
-            if getattr(fused, "asks_detectors", False):
+            if getattr(fused, "needs_scorer", False):
                 also["ask"] = seen
             fused.fit(S, y, **also)
 

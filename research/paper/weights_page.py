@@ -12,7 +12,7 @@ import numpy as np
 
 from lpfuse._arrays.operations import Host
 from lpfuse._format import name_of_p
-from lpfuse.plots.drawing import bar_look, line_look
+from lpfuse.plots.drawing import bar_props, line_props
 from research.common.drawing import new_figure
 from research.common.protocol import SETTINGS
 from research.common.store import Row
@@ -216,13 +216,13 @@ def draw(shown: Sequence[Fit], path: Path) -> None:
         panels[0].set_ylabel(f"{fit.setting}\nweight")
         for p, ax in zip(PANELS, panels, strict=True):
             for j, w in enumerate(fit.weights[p]):
-                ax.bar(j, w, **bar_look(j))
+                ax.bar(j, w, **bar_props(j))
             ax.set_title(f"p = {name_of_p(p)}", fontsize="medium")
             ax.set_xticks(range(len(fit.learners)), fit.learners, fontsize="small")
         ps = sorted(fit.weights)
         for j, learner in enumerate(fit.learners):
             line = [fit.weights[p][j] for p in ps]
-            whole.plot([1 / p for p in ps], line, **line_look(j) | {"marker": ""}, label=learner)
+            whole.plot([1 / p for p in ps], line, **line_props(j) | {"marker": ""}, label=learner)
         whole.set_title("path", fontsize="medium")
         whole.set_xlim(1, 0)
         whole.set_xticks([1, 0.75, 0.5, 0.25, 0], ["1", "4/3", "2", "4", "∞"])

@@ -160,9 +160,9 @@ def test_draws_depend_on_random_state_alone():
         ([0.5, 0.0, 0.5], None, "above 0 and be 1 at most, got 0 in row 1"),
         ([0.5, 1.5], None, "got 1.5 in row 1"),
         ([0.5, nan, 0.5], None, "NaN"),
-        ([0.5, 0.3], None, "add up to the number of questions"),
-        ([], None, "add up to the number of questions"),
-        ([0.5, 0.5], [0, 0], "each position from 0 to 1 once"),
+        ([0.5, 0.3], None, "sum to the number of questions"),
+        ([], None, "sum to the number of questions"),
+        ([0.5, 0.5], [0, 0], "a permutation of 0 to 1"),
         ([0.5, 0.5], [0], "one position for each row"),
     ],
 )

@@ -302,7 +302,7 @@ def test_nested_archives_count_with_the_rest(path):
     members = {"0.skops": inner.getvalue()}
     write_manifest(path, [{"skops": ["0.skops", ["mine.Mine"]]}], members=members)
     assert path.stat().st_size < 100_000
-    with pytest.raises(ValueError, match="more than it can"):
+    with pytest.raises(ValueError, match="exceed the limit"):
         load(path, trusted=["mine.Mine"])
 
 
@@ -317,7 +317,7 @@ def test_only_regular_files_are_read(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for place in ("/dev/zero", pipe):
-        with pytest.raises(ValueError, match="no regular file"):
+        with pytest.raises(ValueError, match="not a regular file"):
             load(place)
     with pytest.raises(IsADirectoryError):
         load(tmp_path)
@@ -331,7 +331,7 @@ def test_a_manifest_has_an_end(path):
     write_members(path, {"manifest.json": lists})
     with pytest.raises(ValueError, match="manifest is larger"):
         load(path)
-    with pytest.raises(TypeError, match="Keep long lists as NumPy arrays"):
+    with pytest.raises(TypeError, match="Store long lists as NumPy arrays"):
         save([["some text"] * 3_000_000], path)
 
 
@@ -357,7 +357,7 @@ def test_a_signed_file_is_what_the_key_signed(path):
     for key in (KEY, None):  # without the key it is like any other file
         copy = load(path, key=key)
         np.testing.assert_array_equal(copy.score_samples(X), detector.score_samples(X))
-    with pytest.raises(ValueError, match="signed with another key"):
+    with pytest.raises(ValueError, match="signature does not match"):
         load(path, key=KEY[::-1])
     body = path.read_bytes()
     signature = body[-66:]
@@ -368,7 +368,7 @@ def test_a_signed_file_is_what_the_key_signed(path):
     with pytest.raises(ValueError, match="is not signed"):
         load(path, key=KEY)
     path.write_bytes(path.read_bytes()[:-66] + signature)
-    with pytest.raises(ValueError, match="or changed by somebody"):
+    with pytest.raises(ValueError, match="signature does not match"):
         load(path, key=KEY)
 
 

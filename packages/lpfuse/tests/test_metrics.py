@@ -105,7 +105,7 @@ def test_halfway_is_the_middle_where_there_is_one():
 
 @pytest.mark.parametrize("score", [g_mean, best_g_mean])
 def test_the_geometric_mean_needs_both_classes(score):
-    with pytest.raises(ValueError, match="there is no anomaly"):
+    with pytest.raises(ValueError, match="y has no anomaly"):
         score([1, 1], [1, 1])
     with pytest.raises(ValueError, match="normal rows are needed"):
         score([-1, -1], [1, 1])

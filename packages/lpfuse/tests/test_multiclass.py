@@ -235,7 +235,7 @@ def test_scores_that_mislead_count_for_nothing():
         ({"coupling": "vote"}, ValueError, "coupling must be one of 'argmax', 'ecoc'"),
         ({"code_size": 0.5}, ValueError, "code_size must be .* at least 1"),
         ({"false_alarm_rate": 0}, ValueError, "false_alarm_rate must be"),
-        ({"unknown_label": 2}, ValueError, "none of them; got 2 for the labels 0, 1, 2"),
+        ({"unknown_label": 2}, ValueError, "not one of them; got 2 for the labels 0, 1, 2"),
         ({"unknown_label": "none"}, ValueError, "of the type of the labels.*got 'none'"),
         ({"detector": GMMDetector()}, TypeError, "must be a FusedDetector.*Wrap it"),
     ],
@@ -256,5 +256,5 @@ def test_labels_are_checked():
         classifier().fit(X, y[1:])
     with pytest.raises(ValueError, match="y contains NaN"):
         classifier().fit(X, np.append(y[1:], np.nan))
-    with pytest.raises(ValueError, match="give the class of each row"):
+    with pytest.raises(ValueError, match="Pass the class of each row"):
         classifier().fit(X, None)

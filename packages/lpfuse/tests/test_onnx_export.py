@@ -197,7 +197,7 @@ def test_a_learner_that_was_fitted_on_tensors():
 FEW_VALUES = np.column_stack([X, rng.integers(0, 3, 120) * 0.1, np.full(120, 7.0)])
 OTHERS = rng.integers(0, 5, len(NEW)) * 0.1, rng.integers(7, 9, len(NEW))
 NEW_VALUES = np.column_stack([NEW, *OTHERS])
-VIEWS = [NormalQuantiles(), Indicators(), Indicators(200), StandardScaler()]
+VIEWS = [NormalQuantiles(), Indicators(), StandardScaler()]
 
 
 @each_value(

@@ -18,7 +18,14 @@ from lpfuse.detectors import PAPER_WIDTHS
 from lpfuse.fusion.lp import PAPER_GRID
 from lpfuse.io import save
 from lpfuse.metrics import auc_of_columns, best_g_mean
-from lpfuse.paper import LEARNERS, PAPER_RHOS, Pipeline, best_of_each, candidates, fit_candidates
+from lpfuse.paper import (
+    LEARNERS,
+    PAPER_RHOS,
+    Pipeline,
+    best_per_learner,
+    candidates,
+    fit_candidates,
+)
 
 rng = np.random.default_rng(0)
 X = rng.normal([0.0, 5.0, -3.0], [1.0, 2.0, 0.1], size=(50, 3))
@@ -306,7 +313,7 @@ def test_candidates_are_fitted_as_they_would_be_alone():
     for j, candidate in enumerate(grid):
         alone = clone(candidate.detector).fit(rows)
         np.testing.assert_allclose(found[:, j], alone.score_samples(rows), atol=1e-9)
-    assert best_of_each(grid, np.arange(len(grid), dtype=float)) == [0, 1, 2, len(grid) - 1]
+    assert best_per_learner(grid, np.arange(len(grid), dtype=float)) == [0, 1, 2, len(grid) - 1]
 
 
 def test_areas_are_those_of_scikit_learn():

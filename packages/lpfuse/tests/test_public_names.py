@@ -19,18 +19,18 @@ def said_by(code):
 
 def test_every_public_name_has_a_home():
     for name in lpfuse.__all__:
-        home = import_module(f"lpfuse.{lpfuse._HOMES[name]}")
+        home = import_module(f"lpfuse.{lpfuse._MODULE_OF[name]}")
         assert getattr(lpfuse, name) is getattr(home, name)
         assert name in dir(lpfuse)
 
 
 def test_rooms_need_no_import_of_their_own():
-    rooms = ", ".join(f"lpfuse.{name}.__name__" for name in lpfuse._ROOMS)
+    rooms = ", ".join(f"lpfuse.{name}.__name__" for name in lpfuse._SUBMODULES)
     told = said_by(f"import lpfuse; print({rooms})")
-    assert told.split() == [f"lpfuse.{name}" for name in lpfuse._ROOMS]
+    assert told.split() == [f"lpfuse.{name}" for name in lpfuse._SUBMODULES]
 
 
-@cases("room", lpfuse._ROOMS)
+@cases("room", lpfuse._SUBMODULES)
 def test_every_room_lists_its_public_names(room):
     """Each name is there, begins without an underscore, and says what it is."""
     module = import_module(f"lpfuse.{room}")
@@ -43,12 +43,12 @@ def test_every_room_lists_its_public_names(room):
 
 def test_checkers_of_types_see_the_rooms():
     source = Path(lpfuse.__file__).read_text(encoding="utf-8")
-    for room in lpfuse._ROOMS:
+    for room in lpfuse._SUBMODULES:
         assert f"from lpfuse import {room} as {room}\n" in source
 
 
 def test_names_and_homes_agree():
-    assert set(lpfuse.__all__) == set(lpfuse._HOMES)
+    assert set(lpfuse.__all__) == set(lpfuse._MODULE_OF)
 
 
 def test_import_alone_loads_nothing_heavy():

@@ -12,10 +12,12 @@ from helpers.pairwise import each_value
 from lpfuse._arrays import linalg as chosen_form
 from lpfuse._arrays.linalg import row_kernels
 from lpfuse._compiled import compiled
-from lpfuse.optim import Candidate, Certifier, Problem, solve
+from lpfuse.optim import Problem, solve
 from lpfuse.optim.bounds import CHUNK, Reading, examine_block, examine_rows, gamma, in_a_row
+from lpfuse.optim.certificate import Certifier
 from lpfuse.optim.distributed import crossings
 from lpfuse.optim.passes import PartitionPlan, ScorePasses
+from lpfuse.optim.results import Candidate
 from oracles.problems import random_problem
 
 kernels = compiled("lpfuse._arrays._rows")

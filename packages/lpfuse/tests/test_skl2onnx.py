@@ -113,7 +113,7 @@ def test_rows_in_single_precision_give_scores_in_single_precision():
     np.testing.assert_allclose(found[:, 0], pipeline.decision_function(NEW), atol=1e-4)
 
 
-@cases("view", [TailScaler(), TwoSidedMinMax(), NormalQuantiles(), Indicators(5)])
+@cases("view", [TailScaler(), TwoSidedMinMax(), NormalQuantiles(), Indicators()])
 def test_scalers_and_views(view):
     view.fit(np.c_[X, rng.integers(0, 3, 100)])
     rows = np.c_[NEW, rng.integers(0, 4, 40)]

@@ -19,7 +19,8 @@ from unittest import mock
 import torch
 
 from lpfuse import LpFusion, lp_path
-from lpfuse.optim import Certifier, Problem, solve
+from lpfuse.optim import Problem, solve
+from lpfuse.optim.certificate import Certifier
 from lpfuse.optim.passes import ScorePasses
 from lpfuse.optim.tuning import DEFAULT
 from research.common.machine import slug

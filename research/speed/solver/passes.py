@@ -20,8 +20,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-from lpfuse.optim import Certifier, Problem, passes, solve
+from lpfuse.optim import Problem, passes, solve
 from lpfuse.optim import large as one_ball
+from lpfuse.optim.certificate import Certifier
 from research.common.judge import Matrix, Vector
 from research.speed.records import number
 

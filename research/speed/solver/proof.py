@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from lpfuse._arrays.operations import one_blas_thread
-from lpfuse.optim import Candidate, Certifier, Problem, solve
+from lpfuse.optim import Problem, solve
+from lpfuse.optim.certificate import Certifier
+from lpfuse.optim.results import Candidate
 
 SIZES = ((1_000, 36), (10_000, 4), (10_000, 36), (100_000, 36))
 KINDS: dict[str, dict[str, Any]] = {

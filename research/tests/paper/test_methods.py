@@ -135,7 +135,7 @@ def test_detectors_are_asked_on_the_scale_of_their_scores(training):
     asked = []
 
     class Asking(FixedRule):
-        asks_detectors = True
+        needs_scorer = True
 
         def fit(self, S, y=None, ask=None):
             asked.append(ask(PROBE))

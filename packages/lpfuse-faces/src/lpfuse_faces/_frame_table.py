@@ -89,7 +89,7 @@ def check_videos(videos: Any) -> list[VideoFeatures]:
 
 
 def check_mask(validation: Any, n: int) -> NDArray[np.bool_] | None:
-    """True or False for each of n videos, if that is given."""
+    """Return True or False for each of n videos, if given."""
     if validation is None:
         return None
     mask = np.asarray(validation)

@@ -117,7 +117,7 @@ class Settings:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """Settings from what `to_dict` gave; what is left out has its default."""
+        """Create settings from `to_dict`; missing keys have their defaults."""
         known = [entry.name for entry in fields(cls) if entry.name != "limits"]
         if unknown := sorted(set(plain).difference(known)):
             raise ValueError(

@@ -143,7 +143,7 @@ class Stretch:
 def fit_stretch(
     spectra: Mapping[str, Sequence[Any]] | Iterable[tuple[str, Sequence[Any]]], share: float = 0.01
 ) -> Stretch:
-    """A stretch that leaves a share of the pixels of genuine spectra black, and as many white.
+    """Return a contrast stretch that clips a share of genuine pixels at either end.
 
     Parameters
     ----------

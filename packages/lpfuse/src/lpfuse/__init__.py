@@ -63,7 +63,7 @@ __all__ = [
 ]
 
 # Loaded when they are first asked for: the command line answers `--help` without scikit-learn.
-_HOMES = {
+_MODULE_OF = {
     "SVDD": "detectors",
     "ColumnForest": "detectors",
     "DirectionWarning": "adapters",
@@ -89,16 +89,16 @@ _HOMES = {
 if not TYPE_CHECKING:  # a checker that saw it would take every name for one that there is
 
     def __getattr__(name: str) -> Any:
-        if name in _HOMES:
-            value = globals()[name] = getattr(import_module(f"lpfuse.{_HOMES[name]}"), name)
+        if name in _MODULE_OF:
+            value = globals()[name] = getattr(import_module(f"lpfuse.{_MODULE_OF[name]}"), name)
             return value
-        if name in _ROOMS:
+        if name in _SUBMODULES:
             return import_module(f"lpfuse.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 # Modules that users reach as `lpfuse.metrics` without importing them.
-_ROOMS = (
+_SUBMODULES = (
     "adapters",
     "answers",
     "detectors",
@@ -119,4 +119,4 @@ _ROOMS = (
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_ROOMS})
+    return sorted({*globals(), *__all__, *_SUBMODULES})

@@ -16,7 +16,7 @@ Class = TypeVar("Class", bound=type)
 
 # Where lpfuse registers classes. They are imported when a file names a class that is not known yet:
 # `import lpfuse` loads nothing by itself.
-ROOMS = (
+MODULES = (
     "adapters", "detectors", "ensemble", "frames", "fusion", "iterative", "monitor", "multiclass",
     "optim", "paper", "scaling", "selection", "views",
 )  # fmt: skip
@@ -36,8 +36,11 @@ FORMER_CLASSES = frozenset((
     "RunningQuantiles", "SafeMixture",
 ))  # fmt: skip
 FORMER_ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "artificial_outliers": (),
     "extremes_": (),
     "following_": (),
+    "max_candidates": (),
+    "max_values": (),
     "n_samples_seen_": (),
     "online_": ("certificate_",),
     "running_": (),
@@ -122,7 +125,7 @@ def saved_classes() -> dict[str, type]:
 
 def register_all() -> None:
     """Import every module that registers classes, of lpfuse and of other installed packages."""
-    for room in ROOMS:
+    for room in MODULES:
         import_module(f"lpfuse.{room}")
     for entry in entry_points(group=GROUP):
         entry.load()

@@ -1,7 +1,7 @@
-"""Other makers' detectors, classifiers and functions as ours: scores that are high for normal rows.
+"""Adapters of third-party detectors, classifiers and functions: scores are high for normal rows.
 
-Every sign is turned here, once. What comes out has ``fit(X, y=None)`` and ``score_samples(X)``;
-where ``learns_from_anomalies`` is true, ``fit`` needs rows of both classes.
+Signs are converted only here. Adapters have ``fit(X, y=None)`` and ``score_samples(X)``; if
+``learns_from_anomalies`` is true, ``fit`` needs rows of both classes.
 """
 
 from __future__ import annotations
@@ -36,26 +36,25 @@ __all__ = [
     "PyODDetector",
     "ScoreColumn",
     "ScoreFunction",
-    "as_detector",
     "frozen",
 ]
 
 T = TypeVar("T")
 
 DIRECTIONS = ("normal", "anomaly")
-# What `ScoreFunction` may call. The list is fixed, for files name a method: none of these learns.
+# Methods that `ScoreFunction` may call. The list is fixed because files name a method.
 METHODS = ("decision_function", "score_samples", "predict", "score")
-SUREST = 1e-3  # no classifier is believed to be surer than this
+MIN_PROBABILITY = 1e-3  # probabilities of classifiers are clipped to [this, 1 − this]
 
 
 class Adapter(MetaEstimatorMixin, BaseEstimator):
-    """Something of another maker with our ``fit`` and ``score_samples``; it is never changed."""
+    """Base of adapters: a third-party object, which is not modified, as a detector."""
 
     learns_from_anomalies = False
     _adapts: str  # the parameter that holds what is adapted
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit a copy of what was adapted.
+        """Fit a copy of the adapted object.
 
         Parameters
         ----------
@@ -72,7 +71,7 @@ class Adapter(MetaEstimatorMixin, BaseEstimator):
         raise NotImplementedError
 
     def score_samples(self, X: Any) -> Host:
-        """Score of each row, high = normal.
+        """Return the score of each row, high = normal.
 
         Parameters
         ----------
@@ -85,7 +84,7 @@ class Adapter(MetaEstimatorMixin, BaseEstimator):
             Scores.
         """
         check_is_fitted(self)
-        return on_kept_rows(self._scores, X)
+        return call_on_protected_rows(self._scores, X)
 
     def _scores(self, X: Any) -> Host:
         raise NotImplementedError
@@ -98,9 +97,9 @@ class PyODDetector(Adapter):
     Parameters
     ----------
     detector : pyod.models.base.BaseDetector
-        Any detector of PyOD. Those that must be given labels (XGBOD) learn from both classes. Some
-        score a row by the batch it comes in (ECOD, COPOD, COF, SOD and others):
-        :class:`~lpfuse.FusedDetector` refuses them.
+        Any detector of PyOD. Those that require labels (XGBOD) learn from both classes. Detectors
+        whose scores depend on the batch (ECOD, COPOD, COF, SOD and others) raise an error in a
+        :class:`~lpfuse.FusedDetector`.
 
     Attributes
     ----------
@@ -121,7 +120,7 @@ class PyODDetector(Adapter):
 
     @property
     def learns_from_anomalies(self) -> bool:  # type: ignore[override]
-        """Whether the detector has yet to be fitted, and cannot be without labels."""
+        """Whether the detector is not fitted yet and requires labels."""
         labels = signature(_last(self.detector).fit).parameters.get("y")
         needs_labels = labels is not None and labels.default is Parameter.empty
         return needs_labels and not isinstance(self.detector, FrozenEstimator)
@@ -134,37 +133,37 @@ class PyODDetector(Adapter):
         X : array-like of shape (n, d)
             Rows; normal ones only, unless the detector needs labels.
         y : array-like of shape (n,), optional
-            +1 normal, −1 anomaly; turned into PyOD's 0 and 1.
+            +1 normal, −1 anomaly; converted to PyOD's 0 and 1.
 
         Returns
         -------
         PyODDetector
             The fitted adapter.
         """
-        rows = _rows_for(self.detector, X)
+        rows = _convert_rows(self.detector, X)
         if self.learns_from_anomalies:
-            is_anomaly = (_both_classes(y, len(X)) < 0).astype(int)
-            self.detector_ = _fitted(self.detector, rows, is_anomaly)
+            is_anomaly = (_require_both_classes(y, len(X)) < 0).astype(int)
+            self.detector_ = _fit_clone(self.detector, rows, is_anomaly)
         else:
-            self.detector_ = _fitted(self.detector, rows)
+            self.detector_ = _fit_clone(self.detector, rows)
         return self
 
     def _scores(self, X: Any) -> Host:
-        scores = self.detector_.decision_function(_rows_for(self.detector, X))
-        return -check_answer(scores, len(X), self.detector)
+        scores = self.detector_.decision_function(_convert_rows(self.detector, X))
+        return -check_detector_scores(scores, len(X), self.detector)
 
 
 @saved_as("ClassifierExpert")
 class ClassifierExpert(Adapter):
-    r"""A classifier that has seen anomalies: the log-odds of "normal" as a score.
+    r"""A classifier trained with anomalies, scored by the log-odds of "normal".
 
     .. math:: \log \frac{P(\text{normal} \mid x)}{1 - P(\text{normal} \mid x)}
 
     Parameters
     ----------
     classifier : classifier
-        Any classifier of scikit-learn's kind. Its decision function is taken where it has one, its
-        probabilities (cut to [0.001, 0.999], for a forest can be sure of anything) otherwise.
+        Any classifier with the scikit-learn interface. Scores are its decision function if it has
+        one, and the log-odds of its probabilities, clipped to [0.001, 0.999], otherwise.
 
     Attributes
     ----------
@@ -188,7 +187,7 @@ class ClassifierExpert(Adapter):
 
     @property
     def learns_from_anomalies(self) -> bool:  # type: ignore[override]
-        """Whether the classifier has yet to be fitted."""
+        """Whether the classifier is not fitted yet."""
         return not isinstance(self.classifier, FrozenEstimator)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -201,7 +200,7 @@ class ClassifierExpert(Adapter):
         y : array-like of shape (n,)
             +1 normal, −1 anomaly.
         sample_weight : array-like of shape (n,), optional
-            How much each row counts; not looked at by a classifier that takes no weights.
+            How much each row counts; ignored by a classifier without sample weights.
 
         Returns
         -------
@@ -209,14 +208,14 @@ class ClassifierExpert(Adapter):
             The fitted adapter.
         """
         learns = self.learns_from_anomalies
-        labels = _both_classes(y, len(X)).astype(int) if learns else None
+        labels = _require_both_classes(y, len(X)).astype(int) if learns else None
         takes_weights = learns and has_fit_parameter(self.classifier, "sample_weight")
         weights = {"sample_weight": sample_weight} if takes_weights else {}
-        classifier = _fitted(self.classifier, X, labels, **weights)
-        if set(classifier.classes_) != {1, -1}:  # only one that was fitted elsewhere
+        classifier = _fit_clone(self.classifier, X, labels, **weights)
+        if set(classifier.classes_) != {1, -1}:  # a classifier fitted elsewhere
             raise ValueError(
-                f"{self.classifier!r} knows the classes {list(classifier.classes_)}; expected +1 "
-                "(normal) and -1 (anomaly). Fit it with those labels."
+                f"{self.classifier!r} has the classes {list(classifier.classes_)}; expected +1 "
+                "(normal) and -1 (anomaly). Fit it with these labels."
             )
         self.classifier_ = classifier
         return self
@@ -224,14 +223,14 @@ class ClassifierExpert(Adapter):
     def _scores(self, X: Any) -> Host:
         if hasattr(self.classifier_, "decision_function"):
             scores = self.classifier_.decision_function(X)
-            return check_answer(scores, len(X), self.classifier)
+            return check_detector_scores(scores, len(X), self.classifier)
         normal = list(self.classifier_.classes_).index(1)
         return log_odds(self.classifier_.predict_proba(X)[:, normal])
 
 
 def log_odds(share: Host) -> Host:
-    """Log-odds of probabilities, cut to [0.001, 0.999]."""
-    share = np.clip(share, SUREST, 1 - SUREST)
+    """Return the log-odds of probabilities, clipped to [0.001, 0.999]."""
+    share = np.clip(share, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
     return np.log(share / (1 - share))
 
 
@@ -242,8 +241,7 @@ class ScoreFunction(Adapter):
     Parameters
     ----------
     scorer : callable or object
-        A function ``X ↦ scores``, which learns nothing, or an object with the method `method` and,
-        if it learns, ``fit``.
+        A function ``X ↦ scores``, or an object with the method `method` and optionally ``fit``.
     high : {"normal", "anomaly"}
         What high scores mean.
     method : {"decision_function", "score_samples", "predict", "score"}, \
@@ -267,7 +265,7 @@ class ScoreFunction(Adapter):
         self.method = method
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit a copy of the object; a function has nothing to learn.
+        """Fit a copy of the object; do nothing for a function.
 
         Parameters
         ----------
@@ -284,14 +282,14 @@ class ScoreFunction(Adapter):
         check_choice("high", self.high, DIRECTIONS)
         check_choice("method", self.method, METHODS)
         if hasattr(self.scorer, "fit"):
-            self.scorer_ = _fitted(self.scorer, _rows_for(self.scorer, X))
+            self.scorer_ = _fit_clone(self.scorer, _convert_rows(self.scorer, X))
         return self
 
     def _scores(self, X: Any) -> Host:
         check_choice("method", self.method, METHODS)
         scorer = getattr(self, "scorer_", self.scorer)
         score = getattr(scorer, self.method, scorer)
-        scores = check_answer(score(_rows_for(self.scorer, X)), len(X), self.scorer)
+        scores = check_detector_scores(score(_convert_rows(self.scorer, X)), len(X), self.scorer)
         return scores if self.high == "normal" else -scores
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -300,7 +298,7 @@ class ScoreFunction(Adapter):
 
 @saved_as("ScoreColumn", high=DIRECTIONS)
 class ScoreColumn(Adapter):
-    """A column that holds the scores of a detector that ran elsewhere.
+    """A column with precomputed scores of a detector.
 
     Parameters
     ----------
@@ -318,7 +316,7 @@ class ScoreColumn(Adapter):
         self.high = high
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """There is nothing to learn.
+        """Check the column; nothing is learned.
 
         Parameters
         ----------
@@ -354,18 +352,18 @@ class ScoreColumn(Adapter):
 
 
 def as_detector(entry: Any) -> Any:
-    """What a user gave as a detector, with ``fit`` and ``score_samples`` that is high for normal.
+    """Wrap a detector so that it has ``fit`` and ``score_samples``, high for normal rows.
 
     Parameters
     ----------
     entry : object
-        A detector of lpfuse, scikit-learn or PyOD, a classifier, an adapter; wrapped in
-        :class:`sklearn.frozen.FrozenEstimator` where it is fitted already and shall stay so.
+        A detector of lpfuse, scikit-learn or PyOD, a classifier, or an adapter; in a
+        :class:`sklearn.frozen.FrozenEstimator` if it is already fitted and must not be refitted.
 
     Returns
     -------
     estimator
-        `entry` itself where it needs no adapter.
+        `entry` itself if it needs no adapter.
 
     Examples
     --------
@@ -376,16 +374,13 @@ def as_detector(entry: Any) -> Any:
     >>> as_detector(RandomForestClassifier())
     ClassifierExpert(classifier=RandomForestClassifier())
     """
-    inner, last = _inner(entry), innermost(entry)
+    inner, last = _unfreeze(entry), innermost(entry)
     if getattr(last, "novelty", True) is False and is_outlier_detector(last):
         name = type(last).__name__
-        raise ValueError(
-            f"{name}(novelty=False) scores the rows that it was fitted to and no others, so it "
-            f"cannot be a detector of new rows. Pass {name}(novelty=True)."
-        )
-    if _is_of_pyod(_last(inner)):
+        raise ValueError(f"{name}(novelty=False) cannot score new rows. Pass {name}(novelty=True).")
+    if _is_pyod_detector(_last(inner)):
         return PyODDetector(entry)
-    has_tags = hasattr(inner, "__sklearn_tags__")  # without them scikit-learn cannot tell
+    has_tags = hasattr(inner, "__sklearn_tags__")  # required by is_classifier
     if has_tags and is_classifier(inner):
         return ClassifierExpert(entry)
     if hasattr(entry, "score_samples"):
@@ -394,14 +389,13 @@ def as_detector(entry: Any) -> Any:
     if has_tags and is_outlier_detector(inner) and hasattr(entry, "decision_function"):
         return ScoreFunction(entry, high="normal")
     raise TypeError(
-        f"{entry!r} has no score_samples, and nothing tells whether its scores are high for normal "
-        'rows or for anomalies. Wrap it: lpfuse.adapters.ScoreFunction(…, high="anomaly") or '
-        'high="normal".'
+        f"{entry!r} has no score_samples, and the direction of its scores is unknown. Wrap it: "
+        'lpfuse.adapters.ScoreFunction(…, high="anomaly") or high="normal".'
     )
 
 
 def frozen(entry: Any) -> Any:
-    """Return what is fitted already, to be left as it is by every ``fit``.
+    """Freeze a fitted estimator, so that ``fit`` does not change it.
 
     Parameters
     ----------
@@ -411,8 +405,8 @@ def frozen(entry: Any) -> Any:
     Returns
     -------
     estimator
-        In a :class:`sklearn.frozen.FrozenEstimator`; of an adapter that was not fitted itself,
-        what it adapts.
+        In a :class:`sklearn.frozen.FrozenEstimator`; for an unfitted adapter, the adapted object
+        is frozen.
 
     Examples
     --------
@@ -438,18 +432,18 @@ def _is_fitted(estimator: Any) -> bool:
     return True
 
 
-def _inner(entry: Any) -> Any:
+def _unfreeze(entry: Any) -> Any:
     return entry.estimator if isinstance(entry, FrozenEstimator) else entry
 
 
 def _last(entry: Any) -> Any:
-    """Return what scores, behind whatever freezes it or prepares its rows."""
-    inner = _inner(entry)
+    """Return the final estimator inside frozen estimators and pipelines."""
+    inner = _unfreeze(entry)
     return _last(inner[-1]) if isinstance(inner, Pipeline) else inner
 
 
 def innermost(entry: Any) -> Any:
-    """Return what scores, behind adapters as well: the object whose class a user knows.
+    """Return the final estimator inside adapters, frozen estimators and pipelines.
 
     Examples
     --------
@@ -463,7 +457,7 @@ def innermost(entry: Any) -> Any:
 
 
 def has_known_direction(detector: Any) -> bool:
-    """Return whether its maker, not a user, said what high scores mean.
+    """Return whether the direction of the scores is defined by a library, not by the user.
 
     Examples
     --------
@@ -475,18 +469,18 @@ def has_known_direction(detector: Any) -> bool:
     return maker.startswith(("lpfuse.", "pyod.", "sklearn.")) and maker != __name__
 
 
-def _fitted(estimator: Any, X: Any, y: Any = None, **weights: Any) -> Any:
-    """Return a fitted copy; what is frozen stays as it is, but wants to be handed labels."""
-    copy = clone(estimator, safe=False)  # what is not of scikit-learn's kind is copied whole
+def _fit_clone(estimator: Any, X: Any, y: Any = None, **weights: Any) -> Any:
+    """Return a fitted clone; frozen estimators are unchanged but require an argument y."""
+    copy = clone(estimator, safe=False)  # deep copy of objects without the scikit-learn interface
     labels = () if y is None and not isinstance(copy, FrozenEstimator) else (y,)
-    return on_kept_rows(lambda rows: copy.fit(rows, *labels, **weights), X)
+    return call_on_protected_rows(lambda rows: copy.fit(rows, *labels, **weights), X)
 
 
-def on_kept_rows(work: Callable[[Any], T], X: Any) -> T:
-    """Return what another maker's work on rows gives; the caller's rows stay as they are.
+def call_on_protected_rows(work: Callable[[Any], T], X: Any) -> T:
+    """Call third-party code on rows that it cannot modify.
 
-    An array is lent as a view that cannot be written to, which costs nothing. Whoever fails over
-    that, for some makers use the rows as scratch paper, is given a copy.
+    An array is passed as a read-only view, without a copy. Code that fails because it writes to its
+    input gets a copy instead.
 
     Parameters
     ----------
@@ -498,52 +492,52 @@ def on_kept_rows(work: Callable[[Any], T], X: Any) -> T:
     if not isinstance(X, np.ndarray):
         copy = getattr(X, "clone", None) or getattr(X, "copy", None)  # polars | pandas, lists
         return work(X if copy is None else copy())
-    lent = X.view()
-    lent.flags.writeable = False
+    view = X.view()
+    view.flags.writeable = False
     try:
-        return work(lent)
+        return work(view)
     except (ValueError, TypeError) as error:
         if not re.search("read-?only|writ(e)?able", str(error), re.IGNORECASE):
             raise
         return work(X.copy())
 
 
-def _rows_for(maker: Any, X: Any) -> Any:
-    """Rows as their receiver wants them: scikit-learn's kind knows data frames, others do not."""
-    inner = _inner(maker)
-    knows_frames = hasattr(inner, "__sklearn_tags__") and not _is_of_pyod(inner)
+def _convert_rows(maker: Any, X: Any) -> Any:
+    """Convert rows for an estimator: only the scikit-learn interface accepts data frames."""
+    inner = _unfreeze(maker)
+    knows_frames = hasattr(inner, "__sklearn_tags__") and not _is_pyod_detector(inner)
     return X if knows_frames else np.asarray(without_mask(X))
 
 
-def _is_of_pyod(entry: Any) -> bool:
+def _is_pyod_detector(entry: Any) -> bool:
     return any(cls.__module__.startswith("pyod.") for cls in type(entry).__mro__)
 
 
-def _both_classes(y: Any, n: int) -> Host:
+def _require_both_classes(y: Any, n: int) -> Host:
     labels = check_labels(y, n)
     if labels is None or (labels > 0).all():
         raise ValueError(
-            "This expert learns from anomalies: pass y with +1 (normal) and -1 (anomaly), at least "
-            "one row of each."
+            "A classifier needs anomalies: pass y with +1 (normal) and -1 (anomaly), at least one "
+            "row of each."
         )
     return labels
 
 
-def check_answer(scores: Any, n: int, maker: object) -> Host:
-    """Return what a detector, given itself or by its name, says of n rows: one real number each.
+def check_detector_scores(scores: Any, n: int, maker: object) -> Host:
+    """Check that a detector, given by itself or its name, returned one real score a row.
 
     Examples
     --------
-    >>> check_answer([1, 2j], 2, "mine")
+    >>> check_detector_scores([1, 2j], 2, "mine")
     Traceback (most recent call last):
-    ValueError: 'mine' must give real numbers, got complex128 values. Take their real parts, or \
+    ValueError: 'mine' must give real numbers, got complex128 values. Take their real parts or \
 absolute values.
     """
     values = np.asarray(without_mask(scores))
     if values.dtype.kind == "c":
         raise ValueError(
-            f"{quote(maker)} must give real numbers, got {values.dtype} values. Take their real "
-            "parts, or absolute values."
+            f"{quote(maker)} must give real numbers, got {values.dtype} values. Take their "
+            "real parts or absolute values."
         )
     if values.shape != (n,):
         raise ValueError(

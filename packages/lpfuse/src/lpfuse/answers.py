@@ -1,10 +1,10 @@
-"""Questions with known chances, and what their answers say.
+"""Labels of rows sampled with known inclusion probabilities.
 
-A person who answers is asked about few rows, and about strange ones first. Their answers are no
-fair sample; they are one as soon as it is known with which chance each row was asked:
-:func:`chances_of_asking` sets these chances, :func:`draw_questions` and :func:`ask_each_unit_once`
-draw rows with exactly these, :func:`answer_weights` lets the answers teach, and
-:func:`audit_answers` judges a detector by them. Arrays in, arrays out: no model is needed.
+An expert labels few rows, preferably anomalous ones. Such labels are not a random sample, but known
+inclusion probabilities correct for that: :func:`chances_of_asking` sets them,
+:func:`draw_questions` and :func:`ask_each_unit_once` draw rows with exactly these probabilities,
+:func:`answer_weights` weights the labels in a loss, and :func:`audit_answers` evaluates a detector.
+All functions take and return arrays; no model is needed.
 """
 
 from __future__ import annotations
@@ -34,23 +34,21 @@ __all__ = [
     "answer_weights",
     "ask_each_unit_once",
     "audit_answers",
-    "chances_of_asking",
-    "draw_questions",
 ]
 
 
 # --------------------------------------------------------------------------------------------------
-# What answers say of a detector: shares and rates with intervals, from answered rows alone.
+# Evaluation of a detector from labelled rows: rates with confidence intervals
 
 
-# Draws of each interval: its ends then lie within 0.4 % of the confidence asked for. With very
-# many answers fewer do, for intervals are short; numbers (at once in memory) chosen by hand.
-MOST_DRAWS, LEAST_DRAWS, LARGEST_TABLE = 2000, 100, 20_000_000
+# Draws of each interval: the confidence is then accurate to 0.4 %. With very many answers, whose
+# intervals are short, fewer draws suffice. Chosen by hand.
+MAX_DRAWS, MIN_DRAWS, MAX_TABLE_SIZE = 2000, 100, 20_000_000
 MANY_ROWS = 1e18  # more than any table has
 
 
 class Estimate(NamedTuple):
-    """A share with an interval; NaN from 0 to 1 where the answers say nothing of it."""
+    """A share with an interval; NaN with the interval [0, 1] if there is no information."""
 
     value: float
     low: float
@@ -63,12 +61,12 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerAudit:
-    """How good a detector is, by answered rows.
+    """Performance of a detector, estimated from labelled rows.
 
     Attributes
     ----------
     anomaly_share : Estimate
-        Share of anomalies among the rows that were asked from.
+        Share of anomalies among all candidate rows.
     hit_rate : Estimate
         Share of the anomalies that are flagged: their score is below the threshold.
     precision : Estimate
@@ -76,13 +74,13 @@ class AnswerAudit:
     false_alarm_rate : Estimate
         Share of the normal rows that are flagged.
     auc : Estimate
-        Chance that an anomaly scores below a normal row; equal scores count half.
+        Probability that an anomaly scores below a normal row; ties count half.
     n_answers, n_anomalies : int
-        Answers that took part, and the anomalies among them.
+        Number of answers used, and of anomalies among them.
     effective_size : float
-        How many answers of equal chances would say as much of a mean: (Σw)² / Σw².
+        Kish's effective sample size: (Σw)² / Σw².
     n_elsewhere, n_left_out : int
-        Labels not asked for, and answers "don't know" or for rows without a finite score.
+        Labels from other sources, and answers "don't know" or for rows without a finite score.
     confidence : float
         Of each interval.
     """
@@ -100,7 +98,7 @@ class AnswerAudit:
     confidence: float
 
     def summary(self) -> str:
-        """Return a few sentences for someone without statistics."""
+        """Return a summary in plain sentences."""
         told = [f"{self.n_answers} answers took part; {self.n_anomalies} of them are anomalies."]
         told += [
             words.format(rate) if np.isfinite(rate.value) else unknown
@@ -137,31 +135,30 @@ def audit_answers(
     rounds: Any = None,
     confidence: float = 0.95,
 ) -> AnswerAudit:
-    r"""How good a detector is, from answered rows and the chances with which they were asked.
+    r"""Evaluate a detector from labelled rows and their inclusion probabilities.
 
-    An answer stands for :math:`1/\pi_i` rows: sums over answers are then unbiased for those over
-    all rows (Horvitz and Thompson 1952). Each estimate is a ratio of such sums.
+    An answer is weighted by :math:`1/\pi_i`, so that sums over answers are unbiased estimates of
+    sums over all rows (Horvitz and Thompson 1952). Each estimate is a ratio of such sums.
 
     Parameters
     ----------
     scores : array-like of shape (n,)
-        Of the answered rows, by the detector that is judged and that has not learnt from these
-        very answers (held-out), high = normal. Rows without a finite score are left out.
+        Held-out scores of the labelled rows, high = normal: the detector must not have been trained
+        on these labels. Rows without a finite score are ignored.
     y : array-like of shape (n,)
-        The answers: +1 normal, −1 anomaly, 0 don't know (left out: taken to be like the others).
+        The answers: +1 normal, −1 anomaly, 0 don't know (ignored, as if missing at random).
     chances : array-like of shape (n,)
-        :math:`\pi_i` in (0, 1], with which each row was asked in its round. 1: certainly, without
-        sampling noise. NaN: a label from elsewhere, which does not take part.
+        Inclusion probabilities :math:`\pi_i` in (0, 1] of each row in its round. NaN: a label from
+        another source, which is not used.
     offset : float
         The threshold: a row is flagged where ``score < offset``.
     n_rows : int, optional
-        How many rows were asked from. Without it their number is itself estimated, and shares
-        of all rows are less certain where most questions went to few strange rows.
+        Number of candidate rows. If None it is estimated, and shares of all rows are less certain.
     rounds : array-like of shape (n,), optional
-        Number of the round of questions that each row was asked in; one round if None. Rows
-        answered in earlier rounds are not asked again.
+        Round in which each row was sampled; one round if None. Rows are sampled without replacement
+        across rounds.
     confidence : float in (0, 1), default=0.95
-        Of each interval, by itself.
+        Of each interval separately.
 
     Returns
     -------
@@ -177,17 +174,17 @@ def audit_answers(
 
     *Intervals.* Estimated variances say little of a handful of answers. Instead the uncertain part
     of each weight is multiplied by independent :math:`\mathrm{Gamma}(1/(1 - \pi_i))` numbers, of
-    mean 1 and variance :math:`1 - \pi_i`, and to each end is added *one more answer that nobody
-    gave*, the worst for that end, about as heavy as the heaviest on its side of the threshold, or
-    as what the weights fall short of `n_rows`. With equal small chances this is the interval of
-    Clopper and Pearson; for means of bounded numbers that of Gaffke (2005). It stays wide where
-    no anomaly was seen because nobody asked.
+    mean 1 and variance :math:`1 - \pi_i`, and to each end is added *one hypothetical answer*, the
+    worst for that end, about as heavy as the heaviest on its side of the threshold, or as the
+    difference of `n_rows` and the sum of the weights. With equal small chances this is the interval
+    of Clopper and Pearson; for means of bounded numbers that of Gaffke (2005). It stays wide if no
+    anomaly was seen because few rows were sampled.
 
     Measured on 60 to 2,000 rows, 5 to 300 answers, 1 to 20 % anomalies, good and poor detectors,
     chances even, by the scores or by another detector's, one to three rounds: of 1,710 intervals
     for 95 %, all but one (92 %) held in at least 93 % of 60 to 100 repeats, above 99 % in the mean:
-    rather too wide. (How heavy "about" is was chosen on such tables.) Mean widths with 5 %
-    anomalies, a good detector, 2,000 rows, and 4 questions in 10 spread evenly:
+    they are conservative. (The weight of the hypothetical answer was chosen on such tables.) Mean
+    widths with 5 % anomalies, a good detector, 2,000 rows, and 4 questions in 10 spread evenly:
 
     ======= ===== ======== ========= ============ ====
     answers share hit rate precision false alarms AUC
@@ -211,7 +208,7 @@ def audit_answers(
     >>> from lpfuse.answers import audit_answers
     >>> audit = audit_answers(
     ...     [-2.0, -1.5, -1.0, 0.5, 2.0], y=[-1, -1, 1, -1, 1], chances=[1, 1, 1, 1, 1], offset=0.0
-    ... )  # every row was asked: nothing is uncertain
+    ... )  # every row was labelled: nothing is uncertain
     >>> audit.precision
     Estimate(value=0.6666666666666666, low=0.6666666666666666, high=0.6666666666666666)
     """
@@ -219,7 +216,7 @@ def audit_answers(
     labels, pi = check_answers(y, s.size), check_chances(chances, s.size)
     round_of = np.zeros(s.size) if rounds is None else check_values(rounds, "rounds", may_miss=True)
     one_a_row(round_of, s.size, "rounds", "number")
-    # Too few rows for a rate of false alarms set the threshold to minus infinity.
+    # With too few rows for a false-alarm rate the threshold is minus infinity.
     threshold = -np.inf if offset == -np.inf else check_number("offset", offset)
     level = check_number("confidence", confidence, above=0, at_most=1 - 1e-6)
     asked = ~np.isnan(pi)
@@ -228,7 +225,7 @@ def audit_answers(
     weights = _Weights.of(pi[asked], round_of[asked])
     of_use = (labels != 0)[asked] & np.isfinite(s[asked])
     rows = 0 if n_rows is None else check_count("n_rows", n_rows)
-    # Rows for which those without an answer stand are taken to be like the others.
+    # Rows without a usable answer are treated as missing at random.
     rows_left = rows * weights.total()[of_use].sum() / max(weights.total().sum(), 1.0)
     judged, is_anomaly = s[asked][of_use], labels[asked][of_use] < 0
     taking_part = _Weights(*(part[of_use] for part in weights))
@@ -243,7 +240,7 @@ def audit_answers(
 
 
 class _Weights(NamedTuple):
-    """How many rows each answer stands for: a known part and one drawn with a chance."""
+    """Weight of each answer: a fixed part, and one that depends on the sampling."""
 
     known: Host
     asked: Host
@@ -259,7 +256,7 @@ class _Weights(NamedTuple):
         return self.known + self.asked
 
     def spread(self) -> Host:
-        """Standard deviation of what a row adds to a sum: none where it was certain to be asked."""
+        """Return the standard deviation of each weight; 0 for rows drawn with certainty."""
         return self.asked * np.sqrt(1 - self.chance)
 
     def effective_size(self) -> float:
@@ -267,7 +264,7 @@ class _Weights(NamedTuple):
         return float(w.sum() ** 2 / (w**2).sum()) if w.size else 0.0
 
     def drawn(self, n: int, random: np.random.Generator) -> Host:
-        """Weights as they might have been, of shape (n, answers)."""
+        """Return resampled weights of shape (n, answers)."""
         noise = 1 - self.chance
         factor, some = np.ones((n, noise.size)), noise > 0
         factor[:, some] = noise[some] * random.standard_gamma(1 / noise[some], (n, some.sum()))
@@ -285,14 +282,14 @@ class _Sums(NamedTuple):
     n_rows: float
 
     def plus(self, **weights: Host) -> _Sums:
-        """With more rows of some kinds."""
+        """Return the sums with more rows of some kinds."""
         return self._replace(**{kind: getattr(self, kind) + more for kind, more in weights.items()})
 
     def rates(self) -> Host:
-        """Share of anomalies, hit rate, precision, false alarms, AUC; NaN of no rows."""
+        """Return share of anomalies, hit rate, precision, false alarms and AUC; NaN for 0 / 0."""
         anomalies, flagged = self.caught + self.missed, self.caught + self.false_alarms
-        # What weights fall short of all rows was not asked about because it looked normal. Where
-        # they exceed them, ratios of sums are steadier (Hájek).
+        # If weights sum to less than all rows, the rest looked normal and was not sampled. If they
+        # sum to more, ratios of sums have a lower variance (Hájek).
         seen = self.false_alarms + self.quiet
         normal = np.where(seen > 0, np.maximum(seen, self.n_rows - anomalies), 0.0)
         rows = np.maximum(anomalies + seen, self.n_rows)
@@ -304,7 +301,7 @@ class _Sums(NamedTuple):
 
 @dataclass(frozen=True)
 class _Answers:
-    """Answers that take part, and how many rows they should stand for (0: not known)."""
+    """Usable answers, and the number of candidate rows (0: unknown)."""
 
     scores: Host
     anomaly: NDArray[np.bool_]
@@ -313,13 +310,13 @@ class _Answers:
     n_rows: float
 
     def estimates(self, tail: float) -> list[Estimate]:
-        """Share, hit rate, precision, false alarms and AUC, in this order."""
-        random = np.random.default_rng(0)  # of the draws alone: equal answers, equal intervals
-        n = int(np.clip(LARGEST_TABLE // max(self.scores.size, 1), LEAST_DRAWS, MOST_DRAWS))
+        """Return share, hit rate, precision, false alarms and AUC, in this order."""
+        random = np.random.default_rng(0)  # fixed: equal answers have equal intervals
+        n = int(np.clip(MAX_TABLE_SIZE // max(self.scores.size, 1), MIN_DRAWS, MAX_DRAWS))
         drawn, unseen = self._sums(self.weights.drawn(n, random)), random.standard_exponential(n)
         flagged, unflagged = (unseen * heaviest for heaviest in self._heaviest())
         either = np.maximum(flagged, unflagged)
-        # What nobody was asked about, where it were the worst for each rate, and the best.
+        # The hypothetical answer that is worst for each rate, and the one that is best.
         worst_and_best = (
             (drawn.plus(quiet=either), drawn.plus(missed=either)),
             (drawn.plus(missed=unflagged), drawn.plus(caught=flagged)),
@@ -334,20 +331,20 @@ class _Answers:
         ]
 
     def _heaviest(self) -> tuple[float, float]:
-        """How many rows one flagged and one unflagged answer that nobody gave may stand for."""
+        """Return the weights of a flagged and of an unflagged hypothetical answer."""
         spread, total = self.weights.spread(), float(self.weights.total().sum())
         either = float(spread.max(initial=0.0))
         flagged = float(spread[self.flagged].max(initial=0.0))
         unflagged = float(spread[~self.flagged].max(initial=0.0))
-        # Few answers may hold none of the heaviest flagged rows: halfway to the heaviest of all,
-        # as weights go by factors (of the rules tried, the shortest intervals that hold).
+        # Few answers may miss the heaviest flagged rows: geometric mean with the heaviest of all
+        # (of the rules tried, the one with the shortest valid intervals).
         below = float(np.sqrt((flagged or either) * either))
-        # Where no unflagged row was asked about, there could be any number of them.
+        # If no unflagged row was sampled, there could be any number of them.
         above = unflagged or (MANY_ROWS if either and not self.n_rows else 0.0)
         return below, max(above, self.n_rows - total)
 
     def _sums(self, weights: Host) -> _Sums:
-        """Of weights of shape (draws, answers)."""
+        """Return the sums for weights of shape (draws, answers)."""
         sides = (
             self.anomaly & self.flagged, self.anomaly & ~self.flagged,
             ~self.anomaly & self.flagged, ~self.anomaly & ~self.flagged,
@@ -381,13 +378,14 @@ def _short(share: float) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
+# Sampling and weights
 
-# A chance this close to 1 is 1: far above the rounding of a sum of a million chances.
+# Probabilities this close to 1 are 1: far above the rounding of a sum of a million of them.
 _ROUNDING = 1e-9
 
 
 def chances_of_asking(appeal: Any, n: int, *, floor: float = 0.1) -> Host:
-    r"""Chances of asking about each row, for n questions that go where the appeal is.
+    r"""Return inclusion probabilities for n questions, in proportion to the appeal of rows.
 
     .. math:: \pi_i = \min(1, c \, b_i), \quad \sum_i \pi_i = n, \quad
               b_i = (1 - \mathrm{floor}) \frac{a_i}{\sum_j a_j} + \frac{\mathrm{floor}}{m}
@@ -397,13 +395,13 @@ def chances_of_asking(appeal: Any, n: int, *, floor: float = 0.1) -> Host:
     Parameters
     ----------
     appeal : array-like of shape (m,)
-        :math:`a_i \ge 0`, in any unit: how much an answer for this row would help. Where all are
-        zero, all rows have the same chance.
+        :math:`a_i \ge 0`, in any unit: how informative a label of this row is. If all are zero, all
+        rows have the same probability.
     n : int
-        Questions to ask. From m upwards, every chance is 1.
+        Number of questions. If n ≥ m, every probability is 1.
     floor : float in (0, 1], default=0.1
-        Share of the questions that is spread evenly over all rows. It bounds how many rows an
-        answer may stand for: :math:`1/\pi_i \le m / (\mathrm{floor} \cdot n)`. 1 asks at random.
+        Share of the questions that is spread evenly over all rows. It bounds the weight of an
+        answer: :math:`1/\pi_i \le m / (\mathrm{floor} \cdot n)`. 1 is uniform sampling.
 
     Returns
     -------
@@ -419,20 +417,20 @@ def chances_of_asking(appeal: Any, n: int, *, floor: float = 0.1) -> Host:
     share = check_share("floor", floor, of="the questions", at_most=1)
     questions, a = check_count("n", n), check_values(appeal, "appeal")
     if a.size == 0:
-        raise ValueError("appeal must hold a number for at least one row, but it is empty.")
+        raise ValueError("appeal must have at least one row, but it is empty.")
     if not (np.isfinite(a) & (a >= 0)).all():
         bad = a[~(np.isfinite(a) & (a >= 0))][0]
         raise ValueError(
-            f"appeal must be finite and not negative, got {bad:g}. To be sure that a row is "
-            "asked about, make its appeal n times the sum of the others."
+            f"appeal must be finite and not negative, got {bad:g}. For a row that is drawn "
+            "with certainty, use n times the sum of the others."
         )
     m = a.size
     if questions >= m:
         return np.ones(m)
-    a = a / max(a.max(), np.finfo(float).tiny)  # so that the sum of the largest doubles is finite
+    a = a / max(a.max(), np.finfo(float).tiny)  # avoids overflow of the sum
     b = (1 - share) * (a / a.sum() if a.any() else np.full(m, 1 / m)) + share / m
     ascending = np.sort(b)
-    # With the k highest certain, the others share n − k questions: c = (n − k) / (sum of others).
+    # If the k highest are certain, the others share n − k questions: c = (n − k) / (their sum).
     others = np.cumsum(ascending)[::-1][:questions]
     left = questions - np.arange(questions)
     k = int(np.argmax(left * ascending[::-1][:questions] <= others * (1 + 1e-12)))
@@ -440,27 +438,26 @@ def chances_of_asking(appeal: Any, n: int, *, floor: float = 0.1) -> Host:
 
 
 def draw_questions(chances: Any, order: Any = None, random_state: Any = None) -> NDArray[np.intp]:
-    r"""Rows to ask about: n distinct ones, each with exactly its chance.
+    r"""Draw n distinct rows, each with exactly its inclusion probability.
 
-    Systematic sampling (Madow 1949). The chances, laid end to end along `order`, cover
-    :math:`[0, n)`; the rows drawn are those that hold :math:`u, u + 1, \dots, u + n - 1` for one
-    uniform u in :math:`[0, 1)`. A row with chance π holds one of these for a share π of all u.
-    Neighbours whose chances add up to 1 at most are never drawn together, so that an order in
-    which like rows are neighbours spreads the questions.
+    Systematic sampling (Madow 1949). The probabilities, laid end to end along `order`, cover
+    :math:`[0, n)`; the rows that contain :math:`u, u + 1, \dots, u + n - 1` are drawn, for one
+    uniform u in :math:`[0, 1)`. Neighbours whose probabilities sum to at most 1 are never drawn
+    together, so an order in which similar rows are neighbours diversifies the questions.
 
     Parameters
     ----------
     chances : array-like of shape (m,)
-        In (0, 1], with a whole number as their sum: see :func:`chances_of_asking`.
+        In (0, 1], with an integer sum: see :func:`chances_of_asking`.
     order : array-like of shape (m,), optional
-        Positions of the rows such that like rows follow each other. None: a random order.
+        Positions of the rows such that similar rows are neighbours. None: a random order.
     random_state : int, RandomState instance or None
-        Of u, and of the order if there is none.
+        Draws u, and the order if none is given.
 
     Returns
     -------
     ndarray of shape (n,)
-        Positions, along `order`; rows with chance 1 first.
+        Positions, along `order`; rows with probability 1 first.
 
     References
     ----------
@@ -477,11 +474,11 @@ def draw_questions(chances: Any, order: Any = None, random_state: Any = None) ->
     n = round(float(pi.sum()))
     if n == 0 or abs(float(pi.sum()) - n) > 1e-6 * n:
         raise ValueError(
-            f"chances must add up to the number of questions, a whole one from 1, got "
-            f"{pi.sum():.6g}. Use chances_of_asking."
+            f"chances must sum to the number of questions, an integer from 1, got {pi.sum():.6g}. "
+            "Use chances_of_asking."
         )
     along = random.permutation(pi.size) if order is None else _permutation(order, pi.size)
-    # Certain rows first and apart: rounding then can neither lose nor repeat one of the others.
+    # Certain rows separately: rounding then can neither lose nor repeat one of the others.
     certain = pi[along] >= 1 - _ROUNDING
     others = along[~certain]
     left = n - int(certain.sum())
@@ -503,10 +500,10 @@ def ask_each_unit_once(
     floor: float = 0.1,
     random_state: Any = None,
 ) -> tuple[NDArray[np.intp], Host]:
-    """Rows to ask about where equal rows, or rows of a group, are worth one question together.
+    """Draw rows with at most one row of each unit, such as a group of equal rows.
 
-    A unit is as appealing as its rows are in the mean. Units are drawn with chances of their own,
-    then one row of each, all rows of the unit alike.
+    The appeal of a unit is the mean of its rows. Units are drawn first, then one row of each
+    uniformly.
 
     Parameters
     ----------
@@ -515,21 +512,21 @@ def ask_each_unit_once(
     units : array-like of shape (m,)
         Number or name of the unit that each row belongs to.
     n : int
-        Questions to ask; all units are, if there are fewer.
+        Number of questions; all units if there are fewer.
     order : array-like of shape (m,), optional
-        Positions of the rows such that like rows follow each other: a unit stands where its first
-        row does. None: a random order.
+        Positions of the rows such that similar rows are neighbours: the first row of a unit sets
+        its place. None: a random order.
     floor, random_state : float, int or RandomState
         As in :func:`chances_of_asking` and :func:`draw_questions`.
 
     Returns
     -------
     positions : ndarray of shape (n or the number of units,)
-        Rows to ask about.
+        Rows to label.
     chances : ndarray of the same shape
-        The chance of the *unit* of each: with it answers stand for units, and an audit is of the
-        table with one row a unit. Where the rows of a unit are equal, its answer is that of each
-        of them, and this is the chance with which each of them came to be answered.
+        The inclusion probability of the *unit* of each: an audit then describes the table with one
+        row a unit. If the rows of a unit are equal, its answer holds for each of them, with this
+        probability.
 
     Examples
     --------
@@ -543,7 +540,7 @@ def ask_each_unit_once(
     a, random = check_values(appeal, "appeal"), check_random_state(random_state)
     _, unit = np.unique(one_a_row(units, a.size, "units", "name"), return_inverse=True)
     sizes = np.bincount(unit)
-    # Sums of the largest doubles would be infinite.
+    # Avoids overflow of sums.
     scale = max(float(np.abs(a).max(initial=0.0)), np.finfo(float).tiny)
     pi = chances_of_asking(
         np.bincount(unit, weights=a / scale) / np.maximum(sizes, 1), n, floor=floor
@@ -559,10 +556,9 @@ def ask_each_unit_once(
 
 
 def answer_weights(probably_normal: Any, y: Any, chances: Any, *, most: float = 10.0) -> Host:
-    r"""Weights of the rows in a loss that answered and unanswered rows teach together.
+    r"""Return weights of labelled and unlabelled rows in a joint loss.
 
-    With :math:`q_i` = 1 − `probably_normal`, the chance that row i hides an anomaly as suspected
-    before its answer:
+    With :math:`q_i` = 1 − `probably_normal`, the prior probability that row i is an anomaly:
 
     ========================= ============ =======================================
     row                       counts as    with weight
@@ -576,19 +572,19 @@ def answer_weights(probably_normal: Any, y: Any, chances: Any, *, most: float = 
     Parameters
     ----------
     probably_normal : array-like of shape (m,)
-        In [0, 1], for each row; that of an answered row as it was without its answer.
+        In [0, 1], for each row, without use of its own answer.
     y : array-like of shape (m,)
         +1 answered normal, −1 answered anomaly, 0 no answer.
     chances : array-like of shape (m,)
-        :math:`\pi_i` in (0, 1] for answered rows; NaN for labels from elsewhere. Not looked at
-        where y = 0.
+        :math:`\pi_i` in (0, 1] for answered rows; NaN for labels from other sources. Ignored where
+        y = 0.
     most : float, default=10.0
-        Above this weights are cut off: one row must not outweigh a table. Chosen by hand.
+        Upper limit of the weights, so that no row dominates. Chosen by hand.
 
     Returns
     -------
     ndarray of shape (m,)
-        Weights, from 0 to `most`. A row that was certain to be asked about has weight 1.
+        Weights, from 0 to `most`. A row with inclusion probability 1 has weight 1.
 
     Notes
     -----
@@ -598,18 +594,18 @@ def answer_weights(probably_normal: Any, y: Any, chances: Any, *, most: float = 
 
     .. math:: g_i + \frac{I_i}{\pi_i} (\ell^{y_i}_i - g_i)
 
-    has the mean :math:`\ell^{y_i}_i` over what is asked, *whatever* q: the loss with every row
-    answered. A good guess makes it less noisy than :math:`\ell / \pi`. Its coefficients are those
-    of the table, and three more: :math:`q_i` on :math:`\ell^-_i` of unanswered rows, which is left
-    out because nobody calls them anomalies; :math:`q_i (1 - 1/\pi_i)` on :math:`\ell^-_i` of a row
+    has the mean :math:`\ell^{y_i}_i` over the sampling for *any* q: the loss with every row
+    labelled. A good guess has a lower variance than :math:`\ell / \pi`. Its coefficients are those
+    of the table, and three more: :math:`q_i` on :math:`\ell^-_i` of unanswered rows, which is
+    dropped because these rows have no label; :math:`q_i (1 - 1/\pi_i)` on :math:`\ell^-_i` of a row
     answered normal and :math:`(1 - q_i)(1 - 1/\pi_i)` on :math:`\ell^+_i` of one answered anomaly,
-    both negative, which are set to 0 because the problem would not stay convex. What that costs:
+    both negative, which are set to 0 to keep the problem convex. The consequences:
 
     * A *normal* row counts as normal with mean weight exactly 1, without any bias.
     * An *anomaly* counts as one with mean weight :math:`1 - q_i (1 - \pi_i)`, and as normal with
-      :math:`(1 - q_i)(1 - \pi_i)`: what an unanswered anomaly does that nothing suspects. Both
-      biases vanish with :math:`\pi_i \to 1`, and the second with :math:`q_i \to 1`.
-    * Cutting off at `most` takes :math:`\pi_i (w_i - \mathrm{most})` from the mean weight.
+      :math:`(1 - q_i)(1 - \pi_i)`, like an unanswered anomaly with a small :math:`q_i`. Both biases
+      vanish with :math:`\pi_i \to 1`, and the second with :math:`q_i \to 1`.
+    * Clipping at `most` reduces the mean weight by :math:`\pi_i (w_i - \mathrm{most})`.
 
     References
     ----------
@@ -627,7 +623,7 @@ def answer_weights(probably_normal: Any, y: Any, chances: Any, *, most: float = 
     if not ((normal >= 0) & (normal <= 1)).all():
         raise ValueError(
             f"probably_normal must lie in [0, 1], got values from {normal.min():g} to "
-            f"{normal.max():g}. It is the chance that a row is normal."
+            f"{normal.max():g}. It is the probability that a row is normal."
         )
     limit = check_number("most", most, at_least=1)
     answers, pi = check_answers(y, normal.size), check_chances(chances, normal.size)
@@ -641,7 +637,7 @@ def _permutation(order: Any, n: int) -> NDArray[np.intp]:
     along = one_a_row(order, n, "order", "position")
     if along.dtype.kind not in "iu" or not np.array_equal(np.sort(along), np.arange(n)):
         raise ValueError(
-            f"order must hold each position from 0 to {n - 1} once. Pass np.argsort of something "
-            "in which like rows are close."
+            f"order must be a permutation of 0 to {n - 1}. Pass np.argsort of a value that is "
+            "similar for similar rows."
         )
     return along.astype(np.intp)

@@ -1,4 +1,4 @@
-"""Learning from rows that hold unknown anomalies: round by round, the suspects leave."""
+"""Learning from contaminated rows: suspected anomalies are removed round by round."""
 
 from __future__ import annotations
 
@@ -30,42 +30,42 @@ __all__ = ["IterativeEnsemble"]
 class IterativeEnsemble(Scorer):
     r"""A fused detector for contaminated training rows, in the style of FNDF [1]_.
 
-    Each round fits a `FusedDetector` to the rows that are still there. With ``s'_r(x)`` the score
-    of round r, scaled, all T rounds so far vote, each with twice the weight of the one before, for
-    it learnt from cleaner rows:
+    Each round fits a `FusedDetector` to the remaining rows. With ``s'_r(x)`` the scaled score of
+    round r, the scores of all T rounds are averaged, each with twice the weight of the one before,
+    which was trained on less clean rows:
 
     .. math:: F(x) = \sum_{r=1}^T a_r \, s'_r(x), \qquad a_r = \frac{2^r}{2 + 4 + \dots + 2^T}
 
-    The rows with the lowest votes then leave, and the next round learns from the others.
+    The rows with the lowest averages are then removed, and the next round uses the others.
 
     Parameters
     ----------
     detector : FusedDetector, default=None
-        What is fitted in each round; its own threshold plays no part. None:
+        Fitted in each round; its threshold is not used. None:
         ``FusedDetector(fusion=FixedRule("sum"))``.
     share : float in (0, 0.5], default=0.1
-        Share of the rows still there that leaves after a round.
+        Share of the remaining rows that is removed after a round.
     max_rounds : int, default=4
-        Rounds at most; there are fewer where nothing is left to leave, as among equal votes. With
-        T rounds ``1 − (1 − share)^(T − 1)`` of the rows leave in all, 27 % by default.
+        Maximum number of rounds; fewer if no row can be removed, as with equal averages. T rounds
+        remove ``1 − (1 − share)^(T − 1)`` of the rows, 27 % by default.
     contamination : float in (0, 0.5], default=0.1
-        Sets the threshold: that share of the training rows lies below.
+        Share of the training rows below the threshold.
     random_state : int, RandomState or None, default=None
-        Seeds the rounds, where the detector has no seed of its own.
+        Seeds the rounds, if the detector has no seed of its own.
 
     Attributes
     ----------
     kept_ : ndarray of shape (n,)
-        True for the rows that the last round learnt from as normal; suspects and labelled
-        anomalies are False.
+        True for the rows that the last round used as normal; suspects and labelled anomalies are
+        False.
     n_rounds_ : int
-        How many rounds there were.
+        Number of rounds.
     rounds_ : list of FusedDetector
         The fitted detectors.
     weights_ : ndarray of shape (`n_rounds_`,)
         Their weights ``a_r``.
     scaler_ : TwoSidedMinMax
-        Puts the scores of all rounds on one scale, by the rows that were kept.
+        Puts the scores of all rounds on one scale, fitted to the kept rows.
     offset_ : float
         The threshold.
     n_features_in_ : int
@@ -75,15 +75,15 @@ class IterativeEnsemble(Scorer):
 
     Notes
     -----
-    Rows that a round learnt from are judged by their out-of-fold scores, those that have left by
-    the detector itself: no row vouches for itself. A dense group of anomalies still looks normal,
-    in every round; label a few of them, or use detectors that know better.
+    Rows used by a round are judged by their out-of-fold scores, removed rows by the detector
+    itself: no score is in-sample. A dense group of anomalies still looks normal in every round;
+    label a few of them, or use detectors suited to them.
 
-    More rows leave than are anomalies, and that helps: with three detectors and up to 10 % of
+    Removing more rows than there are anomalies helps: with three detectors and up to 10 % of
     unknown anomalies among 250 training rows, mean AUC on eight public sets was 0.818 by one round
     and 0.834 by four; one round without any anomalies came to 0.855.
 
-    FNDF's weighting and its rule for suspects could not be read in detail; those here are ours.
+    The weights and the rule for suspects are ours, since those of FNDF are not published in detail.
 
     References
     ----------
@@ -129,10 +129,10 @@ class IterativeEnsemble(Scorer):
         X : array-like or data frame of shape (n, d)
             Rows, mostly normal.
         y : array-like of shape (n,), optional
-            +1 surely normal, which never leaves; −1 anomaly; 0 unlabelled. Without it nothing is
-            known of any row.
+            +1 known normal, which is never removed; −1 anomaly; 0 unlabelled. Without it all rows
+            are unlabelled.
         unlabelled : 0, optional
-            Says that 0 stands for rows that nobody looked at, where `y` holds 0 and 1 alone.
+            States that 0 means unlabelled, if `y` holds only 0 and 1.
 
         Returns
         -------
@@ -153,11 +153,11 @@ class IterativeEnsemble(Scorer):
         scores = np.empty((len(known), 0))
         while True:
             learn = present | (known < 0)
-            rounds.append(_fit_to(seeded_copy(prototype, random), table, labels, learn))
-            scores = np.column_stack([scores, _unseen_scores(rounds[-1], table, learn)])
+            rounds.append(_fit_subset(seeded_copy(prototype, random), table, labels, learn))
+            scores = np.column_stack([scores, _out_of_fold_scores(rounds[-1], table, learn)])
             scored = present & ~np.isnan(scores).any(axis=1)
             scaler = TwoSidedMinMax().fit(scores[scored])
-            weights = _doubling(len(rounds))
+            weights = _doubling_weights(len(rounds))
             votes = scale_scores(scaler, scores) @ weights
             lowest = votes < contamination_offset(votes[scored], self.share)
             suspects = present & lowest & (known == 0)
@@ -175,7 +175,7 @@ class IterativeEnsemble(Scorer):
         return self
 
     def score_samples(self, X: Any) -> Host:
-        """Return the weighted vote of all rounds, high = normal.
+        """Return the weighted average score of all rounds, high = normal.
 
         Parameters
         ----------
@@ -185,7 +185,7 @@ class IterativeEnsemble(Scorer):
         Returns
         -------
         ndarray of shape (n,)
-            Votes; NaN where no detector could score the row.
+            Scores; NaN if no detector could score the row.
         """
         check_is_fitted(self)
         table = check_table(X, estimator=self)
@@ -196,10 +196,10 @@ class IterativeEnsemble(Scorer):
             return FusedDetector(fusion=FixedRule("sum"), calibration="plain")
         if not isinstance(self.detector, FusedDetector):
             raise TypeError(
-                "detector must be a FusedDetector, whose out-of-fold scores tell the suspects, got "
+                "detector must be a FusedDetector, whose out-of-fold scores rank the rows, got "
                 f'{self.detector!r}. Wrap it: FusedDetector([("mine", detector)]).'
             )
-        # Rows are judged by their scores out of fold; no round's own threshold is ever used.
+        # Only out-of-fold scores are used, not the thresholds of the rounds.
         return clone(self.detector).set_params(calibration="plain")
 
     def __sklearn_tags__(self) -> Any:
@@ -208,7 +208,7 @@ class IterativeEnsemble(Scorer):
         return tags
 
 
-def _fit_to(
+def _fit_subset(
     fused: FusedDetector, table: Table, labels: Host | None, learn: NDArray[np.bool_]
 ) -> FusedDetector:
     rows = np.flatnonzero(learn)
@@ -216,8 +216,8 @@ def _fit_to(
     return fused.fit(_safe_indexing(table, rows, axis=0), known, unlabelled=0)
 
 
-def _unseen_scores(fused: FusedDetector, table: Table, learnt: NDArray[np.bool_]) -> Host:
-    """Fused scores of all rows; out of fold of those that were learnt from."""
+def _out_of_fold_scores(fused: FusedDetector, table: Table, learnt: NDArray[np.bool_]) -> Host:
+    """Return fused scores of all rows; out-of-fold for those that were used."""
     scores = np.empty(len(learnt))
     scores[learnt] = fused.held_out_.fused
     if not learnt.all():
@@ -235,7 +235,7 @@ def _votes(
     return votes
 
 
-def _doubling(n: int) -> Host:
-    """Weights that sum to one, each twice the one before."""
+def _doubling_weights(n: int) -> Host:
+    """Return weights that sum to one, each twice the one before."""
     weights = 2.0 ** np.arange(n)
     return weights / weights.sum()

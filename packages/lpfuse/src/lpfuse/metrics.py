@@ -1,7 +1,6 @@
-"""How well scores and decisions tell normal rows from anomalies.
+"""Metrics of scores and decisions: the geometric mean of the hit rates, and means over folds.
 
-The geometric mean of the two hit rates, and means over folds. The area under the ROC curve of rows
-that compare is :func:`sklearn.metrics.roc_auc_score`.
+For the area under the ROC curve see :func:`sklearn.metrics.roc_auc_score`.
 """
 
 from __future__ import annotations
@@ -18,9 +17,7 @@ from sklearn.metrics import roc_auc_score
 from lpfuse._arrays.operations import Host
 from lpfuse._validation.params import check_labels, check_values
 
-__all__ = [
-    "auc_of_columns", "auc_over_folds", "best_g_mean", "g_mean", "halfway", "mean_over_folds",
-]  # fmt: skip
+__all__ = ["auc_over_folds", "best_g_mean", "g_mean"]
 
 
 def auc_of_columns(y: Host, scores: Host) -> Host:
@@ -53,19 +50,19 @@ def auc_of_columns(y: Host, scores: Host) -> Host:
 
 
 def g_mean(y_true: Any, y_pred: Any) -> float:
-    r"""Geometric mean of the hit rates on normal rows and on anomalies.
+    r"""Compute the geometric mean of the hit rates on normal rows and on anomalies.
 
     .. math:: G = \sqrt{\mathrm{TPR} \cdot \mathrm{TNR}}
 
-    where TPR is the share of normal rows that are called normal, and TNR the share of anomalies
-    that are called anomalies. Unlike accuracy, it is zero where everything is called normal.
+    where TPR is the share of normal rows predicted as normal, and TNR the share of anomalies
+    predicted as anomalies. Unlike accuracy, it is zero if every row is predicted as normal.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         +1 normal, −1 anomaly; both must occur.
     y_pred : array-like of shape (n,)
-        What was predicted, +1 or −1.
+        Predictions, +1 or −1.
 
     Returns
     -------
@@ -79,7 +76,7 @@ def g_mean(y_true: Any, y_pred: Any) -> float:
     0.5
     """
     predictions = check_values(y_pred, "y_pred")
-    is_normal = _both_classes(y_true, predictions.size) > 0
+    is_normal = _require_both_classes(y_true, predictions.size) > 0
     if not (np.abs(predictions) == 1).all():
         raise ValueError(
             "y_pred must be +1 (normal) or -1 (anomaly) in every row. For scores, see best_g_mean."
@@ -100,10 +97,10 @@ def best_g_mean(y: Any, scores: Any) -> tuple[float, float]:
     Returns
     -------
     value : float
-        :func:`g_mean` of calling normal the rows with ``score >= offset``.
+        :func:`g_mean` of predicting ``score >= offset`` as normal.
     offset : float
-        Halfway between two neighbouring scores. Where several are equally good, the lowest, which
-        calls the fewest rows anomalies.
+        Halfway between two neighbouring scores. Of ties the lowest, which predicts the fewest
+        anomalies.
 
     Examples
     --------
@@ -112,11 +109,11 @@ def best_g_mean(y: Any, scores: Any) -> tuple[float, float]:
     (1.0, 2.0)
     """
     values = check_values(scores, "scores")
-    is_normal = _both_classes(y, values.size) > 0
+    is_normal = _require_both_classes(y, values.size) > 0
     order = np.argsort(values)
     values, is_normal = values[order], is_normal[order]
-    # A threshold can only lie below the first of several equal scores. Counts, not rates: equally
-    # good thresholds are then equal to the last digit.
+    # A threshold lies below the first of several equal scores. Counts instead of rates, so that
+    # ties are exact.
     cuts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
     normals_below: NDArray[np.int64] = (np.cumsum(is_normal) - is_normal)[cuts]
     hits = (cuts - normals_below) * (is_normal.sum() - normals_below)
@@ -133,23 +130,23 @@ def mean_over_folds(
     .. math:: \frac{\sum_k m_k \, c(y_k, s_k)}{\sum_k m_k}
 
     with :math:`m_k` the number of anomalies in fold k. Scores of different folds come from
-    different detectors and weights, and do not compare.
+    different detectors and weights, and are not comparable.
 
     Parameters
     ----------
     criterion : callable
-        Labels and scores of a fold → a number; asked of folds with both classes.
+        Labels and scores of a fold → a number; called on folds with both classes.
     y : ndarray of shape (n,)
-        +1 normal, −1 anomaly, 0 to leave a row out.
+        +1 normal, −1 anomaly, 0 to ignore a row.
     scores : ndarray of shape (n,) or (n, m)
-        High = normal. A row with a NaN is left out.
+        High = normal. Rows with NaN are ignored.
     fold : ndarray of shape (n,)
-        The fold of each row; negative where it is in none.
+        The fold of each row; negative if it is in none.
 
     Returns
     -------
     ndarray of shape () or (m,), or None
-        The mean for each column; None where no fold holds both classes.
+        The mean for each column; None if no fold has both classes.
 
     Examples
     --------
@@ -181,16 +178,16 @@ def auc_over_folds(
     Parameters
     ----------
     y : ndarray of shape (n,)
-        +1 normal, −1 anomaly, 0 to leave a row out.
+        +1 normal, −1 anomaly, 0 to ignore a row.
     columns : mapping of str to ndarray of shape (n,)
-        Scores by name, high = normal; a row is left out of those that have NaN for it.
+        Scores by name, high = normal; rows with NaN are ignored.
     fold : ndarray of shape (n,)
-        The fold of each row; negative where it is in none.
+        The fold of each row; negative if it is in none.
 
     Returns
     -------
     dict of str to float or None
-        None where no fold holds both classes.
+        None if no fold has both classes.
 
     Examples
     --------
@@ -205,12 +202,12 @@ def auc_over_folds(
 
 
 def halfway(low: float, high: float) -> float:
-    """Return a threshold that parts two scores: rounding cannot move it across either of them.
+    """Return a threshold between two scores that rounding cannot move across either of them.
 
     Parameters
     ----------
     low, high : float
-        ``low <= high``. Where they leave nothing between them it is `high`, for a score on the
+        ``low <= high``. If no number lies between them the result is `high`: a score on the
         threshold is normal.
 
     Examples
@@ -222,11 +219,11 @@ def halfway(low: float, high: float) -> float:
     return middle if low < middle <= high else float(high)
 
 
-def _both_classes(y: Any, n: int) -> Host:
+def _require_both_classes(y: Any, n: int) -> Host:
     labels = check_labels(y, n)
     if labels is None or (labels > 0).all():
         raise ValueError(
-            "The geometric mean needs rows of both classes, but there is no anomaly. Pass y with "
-            "+1 (normal) and -1 (anomaly)."
+            "The geometric mean needs rows of both classes, but y has no anomaly. Pass y with +1 "
+            "(normal) and -1 (anomaly)."
         )
     return labels

@@ -1,4 +1,4 @@
-"""Many classes by one-class detectors: one for each, and an answer for none of them."""
+"""Multiclass classification by one-class detectors, with a label for unknown classes."""
 
 from __future__ import annotations
 
@@ -43,35 +43,35 @@ def _has_probabilities(classifier: Any) -> bool:
 class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
     r"""A classifier made of one-class detectors: a `FusedDetector` for each class.
 
-    Each detector learns to know its own class. Its fused score ``f_k`` is turned into a probability
-    (Platt's calibration, on scores of rows that the detector has not seen), and the highest wins:
+    Each detector learns one class. Its fused score ``f_k`` is converted to a probability (Platt
+    scaling on held-out scores), and the class of the highest probability is predicted:
 
     .. math:: P_k(x) = \frac{1}{1 + \exp(-\alpha_k f_k(x) - \beta_k)}, \qquad
               \hat y(x) = \arg\max_k P_k(x)
 
-    A row that no class would own, by the p-values of the detectors, can be given `unknown_label`.
+    A row with small p-values for all classes can be given `unknown_label`.
     One-class decompositions of many classes were studied in [1]_.
 
     Parameters
     ----------
     detector : FusedDetector, default=None
-        What is fitted for each class; None: ``FusedDetector()``.
+        Fitted for each class; None: ``FusedDetector()``.
     others : {"anomalies", "ignore"}, default="anomalies"
-        What the rows of other classes are to a class: known anomalies, which teach its weights and
-        its experts, or nothing. Calibration looks at them in either case.
+        Role of the rows of other classes: labelled anomalies for weights and experts, or unused.
+        Calibration uses them in either case.
     coupling : {"argmax", "ecoc"}, default="argmax"
-        "ecoc": beside the classes, detectors learn unions of classes drawn at random, an
-        error-correcting code (see `code_`). A row goes to the class whose *decision template* [2]_,
-        the mean of the probabilities that all detectors give to its rows, is nearest.
+        "ecoc": an error-correcting output code, with further detectors for random unions of
+        classes (see `code_`). The class of the nearest *decision template* [2]_, the mean of the
+        probabilities that all detectors give to its rows, is predicted.
     code_size : float, default=2.0
-        With "ecoc", detectors for each class, on average; 1 means the classes alone.
+        With "ecoc", the number of detectors divided by that of classes; 1: the classes only.
     unknown_label : label, default=None
-        The answer where every class has a p-value of at most `false_alarm_rate`; of the same type
-        as the labels, and none of them. None: one of the known classes is always named.
+        The prediction if every class has a p-value of at most `false_alarm_rate`; of the type of
+        the labels, and not one of them. None: always predict a known class.
     false_alarm_rate : float in (0, 0.5], default=0.05
-        Share of the rows of known classes that may be called unknown.
+        Share of the rows of known classes that may be predicted as unknown.
     random_state : int, RandomState or None, default=None
-        Draws the code, and seeds the detectors where they have no seed of their own.
+        Draws the code, and seeds detectors without a seed of their own.
 
     Attributes
     ----------
@@ -100,9 +100,9 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
     0.938 and 0.926. With the default detectors, whose experts learn from the other classes,
     "anomalies" was better than "ignore": 0.978 against 0.969 on iris and wine.
 
-    **False alarms.** A row of class k is called unknown only if its own class disowns it, so the
-    rate holds as far as that of the detectors does, and in practice there is room to spare. A class
-    needs 1/rate − 1 rows, 19 by default, to ever disown one.
+    **False alarms.** A row of class k is predicted as unknown only if its own class rejects it, so
+    the rate holds if that of the detectors does, and is conservative in practice. A class needs
+    1/rate − 1 rows, 19 by default, to reject any row.
 
     References
     ----------
@@ -169,7 +169,7 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         profiles = np.full((len(y), len(code)), np.nan)
         for j, normal in enumerate(code):
             one = seeded_copy(prototype, random)
-            fused, scores, rows = self._learn(one, table, normal[y])
+            fused, scores, rows = self._fit_one_class(one, table, normal[y])
             calibration[j] = log_odds(scores, normal[y[rows]])
             profiles[rows, j] = expit(calibration[j, 0] * scores + calibration[j, 1])
             detectors.append(fused)
@@ -181,7 +181,7 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X: Any) -> Host:
-        """Return how well each class fits each row; the highest is predicted.
+        """Return a score of each class for each row; the class of the highest is predicted.
 
         Parameters
         ----------
@@ -191,15 +191,15 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n, K), or (n,) for two classes
-            ``log P_k``; with "ecoc", minus the distances to the templates. Of two classes, by how
-            much the second is ahead of the first.
+            ``log P_k``; with "ecoc", minus the distances to the templates. For two classes, the
+            second minus the first.
         """
-        fits = self._fits(X)
+        fits = self._class_scores(X)
         return fits[:, 1] - fits[:, 0] if len(self.classes_) == 2 else fits
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Host:
-        """Probabilities of the classes, if it is one of them; not with "ecoc".
+        """Return probabilities of the known classes; not available with "ecoc".
 
         Parameters
         ----------
@@ -209,13 +209,13 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n, K)
-            ``P_k``, made to sum to one.
+            ``P_k``, normalised to sum to one.
         """
-        probabilities: Host = softmax(self._fits(X), axis=1)
+        probabilities: Host = softmax(self._class_scores(X), axis=1)
         return probabilities
 
     def pvalues(self, X: Any) -> Host:
-        """Return how unusual each row is among those of each class.
+        """Return the p-value of each row under each class.
 
         Parameters
         ----------
@@ -225,7 +225,7 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n, K)
-            Conformal p-values: small where a row does not belong to the class.
+            Conformal p-values: small if a row does not belong to the class.
         """
         check_is_fitted(self)
         table = check_table(X, estimator=self)
@@ -245,34 +245,34 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n,)
             Labels.
         """
-        fits = self._fits(X)
+        fits = self._class_scores(X)
         best = np.where(np.isnan(fits), -np.inf, fits).argmax(axis=1)
         if self.unknown_label is None:
             return self.classes_[best]
         owned = (self.pvalues(X) > self.false_alarm_rate).any(axis=1)
         return np.append(self.classes_, self.unknown_label)[np.where(owned, best, -1)]
 
-    def _fits(self, X: Any) -> Host:
-        """n×K: how well the classes fit, by the chosen coupling."""
+    def _class_scores(self, X: Any) -> Host:
+        """Return scores of the classes, of shape (n, K)."""
         z = self._log_odds(X)
         if self.coupling == "argmax":
             return log_expit(z)
         return -cdist(expit(z), self.templates_)
 
     def _log_odds(self, X: Any) -> Host:
-        """n×L: what each detector says, calibrated."""
+        """Return calibrated scores of the detectors, of shape (n, L)."""
         check_is_fitted(self)
         table = check_table(X, estimator=self)
         scores = np.column_stack([fused.score_samples(table) for fused in self.detectors_])
         return self.calibration_[:, 0] * scores + self.calibration_[:, 1]
 
-    def _learn(
+    def _fit_one_class(
         self, fused: FusedDetector, table: Table, own: NDArray[np.bool_]
     ) -> tuple[FusedDetector, Host, NDArray[np.intp]]:
-        """The fitted detector, scores of rows that it has not seen, and which rows these are."""
+        """Return the fitted detector, held-out scores, and the rows of these scores."""
         rows, strangers = np.arange(len(own)), np.flatnonzero(~own)
         if self.others == "anomalies":
-            with warnings.catch_warnings():  # classes may well lie around or within another
+            with warnings.catch_warnings():  # a class may surround another
                 warnings.simplefilter("ignore", DirectionWarning)
                 fused.fit(table, np.where(own, 1, -1))
             return fused, _held_out_scores(fused), rows
@@ -292,7 +292,7 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
                 "detector must be a FusedDetector, whose out-of-fold scores are calibrated, got "
                 f'{self.detector!r}. Wrap it: FusedDetector([("mine", detector)]).'
             )
-        # Scores out of fold are turned into log-odds; no detector's own threshold is ever used.
+        # Only out-of-fold scores are used, not the thresholds of the detectors.
         return clone(self.detector).set_params(calibration="plain")
 
     def _check_parameters(self) -> None:
@@ -305,8 +305,8 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         """Return the classes, and the number of each row's class."""
         if y is None:
             raise ValueError(
-                "OneClassEnsembleClassifier requires y to be passed, but the target y is None: "
-                "give the class of each row."
+                "OneClassEnsembleClassifier requires y to be passed, but the target y is None. "
+                "Pass the class of each row."
             )
         labels = column_or_1d(y, warn=True)
         assert_all_finite(labels, input_name="y")
@@ -316,16 +316,16 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         classes, numbers, counts = np.unique(labels, return_inverse=True, return_counts=True)
         if (counts < 2).any():
             raise ValueError(
-                "Each class needs at least 2 rows to be learnt and judged, but class "
-                f"{classes[counts < 2].tolist()[0]!r} has one, of n_samples={n}. Bring more, or "
-                "leave it out."
+                "Each class needs at least 2 rows, but class "
+                f"{classes[counts < 2].tolist()[0]!r} has one, of n_samples={n}. Add rows, or drop "
+                "the class."
             )
         unknown = self.unknown_label
         if unknown is not None:
             alike = isinstance(unknown, str) == isinstance(classes.tolist()[0], str)
             if not alike or unknown in classes:
                 raise ValueError(
-                    "unknown_label must be of the type of the labels, and none of them; got "
+                    "unknown_label must be of the type of the labels, and not one of them; got "
                     f"{unknown!r} for the labels {', '.join(map(repr, classes.tolist()[:5]))}."
                 )
         return classes, numbers
@@ -337,25 +337,25 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _held_out_scores(fused: FusedDetector) -> Host:
-    """Fused scores of the training rows, in their order, each out of fold."""
+    """Return out-of-fold fused scores of the training rows, in their order."""
     scores: Host = fused.held_out_.fused
     return scores
 
 
 def log_odds(scores: Host, own: NDArray[np.bool_]) -> tuple[float, float]:
-    r"""Platt's calibration: α and β that make ``α s + β`` the log-odds of being one's own.
+    r"""Fit Platt scaling: α and β such that ``α s + β`` is the log-odds of the own class.
 
     Parameters
     ----------
     scores : ndarray of shape (n,)
-        Scores of rows that were not learnt from, high = own; NaN is left out.
+        Held-out scores, high = own class; NaN is ignored.
     own : ndarray of shape (n,)
-        Which rows are.
+        Whether each row belongs to the class.
 
     Returns
     -------
     tuple of float
-        α, never negative, and β; 1 and 0 where there are no others to compare with.
+        α ≥ 0 and β; 1 and 0 if there is only one kind of row.
 
     References
     ----------
@@ -377,20 +377,20 @@ def log_odds(scores: Host, own: NDArray[np.bool_]) -> tuple[float, float]:
     middle, spread = values.mean(), values.std() or 1.0
     fitted = LogisticRegression().fit((values[:, None] - middle) / spread, own)
     slope = float(fitted.coef_[0, 0] / spread)
-    if slope <= 0:  # it tells nothing: only the share of the class remains
+    if slope <= 0:  # no information beyond the share of the class
         return 0.0, float(np.log(own.sum() / (~own).sum()))
     return slope, float(fitted.intercept_[0] - slope * middle)
 
 
 def output_code(n_classes: int, size: int, random_state: Any = None) -> Code:
-    """Return the classes themselves and, after them, random unions of classes, no two alike.
+    """Return the single classes followed by distinct random unions of classes.
 
     Parameters
     ----------
     n_classes : int
         Number of classes K.
     size : int
-        Rows of the code; fewer where there are no more unions: all proper ones are 2^K − 2.
+        Rows of the code, at most 2^K − 2.
     random_state : int, RandomState or None, default=None
         Draws the unions.
 

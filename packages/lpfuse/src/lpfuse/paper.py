@@ -1,8 +1,8 @@
-"""The method of the paper in one call: its learners, grids, normalisation, ℓp and threshold.
+"""The method of the paper: its learners, grids, normalisation, ℓp weights and threshold.
 
-`Pipeline` is the method as it is printed, for whoever wants to repeat or cite its figures; for work
-of one's own `FusedDetector` is ahead of it (``docs/results/uci.md``). What stands beside it are its
-parts: the grid of learners, and the choice among them.
+`Pipeline` is the published method, to reproduce its results; for other work use `FusedDetector`,
+which performs better (``docs/results/uci.md``). The other functions are its parts: the grid of
+learners and model selection.
 """
 
 from __future__ import annotations
@@ -54,19 +54,11 @@ from lpfuse.optim import Certificate
 from lpfuse.optim.problem import LOSSES
 from lpfuse.scaling import TwoSidedMinMax
 
-__all__ = [
-    "LEARNERS",
-    "PAPER_RHOS",
-    "Candidate",
-    "Pipeline",
-    "best_of_each",
-    "candidates",
-    "fit_candidates",
-]
+__all__ = ["LEARNERS", "PAPER_RHOS", "Pipeline"]
 
 
 # --------------------------------------------------------------------------------------------------
-# The paper's four learners with every setting of their grids, and the choice among these.
+# The grid of the four learners
 
 
 LEARNERS = ("GMM", "SVDD", "GP", "KPCA")  # in the order of the paper's table
@@ -101,8 +93,7 @@ def candidates(
 ) -> list[Candidate]:
     """Return the grid for n training rows.
 
-    Where candidates are equally good the first is taken: hence the widest kernels and the fewest
-    components come first.
+    Ties go to the first candidate; hence the widest kernels and the fewest components come first.
 
     Parameters
     ----------
@@ -144,19 +135,19 @@ def candidates(
 
 
 def fit_candidates(grid: Sequence[Candidate], X: Any) -> Host:
-    """Fit every candidate to normal rows, all kernel work done once.
+    """Fit every candidate to normal rows, sharing kernel computations.
 
     Parameters
     ----------
     grid : sequence of Candidate
-        From `candidates`; their detectors are fitted.
+        From `candidates`; their detectors are fitted in place.
     X : array-like of shape (n, d)
         Normal rows.
 
     Returns
     -------
     ndarray of shape (n, candidates)
-        Scores of the rows themselves, high = normal: in-sample, as in the paper.
+        In-sample scores, high = normal, as in the paper.
 
     Examples
     --------
@@ -173,15 +164,15 @@ def fit_candidates(grid: Sequence[Candidate], X: Any) -> Host:
         return score_together(detectors, X)
 
 
-def best_of_each(grid: Sequence[Candidate], areas: Host) -> list[int]:
-    """Return the place of each learner's best candidate, in the order of `LEARNERS`.
+def best_per_learner(grid: Sequence[Candidate], areas: Host) -> list[int]:
+    """Return the position of each learner's best candidate, in the order of `LEARNERS`.
 
     Parameters
     ----------
     grid : sequence of Candidate
         With at least one candidate of each learner.
     areas : ndarray of shape (candidates,)
-        How good each is, for instance its AUC on validation. Of equals the first is taken.
+        The criterion of each, for instance its validation AUC. Ties go to the first.
 
     Returns
     -------
@@ -191,8 +182,8 @@ def best_of_each(grid: Sequence[Candidate], areas: Host) -> list[int]:
     Examples
     --------
     >>> import numpy as np
-    >>> from lpfuse.paper import best_of_each, candidates
-    >>> best_of_each(candidates(9, widths=[1.0]), np.array([0.7, 0.8, 0.9, 0.6, 0.6]))
+    >>> from lpfuse.paper import best_per_learner, candidates
+    >>> best_per_learner(candidates(9, widths=[1.0]), np.array([0.7, 0.8, 0.9, 0.6, 0.6]))
     [0, 1, 2, 3]
     """
 
@@ -204,19 +195,19 @@ def best_of_each(grid: Sequence[Candidate], areas: Host) -> list[int]:
 
 
 # --------------------------------------------------------------------------------------------------
-# Weights for every ρ and p, and the ones that validation prefers.
+# Selection of ρ and p by validation AUC
 
 
 class Scores(NamedTuple):
-    """Scores of the chosen learners, high = normal: one column each."""
+    """Scores of the selected learners, high = normal: one column each."""
 
     normals: Host
-    anomalies: Host  # teach the weights; perhaps none
+    anomalies: Host  # used for the weights only; may be empty
     validation: Host
 
 
 class Weights(NamedTuple):
-    """What was chosen."""
+    """The selected ρ, p and weights."""
 
     rho: float
     p: float
@@ -230,9 +221,7 @@ class Weights(NamedTuple):
 def choose_weights(
     scores: Scores, labels: Host, rhos: Sequence[float], ps: Sequence[float], loss: str
 ) -> Weights:
-    """Return the weights with the highest AUC on validation.
-
-    Of equals the first ρ and the largest p.
+    """Return the weights with the highest validation AUC; ties: the first ρ, the largest p.
 
     Parameters
     ----------
@@ -248,9 +237,9 @@ def choose_weights(
     areas = np.empty((len(rhos), len(ps)))
     best: Weights | None = None
     for i, rho in enumerate(rhos):
-        # The paper gives normalisation in words only: unclipped, its figures come out best.
+        # The paper describes normalisation in words only; unclipped scores match its results best.
         scaler = TwoSidedMinMax(float(rho), feature_range=(0, 1), clip=False)
-        with warnings.catch_warnings():  # what there is to say of learners, `fit` says once
+        with warnings.catch_warnings():  # `fit` warns once
             warnings.simplefilter("ignore", UserWarning)
             path = lp_path(scaler.fit(scores.normals).transform(S), y, ps=ps, loss=loss)
         fused = scaler.transform(scores.validation) @ path.weights.T
@@ -264,44 +253,43 @@ def choose_weights(
 
 
 # --------------------------------------------------------------------------------------------------
-# From rows to decisions as the paper goes, every choice made on validation.
+# The estimator
 
 
 PAPER_RHOS = tuple(map(float, range(1, 11)))  # ρ of the normalisation that the paper tries
 NEEDS_VALIDATION = (
-    "Settings, rho, p and the threshold are chosen on rows that nothing learns from. Pass "
+    "Settings, rho, p and the threshold are selected on a validation set. Pass "
     "fit(X, y, validation=(X_val, y_val)), y_val with +1 (normal) and -1 (anomaly), at least one "
     "row of each"
 )
 
 
 class Rows(NamedTuple):
-    """What a fit was given, checked and standardised."""
+    """Checked and standardised input of a fit."""
 
     normals: Host
-    anomalies: Host  # teach the weights; perhaps none
+    anomalies: Host  # used for the weights only; may be empty
     validation: Host
     labels: Host  # ±1 of the validation rows
 
 
 @saved_as("PaperPipeline", loss=LOSSES)
 class Pipeline(Scorer):
-    r"""The paper's method from rows to decisions, its values as defaults.
+    r"""The method of the paper, with its settings as defaults.
 
     Four learners are fitted to the normal rows: a Gaussian mixture (the distance to its nearest
-    component), SVDD, a one-class Gaussian process (its mean) and kernel PCA. Of each the setting
-    with the highest AUC on validation is kept. Their scores :math:`s_{ij}` of the rows that they
-    were fitted on are mapped by quantiles :math:`l_j` and :math:`u_j` that leave ρ % of the normal
-    rows outside, and the weights of the fused score minimise the hinge loss in the unit ball:
+    component), SVDD, a one-class Gaussian process (its mean) and kernel PCA, each with the setting
+    of the highest validation AUC. Their in-sample scores :math:`s_{ij}` are scaled by quantiles
+    :math:`l_j` and :math:`u_j` that leave ρ % of the normal rows outside, and the weights of the
+    fused score minimise the hinge loss in the unit ball:
 
     .. math::
 
         s'_{ij} = \frac{s_{ij} - l_j}{u_j - l_j}, \qquad
         \min_{\|w\|_p \le 1} \sum_i \max(0, 1 - y_i \, w^\top s'_i)
 
-    ρ and p are those with the highest AUC on validation, the threshold the one with the best
-    G-mean there. One thing is not the paper's: the weights are optimal with a proof, not where its
-    Algorithm 1 stops.
+    ρ and p maximise the validation AUC, the threshold the validation G-mean. One difference to the
+    paper: the weights are certified optimal, not those of its Algorithm 1.
 
     Parameters
     ----------
@@ -317,16 +305,16 @@ class Pipeline(Scorer):
     loss : {"hinge", "least_squares"}, default="hinge"
         What the weights minimise.
     standardise : bool, default=True
-        Whether columns become z-scores by the normal rows, as in the paper: widths mean something
-        then. False: the rows are z-scores already.
+        Whether to standardise columns by the normal rows, as in the paper. False: the rows are
+        standardised already.
     random_state : int, RandomState or None, default=None
         Seeds the mixture.
 
     Attributes
     ----------
     learners_ : dict of str to detector
-        "GMM", "SVDD", "GP" and "KPCA" → the fitted learner with its chosen setting. Rows must be
-        standardised for them, see `learner_scores`.
+        "GMM", "SVDD", "GP" and "KPCA" → the fitted learner with its selected setting. They expect
+        standardised rows, see `learner_scores`.
     settings_ : dict of str to dict
         The chosen ``sigma`` and ``q`` of each learner.
     rho_, p_ : float
@@ -336,11 +324,11 @@ class Pipeline(Scorer):
     weights_ : ndarray of shape (4,)
         One weight a learner, in the order of `learners_`.
     certificate_ : Certificate
-        The proof of how far these weights can be from the best ones.
+        Bound of the distance of the weights from the optimum.
     offset_ : float
         The threshold: scores from here on count as normal.
     validation_auc_ : ndarray of shape (len(rhos), len(ps))
-        AUC on validation of every ρ, as they stand, and every p, ascending.
+        Validation AUC of every ρ, in the given order, and every p, ascending.
     standardiser_ : StandardScaler or None
         Of the columns.
     n_features_in_ : int
@@ -350,14 +338,14 @@ class Pipeline(Scorer):
 
     See Also
     --------
-    lpfuse.FusedDetector : What we advise to use: no row for validation, thresholds that keep a
-        false-alarm rate, and better figures where anomalies teach.
+    lpfuse.FusedDetector : Recommended: needs no validation set, controls the false-alarm rate, and
+        performs better with labelled anomalies.
 
     Notes
     -----
-    Of equally good choices the widest kernel, the fewest components, the first ρ and the largest p
-    are taken. Kernels are exact: time and memory grow with the square of the normal rows and
-    faster; the paper's sets have up to a thousand.
+    Ties go to the widest kernel, the fewest components, the first ρ and the largest p. Kernels are
+    exact: memory grows with the square of the normal rows and time faster; the paper's sets have up
+    to a thousand.
 
     References
     ----------
@@ -379,7 +367,7 @@ class Pipeline(Scorer):
     >>> thin.predict([[0.0, 0.0], [4.0, 4.0]])
     array([ 1, -1])
 
-    With labelled anomalies, which teach the weights alone:
+    With labelled anomalies, which are used for the weights only:
 
     >>> rows, y = np.concatenate([X, [[3.0, 2.0], [4.0, 3.0]]]), np.repeat([1, -1], [60, 2])
     >>> thin.fit(rows, y, validation=(X_val, y_val)).weights_.shape
@@ -413,18 +401,17 @@ class Pipeline(Scorer):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, *, validation: Any = None) -> Self:
-        """Fit the learners, choose their settings, learn the weights, and set the threshold.
+        """Fit the learners, select their settings, learn the weights and set the threshold.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Rows without gaps, at least two of them normal.
+            Rows without missing values, at least two of them normal.
         y : array-like of shape (n,), optional
-            +1 normal, −1 anomaly. Anomalies teach the weights and nothing else; without `y` all
-            rows are normal (the paper's pure setting).
+            +1 normal, −1 anomaly. Anomalies are used for the weights only; without `y` all rows are
+            normal (the paper's pure setting).
         validation : tuple of array-like (X_val, y_val)
-            Other rows and their labels ±1, both of which must occur: all choices and the threshold
-            are made on them.
+            Validation rows and their labels ±1, both of which must occur.
 
         Returns
         -------
@@ -441,7 +428,7 @@ class Pipeline(Scorer):
         )
         in_sample = fit_candidates(grid, rows.normals)
         on_validation = score_together([c.detector for c in grid], rows.validation)
-        chosen = best_of_each(grid, auc_of_columns(rows.labels, on_validation))
+        chosen = best_per_learner(grid, auc_of_columns(rows.labels, on_validation))
         learners = {grid[i].learner: grid[i].detector for i in chosen}
         scores = Scores(
             in_sample[:, chosen],
@@ -451,7 +438,7 @@ class Pipeline(Scorer):
         warn_about_columns(scores.normals, LEARNERS)
         ps = sorted(map(check_p, self.ps))
         found = choose_weights(scores, rows.labels, self.rhos, ps, self.loss)
-        _warn_if_loose(found.certificate)
+        _warn_if_not_optimal(found.certificate)
 
         self.learners_, self.standardiser_ = learners, standardiser
         self.settings_ = {grid[i].learner: dict(grid[i].settings) for i in chosen}
@@ -464,7 +451,7 @@ class Pipeline(Scorer):
 
     @lazily()
     def score_samples(self, X: Any) -> Array:
-        """Fused score of each row, high = normal.
+        """Return the fused score of each row, high = normal.
 
         Parameters
         ----------
@@ -481,7 +468,7 @@ class Pipeline(Scorer):
 
     @lazily(width=lambda _: len(LEARNERS))
     def learner_scores(self, X: Any) -> Array:
-        """Scores of the four learners, before they are put on one scale.
+        """Return the unscaled scores of the four learners.
 
         Parameters
         ----------
@@ -518,8 +505,8 @@ class Pipeline(Scorer):
         check_choice("standardise", self.standardise, [True, False])
 
     def _rows(self, X: Any, y: Any, validation: Any) -> tuple[Rows, StandardScaler | None]:
-        """Return all rows, checked and standardised, and what standardises them."""
-        rows = _learnable(check_features(X), column_names(X))
+        """Check and standardise all rows; return them with the standardiser."""
+        rows = _check_magnitude(check_features(X), column_names(X))
         labels = check_labels(y, len(rows))
         normal = np.full(len(rows), True) if labels is None else labels > 0
         if normal.sum() < 2:
@@ -540,13 +527,13 @@ class Pipeline(Scorer):
 
 
 def _check_validation(validation: Any, expected: Pipeline) -> tuple[Host, Host]:
-    """Rows and labels to choose by, with the columns that an estimator expects."""
+    """Check validation rows and labels against the columns of an estimator."""
     if not isinstance(validation, tuple | list) or len(validation) != 2:
         got = "no validation" if validation is None else quote(type(validation).__name__)
         raise ValueError(f"{NEEDS_VALIDATION}; got {got}.")
     try:
         checked = check_features(validation[0], estimator=expected)
-        rows = _learnable(checked, column_names(validation[0]))
+        rows = _check_magnitude(checked, column_names(validation[0]))
         labels = check_labels(validation[1], len(rows))
     except (ValueError, TypeError) as error:
         raise type(error)(f"validation=(X_val, y_val): {error}") from error
@@ -555,12 +542,12 @@ def _check_validation(validation: Any, expected: Pipeline) -> tuple[Host, Host]:
     return rows, labels
 
 
-def _warn_if_loose(certificate: Certificate) -> None:
+def _warn_if_not_optimal(certificate: Certificate) -> None:
     if certificate.status != "optimal":
         warnings.warn(
-            f"The weights are proved to be within a relative gap of {certificate.relative_gap:.1e} "
-            f"of the best ones only ({certificate.status}). The scores of a learner may have next "
-            "to no spread: try other widths.",
+            f"The weights are certified up to a relative gap of {certificate.relative_gap:.1e} "
+            f"({certificate.status}). The scores of a learner may be nearly constant: try other "
+            "widths.",
             ConvergenceWarning,
             stacklevel=3,
         )
@@ -570,8 +557,8 @@ def _scores(learners: Sequence[Detector], rows: Host) -> Host:
     return score_together(learners, rows) if len(rows) else np.empty((0, len(learners)))
 
 
-def _learnable(rows: Array, names: Sequence[str] | None) -> Host:
-    """Rows whose squares are numbers."""
+def _check_magnitude(rows: Array, names: Sequence[str] | None) -> Host:
+    """Return rows on the host; raise if their squares would overflow."""
     found = _host(rows)
     sizes = np.abs(found).max(axis=0)
     if sizes.max() > LARGEST_SCORE:
@@ -581,5 +568,5 @@ def _learnable(rows: Array, names: Sequence[str] | None) -> Host:
 
 
 def _host(rows: Array) -> Host:
-    """Rows of any array library as float64 of NumPy's."""
+    """Convert rows of any array library to float64 arrays of NumPy."""
     return np.asarray(to_host(rows), dtype=np.float64)

@@ -1,6 +1,6 @@
-"""lpfuse for programs that are written for PyOD: high = anomaly, labels 0 and 1.
+"""lpfuse detectors with the interface of PyOD: high = anomaly, labels 0 and 1.
 
-The other way round, detectors of PyOD inside lpfuse, is :class:`lpfuse.adapters.PyODDetector`.
+For detectors of PyOD inside lpfuse see :class:`lpfuse.adapters.PyODDetector`.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ class PyODFused(BaseDetector):
     .. math:: \text{decision\_function}(x) = -\text{score\_samples}(x)
 
     Scores are high for anomalies, labels 0 for normal rows and 1 for anomalies. ``predict``,
-    ``predict_proba``, ``predict_confidence`` and ``predict_with_rejection`` are PyOD's own, so it
-    goes where a detector of PyOD goes: into ``FeatureBagging``, ``LSCP``, ``SUOD``, ``XGBOD``.
+    ``predict_proba``, ``predict_confidence`` and ``predict_with_rejection`` are PyOD's own. It can
+    be used wherever a detector of PyOD can: in ``FeatureBagging``, ``LSCP``, ``SUOD``, ``XGBOD``.
 
     Parameters
     ----------
     detector : detector, default=None
         Anything that :class:`~lpfuse.FusedDetector` takes as a member, or one itself; None:
-        ``FusedDetector()``. A fitted copy is kept, the original stays as it is.
+        ``FusedDetector()``. A copy is fitted.
     contamination : float in (0, 0.5], default=0.1
         Share of the training rows that ``labels_`` calls anomalies.
     random_state : int, RandomState or None, default=None
-        Seeds whatever of the detector has no seed of its own.
+        Seeds the parts of the detector without a seed of their own.
 
     Attributes
     ----------
@@ -51,11 +51,10 @@ class PyODFused(BaseDetector):
         The fitted detector of lpfuse, high = normal: ``detector_.weights_``,
         ``detector_.save(path)``, ``detector_.pvalues(X)``.
     decision_scores_ : ndarray of shape (n,)
-        Scores of the training rows, high = anomaly, by detectors and weights that have not seen the
-        row, where there are such: held out for a `FusedDetector`, ``leave_one_out_scores`` for
-        those who have them. For others, as ``decision_function`` says.
+        Scores of the training rows, high = anomaly: out-of-fold for a `FusedDetector`,
+        ``leave_one_out_scores`` for detectors that have them, and in-sample for others.
     threshold_ : float
-        The quantile 1 − `contamination` of these.
+        The quantile 1 − `contamination` of ``decision_scores_``.
     labels_ : ndarray of shape (n,)
         1 where ``decision_scores_`` exceeds ``threshold_``, else 0.
     n_features_in_ : int
@@ -63,9 +62,9 @@ class PyODFused(BaseDetector):
 
     Notes
     -----
-    Since training scores are held out, about the share `contamination` of new rows like the
-    training rows exceeds the threshold as well. (A detector that knows its training rows gives them
-    lower scores than new ones, and a threshold from these flags more.)
+    Since training scores are out-of-fold, about the share `contamination` of new rows of the same
+    distribution exceeds the threshold as well. In-sample scores are optimistically biased, and a
+    threshold from these flags more rows.
 
     Examples
     --------
@@ -97,15 +96,15 @@ class PyODFused(BaseDetector):
         X : array-like or data frame of shape (n, d)
             Rows.
         y : array-like of shape (n,), optional
-            0 normal, 1 anomaly, as in PyOD. A `FusedDetector` learns its weights from them; a
-            detector that takes no labels ignores them.
+            0 normal, 1 anomaly, as in PyOD. A `FusedDetector` learns its weights from them;
+            detectors without labels ignore them.
 
         Returns
         -------
         PyODFused
             The fitted detector.
         """
-        labels = () if y is None else (_turned(y),)
+        labels = () if y is None else (_from_pyod_labels(y),)
         inner = FusedDetector() if self.detector is None else as_detector(self.detector)
         fitted = seeded_copy(inner, check_random_state(self.random_state)).fit(X, *labels)
         scores = _training_scores(fitted, X)
@@ -113,7 +112,7 @@ class PyODFused(BaseDetector):
             raise ValueError(
                 f"{quote(fitted)} gives no score to {int(np.isnan(scores).sum())} of its "
                 f"{len(scores)} training rows, the first at position "
-                f"{int(np.isnan(scores).argmax())}. Fill their missing cells in, or leave them out."
+                f"{int(np.isnan(scores).argmax())}. Impute their missing values, or drop them."
             )
         self.detector_, self.decision_scores_ = fitted, -scores
         self.n_features_in_ = np.shape(X)[1]
@@ -122,7 +121,7 @@ class PyODFused(BaseDetector):
         return self
 
     def decision_function(self, X: Any) -> Host:
-        """Score of each row, high = anomaly.
+        """Return the score of each row, high = anomaly.
 
         Parameters
         ----------
@@ -138,21 +137,21 @@ class PyODFused(BaseDetector):
         return -np.asarray(self.detector_.score_samples(X), dtype=np.float64)
 
 
-def _turned(y: Any) -> Host:
-    """Labels of PyOD as ours: 0 becomes +1, 1 becomes −1."""
+def _from_pyod_labels(y: Any) -> Host:
+    """Convert labels of PyOD: 0 becomes +1, 1 becomes −1."""
     values = np.asarray(y).ravel()
     known = np.isin(values, (0, 1))
     if not known.all():
         raise ValueError(
             "y must hold PyOD's labels, 0 (normal) and 1 (anomaly), got "
-            f"{quote(values[~known][0])}. For +1, -1 and 0 (nobody looked) fit lpfuse's "
-            "FusedDetector itself, or leave y out."
+            f"{quote(values[~known][0])}. For +1, -1 and 0 (unlabelled) use "
+            "lpfuse.FusedDetector, or omit y."
         )
     return 1.0 - 2.0 * values.astype(np.float64)
 
 
 def _training_scores(detector: Any, X: Any) -> Host:
-    """Scores of training rows, high = normal: by fits without the row where there are such."""
+    """Return scores of training rows, high = normal: out-of-fold if available."""
     if hasattr(detector, "leave_one_out_scores"):
         return np.asarray(detector.leave_one_out_scores(X), dtype=np.float64)
     scores = np.asarray(detector.score_samples(X), dtype=np.float64)

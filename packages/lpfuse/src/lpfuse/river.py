@@ -1,7 +1,7 @@
-"""lpfuse in programs that are written for river: one row at a time, high = anomaly.
+"""Detectors with the interface of river: one row at a time, high = anomaly.
 
-`RiverFused` is a fitted detector of lpfuse as a detector of river; `RiverFusion` fuses river's own
-detectors, with weights of a window of the last rows.
+`RiverFused` wraps a fitted detector of lpfuse; `RiverFusion` fuses detectors of river with weights
+fitted to a sliding window.
 """
 
 from __future__ import annotations
@@ -30,49 +30,49 @@ except ImportError as error:
 
 __all__ = ["RiverFused", "RiverFusion"]
 
-NEGLIGIBLE = 1e-6  # weights below are zero, as in the warning of `LpFusion`
+NEGLIGIBLE = 1e-6  # smaller weights are zero, as in the warning of `LpFusion`
 _NORMAL = math.nextafter(0.5, 0.0)  # the highest score of a normal row
 
 
-class _Labelled(AnomalyDetector):
-    """A detector of river that is told labels where its user says so."""
+class _OptionallySupervised(AnomalyDetector):
+    """Base of detectors that use labels if `supervised`."""
 
     supervised: bool
 
     @property
     def _supervised(self) -> bool:
-        """Whether river hands labels on to ``learn_one``."""
+        """Whether river passes labels to ``learn_one``."""
         return self.supervised
 
 
-class RiverFused(_Labelled):
+class RiverFused(_OptionallySupervised):
     r"""A fitted detector of lpfuse with the interface of river.
 
     .. math:: \text{score\_one}(x) = \frac12 \Big( 1 - \frac{d}{1 + |d|} \Big), \qquad
         d = \text{decision\_function}(x)
 
-    Scores are in (0, 1), as river's metrics want them, high for anomalies, and from 0.5 on for rows
-    that the detector calls anomalies: ``anomaly.ThresholdFilter(RiverFused(fused), threshold=0.5)``
+    Scores are in (0, 1), as river's metrics require, high for anomalies, and at least 0.5 for rows
+    that the detector flags: ``anomaly.ThresholdFilter(RiverFused(fused), threshold=0.5)``
     decides as ``fused.predict`` does.
 
     Parameters
     ----------
     detector : FusedDetector
-        Fitted. A copy follows the stream, the original stays as it is.
+        Fitted. A copy is recalibrated, the original is unchanged.
     supervised : bool, default=False
-        Whether river hands labels on: pipelines and ``evaluate.progressive_val_score`` do then.
+        Whether pipelines and ``evaluate.progressive_val_score`` pass labels.
     batch_size : int, default=100
         Normal rows between two recalibrations.
     window_size : int, default=1000
-        The last normal rows, which the threshold is recalibrated on.
+        Number of most recent normal rows that the threshold is recalibrated on.
 
     Notes
     -----
-    `learn_one` moves the threshold: :meth:`lpfuse.FusedDetector.recalibrate` on the window, as soon
-    as it holds rows enough for the rate of false alarms (19 for 5 %). Detectors and weights stay as
-    they were fitted, and a row that is labelled an anomaly changes nothing. A row without a label
-    counts as normal, as with all of river's detectors: let ``anomaly.QuantileFilter`` keep alarms
-    away, or hand on labels.
+    `learn_one` recalibrates the threshold on the window, with
+    :meth:`lpfuse.FusedDetector.recalibrate`, once it has enough rows for the false-alarm rate (19
+    for 5 %). Detectors and weights do not change, and rows labelled as anomalies are ignored. Rows
+    without a label count as normal, as in all detectors of river: exclude alarms with
+    ``anomaly.QuantileFilter``, or pass labels.
 
     Examples
     --------
@@ -97,22 +97,22 @@ class RiverFused(_Labelled):
         self.supervised = supervised
         self.batch_size = batch_size
         self.window_size = window_size
-        self._now: Any = None
+        self._fused: Any = None
         self._normal: deque[Host] = deque()
-        self._new = 0
+        self._n_since_fit = 0
 
     @property
     def fused(self) -> Any:
-        """The detector of lpfuse as it is now."""
-        if self._now is None:
+        """The current detector of lpfuse."""
+        if self._fused is None:
             check_is_fitted(self.detector)
             check_count("batch_size", self.batch_size)
             self._normal = deque(maxlen=check_count("window_size", self.window_size))
-            self._now = deepcopy(self.detector)
-        return self._now
+            self._fused = deepcopy(self.detector)
+        return self._fused
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
-        """Return how strange a row is, from 0 to 1: from 0.5 on an anomaly.
+        """Return the anomaly score of a row in (0, 1); anomalies have at least 0.5.
 
         Parameters
         ----------
@@ -124,57 +124,57 @@ class RiverFused(_Labelled):
         float
             High = anomaly.
         """
-        return _strangeness(float(self.fused.decision_function(self._table([self._row(x)]))[0]))
+        return _anomaly_score(float(self.fused.decision_function(self._table([self._row(x)]))[0]))
 
     def learn_one(self, x: Mapping[Any, Any], y: Any = None) -> None:
-        """Take a row into the window, and recalibrate every `batch_size` normal rows.
+        """Add a row to the window, and recalibrate every `batch_size` normal rows.
 
         Parameters
         ----------
         x : dict
             Features by name.
         y : bool or int, optional
-            True or 1 for an anomaly, False or 0 for a normal row; None: taken for normal.
+            True or 1 for an anomaly, False or 0 for a normal row; None counts as normal.
         """
         label, row, fused = _label(y), self._row(x), self.fused
         if label < 0:
             return
         self._normal.append(row)
-        self._new += 1
+        self._n_since_fit += 1
         promise = calibration_promise(len(self._normal), fused.false_alarm_rate, fused.confidence)
-        if self._new >= self.batch_size and promise.k > 0:
-            self._new = 0
+        if self._n_since_fit >= self.batch_size and promise.k > 0:
+            self._n_since_fit = 0
             fused.recalibrate(self._table(list(self._normal)))
 
     def _row(self, x: Mapping[Any, Any]) -> Host:
-        """Return the features in the order that the detector knows; without names, as they come."""
+        """Return the features in the order of the fit; in the given order if it had no names."""
         names = getattr(self.fused, "feature_names_in_", None)
         if names is None:
             d = self.fused.n_features_in_
             if len(x) != d:
                 raise ValueError(
-                    f"A row has {len(x)} features, the detector was fitted to {d}. Pass those, in "
-                    "the same order; or fit it to a data frame, and they are known by name."
+                    f"A row has {len(x)} features, the detector was fitted to {d}. Pass the same "
+                    "features in the same order, or fit the detector to a data frame."
                 )
             return np.array(list(x.values()), dtype=np.float64)
         missing = [name for name in names if name not in x]
         if missing:
             raise ValueError(
-                f"A row lacks {quote(missing)}. Pass every column that the detector was fitted to; "
-                "float('nan') where a cell is missing."
+                f"A row lacks {quote(missing)}. Pass every column that the detector was fitted to, "
+                "with float('nan') for missing values."
             )
         return np.array([x[name] for name in names], dtype=np.float64)
 
     def _table(self, rows: list[Host]) -> Any:
-        """Rows as the detector was fitted to: a frame where it knows names."""
+        """Return rows as a table; a data frame if the detector was fitted to one."""
         kept = self.fused.rows_
         if kept.names is None:
             return np.stack(rows)
         return type(kept)(np.stack(rows), kept.names, kept.of_polars).table()
 
 
-class RiverFusion(_Labelled):
-    r"""Fuse detectors of river by weights of a window of the last rows.
+class RiverFusion(_OptionallySupervised):
+    r"""Fuse detectors of river with weights fitted to a sliding window.
 
     The window holds scores and labels. Every `refit_every` rows the scale of each detector and the
     weights w are fitted to it, by :class:`lpfuse.TwoSidedMinMax` and :class:`lpfuse.LpFusion`. The
@@ -183,21 +183,21 @@ class RiverFusion(_Labelled):
     .. math:: m = \frac{\sum_j w_j s'_j}{\sum_j |w_j|}, \qquad
         \text{score\_one} = \frac12 \Big( 1 - \frac{m}{1 + |m|} \Big)
 
-    without the intercept of the fusion: that follows the share of anomalies in the window, so a
-    score with it would repeat the last labels.
+    without the intercept of the fusion, which depends on the share of anomalies in the window: with
+    it, scores would repeat the last labels.
 
     Parameters
     ----------
     detectors : dict
-        Name → detector of river, or a pipeline that ends in one. Copies of them learn.
+        Name → detector of river, or a pipeline that ends in one. Copies are trained.
     supervised : bool, default=True
-        Whether river hands labels on; without labels weights stay near equal.
+        Whether river passes labels; without labels weights stay near uniform.
     grace_period : int, default=100
-        Normal rows in the window before the first fit. Until then the score is 0.
+        Number of normal rows before the first fit. Until then the score is 0.
     fusion : LpFusion, default=None
         None: as in a `FusedDetector` without a prior.
     window_size : int, default=1000
-        The last rows that scale and weights are fitted to.
+        Number of most recent rows that scale and weights are fitted to.
     refit_every : int, default=50
         Rows between two fits.
 
@@ -208,12 +208,12 @@ class RiverFusion(_Labelled):
 
     Notes
     -----
-    A row is scored by each detector before that learns from it, so scale and weights rest on
-    scores of rows that were new. Rows that are labelled anomalies teach the weights, not the
-    detectors. On ten drifting streams weights of a window lost 0.129 a labelled row, mixtures with
-    a bound of their regret 0.130 (``docs/adr/0043``).
+    Each detector scores a row before learning from it, so scale and weights are fitted to
+    out-of-sample scores. Rows labelled as anomalies are used for the weights, not for the
+    detectors. On ten drifting streams window weights had a mean loss of 0.129 a labelled row,
+    mixtures with a regret bound 0.130 (``docs/adr/0043``).
 
-    A score of 0.5 is no threshold: let ``anomaly.QuantileFilter`` set one.
+    A score of 0.5 is not a threshold: set one with ``anomaly.QuantileFilter``.
 
     Examples
     --------
@@ -254,7 +254,7 @@ class RiverFusion(_Labelled):
         self.refit_every = refit_every
         self._members: dict[str, Any] = {}
         self._window: deque[tuple[Host, int]] = deque()
-        self._new = 0
+        self._n_since_fit = 0
         self._scaler: TwoSidedMinMax | None = None
         self._weights: Host = np.empty(0)
 
@@ -264,7 +264,7 @@ class RiverFusion(_Labelled):
         return dict(zip(self.detectors, self._weights.tolist(), strict=False))
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
-        """Return how strange a row is, from 0 to 1; 0 before the first fit.
+        """Return the anomaly score of a row in (0, 1); 0 before the first fit.
 
         Parameters
         ----------
@@ -274,17 +274,17 @@ class RiverFusion(_Labelled):
         Returns
         -------
         float
-            High = anomaly. Detectors without a score for this row are left out of the mean.
+            High = anomaly. The mean ignores detectors without a score for this row.
         """
         if self._scaler is None:
             return 0.0
-        raw = self._raw(x)
+        raw = self._detector_scores(x)
         known = ~np.isnan(raw)
         weights = np.where(known, self._weights, 0.0)
         if not weights.any():
             return 0.0
         scaled = self._scaler.transform(np.where(known, raw, 0.0)[None])[0]
-        return _strangeness(float(weights @ scaled / np.abs(weights).sum()))
+        return _anomaly_score(float(weights @ scaled / np.abs(weights).sum()))
 
     def learn_one(self, x: Mapping[Any, Any], y: Any = None) -> None:
         """Learn from a row.
@@ -294,21 +294,21 @@ class RiverFusion(_Labelled):
         x : dict
             Features by name.
         y : bool or int, optional
-            True or 1 for an anomaly, False or 0 for a normal row; None: taken for normal.
+            True or 1 for an anomaly, False or 0 for a normal row; None counts as normal.
         """
-        label, raw = _label(y), self._raw(x)
+        label, raw = _label(y), self._detector_scores(x)
         if label > 0:
             for member in self._members.values():
                 member.learn_one(x)
         if np.isnan(raw).any():
             return
         self._window.append((raw, label))
-        self._new += 1
-        if self._scaler is None or self._new >= self.refit_every:
+        self._n_since_fit += 1
+        if self._scaler is None or self._n_since_fit >= self.refit_every:
             self._refit()
 
     def _refit(self) -> None:
-        """Fit scale and weights to the window, if that holds normal rows enough."""
+        """Fit scale and weights to the window, if it has enough normal rows."""
         y = np.array([label for _, label in self._window])
         if (y > 0).sum() < self.grace_period:
             return
@@ -316,35 +316,35 @@ class RiverFusion(_Labelled):
         self._scaler = TwoSidedMinMax().fit(S, y)
         fusion = clone(default_fusion() if self.fusion is None else self.fusion)
         fusion.fit(self._scaler.transform(S), y if (y < 0).any() else None)
-        # Where no detector helps, the best weights are zero up to rounding: then all count alike.
+        # If no detector helps, the best weights are zero up to rounding: use uniform weights.
         helps = np.abs(fusion.weights_).max() >= NEGLIGIBLE
         self._weights = fusion.weights_ if helps else np.ones(S.shape[1])
-        self._new = 0
+        self._n_since_fit = 0
 
-    def _begin(self) -> None:
-        """Check the parameters and copy the detectors, when the first row comes."""
+    def _initialise(self) -> None:
+        """Check the parameters and copy the detectors, at the first row."""
         if not self.detectors:
             raise ValueError("detectors is empty: name at least one detector of river.")
         check_count("grace_period", self.grace_period)
         check_count("refit_every", self.refit_every)
         if check_count("window_size", self.window_size) < self.grace_period:
             raise ValueError(
-                f"window_size={self.window_size} is below grace_period={self.grace_period}: a "
-                "window never holds so many normal rows. Raise window_size."
+                f"window_size={self.window_size} is below grace_period={self.grace_period}, so "
+                "the first fit would never happen. Raise window_size."
             )
         self._window = deque(maxlen=self.window_size)
         self._members = {name: each.clone() for name, each in self.detectors.items()}
 
-    def _raw(self, x: Mapping[Any, Any]) -> Host:
-        """Scores, high = normal; NaN where a detector has none."""
+    def _detector_scores(self, x: Mapping[Any, Any]) -> Host:
+        """Return scores, high = normal; NaN if a detector has none."""
         if not self._members:
-            self._begin()
+            self._initialise()
         found = [-float(member.score_one(x)) for member in self._members.values()]
         return np.where(np.isfinite(found), found, np.nan)
 
 
-def _strangeness(decision: float) -> float:
-    """From a signed distance to the threshold, high = normal, to (0, 1), high = anomaly.
+def _anomaly_score(decision: float) -> float:
+    """Map a signed distance to the threshold, high = normal, to (0, 1), high = anomaly.
 
     A row at the threshold is normal; one without a decision (NaN) is an anomaly.
     """
@@ -355,7 +355,7 @@ def _strangeness(decision: float) -> float:
 
 
 def _label(y: Any) -> int:
-    """+1 normal, −1 anomaly, of river's False and True."""
+    """Convert river's False and True to +1 (normal) and −1 (anomaly)."""
     if y is None:
         return 1
     if y not in (0, 1):  # True and False are 1 and 0

@@ -1,4 +1,4 @@
-"""Scores of different detectors on one scale: two-sided min–max, and one that hears the loudest."""
+"""Scalers that put scores of different detectors on one scale."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from lpfuse._validation.tables import (
 
 __all__ = ["TailScaler", "TwoSidedMinMax"]
 
-# From here on `TailScaler` goes on logarithmically, in robust standard deviations; by hand.
+# Robust standard deviations beyond which `TailScaler` is logarithmic. Chosen by hand.
 FAR = 10.0
 # The quartiles of a normal distribution are this many standard deviations apart.
 QUARTILES = 1.349
 
 
 class _QuantileScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """A scale between two quantiles of each column; `_map` says what becomes of it."""
+    """Base of scalers by two quantiles of each column; `_map` maps the scaled scores."""
 
     rho: float
     lower_: Host
@@ -50,7 +50,7 @@ class _QuantileScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         S : array-like, or Dask array or data frame, of shape (n, R)
             Reference scores, high = normal.
         y : array-like, or Dask array or series, of shape (n,), optional
-            +1 normal, −1 anomaly. When given, the normal rows alone set the thresholds.
+            +1 normal, −1 anomaly. If given, only normal rows set the thresholds.
 
         Returns
         -------
@@ -71,7 +71,7 @@ class _QuantileScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self
 
     def _fit_blocks(self, S: Any, y: Any) -> Self:
-        """Return the same in one pass over blocks of rows, by a sketch of the normal ones."""
+        """Fit in one pass over blocks of rows, with a quantile sketch of the normal ones."""
         checked = check_score_blocks(S, y, also=Summary(_sketch_normal, QuantileSketch.merge))
         sketch: QuantileSketch = checked.also
         warn_about_flat(no_spread(sketch.lowest, sketch.highest), checked.names)
@@ -84,7 +84,7 @@ class _QuantileScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     @lazily(width=lambda scaler: scaler.n_features_in_)
     def transform(self, S: Any) -> Array:
-        """Scores on the common scale.
+        """Return scores on the common scale.
 
         Parameters
         ----------
@@ -94,16 +94,16 @@ class _QuantileScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         array of shape (n, R)
-            In the library and precision of `S`; no order within a column is turned round. Of
-            Dask's collections a lazy Dask array.
+            In the library and precision of `S`; the order within a column is kept. A lazy Dask
+            array for Dask collections.
         """
         check_is_fitted(self)
         S = check_scores(S, estimator=self)
         xp = namespace(S)
         width = self.upper_ - self.lower_
         slope = np.divide(1.0, width, out=np.zeros_like(width), where=width > 0)
-        # z = (s − l) / (u − l), measured from the middle: a column without width has the slope 0,
-        # so that z = 1/2 without a case of its own.
+        # z = (s − l) / (u − l), measured from the middle: a column without width has slope 0 and
+        # z = 1/2 without a special case.
         middle = self.lower_ + width / 2
         middle, slope = (xp.astype(like(values, S), S.dtype) for values in (middle, slope))
         return self._map(0.5 + (S - middle) * slope)
@@ -122,7 +122,7 @@ class _QuantileScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 @saved_as("TwoSidedMinMax", clip=("soft",))
 class TwoSidedMinMax(_QuantileScaler):
-    r"""Map each detector's usual scores onto one range, unmoved by its extreme ones.
+    r"""Scale each detector's scores by two quantiles, robust to extreme scores.
 
     Column by column, with `l` and `u` the quantiles of the reference scores at
     ``rho/200`` and ``1 − rho/200`` (``rho`` % of them lie outside, half in each tail):
@@ -136,20 +136,20 @@ class TwoSidedMinMax(_QuantileScaler):
     rho : float in [0, 100), default=5.0
         Percentage of the reference scores outside the thresholds. 0 is the plain min–max.
     feature_range : tuple (a, b) with a < b, default=(-1, 1)
-        Where the lower and the upper threshold go. A signed range lets a detector vote against
-        "normal"; in (0, 1) only scores below the lower threshold can.
+        Images of the lower and the upper threshold. With a signed range, low scores count against
+        "normal"; with (0, 1) only scores below the lower threshold do.
     clip : bool or "soft", default="soft"
-        What becomes of scores beyond the thresholds. False: they keep their distance. True: they
-        stop at the range's end. "soft": they go on logarithmically, which keeps their order;
-        below, ``z`` becomes ``−log(1 − z)``, above, ``1 + log(z)``.
+        How to treat scores beyond the thresholds. False: no clipping. True: clip to the range.
+        "soft": continue logarithmically, which keeps their order; ``z`` becomes ``−log(1 − z)``
+        below, and ``1 + log(z)`` above.
 
     Attributes
     ----------
     lower_, upper_ : ndarray of shape (R,)
         The thresholds `l` and `u`.
     quantile_error_ : float
-        By what share of the reference rows `l` and `u` can be off in rank, at most: 0.0 for
-        arrays in memory, whose quantiles are exact.
+        Bound of the rank error of `l` and `u`, as a share of the reference rows: 0.0 for arrays in
+        memory, whose quantiles are exact.
     n_features_in_ : int
         Number of detectors R.
     feature_names_in_ : ndarray of shape (R,)
@@ -157,17 +157,16 @@ class TwoSidedMinMax(_QuantileScaler):
 
     Notes
     -----
-    Thresholds should be learnt from scores of rows that the detectors were not fitted on: scores
-    of their own training rows are higher than those of unseen normal rows.
+    Fit on scores of held-out rows: in-sample scores are higher than those of new normal rows.
 
-    Where many scores are tied, `l` and `u` can coincide; the column's minimum and maximum then
-    take their place. A column that is constant even so carries no information: `fit` warns, and
-    every score of that column, whatever its value, becomes the middle of `feature_range`.
+    If `l` and `u` coincide because of ties, the column's minimum and maximum replace them. A
+    constant column carries no information: `fit` warns, and every score of that column becomes the
+    middle of `feature_range`.
 
-    Dask arrays and data frames are read once, whatever their size. A summary of each block, merged
-    on the workers, stands for its rows; of up to 9,000 rows it is exact, of up to two billion the
-    quantile at 2.5 % is one at 2.4 to 2.6 %, proven, and `quantile_error_` tells how near. The
-    same blocks always give the same thresholds; the minimum and the maximum are exact.
+    Dask arrays and data frames are read once. Quantile sketches of the blocks are merged on the
+    workers. They are exact up to 9,000 rows; up to two billion rows the quantile at 2.5 % is
+    guaranteed to be one at 2.4 to 2.6 %, and `quantile_error_` bounds the error. Results depend on
+    the blocks only; minimum and maximum are exact.
 
     Examples
     --------
@@ -214,27 +213,28 @@ class TwoSidedMinMax(_QuantileScaler):
 
 @saved_as("TailScaler")
 class TailScaler(_QuantileScaler):
-    r"""A scale on which the loudest detector is heard: usual scores near 0, strange ones far below.
+    r"""Scale scores so that a single very low score dominates the sum.
 
-    Column by column, in robust standard deviations z from the middle of the quartiles:
+    Normal scores become values near 0, anomalous ones large negative values. Column by column, in
+    robust standard deviations z from the middle of the quartiles:
 
     .. math:: u = \max(0, 1 - z), \qquad s' = -(u / 2)^3
 
     from u = 10 on with :math:`10 (1 + \log(u / 10))` in place of u, which keeps the order. A robust
     standard deviation is the distance of the quartiles of the reference scores over 1.349. Scores
-    more than one of them above the middle are all 0: how usual a row is does not matter.
+    more than one of them above the middle are all 0.
 
-    A sum on a linear scale is a mean opinion: four detectors that find a row usual outvote one that
-    has never seen the like. A sum of cubes is near the lowest opinion, and still a sum: weights,
-    their proof and contributions stay what they are. That helps most where training rows hold
-    anomalies, which teach some detectors, but not all, to find their like usual.
+    A sum of scores on a linear scale is an average: four detectors with normal scores outweigh one
+    with a very low score. A sum of cubes is close to the minimum but still a sum, so weights,
+    certificates and contributions keep their meaning. This helps most if training rows contain
+    anomalies, which some but not all detectors then consider normal.
 
     Attributes
     ----------
     lower_, upper_ : ndarray of shape (R,)
-        The quartiles, which less than a quarter of strange rows cannot carry off.
+        The quartiles, which are robust to less than a quarter of outliers.
     quantile_error_ : float
-        By what share of the reference rows they can be off in rank, at most; 0.0 in memory.
+        Bound of their rank error, as a share of the reference rows; 0.0 in memory.
     n_features_in_ : int
         Number of detectors R.
     feature_names_in_ : ndarray of shape (R,)
@@ -261,26 +261,26 @@ class TailScaler(_QuantileScaler):
         xp = namespace(z)
         u = xp.clip(1.0 - QUARTILES * (z - 0.5), 0.0, None)
         far = xp.clip(u, FAR, None)
-        # From zero, not with a minus before it: a table should not say −0.0.
+        # 0.0 − x instead of −x, to avoid −0.0 in the output.
         return 0.0 - ((xp.clip(u, None, FAR) + FAR * xp.log(far / FAR)) / 2) ** 3
 
 
 class _Ranks:
-    """Which order statistics of n scores set the thresholds, and how.
+    """The order statistics of n scores that define the thresholds.
 
-    A quantile at the share q lies at position ``q (n − 1)`` among the sorted scores, between two of
-    them where that is no whole number: NumPy's default definition, "linear". Only these few are
-    needed, so that a sketch of blocks serves as well as an array.
+    A quantile at the share q is interpolated at position ``q (n − 1)`` of the sorted scores:
+    NumPy's default definition, "linear". Only these few are needed, so that arrays and sketches
+    share it.
     """
 
     def __init__(self, n: int, rho: float) -> None:
         self.last = n - 1
         self.positions = rho / 200 * self.last, (1 - rho / 200) * self.last
-        ends = {0, self.last}  # in place of quantiles that coincide
+        ends = {0, self.last}  # replace quantiles that coincide
         self.needed = sorted(ends.union(map(floor, self.positions), map(ceil, self.positions)))
 
     def thresholds(self, smallest: dict[int, Host]) -> tuple[Host, Host]:
-        """The quantiles of each column, widened to its extremes where ties make them coincide."""
+        """Return the quantiles of each column; its extremes if ties make them coincide."""
         lower, upper = (_interpolate(smallest, position) for position in self.positions)
         tied = no_spread(lower, upper)
         lower = np.where(tied, smallest[0], lower)
@@ -293,9 +293,8 @@ def _sketch_normal(k: int, S: Array, y: Array | None, c: Array | None) -> Quanti
 
 
 def _order_statistics(S: Array, ranks: list[int]) -> dict[int, Host]:
-    """For each rank k, the k-th smallest score of each column."""
-    # NumPy can put a few ranks in their place, several times faster than it can sort; the array API
-    # knows sorting alone.
+    """Return, for each rank k, the k-th smallest score of each column."""
+    # Partitioning is several times faster than sorting, but not part of the array API.
     ordered = np.partition(S, ranks, axis=0) if is_numpy(S) else namespace(S).sort(S, axis=0)
     return {rank: to_host(ordered[rank, :]) for rank in ranks}
 
@@ -306,6 +305,6 @@ def _interpolate(smallest: dict[int, Host], position: float) -> Host:
 
 
 def _logarithmic(excess: Array) -> Array:
-    """``±log(1 + |excess|)``: slope one at zero, so that nothing jumps at the thresholds."""
+    """Return ``±log(1 + |excess|)``: slope one at zero, so that the map is smooth."""
     xp = namespace(excess)
     return xp.sign(excess) * xp.log1p(xp.abs(excess))

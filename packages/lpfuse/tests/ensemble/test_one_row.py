@@ -130,7 +130,7 @@ values = st.floats(-100, 100).map(lambda x: round(x, 2))
 def test_quantiles_of_a_row_are_those_of_a_table(rows, new):
     view = NormalQuantiles().fit(rows)
     new = np.concatenate([new, rows[:3]])
-    quick = view.quick_transform()
+    quick = view.single_row_transform()
     np.testing.assert_array_equal(one_by_one(quick, new), view.transform(new))
 
 

@@ -134,8 +134,8 @@ def test_scores_follow_the_definition(labelled, mode, d, shortlist):
 
 def test_the_validation_set_is_the_rows_and_then_artificial_outliers(labelled):
     S, y, _ = labelled
-    fusion = DynamicEnsemble(artificial_outliers=0.5, random_state=0).fit(S, y)
-    m = -(-(y > 0).sum() // 2)
+    fusion = DynamicEnsemble(random_state=0).fit(S, y)
+    m = (y > 0).sum()
     assert fusion.labels_.tolist() == [*y.tolist(), *[-1] * m]
     normal = S[y > 0]
     drawn = fusion.positions_[150:]
@@ -235,7 +235,7 @@ def test_a_lone_low_score_is_heard_among_artificial_outliers():
 def test_modes_differ_only_in_the_detectors_used(labelled):
     S, y, _ = labelled
     fusions = {mode: DynamicEnsemble(mode, margin=0.05, random_state=0).fit(S, y) for mode in MODES}
-    weights = {mode: fusion.local_weights(S) for mode, fusion in fusions.items()}
+    weights = {mode: fusion._weights(fusion.competence(S)) for mode, fusion in fusions.items()}
     competence = fusions["auto"].competence(S)
     for W in weights.values():
         assert (W >= 0).all()
@@ -253,10 +253,11 @@ def test_modes_differ_only_in_the_detectors_used(labelled):
     assert (weights["fusion"][~below] > 0).all()
 
 
-def test_equally_competent_detectors_share_the_word():
+def test_equally_competent_detectors_have_equal_weights():
     for R in (3, 7):
         fusion = _fit_quietly(np.ones((20, R)))
-        np.testing.assert_allclose(fusion.local_weights(np.ones((5, R))), 1 / R)
+        weights = fusion._weights(fusion.competence(np.ones((5, R))))
+        np.testing.assert_allclose(weights, 1 / R)
 
 
 def test_a_row_counts_by_its_weight(labelled):
@@ -326,11 +327,6 @@ def test_a_large_training_set_is_thinned_class_by_class():
     assert drawn < known
 
 
-def test_there_is_always_an_artificial_outlier():
-    fusion = DynamicEnsemble(artificial_outliers=1e-9, random_state=0).fit([[0.1], [0.2], [0.4]])
-    assert fusion.labels_.tolist() == [1, 1, 1, -1]
-
-
 # ------------------------------------------------------------------------------- estimator's habits
 
 
@@ -393,7 +389,7 @@ def test_one_detector_alone_gives_its_own_probabilities(labelled):
     S, y, _ = labelled
     for mode in MODES:
         fusion = DynamicEnsemble(mode, random_state=0).fit(S[:, :1], y)
-        np.testing.assert_array_equal(fusion.local_weights(S[:, :1]), 1.0)
+        np.testing.assert_array_equal(fusion._weights(fusion.competence(S[:, :1])), 1.0)
         assert (np.argsort(fusion.score_samples(S[:, :1])) == np.argsort(S[:, 0])).all()
 
 
@@ -457,7 +453,6 @@ def test_rows_equal_to_the_other_class_keep_a_distance():
         ({"n_neighbors": 0}, "n_neighbors must be a whole number from 1, got 0"),
         ({"margin": -0.1}, "margin must be a finite number at least 0 and at most 1"),
         ({"margin": 2}, "margin"),
-        ({"artificial_outliers": 0}, "artificial_outliers must be a finite number above 0"),
         ({"max_rows": 1.5}, "max_rows must be a whole number"),
     ],
 )
@@ -488,10 +483,10 @@ def test_unusable_data_is_refused_without_a_trace(arguments, words):
 def test_features_are_required_exactly_where_fit_had_them(labelled):
     S, y, X = labelled
     placed, unplaced = (DynamicEnsemble(random_state=0).fit(S, y, X=Z) for Z in (X, None))
-    for method in ("score_samples", "decision_function", "predict", "competence", "local_weights"):
-        with pytest.raises(ValueError, match="X is missing: fit placed rows by their 4 features"):
+    for method in ("score_samples", "decision_function", "predict", "competence"):
+        with pytest.raises(ValueError, match="X is missing: fit had 4 features"):
             getattr(placed, method)(S)
-        with pytest.raises(ValueError, match="Leave X out, or fit with X too"):
+        with pytest.raises(ValueError, match="Omit X here, or pass X to fit"):
             getattr(unplaced, method)(S, X)
     with pytest.raises(ValueError, match="expected 150 rows, got 149"):
         placed.score_samples(S, X[1:])

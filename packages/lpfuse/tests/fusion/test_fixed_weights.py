@@ -98,7 +98,7 @@ def test_weights_stay_in_the_library_of_the_scores():
         ({"weights": [np.nan, *W[1:]]}, "weights"),
         ({"weights": [np.inf, *W[1:]]}, "weights"),
         ({"weights": {"svdd": 1}}, "weights is a mapping, but the columns of S have no names"),
-        ({"weights": W, "rule": "min"}, "weights go with the rule 'sum' or 'vote', got rule='min'"),
+        ({"weights": W, "rule": "min"}, "weights require rule 'sum' or 'vote', got rule='min'"),
         ({"subgroups": "static"}, "subgroups must be one of 'partition', 'bootstrap', 'dynamic'"),
     ],
 )

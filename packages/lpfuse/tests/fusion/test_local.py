@@ -139,7 +139,7 @@ def test_every_region_carries_its_proof(labelled):
 def test_blended_weights_stay_in_the_ball(labelled, p):
     S, y, X = labelled
     local = LocalLpFusion(LpFusion(p=p), random_state=0).fit(S, y, X=X)
-    for weights in local.local_weights(S[:40], X[:40]):
+    for weights in local.memberships(S[:40], X[:40]) @ local.weights_by_region_:
         assert naive.norm(weights.tolist(), p) <= 1 + 1e-12
 
 
@@ -177,7 +177,7 @@ def test_soft_weights_pass_smoothly_and_hard_ones_jump(labelled):
     jumps = {}
     for blend in ("soft", "hard"):
         local = LocalLpFusion(n_regions=2, blend=blend, random_state=0).fit(S, y, X=X * [5, 1, 1])
-        weights = local.local_weights(rows, line * 5)
+        weights = local.memberships(rows, line * 5) @ local.weights_by_region_
         jumps[blend] = np.abs(np.diff(weights, axis=0)).max() / np.ptp(weights, axis=0).max()
     assert jumps["hard"] == pytest.approx(1)
     assert jumps["soft"] < 0.05
@@ -191,19 +191,6 @@ def test_memberships_are_shares(labelled):
         assert (shares >= 0).all()
         np.testing.assert_allclose(shares.sum(axis=1), 1)
         assert (shares.max(axis=1) == 1).all() == (blend == "hard")
-
-
-def test_local_contributions_explain_the_score(labelled):
-    S, y, X = labelled
-    local = LocalLpFusion(random_state=0).fit(S, y, X=X)
-    parts = local.local_contributions(S, X)
-    np.testing.assert_allclose(parts, S * local.local_weights(S, X))
-    np.testing.assert_allclose(parts.sum(axis=1), local.score_samples(S, X), atol=1e-12)
-    local = LocalLpFusion(BALANCED, random_state=0).fit(S, y, X=X)
-    shift = local.memberships(S, X) @ local.intercepts_by_region_ - local.global_.intercept_
-    np.testing.assert_allclose(
-        local.local_contributions(S, X).sum(axis=1) + shift, local.score_samples(S, X), atol=1e-12
-    )
 
 
 # ---------------------------------------------------------------------------------------- fallback
@@ -329,12 +316,11 @@ def test_many_rows_in_blocks_score_as_a_few():
 def test_scores_come_back_in_their_library(labelled):
     S, y, _ = labelled
     local = LocalLpFusion(random_state=0).fit(array_api_strict.asarray(S), y)
-    for method in ("score_samples", "local_contributions"):
-        found = getattr(local, method)(array_api_strict.asarray(S))
-        assert found.__array_namespace__() is array_api_strict
-        np.testing.assert_allclose(
-            np.asarray(found), getattr(LocalLpFusion(random_state=0).fit(S, y), method)(S)
-        )
+    found = local.score_samples(array_api_strict.asarray(S))
+    assert found.__array_namespace__() is array_api_strict
+    np.testing.assert_allclose(
+        np.asarray(found), LocalLpFusion(random_state=0).fit(S, y).score_samples(S)
+    )
     assert local.score_samples(S.astype(np.float32)).dtype == np.float32
 
 
@@ -452,10 +438,10 @@ def test_unusable_data_is_refused_without_a_trace(arguments, words):
 def test_features_are_required_exactly_where_fit_had_them(labelled):
     S, y, X = labelled
     placed, unplaced = (LocalLpFusion(random_state=0).fit(S, y, X=Z) for Z in (X, None))
-    for method in ("score_samples", "predict", "local_weights", "local_contributions"):
-        with pytest.raises(ValueError, match="X is missing: fit placed rows by their 3 features"):
+    for method in ("score_samples", "predict", "memberships"):
+        with pytest.raises(ValueError, match="X is missing: fit had 3 features"):
             getattr(placed, method)(S)
-        with pytest.raises(ValueError, match="Leave X out, or fit with X too"):
+        with pytest.raises(ValueError, match="Omit X here, or pass X to fit"):
             getattr(unplaced, method)(S, X)
     with pytest.raises(ValueError, match="expected 300 rows, got 299"):
         placed.score_samples(S, X[1:])

@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from helpers.contract import as_checked, refused_labels
 from helpers.pairwise import pairwise
 from lpfuse import FusedDetector
+from lpfuse.fusion import search
 from lpfuse.fusion.lp import labelled_scores
 from lpfuse.fusion.search import (
     ExhaustiveWeights,
@@ -28,11 +29,11 @@ from lpfuse.fusion.search import (
     GeneticWeights,
     SwarmWeights,
     best_candidate,
-    first_candidates,
-    on_simplex,
+    initial_candidates,
+    normalise_to_simplex,
     simplex_grid,
     swarm,
-    two_stages,
+    two_stage_search,
 )
 
 pytest.importorskip("pygad", reason="pygad is not installed")
@@ -219,15 +220,17 @@ def test_the_best_of_all_batches_is_taken(labelled):
     np.testing.assert_array_equal(in_pairs, whole.weights_)
 
 
-def test_a_grid_too_large_is_refused_with_its_count():
+def test_a_grid_too_large_is_refused_with_its_count(monkeypatch):
     S = np.random.default_rng(0).normal(size=(20, 12))
-    with pytest.raises(ValueError, match=re.escape("has 352,716 candidates, more than max_c")):
+    with pytest.raises(ValueError, match=re.escape("has 352,716 candidates, more than 100,000.")):
         ExhaustiveWeights(steps=10).fit(S)
     three = S[:, :3]
     assert math.comb(6, 2) == 15
-    ExhaustiveWeights(steps=4, max_candidates=15).fit(three)
-    with pytest.raises(ValueError, match="15 candidates, more than max_candidates=14"):
-        ExhaustiveWeights(steps=4, max_candidates=14).fit(three)
+    monkeypatch.setattr(search, "MAX_CANDIDATES", 15)
+    ExhaustiveWeights(steps=4).fit(three)
+    monkeypatch.setattr(search, "MAX_CANDIDATES", 14)
+    with pytest.raises(ValueError, match="15 candidates, more than 14"):
+        ExhaustiveWeights(steps=4).fit(three)
 
 
 @pytest.mark.filterwarnings("ignore:Some detectors give:UserWarning")
@@ -312,14 +315,14 @@ def test_detectors_of_little_weight_are_dropped_and_searched_again():
         return first if len(asked) == 1 else second
 
     fitness = fitness_of(np.random.default_rng(0).normal(size=(30, 4)), None)
-    found = two_stages(explore, fitness, prune=0.5)
+    found = two_stage_search(explore, fitness, prune=0.5)
     np.testing.assert_array_equal(found, [0.25, 0.75, 0.0, 0.0])
     (sizes, starts) = zip(*asked, strict=True)
     assert sizes == (4, 2)
     np.testing.assert_allclose(starts[0], 0.25)
     np.testing.assert_allclose(starts[1], np.array([0.5, 0.26]) / 0.76)
     asked.clear()
-    kept = two_stages(explore, fitness, prune=0.4)  # 0.4 / 4 < 0.12: none is dropped
+    kept = two_stage_search(explore, fitness, prune=0.4)  # 0.4 / 4 < 0.12: none is dropped
     np.testing.assert_allclose(kept, first)
     assert len(asked) == 1
 
@@ -328,7 +331,7 @@ def test_detectors_of_little_weight_are_dropped_and_searched_again():
 def test_rounding_does_not_prune_all_detectors(R):
     nearly = np.full(R, (1 - 1e-12) / R)
     fitness = fitness_of(np.random.default_rng(0).normal(size=(30, R)), None)
-    np.testing.assert_allclose(two_stages(lambda *_: nearly, fitness, prune=1), 1 / R)
+    np.testing.assert_allclose(two_stage_search(lambda *_: nearly, fitness, prune=1), 1 / R)
 
 
 @EVOLVED
@@ -345,7 +348,7 @@ def test_a_swarm_moves_as_its_equation_says(labelled):
     fitness = fitness_of(*labelled)
     start = np.full(3, 1 / 3)
     rng = np.random.RandomState(4)
-    found = swarm(fitness, first_candidates(start, 5, rng), 2, rng)
+    found = swarm(fitness, initial_candidates(start, 5, rng), 2, rng)
 
     rng = np.random.RandomState(4)
     anywhere = rng.dirichlet(np.ones(3), size=5)
@@ -366,7 +369,7 @@ def test_a_swarm_moves_as_its_equation_says(labelled):
 
 
 def test_candidates_are_put_on_the_simplex():
-    placed = on_simplex(np.array([[2.0, -1.0, 2.0], [-1.0, 0.0, -2.0], [0.2, 0.3, 0.5]]))
+    placed = normalise_to_simplex(np.array([[2.0, -1.0, 2.0], [-1.0, 0.0, -2.0], [0.2, 0.3, 0.5]]))
     np.testing.assert_allclose(placed, [[0.5, 0, 0.5], [1 / 3, 1 / 3, 1 / 3], [0.2, 0.3, 0.5]])
 
 
@@ -527,8 +530,7 @@ def test_names_are_remembered_and_arrays_stay_in_their_library(labelled, fusion)
         (SwarmWeights(iterations="many"), "iterations must be a whole number"),
         (SwarmWeights(prune=1.5), "prune must be a finite number at least 0 and at most 1.* Use 0"),
         (ExhaustiveWeights(steps=0), "steps must be a whole number"),
-        (ExhaustiveWeights(max_candidates=1e5), "max_candidates must be a whole number"),
-        (ExhaustiveWeights(steps=4, max_candidates=3), "has 5 candidates"),
+        (ExhaustiveWeights(steps=100_000), "has 100,001 candidates"),
     ],
 )
 def test_a_refused_fit_leaves_no_trace(fusion, words):

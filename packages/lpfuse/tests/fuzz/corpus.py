@@ -104,7 +104,7 @@ FUSIONS = {
     "TwoSidedMinMax": TwoSidedMinMax(),
     "FilledGaps": FilledGaps(),
     "NormalQuantiles": NormalQuantiles(),
-    "Indicators": Indicators(40),
+    "Indicators": Indicators(),
 }
 DETECTORS = {
     "SVDD": SVDD(gamma=0.3),

@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lpfuse._arrays.linalg import accurate_total, two_product, two_sum
-from lpfuse.optim import Candidate, Certifier, Problem
+from lpfuse.optim import Problem
 from lpfuse.optim.bounds import row_products
+from lpfuse.optim.certificate import Certifier
+from lpfuse.optim.results import Candidate
 from lpfuse.optim.tuning import CHUNK
 
 numbers = st.floats(-1e90, 1e90).filter(lambda x: x == 0.0 or abs(x) > 1e-90)

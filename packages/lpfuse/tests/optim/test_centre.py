@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.pairwise import each_value, pairwise
-from lpfuse.optim import LpBall, Problem, Tuning, solve, solve_path
+from lpfuse.optim import LpBall, Problem, solve, solve_path
+from lpfuse.optim.tuning import Tuning
 from oracles import naive
 from oracles.optimum import nearest_error_free_to_uniform, optimum
 from oracles.problems import (

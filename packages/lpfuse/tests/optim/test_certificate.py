@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 
 from helpers.pairwise import pairwise
 from lpfuse._validation.dask_blocks import check_score_blocks
-from lpfuse.optim import SOLVERS, Candidate, Certifier, Outcome, Problem, Solver, solve, solve_path
+from lpfuse.optim import SOLVERS, Problem, solve, solve_path
+from lpfuse.optim.certificate import Certifier
 from lpfuse.optim.distributed import BlockedProblem, Costs, sample_of
 from lpfuse.optim.problem import LOSSES
+from lpfuse.optim.results import Candidate, Outcome
+from lpfuse.optim.solve import Solver
 from oracles import naive
 from oracles.problems import GRID, VARIANTS, assert_certified, random_problem
 

@@ -4,10 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lpfuse._arrays
-from lpfuse.optim import Candidate, Certifier, LpBall, Problem
+from lpfuse.optim import LpBall, Problem
+from lpfuse.optim.certificate import Certifier
 from lpfuse.optim.distributed import crossings, violating
 from lpfuse.optim.newton import Model
 from lpfuse.optim.passes import PartitionPlan, ScorePasses, TooManyRows, admit, unknown
+from lpfuse.optim.results import Candidate
 from oracles import naive
 from oracles.problems import random_problem
 

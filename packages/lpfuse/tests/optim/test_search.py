@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.pairwise import pairwise
-from lpfuse.optim import Certifier, solve
+from lpfuse.optim import solve
+from lpfuse.optim.certificate import Certifier
 from lpfuse.optim.large import search_rows
 from lpfuse.optim.newton import Guess
 from lpfuse.optim.passes import PassBudget, ScorePasses

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import lpfuse._arrays
 from helpers.pairwise import each_value, pairwise
-from lpfuse.optim import Problem, Tuning, solve
+from lpfuse.optim import Problem, solve
+from lpfuse.optim.tuning import Tuning
 from oracles import naive
 from oracles.optimum import linear_regime, optimum
 from oracles.problems import (

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from lpfuse.optim import Problem, Tuning
-from lpfuse.optim.tuning import ScreeningTuning, SearchTuning
+from lpfuse.optim import Problem
+from lpfuse.optim.tuning import ScreeningTuning, SearchTuning, Tuning
 from oracles import naive
 
 GRID = (1.0, 32 / 31, 8 / 7, 4 / 3, 2.0, 4.0, 10.0, 100.0, np.inf)

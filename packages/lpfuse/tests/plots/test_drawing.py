@@ -47,7 +47,6 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
     attempts = [
         *(display.plot for display in displays),
         lambda: WeightsDisplay.from_estimator(fusion),
-        lambda: PathDisplay.from_scores("nothing is solved in vain"),
         lambda: ContributionsDisplay.from_estimator(fusion, "nor scored"),
     ]
     for attempt in attempts:

@@ -3,7 +3,6 @@ from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +16,7 @@ from lpfuse import FusedDetectorCV, LpFusion, lp_path
 from lpfuse._format import name_of_p
 from lpfuse.fusion.lp import PAPER_GRID
 from lpfuse.plots import PathDisplay
-from lpfuse.plots.displays import _spread, position
+from lpfuse.plots.displays import _separate, position
 from lpfuse.plots.drawing import COLOURS
 
 INF = float("inf")
@@ -60,21 +59,6 @@ def test_a_grid_in_any_order_gives_the_same_lines():
     )
     for one, other in zip(sorted_.plot().lines_, mixed.plot().lines_, strict=True):
         np.testing.assert_array_equal(one.get_xydata(), other.get_xydata())
-
-
-def test_from_scores_solves_the_papers_grid(scores):
-    y = np.where(np.arange(80) % 4, 1, -1)
-    frame = pd.DataFrame(scores, columns=["forest", "svm", "lof"])
-    parameters = {"class_weight": "balanced", "nonnegative": True}
-    display = PathDisplay.from_scores(frame, y, **parameters)
-    np.testing.assert_array_equal(
-        np.column_stack([drawn(line) for line in display.lines_]),
-        lp_path(scores, y, **parameters).weights,
-    )
-    assert tuple(display.ps) == PAPER_GRID
-    assert sorted(end_names(display)) == ["forest", "lof", "svm"]
-    named = PathDisplay.from_scores(scores, ps=[2], names=["x", "y", "z"], chosen_p=2)
-    assert sorted(end_names(named)) == ["x", "y", "z"]
 
 
 def test_from_an_estimator_that_chose_p(scores):
@@ -185,7 +169,7 @@ heights = st.lists(st.floats(0, 1), min_size=1, max_size=12).map(sorted).map(np.
 
 @given(heights, st.floats(0.001, 0.5))
 def test_spread_heights_are_apart_in_order_and_inside(heights, room):
-    spread = _spread(heights, room)
+    spread = _separate(heights, room)
     assert (np.diff(spread) >= min(room, 1 / len(heights)) - 1e-12).all()
     assert spread[0] >= 0
     assert spread[-1] <= 1 + 1e-12

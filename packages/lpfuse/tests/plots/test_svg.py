@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from lpfuse.plots import ContributionsDisplay, PathDisplay, WeightsDisplay
-from lpfuse.plots.drawing import blank_axes, svg
+from lpfuse.plots.drawing import detached_axes, svg
 
 TABLE = np.random.default_rng(0).normal(size=(5, 9))
 DRAW = {
@@ -17,7 +17,7 @@ every_display = pytest.mark.parametrize("name", DRAW)
 
 
 def drawn(name):
-    ax = blank_axes(6, 4)
+    ax = detached_axes(6, 4)
     DRAW[name](ax)
     return svg(ax.figure, name=name, label=f"The {name}.")
 
@@ -55,7 +55,7 @@ def test_what_is_referred_to_is_there(name):
 
 
 def test_a_group_id_stays_under_the_name_of_the_figure():
-    ax = blank_axes(3, 2)
+    ax = detached_axes(3, 2)
     (line,) = ax.plot([0, 1], [0, 1])
     line.set_gid("fusion")
     element = ElementTree.fromstring(svg(ax.figure, name="roc", label=""))
@@ -63,7 +63,7 @@ def test_a_group_id_stays_under_the_name_of_the_figure():
 
 
 def test_names_are_texts_and_labels_are_attributes():
-    ax = blank_axes(4, 2)
+    ax = detached_axes(4, 2)
     hostile = '<script>alert("1 & 2")</script>'
     WeightsDisplay([1.0], [hostile[:30]]).plot(ax)
     text = svg(ax.figure, name="weights", label=hostile)
@@ -74,7 +74,7 @@ def test_names_are_texts_and_labels_are_attributes():
 
 
 def test_colours_are_the_pages_where_it_has_them():
-    ax = blank_axes(3, 2)
+    ax = detached_axes(3, 2)
     ax.plot([0, 1], [0, 1], color="#123456")
     ax.plot([0, 1], [1, 0], color="#ABCDEF")
     text = svg(ax.figure, name="x", label="", colours={"#abcdef": "--mine"})
@@ -83,7 +83,7 @@ def test_colours_are_the_pages_where_it_has_them():
 
 
 def test_the_figure_stays_as_it_was():
-    ax = blank_axes(6, 4)
+    ax = detached_axes(6, 4)
     display = WeightsDisplay(TABLE[0]).plot(ax)
     hatches = [bar.get_hatch() or "" for bar in display.bars_]
     svg(ax.figure, name="weights", label="")

@@ -13,7 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from lpfuse._format import fixed, number, percent
-from lpfuse.plots.drawing import INK, PAGE_COLOURS, blank_axes, svg
+from lpfuse.plots.drawing import INK, SVG_COLOURS, detached_axes, svg
 from lpfuse_cli.alarms import KNOWN
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _calibration_axes(entries: list[Summary], own: Summary) -> Any:
 
 def _axes(width: float, height: float) -> Any:
     try:
-        ax = blank_axes(width, height)
+        ax = detached_axes(width, height)
     except ImportError as error:
         raise ImportError(
             'A report needs matplotlib. Install it: pip install "lpfuse[cli]"'
@@ -232,7 +232,7 @@ def _drawn(ax: Any, name: str, label: str) -> Markup:
     """Convert the figure to an element of the page; `svg` escapes its texts."""
     from markupsafe import Markup
 
-    drawn = svg(ax.figure, name=name, label=label, colours=PAGE_COLOURS | PROPERTIES)
+    drawn = svg(ax.figure, name=name, label=label, colours=SVG_COLOURS | PROPERTIES)
     return Markup(drawn)  # nosec B704 # `svg` escapes the texts
 
 

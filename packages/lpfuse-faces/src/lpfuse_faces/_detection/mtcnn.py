@@ -240,7 +240,7 @@ def _answers(
 
 
 def _crop(picture: Picture, square: NDArray[np.intp], into: Picture) -> None:
-    """A square of the picture, shrunk or stretched; black where it lies outside."""
+    """Return a square of the picture, resized; black outside of the picture."""
     cv2 = needed("cv2", "Detecting faces")
     x1, y1, x2, y2 = square
     part = picture[max(x1, 0) : max(x2, 0), max(y1, 0) : max(y2, 0)]

@@ -60,7 +60,7 @@ KNOWN = tuple(
 
 
 def weights_folder(folder: str | PathLike[str] | None = None) -> Path:
-    """The given folder, else that of the environment variable LPFUSE_WEIGHTS, else a default.
+    """Return the given folder, else that of LPFUSE_WEIGHTS, else a default.
 
     Examples
     --------

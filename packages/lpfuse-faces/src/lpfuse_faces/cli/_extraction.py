@@ -164,7 +164,7 @@ def mark(warnings: Sequence[str], silent: bool) -> None:
 
 
 def tell_skipped(done: FeaturesReport, silent: bool) -> None:
-    """A table of the files that could not be read."""
+    """Return a table of the files that could not be read."""
     skipped = done.extraction.skipped
     if skipped and not silent:
         rows = [[str(path), reason] for path, reason in skipped.items()]

@@ -197,7 +197,7 @@ def sheet_names(paths: Iterable[Path]) -> list[str]:
 def write_scores(
     out: Path, verdicts: dict[Path, Explained], done: extraction.FeaturesReport
 ) -> None:
-    """A table with a row for each video; those that could not be read have no score."""
+    """Write a table with a row for each video; unreadable ones have no score."""
     from lpfuse.ensemble.scoring import CONTRIBUTION
     from lpfuse_cli.tables import table_writer
     from lpfuse_faces._extras import needed

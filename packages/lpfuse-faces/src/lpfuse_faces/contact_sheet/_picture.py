@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lpfuse._format import number, shortened
-from lpfuse.plots.drawing import COLOURS, INK, PLAIN, name_bars
+from lpfuse.plots.drawing import COLOURS, INK, PLAIN, label_bars
 from lpfuse_faces._extras import needed
 from lpfuse_faces.contact_sheet._contents import MOST_FRAMES, ContactSheet, Shown, bar_labels
 
@@ -95,7 +95,7 @@ def _write_head(part: SubFigure, lines: list[Line], height: float) -> None:
 
 
 def _draw_frame(part: SubFigure, shown: Shown, place: int, height: float) -> None:
-    """A column: the frame with what was found in it, then each region and its spectrum.
+    """Draw a column: the frame with detections, then each region and its spectrum.
 
     Sizes are in columns: `height` is that of all, 1 the width of this one.
     """
@@ -146,7 +146,7 @@ def _mark_face(ax: Axes, shown: Shown) -> None:
 
 
 def _draw_figures(part: SubFigure, sheet: ContactSheet, height: float) -> None:
-    """The score over time, and what made it."""
+    """Draw the score over time, and its contributions."""
     below, above, between = 0.55 / height, 0.42 / height, 1.05 / height
     if not sheet.learners:
         _draw_time(part.add_axes((0.065, below, 0.9, 1 - above - below)), sheet)
@@ -198,7 +198,7 @@ def _draw_bars(ax: Axes, parts: dict[str, float], name: str) -> None:
     colours = np.where(values < 0, ORANGE, BLUE)
     bars = ax.barh(range(len(values)), values, color=colours, height=0.65)
     ax.bar_label(bars, bar_labels(parts), padding=3, fontsize=8, **PLAIN)
-    name_bars(ax, [shortened(name, 30) for name in parts])
+    label_bars(ax, [shortened(name, 30) for name in parts])
     ax.margins(x=0.2)
     ax.set_title(name, loc="left", fontsize=11)
     ax.tick_params(labelsize=8)

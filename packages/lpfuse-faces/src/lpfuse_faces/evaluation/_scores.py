@@ -80,7 +80,7 @@ class ScoredClips:
         return self._chosen(teaches)
 
     def validation(self, kind: str) -> ScoredVideos | None:
-        """Validation clips, but for the kind that is left out; None unless both classes remain."""
+        """Return validation clips without the held-out kind; None unless both classes remain."""
         found = self._chosen(lambda clip: clip.split == "val" and clip.kind != kind)
         return found if len(np.unique(found.labels)) == 2 else None
 

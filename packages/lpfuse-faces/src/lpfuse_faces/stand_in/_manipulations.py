@@ -97,7 +97,7 @@ def blended(rng: Generator) -> Manipulation:
 
 
 def smoothed(rng: Generator) -> Manipulation:
-    """Passed through a filter that flattens skin: Gaussian, median or bilateral."""
+    """Apply a smoothing filter: Gaussian, median or bilateral."""
     sigma = float(rng.uniform(0.9, 1.6))
     filters: list[Callable[[Pixels], Pixels]] = [
         lambda pixels: _cv2().GaussianBlur(pixels, (0, 0), sigma),

@@ -9,7 +9,6 @@ from lpfuse.detectors.kernels import (
     KernelWidthWarning,
     gamma_from_sigma,
     score_together,
-    sigma_from_gamma,
 )
 from lpfuse.detectors.mixture import GMMDetector
 from lpfuse.detectors.neighbours import KNNDetector
@@ -28,5 +27,4 @@ __all__ = [
     "fit_together",
     "gamma_from_sigma",
     "score_together",
-    "sigma_from_gamma",
 ]

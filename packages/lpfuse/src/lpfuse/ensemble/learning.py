@@ -80,7 +80,7 @@ def fuse_pool(
     if getattr(strategy.fusion, "uses_features", False):
         imputer = fit_imputer(training.X, training.labels)
     out_of_fold = _collect(scored, training, strategy.artificial_anomalies, imputer, random)
-    if getattr(strategy.fusion, "asks_detectors", False) and isinstance(training.X, np.ndarray):
+    if getattr(strategy.fusion, "needs_scorer", False) and isinstance(training.X, np.ndarray):
         out_of_fold = replace(out_of_fold, ask=lambda X: pool.scores(X)[0])
     in_folds = (out_of_fold.labels != 0) & (out_of_fold.fold >= 0)
     report_gaps(scored.scores[in_folds], pool.names)

@@ -34,7 +34,7 @@ from lpfuse._base import Detector
 from lpfuse._format import quote
 from lpfuse._saved import ANY, WithoutCaches, saved_as
 from lpfuse._validation.params import LARGEST_SCORE
-from lpfuse.adapters import ClassifierExpert, check_answer, innermost, log_odds
+from lpfuse.adapters import ClassifierExpert, check_detector_scores, innermost, log_odds
 from lpfuse.detectors import fit_together, score_together
 from lpfuse.detectors.base import HeldOutDetector, RefittedDetector
 from lpfuse.detectors.columns import FlatTrees, Nodes
@@ -242,7 +242,7 @@ def score_members(members: Sequence[Member], X: Table) -> Host:
             return np.asarray(together, dtype=np.float64)
         with openmp_threads_for(len(index)):
             answer = members[0].last.score_samples(rows)
-        return check_answer(answer, len(index), members[0].name)[:, None]
+        return check_detector_scores(answer, len(index), members[0].name)[:, None]
 
     found, rows = _on_usable_rows(score, X, members, "scoring with")
     scores = np.full((X.shape[0], len(members)), np.nan)
@@ -647,7 +647,7 @@ def quick_view(steps: Sequence[tuple[str, Any]]) -> View | None:
         if type(step) is FilledGaps and not np.isnan(step.medians_).any():
             continue  # there is no gap to fill
         if type(step) is NormalQuantiles:
-            views.append(step.quick_transform())
+            views.append(step.single_row_transform())
         elif type(step) is StandardScaler and step.mean_ is not None and step.scale_ is not None:
             views.append(lambda row, step=step: (row - step.mean_) / step.scale_)  # type: ignore[misc]
         else:

@@ -18,7 +18,7 @@ from lpfuse._format import quote
 from lpfuse._saved import ANY, saved_as
 from lpfuse._validation.params import labels_of_columns, listed, quoted
 from lpfuse._validation.tables import column_names
-from lpfuse.adapters import on_kept_rows
+from lpfuse.adapters import call_on_protected_rows
 
 Table = Any  # an n×d array of floats, or a data frame
 Index = NDArray[np.intp]
@@ -269,7 +269,7 @@ def on_usable_rows(
     view = X if len(every) == X.shape[0] else _safe_indexing(X, every, axis=0)
     try:
         try:
-            return on_kept_rows(lambda rows: work(rows, every), view), every
+            return call_on_protected_rows(lambda rows: work(rows, every), view), every
         except Exception:
             complete = complete_rows(view)
             if len(complete) == X.shape[0]:  # no missing cell: the error has another reason
@@ -277,7 +277,7 @@ def on_usable_rows(
             if len(complete) == 0 and must_have:
                 raise ValueError(NO_COMPLETE_ROW) from None
             whole, index = _safe_indexing(view, complete, axis=0), every[complete]
-            return on_kept_rows(lambda rows: work(rows, index), whole), index
+            return call_on_protected_rows(lambda rows: work(rows, index), whole), index
     except Exception as error:
         error.add_note(f"This happened while {doing}.")
         if isinstance(X, np.ndarray) and np.abs(X).max(initial=0.0) > LARGEST_SQUARED:

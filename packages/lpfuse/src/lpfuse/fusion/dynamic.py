@@ -1,4 +1,4 @@
-"""Dynamic selection: a row is scored by the detectors that are right about its neighbours."""
+"""Dynamic selection: score each row with the detectors that are most reliable near it."""
 
 from __future__ import annotations
 
@@ -16,94 +16,94 @@ from lpfuse._arrays.operations import Array, Host, beside, map_row_blocks
 from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_choice, check_count, check_number
 from lpfuse._validation.tables import column_names, no_spread, remember_columns, warn_about_columns
-from lpfuse.fusion.local import PositionedFusion, PositionedScores, positioned_scores
+from lpfuse.fusion.local import LocalFusion, LocatedScores, located_scores
 
 # --------------------------------------------------------------------------------------------------
-# Artificial outliers beside the rows of a dynamic fusion, and how far apart both classes are.
+# Artificial outliers and distances between the classes
 
 
-BELOW = 0.5  # artificial outliers reach so many ranges of the normal scores below these
-# Times the median distance to the opposite class: a row that lies on one of the opposite class
-# would be infinitely far from all others otherwise.
-CLOSEST = 1e-6
-TREE_DIMENSIONS = 5  # beyond, products of matrices find neighbours sooner than a tree (measured)
+OUTLIER_MARGIN = 0.5  # artificial outliers reach this many ranges below the normal scores
+# Times the median distance to the opposite class. Without this floor, a row that coincides with one
+# of the opposite class would be infinitely far from all others.
+MIN_REACH = 1e-6
+MAX_TREE_DIMENSIONS = 5  # above it, brute force is faster than a tree (measured)
 
 
-def with_outliers(
-    rows: PositionedScores,
-    share: float,
+def add_artificial_outliers(
+    rows: LocatedScores,
     scaler: Any,
     ask: Callable[[Host], Host] | None,
     random: np.random.RandomState,
-) -> PositionedScores:
-    """Return the rows, and artificial outliers after them; `scaler` is that of features, if any."""
+) -> LocatedScores:
+    """Append artificial outliers to the rows; `scaler` standardises features, if there are any."""
     normal = rows.labels > 0
-    m = int(np.ceil(share * normal.sum()))
+    m = int(normal.sum())
     low, high = rows.scores[normal].min(axis=0), rows.scores[normal].max(axis=0)
-    bottom = low - BELOW * (high - low)
+    bottom = low - OUTLIER_MARGIN * (high - low)
     if scaler is None:
         positions = scores = random.uniform(bottom, high, (m, len(low)))  # nosec B311 # NumPy, seeded
     else:
-        positions = _box(rows.positions[normal], m, random)
+        positions = _sample_box(rows.positions[normal], m, random)
         scores = random.uniform(bottom, low, (m, len(low)))  # nosec B311 # NumPy, seeded
     if ask is not None:
-        scores = _answers(ask, positions * scaler.scale_ + scaler.mean_, scores)
+        scores = _outlier_scores(ask, positions * scaler.scale_ + scaler.mean_, scores)
     weights = np.full(m, rows.sample_weight[normal].mean())
-    outliers = PositionedScores(scores, np.full(m, -1.0), weights, positions)
-    return PositionedScores(*(np.concatenate(pair) for pair in zip(rows, outliers, strict=True)))
+    outliers = LocatedScores(scores, np.full(m, -1.0), weights, positions)
+    return LocatedScores(*(np.concatenate(pair) for pair in zip(rows, outliers, strict=True)))
 
 
-def _answers(ask: Callable[[Host], Host], features: Host, presumed: Host) -> Host:
-    """Return what the detectors say of made-up rows; what is presumed, where one is silent."""
+def _outlier_scores(ask: Callable[[Host], Host], features: Host, presumed: Host) -> Host:
+    """Score artificial rows with the detectors; use the presumed score where one has none."""
     scores = np.asarray(ask(features), dtype=np.float64)
     if scores.shape != presumed.shape:
         raise ValueError(
-            f"ask must give the scores of {presumed.shape[0]} rows by {presumed.shape[1]} "
-            f"detectors, one a column; got shape {scores.shape}."
+            f"ask must return scores of shape {presumed.shape}, one row a sample and one column a "
+            f"detector; got shape {scores.shape}."
         )
     return np.where(np.isfinite(scores), scores, presumed)
 
 
-def _box(positions: Host, m: int, random: np.random.RandomState) -> Host:
+def _sample_box(positions: Host, m: int, random: np.random.RandomState) -> Host:
     low, high = positions.min(axis=0), positions.max(axis=0)
-    margin = BELOW * (high - low)
+    margin = OUTLIER_MARGIN * (high - low)
     return random.uniform(low - margin, high + margin, (m, len(low)))  # nosec B311 # NumPy, seeded
 
 
-def distance_to_the_opposite(positions: Host, labels: Host) -> Host:
-    """``δ(z)`` of each row, with a floor for rows that lie on one of the opposite class."""
+def distance_to_opposite_class(positions: Host, labels: Host) -> Host:
+    """Return ``δ(z)`` of each row, with a floor for rows that coincide with the opposite class."""
     reach = np.empty(len(labels))
     for side in (1, -1):
         opposite = _neighbours(positions[labels == -side], 1)
         reach[labels == side] = opposite.kneighbors(positions[labels == side])[0][:, 0]
-    return np.maximum(reach, max(CLOSEST * np.median(reach), np.finfo(np.float64).eps))
+    return np.maximum(reach, max(MIN_REACH * np.median(reach), np.finfo(np.float64).eps))
 
 
 def _neighbours(positions: Host, k: int) -> NearestNeighbors:
-    algorithm = "kd_tree" if positions.shape[1] <= TREE_DIMENSIONS else "brute"
+    algorithm = "kd_tree" if positions.shape[1] <= MAX_TREE_DIMENSIONS else "brute"
     return NearestNeighbors(n_neighbors=k, algorithm=algorithm).fit(positions)
 
 
 # --------------------------------------------------------------------------------------------------
+# The estimator
 
 MODES = ("auto", "winner", "fusion")
-# What the paper leaves open was chosen by hand, and is told in the Notes below.
-THRESHOLD = 0.05  # share of the normal rows that a detector alone would call anomalies
+# Choices that the paper leaves open; see the Notes below.
+THRESHOLD_SHARE = 0.05  # share of normal rows below the threshold of a single detector
 CONFIDENCE = 0.9  # probability of "normal" at the median of the normal rows
-# Competences are means of k probabilities: a difference of less is rounding, and is no difference.
+# Competences are means of k probabilities: smaller differences are rounding.
 ROUNDING = 1e-9
 
 
 @saved_as("DynamicEnsemble", mode=MODES)
-class DynamicEnsemble(PositionedFusion):
-    r"""Choose, row by row, the detectors that are right about the rows nearby.
+class DynamicEnsemble(LocalFusion):
+    r"""Select or weight detectors row by row, by their accuracy on neighbouring rows.
 
     In the style of DEOD (Wang & Mao 2020). Scores become probabilities of "normal",
     ``p_j(s) = σ(log 9 · (s − t_j) / (m_j − t_j))``, with ``t_j`` and ``m_j`` the 5 % quantile and
     the median of the normal rows' scores, so that ``p_j(t_j) = 1/2`` and ``p_j(m_j) = 0.9``.
-    Training rows and artificial outliers make up the validation set. The distance of a row x to
-    one of them, z, is divided by z's own distance ``δ(z)`` to the opposite class, and the k nearest
-    so measured give the competence of each detector:
+    The validation set holds the training rows and as many artificial outliers as there are normal
+    rows. The distance of a row x to one of them, z, is divided by z's own distance ``δ(z)`` to the
+    opposite class, and the k nearest rows by this measure give the competence of each detector:
 
     .. math::
 
@@ -123,16 +123,14 @@ class DynamicEnsemble(PositionedFusion):
     margin : float in [0, 1], default=0.2
         By how much the winner's competence must exceed the next one's in mode "auto".
     shortlist : int or None, default=4
-        Only the ``shortlist · n_neighbors`` rows nearest by the plain distance compete by the
-        adapted one. None: all of them, the rule as its authors have it, by which rows far from the
-        opposite class are near to everything.
-    artificial_outliers : float above 0, default=1.0
-        How many, as a multiple of the normal rows.
+        The adapted distance ranks only the ``shortlist · n_neighbors`` nearest rows by the plain
+        distance. None ranks all rows, as published; rows far from the opposite class are then near
+        to every row.
     max_rows : int, default=10000
-        Of more normal rows, or more labelled anomalies, so many are drawn: what a row costs to
-        score does not grow with the training set.
+        Maximum number of normal rows and of labelled anomalies in the validation set. More are
+        subsampled, so the cost of scoring a row does not grow with the training set.
     random_state : int, RandomState or None, default=None
-        Draws the artificial outliers, and rows where there are too many.
+        Controls the artificial outliers and the subsampling.
 
     Attributes
     ----------
@@ -147,7 +145,7 @@ class DynamicEnsemble(PositionedFusion):
     influence_ : ndarray of shape (m,)
         ``c_z``; an artificial outlier has the mean of the normal rows'.
     positions_ : ndarray of shape (m, d)
-        Where the validation set lies: standardised features, or scores.
+        Positions of the validation set: standardised features, or scores.
     feature_scaler_ : StandardScaler or None
         Of the features; None where positions are scores.
     thresholds_, medians_ : ndarray of shape (R,)
@@ -161,17 +159,17 @@ class DynamicEnsemble(PositionedFusion):
     Notes
     -----
     Rows are neighbours by their features, standardised by the normal rows, when `fit` is given X,
-    and by their scores otherwise. What the paper leaves to us:
+    and by their scores otherwise. Details that the paper leaves open:
 
     - Artificial outliers are drawn uniformly from the box of the normal rows' features, extended
-      by half its width on both sides, and `ask` tells what the detectors say of them; in a
-      `FusedDetector` of arrays these are asked. Where nobody can be asked, every detector is
-      presumed to know them, with a score drawn between its lowest one for a normal row and half a
-      range below. Without features they are scores, drawn uniformly from the box of the normal
-      rows' scores, which is extended downwards by half its width.
-    - Labelled anomalies join the validation set as they are.
+      by half its width on both sides, and scored with `ask`; a `FusedDetector` of arrays passes
+      its detectors. Without `ask`, every detector is presumed to recognise them: its score is drawn
+      between its lowest score of a normal row and half a range below. Without features, outliers
+      are drawn in score space, uniformly from the box of the normal rows' scores, extended
+      downwards by half its width.
+    - Labelled anomalies are added to the validation set.
     - Distances to all m rows of the validation set are computed, in blocks: a row costs O(m) to
-      score, and memory, but for a copy of the rows, does not depend on how many there are.
+      score, and memory beyond a copy of the rows does not depend on their number.
 
     References
     ----------
@@ -206,7 +204,6 @@ class DynamicEnsemble(PositionedFusion):
         n_neighbors: int = 20,
         margin: float = 0.2,
         shortlist: int | None = 4,
-        artificial_outliers: float = 1.0,
         max_rows: int = 10_000,
         random_state: Any = None,
     ) -> None:
@@ -214,11 +211,10 @@ class DynamicEnsemble(PositionedFusion):
         self.n_neighbors = n_neighbors
         self.margin = margin
         self.shortlist = shortlist
-        self.artificial_outliers = artificial_outliers
         self.max_rows = max_rows
         self.random_state = random_state
 
-    asks_detectors = True  # `fit` takes what tells their scores of rows that it makes up
+    needs_scorer = True  # `fit` takes `ask`, which scores artificial rows
 
     def fit(
         self,
@@ -239,10 +235,10 @@ class DynamicEnsemble(PositionedFusion):
         sample_weight : array-like of shape (n,), optional
             How much each row counts in the competences; a row of weight 0 is left out.
         X : array-like of shape (n, d), optional
-            Features of the same rows, to tell which are near. Without them the scores tell.
+            Features of the same rows, which define neighbours. Default: the scores.
         ask : callable, optional
             Features of shape (m, d) → the detectors' scores of shape (m, R), on the scale of `S`.
-            Needs `X`. Without it, detectors are presumed to know artificial outliers.
+            Requires `X`. Default: detectors are presumed to recognise artificial outliers.
 
         Returns
         -------
@@ -252,16 +248,16 @@ class DynamicEnsemble(PositionedFusion):
         self._check_parameters()
         if ask is not None and X is None:
             raise ValueError(
-                "ask scores artificial outliers among the features, and X was not given. Pass X, "
-                "the features of the rows of S, or leave ask out."
+                "ask scores artificial outliers in feature space, but X was not given. Pass X, the "
+                "features of the rows of S, or omit ask."
             )
         random = check_random_state(self.random_state)
-        rows, scaler = positioned_scores(S, y, sample_weight, X)
+        rows, scaler = located_scores(S, y, sample_weight, X)
         warn_about_columns(rows.scores, column_names(S))
-        rows = self._thinned(rows, random)
-        self.thresholds_, self.medians_ = _landmarks(rows)
+        rows = self._subsample(rows, random)
+        self.thresholds_, self.medians_ = _threshold_and_median(rows)
         self.feature_scaler_ = scaler
-        self._learn(with_outliers(rows, self.artificial_outliers, scaler, ask, random))
+        self._set_validation_set(add_artificial_outliers(rows, scaler, ask, random))
         self.offset_ = 0.5
         remember_columns(self, S)
         return self
@@ -272,11 +268,10 @@ class DynamicEnsemble(PositionedFusion):
         check_number("margin", self.margin, at_least=0, at_most=1)
         if self.shortlist is not None:
             check_count("shortlist", self.shortlist)
-        check_number("artificial_outliers", self.artificial_outliers, above=0)
         check_count("max_rows", self.max_rows)
 
-    def _thinned(self, rows: PositionedScores, random: np.random.RandomState) -> PositionedScores:
-        """At most `max_rows` of each class, in their order."""
+    def _subsample(self, rows: LocatedScores, random: np.random.RandomState) -> LocatedScores:
+        """Keep at most `max_rows` of each class, in their order."""
         kept = []
         for side in (1, -1):
             index = np.flatnonzero(rows.labels == side)
@@ -284,14 +279,14 @@ class DynamicEnsemble(PositionedFusion):
                 index = random.choice(index, self.max_rows, replace=False)  # nosec B311 # NumPy, seeded
             kept.append(index)
         index = np.sort(np.concatenate(kept))
-        return PositionedScores(*(part[index] for part in rows))
+        return LocatedScores(*(part[index] for part in rows))
 
-    def _learn(self, rows: PositionedScores) -> None:
+    def _set_validation_set(self, rows: LocatedScores) -> None:
         normal = self._probabilities(rows.scores)
         self.labels_ = rows.labels
         self.influence_ = rows.sample_weight
         self.correctness_ = np.where(rows.labels[:, None] > 0, normal, 1.0 - normal)
-        self.reach_ = distance_to_the_opposite(rows.positions, rows.labels)
+        self.reach_ = distance_to_opposite_class(rows.positions, rows.labels)
         self.positions_ = rows.positions
 
     def _probabilities(self, S: Host) -> Host:
@@ -300,7 +295,7 @@ class DynamicEnsemble(PositionedFusion):
         return expit(np.log(CONFIDENCE / (1 - CONFIDENCE)) * steps)
 
     def competence(self, S: Any, X: Any = None) -> Host:
-        """Return how right each detector is about the neighbours of each row: ``C_j(x)`` in [0, 1].
+        """Return the competence ``C_j(x)`` in [0, 1] of each detector at each row.
 
         Parameters
         ----------
@@ -314,28 +309,11 @@ class DynamicEnsemble(PositionedFusion):
         ndarray of shape (n, R)
             Competences.
         """
-        _, _, positions = self._positioned(S, X)
+        _, _, positions = self._locate(S, X)
         return self._in_blocks(positions, lambda block: self._competence(positions[block]))
 
-    def local_weights(self, S: Any, X: Any = None) -> Host:
-        """Return the weight of each detector's probability in the fused score of each row.
-
-        Parameters
-        ----------
-        S : array-like of shape (n, R)
-            Scores, high = normal.
-        X : array-like of shape (n, d), optional
-            Features of the same rows, if `fit` had them.
-
-        Returns
-        -------
-        ndarray of shape (n, R)
-            Not negative; rows sum to 1.
-        """
-        return self._weights(self.competence(S, X))
-
     def score_samples(self, S: Any, X: Any = None) -> Array:  # type: ignore[override]
-        """Fused probability of "normal" of each row.
+        """Return the fused probability of "normal" of each row.
 
         Parameters
         ----------
@@ -349,7 +327,7 @@ class DynamicEnsemble(PositionedFusion):
         array of shape (n,)
             In [0, 1], in the library and precision of `S`.
         """
-        S, scores, positions = self._positioned(S, X)
+        S, scores, positions = self._locate(S, X)
 
         def fused(block: slice) -> Host:
             weights = self._weights(self._competence(positions[block]))
@@ -366,12 +344,12 @@ class DynamicEnsemble(PositionedFusion):
         distance = cdist(positions, self.positions_)
         adapted, k = distance / self.reach_, self.n_neighbors
         if self.shortlist is not None:
-            near = _lowest(distance, self.shortlist * k)
+            near = _k_smallest(distance, self.shortlist * k)
             nearest = np.take_along_axis(
-                near, _lowest(np.take_along_axis(adapted, near, axis=1), k), axis=1
+                near, _k_smallest(np.take_along_axis(adapted, near, axis=1), k), axis=1
             )
         else:
-            nearest = _lowest(adapted, k)
+            nearest = _k_smallest(adapted, k)
         adapted = np.take_along_axis(adapted, nearest, axis=1)
         influence = self.influence_[nearest] / (1.0 + adapted)
         correct = np.einsum("nk,nkj->nj", influence, self.correctness_[nearest])
@@ -390,22 +368,19 @@ class DynamicEnsemble(PositionedFusion):
         return np.where((best - second > self.margin)[:, None], alone, fused)
 
 
-def _lowest(table: Host, k: int) -> NDArray[np.intp]:
-    """Return where the k lowest numbers of each row are, in no order.
-
-    All, where there are fewer.
-    """
+def _k_smallest(table: Host, k: int) -> NDArray[np.intp]:
+    """Return the positions of the k smallest numbers of each row, unordered; all if fewer."""
     if k >= table.shape[1]:
         return np.broadcast_to(np.arange(table.shape[1]), table.shape)
     return np.argpartition(table, k - 1, axis=1)[:, :k]
 
 
-def _landmarks(rows: PositionedScores) -> tuple[Host, Host]:
-    """Return each detector's threshold and median among the normal rows."""
+def _threshold_and_median(rows: LocatedScores) -> tuple[Host, Host]:
+    """Return the threshold and the median of each detector's normal scores."""
     normal = rows.labels > 0
     threshold, median = np.quantile(
         rows.scores[normal],
-        [THRESHOLD, 0.5],
+        [THRESHOLD_SHARE, 0.5],
         axis=0,
         weights=rows.sample_weight[normal],
         method="inverted_cdf",

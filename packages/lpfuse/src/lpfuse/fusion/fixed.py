@@ -1,4 +1,4 @@
-"""Fusion rules that learn nothing: the yardstick for those that do."""
+"""Fixed fusion rules, which learn nothing: the baseline for those that do."""
 
 from __future__ import annotations
 
@@ -42,43 +42,43 @@ Fuse = Callable[[Array, "FixedRule"], Array]
 
 @dataclass(frozen=True)
 class Rule:
-    """One of the rules, as the table ``RULES`` holds it.
+    """An entry of the table ``RULES``.
 
     Attributes
     ----------
     fuse : callable, or None
         ``fuse(S, settings) -> scores``: from an array of shape (n, R), of any library, and the
         fitted `FixedRule`, to the n fused scores. None: the sum, with the weight 1 for every
-        detector, which alone has contributions.
+        detector; the only rule with contributions.
     offset : float
         Fused scores from here on count as normal.
-    in_groups : bool
-        Whether detectors are dealt out to subgroups, ``settings.groups_``.
+    uses_subgroups : bool
+        Whether detectors are divided into subgroups, ``settings.groups_``.
     weighted : bool
         Whether detectors may have weights: ``settings.vote_weights_``, or ``weights_`` of the sum.
     """
 
     fuse: Fuse | None
     offset: float = 0.0
-    in_groups: bool = False
+    uses_subgroups: bool = False
     weighted: bool = False
 
 
-# The names that `FixedRule` takes, in the order of its table of rules. To add a rule, write a
-# function under `_rule` below and a line into that table: checks, tests and messages read RULES.
+# The rules of `FixedRule`, in the order of the table in its docstring. To add one, decorate a
+# function with `_register` and add a line to that table.
 RULES: dict[str, Rule] = {"sum": Rule(fuse=None, weighted=True)}
-# Sums of shares are rounded: 0.1 + 0.2 + 0.2 against 0.5 is a tie. Far below what tells two apart.
+# Tolerance for the rounding of sums of shares: 0.1 + 0.2 + 0.2 against 0.5 is a tie.
 TIE = 1e-12
 SUBGROUPS = ("partition", "bootstrap", "dynamic")
 
 
-def _rule(
-    name: str, *, offset: float = 0.0, in_groups: bool = False, weighted: bool = False
+def _register(
+    name: str, *, offset: float = 0.0, uses_subgroups: bool = False, weighted: bool = False
 ) -> Callable[[Fuse], Fuse]:
-    """Enter a function into the table of rules."""
+    """Register a function as a rule."""
 
     def enter(fuse: Fuse) -> Fuse:
-        RULES[name] = Rule(fuse, offset, in_groups, weighted)
+        RULES[name] = Rule(fuse, offset, uses_subgroups, weighted)
         return fuse
 
     return enter
@@ -91,7 +91,7 @@ def _is_sum(fixed: FixedRule) -> bool:
 
 @saved_as("FixedRule", rule=RULES, subgroups=SUBGROUPS)
 class FixedRule(WeightedSum):
-    r"""Fuse detectors by a rule that learns nothing.
+    r"""Fuse detectors by a fixed rule.
 
     With ``s_ij`` the score that detector j gives to row i, high = normal:
 
@@ -109,8 +109,7 @@ class FixedRule(WeightedSum):
     moa          the lowest over subgroups of their mean score        ``moa``
     ============ ==================================================== ==================
 
-    The weights w are 1, unless the user knows better; rules that learn them are elsewhere
-    (:class:`~lpfuse.LpFusion`).
+    The weights w are 1 unless `weights` is given; :class:`~lpfuse.LpFusion` learns them.
 
     PyOD's scores are high for anomalies. A rule named after the largest score there (maximization,
     "average of maximum", "maximum of average") takes the lowest one here: ``FixedRule("min")`` of S
@@ -120,30 +119,30 @@ class FixedRule(WeightedSum):
 
     .. math:: \pi_{ij} = \tfrac12 (1 + \tanh s_{ij}) = 1 / (1 + e^{-2 s_{ij}}),
 
-    a smooth :math:`(1 + s_{ij}) / 2` that never leaves (0, 1). It is taken relative to detectors in
-    doubt, who say ½, and as a sum of logarithms, which cannot underflow.
+    a smooth :math:`(1 + s_{ij}) / 2` with values in (0, 1). It is taken relative to undecided
+    detectors, which have probability ½, and as a sum of logarithms, which cannot underflow.
 
     Parameters
     ----------
     rule : str, default="sum"
         Which rule: a name of the table above.
     trim : float in [0, 0.5], default=0.25
-        For "trimmed_mean": the share of detectors left out at either end. 0 is the mean, 0.25 the
+        For "trimmed_mean": the share of detectors dropped at either end. 0 is the mean, 0.25 the
         mean of the middle half, 0.5 the median.
     n_buckets : int, default=5
         For "aom" and "moa": the number of subgroups, whose sizes differ by one at most. With as
-        many subgroups as detectors, or more, each is on its own: "aom" is then the mean and "moa"
-        the minimum.
+        many subgroups as detectors, or more, each subgroup is one detector: "aom" is then the mean
+        and "moa" the minimum.
     random_state : int, RandomState instance or None, default=0
-        For "aom" and "moa": who is in which subgroup. A number by default, so that the rule is
-        indeed fixed: the same subgroups in every fit.
+        For "aom" and "moa": assigns detectors to subgroups. A number by default, so that every
+        fit has the same subgroups.
     weights : array-like of shape (R,) or mapping, default=None
         For "sum" and "vote": how much each detector counts, ≥ 0, in the order of the columns or by
-        their names; one that is not named counts 0. None: all count 1.
+        their names; omitted detectors count 0. None: all count 1.
     subgroups : {"partition", "bootstrap", "dynamic"}, default="partition"
         For "aom" and "moa". "partition": each detector is in one subgroup. "bootstrap": each
-        subgroup draws ``⌊R / n_buckets⌋`` of all detectors, without looking at the others.
-        "dynamic": as well, and draws its size before, from 2 to ``⌊R / 2⌋``.
+        subgroup draws ``⌊R / n_buckets⌋`` of all detectors independently. "dynamic": the same, with
+        a size drawn from 2 to ``⌊R / 2⌋``.
 
     Attributes
     ----------
@@ -164,16 +163,16 @@ class FixedRule(WeightedSum):
 
     Notes
     -----
-    Scores should be signed and on one scale (`TwoSidedMinMax`): 0 is read as the border.
+    Scores should be signed and on one scale (`TwoSidedMinMax`): 0 is the decision boundary.
 
-    A vote has R + 1 different scores only. Where more normal rows than the false alarms that were
-    asked for have no vote at all, a `FusedDetector` calls no row an anomaly.
+    A vote has only R + 1 different scores. If a larger share of the normal rows than the requested
+    false-alarm rate has no vote, a `FusedDetector` flags no row.
 
     Where R is a multiple of `n_buckets`, a partition is the one that PyOD draws for the same
     `random_state` (``method="static"``; it refuses other R), and "bootstrap" draws what PyOD's
-    ``bootstrap_estimators=True`` draws from the same ``RandomState``. With a number for a seed PyOD
-    starts anew from it for each subgroup, in "dynamic" always, so that all of them are the same;
-    here they differ. See ``docs/adr/0028``.
+    ``bootstrap_estimators=True`` draws from the same ``RandomState``. With an integer seed, and
+    always in "dynamic", PyOD reseeds for each subgroup, so that all of them are equal; here they
+    differ. See ``docs/adr/0028``.
 
     References
     ----------
@@ -220,7 +219,7 @@ class FixedRule(WeightedSum):
         self.subgroups = subgroups
 
     def fit(self, S: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Check the data; there is nothing to learn from it but its shape.
+        """Check the data and store its shape.
 
         Parameters
         ----------
@@ -241,17 +240,17 @@ class FixedRule(WeightedSum):
         buckets = check_count("n_buckets", self.n_buckets)
         check_choice("subgroups", self.subgroups, SUBGROUPS)
         random = check_random_state(self.random_state)
-        R, head = _number_of_detectors(S, y, sample_weight), head_of(S) if is_blocked(S) else S
+        R, head = _check_width(S, y, sample_weight), head_of(S) if is_blocked(S) else S
         rule = RULES[self.rule]
         weights = self._checked_weights(R, head)
-        for former in ("weights_", "vote_weights_", "groups_"):  # of another rule's fit
+        for former in ("weights_", "vote_weights_", "groups_"):  # of an earlier fit
             self.__dict__.pop(former, None)
         if rule.fuse is None:
             self.weights_ = weights
         elif rule.weighted:
             self.vote_weights_ = weights / weights.sum()
-        if rule.in_groups:
-            self.groups_ = _drawn_groups(self.subgroups, R, buckets, random)
+        if rule.uses_subgroups:
+            self.groups_ = _draw_subgroups(self.subgroups, R, buckets, random)
         self.offset_ = rule.offset
         remember_columns(self, head)
         return self
@@ -262,14 +261,14 @@ class FixedRule(WeightedSum):
         if not RULES[self.rule].weighted:
             able = " or ".join(repr(name) for name, rule in RULES.items() if rule.weighted)
             raise ValueError(
-                f"weights go with the rule {able}, got rule={self.rule!r}. Leave them out, or take "
-                "one of these."
+                f"weights require rule {able}, got rule={self.rule!r}. Omit weights, or use one of "
+                "these rules."
             )
         return check_weights(self.weights, R, column_names(S))
 
     @lazily()
     def score_samples(self, S: Any) -> Array:
-        """Fused score of each row, high = normal.
+        """Return the fused score of each row, high = normal.
 
         Parameters
         ----------
@@ -290,9 +289,7 @@ class FixedRule(WeightedSum):
 
     @available_if(_is_sum)  # type: ignore[untyped-decorator]
     def contributions(self, S: Any) -> Array:
-        """Return what each detector adds to the fused score of the rule "sum".
-
-        Its own, weighted score.
+        """Return the contribution of each detector to the fused score of the rule "sum".
 
         Parameters
         ----------
@@ -307,29 +304,29 @@ class FixedRule(WeightedSum):
         return super().contributions(S)
 
 
-@_rule("product")
+@_register("product")
 def _product(S: Array, settings: FixedRule) -> Array:
     xp = namespace(S)
     # 2π = 1 + tanh s. Below zero that cancels: 1 + tanh(−s) = exp(−2s) (1 + tanh s).
     return xp.sum(xp.log1p(xp.tanh(xp.abs(S))) - 2.0 * positive_part(-S), axis=1)
 
 
-@_rule("min")
+@_register("min")
 def _min(S: Array, settings: FixedRule) -> Array:
     return namespace(S).min(S, axis=1)
 
 
-@_rule("max")
+@_register("max")
 def _max(S: Array, settings: FixedRule) -> Array:
     return namespace(S).max(S, axis=1)
 
 
-@_rule("median")
+@_register("median")
 def _median(S: Array, settings: FixedRule) -> Array:
     return _trimmed(S, 0.5)
 
 
-@_rule("vote", offset=0.5, weighted=True)  # half of the votes are enough
+@_register("vote", offset=0.5, weighted=True)  # half of the votes are enough
 def _vote(S: Array, settings: FixedRule) -> Array:
     xp = namespace(S)
     votes = xp.astype(S >= 0, S.dtype)
@@ -339,22 +336,22 @@ def _vote(S: Array, settings: FixedRule) -> Array:
     return xp.where(xp.abs(share - 0.5) < TIE, xp.full_like(share, 0.5), share)
 
 
-@_rule("trimmed_mean")
+@_register("trimmed_mean")
 def _trimmed_mean(S: Array, settings: FixedRule) -> Array:
     return _trimmed(S, settings.trim)
 
 
-@_rule("aom", in_groups=True)
+@_register("aom", uses_subgroups=True)
 def _average_of_minima(S: Array, settings: FixedRule) -> Array:
     xp = namespace(S)
-    lowest = [xp.min(part, axis=1) for part in _in_groups(S, settings.groups_)]
+    lowest = [xp.min(part, axis=1) for part in _split_columns(S, settings.groups_)]
     return xp.mean(xp.stack(lowest), axis=0)
 
 
-@_rule("moa", in_groups=True)
+@_register("moa", uses_subgroups=True)
 def _minimum_of_averages(S: Array, settings: FixedRule) -> Array:
     xp = namespace(S)
-    means = [xp.mean(part, axis=1) for part in _in_groups(S, settings.groups_)]
+    means = [xp.mean(part, axis=1) for part in _split_columns(S, settings.groups_)]
     return xp.min(xp.stack(means), axis=0)
 
 
@@ -366,7 +363,7 @@ def _trimmed(S: Array, trim: float) -> Array:
     return xp.mean(xp.sort(S, axis=1)[:, cut : R - cut], axis=1)
 
 
-def _drawn_groups(how: str, R: int, buckets: int, rng: np.random.RandomState) -> list[Any]:
+def _draw_subgroups(how: str, R: int, buckets: int, rng: np.random.RandomState) -> list[Any]:
     """Return positions of the detectors of each subgroup."""
     if how == "partition":
         return np.array_split(rng.permutation(R), min(buckets, R))
@@ -379,12 +376,12 @@ def _drawn_groups(how: str, R: int, buckets: int, rng: np.random.RandomState) ->
     ]
 
 
-def _in_groups(S: Array, groups: Sequence[Any]) -> list[Array]:
+def _split_columns(S: Array, groups: Sequence[Any]) -> list[Array]:
     return [take(S, group, axis=1) for group in groups]
 
 
-def _number_of_detectors(S: Any, y: Any, sample_weight: Any) -> int:
-    """The width of a table of scores that has passed all checks, as have labels and weights."""
+def _check_width(S: Any, y: Any, sample_weight: Any) -> int:
+    """Check scores, labels and weights; return the number of detectors."""
     if is_blocked(S):
         return check_score_blocks(S, y, sample_weight).width
     n, R = check_scores(S).shape

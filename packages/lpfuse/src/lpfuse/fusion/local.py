@@ -1,4 +1,4 @@
-"""ℓp fusion with weights that vary from region to region, each region's with its own proof."""
+"""ℓp fusion with weights that vary by region, each with its own certificate."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from lpfuse.fusion.lp import LpFusion, labels_and_weights
 from lpfuse.optim import Certificate
 
 # --------------------------------------------------------------------------------------------------
-# Where rows lie, for fusions whose weights depend on it: among their features, or their scores.
+# Positions of rows, for fusions whose weights depend on them: features, or scores
 
 
-class PositionedScores(NamedTuple):
+class LocatedScores(NamedTuple):
     """Scores of the rows to learn from, with the position of each row.
 
     Attributes
@@ -50,15 +50,15 @@ class PositionedScores(NamedTuple):
     positions: Host
 
 
-class PositionedFusion(Scorer):
-    """A fusion whose weights depend on where a row lies: among its features, or else its scores."""
+class LocalFusion(Scorer):
+    """Base of fusions whose weights depend on the position of a row: its features or scores."""
 
     uses_features = True  # `fit` and the scoring methods take the features X beside the scores
 
     feature_scaler_: Any  # a StandardScaler; None where positions are scores
 
     def score_samples(self, S: Any, X: Any = None) -> Array:  # type: ignore[override]
-        """Fused score of each row, high = normal.
+        """Return the fused score of each row, high = normal.
 
         Parameters
         ----------
@@ -75,7 +75,7 @@ class PositionedFusion(Scorer):
         raise NotImplementedError
 
     def decision_function(self, S: Any, X: Any = None) -> Array:  # type: ignore[override]
-        """``score_samples(S, X) − offset_``: negative for anomalies.
+        """Return ``score_samples(S, X) − offset_``: negative for anomalies.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class PositionedFusion(Scorer):
         return self.score_samples(S, X) - self.offset_
 
     def predict(self, S: Any, X: Any = None) -> Array:  # type: ignore[override]
-        """+1 for normal rows, −1 for anomalies.
+        """Return +1 for normal rows and −1 for anomalies.
 
         Parameters
         ----------
@@ -108,25 +108,25 @@ class PositionedFusion(Scorer):
         """
         return signs(self.decision_function(S, X))
 
-    def _positioned(self, S: Any, X: Any) -> tuple[Array, Host, Host]:
-        """The checked scores as they came, the same on the host, and the positions of the rows."""
+    def _locate(self, S: Any, X: Any) -> tuple[Array, Host, Host]:
+        """Check the input; return scores, scores on the host, and positions of the rows."""
         check_is_fitted(self)
         S = check_scores(S, estimator=self)
         scores = to_host(S)
         return S, scores, _positions(scores, X, self.feature_scaler_)
 
 
-def positioned_scores(
+def located_scores(
     S: Any, y: Any, sample_weight: Any, X: Any
-) -> tuple[PositionedScores, StandardScaler | None]:
-    """Return what a fit was given, checked, and the scaler of the features (None without features).
+) -> tuple[LocatedScores, StandardScaler | None]:
+    """Check the input of a fit; return it with the scaler of the features, None without X.
 
     Parameters
     ----------
     S : array-like of shape (n, R)
         Scores, high = normal.
     y, sample_weight : array-like of shape (n,), or None
-        Labels ±1, and how much each row counts; rows of weight 0 are left out.
+        Labels ±1, and how much each row counts; rows of weight 0 are dropped.
     X : array-like of shape (n, d), or None
         Features of the rows; the normal ones set their scale.
     """
@@ -136,42 +136,39 @@ def positioned_scores(
     scaler = None if X is None else _fitted_scaler(X, n, np.where(labels > 0, weights, 0.0))
     positions = _positions(scores, X, scaler)
     kept = weights > 0
-    return PositionedScores(scores[kept], labels[kept], weights[kept], positions[kept]), scaler
+    return LocatedScores(scores[kept], labels[kept], weights[kept], positions[kept]), scaler
 
 
 def _fitted_scaler(X: Any, n: int, sample_weight: Host) -> StandardScaler:
     features = to_host(check_features(X))
-    _refuse_other_length(features, n)
+    _check_same_length(features, n)
     scaler = StandardScaler().fit(features, sample_weight=sample_weight)
     remember_columns(scaler, X)
     return scaler
 
 
 def _positions(scores: Host, X: Any, scaler: StandardScaler | None) -> Host:
-    """Return where rows lie.
-
-    Their standardised features, or their scores, which are on one scale.
-    """
+    """Return positions of rows: standardised features, or scores, which share one scale."""
     if scaler is None:
         if X is not None:
             raise ValueError(
-                "X was given, but fit had no features: rows are placed by their scores. Leave X "
-                "out, or fit with X too."
+                "X was given, but fit had no X: positions are scores. Omit X here, or pass X to "
+                "fit as well."
             )
         return scores
     if X is None:
         raise ValueError(
-            f"X is missing: fit placed rows by their {scaler.n_features_in_} features, so the "
-            "features of the rows of S are needed here too."
+            f"X is missing: fit had {scaler.n_features_in_} features, so the features of the rows "
+            "of S are required here too."
         )
     features = to_host(check_features(X, estimator=scaler))
-    _refuse_other_length(features, len(scores))
-    # By hand: the scaler would check the features once more, and warn of their names.
+    _check_same_length(features, len(scores))
+    # Not `scaler.transform`, which would validate again and warn about feature names.
     standardised: Host = (features - scaler.mean_) / scaler.scale_
     return standardised
 
 
-def _refuse_other_length(features: Host, n: int) -> None:
+def _check_same_length(features: Host, n: int) -> None:
     if len(features) != n:
         raise ValueError(
             f"X must hold the features of the rows of S: expected {n} rows, got {len(features)}."
@@ -179,32 +176,34 @@ def _refuse_other_length(features: Host, n: int) -> None:
 
 
 # --------------------------------------------------------------------------------------------------
+# The estimator
 
 BLENDS = ("soft", "hard")
-# The global fusion has warned of idle columns, of all rows: regions need not repeat it.
-WARNED_OF = "Scores have no spread|Some detectors give the same"
+# The global fusion has issued these warnings already.
+ALREADY_WARNED = "Scores have no spread|Some detectors give the same"
 
 
 @saved_as("LocalLpFusion", blend=BLENDS)
-class LocalLpFusion(PositionedFusion):
-    r"""ℓp fusion whose weights depend on where a row lies, in the style of arXiv 2411.06406.
+class LocalLpFusion(LocalFusion):
+    r"""Fuse with ℓp-constrained weights that depend on the position of a row.
 
-    Rows fall into K regions (k-means). The weights of region k are those of `LpFusion` with its
-    own rows at full cost and all others at a share ρ of it (`sharing`),
+    In the style of arXiv 2411.06406. k-means divides the rows into K regions. The weights of region
+    k are those of `LpFusion` with its own rows at full cost and all others at a share ρ of it
+    (`sharing`),
 
     .. math::
 
         \min_{\|w\|_p \le 1} \sum_{i \in k} c_i\, \ell(1 - y_i (s_i^\top w + b))
         + \rho \sum_{i \notin k} c_i\, \ell(1 - y_i (s_i^\top w + b))
 
-    so ρ = 0 is one fusion a region and ρ = 1 is the global one. Where a region is too thin to learn
-    from, the global weights take their place. A row at x is fused with
+    so ρ = 0 is one fusion a region and ρ = 1 is the global one. Regions with too few rows use the
+    global weights. A row at x is fused with
 
     .. math:: w(x) = \sum_k \pi_k(x) w_k, \qquad \pi_k(x) \propto \exp(-\|x - m_k\|^2 / 2h)
 
     where ``m_k`` is the centre of region k and ``h`` the mean of the squared distances of the
     training rows to their own centre; with ``blend="hard"``, ``w(x)`` is that of the nearest
-    centre. Blended weights stay in the ball, for it is convex.
+    centre. Blended weights stay in the ball, which is convex.
 
     Parameters
     ----------
@@ -212,17 +211,17 @@ class LocalLpFusion(PositionedFusion):
         How weights are learnt, globally and in every region; copies are fitted. None:
         ``LpFusion()``.
     n_regions : int, default=4
-        K; fewer where the rows do not fall into so many. 1 is `LpFusion` itself.
+        K; fewer if there are fewer distinct rows. 1 is `LpFusion` itself.
     sharing : float in [0, 1], default=0.1
-        ρ: what a row counts in the regions that it is not in.
+        ρ: the weight of a row in regions other than its own.
     min_rows : int, default=50
-        Regions with fewer rows, or with no normal one, take the global weights.
+        Regions with fewer rows, or without normal rows, use the global weights.
     min_anomalies : int, default=3
-        So do regions with fewer anomalies, if there are anomalies at all.
+        So do regions with fewer anomalies, if there are any anomalies.
     blend : {"soft", "hard"}, default="soft"
-        Whether weights pass smoothly from region to region.
+        Whether weights change smoothly between regions.
     random_state : int, RandomState or None, default=None
-        Starts k-means.
+        Seeds k-means.
 
     Attributes
     ----------
@@ -233,12 +232,12 @@ class LocalLpFusion(PositionedFusion):
     intercepts_by_region_ : ndarray of shape (K,)
         b of each region.
     certificates_ : list of K Certificate
-        The proof of each region's weights; of the global ones, with the status "global", where a
-        region took these. They speak of the ``w_k``, not of what is blended from them.
+        The certificate of each region's weights; that of the global ones, with the status "global",
+        where a region uses these. They hold for the ``w_k``, not for blends of them.
     global_ : LpFusion
         The fusion of all rows.
     weights_ : ndarray of shape (R,)
-        Only where K = 1: there is no single weight vector otherwise.
+        Only if K = 1: otherwise there is no single weight vector.
     bandwidth_ : float
         h.
     offset_ : float
@@ -252,9 +251,9 @@ class LocalLpFusion(PositionedFusion):
 
     Notes
     -----
-    Rows lie where their features, standardised by the normal rows, put them when `fit` is given X,
-    and where their scores do otherwise. Regions, sharing and blending are ours: of the paper only
-    the idea was taken, not its construction.
+    Positions are the features, standardised by the normal rows, if `fit` is given X, and the scores
+    otherwise. Regions, sharing and blending are ours: they follow the idea of the paper, not its
+    construction.
 
     References
     ----------
@@ -319,7 +318,7 @@ class LocalLpFusion(PositionedFusion):
         sample_weight : array-like of shape (n,), optional
             The costs c_i of the rows; also their weights in k-means.
         X : array-like of shape (n, d), optional
-            Features of the same rows, to tell where they lie. Without them the scores tell.
+            Features of the same rows, which define positions. Default: the scores.
 
         Returns
         -------
@@ -327,23 +326,23 @@ class LocalLpFusion(PositionedFusion):
             The fitted estimator.
         """
         self._check_parameters()
-        rows, scaler = positioned_scores(S, y, sample_weight, X)
+        rows, scaler = located_scores(S, y, sample_weight, X)
         fusion = LpFusion() if self.fusion is None else self.fusion
-        everywhere = clone(fusion).fit(S, y, sample_weight)
-        if fusion.prior is not None:  # regions are rows without names of columns
-            fusion = clone(fusion).set_params(prior=everywhere.prior_)
+        global_fusion = clone(fusion).fit(S, y, sample_weight)
+        if fusion.prior is not None:  # scores of a region have no column names
+            fusion = clone(fusion).set_params(prior=global_fusion.prior_)
         centres, region = self._regions(rows)
         if len(centres) == 1:
-            fitted, certificates = [everywhere], [everywhere.certificate_]
+            fitted, certificates = [global_fusion], [global_fusion.certificate_]
         else:
-            own = [self._own_fusion(rows, region == k, fusion) for k in range(len(centres))]
-            fallback = replace(everywhere.certificate_, status="global")
-            fitted = [one or everywhere for one in own]
+            own = [self._fit_region(rows, region == k, fusion) for k in range(len(centres))]
+            fallback = replace(global_fusion.certificate_, status="global")
+            fitted = [one or global_fusion for one in own]
             certificates = [one.certificate_ if one else fallback for one in own]
         self.feature_scaler_ = scaler
-        self.global_ = everywhere
+        self.global_ = global_fusion
         self.regions_ = centres
-        self.bandwidth_ = _mean_square(rows, centres, region)
+        self.bandwidth_ = _mean_squared_distance(rows, centres, region)
         self.weights_by_region_ = np.stack([one.weights_ for one in fitted])
         self.intercepts_by_region_ = np.array([one.intercept_ for one in fitted])
         self.certificates_ = certificates
@@ -353,7 +352,7 @@ class LocalLpFusion(PositionedFusion):
     def _check_parameters(self) -> None:
         if self.fusion is not None and not isinstance(self.fusion, LpFusion):
             raise ValueError(
-                f"fusion must be an LpFusion, whose weights carry a proof; got {self.fusion!r}."
+                f"fusion must be an LpFusion, whose weights are certified; got {self.fusion!r}."
             )
         check_count("n_regions", self.n_regions)
         check_number("sharing", self.sharing, at_least=0, at_most=1)
@@ -361,8 +360,8 @@ class LocalLpFusion(PositionedFusion):
         check_count("min_anomalies", self.min_anomalies)
         check_choice("blend", self.blend, BLENDS)
 
-    def _regions(self, rows: PositionedScores) -> tuple[Host, NDArray[np.intp]]:
-        """Centres, and the region of each row; none is empty."""
+    def _regions(self, rows: LocatedScores) -> tuple[Host, NDArray[np.intp]]:
+        """Return centres and the region of each row; no region is empty."""
         k = min(self.n_regions, len(rows.positions))
         means = KMeans(k, n_init=10, random_state=check_random_state(self.random_state))
         with warnings.catch_warnings():  # fewer distinct rows than regions: fewer regions
@@ -371,10 +370,10 @@ class LocalLpFusion(PositionedFusion):
         used, region = np.unique(means.labels_, return_inverse=True)
         return means.cluster_centers_[used], region
 
-    def _own_fusion(
-        self, rows: PositionedScores, inside: NDArray[np.bool_], fusion: LpFusion
+    def _fit_region(
+        self, rows: LocatedScores, inside: NDArray[np.bool_], fusion: LpFusion
     ) -> LpFusion | None:
-        """Return the fusion of one region; None where it is too thin to learn from."""
+        """Fit the fusion of one region; None if it has too few rows."""
         anomalous = rows.labels < 0
         if (
             inside.sum() < self.min_rows
@@ -385,7 +384,7 @@ class LocalLpFusion(PositionedFusion):
         weights = np.where(inside, 1.0, self.sharing) * rows.sample_weight
         counts = weights > 0
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", WARNED_OF, UserWarning)
+            warnings.filterwarnings("ignore", ALREADY_WARNED, UserWarning)
             return clone(fusion).fit(rows.scores[counts], rows.labels[counts], weights[counts])
 
     @property
@@ -398,12 +397,12 @@ class LocalLpFusion(PositionedFusion):
         """The weights, where there is one region."""
         if len(self.weights_by_region_) > 1:
             raise AttributeError(
-                "Weights differ from region to region: see weights_by_region_ and local_weights."
+                "Weights differ from region to region: see weights_by_region_ and memberships."
             )
         return self.weights_by_region_[0]
 
     def memberships(self, S: Any, X: Any = None) -> Host:
-        """Return the share of each region in the weights of each row: ``π_k(x)``.
+        """Return the share ``π_k(x)`` of each region in the weights of each row.
 
         Parameters
         ----------
@@ -417,47 +416,11 @@ class LocalLpFusion(PositionedFusion):
         ndarray of shape (n, K)
             Not negative; rows sum to 1.
         """
-        _, _, positions = self._positioned(S, X)
+        _, _, positions = self._locate(S, X)
         return self._memberships(positions)
 
-    def local_weights(self, S: Any, X: Any = None) -> Host:
-        """Return the weights ``w(x)`` of each row.
-
-        Parameters
-        ----------
-        S : array-like of shape (n, R)
-            Scores, high = normal.
-        X : array-like of shape (n, d), optional
-            Features of the same rows, if `fit` had them.
-
-        Returns
-        -------
-        ndarray of shape (n, R)
-            Weights.
-        """
-        return self.memberships(S, X) @ self.weights_by_region_
-
-    def local_contributions(self, S: Any, X: Any = None) -> Array:
-        """Return what each detector adds to the fused score of each row.
-
-        Parameters
-        ----------
-        S : array-like of shape (n, R)
-            Scores, high = normal.
-        X : array-like of shape (n, d), optional
-            Features of the same rows, if `fit` had them.
-
-        Returns
-        -------
-        array of shape (n, R)
-            ``w_j(x) s_ij``. Rows sum to ``score_samples(S, X)``, less ``b(x) − b`` where the
-            fusion has an intercept.
-        """
-        S, scores, positions = self._positioned(S, X)
-        return beside(scores * (self._memberships(positions) @ self.weights_by_region_), S)
-
     def score_samples(self, S: Any, X: Any = None) -> Array:  # type: ignore[override]
-        """Fused score ``Σ_j w_j(x) s_ij + b(x) − b`` of each row, high = normal.
+        """Return the fused score ``Σ_j w_j(x) s_ij + b(x) − b`` of each row, high = normal.
 
         Parameters
         ----------
@@ -469,10 +432,10 @@ class LocalLpFusion(PositionedFusion):
         Returns
         -------
         array of shape (n,)
-            In the library and precision of `S`. The regions' intercepts are blended as their
-            weights are, and counted from the global one, so that `offset_` serves all regions.
+            In the library and precision of `S`. Intercepts are blended like weights, relative to
+            the global one, so that `offset_` holds for all regions.
         """
-        S, scores, positions = self._positioned(S, X)
+        S, scores, positions = self._locate(S, X)
         shifts = self.intercepts_by_region_ - self.global_.intercept_
 
         def fused(block: slice) -> Host:
@@ -488,13 +451,13 @@ class LocalLpFusion(PositionedFusion):
         if self.blend == "hard" or self.bandwidth_ == 0:
             return np.eye(len(self.regions_))[squared.argmin(axis=1)]
         further = squared - squared.min(axis=1, keepdims=True)
-        # Where every region is about a point, h is tiny and the division overflows to −∞: the
-        # softmax then gives all to the nearest region, as it should.
+        # If every region is nearly a point, h is tiny and the division overflows to −∞; the softmax
+        # then selects the nearest region, as intended.
         with np.errstate(over="ignore"):
             return softmax(-further / (2 * self.bandwidth_), axis=1)
 
 
-def _mean_square(rows: PositionedScores, centres: Host, region: NDArray[np.intp]) -> float:
+def _mean_squared_distance(rows: LocatedScores, centres: Host, region: NDArray[np.intp]) -> float:
     """Return the mean squared distance of the rows to their own centre."""
     squared = ((rows.positions - centres[region]) ** 2).sum(axis=1)
     return float(np.average(squared, weights=rows.sample_weight))

@@ -1,4 +1,4 @@
-"""Fusion weights learnt under an ℓp-norm constraint, with a proof of how good they are."""
+"""Fusion weights under an ℓp-norm constraint, with a certificate of optimality."""
 
 from __future__ import annotations
 
@@ -52,24 +52,22 @@ from lpfuse.optim.distributed import BlockedProblem, Costs, sample_of
 from lpfuse.optim.problem import LOSSES
 
 # --------------------------------------------------------------------------------------------------
-# Weights of detectors, as users state them: one number a column, or by name.
+# Weights given by users: one a column, or by name
 
 
-# Of prior weights and of the radius around them, by hand: scores of 1e90 can still be weighed.
+# Bound of prior weights and of the radius, chosen by hand: scores of 1e90 can still be fused.
 LARGEST = 1e9
 
 
 def check_prior(prior: Any, R: int, names: Sequence[str] | None, nonnegative: bool) -> Host:
-    """Return the prior weights of R columns with these names, as floats.
-
-    None negative if so asked for.
+    """Return the prior weights of R named columns as floats, ≥ 0 if `nonnegative`.
 
     Examples
     --------
     >>> check_prior({"svdd": 0.5, "knn": 1}, 2, ["knn", "gmm"], True)
     array([1., 0.])
     """
-    weights = _one_a_column(prior, R, names, "prior")
+    weights = _check_column_weights(prior, R, names, "prior")
     if nonnegative and float(weights.min()) < 0.0:
         raise ValueError(
             f"prior holds a negative weight, {weights.min():g}, but nonnegative=True asks for "
@@ -79,26 +77,26 @@ def check_prior(prior: Any, R: int, names: Sequence[str] | None, nonnegative: bo
 
 
 def check_weights(weights: Any, R: int, names: Sequence[str] | None) -> Host:
-    """Weights ≥ 0 of R columns with these names, of which one is positive at least, as floats.
+    """Return weights ≥ 0 of R named columns, at least one positive, as floats.
 
     Examples
     --------
     >>> check_weights([1, 3], 2, None)
     array([1., 3.])
     """
-    found = _one_a_column(weights, R, names, "weights")
+    found = _check_column_weights(weights, R, names, "weights")
     if float(found.min()) < 0.0 or not found.any():
         raise ValueError(
-            f"weights must not be negative, and one of them positive, got {quote(found.tolist())}."
-            " A detector whose scores are high for anomalies needs its sign turned: see "
-            "lpfuse.adapters."
+            "weights must not be negative, and at least one must be positive, got "
+            f"{quote(found.tolist())}. If a detector's scores are high for anomalies, flip their "
+            "sign: see lpfuse.adapters."
         )
     return found
 
 
-def _one_a_column(weights: Any, R: int, names: Sequence[str] | None, called: str) -> Host:
-    """Finite weights, one for each of R columns."""
-    found = check_values(_in_order(weights, names, called), called)
+def _check_column_weights(weights: Any, R: int, names: Sequence[str] | None, called: str) -> Host:
+    """Return finite weights, one for each of R columns."""
+    found = check_values(_in_column_order(weights, names, called), called)
     if found.shape != (R,):
         raise ValueError(
             f"{called} has {found.size} weights, but there are {R} columns of scores. Give one "
@@ -113,10 +111,10 @@ def _one_a_column(weights: Any, R: int, names: Sequence[str] | None, called: str
     return found
 
 
-def _in_order(prior: Any, names: Sequence[str] | None, called: str) -> Any:
-    """Weights by name in the order of the columns; anything else as it is."""
+def _in_column_order(prior: Any, names: Sequence[str] | None, called: str) -> Any:
+    """Order weights given by name like the columns; return anything else unchanged."""
     if hasattr(prior, "to_dict") and all(isinstance(key, str) for key in prior.index):
-        prior = prior.to_dict()  # a series of pandas with names
+        prior = prior.to_dict()  # a named pandas series
     if not isinstance(prior, Mapping):
         return prior
     if names is None:
@@ -133,7 +131,7 @@ def _in_order(prior: Any, names: Sequence[str] | None, called: str) -> Any:
 
 
 # --------------------------------------------------------------------------------------------------
-# The scores that a fusion learns from: checked, on the host, without rows of weight zero.
+# Training scores: checked, on the host, without rows of weight zero
 
 
 class WeightedScores(NamedTuple):
@@ -156,7 +154,7 @@ class WeightedScores(NamedTuple):
         return np.average(self.scores, axis=0, weights=self.sample_weight)
 
     def lower_quantile(self, share: float) -> Host:
-        """Of each column the least score that at least this share of the rows does not exceed."""
+        """Return the quantile of each column at this share of the rows."""
         return lower_quantile(self.scores, self.sample_weight, share)
 
 
@@ -179,12 +177,12 @@ class LabelledScores(NamedTuple):
 
     @property
     def has_anomalies(self) -> bool:
-        """Whether there is something to tell normal rows from."""
+        """Whether there are anomalies."""
         return bool((self.labels < 0).any())
 
     def by_class(self) -> tuple[WeightedScores, WeightedScores | None]:
         """Return the normal rows, and the anomalies; None where there are none."""
-        # Row after row in memory, whatever came: sums over rows then round in one order.
+        # C order, whatever the input: sums over rows then round in one order.
         sides = [
             WeightedScores(np.ascontiguousarray(self.scores[side]), self.sample_weight[side])
             for side in (self.labels > 0, self.labels < 0)
@@ -192,14 +190,14 @@ class LabelledScores(NamedTuple):
         return sides[0], sides[1] if self.has_anomalies else None
 
     def balanced_weight(self) -> Host:
-        """Sample weights that give both classes the same total, and keep the total of all rows."""
+        """Return sample weights with equal totals of both classes and the same overall total."""
         totals = [float(self.sample_weight[self.labels == side].sum()) for side in (1.0, -1.0)]
         share = np.where(self.labels > 0, *(0.5 / total for total in totals))
         return self.sample_weight * share * sum(totals)
 
 
 def labelled_scores(S: Any, y: Any, sample_weight: Any, *, warn: bool = False) -> LabelledScores:
-    """Return what a fit was given, checked; a row of weight 0 is as if it were not there.
+    """Check the input of a fit; rows of weight 0 are dropped.
 
     Parameters
     ----------
@@ -210,7 +208,7 @@ def labelled_scores(S: Any, y: Any, sample_weight: Any, *, warn: bool = False) -
     sample_weight : array-like of shape (n,), or None
         How much each row counts; None: all the same.
     warn : bool, default=False
-        Whether to warn of columns that carry no information.
+        Whether to warn about columns that carry no information.
     """
     checked = check_scores(S)
     labels, weights = labels_and_weights(int(checked.shape[0]), y, sample_weight)
@@ -221,9 +219,9 @@ def labelled_scores(S: Any, y: Any, sample_weight: Any, *, warn: bool = False) -
 
 
 def labels_and_weights(n: int, y: Any, sample_weight: Any) -> tuple[Host, Host]:
-    """Labels ±1 and weights of n rows, all normal and alike where none are given.
+    """Return labels ±1 and weights of n rows; by default all are normal with weight 1.
 
-    Some normal row must have a weight above zero.
+    At least one normal row must have a positive weight.
     """
     labels, weights = check_labels(y, n), check_sample_weight(sample_weight, n)
     labels = np.ones(n) if labels is None else labels
@@ -237,11 +235,12 @@ def labels_and_weights(n: int, y: Any, sample_weight: Any) -> tuple[Host, Host]:
 
 
 def lower_quantile(values: Host, sample_weight: Host, share: float) -> Host:
-    """Of each column the least value that at least this share of the rows does not exceed."""
+    """Return the smallest value of each column that this share of the rows does not exceed."""
     return np.quantile(values, share, axis=0, weights=sample_weight, method="inverted_cdf")
 
 
 # --------------------------------------------------------------------------------------------------
+# The estimator and the path
 
 IMAGINARY_SCORE = -2.0  # twice as far out as the lower threshold of a signed scale (docs/adr/0006)
 # The values of p in the paper's experiments.
@@ -259,9 +258,9 @@ class LpFusion(WeightedSum):
 
     where row ``s_i`` holds the R scores of sample i, high = normal, and ``y_i`` is +1 for normal
     and −1 for anomalous samples. p = 1 favours a single detector, p = ∞ trusts all of them. Without
-    a prior the ball is ``‖w‖_p ≤ 1``; with one, weights w₀ that are known from elsewhere, data move
-    the weights by r and no farther. Every fit comes with a `Certificate`: a proof of how far the
-    weights can be from the best ones.
+    a prior the ball is ``‖w‖_p ≤ 1``; with one, the data move the weights by at most r from the
+    given weights w₀. Every fit has a `Certificate`, which bounds how far the weights are from
+    optimal.
 
     Parameters
     ----------
@@ -272,33 +271,32 @@ class LpFusion(WeightedSum):
         ``max(0, r)`` or ``r²`` of the residual ``r = 1 − y(sᵀw + b)``.
     solver : {"auto", "interior-point", "frank-wolfe", "smoothed-frank-wolfe"}, default="auto"
         "auto" and "interior-point" are the certified solver. "frank-wolfe" is Algorithm 1 of the
-        paper, which need not converge; its certificate says how far it got. The smoothed variant
+        paper, which need not converge; its certificate gives the gap reached. The smoothed variant
         converges slowly.
     tol : float, default=1e-8
         Relative gap to reach. For the Frank–Wolfe solvers also the largest change of a weight at
         which they stop.
     class_weight : {None, "balanced"}, default=None
         "balanced" gives normal and anomalous rows the same total cost. Advisable whenever there are
-        labelled anomalies: they are few, and a plain sum hardly hears them.
+        labelled anomalies: they are few and hardly affect an unweighted sum.
     fit_intercept : bool, default=False
-        Whether to learn b. Without anomalies there is nothing to tell it and it stays 0.
+        Whether to learn b. Without anomalies b is not identified and stays 0.
     nonnegative : bool, default=False
-        Whether weights must be ≥ 0. Advisable with few anomalies: detectors are then never turned
-        upside down.
+        Whether weights must be ≥ 0. Advisable with few anomalies: no detector is then inverted.
     max_iter : int, default=None
         Limit of solver steps; None: 200 for the interior point, 1000 for Frank–Wolfe.
     imaginary_anomalies : float, default=0.0
         The cost of one further row, an anomaly to which every detector gives the score −2, well
-        below its usual range [−1, 1]; it counts for this many labelled anomalies. Detectors are
-        presumed to be of use until labels tell otherwise: with few labels, or none, the weights
-        stay near uniform. About 3 is advisable with an intercept, which it makes learnable from
+        below its usual range [−1, 1]; it counts for this many labelled anomalies. It encodes the
+        prior belief that detectors are useful: with few labels, or none, the weights stay near
+        uniform. About 3 is advisable with an intercept, which it makes learnable from
         normal rows alone, and `class_weight="balanced"` (``docs/adr/0006``).
     prior : array-like of shape (R,) or mapping, default=None
         The centre w₀ of the ball: one weight a detector, or weights by name of the column. A
-        mapping may name detectors that are not there; those that it does not name have the weight
-        0. Not negative with `nonnegative`. None: 0, the centre of the paper's ball.
+        mapping may name absent detectors; detectors that it does not name have the weight 0. Not
+        negative with `nonnegative`. None: 0, the centre of the paper's ball.
     radius : float, default=1.0
-        r, how far weights may be from the prior. 0 keeps the prior and learns b alone.
+        r, the distance of the weights from the prior at most. 0 keeps the prior and learns only b.
 
     Attributes
     ----------
@@ -309,7 +307,7 @@ class LpFusion(WeightedSum):
     offset_ : float
         ``−intercept_``: scores from here on count as normal.
     certificate_ : Certificate
-        Value, lower bound, gap and relative gap of the weights, with the dual point behind them.
+        Value, lower bound, gap and relative gap of the weights, with the dual point.
     n_iter_ : int
         Steps of the solver.
     prior_ : ndarray of shape (R,) or None
@@ -322,14 +320,14 @@ class LpFusion(WeightedSum):
     Notes
     -----
     Scores should be on one scale (`TwoSidedMinMax`) and come from rows that the detectors were not
-    fitted on. With scores in [0, 1] and no intercept, no weight vector can push anomalies below −1:
-    signed scores let the constraint speak.
+    fitted on. With scores in [0, 1] and no intercept, no weight vector can push anomalies below −1;
+    use signed scores.
 
     Without anomalies and with p near 1 the weights favour the detector with the highest mean score,
     even one that calls everything normal.
 
-    Where the least value is 0 there are many best weights; the ones nearest to the prior are taken,
-    or to uniform without one.
+    If the minimum is 0, the optimal weights are not unique; those nearest to the prior, or to
+    uniform without one, are returned.
 
     Examples
     --------
@@ -345,7 +343,7 @@ class LpFusion(WeightedSum):
     >>> fusion.certificate_.status, fusion.certificate_.relative_gap <= 1e-8
     ('optimal', True)
 
-    Weights that are known from other tables, and may change by a tenth:
+    Weights known from other tables, which may change by a tenth:
 
     >>> LpFusion(p=2, prior=[0.6, 0.5], radius=0.1).fit(S, y).weights_.round(3)
     array([0.7  , 0.491])
@@ -388,8 +386,8 @@ class LpFusion(WeightedSum):
         Parameters
         ----------
         S : array-like, or Dask array or data frame, of shape (n, R)
-            Scores, high = normal. Those of Dask stay in their blocks: every pass over them is one
-            reduction on its scheduler.
+            Scores, high = normal. Dask collections stay in their blocks: every pass is one
+            reduction on the Dask scheduler.
         y : array-like, or Dask array or series, of shape (n,), optional
             +1 normal, −1 anomaly. Without it all rows are normal.
         sample_weight : array-like, or Dask array or series, of shape (n,), optional
@@ -408,12 +406,12 @@ class LpFusion(WeightedSum):
         self.certificate_ = solution.certificate
         self.n_iter_ = solution.n_iter
         self.prior_ = problem.ball.centre
-        _warn_if_loose(solution.certificate, self.tol, self.solver)
+        _warn_if_not_optimal(solution.certificate, self.tol, self.solver)
         _warn_if_zero(solution.weights, self.radius)
         return self
 
     def _problem(self, S: Any, y: Any, sample_weight: Any, p: float) -> Problem:
-        """Return the checked problem: bad input stops here, before anything is changed."""
+        """Validate the input and return the problem; nothing is changed before."""
         self._check_parameters()
         if is_blocked(S):
             return self._blocked_problem(S, y, sample_weight, p)
@@ -424,7 +422,7 @@ class LpFusion(WeightedSum):
         warn_of_turned_scores(S, labels, names)
         centre = self._centre(int(S.shape[1]), names)
         if self.imaginary_anomalies:
-            S, labels, weight = self._with_imaginary(S, labels, weight)
+            S, labels, weight = self._add_imaginary(S, labels, weight)
         if labels is not None and smallest(labels) > 0:
             labels = None
         problem = Problem(
@@ -442,7 +440,7 @@ class LpFusion(WeightedSum):
         return problem
 
     def _blocked_problem(self, S: Any, y: Any, sample_weight: Any, p: float) -> Problem:
-        """Return the same over the blocks of a Dask collection, checked and sampled in one pass."""
+        """Validate and sample the blocks of a Dask collection in one pass; return the problem."""
         more = None
         if self.imaginary_anomalies:
             more = IMAGINARY_SCORE, -1.0, float(self.imaginary_anomalies)
@@ -467,10 +465,10 @@ class LpFusion(WeightedSum):
             return None
         return check_prior(self.prior, R, names, self.nonnegative)
 
-    def _with_imaginary(
+    def _add_imaginary(
         self, S: Array, labels: Array | None, weight: Array | None
     ) -> tuple[Array, Array, Array]:
-        """Return the problem with one more row: an anomaly that all detectors agree on."""
+        """Append one row: an anomaly that all detectors agree on."""
         n, R = S.shape
         row = namespace(S).reshape(filled(R, IMAGINARY_SCORE, S), (1, R))
         row = namespace(S).astype(row, S.dtype)
@@ -487,27 +485,27 @@ class LpFusion(WeightedSum):
         if labels is None or self.class_weight is None:
             return weight
         mass = abs(labels) if weight is None else weight
-        # Each class is added up by itself: a light one would be lost in a difference of sums.
+        # Each class is summed separately: a small one would be lost in a difference of sums.
         sums = (accurate_total(mass * as_float64(side)) for side in (labels > 0, labels < 0))
         factors = self._class_factors(*sums)
         return mass * namespace(labels).where(labels > 0, *(f + 0.0 * mass for f in factors))
 
     def _class_factors(self, normal: float, anomalies: float) -> tuple[float, float]:
-        """What the costs of normal rows and of anomalies are multiplied by, given their sums."""
+        """Return the factors of the costs of normal rows and anomalies, given their sums."""
         if self.class_weight is None or not normal or not anomalies:
             return 1.0, 1.0
         if min(normal, anomalies) < LEAST_WEIGHT:
             raise ValueError(
                 f"sample_weight of the normal rows adds up to {normal:.3g}, of the anomalies to "
-                f'{anomalies:.3g}: class_weight="balanced" divides by them, and expects more than '
-                f"{LEAST_WEIGHT:g}. Give the lighter class a weight, or leave its rows out."
+                f'{anomalies:.3g}: class_weight="balanced" divides by them, so both must exceed '
+                f"{LEAST_WEIGHT:g}. Raise the weights of the lighter class, or drop its rows."
             )
         everything = normal + anomalies
         return 0.5 * everything / normal, 0.5 * everything / anomalies
 
     @property
     def _costs_error(self) -> float:
-        """Balanced costs are rounded: two sums, the sum of them, a quotient and a product."""
+        """Relative rounding error of balanced costs: three sums, a quotient and a product."""
         return 8 * 2.0**-53 if self.class_weight == "balanced" else 0.0
 
     def _check_parameters(self) -> None:
@@ -534,7 +532,7 @@ def lp_path(
     sample_weight: Any = None,
     **parameters: Any,
 ) -> LpPath:
-    """Fusion weights for a whole grid of p, sharing the work between them.
+    """Compute fusion weights for a grid of p, sharing work between them.
 
     Parameters
     ----------
@@ -547,7 +545,7 @@ def lp_path(
     sample_weight : array-like of shape (n,), optional
         The costs c_i of the rows.
     **parameters
-        As those of `LpFusion`, but `p` and `solver`.
+        Parameters of `LpFusion`, except `p` and `solver`.
 
     Returns
     -------
@@ -566,7 +564,7 @@ def lp_path(
            [1.  , 1.  , 0.23]])
     """
     for name in {"p", "solver"} & parameters.keys():
-        raise TypeError(f"lp_path takes no {name}: it solves for every p of ps, certified.")
+        raise TypeError(f"lp_path does not accept {name}: it solves for every p of ps.")
     fusion = LpFusion(**parameters)
     grid = [check_p(p) for p in ps]
     if not grid:
@@ -574,7 +572,7 @@ def lp_path(
     problem = fusion._problem(S, y, sample_weight, grid[0])
     solutions = solve_path(problem, grid, tol=fusion.tol, max_iter=fusion.max_iter)
     for solution in solutions:
-        _warn_if_loose(solution.certificate, fusion.tol, fusion.solver)
+        _warn_if_not_optimal(solution.certificate, fusion.tol, fusion.solver)
     return LpPath(
         np.array(grid),
         np.stack([solution.weights for solution in solutions]),
@@ -586,19 +584,19 @@ def lp_path(
 def _warn_if_zero(weights: Host, radius: float) -> None:
     if float(np.abs(weights).max()) < 1e-6 * min(radius or 1.0, 1.0):
         warnings.warn(
-            "The best weights are zero: under these costs no detector helps to tell the classes "
-            "apart, and fused scores say nothing. Check the direction of the scores (high = "
-            "normal), or try fit_intercept=False.",
+            "The best weights are zero: under these costs no detector separates the classes, and "
+            "fused scores carry no information. Check the direction of the scores (high = normal), "
+            "or try fit_intercept=False.",
             UserWarning,
             stacklevel=3,
         )
 
 
-def _warn_if_loose(certificate: Certificate, tol: float, solver: str) -> None:
+def _warn_if_not_optimal(certificate: Certificate, tol: float, solver: str) -> None:
     if certificate.status == "optimal":
         return
     if certificate.status == "rounding":
-        remedy = "Double precision can prove no more: scale and centre the scores, or raise tol."
+        remedy = "Rounding limits the certificate: scale and centre the scores, or raise tol."
     elif "frank" in solver:
         remedy = 'solver="auto" reaches it.'
     else:

@@ -1,6 +1,6 @@
-"""Weights found by trial: genetic search, particle swarm, and a grid over the simplex.
+"""Weights found by search: genetic algorithm, particle swarm, and a grid over the simplex.
 
-All three maximise the same `Fitness` over weights that are not negative and sum to 1.
+All three maximise the same `Fitness` over nonnegative weights that sum to 1.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from lpfuse._validation.params import check_count, check_number
 from lpfuse._validation.tables import no_spread, remember_columns
 from lpfuse.fusion.lp import WeightedScores, labelled_scores
 
-__all__ = ["ExhaustiveWeights", "Fitness", "GeneticWeights", "SwarmWeights"]
+__all__ = ["ExhaustiveWeights", "GeneticWeights", "SwarmWeights"]
 
 
 # --------------------------------------------------------------------------------------------------
-# What searched weights maximise: the area under the ROC curve, or a separation without labels.
+# The objective: the area under the ROC curve, or a separation without labels
 
 
 # The separation is at most 1, and one pair of rows that changes sides moves the AUC of m pairs by
@@ -37,7 +37,7 @@ BATCH_NUMBERS = 2**20  # fused scores in memory at a time: 8 MB, whatever the nu
 
 
 class Fitness:
-    r"""How good weights are; high is good, and multiples of the weights are equally good.
+    r"""Objective of a search, to be maximised; invariant to multiples of the weights.
 
     With anomalies it is the area under the ROC curve of the fused score, and among weights with the
     same area the separation decides:
@@ -50,9 +50,9 @@ class Fitness:
     where ``Δ`` is the difference between the mean fused scores of the two classes and ``v±`` are
     their variances: the correlation of score and label if both classes were equally large. Without
     anomalies it is the separation of the normal rows from one reference outlier, to which every
-    detector gives the 5 % quantile of its own normal scores. So detectors are measured by their own
-    spread: a constant one has the separation 0, wherever its constant lies, and detectors that do
-    not err together gain by being mixed.
+    detector gives the 5 % quantile of its own normal scores. Detectors are measured relative to
+    their spread: a constant one has separation 0, and detectors with uncorrelated errors gain by
+    being combined.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Fitness:
     Attributes
     ----------
     members : ndarray of int
-        Detectors with any spread: the others cannot change the order of the rows.
+        Detectors with any spread: the others do not change the order of the rows.
     """
 
     def __init__(self, normal: WeightedScores, anomalies: WeightedScores | None) -> None:
@@ -76,7 +76,7 @@ class Fitness:
         scale = max(np.abs(low).max(), np.abs(high).max()) or 1.0
 
         def standard(rows: WeightedScores) -> WeightedScores:
-            """Squares neither overflow nor vanish, and a constant column is exactly 0."""
+            """Rescale so that squares neither overflow nor vanish; constant columns become 0."""
             return rows._replace(scores=rows.scores / scale - low / scale)
 
         self.normal = standard(normal)
@@ -90,7 +90,7 @@ class Fitness:
             self.covariance = _covariance(self.normal) + _covariance(self.anomalies)
 
     def __call__(self, weights: Host) -> Host:
-        """Fitness of each candidate.
+        """Return the fitness of each candidate.
 
         Parameters
         ----------
@@ -110,8 +110,8 @@ class Fitness:
         """Number of detectors R."""
         return len(self.difference)
 
-    def among(self, members: NDArray[Any]) -> Fitness:
-        """Return the fitness of weights of these detectors, the others having none."""
+    def restricted_to(self, members: NDArray[Any]) -> Fitness:
+        """Return the fitness of weights of these detectors only."""
 
         def narrowed(rows: WeightedScores) -> WeightedScores:
             return rows._replace(scores=rows.scores[:, members])
@@ -157,11 +157,11 @@ def _auc(high: Host, high_weight: Host, low: Host, low_weight: Host) -> float:
 
 
 # --------------------------------------------------------------------------------------------------
-# What searches share: weights on the simplex, and for populations a search in two stages.
+# Base classes, and the two-stage search of populations
 
 
 class SearchedWeights(WeightedSum):
-    """The weights of the highest fitness that `_search` finds among detectors with any spread."""
+    """Base of searches: the fittest weights of the detectors with any spread."""
 
     fitness_: float
 
@@ -184,14 +184,14 @@ class SearchedWeights(WeightedSum):
         """
         self._check_parameters()
         classes = labelled_scores(S, y, sample_weight, warn=True).by_class()
-        with one_blas_thread:  # products are small, and round the same way on any number of cores
+        with one_blas_thread:  # small products, which then round alike on any number of cores
             fitness = Fitness(*classes)
-            # A detector without spread cannot change the order of the rows: it is left out of the
-            # search, where every further dimension costs candidates.
+            # A detector without spread cannot change the order of the rows, and every dimension of
+            # the search costs candidates.
             members = fitness.members
             weights = np.full(fitness.size, 0.0 if members.size else 1 / fitness.size)
             if members.size:
-                weights[members] = self._search(fitness.among(members))
+                weights[members] = self._search(fitness.restricted_to(members))
             reached = float(fitness(weights[None])[0])
         self.weights_ = weights
         self.fitness_ = reached
@@ -208,7 +208,7 @@ class SearchedWeights(WeightedSum):
 
 
 class PopulationSearch(SearchedWeights):
-    """A search by many candidates at a time: the parameters that such searches share."""
+    """Base of searches with a population of candidates."""
 
     population_size: int
     prune: float
@@ -217,16 +217,16 @@ class PopulationSearch(SearchedWeights):
     def _check_parameters(self) -> None:
         check_count("population_size", self.population_size)
         if self.population_size < 2:
-            raise ValueError(
-                "population_size must be at least 2: a single candidate has no other to cross with."
-            )
+            raise ValueError(f"population_size must be at least 2, got {self.population_size}.")
         check_number(
             "prune", self.prune, at_least=0, at_most=1, hint="Use 0 to keep all detectors."
         )
 
 
-def two_stages(explore: Callable[[Fitness, Host], Host], fitness: Fitness, prune: float) -> Host:
-    """Return the best weights of a search, after a second one among the detectors that it trusts.
+def two_stage_search(
+    explore: Callable[[Fitness, Host], Host], fitness: Fitness, prune: float
+) -> Host:
+    """Search twice, the second time without the detectors that got little weight.
 
     Parameters
     ----------
@@ -250,27 +250,25 @@ def two_stages(explore: Callable[[Fitness, Host], Host], fitness: Fitness, prune
     weights = explore(fitness, np.full(R, 1 / R))
     kept = weights >= min(prune / R, weights.max())  # rounding must not drop all
     if kept.all() or kept.sum() == 1:
-        return on_simplex(weights * kept)
-    start = on_simplex(weights[kept])
+        return normalise_to_simplex(weights * kept)
+    start = normalise_to_simplex(weights[kept])
     weights = np.zeros(R)
-    weights[kept] = explore(fitness.among(kept), start)
+    weights[kept] = explore(fitness.restricted_to(kept), start)
     return weights
 
 
-def first_candidates(start: Host, size: int, random_state: Any) -> Host:
-    """Return the start, each detector alone, and random weights.
+def initial_candidates(start: Host, size: int, random_state: Any) -> Host:
+    """Return the first `size` of: the start, each detector alone, random weights.
 
-    The first `size` of these, as rows.
-
-    So no search ends below the start or, where they have room, below a single detector.
+    No search then ends below the start or, if `size` permits, below a single detector.
     """
-    # More are drawn than there is room for: drawing fewer would change the results of every seed.
+    # Always `size` random draws: drawing fewer would change the results of every seed.
     anywhere = random_state.dirichlet(np.ones_like(start), size=size)
     return np.vstack([start, np.eye(len(start)), anywhere])[:size]
 
 
-def on_simplex(weights: Host) -> Host:
-    """Candidates without negative entries, of sum 1; the even weights where nothing is left."""
+def normalise_to_simplex(weights: Host) -> Host:
+    """Clip negative entries and rescale to sum 1; uniform weights if all are 0."""
     weights = weights.clip(min=0.0)
     total = weights.sum(axis=-1, keepdims=True)
     even = np.full_like(weights, 1 / weights.shape[-1])
@@ -278,26 +276,26 @@ def on_simplex(weights: Host) -> Host:
 
 
 # --------------------------------------------------------------------------------------------------
-# The best weights of a grid over the simplex.
+# Grid search over the simplex
 
 
-BATCH = 4096  # candidates in memory at a time: what a call of the fitness costs is then spread thin
+MAX_CANDIDATES = 100_000  # a larger grid is refused
+BATCH = 4096  # candidates in memory at a time, so that the overhead of a call is small
 
 
 @saved_as("ExhaustiveWeights")
 class ExhaustiveWeights(SearchedWeights):
-    """Fuse by the best weighted mean of all whose weights are multiples of ``1/steps``.
+    """Fuse by the best weighted mean with weights on a grid of step ``1/steps``.
 
     The weights, not negative and of sum 1, maximise a fitness: with anomalies the area under the
     ROC curve, without them the separation of the normal rows from a reference outlier (see
-    `Fitness`). All ``C(steps + R − 1, R − 1)`` candidates are tried; ties go to the most even one.
+    `Fitness`). All ``C(steps + R − 1, R − 1)`` candidates, at most 100,000, are
+    tried; ties go to the most even one.
 
     Parameters
     ----------
     steps : int, default=10
         Weights are multiples of ``1/steps``.
-    max_candidates : int, default=100_000
-        A grid of more candidates is refused.
 
     Attributes
     ----------
@@ -333,35 +331,33 @@ class ExhaustiveWeights(SearchedWeights):
     array([0.5, 0.5])
     """
 
-    def __init__(self, steps: int = 10, max_candidates: int = 100_000) -> None:
+    def __init__(self, steps: int = 10) -> None:
         self.steps = steps
-        self.max_candidates = max_candidates
 
     def _search(self, fitness: Fitness) -> Host:
         R = fitness.size
         count = comb(self.steps + R - 1, R - 1)
-        if count > self.max_candidates:
+        if count > MAX_CANDIDATES:
             raise ValueError(
                 f"A grid of steps of 1/{self.steps} over {R} detectors has {count:,} candidates, "
-                f"more than max_candidates={self.max_candidates:,}. Use fewer steps or fewer "
-                "detectors, raise max_candidates, or let SwarmWeights search without a grid."
+                f"more than {MAX_CANDIDATES:,}. Use fewer steps or fewer detectors, or let "
+                "SwarmWeights search without a grid."
             )
         return best_candidate(fitness, simplex_grid(R, self.steps))
 
     def _check_parameters(self) -> None:
         check_count("steps", self.steps)
-        check_count("max_candidates", self.max_candidates)
 
 
 def best_candidate(fitness: Fitness, batches: Iterable[Host]) -> Host:
-    """Return the fittest row of all batches, the most even one among equals."""
+    """Return the fittest row of all batches; the most even one of ties."""
     return max((_best(fitness, batch) for batch in batches), key=lambda found: found[:2])[2]
 
 
 def _best(fitness: Fitness, candidates: Host) -> tuple[float, float, Host]:
-    """Of one batch, the best candidate's fitness, evenness and weights."""
-    # Candidates that are equally good may differ by rounding, some 1e-16 a term: 12 digits are
-    # safe from it, and finer than the tie-break of the fitness.
+    """Return fitness, evenness and weights of the best candidate of a batch."""
+    # Equally good candidates may differ by rounding, some 1e-16 a term. 12 digits are unaffected,
+    # and finer than the tie-break of the fitness.
     reached = fitness(candidates).round(12)
     evenness = -np.square(candidates).sum(axis=1).round(12)
     best = np.lexsort((evenness, reached))[-1]
@@ -369,9 +365,9 @@ def _best(fitness: Fitness, candidates: Host) -> tuple[float, float, Host]:
 
 
 def simplex_grid(R: int, steps: int, size: int = BATCH) -> Iterator[Host]:
-    """Yield all ways to deal `steps` equal parts out to R detectors, in batches: weights of sum 1.
+    """Yield all weights of R detectors that are multiples of ``1/steps`` and sum to 1, in batches.
 
-    R − 1 bars among ``steps + R − 1`` places part the stars of each detector.
+    Stars and bars: R − 1 bars among ``steps + R − 1`` places separate the stars of each detector.
     """
     places = steps + R - 1
     bars = combinations(range(places), R - 1)
@@ -381,7 +377,7 @@ def simplex_grid(R: int, steps: int, size: int = BATCH) -> Iterator[Host]:
 
 
 # --------------------------------------------------------------------------------------------------
-# Weights by a genetic algorithm, that of pygad.
+# Genetic algorithm, by pygad
 
 
 @saved_as("GeneticWeights")
@@ -390,21 +386,21 @@ class GeneticWeights(PopulationSearch):
 
     The weights, not negative and of sum 1, maximise a fitness: with anomalies the area under the
     ROC curve, without them the separation of the normal rows from a reference outlier (see
-    `Fitness`). A first search runs over all detectors; those that it gives less than `prune` times
-    the even weight ``1/R`` are dropped, and a second one shares the weights out among the rest.
+    `Fitness`). A first search runs over all detectors; those with less than `prune` times the
+    uniform weight ``1/R`` are dropped, and a second search runs over the rest.
 
     Parameters
     ----------
     population_size : int, default=40
-        Candidates alive at a time. The first ones are the even weights and each detector alone, so
-        a search never ends below these, as far as they have room.
+        Candidates of a generation. The first ones are the uniform weights and each detector alone,
+        so a search never ends below these, if the size permits.
     generations : int, default=50
-        Generations of a search.
+        Number of generations of a search.
     prune : float in [0, 1], default=0.5
-        Share of the even weight below which a detector is dropped after the first search; 0 keeps
-        all of them.
+        Share of the uniform weight below which a detector is dropped after the first search; 0
+        keeps all of them.
     random_state : int, RandomState or None, default=None
-        Seeds the search. None takes a seed from NumPy's global state.
+        Seeds the search.
 
     Attributes
     ----------
@@ -427,8 +423,8 @@ class GeneticWeights(PopulationSearch):
     have random states of their own: ``pip install "lpfuse[search]"``.
 
     Candidates are crossed uniformly and mutated by steps of up to ``1/R``; parents win tournaments;
-    the best two candidates survive. There is no proof that the weights are near the best ones;
-    `LpFusion` has one, and `ExhaustiveWeights` tries them all.
+    the best two candidates survive. The result has no certificate of optimality; `LpFusion` has
+    one, and `ExhaustiveWeights` evaluates a whole grid.
 
     References
     ----------
@@ -463,28 +459,27 @@ class GeneticWeights(PopulationSearch):
         random_state = check_random_state(self.random_state)
 
         def explore(fitness: Fitness, start: Host) -> Host:
-            population = first_candidates(start, self.population_size, random_state)
+            population = initial_candidates(start, self.population_size, random_state)
             return _evolve(fitness, population, self.generations, random_state)
 
-        return two_stages(explore, fitness, self.prune)
+        return two_stage_search(explore, fitness, self.prune)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_count("generations", self.generations)
-        _pygad()  # a missing package is told before anything is computed
+        _import_pygad()  # raise before anything is computed
 
 
 def _evolve(fitness: Fitness, population: Host, generations: int, random_state: Any) -> Host:
-    """Return the fittest weights after some generations; candidates are rows of `population`."""
+    """Return the fittest weights after `generations`; candidates are rows of `population`."""
     size, R = population.shape
 
     def fitness_of(_search: Any, candidates: Any, _indices: Any) -> Host:
-        return fitness(on_simplex(np.asarray(candidates)))
+        return fitness(normalise_to_simplex(np.asarray(candidates)))
 
-    # Our own settings, with no study behind them: half of the candidates are parents; a step of 1/R
-    # can put out a detector that has the even weight, or double it; every candidate is expected to
-    # change in at least one weight.
-    search = _pygad().GA(
+    # Settings chosen by hand: half of the candidates are parents; a step of 1/R can remove or
+    # double a uniform weight; every candidate is expected to change in at least one weight.
+    search = _import_pygad().GA(
         initial_population=population,
         num_generations=generations,
         num_parents_mating=max(2, size // 2),
@@ -501,11 +496,11 @@ def _evolve(fitness: Fitness, population: Host, generations: int, random_state: 
         suppress_warnings=True,
     )
     search.run()
-    last = on_simplex(np.asarray(search.population, dtype=np.float64))
+    last = normalise_to_simplex(np.asarray(search.population, dtype=np.float64))
     return last[np.argmax(fitness(last))]
 
 
-def _pygad() -> Any:
+def _import_pygad() -> Any:
     try:
         import pygad
     except ImportError as error:
@@ -516,7 +511,7 @@ def _pygad() -> Any:
 
 
 # --------------------------------------------------------------------------------------------------
-# Weights by a particle swarm.
+# Particle swarm
 
 
 # Clerc and Kennedy (2002): with φ = 2 · 2.05 = 4.1 in all, velocities must shrink by
@@ -527,12 +522,12 @@ CONSTRICTION = 0.7298
 
 @saved_as("SwarmWeights")
 class SwarmWeights(PopulationSearch):
-    r"""Fuse by a weighted mean whose weights are found by a swarm of particles.
+    r"""Fuse by a weighted mean whose weights are found by particle swarm optimisation.
 
     The weights, not negative and of sum 1, maximise a fitness: with anomalies the area under the
     ROC curve, without them the separation of the normal rows from a reference outlier (see
-    `Fitness`). A particle at ``x`` is drawn to the best place ``b`` that it has been to and to the
-    best place ``g`` of all:
+    `Fitness`). A particle at ``x`` is attracted to its own best position ``b`` and to the best
+    position ``g`` of all:
 
     .. math::
 
@@ -540,20 +535,19 @@ class SwarmWeights(PopulationSearch):
         x \leftarrow x + v
 
     with fresh uniform ``u₁, u₂``, χ = 0.7298 and φ = 2.05. Negative entries are then set to 0 and
-    the sum to 1. A first search runs over all detectors; those that it gives less than `prune`
-    times the even weight ``1/R`` are dropped, and a second one shares the weights out among the
-    rest.
+    the sum to 1. A first search runs over all detectors; detectors with less than `prune` times the
+    uniform weight ``1/R`` are dropped, and a second search runs over the rest.
 
     Parameters
     ----------
     population_size : int, default=40
-        Particles. The first ones start at the even weights and at each detector alone, so a search
-        never ends below these, as far as they have room.
+        Number of particles. The first ones start at the uniform weights and at each detector alone,
+        so a search never ends below these, if the size permits.
     iterations : int, default=50
-        Moves of a search.
+        Number of iterations of a search.
     prune : float in [0, 1], default=0.5
-        Share of the even weight below which a detector is dropped after the first search; 0 keeps
-        all of them.
+        Share of the uniform weight below which a detector is dropped after the first search; 0
+        keeps all of them.
     random_state : int, RandomState or None, default=None
         Seeds the search.
 
@@ -575,7 +569,7 @@ class SwarmWeights(PopulationSearch):
     -----
     In the style of Fatemifar et al., who learn such weights with meta-heuristics; the fitness and
     the settings are our own, the swarm is the one with a constriction factor, in which every
-    particle knows all others.
+    particle knows the best position of all.
 
     References
     ----------
@@ -616,10 +610,10 @@ class SwarmWeights(PopulationSearch):
         random_state = check_random_state(self.random_state)
 
         def explore(fitness: Fitness, start: Host) -> Host:
-            particles = first_candidates(start, self.population_size, random_state)
+            particles = initial_candidates(start, self.population_size, random_state)
             return swarm(fitness, particles, self.iterations, random_state)
 
-        return two_stages(explore, fitness, self.prune)
+        return two_stage_search(explore, fitness, self.prune)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -627,16 +621,16 @@ class SwarmWeights(PopulationSearch):
 
 
 def swarm(fitness: Fitness, particles: Host, iterations: int, random_state: Any) -> Host:
-    """Return the best weights that any particle has been at.
+    """Return the best position of any particle.
 
     Parameters
     ----------
     fitness : Fitness
         Of R detectors.
     particles : ndarray of shape (m, R)
-        Where the particles start.
+        Initial positions.
     iterations : int
-        How often they move.
+        Number of moves.
     random_state : RandomState
         Draws ``u₁`` and ``u₂``.
     """
@@ -646,7 +640,7 @@ def swarm(fitness: Fitness, particles: Host, iterations: int, random_state: Any)
         to_own, to_all = random_state.uniform(size=(2, *particles.shape))
         pull = to_own * (best - particles) + to_all * (best[np.argmax(reached)] - particles)
         velocities = CONSTRICTION * (velocities + ATTRACTION * pull)
-        particles = on_simplex(particles + velocities)
+        particles = normalise_to_simplex(particles + velocities)
         found = fitness(particles)
         best = np.where((found > reached)[:, None], particles, best)
         reached = np.maximum(found, reached)

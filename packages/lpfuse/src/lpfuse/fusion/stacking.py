@@ -1,4 +1,4 @@
-"""Weights without a norm constraint: the best detector alone, and linear classifiers of scores."""
+"""Weights without a norm constraint: the best single detector, and linear stacking."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from lpfuse._validation.params import check_number
 from lpfuse._validation.tables import remember_columns
 from lpfuse.fusion.lp import LabelledScores, labelled_scores
 
-# Areas and correlations nearer than this differ by rounding only: they are sums of n terms in
-# [-1, 1], each good to some 1e-16, and are compared to choose the first of equally good detectors.
-TIED = 1e-12
+# Smaller differences of areas and correlations are rounding: they are sums of n terms in [-1, 1],
+# each accurate to some 1e-16. The first of tied detectors is chosen.
+TIE_TOLERANCE = 1e-12
 # liblinear penalises the intercept too, as (b / scaling)²: by a hundredth of a weight's penalty.
 INTERCEPT_SCALING = 10.0
 
 
 @saved_as("BestSingle")
 class BestSingle(WeightedSum):
-    r"""Trust the best detector alone.
+    r"""Use the single best detector.
 
     With labelled anomalies the best is the one whose scores have the largest area under the ROC
     curve. Without, it is the one that agrees most with the rest: the largest rank correlation
@@ -54,12 +54,12 @@ class BestSingle(WeightedSum):
     Notes
     -----
     Agreement is a stand-in for quality, in the style of ensembles that select detectors by their
-    correlation with a consensus as pseudo ground truth [1]_ [2]_. It trusts the majority: of two
-    good detectors and three poor ones that err alike, a poor one is taken. Two detectors agree
-    equally with each other, so that the first is taken. Ranks of normal rows need not tell how
-    anomalies will be ranked.
+    correlation with a consensus as pseudo ground truth [1]_ [2]_. It follows the majority: of two
+    good detectors and three poor ones with correlated errors, a poor one is chosen. Of two
+    detectors the first is chosen, since their agreement is equal. Ranks of normal rows need not
+    predict how anomalies are ranked.
 
-    Only the order of scores matters here, not their scale.
+    Only the order of scores matters, not their scale.
 
     References
     ----------
@@ -99,22 +99,22 @@ class BestSingle(WeightedSum):
             The fitted estimator.
         """
         rows = labelled_scores(S, y, sample_weight, warn=True)
-        self.criterion_ = _areas(rows) if rows.has_anomalies else _agreements(rows)
-        best = np.flatnonzero(self.criterion_ >= self.criterion_.max() - TIED)[0]
+        self.criterion_ = _aucs(rows) if rows.has_anomalies else _consensus_correlations(rows)
+        best = np.flatnonzero(self.criterion_ >= self.criterion_.max() - TIE_TOLERANCE)[0]
         self.weights_ = np.eye(self.criterion_.size)[best]
         self.offset_ = 0.0
         remember_columns(self, S)
         return self
 
 
-def _areas(rows: LabelledScores) -> Host:
+def _aucs(rows: LabelledScores) -> Host:
     """Return the area under the ROC curve of each detector alone."""
     S, y, weights = rows
     return np.array([roc_auc_score(y, column, sample_weight=weights) for column in S.T])
 
 
-def _agreements(rows: LabelledScores) -> Host:
-    """Rank correlation of each detector with the average rank of the others."""
+def _consensus_correlations(rows: LabelledScores) -> Host:
+    """Return the rank correlation of each detector with the average rank of the others."""
     S, _, weights = rows
     ranks = [_ranks(column, weights) for column in S.T]
     others = [sum(ranks[:j] + ranks[j + 1 :], np.zeros(len(S))) for j in range(len(ranks))]
@@ -127,17 +127,17 @@ def _agreements(rows: LabelledScores) -> Host:
 
 
 def _ranks(values: Host, sample_weight: Host) -> Host:
-    """Ranks, tied rows having the mean of theirs; a row of weight k counts as k rows."""
+    """Return ranks, averaged over ties; a row of weight k counts as k rows."""
     _, group = np.unique(values, return_inverse=True)
     size = np.bincount(group, weights=sample_weight)
-    # Up to a constant, which no correlation sees: the weight of all lower rows, and half of one's
-    # own group.
+    # Up to a constant, which does not affect correlations: the weight of all lower rows plus half
+    # of the row's own group.
     ranks: Host = (np.cumsum(size) - size / 2)[group]
     return ranks
 
 
 def _correlation(a: Host, b: Host, sample_weight: Host) -> float:
-    """Pearson's correlation; 0 where either does not vary."""
+    """Return Pearson's correlation; 0 if either is constant."""
     if np.ptp(a) == 0 or np.ptp(b) == 0:
         return 0.0
     a, b = (x - np.average(x, weights=sample_weight) for x in (a, b))
@@ -146,13 +146,13 @@ def _correlation(a: Host, b: Host, sample_weight: Host) -> float:
 
 
 class _Stacker(WeightedSum):
-    """The weights and the intercept of a linear classifier of the scores."""
+    """Base of linear classifiers of the scores."""
 
     intercept_: float
     C: float
 
     def fit(self, S: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn the weights; without anomalies they are all 1, and a warning says so.
+        """Learn the weights; without anomalies they are all 1, with a warning.
 
         Parameters
         ----------
@@ -178,9 +178,9 @@ class _Stacker(WeightedSum):
         else:
             self.weights_, self.intercept_ = np.ones(rows.scores.shape[1]), 0.0
             warnings.warn(
-                f"There is no anomaly that {type(self).__name__} could learn from: every detector "
-                "weighs 1, as in the sum rule. Label some anomalies with -1 in y, or use LpFusion, "
-                "which learns from normal rows alone.",
+                f"{type(self).__name__} got no anomalies: every detector has the weight 1, as in "
+                "the sum rule. Label some anomalies with -1 in y, or use LpFusion, which learns "
+                "from normal rows alone.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -206,13 +206,13 @@ class LinearSVMStacker(_Stacker):
         \min_{w, b} \tfrac12 \|w\|^2 + \tfrac12 (b / 10)^2
         + C \sum_i c_i \max(0, 1 - y_i (s_i^\top w + b))^2
 
-    with costs :math:`c_i` that give both classes the same total. Weights have signs: a detector may
-    be turned upside down.
+    with costs :math:`c_i` that give both classes the same total. Weights may be negative, which
+    inverts a detector.
 
     Parameters
     ----------
     C : float, default=1.0
-        What errors cost; smaller values shrink the weights.
+        Inverse regularisation strength; smaller values shrink the weights.
 
     Attributes
     ----------
@@ -236,11 +236,11 @@ class LinearSVMStacker(_Stacker):
     -----
     Scores should be on one scale (`TwoSidedMinMax`): the penalty treats all weights alike.
 
-    A classifier has nothing to learn from normal rows alone: without anomalies it is the sum rule,
-    with a warning.
+    A classifier cannot learn from normal rows alone: without anomalies it is the sum rule, with a
+    warning.
 
-    This is scikit-learn's ``LinearSVC``: the squared hinge, for which its solver does not depend on
-    chance and takes time linear in the rows.
+    This is scikit-learn's ``LinearSVC`` with the squared hinge, for which its solver is
+    deterministic and takes time linear in the rows.
 
     References
     ----------
@@ -277,14 +277,14 @@ class LogisticStacker(_Stacker):
         \min_{w, b} \tfrac12 \|w\|^2
         + C \sum_i c_i \log(1 + \exp(-y_i (s_i^\top w + b)))
 
-    with costs :math:`c_i` that give both classes the same total. Weights have signs: a detector may
-    be turned upside down. ``decision_function`` is the log-odds of being normal, were both classes
-    equally frequent.
+    with costs :math:`c_i` that give both classes the same total. Weights may be negative, which
+    inverts a detector. ``decision_function`` is the log-odds of being normal for balanced
+    classes.
 
     Parameters
     ----------
     C : float, default=1.0
-        What errors cost; smaller values shrink the weights.
+        Inverse regularisation strength; smaller values shrink the weights.
 
     Attributes
     ----------
@@ -307,8 +307,8 @@ class LogisticStacker(_Stacker):
     -----
     Scores should be on one scale (`TwoSidedMinMax`): the penalty treats all weights alike.
 
-    A classifier has nothing to learn from normal rows alone: without anomalies it is the sum rule,
-    with a warning.
+    A classifier cannot learn from normal rows alone: without anomalies it is the sum rule, with a
+    warning.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Fusion by similarity: how near a row's scores are to the mean scores of the normal rows."""
+"""Fusion by similarity of a row's scores to the mean scores of the normal rows."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from lpfuse._validation.tables import check_scores, remember_columns
 from lpfuse.fusion.lp import labelled_scores, lower_quantile
 
 
-class _Templates(Scorer):
-    """Similarity to the normal rows' mean score vector, less that to the anomalies'."""
+class _TemplateFusion(Scorer):
+    """Base: similarity to the normal rows' mean score vector minus that to the anomalies'."""
 
     template_: Host
     anomaly_template_: Host | None
@@ -56,7 +56,7 @@ class _Templates(Scorer):
         return self
 
     def score_samples(self, S: Any) -> Array:
-        """Similarity of each row to the templates, high = normal.
+        """Return the similarity of each row to the templates, high = normal.
 
         Parameters
         ----------
@@ -70,8 +70,8 @@ class _Templates(Scorer):
         """
         check_is_fitted(self)
         checked = check_scores(S, estimator=self)
-        # Row after row in memory, as in fit: sums over columns then round in the same order, and a
-        # training row on the threshold stays on the same side of it.
+        # C order, as in fit: sums over columns then round in the same order, and a training row on
+        # the threshold stays on the same side of it.
         scores = np.ascontiguousarray(to_host(checked))
         fused = self._similarity(scores, self.template_)
         if self.anomaly_template_ is not None:
@@ -80,12 +80,12 @@ class _Templates(Scorer):
 
     @staticmethod
     def _similarity(S: Host, template: Host) -> Host:
-        """High where a row is similar to the template, of shape (n,)."""
+        """Return the similarity of each row to the template, of shape (n,)."""
         raise NotImplementedError
 
 
 @saved_as("DecisionTemplates")
-class DecisionTemplates(_Templates):
+class DecisionTemplates(_TemplateFusion):
     r"""Fuse by the distance to a template: the mean score vector of a class.
 
     .. math::
@@ -146,7 +146,7 @@ class DecisionTemplates(_Templates):
 
 
 @saved_as("CosineSimilarity")
-class CosineSimilarity(_Templates):
+class CosineSimilarity(_TemplateFusion):
     r"""Fuse by the angle to a template: the mean score vector of a class.
 
     .. math::
@@ -156,7 +156,7 @@ class CosineSimilarity(_Templates):
         , \qquad \cos(s, t) = \frac{s^\top t}{\|s\| \|t\|}
 
     where ``t₊`` is the mean of the normal rows' scores and ``t₋`` that of the anomalies'. A zero
-    vector points nowhere: its cosine with anything is 0.
+    vector has the cosine 0 with every vector.
 
     Parameters
     ----------
@@ -182,9 +182,9 @@ class CosineSimilarity(_Templates):
     -----
     In the style of Lai et al., who stack the outputs of several support vector data descriptions
     and compare images by the cosine of these vectors; the template in place of a query image is
-    our own. An angle depends on where zero lies and not on lengths: use signed scores
-    (`TwoSidedMinMax`), among which a row that all detectors find anomalous points away from the
-    template. With a single detector only the sign of its score is left.
+    our own. Angles depend on the origin, not on lengths: use signed scores (`TwoSidedMinMax`), so
+    that a row that all detectors score as anomalous points away from the template. With a single
+    detector only the sign of its score matters.
 
     References
     ----------
@@ -202,11 +202,11 @@ class CosineSimilarity(_Templates):
 
     @staticmethod
     def _similarity(S: Host, template: Host) -> Host:
-        return (_directions(S) * _directions(template)).sum(axis=1)
+        return (_unit_vectors(S) * _unit_vectors(template)).sum(axis=1)
 
 
-def _directions(vectors: Host) -> Host:
-    """Vectors of length 1 along the last axis; zero vectors stay zero."""
+def _unit_vectors(vectors: Host) -> Host:
+    """Normalise vectors along the last axis; zero vectors stay zero."""
     largest = np.abs(vectors).max(axis=-1, keepdims=True)  # squares neither overflow nor vanish
     vectors = np.divide(vectors, largest, out=np.zeros_like(vectors), where=largest > 0)
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)

@@ -1,8 +1,8 @@
-"""From an estimator to a file.
+"""Write estimators to files.
 
 The manifest holds values: ``null``, a boolean, a number, a string, or ``[k]``, the k-th of a list
-of objects, each of which refers to earlier ones only. So what is shared is held once, nothing can
-refer to itself, and depth costs nothing. An object is ``{kind: content}``, of the kinds below.
+of objects, each of which refers only to earlier ones. Shared objects are stored once, cycles are
+impossible, and nesting needs no recursion. An object is ``{kind: content}``, of the kinds below.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from sklearn.utils import Bunch
 
 from lpfuse._arrays.operations import is_blocked, to_host
 from lpfuse.io import archive as container
-from lpfuse.io import safety as foreign
-from lpfuse.io import safety as scikit
-from lpfuse.io import safety as soundness
-from lpfuse.io.archive import Refused
+from lpfuse.io import safety
+from lpfuse.io.archive import LoadError
 from lpfuse.io.reading import Decoder, Loadable, is_data, loadable_of
 
 
@@ -31,20 +29,19 @@ def save(estimator: Any, path: str | PathLike[str], *, key: bytes | None = None)
     Parameters
     ----------
     estimator : estimator
-        Of lpfuse, of scikit-learn, or a pipeline of such. Those of other makers need skops, ``pip
-        install "lpfuse[persist]"``, and the trust of whoever loads them. Functions, and classes
-        that no other program could import, are refused before anything is written.
+        Of lpfuse, of scikit-learn, or a pipeline of these. Third-party estimators need skops, ``pip
+        install "lpfuse[persist]"``, and must be trusted on loading. Functions, and classes that
+        cannot be imported, raise an error before anything is written.
     path : str or path
-        The file. One that exists is replaced, and only when the new one is complete.
+        The file. An existing one is replaced atomically.
     key : bytes, optional
         A secret of at least 16 bytes, such as ``secrets.token_bytes(32)``, that signs the file
-        (HMAC-SHA256): `load` with the same key refuses any other.
+        (HMAC-SHA256): `load` with the same key accepts no other file.
 
     Notes
     -----
-    What parts share, they share in the file and after loading too. Arrays of torch and other
-    libraries come back as NumPy arrays; scores are computed in the library of the scored rows
-    anyway.
+    Shared objects stay shared. Arrays of torch and other libraries are loaded as NumPy arrays;
+    scores are computed in the library of the scored rows.
 
     Examples
     --------
@@ -70,43 +67,45 @@ def save(estimator: Any, path: str | PathLike[str], *, key: bytes | None = None)
         "root": encoder.value(estimator, ""),
         "objects": encoder.objects,
     }
-    try:  # what could not be loaded is not written
+    try:  # write only what can be loaded
         decoder = Decoder(encoder.members.__getitem__, lambda name, _: encoder.foreign[name])
         decoder.read(manifest["root"], encoder.objects)
-    except Refused as error:
-        raise TypeError(f"This cannot be saved, for it could not be loaded: {error}") from error
+    except LoadError as error:
+        raise TypeError(
+            f"The estimator cannot be saved, because it could not be loaded: {error}"
+        ) from error
     container.write(path, manifest, encoder.members, key)
 
 
 class Encoder:
-    """Turns an estimator into `objects`, and `members` that hold its arrays and foreign parts."""
+    """Encode an estimator as `objects`, and `members` with its arrays and third-party parts."""
 
     def __init__(self) -> None:
         self.objects: list[dict[str, Any]] = []
         self.members: dict[str, Any] = {}
-        self.foreign: dict[str, Any] = {}  # what skops members hold
-        self._known: dict[int, tuple[int, Any]] = {}  # with the thing, or its id may be used again
+        self.foreign: dict[str, Any] = {}  # content of skops members
+        self._known: dict[int, tuple[int, Any]] = {}  # keeps a reference, so that ids stay unique
         self._open: set[int] = set()
 
     def value(self, thing: Any, path: str) -> Any:
-        """Return the thing as a value; `path` says where it is, should it have to be refused."""
+        """Encode an object as a value; `path` locates it in error messages."""
         if type(thing) in container.PLAIN_TYPES and not (
             type(thing) is float and not math.isfinite(thing)
         ):
             return thing
-        if is_blocked(thing):  # lazy, and it refers to data that are no part of the estimator
+        if is_blocked(thing):  # lazy, and not part of the estimator
             return None
         if id(thing) in self._open:
-            raise TypeError(f"{path} refers to itself, and cannot be saved.")
+            raise TypeError(f"{path} refers to itself and cannot be saved.")
         if id(thing) not in self._known:
             self._open.add(id(thing))
-            described = self._described(thing, path)
+            described = self._encode(thing, path)
             self._open.remove(id(thing))
             self._known[id(thing)] = len(self.objects), thing
             self.objects.append(described)
         return [self._known[id(thing)][0]]
 
-    def _described(self, thing: Any, path: str) -> dict[str, Any]:
+    def _encode(self, thing: Any, path: str) -> dict[str, Any]:
         match thing:
             case float() if type(thing) is float:  # infinite or NaN
                 return {"float": repr(thing)}
@@ -119,15 +118,15 @@ class Encoder:
                 ends = thing.start, thing.stop, thing.step
                 return {"slice": [self.value(end, path) for end in ends]}
             case list() | tuple() if type(thing) in (list, tuple):
-                return {type(thing).__name__: self._items(thing, path)}
+                return {type(thing).__name__: self._encode_items(thing, path)}
             case Bunch():
                 return {"bunch": self.value(dict(thing), path)}
             case dict() if type(thing) is dict:
-                return {"dict": [self._pair(key, thing[key], path) for key in thing]}
+                return {"dict": [self._encode_pair(key, thing[key], path) for key in thing]}
             case np.ma.MaskedArray():
                 return {"masked": [self.value(thing.data, path), self.value(thing.mask, path)]}
             case np.ndarray() if thing.dtype == object:
-                return {"objects": [list(thing.shape), self._items(thing.ravel(), path)]}
+                return {"objects": [list(thing.shape), self._encode_items(thing.ravel(), path)]}
             case np.ndarray():
                 return {"array": self._member("npy", np.asarray(self._plain(thing, path)))}
             case np.random.RandomState():
@@ -143,52 +142,52 @@ class Encoder:
         if is_array_api_obj(thing):
             return {"array": self._member("npy", _on_host(thing))}
         kind = loadable_of(thing)
-        return self._object(kind, thing, path) if kind else self._other(thing, path)
+        return self._encode_object(kind, thing, path) if kind else self._encode_other(thing, path)
 
-    def _other(self, thing: Any, path: str) -> dict[str, Any]:
-        """Return what is neither plain nor an estimator that files may hold by its attributes."""
-        if soundness.is_tree(thing):
-            *facts, table = soundness.tree_columns(thing)
+    def _encode_other(self, thing: Any, path: str) -> dict[str, Any]:
+        """Encode trees, sparse matrices, functions and third-party estimators."""
+        if safety.is_tree(thing):
+            *facts, table = safety.tree_columns(thing)
             return {"tree": [*facts, self.value(table, path)]}
-        if soundness.is_predictor(thing):
-            names, *tables = soundness.predictor_columns(thing)
+        if safety.is_predictor(thing):
+            names, *tables = safety.predictor_columns(thing)
             return {"predictor": [names, *(self.value(table, path) for table in tables)]}
-        if type(thing).__name__ in soundness.SPARSE:
+        if type(thing).__name__ in safety.SPARSE:
             parts = (thing.data, thing.indices, thing.indptr)
             held = [self.value(part, path) for part in parts]
             return {"sparse": [type(thing).__name__, list(map(int, thing.shape)), *held]}
-        name = scikit.function_name(thing)
+        name = safety.function_name(thing)
         if name is not None:
             return {"function": name}
-        content, needed = foreign.dumps(thing, path)
+        content, needed = safety.dumps(thing, path)
         member = self._member("skops", content)
         self.foreign[member] = thing
         return {"skops": [member, needed]}
 
-    def _object(self, kind: Loadable, thing: Any, path: str) -> dict[str, Any]:
+    def _encode_object(self, kind: Loadable, thing: Any, path: str) -> dict[str, Any]:
         where = f"{path} → {kind.name}" if path else kind.name
         held = vars(thing)
-        if not kind.is_own:  # what the constructor sets by itself, it will set again
-            parameters = scikit.parameters_of(thing)
+        if not kind.is_own:  # omit what the constructor sets
+            parameters = safety.parameters_of(thing)
             set_anyway = vars(kind.cls(**parameters)).keys() - parameters.keys()
             held = parameters | {each: held[each] for each in held.keys() - set_anyway}
         attributes = {}
         for each in sorted(held.keys() - kind.left_out):
             if each in kind.words or each in kind.fitted:
                 attributes[each] = self.value(held[each], f"{where}.{each}")
-            elif is_data(kind.cls, each):  # cached properties are computed anew
+            elif is_data(kind.cls, each):  # cached properties are recomputed
                 raise TypeError(
-                    f"{where} has the attribute {each!r}, which is none of its parameters and is "
-                    f"set by none of its methods. Delete it: files hold what {kind.name} learns."
+                    f"{where} has the attribute {each!r}, which is neither a parameter nor set by "
+                    "its methods. Delete it: files hold only parameters and fitted attributes."
                 )
         return {"object": [kind.name, attributes]}
 
-    def _items(self, items: Any, path: str) -> list[Any]:
+    def _encode_items(self, items: Any, path: str) -> list[Any]:
         if type(items) is tuple and items and isinstance(items[0], str):  # (name, estimator, …)
             return [self.value(item, path) for item in items]
         return [self.value(item, f"{path}[{k}]{_label(item)}") for k, item in enumerate(items)]
 
-    def _pair(self, key: Any, value: Any, path: str) -> list[Any]:
+    def _encode_pair(self, key: Any, value: Any, path: str) -> list[Any]:
         if not container.is_key(key):
             raise TypeError(
                 f"{path} has the key {key!r}, which cannot be saved. Use text or numbers as keys."
@@ -217,7 +216,7 @@ class Encoder:
 
 
 def _on_host(array: Any) -> np.ndarray[Any, Any]:
-    """Return an array of another library in its own precision."""
+    """Convert an array of another library to NumPy in the same precision."""
     return to_host(array).astype(str(array.dtype).split(".")[-1])
 
 

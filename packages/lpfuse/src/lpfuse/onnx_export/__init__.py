@@ -1,8 +1,7 @@
-"""Fitted estimators as models of ONNX: the whole fused scorer, wherever onnxruntime runs.
+"""Export fitted estimators to ONNX, to run the whole fused detector with onnxruntime.
 
 A converter is a function from an estimator and the tensor of its rows to the tensor of its scores.
-It stands, with its entry in a table at the end of the file, in `_learners` (estimators of lpfuse)
-or in `_scikit`.
+Converters of single estimators are in `converters`, in tables by class.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from lpfuse.fusion.search import ExhaustiveWeights, GeneticWeights, SwarmWeights
 from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
 from lpfuse.onnx_export import converters
 from lpfuse.onnx_export.converters import register
-from lpfuse.onnx_export.graph import OPSET, Converters, Graph, Tensor, side_by_side
+from lpfuse.onnx_export.graph import OPSET, Converters, Graph, Tensor, hstack
 
 __all__ = ["register_converters", "to_onnx"]
 
@@ -35,7 +34,7 @@ Outputs = dict[str, tuple[Tensor, Any, list[Any]]]
 
 
 def to_onnx(estimator: Any, path: str | PathLike[str] | None = None, *, dtype: Any = float) -> Any:
-    """Return a fitted estimator as a model of ONNX.
+    """Convert a fitted estimator to an ONNX model.
 
     Parameters
     ----------
@@ -62,9 +61,9 @@ def to_onnx(estimator: Any, path: str | PathLike[str] | None = None, *, dtype: A
 
     Notes
     -----
-    What a fused detector does when a detector fails is not exported: a row with a missing cell
-    gets NaN, and the label −1. It is scored as in Python where a ``SimpleImputer`` stands before
-    every detector, in a pipeline or a ``ColumnTransformer``, unless it has no cell at all for one.
+    The handling of failing detectors is not exported: a row with a missing value gets NaN and the
+    label −1. It is scored as in Python if every detector is preceded by a ``SimpleImputer``, in a
+    pipeline or a ``ColumnTransformer``, unless all its values are missing for one.
 
     Scores agree with those of Python to 1e-5 of their spread. With ``dtype=np.float32`` that holds
     for rows that were rounded to single precision before.
@@ -89,17 +88,17 @@ def to_onnx(estimator: Any, path: str | PathLike[str] | None = None, *, dtype: A
 
 
 def register_converters() -> None:
-    """Teach skl2onnx the estimators of lpfuse, alone and in pipelines of scikit-learn.
+    """Register the estimators of lpfuse with skl2onnx, alone and in scikit-learn pipelines.
 
-    From then on ``skl2onnx.to_onnx`` knows them. A detector gives what an ``IsolationForest`` gives
-    there: ``label`` (n, 1), +1 or −1, and ``scores`` (n, 1), its ``decision_function``. Scalers and
+    ``skl2onnx.to_onnx`` then converts them. A detector has the outputs of an ``IsolationForest``:
+    ``label`` (n, 1), +1 or −1, and ``scores`` (n, 1), its ``decision_function``. Scalers and
     views give ``variable``.
 
     Notes
     -----
-    skl2onnx computes the steps before ours in the type of its input: hand it rows of
-    ``np.float64`` where digits matter. A whole scorer, `to_onnx` of this module, computes in double
-    precision throughout, and gives contributions as well.
+    skl2onnx computes preceding steps in the type of its input: use ``np.float64`` for precision. A
+    whole scorer, `to_onnx` of this module, computes in double precision throughout, and gives
+    contributions as well.
 
     Examples
     --------
@@ -129,7 +128,7 @@ def _model(estimator: Any, dtype: Any, opset: int = OPSET) -> Any:
 
 def _outputs(estimator: Any, X: Tensor) -> Outputs:
     missing = X.apply("IsNaN").cast(np.float64).sum(keepdims=True).apply("Greater", 0.0)
-    filled = _fills_gaps(estimator)
+    filled = _imputes(estimator)
 
     def known(tensor: Tensor) -> Tensor:
         return tensor if filled else missing.apply("Where", np.nan, tensor)
@@ -186,10 +185,7 @@ def _convert(estimator: Any, X: Tensor, converters: Converters) -> Tensor:
 
 
 def _kind(estimator: Any) -> type:
-    """Return the class that a converter is registered for.
-
-    A subclass may score otherwise: it has none.
-    """
+    """Return the class that a converter is registered for; subclasses may score differently."""
     return FusedDetector if isinstance(estimator, FusedDetector) else type(estimator)
 
 
@@ -203,18 +199,18 @@ def _columns(estimator: Any) -> int:
 
 
 def _last(estimator: Any) -> Any:
-    """Return what decides, at the end of a pipeline."""
+    """Return the final estimator of a pipeline."""
     if type(estimator) is FrozenEstimator:
         return _last(estimator.estimator)
     return _last(estimator[-1]) if type(estimator) is Pipeline else estimator
 
 
-def _fills_gaps(estimator: Any) -> bool:
-    """Return whether all that could not do with a missing cell stands behind a `SimpleImputer`."""
+def _imputes(estimator: Any) -> bool:
+    """Return whether a `SimpleImputer` precedes every step that needs complete rows."""
     if type(estimator) is Pipeline:
         for step in _steps(estimator):
-            if type(step) not in converters.KEEP_GAPS:
-                return _fills_gaps(step)
+            if type(step) not in converters.KEEP_MISSING_VALUES:
+                return _imputes(step)
         return False
     parts: Any = ()
     if type(estimator) is ColumnTransformer:
@@ -226,11 +222,11 @@ def _fills_gaps(estimator: Any) -> bool:
     for inner in ("estimator", "classifier_", "scorer_"):  # frozen, or behind an adapter
         if type(estimator) in WRAPPERS and hasattr(estimator, inner):
             parts = [getattr(estimator, inner)]
-    return type(estimator) is SimpleImputer or bool(parts and all(map(_fills_gaps, parts)))
+    return type(estimator) is SimpleImputer or bool(parts and all(map(_imputes, parts)))
 
 
 def _column_parts(transformer: ColumnTransformer) -> list[tuple[Any, list[int]]]:
-    """Return what is done to which columns, by position, in the order of the result."""
+    """Return transformers and positions of their columns, in the order of the output."""
     places = transformer._transformer_to_input_indices
     fitted = [
         (step, np.arange(transformer.n_features_in_)[places[name]].tolist())
@@ -245,7 +241,7 @@ def _transformed_columns(transformer: ColumnTransformer, X: Tensor) -> Tensor:
     for step, places in _column_parts(transformer):
         some = X.take(places)
         parts.append(some if step == "passthrough" else transform(step, some))
-    return side_by_side(parts)
+    return hstack(parts)
 
 
 def _expert(expert: ClassifierExpert, X: Tensor) -> Tensor:
@@ -254,7 +250,7 @@ def _expert(expert: ClassifierExpert, X: Tensor) -> Tensor:
 
 def _mean(expert: MeanOfFits, X: Tensor) -> Tensor:
     fits = [scores(fit, X).as_column() for fit in expert.fits]
-    return side_by_side(fits).sum() / len(fits)
+    return hstack(fits).sum() / len(fits)
 
 
 def _method(adapter: ScoreFunction, X: Tensor) -> Tensor:
@@ -285,12 +281,12 @@ def _fused_parts(detector: FusedDetector, X: Tensor) -> Tensor:
     pool = detector.pool_
     columns = [_member_scores(member, X) for member in pool.one_class]
     if pool.score_scaler is not None:
-        seen = transform(pool.score_scaler, side_by_side(columns))
+        seen = transform(pool.score_scaler, hstack(columns))
         if pool.score_weights is not None:
             seen = (seen * pool.score_weights).sum().as_column()
-        X = side_by_side([X, seen])
+        X = hstack([X, seen])
     columns += [_member_scores(member, X) for member in pool.experts]
-    scaled = transform(detector.scaler_, side_by_side(columns))
+    scaled = transform(detector.scaler_, hstack(columns))
     return _convert(detector.fusion_, scaled, CONTRIBUTIONS)
 
 
@@ -300,9 +296,9 @@ def _member_scores(member: Any, X: Tensor) -> Tensor:
         found = scores(member.estimator, seen).as_column()
     except NotImplementedError as error:
         raise NotImplementedError(f"Detector {member.name!r}: {error}") from error
-    if not _fills_gaps(member.estimator):
+    if not _imputes(member.estimator):
         return found
-    # Of a row without any cell for it a detector says nothing, whatever an imputer would fill in.
+    # A row without any value for a detector has no score, even after imputation.
     there = 1.0 - seen.apply("IsNaN").cast(np.float64)
     return there.sum(keepdims=True).apply("Equal", 0.0).apply("Where", np.nan, found)
 

@@ -1,4 +1,4 @@
-"""lpfuse's own learners, scaling and weights as formulas of ONNX."""
+"""Converters to ONNX: detectors and scalers of lpfuse, scikit-learn estimators, and skl2onnx."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from lpfuse._arrays.operations import Host, to_host
 from lpfuse._quantiles import tolerance_of
-from lpfuse.adapters import SUREST
+from lpfuse.adapters import MIN_PROBABILITY
 from lpfuse.detectors import (
     SVDD,
     ColumnForest,
@@ -61,17 +61,18 @@ from lpfuse.detectors import (
 from lpfuse.detectors.gaussian_process import SMALLEST_MEAN
 from lpfuse.detectors.kernels import Kernel, Waves
 from lpfuse.detectors.mixture import log_heights, precision_roots
-from lpfuse.onnx_export.graph import ML_OPSET, Converters, Tensor, extra, side_by_side
+from lpfuse.onnx_export.graph import ML_OPSET, Converters, Tensor, extra, hstack
 from lpfuse.scaling import FAR, QUARTILES, TailScaler, TwoSidedMinMax
 from lpfuse.views import FARTHEST, UNKNOWN, FilledGaps, Indicators, NormalQuantiles
 
 # --------------------------------------------------------------------------------------------------
+# Scalers and kernel learners of lpfuse
 
 KERNELS = ("rbf", "laplacian", "linear", "poly", "polynomial", "sigmoid", "cosine")
 
 
 def _between_quantiles(scaler: TailScaler | TwoSidedMinMax, S: Tensor) -> Tensor:
-    """Scores on a scale on which the lower quantile is 0 and the upper one 1."""
+    """Scale scores so that the lower quantile is 0 and the upper one 1."""
     width = scaler.upper_ - scaler.lower_
     slope = np.divide(1.0, width, out=np.zeros_like(width), where=width > 0)
     return 0.5 + (S - (scaler.lower_ + width / 2)) * slope
@@ -148,7 +149,7 @@ def _mixture_distances(model: Any, X: Tensor) -> Tensor:
     for mean, root in zip(model.means_, precision_roots(model), strict=True):
         whitened = (X - mean) @ root if root.ndim == 2 else (X - mean) * root
         columns.append((whitened**2).sum(keepdims=True))
-    return side_by_side(columns)
+    return hstack(columns)
 
 
 def similarities(kernel: Kernel, X: Tensor, Z: Host) -> Tensor:
@@ -170,7 +171,7 @@ def similarities(kernel: Kernel, X: Tensor, Z: Host) -> Tensor:
         own = (X**2).sum(keepdims=True).apply("Sqrt")
         X = X / own.apply("Max", np.finfo(np.float64).tiny)
         Z = Z / np.where(lengths > 0, lengths, 1.0)
-    return _of_products(kernel, X @ Z.T)
+    return _from_products(kernel, X @ Z.T)
 
 
 def diagonal(kernel: Kernel, X: Tensor) -> Any:
@@ -178,10 +179,10 @@ def diagonal(kernel: Kernel, X: Tensor) -> Any:
     if kernel.has_unit_diagonal:
         return 1.0
     squares = (X**2).sum()
-    return squares.apply("Sign") if kernel.name == "cosine" else _of_products(kernel, squares)
+    return squares.apply("Sign") if kernel.name == "cosine" else _from_products(kernel, squares)
 
 
-def _of_products(kernel: Kernel, products: Tensor) -> Tensor:
+def _from_products(kernel: Kernel, products: Tensor) -> Tensor:
     if kernel.name in ("poly", "polynomial"):
         return (kernel.gamma * products + kernel.coef0) ** kernel.degree
     if kernel.name == "sigmoid":
@@ -190,14 +191,14 @@ def _of_products(kernel: Kernel, products: Tensor) -> Tensor:
 
 
 def _expansion(detector: Any, X: Tensor) -> tuple[Tensor, Host]:
-    """The basis functions of a kernel learner at the rows, and the coefficients that it uses."""
+    """Return the basis functions of a kernel learner at the rows, and its coefficients."""
     basis, columns = detector.expansion_.basis, detector.expansion_.columns
     coefficients = to_host(detector.expansion_.coefficients)[:, :columns]
     if not isinstance(basis, Waves):
         return similarities(basis.kernel, X, to_host(basis.anchors)), coefficients
     frequencies = to_host(basis.frequencies)
     phases = X @ frequencies
-    waves = side_by_side([phases.apply("Cos"), phases.apply("Sin")])
+    waves = hstack([phases.apply("Cos"), phases.apply("Sin")])
     return waves, coefficients * frequencies.shape[1] ** -0.5
 
 
@@ -211,12 +212,12 @@ LEARNER_DETECTORS: Converters = {
 
 
 # --------------------------------------------------------------------------------------------------
-# Forests of scikit-learn as one operator of ONNX each.
+# Tree ensembles as one ONNX operator
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A tree by its nodes: where to go for ``x[feature] ≤ threshold``, and what leaves say."""
+    """Nodes of a tree: children for ``x[feature] ≤ threshold``, and values of leaves."""
 
     left: NDArray[np.int64]
     right: NDArray[np.int64]
@@ -244,8 +245,8 @@ class Tree:
         return cls(left, right, feature, nodes["num_threshold"], leaf, nodes["value"][:, None])
 
 
-def sum_of_leaves(X: Tensor, trees: Iterable[Tree]) -> Tensor:
-    """For each target, the sum over all trees of what the leaf of a row says."""
+def sum_tree_outputs(X: Tensor, trees: Iterable[Tree]) -> Tensor:
+    """Return, for each target, the sum of the leaf values over all trees."""
     trees = list(trees)
     sizes = [len(tree.leaf) for tree in trees]
     numbers = np.concatenate([np.arange(size) for size in sizes])
@@ -280,25 +281,22 @@ def sum_of_leaves(X: Tensor, trees: Iterable[Tree]) -> Tensor:
     ).cast(np.float64)
 
 
-def as_trees_see(X: Tensor) -> Tensor:
-    """Trees compare numbers in single precision with thresholds in double precision."""
+def to_tree_precision(X: Tensor) -> Tensor:
+    """Round to single precision, as scikit-learn does before comparing with thresholds."""
     return X.cast(np.float32).cast(np.float64)
 
 
 # --------------------------------------------------------------------------------------------------
-# Views of a table, and learners of columns and neighbours, as formulas of ONNX.
+# Feature transformers, and column and neighbour detectors of lpfuse
 
 
-# Columns that are looked up at once: each number is compared with up to 255 edges, which takes
-# 10 MB for 256 rows; one by one, 500 columns would be thousands of nodes. Chosen by hand.
-TOGETHER = 32
+# Columns that are processed at once: each number is compared with up to 255 edges, which takes 10
+# MB for 256 rows; one by one, 500 columns would take thousands of nodes. Chosen by hand.
+COLUMN_BATCH = 32
 
 
 def normal_quantiles(view: NormalQuantiles | Indicators, X: Tensor) -> Tensor:
-    """Return each column on the line between two knots.
-
-    Beyond them with the distance that it has.
-    """
+    """Interpolate each column between knots, and extrapolate linearly beyond them."""
     parts = []
     for some in _groups(len(view.knots_)):
         knots, levels = [view.knots_[j] for j in some], [view.quantiles_[j] for j in some]
@@ -308,35 +306,35 @@ def normal_quantiles(view: NormalQuantiles | Indicators, X: Tensor) -> Tensor:
         x = X.take(some)
         inside = x.apply("Max", ends[0]).apply("Min", ends[1])
         beyond = ((x - inside) / view.scale_[some]).clip(-FARTHEST, FARTHEST)
-        start, level, slope = _of_bins(inside, [u[1:] for u in knots], knots, levels, slopes)
+        start, level, slope = _lookup_bins(inside, [u[1:] for u in knots], knots, levels, slopes)
         parts.append((level + (inside - start) * slope) + beyond)
-    return side_by_side(parts)
+    return hstack(parts)
 
 
 def indicators(view: Indicators, X: Tensor) -> Tensor:
-    """Columns with many values as normal quantiles, then a column for each of the few values."""
+    """Return normal quantiles of columns with many values, then indicators of the others."""
     few = [j for j, values in enumerate(view.values_) if len(values)]
     many = [j for j, values in enumerate(view.values_) if not len(values)]
     parts = [normal_quantiles(view, X.take(many))] if many else []
     if few:
-        hits, owner = _hits(X, few, [view.values_[j] for j in few])
+        hits, owner = _one_hot(X, few, [view.values_[j] for j in few])
         unknown = UNKNOWN * (1.0 - hits @ owner)
         heights = np.concatenate([view.heights_[j] for j in few])
         # Each column's "none of these" comes after its values.
         order = np.argsort(np.r_[owner.argmax(axis=1), np.arange(len(few))], kind="stable")
-        parts.append(side_by_side([hits * heights, unknown]).take(order))
-    return side_by_side(parts)
+        parts.append(hstack([hits * heights, unknown]).take(order))
+    return hstack(parts)
 
 
 def width_of(transformer: Any) -> int:
-    """Return how many columns a scaler or a view gives."""
+    """Return the number of output columns of a transformer."""
     if isinstance(transformer, Indicators):  # a column each, and one for "none of these"
         return sum(len(values) + 1 for values in transformer.values_)
     return int(transformer.n_features_in_)
 
 
 def filled_gaps(view: FilledGaps, X: Tensor) -> Tensor:
-    """Return the rows as they are: those with a missing cell get NaN in the end."""
+    """Return the rows unchanged: those with missing values get NaN at the end."""
     return X
 
 
@@ -344,22 +342,22 @@ def histogram(detector: HistogramDetector, X: Tensor) -> Tensor:
     """Return the sum of the logarithms of shares."""
     n, half, parts = detector.n_samples_, columns.PSEUDO, []
     outside = float(np.log(columns.OUTSIDE / n))
-    # What a bin says beyond what lies outside of all.
+    # Log-density of a bin relative to that outside of all bins.
     gains = [np.log((c + half) / (n + half * len(c))) - outside for c in detector.counts_]
     pairs = list(zip(detector.edges_, gains, strict=True))
     few = [j for j, (edges, gain) in enumerate(pairs) if len(edges) == len(gain)]
     many = [j for j in range(len(pairs)) if j not in few]
     if few:
-        hits, _ = _hits(X, few, [detector.edges_[j] for j in few])
+        hits, _ = _one_hot(X, few, [detector.edges_[j] for j in few])
         parts.append((hits * np.concatenate([gains[j] for j in few])).sum(keepdims=True))
     for group in _groups(len(many)):
         some = [many[k] for k in group]
         edges, x = [detector.edges_[j] for j in some], X.take(some)
         low, high = (np.array([each[end] for each in edges]) for end in (0, -1))
-        inside = _true(x, "GreaterOrEqual", low) * _true(x, "LessOrEqual", high)
-        (found,) = _of_bins(x, [each[1:-1] for each in edges], [gains[j] for j in some])
+        inside = _compare(x, "GreaterOrEqual", low) * _compare(x, "LessOrEqual", high)
+        (found,) = _lookup_bins(x, [each[1:-1] for each in edges], [gains[j] for j in some])
         parts.append((inside * found).sum(keepdims=True))
-    return side_by_side(parts).sum() + outside * len(pairs)
+    return hstack(parts).sum() + outside * len(pairs)
 
 
 def nearest_neighbours(detector: KNNDetector, X: Tensor) -> Tensor:
@@ -380,11 +378,11 @@ def nearest_neighbours(detector: KNNDetector, X: Tensor) -> Tensor:
             far = (units / neighbours.FAR).clip(low=1.0).apply("Log")
             distance = units.clip(high=neighbours.FAR) + far
         parts.append(distance)
-    return -side_by_side(parts).sum() / len(parts)
+    return -hstack(parts).sum() / len(parts)
 
 
 def column_forest(detector: ColumnForest, X: Tensor) -> Tensor:
-    """Return how far columns are from what trees predict of them."""
+    """Return the squared standardised errors of the predictions of each column."""
     d, trees = detector.n_features_in_, []
     for tree, seen, told in zip(detector.trees_, detector.inputs_, detector.outputs_, strict=True):
         values = np.zeros((tree.node_count, d))
@@ -393,20 +391,17 @@ def column_forest(detector: ColumnForest, X: Tensor) -> Tensor:
     far = columns.FARTHEST
     rows = ((X - detector.mean_) / detector.scale_).clip(-far, far)
     count = np.bincount(np.concatenate(detector.outputs_), minlength=d) * 1.0
-    predicted = sum_of_leaves(as_trees_see(rows), trees) / count
+    predicted = sum_tree_outputs(to_tree_precision(rows), trees) / count
     off = ((rows - predicted) / detector.errors_).apply("Abs").clip(high=columns.FAR)
     return -(off**2).sum()
 
 
 def _groups(count: int) -> list[list[int]]:
-    return [list(range(k, min(k + TOGETHER, count))) for k in range(0, count, TOGETHER)]
+    return [list(range(k, min(k + COLUMN_BATCH, count))) for k in range(0, count, COLUMN_BATCH)]
 
 
-def _of_bins(x: Tensor, inner: list[Host], *tables: list[Host]) -> list[Tensor]:
-    """Return what tables say of the bin of each number.
-
-    `inner`, for each column, are edges of bins.
-    """
+def _lookup_bins(x: Tensor, inner: list[Host], *tables: list[Host]) -> list[Tensor]:
+    """Look up the bin of each number in tables; `inner` holds the inner edges of each column."""
     width = max(2, 1 + max(map(len, inner)))
     edges = np.full((len(inner), width - 1), np.inf)
     for row, values in zip(edges, inner, strict=True):
@@ -423,15 +418,15 @@ def _of_bins(x: Tensor, inner: list[Host], *tables: list[Host]) -> list[Tensor]:
     return found
 
 
-def _hits(X: Tensor, which: list[int], values: list[Host]) -> tuple[Tensor, Host]:
-    """1 in the column of the value that a number is, else 0; and in whose column each value is."""
+def _one_hot(X: Tensor, which: list[int], values: list[Host]) -> tuple[Tensor, Host]:
+    """Return one-hot indicators of the values, and the column of each value as a matrix."""
     sizes = [len(each) for each in values]
     off = (X.take(np.repeat(which, sizes)) - np.concatenate(values)).apply("Abs")
     near = np.repeat([tolerance_of(each) for each in values], sizes)
-    return _true(off, "LessOrEqual", near), np.repeat(np.eye(len(sizes)), sizes, axis=0)
+    return _compare(off, "LessOrEqual", near), np.repeat(np.eye(len(sizes)), sizes, axis=0)
 
 
-def _true(x: Tensor, comparison: str, other: Host | float) -> Tensor:
+def _compare(x: Tensor, comparison: str, other: Host | float) -> Tensor:
     return x.apply(comparison, other).cast(np.float64)
 
 
@@ -448,13 +443,13 @@ COLUMN_DETECTORS: Converters = {
 
 
 # --------------------------------------------------------------------------------------------------
-# Detectors, classifiers and scalers of scikit-learn as formulas of ONNX.
+# Scikit-learn estimators
 #
-# Where skl2onnx has a converter that works in double precision, it does the work; most of the
-# detectors have none, or one that fails on today's scikit-learn.
+# skl2onnx is used where its converter works in double precision; most detectors have none, or one
+# that fails with current scikit-learn.
 
 
-SURE = float(np.log((1 - SUREST) / SUREST))
+MAX_LOG_ODDS = float(np.log((1 - MIN_PROBABILITY) / MIN_PROBABILITY))
 
 
 def _standard_scaler(scaler: Any, X: Tensor) -> Tensor:
@@ -491,14 +486,14 @@ def isolation_forest(forest: Any, X: Tensor) -> Tensor:
         depths = tree.compute_node_depths() + _average_path_length(tree.n_node_samples) - 1.0
         trees.append(Tree.of(tree, depths, seen))
     expected = len(trees) * _average_path_length(np.array([forest.max_samples_]))[0]
-    depth = sum_of_leaves(as_trees_see(X), trees).sum()
+    depth = sum_tree_outputs(to_tree_precision(X), trees).sum()
     share = depth / expected if expected else depth * 0.0 + 1.0  # as scikit-learn has it
     return -(-np.log(2.0) * share).apply("Exp")
 
 
 def local_outlier_factor(detector: Any, X: Tensor) -> Tensor:
     """Minus the density of the neighbours relative to the row's own."""
-    return _by_skl2onnx(detector, X, "score_samples", score_samples=True).sum()
+    return _convert_with_skl2onnx(detector, X, "score_samples", score_samples=True).sum()
 
 
 def one_class_svm(detector: Any, X: Tensor) -> Tensor:
@@ -534,7 +529,7 @@ def _gradient_boosting(classifier: Any, X: Tensor) -> Tensor:
     members = [member.tree_ for member in classifier.estimators_.ravel()]
     trees = [Tree.of(tree, classifier.learning_rate * tree.value) for tree in members]
     start = classifier._raw_predict_init(np.zeros((1, classifier.n_features_in_)))
-    return sum_of_leaves(as_trees_see(X), trees).sum() + start.ravel()
+    return sum_tree_outputs(to_tree_precision(X), trees).sum() + start.ravel()
 
 
 def _histogram_boosting(classifier: Any, X: Tensor) -> Tensor:
@@ -544,7 +539,7 @@ def _histogram_boosting(classifier: Any, X: Tensor) -> Tensor:
             "HistGradientBoostingClassifier has a converter for columns of numbers only."
         )
     members = [predictor.nodes for (predictor,) in classifier._predictors]
-    return sum_of_leaves(X, map(Tree.of_histograms, members)).sum() + float(
+    return sum_tree_outputs(X, map(Tree.of_histograms, members)).sum() + float(
         classifier._baseline_prediction.item()
     )
 
@@ -556,32 +551,32 @@ def _forest_classifier(classifier: Any, X: Tensor) -> Tensor:
     for member in members:
         counts = member.tree_.value[:, 0, :]
         trees.append(Tree.of(member.tree_, counts / counts.sum(axis=1, keepdims=True)))
-    shares = sum_of_leaves(as_trees_see(X), trees).apply("Log")
+    shares = sum_tree_outputs(to_tree_precision(X), trees).apply("Log")
     normal, anomaly = _position(classifier, 1), _position(classifier, -1)
-    # Both shares keep their digits where one is near 1; the limits are those of the adapter.
-    return (shares.take(normal) - shares.take(anomaly)).clip(-SURE, SURE)
+    # A difference of logarithms is accurate where one share is near 1; limits as in the adapter.
+    return (shares.take(normal) - shares.take(anomaly)).clip(-MAX_LOG_ODDS, MAX_LOG_ODDS)
 
 
-def _probable_classifier(classifier: Any, X: Tensor) -> Tensor:
+def _probabilistic_classifier(classifier: Any, X: Tensor) -> Tensor:
     """Return the log-odds of a classifier whose probabilities skl2onnx can compute."""
-    probabilities = _by_skl2onnx(classifier, X, "probabilities", zipmap=False)
-    share = probabilities.take(_position(classifier, 1)).clip(SUREST, 1 - SUREST)
+    probabilities = _convert_with_skl2onnx(classifier, X, "probabilities", zipmap=False)
+    share = probabilities.take(_position(classifier, 1)).clip(MIN_PROBABILITY, 1 - MIN_PROBABILITY)
     return (share / (1.0 - share)).apply("Log")
 
 
 def _neighbours_classifier(classifier: Any, X: Tensor) -> Tensor:
     """Return the log-odds of the share of normal rows among the neighbours."""
-    if classifier.weights != "uniform":  # skl2onnx weighs rows that were trained on otherwise
+    if classifier.weights != "uniform":  # skl2onnx weights training rows differently
         raise NotImplementedError(
             'KNeighborsClassifier has a converter for weights="uniform" only, got '
             f"{classifier.weights!r}."
         )
-    return _probable_classifier(classifier, X)
+    return _probabilistic_classifier(classifier, X)
 
 
-def _other_transformer(transformer: Any, X: Tensor) -> Tensor:
-    """Whatever skl2onnx makes of a transformer."""
-    return _by_skl2onnx(transformer, X, "variable")
+def _skl2onnx_transformer(transformer: Any, X: Tensor) -> Tensor:
+    """Convert a transformer with skl2onnx."""
+    return _convert_with_skl2onnx(transformer, X, "variable")
 
 
 def _support_vectors(machine: Any, X: Tensor) -> Tensor:
@@ -593,7 +588,7 @@ def _position(classifier: Any, label: int) -> int:
     return list(classifier.classes_).index(label)
 
 
-def _by_skl2onnx(estimator: Any, X: Tensor, output: str, **options: Any) -> Tensor:
+def _convert_with_skl2onnx(estimator: Any, X: Tensor, output: str, **options: Any) -> Tensor:
     types, skl2onnx = extra("skl2onnx.common.data_types"), extra("skl2onnx")  # nosec B610 # no SQL
     try:
         model = skl2onnx.convert_sklearn(
@@ -602,13 +597,13 @@ def _by_skl2onnx(estimator: Any, X: Tensor, output: str, **options: Any) -> Tens
             options={id(estimator): options} if options else None,
             target_opset={"": X.graph.opset, "ai.onnx.ml": ML_OPSET},
         )
-    except Exception as error:  # of many types, for parameters that it does not know
+    except Exception as error:  # of many types, for unsupported parameters
         raise NotImplementedError(f"skl2onnx cannot convert {estimator!r}: {error}") from error
     return X.graph.include(model, X, output)
 
 
 def _imputer(imputer: Any, X: Tensor) -> Tensor:
-    """Missing cells replaced by the column's statistic; indicators of gaps beside, if there are."""
+    """Replace missing values by the column's statistic; append missing indicators, if any."""
     try:
         statistics = np.asarray(imputer.statistics_, dtype=np.float64)
     except ValueError as error:
@@ -623,11 +618,11 @@ def _imputer(imputer: Any, X: Tensor) -> Tensor:
     filled = missing.apply("Where", statistics, X).take(kept)
     if imputer.indicator_ is None or not len(imputer.indicator_.features_):
         return filled
-    return side_by_side([filled, missing.cast(np.float64).take(imputer.indicator_.features_)])
+    return hstack([filled, missing.cast(np.float64).take(imputer.indicator_.features_)])
 
 
 def _function(transformer: Any, X: Tensor) -> Tensor:
-    """Return the rows as they are; other functions have no converter."""
+    """Return the rows unchanged; other functions have no converter."""
     if transformer.func is not None:
         raise NotImplementedError(
             f"{transformer!r} has no converter to ONNX; without a function it has one."
@@ -635,8 +630,8 @@ def _function(transformer: Any, X: Tensor) -> Tensor:
     return X
 
 
-# Steps that leave a missing cell missing, and let nothing of it into others.
-KEEP_GAPS = (StandardScaler, RobustScaler, MinMaxScaler, MaxAbsScaler)
+# Steps that keep missing values missing and do not spread them to other cells.
+KEEP_MISSING_VALUES = (StandardScaler, RobustScaler, MinMaxScaler, MaxAbsScaler)
 SCIKIT_TRANSFORMERS: Converters = {
     FunctionTransformer: _function,
     SimpleImputer: _imputer,
@@ -644,8 +639,8 @@ SCIKIT_TRANSFORMERS: Converters = {
     RobustScaler: _robust_scaler,
     MinMaxScaler: _min_max_scaler,
     MaxAbsScaler: _max_abs_scaler,
-    PCA: _other_transformer,
-    QuantileTransformer: _other_transformer,
+    PCA: _skl2onnx_transformer,
+    QuantileTransformer: _skl2onnx_transformer,
 }
 SCIKIT_DETECTORS: Converters = {
     IsolationForest: isolation_forest,
@@ -658,7 +653,7 @@ SCIKIT_DETECTORS: Converters = {
 CLASSIFIERS: Converters = {
     DecisionTreeClassifier: _forest_classifier,
     ExtraTreesClassifier: _forest_classifier,
-    GaussianNB: _probable_classifier,
+    GaussianNB: _probabilistic_classifier,
     GradientBoostingClassifier: _gradient_boosting,
     HistGradientBoostingClassifier: _histogram_boosting,
     KNeighborsClassifier: _neighbours_classifier,
@@ -666,7 +661,7 @@ CLASSIFIERS: Converters = {
     LinearSVC: _linear_classifier,
     LogisticRegression: _linear_classifier,
     LogisticRegressionCV: _linear_classifier,
-    MLPClassifier: _probable_classifier,
+    MLPClassifier: _probabilistic_classifier,
     RandomForestClassifier: _forest_classifier,
     RidgeClassifier: _linear_classifier,
     SGDClassifier: _linear_classifier,
@@ -675,7 +670,7 @@ CLASSIFIERS: Converters = {
 
 
 # --------------------------------------------------------------------------------------------------
-# Converters of skl2onnx: our models become part of the one that it makes of a pipeline.
+# Registration with skl2onnx: our models become part of its pipelines
 
 
 Make = Callable[
@@ -684,7 +679,7 @@ Make = Callable[
 
 
 def register(detectors: Iterable[type], transformers: Iterable[type], make: Make) -> None:
-    """Enter classes into the tables of skl2onnx.
+    """Register converters of classes with skl2onnx.
 
     Parameters
     ----------
@@ -696,27 +691,27 @@ def register(detectors: Iterable[type], transformers: Iterable[type], make: Make
     skl2onnx = extra("skl2onnx")  # nosec B610 # no SQL
 
     def convert(scope: Any, operator: Any, container: Any) -> None:
-        _include(operator, container, scope.get_unique_variable_name("lpfuse"), make)
+        _include_model(operator, container, scope.get_unique_variable_name("lpfuse"), make)
 
     for cls in detectors:
-        skl2onnx.update_registered_converter(cls, f"Lpfuse{cls.__name__}", _of_labels, convert)
+        skl2onnx.update_registered_converter(cls, f"Lpfuse{cls.__name__}", _label_shapes, convert)
     for cls in transformers:
-        skl2onnx.update_registered_converter(cls, f"Lpfuse{cls.__name__}", _of_table, convert)
+        skl2onnx.update_registered_converter(cls, f"Lpfuse{cls.__name__}", _table_shapes, convert)
 
 
-def _of_labels(operator: Any) -> None:
-    """Shapes of what a detector gives, as skl2onnx has them for an isolation forest."""
+def _label_shapes(operator: Any) -> None:
+    """Set the output shapes of a detector, as skl2onnx does for an isolation forest."""
     n = operator.inputs[0].get_first_dimension()
     operator.outputs[0].type.shape = operator.outputs[1].type.shape = [n, 1]
 
 
-def _of_table(operator: Any) -> None:
+def _table_shapes(operator: Any) -> None:
     n = operator.inputs[0].get_first_dimension()
     operator.outputs[0].type.shape = [n, width_of(operator.raw_operator)]
 
 
-def _include(operator: Any, container: Any, prefix: str, make: Make) -> None:
-    """The nodes of our model between the input and the outputs of an operator."""
+def _include_model(operator: Any, container: Any, prefix: str, make: Make) -> None:
+    """Insert the nodes of our model between the input and the outputs of an operator."""
     helper, tensors = extra("onnx.helper"), extra("onnx").TensorProto  # nosec B610 # no SQL
     opset = container.target_opset_any_domain("")
     model = make(operator.raw_operator, np.float64, opset)

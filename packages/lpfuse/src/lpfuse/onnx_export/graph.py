@@ -1,7 +1,7 @@
-"""Formulas as ONNX graphs: tensors that note down what is done to them.
+"""Build ONNX graphs from formulas: tensors that record the operations on them.
 
-All arithmetic is in double precision, whatever the input: in single precision kernels and forests
-lose digits that decide.
+All arithmetic is in double precision for any input: kernels and forests are too inaccurate in
+single precision.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any
 
 import numpy as np
 
-OPSET, ML_OPSET, IR_VERSION = 17, 3, 8  # what onnxruntime has known since 2022
+OPSET, ML_OPSET, IR_VERSION = 17, 3, 8  # supported by onnxruntime since 2022
 # Bytes of the constants of a model: Protocol Buffers limit a model to 2 GiB, of which some are left
 # for its nodes. How many was chosen by hand.
 LARGEST = 2**31 - 2**24
 
 
 def extra(module: str) -> Any:
-    """Return a module of the extra that this package needs."""
+    """Import a module of the extra "onnx"."""
     try:
         return import_module(module)
     except ImportError as error:
-        raise ImportError('Models of ONNX need an extra: pip install "lpfuse[onnx]"') from error
+        raise ImportError('ONNX models need an extra: pip install "lpfuse[onnx]"') from error
 
 
 class Graph:
-    """The nodes and constants of a model in the making; `X` is its input, in double precision."""
+    """Nodes and constants of a model under construction; `X` is its input in double precision."""
 
     def __init__(self, columns: int, dtype: Any, opset: int = OPSET) -> None:
         self.opset = opset  # ours are the same in all from 13 on; what others make may not be
@@ -42,9 +42,9 @@ class Graph:
     def apply(
         self, operator: str, *inputs: Any, output: int = 0, outputs: int = 1, **how: Any
     ) -> Tensor:
-        """Return what an operator of ONNX makes of tensors and, where they are none, constants.
+        """Apply an ONNX operator to tensors and constants.
 
-        Where it makes several things, `outputs`, the one at position `output` is wanted.
+        Of several `outputs` the one at position `output` is returned.
         """
         names = [one.name if isinstance(one, Tensor) else self._constant(one) for one in inputs]
         result = Tensor(self, self._new(operator))
@@ -54,7 +54,7 @@ class Graph:
         return result
 
     def include(self, model: Any, X: Tensor, output: str) -> Tensor:
-        """Return an output of another model that gets X as its input."""
+        """Include another model with input X, and return one of its outputs."""
         prefix = self._new("model")
         inner = extra("onnx.compose").add_prefix(model, prefix).graph  # nosec B610 # no SQL
         self._name(X, inner.input[0].name)
@@ -123,7 +123,7 @@ class Tensor:
         self.name = name
 
     def apply(self, operator: str, *others: Any, **how: Any) -> Tensor:
-        """Return an operator of ONNX, with the tensor as its first input."""
+        """Apply an ONNX operator with the tensor as its first input."""
         return self.graph.apply(operator, self, *others, **how)
 
     def __add__(self, other: Any) -> Tensor:
@@ -171,7 +171,7 @@ class Tensor:
         return self.apply("Gather", np.asarray(columns, dtype=np.int64), axis=1)
 
     def as_column(self) -> Tensor:
-        """One number a row as a table of one column."""
+        """Return one number a row as a table of one column."""
         return self.apply("Unsqueeze", np.array([1]))
 
     def cast(self, dtype: Any) -> Tensor:
@@ -179,8 +179,8 @@ class Tensor:
         return self.apply("Cast", to=self.graph.type_of(dtype))
 
 
-def side_by_side(tensors: list[Tensor]) -> Tensor:
-    """Tables joined to one."""
+def hstack(tensors: list[Tensor]) -> Tensor:
+    """Concatenate tables along columns."""
     first, *rest = tensors
     return first.apply("Concat", *rest, axis=1) if rest else first
 

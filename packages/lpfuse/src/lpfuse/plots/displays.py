@@ -1,62 +1,33 @@
-"""How the weights change with p."""
+"""Displays of weights, contributions, attributions and paths, drawn with matplotlib."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-
-from lpfuse._format import number
-from lpfuse.plots.drawing import (
-    COLOURS,
-    INK,
-    PLAIN,
-    axes,
-    bar_style,
-    caption,
-    labels_of,
-    largest,
-    name_bars,
-    numbers,
-    require_matplotlib,
-    title,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.container import BarContainer
-import warnings
-from numbers import Integral
-
+from scipy.optimize import isotonic_regression
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from lpfuse._arrays.operations import Host, to_host
-from lpfuse._format import shortened
-from lpfuse.plots.drawing import bar_look, learnt, legend_below, names_of
+from lpfuse._format import name_of_p, number, shortened
+from lpfuse._validation.params import check_p
+from lpfuse.optim import Certificate, LpPath
+from lpfuse.plots import drawing
+from lpfuse.plots.drawing import COLOURS, INK, PLAIN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import LineCollection
     from matplotlib.container import BarContainer
     from matplotlib.lines import Line2D
-from scipy.optimize import isotonic_regression
-
-from lpfuse._format import name_of_p
-from lpfuse._validation.params import check_p
-from lpfuse._validation.tables import column_names
-from lpfuse.fusion.lp import PAPER_GRID, lp_path
-from lpfuse.optim import Certificate, LpPath
-from lpfuse.plots.drawing import legend_beside, line_look, line_style, small_size
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
 
 
 # --------------------------------------------------------------------------------------------------
-# Why a row was flagged: what each of its columns adds to its score, with errors.
+# Attributions of a row to columns
 
 
 # For an anomaly, for a normal row, and neither: the rest, summed.
@@ -64,9 +35,9 @@ DOWN, UP, REST = COLOURS[5], COLOURS[0], "0.8"
 
 
 class AttributionsDisplay:
-    """What each column adds to the score of one row, the largest first, with error bars.
+    """Contribution of each column to the score of one row, the largest first, with error bars.
 
-    Bars to the left, which speak for an anomaly, and bars to the right sum to the score less the
+    Bars to the left, towards an anomaly, and bars to the right sum to the score minus the
     base value, the mean score of the rows compared with. Error bars are two standard errors to
     either side.
 
@@ -144,7 +115,7 @@ class AttributionsDisplay:
         AttributionsDisplay
             The display.
         """
-        require_matplotlib(cls)
+        drawing.require_matplotlib(cls)
         display = cls(
             explanation.values[row],
             explanation.feature_names,
@@ -182,7 +153,7 @@ class AttributionsDisplay:
         AttributionsDisplay
             The display.
         """
-        require_matplotlib(cls)
+        drawing.require_matplotlib(cls)
         found = estimator.explain(X)
         return cls.from_explanation(found, row, ax=ax, max_columns=max_columns, **kwargs)
 
@@ -203,14 +174,17 @@ class AttributionsDisplay:
         AttributionsDisplay
             The display itself.
         """
-        require_matplotlib(type(self))
-        values = numbers("values", self.values, ndim=1)
+        drawing.require_matplotlib(type(self))
+        values = drawing.numbers("values", self.values, ndim=1)
         d = len(values)
         names = [f"column {j}" for j in range(d)] if self.names is None else self.names
-        told, shown = labels_of(names, d), largest(np.abs(values), max_columns=max_columns)
+        told, shown = (
+            drawing.labels_of(names, d),
+            drawing.largest(np.abs(values), max_columns=max_columns),
+        )
         errors = np.zeros(d)
         if self.standard_errors is not None:
-            errors = numbers("standard_errors", self.standard_errors, ndim=1, missing=True)
+            errors = drawing.numbers("standard_errors", self.standard_errors, ndim=1, missing=True)
             if errors.shape != values.shape:
                 raise ValueError(f"standard_errors must be one a column: {d}, got {len(errors)}.")
             errors = np.nan_to_num(errors)
@@ -222,21 +196,23 @@ class AttributionsDisplay:
             lengths, widths = np.append(lengths, values[others].sum()), np.append(widths, 0.0)
             labels.append(f"{len(others)} others, summed")
             colours.append(REST)
-        ax = axes(ax, 1.2 + 0.36 * len(labels))
+        ax = drawing.axes(ax, 1.2 + 0.36 * len(labels))
         self.ax_, self.figure_ = ax, ax.figure
-        style = bar_style({"height": 0.6, "color": colours}, kwargs)
+        style = drawing.bar_style({"height": 0.6, "color": colours}, kwargs)
         self.bars_ = ax.barh(range(len(labels)), lengths, **style)
         certain = widths > 0
         places = np.arange(len(labels))[certain]
         ax.errorbar(
             lengths[certain], places, xerr=widths[certain], fmt="none", ecolor=INK, capsize=2.5
         )
-        name_bars(ax, labels)
+        drawing.label_bars(ax, labels)
         ax.set_xlabel("added to the fused score  (below zero: for an anomaly)", **PLAIN)
         if self.base_value is not None:
             total = number(self.base_value + values.sum())
-            caption(ax, f"from {number(self.base_value)}, the mean of normal rows, to {total}")
-        title(ax, "What each column adds", captioned=self.base_value is not None)
+            drawing.caption(
+                ax, f"from {number(self.base_value)}, the mean of normal rows, to {total}"
+            )
+        drawing.title(ax, "What each column adds", captioned=self.base_value is not None)
         return self
 
 
@@ -351,14 +327,14 @@ class ContributionsDisplay:
         ContributionsDisplay
             What was drawn; it holds the rows that are shown and no others.
         """
-        require_matplotlib(cls)
-        contribute = learnt(estimator, "contributions")
+        drawing.require_matplotlib(cls)
+        contribute = drawing.fitted_attribute(estimator, "contributions")
         positions = np.arange(_num_samples(X))
         if rows is not None:
             positions = positions[np.asarray(rows)]
             X = _safe_indexing(X, positions)
         table = to_host(contribute(X))
-        shown = _strangest(table.sum(axis=1), max_rows)
+        shown = _lowest_scores(table.sum(axis=1), max_rows)
         table, offset = table[shown], getattr(estimator, "offset_", None)
         if hasattr(estimator, "detector_scores"):
             few = _safe_indexing(X, shown)
@@ -369,7 +345,7 @@ class ContributionsDisplay:
                     theirs = table.sum(axis=1) - estimator.decision_function(few)
                     offset = np.where(gaps.any(axis=1), theirs, offset)
             table[gaps] = np.nan
-        names = names_of(estimator, table.shape[1])
+        names = drawing.names_of(estimator, table.shape[1])
         display = cls(table, names, offset=offset, rows=positions[shown])
         return display.plot(ax, max_rows=max_rows, max_detectors=max_detectors, **kwargs)
 
@@ -399,42 +375,42 @@ class ContributionsDisplay:
         ContributionsDisplay
             The display itself.
         """
-        require_matplotlib(type(self))
-        table = numbers("contributions", self.contributions, ndim=2, missing=True)
+        drawing.require_matplotlib(type(self))
+        table = drawing.numbers("contributions", self.contributions, ndim=2, missing=True)
         n, R = table.shape
-        names, rows = labels_of(self.names, R), self._row_names(n)
-        scores = _sums(table) if self.scores is None else _one_a_row("scores", self.scores, n)
-        offsets = _one_a_row("offset", np.nan if self.offset is None else self.offset, n)
-        shown = _strangest(scores, max_rows)
+        names, rows = drawing.labels_of(self.names, R), self._row_names(n)
+        scores = _sums(table) if self.scores is None else _per_row("scores", self.scores, n)
+        offsets = _per_row("offset", np.nan if self.offset is None else self.offset, n)
+        shown = _lowest_scores(scores, max_rows)
         table, scores, offsets = table[shown], scores[shown], offsets[shown]
 
-        single = largest(np.nansum(np.abs(table), axis=0), max_detectors=max_detectors)
+        single = drawing.largest(np.nansum(np.abs(table), axis=0), max_detectors=max_detectors)
         told = [names[j] for j in single]
-        parts = [(table[:, j], bar_look(j)) for j in single]
+        parts = [(table[:, j], drawing.bar_props(j)) for j in single]
         others = [j for j in range(R) if j not in single]
         if others:
             told.append(f"{len(others)} others, summed")
             parts.append((_sums(table[:, others]), SUMMED))
         height, is_ours = 1.4 + 0.36 * len(shown), ax is None
-        ax = axes(ax, height)
+        ax = drawing.axes(ax, height)
         self.ax_, self.figure_ = ax, ax.figure
         self.bars_ = _stack(ax, parts, kwargs)
-        name_bars(ax, [rows[i] for i in shown])
+        drawing.label_bars(ax, [rows[i] for i in shown])
         for place, missing in enumerate(np.isnan(table)):
             _name_missing(ax, place, [names[j] for j in np.flatnonzero(missing)])
-        self.scores_, self.threshold_ = _mark(ax, scores, offsets)
+        self.scores_, self.threshold_ = _draw_scores(ax, scores, offsets)
         ax.use_sticky_edges = False  # bars would end at the edge, and cut the diamonds there
-        _cut(ax, table, scores)
+        _truncate_axis(ax, table, scores)
 
         ax.set_xlabel("contribution to the fused score  (below zero: for an anomaly)", **PLAIN)
-        told += ["fused score", *_threshold_in_words(offsets)]
+        told += ["fused score", *_threshold_label(offsets)]
         handles = [*self.bars_, self.scores_, self.threshold_][: len(told)]
-        added = legend_below(ax, handles, told)
+        added = drawing.legend_below(ax, handles, told)
         if is_ours:
             self.figure_.set_figheight(height + added)
         cut = f"the {len(shown)} strangest of {n} rows"
-        caption(ax, cut if len(shown) < n else "the strangest row first")
-        title(ax, "What each detector contributes", captioned=True)
+        drawing.caption(ax, cut if len(shown) < n else "the strangest row first")
+        drawing.title(ax, "What each detector contributes", captioned=True)
         return self
 
     def _row_names(self, n: int) -> list[str]:
@@ -444,8 +420,8 @@ class ContributionsDisplay:
         return [shortened(f"row {row}" if isinstance(row, Integral) else str(row)) for row in rows]
 
 
-def _one_a_row(what: str, values: Any, n: int) -> Host:
-    """One number a row, or one for all; infinite ones cannot be drawn."""
+def _per_row(what: str, values: Any, n: int) -> Host:
+    """Return one number a row, broadcast if single; infinite ones become NaN."""
     array = np.asarray(values, dtype=np.float64)
     array = np.full(n, array) if array.ndim == 0 else array
     if array.shape != (n,):
@@ -454,39 +430,39 @@ def _one_a_row(what: str, values: Any, n: int) -> Host:
 
 
 def _sums(table: Host) -> Host:
-    """Sums of the rows over what is there; NaN where nothing is."""
+    """Sum rows, ignoring NaN; NaN if all are."""
     return np.where(np.isnan(table).all(axis=1), np.nan, np.nansum(table, axis=1))
 
 
-def _strangest(scores: Host, max_rows: Any) -> list[int]:
+def _lowest_scores(scores: Host, max_rows: Any) -> list[int]:
     """Return positions of the lowest scores, in rising order; those without a score come last."""
-    return largest(-scores, max_rows=max_rows)
+    return drawing.largest(-scores, max_rows=max_rows)
 
 
 def _stack(
     ax: Axes, parts: list[tuple[Host, dict[str, Any]]], given: dict[str, Any]
 ) -> list[BarContainer]:
-    """Bars that grow away from zero, to either side."""
+    """Draw bars stacked away from zero, to either side."""
     bars = []
     left = right = np.zeros(len(parts[0][0]))
     for values, look in parts:
         start = np.where(values < 0, left, right)
-        style = bar_style({"height": 0.6} | look, given)
+        style = drawing.bar_style({"height": 0.6} | look, given)
         bars.append(ax.barh(range(len(values)), values, left=start, **style))
         left = left + np.fmin(values, 0.0)  # fmin and fmax take NaN for zero
         right = right + np.fmax(values, 0.0)
     return bars
 
 
-def _mark(ax: Axes, scores: Host, offsets: Host) -> tuple[Line2D, LineCollection]:
-    """Fused scores as diamonds, thresholds as dashes that join where they are the same."""
+def _draw_scores(ax: Axes, scores: Host, offsets: Host) -> tuple[Line2D, LineCollection]:
+    """Draw fused scores as diamonds, and thresholds as dashes that join if equal."""
     places = np.arange(len(scores))
     (diamonds,) = ax.plot(scores, places, "wD", markeredgecolor="k", markersize=7, zorder=4)
     dashes = ax.vlines(offsets, places - 0.5, places + 0.5, colors="black", linestyles="dashed")
     return diamonds, dashes
 
 
-def _cut(ax: Axes, table: Host, scores: Host) -> None:
+def _truncate_axis(ax: Axes, table: Host, scores: Host) -> None:
     """End the axis where a few rows leave the others no room, and write their scores there."""
     ends = np.nansum(np.fmin(table, 0.0), axis=1)
     end = LONGEST * float(np.median(ends))
@@ -508,7 +484,7 @@ def _cut(ax: Axes, table: Host, scores: Host) -> None:
         )
 
 
-def _threshold_in_words(offsets: Host) -> list[str]:
+def _threshold_label(offsets: Host) -> list[str]:
     known = np.unique(offsets[~np.isnan(offsets)])
     return ["threshold" + f" {number(known[0])}" * (len(known) == 1)] if len(known) else []
 
@@ -531,7 +507,7 @@ def _name_missing(ax: Axes, place: int, names: list[str]) -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# Which detectors a fusion trusts, and how far.
+# Fusion weights
 
 
 NEGLIGIBLE = 1e-3  # of the largest weight: what a solver leaves of a zero; chosen by hand
@@ -606,8 +582,8 @@ class WeightsDisplay:
         WeightsDisplay
             What was drawn.
         """
-        weights = learnt(estimator, "weights_")
-        names = names_of(estimator, len(weights))
+        weights = drawing.fitted_attribute(estimator, "weights_")
+        names = drawing.names_of(estimator, len(weights))
         display = cls(weights, names, getattr(estimator, "certificate_", None))
         return display.plot(ax, max_detectors=max_detectors, **kwargs)
 
@@ -628,33 +604,33 @@ class WeightsDisplay:
         WeightsDisplay
             The display itself.
         """
-        require_matplotlib(type(self))
-        weights = numbers("weights", self.weights, ndim=1)
-        names = labels_of(self.names, len(weights))
+        drawing.require_matplotlib(type(self))
+        weights = drawing.numbers("weights", self.weights, ndim=1)
+        names = drawing.labels_of(self.names, len(weights))
         sizes = np.abs(weights)
-        shown = largest(sizes, max_detectors=max_detectors)
-        ax = axes(ax, height=1.1 + 0.29 * len(shown))
-        looks = [bar_look(j) for j in shown]
+        shown = drawing.largest(sizes, max_detectors=max_detectors)
+        ax = drawing.axes(ax, height=1.1 + 0.29 * len(shown))
+        looks = [drawing.bar_props(j) for j in shown]
         look = {key: [each[key] for each in looks] for key in looks[0]}
-        bars = ax.barh(range(len(shown)), weights[shown], **bar_style(look, kwargs))
+        bars = ax.barh(range(len(shown)), weights[shown], **drawing.bar_style(look, kwargs))
         told = ["≈ 0" if 0 < s < NEGLIGIBLE * sizes.max() else "" for s in sizes[shown]]
         told = [text or number(weight) for text, weight in zip(told, weights[shown], strict=True)]
         ax.bar_label(bars, told, padding=3, fontsize="small", **PLAIN)
         ax.margins(x=0.2)  # room for these numbers
-        name_bars(ax, [names[j] for j in shown])
+        drawing.label_bars(ax, [names[j] for j in shown])
         left_out = np.delete(sizes, shown)
         rest = (
             f"\n({len(left_out)} more, none beyond ±{left_out.max():.2g})" if len(left_out) else ""
         )
         ax.set_xlabel("weight" + rest, **PLAIN)
         if self.certificate is not None:
-            caption(ax, _in_words(self.certificate))
-        title(ax, "Fusion weights", captioned=self.certificate is not None)
+            drawing.caption(ax, _certificate_text(self.certificate))
+        drawing.title(ax, "Fusion weights", captioned=self.certificate is not None)
         self.bars_, self.ax_, self.figure_ = bars, ax, ax.figure
         return self
 
 
-def _in_words(certificate: Certificate) -> str:
+def _certificate_text(certificate: Certificate) -> str:
     if certificate.relative_gap <= 0:
         return "proven: no other weights have a lower loss"
     gap = f"{certificate.relative_gap:.2g}"
@@ -704,9 +680,11 @@ class PathDisplay:
     Examples
     --------
     >>> import numpy as np
+    >>> from lpfuse import lp_path
     >>> from lpfuse.plots import PathDisplay
     >>> S = np.random.default_rng(0).normal([0.1, 1.0, 0.5], 0.5, size=(200, 3))
-    >>> display = PathDisplay.from_scores(S, ps=[1, 4 / 3, 2, float("inf")], chosen_p=4 / 3)
+    >>> path = lp_path(S, ps=[1, 4 / 3, 2, float("inf")])
+    >>> display = PathDisplay.from_path(path, chosen_p=4 / 3)
     >>> [label.get_text() for label in display.ax_.get_xticklabels()]
     ['1', '4/3', '2', '∞']
     """
@@ -764,50 +742,6 @@ class PathDisplay:
         return display.plot(ax, max_detectors=max_detectors, **kwargs)
 
     @classmethod
-    def from_scores(
-        cls,
-        S: Any,
-        y: Any = None,
-        *,
-        ps: Sequence[float] = PAPER_GRID,
-        names: Sequence[Any] | None = None,
-        chosen_p: float | None = None,
-        ax: Axes | None = None,
-        max_detectors: int = 20,
-        **parameters: Any,
-    ) -> Self:
-        """Solve a path and draw it.
-
-        Parameters
-        ----------
-        S : array-like of shape (n, R)
-            Scores, high = normal.
-        y : array-like of shape (n,), optional
-            +1 normal, −1 anomaly. Without it all rows are normal.
-        ps : sequence of float
-            The grid; by default the nine values of the paper.
-        names : sequence of R str, optional
-            Names of the detectors; by default those of the columns of `S`.
-        chosen_p : float, optional
-            The p to mark.
-        ax : Axes, optional
-            Where to draw; a new figure otherwise.
-        max_detectors : int, default=20
-            How many lines have a name; the others, of the smallest weights, are grey.
-        **parameters
-            For `lp_path`.
-
-        Returns
-        -------
-        PathDisplay
-            What was drawn.
-        """
-        require_matplotlib(cls)
-        path = lp_path(S, y, ps=ps, **parameters)
-        names = column_names(S) if names is None else names
-        return cls.from_path(path, names, chosen_p=chosen_p, ax=ax, max_detectors=max_detectors)
-
-    @classmethod
     def from_estimator(
         cls, estimator: Any, *, ax: Axes | None = None, max_detectors: int = 20, **kwargs: Any
     ) -> Self:
@@ -829,10 +763,10 @@ class PathDisplay:
         PathDisplay
             What was drawn.
         """
-        path = learnt(estimator, "path_")
+        path = drawing.fitted_attribute(estimator, "path_")
         return cls.from_path(
             path,
-            names_of(estimator, path.weights.shape[1]),
+            drawing.names_of(estimator, path.weights.shape[1]),
             chosen_p=getattr(estimator, "best_params_", {}).get("p"),
             ax=ax,
             max_detectors=max_detectors,
@@ -856,16 +790,16 @@ class PathDisplay:
         PathDisplay
             The display itself.
         """
-        require_matplotlib(type(self))
+        drawing.require_matplotlib(type(self))
         ps, weights = self._sorted()
         chosen = [] if self.chosen_p is None else [check_p(self.chosen_p)]
-        names = labels_of(self.names, weights.shape[1])
-        named = largest(np.abs(weights).max(axis=0), max_detectors=max_detectors)
-        ax = axes(ax, height=4.8)
+        names = drawing.labels_of(self.names, weights.shape[1])
+        named = drawing.largest(np.abs(weights).max(axis=0), max_detectors=max_detectors)
+        ax = drawing.axes(ax, height=4.8)
         lines = []
         for j, column in enumerate(weights.T):
-            look = line_look(j) if j in named else UNNAMED
-            lines += ax.plot(position(ps), column, **line_style(look, kwargs))
+            look = drawing.line_props(j) if j in named else UNNAMED
+            lines += ax.plot(position(ps), column, **drawing.line_style(look, kwargs))
         ax.axhline(0, color=INK, linewidth=0.8, zorder=1)
         ax.set_ylabel("weight")
         _write_ps(ax, ps, chosen)
@@ -874,17 +808,17 @@ class PathDisplay:
         shown, told = [lines[j] for j in order], [names[j] for j in order]
         rest = [line for j, line in enumerate(lines) if j not in named]
         if rest:
-            legend_beside(ax, [*shown, rest[0]], [*told, f"{len(rest)} others"])
+            drawing.legend_right(ax, [*shown, rest[0]], [*told, f"{len(rest)} others"])
         elif len(shown) > LABELLED:
-            legend_beside(ax, shown, told)
+            drawing.legend_right(ax, shown, told)
         else:
-            _name_ends(ax, shown, told)
+            _label_line_ends(ax, shown, told)
         self.lines_, self.ax_, self.figure_ = lines, ax, ax.figure
         return self
 
     def _sorted(self) -> tuple[Host, Host]:
         ps = np.array([check_p(p) for p in np.ravel(self.ps)])
-        weights = numbers("weights", self.weights, ndim=2)
+        weights = drawing.numbers("weights", self.weights, ndim=2)
         if len(ps) != len(weights):
             raise ValueError(
                 f"weights must have a row for each p: expected {len(ps)} rows, got {len(weights)}."
@@ -913,15 +847,12 @@ def _write_ps(ax: Axes, ps: Host, chosen: list[float]) -> None:
     ax.set_xlabel("p  (1: few detectors … ∞: all of them)", **PLAIN)
     for p in chosen:
         ax.axvline(position(p), color=INK, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-        caption(ax, f"chosen p = {name_of_p(p)}", at=position(p))
-    title(ax, "Fusion weights against p", captioned=bool(chosen))
+        drawing.caption(ax, f"chosen p = {name_of_p(p)}", at=position(p))
+    drawing.title(ax, "Fusion weights against p", captioned=bool(chosen))
 
 
 def _ticks(ps: Host, chosen: list[float]) -> list[float]:
-    """Return the p that are written at the axis.
-
-    The chosen one, the ends, and what else has room.
-    """
+    """Return the p with tick labels: the chosen one, the ends, and others that fit."""
     width = np.ptp(position([*ps, *chosen]))
     ticks: list[float] = []
     for p in [*chosen, ps[0], ps[-1], *ps[ps == 2], *ps]:
@@ -932,13 +863,13 @@ def _ticks(ps: Host, chosen: list[float]) -> list[float]:
     return sorted(ticks)
 
 
-def _name_ends(ax: Axes, lines: list[Line2D], names: list[str]) -> None:
+def _label_line_ends(ax: Axes, lines: list[Line2D], names: list[str]) -> None:
     """Write names beside the right ends of lines, from the top down, moved apart if they meet."""
     ax.set_ylim(ax.get_ylim())
     ends = [(np.asarray(line.get_xdata())[-1], np.asarray(line.get_ydata())[-1]) for line in lines]
     heights = ax.transAxes.inverted().transform(ax.transData.transform(ends))[:, 1]
-    room = 1.4 * small_size() / 72 * ax.figure.dpi / ax.get_window_extent().height
-    heights = _spread(heights[::-1], room)[::-1]
+    room = 1.4 * drawing.small_font_size() / 72 * ax.figure.dpi / ax.get_window_extent().height
+    heights = _separate(heights[::-1], room)[::-1]
     outside: dict[str, Any] = {"transform": ax.transAxes, "clip_on": False}
     for line, end, name, height in zip(lines, ends, names, heights, strict=True):
         look: dict[str, Any] = {"color": line.get_color(), "linewidth": 0.8}
@@ -948,10 +879,10 @@ def _name_ends(ax: Axes, lines: list[Line2D], names: list[str]) -> None:
         ax.text(1.075, height, name, va="center", fontsize="small", **outside, **PLAIN)
 
 
-def _spread(heights: Host, room: float) -> Host:
+def _separate(heights: Host, room: float) -> Host:
     """Rising heights in [0, 1], moved as little as can be until neighbours are `room` apart.
 
-    >>> _spread(np.array([0.0, 0.5, 0.5]), 0.25)
+    >>> _separate(np.array([0.0, 0.5, 0.5]), 0.25)
     array([0.   , 0.375, 0.625])
     """
     steps = min(room, 1 / len(heights)) * np.arange(len(heights))

@@ -1,10 +1,13 @@
-"""What the displays share: how a detector looks, how its name is written, where things go."""
+"""Shared parts of the displays: styles, labels, legends, and SVG output."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from io import StringIO
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree  # nosec B405 # reads what matplotlib wrote
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -15,19 +18,12 @@ from lpfuse._validation.params import check_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.legend import Legend
-import re
-from collections.abc import Mapping
-from io import StringIO
-from typing import TYPE_CHECKING
-from xml.etree import ElementTree  # nosec B405 # reads what matplotlib wrote
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
 
 
 # --------------------------------------------------------------------------------------------------
+# Styles, labels and legends
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart, without the yellow that is
 # lost on white. Hatches, markers and line styles are for grey print and for more detectors.
@@ -40,7 +36,7 @@ PLAIN: dict[str, Any] = {"parse_math": False, "usetex": False}  # "$x_1$" is a n
 
 
 def require_matplotlib(display: type) -> None:
-    """Refuse to draw without matplotlib, before anything is computed."""
+    """Raise if matplotlib is missing, before anything is computed."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -49,8 +45,8 @@ def require_matplotlib(display: type) -> None:
         ) from error
 
 
-def learnt(estimator: Any, attribute: str) -> Any:
-    """Return what an estimator learnt, or a message that says why it has nothing to draw."""
+def fitted_attribute(estimator: Any, attribute: str) -> Any:
+    """Return a fitted attribute; raise if the estimator is not fitted or lacks it."""
     if not hasattr(estimator, attribute):
         check_is_fitted(estimator)
         raise TypeError(
@@ -70,10 +66,7 @@ def names_of(estimator: Any, count: int) -> list[str] | None:
 
 
 def numbers(what: str, values: Any, ndim: int, *, missing: bool = False) -> Host:
-    """Return a user's numbers as an array of `ndim` dimensions.
-
-    NaN only where they may be missing.
-    """
+    """Check numbers: an array of `ndim` dimensions, NaN only if `missing`."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != ndim or not array.size:
         raise ValueError(
@@ -86,13 +79,13 @@ def numbers(what: str, values: Any, ndim: int, *, missing: bool = False) -> Host
 
 
 def largest(sizes: Host, **limit: Any) -> list[int]:
-    """Positions of the largest sizes, in falling order, at most as many as the limit named."""
+    """Return positions of the largest sizes, in descending order, up to the named limit."""
     ((name, value),) = limit.items()
     return [int(j) for j in np.argsort(-sizes, kind="stable")[: check_count(name, value)]]
 
 
 def labels_of(names: Sequence[Any] | None, count: int) -> list[str]:
-    """Return names as they are written: short, and different where the names are."""
+    """Return short labels that differ where the names do."""
     full = [f"detector {j}" for j in range(count)] if names is None else [*map(str, names)]
     if len(full) != count:
         raise ValueError(f"names must name each detector: expected {count}, got {len(full)}.")
@@ -104,13 +97,13 @@ def labels_of(names: Sequence[Any] | None, count: int) -> list[str]:
     ]
 
 
-def bar_look(j: int) -> dict[str, Any]:
+def bar_props(j: int) -> dict[str, Any]:
     """Return how the bars of detector j look."""
     hatch = HATCHES[j % len(HATCHES)]  # five hatches by seven colours: 35 different looks
     return {"color": COLOURS[j % len(COLOURS)], "hatch": hatch, "edgecolor": "white"}
 
 
-def line_look(j: int) -> dict[str, Any]:
+def line_props(j: int) -> dict[str, Any]:
     """Return how the line of detector j looks."""
     return {
         "color": COLOURS[j % len(COLOURS)],
@@ -122,7 +115,7 @@ def line_look(j: int) -> dict[str, Any]:
 
 
 def bar_style(look: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Our look of bars, overruled by the user's arguments, under whichever alias they come."""
+    """Merge bar properties with the user's arguments, under any alias."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.patches import Rectangle
 
@@ -130,7 +123,7 @@ def bar_style(look: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 
 def line_style(look: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Our look of lines, overruled likewise."""
+    """Merge line properties with the user's arguments, under any alias."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
 
@@ -138,7 +131,7 @@ def line_style(look: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 
 def axes(ax: Axes | None, height: float) -> Axes:
-    """Axes to draw in: the user's, or those of a new figure `height` inches high."""
+    """Return the given axes, or those of a new figure `height` inches high."""
     if ax is None:
         import matplotlib.pyplot as plt
         from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -151,7 +144,7 @@ def axes(ax: Axes | None, height: float) -> Axes:
     return ax
 
 
-def name_bars(ax: Axes, names: list[str]) -> None:
+def label_bars(ax: Axes, names: list[str]) -> None:
     """Write the names of horizontal bars, the first one at the top."""
     ax.set_yticks(range(len(names)), names, fontsize="small", **PLAIN)
     ax.tick_params(axis="y", length=0)
@@ -163,12 +156,12 @@ def name_bars(ax: Axes, names: list[str]) -> None:
 
 
 def title(ax: Axes, text: str, *, captioned: bool) -> None:
-    """The title, above the caption where there is one."""
-    ax.set_title(text, loc="left", pad=6 + captioned * 1.4 * small_size())
+    """Set the title, above the caption if there is one."""
+    ax.set_title(text, loc="left", pad=6 + captioned * 1.4 * small_font_size())
 
 
 def caption(ax: Axes, text: str, at: float | None = None) -> None:
-    """A small line between the title and the axes: on the left, or centred at a point of x."""
+    """Write a small line below the title: on the left, or centred at a point of x."""
     ax.annotate(
         text,
         (0.0 if at is None else at, 1.0),
@@ -182,19 +175,16 @@ def caption(ax: Axes, text: str, at: float | None = None) -> None:
     )
 
 
-def legend_beside(ax: Axes, handles: list[Any], labels: list[str]) -> None:
-    """A legend on the right of the axes."""
+def legend_right(ax: Axes, handles: list[Any], labels: list[str]) -> None:
+    """Draw a legend on the right of the axes."""
     _legend(ax, handles, labels, bbox_to_anchor=(1.02, 1.0))
 
 
 def legend_below(ax: Axes, handles: list[Any], labels: list[str]) -> float:
-    """Return a legend below the x axis, in as many columns as there is room for.
-
-    Its height in inches.
-    """
+    """Draw a legend below the x axis, in as many columns as fit; return its height in inches."""
     from matplotlib.transforms import ScaledTranslation
 
-    drop = ScaledTranslation(0, -(3.8 * small_size() + 8) / 72, ax.figure.dpi_scale_trans)
+    drop = ScaledTranslation(0, -(3.8 * small_font_size() + 8) / 72, ax.figure.dpi_scale_trans)
     place = {"bbox_to_anchor": (0.0, 0.0), "bbox_transform": ax.transAxes + drop}
     for columns in (4, 3, 2, 1):
         legend = _legend(ax, handles, labels, ncols=columns, **place)
@@ -219,8 +209,8 @@ def _legend(ax: Axes, handles: list[Any], labels: list[str], **place: Any) -> Le
     return legend
 
 
-def small_size() -> float:
-    """Height of small letters in points."""
+def small_font_size() -> float:
+    """Return the size of small text in points."""
     from matplotlib.font_manager import FontProperties
 
     return FontProperties(size="small").get_size_in_points()
@@ -235,7 +225,7 @@ def small_size() -> float:
 # - the same, byte for byte, for the same figure and the same versions of matplotlib;
 # - free of inline styles: each property becomes an attribute of the same name;
 # - free to stand beside others: its ids begin with its own name;
-# - in the page's font, and in the page's colours where it defines them (`PAGE_COLOURS`), so that a
+# - in the page's font, and in the page's colours where it defines them (`SVG_COLOURS`), so that a
 #   dark page has dark figures;
 # - small: without hatches, which are nine tenths of a file that has them and are meant for grey
 #   print, and with coordinates to a hundredth of a point.
@@ -243,7 +233,7 @@ def small_size() -> float:
 
 # Colour → the custom property of CSS that takes its place where a page defines it. The black of
 # texts and lines, the greys of INK and of the grid, and white are the page's own colours.
-PAGE_COLOURS: dict[str, str] = {
+SVG_COLOURS: dict[str, str] = {
     **{colour.lower(): f"--d{j}" for j, colour in enumerate(COLOURS)},
     "#000000": "--ink",
     "#333333": "--ink",
@@ -253,11 +243,11 @@ PAGE_COLOURS: dict[str, str] = {
 _SVG, _XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
-_LEFT_TO_THE_PAGE = ("font-family",)  # properties that its style sheet sets
+_SET_BY_THE_PAGE = ("font-family",)  # properties that its style sheet sets
 
 
-def blank_axes(width: float, height: float) -> Axes:
-    """Axes of a new figure, in inches, that pyplot does not know: no window, no global state."""
+def detached_axes(width: float, height: float) -> Axes:
+    """Return axes of a new figure outside of pyplot: no window, no global state."""
     from matplotlib.figure import Figure
 
     ax = Figure(figsize=(width, height), layout="constrained").add_subplot()
@@ -265,7 +255,7 @@ def blank_axes(width: float, height: float) -> Axes:
     return ax
 
 
-def svg(figure: Figure, *, name: str, label: str, colours: Mapping[str, str] = PAGE_COLOURS) -> str:
+def svg(figure: Figure, *, name: str, label: str, colours: Mapping[str, str] = SVG_COLOURS) -> str:
     """Return the figure as an ``<svg>`` element.
 
     Parameters
@@ -288,7 +278,7 @@ def svg(figure: Figure, *, name: str, label: str, colours: Mapping[str, str] = P
     Examples
     --------
     >>> from lpfuse.plots import WeightsDisplay
-    >>> ax = blank_axes(4, 2)
+    >>> ax = detached_axes(4, 2)
     >>> display = WeightsDisplay([0.8, 0.6], ["kernel PCA", "mixture"]).plot(ax)
     >>> text = svg(ax.figure, name="weights", label="Weights of two detectors.")
     >>> text[:48]
@@ -297,7 +287,7 @@ def svg(figure: Figure, *, name: str, label: str, colours: Mapping[str, str] = P
     (True, True, False)
     """
     kept = {str(artist.get_gid()) for artist in figure.findobj() if artist.get_gid()}
-    root = ElementTree.fromstring(_written(figure, name))  # nosec B314 # matplotlib wrote it
+    root = ElementTree.fromstring(_render_svg(figure, name))  # nosec B314 # matplotlib wrote it
     for child in [*root.findall(f"{_SVG}metadata"), *root.findall(f"{_SVG}defs")]:
         if child.tag.endswith("metadata") or child.find(f"{_SVG}style") is not None:
             root.remove(child)
@@ -316,7 +306,7 @@ def svg(figure: Figure, *, name: str, label: str, colours: Mapping[str, str] = P
         "role": "img",
         "aria-label": label,
         # matplotlib leaves out a fill that is black, and says the other two in a style sheet.
-        "fill": _variable("#000000", colours),
+        "fill": _css_colour("#000000", colours),
         "stroke-linejoin": "round",
         "stroke-linecap": "butt",
     }
@@ -326,7 +316,7 @@ def svg(figure: Figure, *, name: str, label: str, colours: Mapping[str, str] = P
     )
 
 
-def _written(figure: Figure, salt: str) -> str:
+def _render_svg(figure: Figure, salt: str) -> str:
     """Return what matplotlib writes, with texts as texts, without hatches and without the date."""
     import matplotlib
     from matplotlib.patches import Patch
@@ -347,7 +337,7 @@ def _written(figure: Figure, salt: str) -> str:
 def _rewrite(
     element: ElementTree.Element, name: str, kept: set[str], colours: Mapping[str, str]
 ) -> None:
-    """Plain tags, attributes instead of styles, ids of our own, colours of the page."""
+    """Rewrite an element: plain tags, attributes instead of styles, own ids, CSS colours."""
     element.tag = element.tag.removeprefix(_SVG)
     element.tail = None  # the indentation
     if element.tag != "text" and element.tag != "tspan":
@@ -356,7 +346,7 @@ def _rewrite(
     element.attrib.clear()
     for declaration in filter(None, attributes.pop("style", "").split("; ")):
         key, value = declaration.split(": ", 1)
-        if key not in _LEFT_TO_THE_PAGE:
+        if key not in _SET_BY_THE_PAGE:
             attributes[key] = value
     if attributes.get("transform", "").startswith("rotate(-0 "):
         del attributes["transform"]
@@ -370,10 +360,10 @@ def _rewrite(
             value = _LONG_NUMBER.sub(lambda found: f"{float(found[0]):.2f}", value)
             value = " ".join(value.split())
         elif key in ("fill", "stroke"):
-            value = _variable(value, colours)
+            value = _css_colour(value, colours)
         element.set(key, _REFERENCE.sub(rf"url(#{name}-\1)", value))
 
 
-def _variable(colour: str, colours: Mapping[str, str]) -> str:
+def _css_colour(colour: str, colours: Mapping[str, str]) -> str:
     known = colours.get(colour.lower())
     return colour if known is None else f"var({known}, {colour.lower()})"
