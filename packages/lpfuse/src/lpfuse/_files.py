@@ -46,12 +46,12 @@ def versions() -> dict[str, str]:
 # --------------------------------------------------------------------------------------------------
 
 
-def no_file(path: Any) -> str:
+def missing_file_message(path: Any) -> str:
     """Of a table to read that is not there."""
     return f"There is no file {quote(str(path))}. Check its path."
 
 
-def no_model(path: Any) -> str:
+def missing_model_message(path: Any) -> str:
     """Of a model to read that is not there."""
     return f"There is no model {quote(str(path))}. TableModel.fit makes one."
 
@@ -144,7 +144,7 @@ def _remove(unfinished: str) -> None:
             shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
 
 
-def check_target(path: str | Path, sources: Iterable[str | Path] = ()) -> None:
+def check_writable(path: str | Path, sources: Iterable[str | Path] = ()) -> None:
     """Refuse, before any work, a file that could not be written or should not be.
 
     Parameters
@@ -174,7 +174,7 @@ def check_target(path: str | Path, sources: Iterable[str | Path] = ()) -> None:
         raise type(error)(f"{reason} Name another folder, or ask for access to it.") from error
 
 
-class NotWritten(OSError):
+class WriteError(OSError):
     """Why something could not be written, in a sentence."""
 
 
@@ -192,13 +192,13 @@ def write_errors(name: str, *kinds: type[Exception]) -> Iterator[None]:
     refused: tuple[type[Exception], ...] = (OSError, *kinds)
     try:
         yield
-    except (BrokenPipeError, NotWritten):  # `lpfuse … | head`; or it has its sentence already
+    except (BrokenPipeError, WriteError):  # `lpfuse … | head`; or it has its sentence already
         raise
     except refused as error:
         # polars: "… error: File too large (os error 27)"
         text = str(error).rpartition("error: ")[2].partition(" (os error")[0]
         reason = getattr(error, "strerror", None) or text
-        raise NotWritten(
+        raise WriteError(
             f"{plain(name)} could not be written: {reason}. Nothing of it is left; make room, or "
             "name another folder, and try again."
         ) from error

@@ -87,7 +87,7 @@ def saved_as(name: str, /, **words: Words) -> Callable[[Class], Class]:
     return register
 
 
-class WithoutCaches:
+class FieldsOnlyState:
     """A dataclass whose copies hold its fields alone: what it has cached is made anew."""
 
     def __getstate__(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from lpfuse._arrays.operations import Host, without_mask
+from lpfuse._arrays.operations import Host, fill_masked
 from lpfuse._format import quote
 from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_choice, check_labels
@@ -342,7 +342,7 @@ class ScoreColumn(Adapter):
         return True
 
     def _column(self, X: Any) -> Host:
-        values = np.asarray(without_mask(X), dtype=np.float64)
+        values = np.asarray(fill_masked(X), dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != 1:
             raise ValueError(
                 f"ScoreColumn reads one column of scores, got shape {values.shape}. In a "
@@ -506,7 +506,7 @@ def _convert_rows(maker: Any, X: Any) -> Any:
     """Convert rows for an estimator: only the scikit-learn interface accepts data frames."""
     inner = _unfreeze(maker)
     knows_frames = hasattr(inner, "__sklearn_tags__") and not _is_pyod_detector(inner)
-    return X if knows_frames else np.asarray(without_mask(X))
+    return X if knows_frames else np.asarray(fill_masked(X))
 
 
 def _is_pyod_detector(entry: Any) -> bool:
@@ -533,7 +533,7 @@ def check_detector_scores(scores: Any, n: int, maker: object) -> Host:
     ValueError: 'mine' must give real numbers, got complex128 values. Take their real parts or \
 absolute values.
     """
-    values = np.asarray(without_mask(scores))
+    values = np.asarray(fill_masked(scores))
     if values.dtype.kind == "c":
         raise ValueError(
             f"{quote(maker)} must give real numbers, got {values.dtype} values. Take their "

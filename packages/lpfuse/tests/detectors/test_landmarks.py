@@ -129,7 +129,7 @@ def test_equal_rows_are_no_obstacle():
 @pytest.mark.parametrize("library", [np.asarray, torch])
 def test_landmarks_come_from_few_of_many_rows(rows, library):
     """From as many rows as centres: each is a cluster of its own."""
-    found = on_host(centres(library(rows), 20, check_random_state(0), rows_a_centre=1)).round(12)
+    found = on_host(centres(library(rows), 20, check_random_state(0), rows_per_centre=1)).round(12)
     rows = rows.round(12)
     assert {tuple(row) for row in found} <= {tuple(row) for row in rows}
 

@@ -15,7 +15,7 @@ from helpers.pairwise import pairwise
 from lpfuse._validation.dask_blocks import check_score_blocks
 from lpfuse.optim import SOLVERS, Problem, solve, solve_path
 from lpfuse.optim.certificate import Certifier
-from lpfuse.optim.distributed import BlockedProblem, Costs, sample_of
+from lpfuse.optim.distributed import BlockedProblem, Costs, stratified_sample
 from lpfuse.optim.problem import LOSSES
 from lpfuse.optim.results import Candidate, Outcome
 from lpfuse.optim.solve import Solver
@@ -327,7 +327,7 @@ def test_blocks_elsewhere_are_judged_alike(loss, variant):
         for a in (problem.S, problem.y, problem.costs)
     )
     with dask.config.set(scheduler="synchronous"):
-        checked = check_score_blocks(rows, *vectors, partial(sample_of, n_rows=50))
+        checked = check_score_blocks(rows, *vectors, partial(stratified_sample, n_rows=50))
         theirs = BlockedProblem(
             checked,
             Costs(),

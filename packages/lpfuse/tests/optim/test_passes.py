@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import lpfuse._arrays
 from lpfuse.optim import LpBall, Problem
 from lpfuse.optim.certificate import Certifier
-from lpfuse.optim.distributed import crossings, violating
+from lpfuse.optim.distributed import watch_crossings, watch_violations
 from lpfuse.optim.newton import Model
 from lpfuse.optim.passes import PartitionPlan, ScorePasses, TooManyRows, admit, unknown
 from lpfuse.optim.results import Candidate
@@ -52,7 +52,7 @@ def crossed_at(problem, v, alpha, most=10**9):
     """The value of v, and the rows on the wrong linear piece of α there."""
     problem = in_a_ball_of_any_size(problem)
     certifier = Certifier(problem, [problem.ball], 1e-8)
-    watch = {0: crossings(problem.terms, most)}
+    watch = {0: watch_crossings(problem.terms, most)}
     bounds = certifier.examine({0: Candidate(v, alpha)}, watch)[0]
     return bounds.primal, bounds.watched
 
@@ -60,7 +60,7 @@ def crossed_at(problem, v, alpha, most=10**9):
 def violations_at(problem, v, most):
     problem = in_a_ball_of_any_size(problem)
     certifier = Certifier(problem, [problem.ball], 1e-8)
-    watch = {0: violating(problem.terms, v, most)}
+    watch = {0: watch_violations(problem.terms, v, most)}
     bounds = certifier.examine({0: Candidate(v)}, watch)[0]
     return bounds.primal, *bounds.watched
 

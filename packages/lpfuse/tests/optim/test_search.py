@@ -10,7 +10,7 @@ from lpfuse.optim import solve
 from lpfuse.optim.certificate import Certifier
 from lpfuse.optim.large import search_rows
 from lpfuse.optim.newton import Guess
-from lpfuse.optim.passes import PassBudget, ScorePasses
+from lpfuse.optim.passes import ScorePasses, SearchBudget
 from oracles.problems import (
     GRID,
     GUESSES,
@@ -53,7 +53,7 @@ class Searched:
     """A search whose budget or first guess is given, and what it took."""
 
     def __init__(self, problem, guess=None, budget=None):
-        problem = problem.counted_anew()
+        problem = problem.with_reset_passes()
         passes = CountingPasses(problem)
         certifier = CountingCertifier(problem, [problem.ball], 1e-8)
         guesses = None if guess is None else {0: Guess(*guess)}
@@ -154,7 +154,7 @@ def test_the_small_steps_of_an_accelerator_end_with_a_proof(
         nonnegative=nonnegative,
         fit_intercept=fit_intercept,
     )
-    frugal = PassBudget(sample=200, kept=50, overfull=1, risk=1.5, serial=True)
+    frugal = SearchBudget(sample=200, kept=50, overfull=1, risk=1.5, serial=True)
     searched = Searched(problem, budget=frugal)
     assert_certified(problem, searched.solution)
     if anomalies and not (costs or nonnegative or fit_intercept):

@@ -19,7 +19,7 @@ from time import monotonic, sleep, time
 from typing import Any
 
 from lpfuse._arrays.operations import one_blas_thread
-from lpfuse._files import as_json, check_target
+from lpfuse._files import as_json, check_writable
 from lpfuse._format import plain
 from lpfuse._validation.params import check_count, check_number, quoted
 from lpfuse.frames import TableFormat, TableModel
@@ -238,7 +238,7 @@ def _prepare(model: str, source: str, out: str, settings: WatchSettings) -> Watc
     output = make_output(out, COMMITS * seconds, PARTS * seconds)
     if settings.page is not None:
         page = Path(settings.page).expanduser()
-        check_target(page, [Path(model)])
+        check_writable(page, [Path(model)])
         remove_unfinished(page)
     loaded = load_model(model, settings.trusted, key=settings.key)
     format = settings.format.checked() | loaded.format

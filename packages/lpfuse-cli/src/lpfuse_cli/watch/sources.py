@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 
-from lpfuse._files import no_file
+from lpfuse._files import missing_file_message
 from lpfuse._format import plain, quote
 from lpfuse.frames import TableFormat
 from lpfuse.frames.cells import polars_module
@@ -162,7 +162,7 @@ class GrowingFile(Source):
     def __init__(self, path: Path, format: TableFormat, once: bool = False) -> None:
         self.path = path
         if not path.exists():
-            raise FileNotFoundError(no_file(path))
+            raise FileNotFoundError(missing_file_message(path))
         self.name, self.format, self.once = str(path.resolve()), format, once
         self._notes: list[Note] = []
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from lpfuse._files import NotWritten, as_json, check_target, replacing, write_errors
+from lpfuse._files import WriteError, as_json, check_writable, replacing, write_errors
 from lpfuse._format import quote
 from lpfuse._saved import ANY, saved_as
 from lpfuse.frames.cells import polars_module
@@ -105,7 +105,7 @@ def _errors_of_writing(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise NotWritten(
+        raise WriteError(
             f"{name} could not be written: {error.strerror}. Free disk space, then start again: "
             "rows since the last saved state are scored again."
         ) from error
@@ -231,7 +231,7 @@ def make_output(out: str, seconds: float, part_seconds: float) -> CsvOutput | Pa
     """
     path = Path(out).expanduser()
     if path.suffix.casefold() == ".csv":
-        check_target(path)
+        check_writable(path)
         return CsvOutput(path, seconds)
     if path.is_dir() or out.endswith(("/", os.sep)):
         if not path.parent.is_dir():

@@ -15,14 +15,21 @@ from uuid import uuid4
 import array_api_compat
 import numpy as np
 
-from lpfuse._arrays.operations import Array, Host, is_numpy, one_blas_thread, serially, to_host
+from lpfuse._arrays.operations import (
+    Array,
+    Host,
+    is_numpy,
+    one_blas_thread,
+    single_threaded,
+    to_host,
+)
 
 FAN_IN = 16  # results that are merged at a time, on a worker
 
 T = TypeVar("T")
 
 
-def head_of(x: Any) -> Any:
+def meta_of(x: Any) -> Any:
     """Return a table without rows, with the columns of x and, where it has some, their names."""
     return x._meta if hasattr(x, "columns") else np.empty((0, *x.shape[1:]), dtype=x.dtype)
 
@@ -205,7 +212,7 @@ def _lazy(
 
 def _call(work: Callable[..., T], k: int, parts: tuple[Any, ...], *shared: Any) -> T:
     # A worker has its own way to use its cores: tasks side by side.
-    with serially(), one_blas_thread:
+    with single_threaded(), one_blas_thread:
         return work(k, tuple(parts), *shared)
 
 

@@ -16,27 +16,32 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from lpfuse._arrays.blocks import Blocks, CheckedBlocks, Summary, arrays_of, head_of
+from lpfuse._arrays.blocks import Blocks, CheckedBlocks, Summary, arrays_of, meta_of
 from lpfuse._arrays.linalg import accurate_total
-from lpfuse._arrays.operations import Host, is_blocked, namespace, to_host, without_mask
+from lpfuse._arrays.operations import Host, fill_masked, is_blocked, namespace, to_host
 from lpfuse._validation.params import (
     FEATURES,
     LARGEST_SCORE,
     ONLY_ANOMALIES,
     SCORES,
     Table,
-    bad_weights,
     check_labels,
     check_sample_weight,
-    how_to_label,
-    labels_of_columns,
+    check_weight_sum,
+    column_labels,
+    invalid_labels_message,
+    invalid_weights_message,
     listed,
-    not_one_a_row,
-    not_one_dimensional,
-    refuse_sum_of_weights,
-    with_rows,
+    not_1d_message,
+    with_row_count,
+    wrong_shape_message,
 )
-from lpfuse._validation.tables import column_names, no_spread, remember_columns, warn_about_flat
+from lpfuse._validation.tables import (
+    column_names,
+    is_constant,
+    record_columns,
+    warn_constant_columns,
+)
 
 REPORTED = 10  # flaws that blocks report at most: twice as many as a message tells
 
@@ -77,7 +82,7 @@ def check_feature_blocks(
 def check_vector_blocks(values: Any, name: str) -> None:
     """Refuse what can be refused of one number a row in blocks before any is read."""
     if values.ndim != 1:
-        raise ValueError(not_one_dimensional(name, f"{values.ndim}"))
+        raise ValueError(not_1d_message(name, f"{values.ndim}"))
     if getattr(values.dtype, "kind", "O") not in "biuf":
         raise ValueError(f"{name} must be numbers, got {values.dtype} values.")
 
@@ -116,16 +121,16 @@ def _check_head(S: Any, table: Table) -> Any:
     """
     if getattr(S, "ndim", 2) != 2:
         raise ValueError(table.not_two_dimensional(S.ndim))
-    head = head_of(S)
+    head = meta_of(S)
     if head.shape[1] == 0:
         raise ValueError(table.too_small("no column"))
     dtypes = list(S.dtypes) if hasattr(S, "columns") else [S.dtype]
     strange = [j for j, dtype in enumerate(dtypes) if getattr(dtype, "kind", "O") not in "biuf"]
     if strange:
         names = column_names(head)
-        told = "they" if names is None else listed(labels_of_columns(strange, names))
+        told = "they" if names is None else listed(column_labels(strange, names))
         raise ValueError(table.not_numbers(told, f"hold {dtypes[strange[0]]} values"))
-    remember_columns(BaseEstimator(), head)  # names that cannot be remembered are refused
+    record_columns(BaseEstimator(), head)  # names that cannot be remembered are refused
     return head
 
 
@@ -187,7 +192,7 @@ class _Facts:
             raise ValueError(f"block {block}: {what}")
         if self.not_finite:
             told = [
-                with_rows(f"block {block}, {labels_of_columns([column], names)[0]}", rows)
+                with_row_count(f"block {block}, {column_labels([column], names)[0]}", rows)
                 for block, column, rows in self.not_finite
             ]
             raise ValueError(table.not_finite(told))
@@ -195,10 +200,10 @@ class _Facts:
             raise ValueError(table.too_small("no row in any block"))
         if not self.rows[0]:
             raise ValueError(ONLY_ANOMALIES)
-        refuse_sum_of_weights(self.given)
+        check_weight_sum(self.given)
         largest = np.maximum(np.abs(self.low), np.abs(self.high))
         if table is SCORES and largest.max() > LARGEST_SCORE:
-            columns = labels_of_columns(np.flatnonzero(largest > LARGEST_SCORE), names)
+            columns = column_labels(np.flatnonzero(largest > LARGEST_SCORE), names)
             raise ValueError(table.too_large(columns, float(largest.max())))
 
 
@@ -207,19 +212,19 @@ def _inspect(also: Summary | None, own: int, k: int, parts: tuple[Any, ...]) -> 
     n, width = (int(side) for side in parts[0].shape)
     facts = _Facts([n], np.full(width, np.inf), np.full(width, -np.inf))
     try:
-        S, y, c = arrays_of(tuple(map(without_mask, parts)))
+        S, y, c = arrays_of(tuple(map(fill_masked, parts)))
     except (ValueError, TypeError) as error:
         facts.complaints.append((k, _why_no_numbers(parts[1], error)))
         return facts
     for name, vector, noun in (("y", y, "label"), ("sample_weight", c, "number")):
         if vector is not None and vector.shape != (n,):
-            facts.complaints.append((k, not_one_a_row(name, noun, n, vector.shape)))
+            facts.complaints.append((k, wrong_shape_message(name, noun, n, vector.shape)))
             return facts
     if y is not None and not np.isin(y, (-1, 1)).all():
-        facts.complaints.append((k, how_to_label(y.tolist(), False)))
+        facts.complaints.append((k, invalid_labels_message(y.tolist(), False)))
     if c is not None and not (np.isfinite(c) & (c >= 0)).all():
         refused = c[~(np.isfinite(c) & (c >= 0))]
-        facts.complaints.append((k, bad_weights(refused[0], refused.size)))
+        facts.complaints.append((k, invalid_weights_message(refused[0], refused.size)))
     if n == 0 or facts.complaints:
         return facts
     xp = namespace(S)
@@ -244,7 +249,7 @@ def _inspect(also: Summary | None, own: int, k: int, parts: tuple[Any, ...]) -> 
 def _why_no_numbers(labels: Any, error: Exception) -> str:
     """Return what is wrong with a block that holds something else; labels have their own remedy."""
     if labels is not None and np.asarray(labels).dtype.kind not in "biuf":
-        return how_to_label(np.asarray(labels).tolist(), False)
+        return invalid_labels_message(np.asarray(labels).tolist(), False)
     return f"there is something that is no number ({error})."
 
 
@@ -264,6 +269,6 @@ def _merged(also: Summary | None, parts: list[_Facts]) -> _Facts:
     )
 
 
-def warn_about_flat_blocks(checked: CheckedBlocks) -> None:
+def warn_constant_blocks(checked: CheckedBlocks) -> None:
     """Warn of columns without spread."""
-    warn_about_flat(no_spread(checked.low, checked.high), checked.names)
+    warn_constant_columns(is_constant(checked.low, checked.high), checked.names)

@@ -25,6 +25,7 @@ from lpfuse._arrays.operations import (
     column_ranks,
     concatenate,
     detached,
+    fill_masked,
     is_blocked,
     is_numpy,
     largest,
@@ -35,7 +36,6 @@ from lpfuse._arrays.operations import (
     smallest,
     take,
     to_host,
-    without_mask,
 )
 from lpfuse._format import plain
 from lpfuse._validation.params import (
@@ -43,10 +43,10 @@ from lpfuse._validation.params import (
     LARGEST_SCORE,
     SCORES,
     Table,
-    labels_of_columns,
+    check_memmap_length,
+    column_labels,
     listed,
-    refuse_cut_off,
-    with_rows,
+    with_row_count,
 )
 
 # --------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ class Turned(NamedTuple):
 NOTHING = Turned(np.empty(0, dtype=np.intp), "")
 
 
-def turned_columns(S: Array, y: Host | None, known: NDArray[np.bool_] | None = None) -> Turned:
+def reversed_columns(S: Array, y: Host | None, known: NDArray[np.bool_] | None = None) -> Turned:
     """Columns that seem to be turned round.
 
     Parameters
@@ -102,7 +102,7 @@ def turned_columns(S: Array, y: Host | None, known: NDArray[np.bool_] | None = N
     >>> rng = np.random.default_rng(0)
     >>> common = rng.normal(size=(200, 1))
     >>> S = (common + rng.normal(size=(200, 3))) * [1, 1, -1]
-    >>> turned_columns(S, None).columns
+    >>> reversed_columns(S, None).columns
     array([2])
     """
     if y is not None and (y < 0).any():
@@ -169,7 +169,7 @@ def _by_agreement(S: Array, known: NDArray[np.bool_] | None) -> Turned:
     return Turned(found, f"{how} (rank correlation {told})")
 
 
-def warn_of_directions(
+def warn_reversed_columns(
     S: Host,
     y: Host | None,
     names: Sequence[str],
@@ -178,12 +178,12 @@ def warn_of_directions(
     stacklevel: int = 3,
 ) -> None:
     """Warn of columns that seem to be turned round, with their names, and what to do."""
-    found = turned_columns(S, y, known)
+    found = reversed_columns(S, y, known)
     if len(found.columns):
         _warn(found, [names[j] for j in found.columns], remedy, stacklevel + 1)
 
 
-def warn_of_turned_scores(S: Array, labels: Array | None, names: Sequence[str] | None) -> None:
+def warn_reversed_scores(S: Array, labels: Array | None, names: Sequence[str] | None) -> None:
     """The same for checked scores of any array library, by names or positions of their columns."""
     y = None
     if labels is None:
@@ -196,9 +196,9 @@ def warn_of_turned_scores(S: Array, labels: Array | None, names: Sequence[str] |
         y = np.repeat([1.0, -1.0], [len(each) for each in some])
         rows = concatenate([take(*each) for each in zip(of_classes, some, strict=True)])
     chosen = take(S, rows)
-    found = turned_columns(chosen if on_accelerator(chosen) else to_host(chosen), y)
+    found = reversed_columns(chosen if on_accelerator(chosen) else to_host(chosen), y)
     if len(found.columns):
-        told = labels_of_columns(found.columns.tolist(), names)
+        told = column_labels(found.columns.tolist(), names)
         _warn(found, told, "turn it: S[:, j] = -S[:, j]", stacklevel=5)
 
 
@@ -214,7 +214,7 @@ def _warn(found: Turned, names: Sequence[str], remedy: str, stacklevel: int) -> 
 COMPLEX = "Complex data not supported: {} must be real numbers."
 
 
-def known_frame(X: Any) -> Any:
+def to_known_frame(X: Any) -> Any:
     """Tables of Arrow and frames of narwhals as frames of polars or pandas; all else as it is.
 
     Parameters
@@ -225,14 +225,14 @@ def known_frame(X: Any) -> Any:
     Examples
     --------
     >>> import pyarrow as pa
-    >>> type(known_frame(pa.table({"bar": [2.5, None]}))).__module__.partition(".")[0]
+    >>> type(to_known_frame(pa.table({"bar": [2.5, None]}))).__module__.partition(".")[0]
     'polars'
     """
     maker = type(X).__module__.partition(".")[0]
     if type(X).__name__ == "LazyFrame":
         raise TypeError("X is a lazy frame, whose rows are not there yet. Pass X.collect().")
     if maker == "narwhals":
-        return known_frame(X.to_native())
+        return to_known_frame(X.to_native())
     is_table = hasattr(X, "schema") and hasattr(X, "column_names")  # of Arrow; arrays have neither
     if maker in ("polars", "pandas") or not (is_table and hasattr(X, "to_pandas")):
         return X
@@ -262,7 +262,7 @@ def _is_infinite(column: NDArray[Any]) -> bool:
     return column.dtype.kind == "f" and bool(np.isinf(column).any())
 
 
-def columns_of_dates(X: Any) -> list[int]:
+def temporal_columns(X: Any) -> list[int]:
     """Positions of the columns of dates or times, which some libraries hand on as nanoseconds."""
     if is_frame(X):
         kinds = list(X.dtypes)
@@ -272,9 +272,9 @@ def columns_of_dates(X: Any) -> list[int]:
     return [j for j, kind in enumerate(kinds) if _is_temporal(kind)]
 
 
-def refuse_dates(X: Any) -> None:
+def check_not_temporal(X: Any) -> None:
     """Refuse columns of dates or times; who catches it says which."""
-    if columns_of_dates(X):
+    if temporal_columns(X):
         raise TypeError("dates or times are no numbers")
 
 
@@ -359,7 +359,7 @@ def check_table(X: Any, *, estimator: Any = None) -> Any:
     array([[ 1.,  2.],
            [ 3., nan]])
     """
-    X = known_frame(X)
+    X = to_known_frame(X)
     if is_frame(X):
         checked, infinite = X, check_frame(X)
     else:
@@ -372,7 +372,7 @@ def check_table(X: Any, *, estimator: Any = None) -> Any:
             "the value is missing."
         )
     if estimator is None:
-        remember_columns(BaseEstimator(), X)  # names that cannot be remembered are refused
+        record_columns(BaseEstimator(), X)  # names that cannot be remembered are refused
     else:
         check_columns(X, estimator)
     return checked
@@ -385,7 +385,7 @@ def _check_table(values: Any, table: Table, estimator: Any) -> Array:
             "FusedDetector and lpfuse's detectors. Here bring them into memory first: "
             f"{table.letter}.compute()."
         )
-    values = known_frame(values)
+    values = to_known_frame(values)
     names = column_names(values, estimator)
     foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
     checked = _check_array_api(values, table) if foreign else _check_numpy(values, table, names)
@@ -401,15 +401,15 @@ def _check_table(values: Any, table: Table, estimator: Any) -> Array:
 
 def check_columns(X: Any, estimator: Any) -> None:
     """Refuse a table whose columns, in number or names, are not those that an estimator knows."""
-    validate_data(estimator, known_frame(X), reset=False, skip_check_array=True)
+    validate_data(estimator, to_known_frame(X), reset=False, skip_check_array=True)
 
 
-def remember_columns(estimator: Any, S: Any) -> None:
+def record_columns(estimator: Any, S: Any) -> None:
     """Record the number and the names of the columns on an estimator.
 
     The last act of a ``fit``: one that was refused must not leave a trace.
     """
-    validate_data(estimator, known_frame(S), skip_check_array=True)
+    validate_data(estimator, to_known_frame(S), skip_check_array=True)
 
 
 def column_names(S: Any, estimator: Any = None) -> list[str] | None:
@@ -423,14 +423,14 @@ def column_names(S: Any, estimator: Any = None) -> list[str] | None:
 
 def _check_numpy(values: Any, table: Table, names: Sequence[str] | None) -> Array:
     if getattr(values, "base", None) is not None:
-        refuse_cut_off(values)
+        check_memmap_length(values)
     if type(values) is np.ndarray and values.dtype == float and values.ndim == 2 and values.size:
         return values  # nothing is left to convert, or to refuse
     try:
-        refuse_dates(values)
+        check_not_temporal(values)
         with np.errstate(over="ignore"):  # a long double may become infinite, which is told below
             return check_array(
-                without_mask(values),
+                fill_masked(values),
                 input_name=table.letter,
                 dtype=[np.float64, np.float32],
                 ensure_all_finite=False,
@@ -441,7 +441,7 @@ def _check_numpy(values: Any, table: Table, names: Sequence[str] | None) -> Arra
         columns = [] if issparse(values) else _columns_that_are_not_numbers(values)
         if not columns:
             raise
-        told = listed(labels_of_columns(columns, names))
+        told = listed(column_labels(columns, names))
         what = f"cannot be read as numbers ({plain(error)})"
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(table.not_numbers(told, what)) from error
@@ -474,38 +474,38 @@ def _refuse_not_finite(
     rows = to_host(xp.sum(xp.astype(~xp.isfinite(values), xp.int64), axis=0)).astype(int)
     columns = np.flatnonzero(rows)
     if columns.size:
-        found = map(with_rows, labels_of_columns(columns, names), rows[columns])
+        found = map(with_row_count, column_labels(columns, names), rows[columns])
         raise ValueError(table.not_finite(list(found)))
     sizes = to_host(xp.max(xp.abs(values), axis=0))
     if sizes.max() > limit:
-        large = labels_of_columns(np.flatnonzero(sizes > limit), names)
+        large = column_labels(np.flatnonzero(sizes > limit), names)
         raise ValueError(table.too_large(large, float(sizes.max())))
 
 
-def warn_about_columns(S: Array, names: Sequence[str] | None = None) -> None:
+def warn_uninformative_columns(S: Array, names: Sequence[str] | None = None) -> None:
     """Warn of detectors that add nothing: no spread, or the same scores as another one.
 
     `S` are checked scores; where their columns have no names, positions are told.
     """
     flat = _flat_columns(S)
-    warn_about_flat(flat, names, stacklevel=4)
-    warn_about_copies(S, flat, names, stacklevel=4)
+    warn_constant_columns(flat, names, stacklevel=4)
+    warn_duplicate_columns(S, flat, names, stacklevel=4)
 
 
-def warn_about_flat(
+def warn_constant_columns(
     flat: NDArray[np.bool_], names: Sequence[str] | None, stacklevel: int = 3
 ) -> None:
     """Warn of columns that are the same for every row."""
     if flat.any():
         warnings.warn(
-            f"Scores have no spread in {listed(labels_of_columns(np.flatnonzero(flat), names))}: a "
+            f"Scores have no spread in {listed(column_labels(np.flatnonzero(flat), names))}: a "
             "detector that says the same of every row carries no information. Leave it out.",
             UserWarning,
             stacklevel=stacklevel,
         )
 
 
-def warn_about_copies(
+def warn_duplicate_columns(
     S: Array, flat: NDArray[np.bool_], names: Sequence[str] | None, stacklevel: int = 3
 ) -> None:
     """Warn of columns that repeat another one; those without spread are not looked at."""
@@ -515,7 +515,7 @@ def warn_about_copies(
         told = [
             f"{copy} = {original}"
             for original, copy in zip(
-                labels_of_columns(first, names), labels_of_columns(second, names), strict=True
+                column_labels(first, names), column_labels(second, names), strict=True
             )
         ]
         warnings.warn(
@@ -526,7 +526,7 @@ def warn_about_copies(
         )
 
 
-def no_spread(low: Host, high: Host) -> NDArray[np.bool_]:
+def is_constant(low: Host, high: Host) -> NDArray[np.bool_]:
     """Return whether [low, high] is a point, but for rounding."""
     result: NDArray[np.bool_] = high - low <= ROUNDING * np.maximum(np.abs(low), np.abs(high))
     return result
@@ -538,10 +538,10 @@ def _flat_columns(S: Array) -> NDArray[np.bool_]:
     Whole columns are read only where a few rows show none.
     """
     probe = _probe(S)
-    flat = no_spread(probe.min(axis=0), probe.max(axis=0))
+    flat = is_constant(probe.min(axis=0), probe.max(axis=0))
     for column in np.flatnonzero(flat):
         scores = S[:, int(column)]
-        flat[column] = no_spread(np.array(smallest(scores)), np.array(largest(scores)))
+        flat[column] = is_constant(np.array(smallest(scores)), np.array(largest(scores)))
     return flat
 
 
@@ -569,7 +569,7 @@ def _equal_columns(S: Array, columns: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def _columns_that_are_not_numbers(S: Any) -> list[int]:
-    dates = columns_of_dates(S)  # as objects they may be whole numbers
+    dates = temporal_columns(S)  # as objects they may be whole numbers
     if is_frame(S):
         cells = [np.asarray(_safe_indexing(S, j, axis=1), dtype=object) for j in range(S.shape[1])]
     else:

@@ -15,7 +15,7 @@ from lpfuse._arrays.operations import Host, map_row_blocks
 from lpfuse._quantiles import positions_among
 from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_count
-from lpfuse._validation.tables import no_spread
+from lpfuse._validation.tables import is_constant
 from lpfuse.detectors.base import HeldOutDetector
 
 # --------------------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ class ColumnForest(HeldOutDetector):
         self.kept_ = np.sort(rng.permutation(len(X))[:most])
         with np.errstate(over="ignore", invalid="ignore"):
             self.mean_, deviations = X.mean(axis=0), X.std(axis=0)
-        constant = no_spread(X.min(axis=0), X.max(axis=0))
+        constant = is_constant(X.min(axis=0), X.max(axis=0))
         sizes = np.where(constant, np.abs(self.mean_), deviations)
         self.scale_ = np.where(sizes > 0, sizes, 1.0)
         rows = self._standardised(X[self.kept_])

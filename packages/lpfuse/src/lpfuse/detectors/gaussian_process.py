@@ -42,7 +42,7 @@ from lpfuse.detectors.kernels import (
 
 SCORES = ("mean", "variance", "density", "ratio")
 # Rows a landmark from which on their leave-one-out scores are nearly those of new rows: up to there
-# all rows move landmarks (ROWS_A_CENTRE). With 4 rows a landmark, a new row in 6 lies below the
+# all rows move landmarks (ROWS_PER_CENTRE). With 4 rows a landmark, a new row in 6 lies below the
 # lowest 5 % of these scores; with 20, one in 14.
 ROWS_A_LANDMARK = 20
 SMALLEST_MEAN = 1e-12  # the logarithm of a mean needs it to be positive; chosen by hand
@@ -145,8 +145,8 @@ class OneClassGP(KernelDetector):
     array([0.])
     """
 
-    _knows_auto = True
-    _learns_from_sums = True
+    _accepts_auto = True
+    _needs_only_sums = True
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays.blocks import CheckedBlocks, arrays_of, head_of, map_rows
+from lpfuse._arrays.blocks import CheckedBlocks, arrays_of, map_rows, meta_of
 from lpfuse._arrays.linalg import (
     add_to_diagonal,
     diagonal_of,
@@ -38,7 +38,6 @@ from lpfuse._arrays.operations import (
     as_float64,
     beside,
     concatenate,
-    empty_beside,
     exp_in_place,
     filled,
     is_blocked,
@@ -48,6 +47,7 @@ from lpfuse._arrays.operations import (
     like,
     map_row_blocks,
     namespace,
+    new_empty,
     one_blas_thread,
     positive_part,
     sum_row_blocks,
@@ -56,7 +56,7 @@ from lpfuse._arrays.operations import (
     total,
 )
 from lpfuse._base import Detector, lower_quantile
-from lpfuse._saved import WithoutCaches, saved_as
+from lpfuse._saved import FieldsOnlyState, saved_as
 from lpfuse._validation.dask_blocks import check_feature_blocks
 from lpfuse._validation.params import check_labels, check_number, check_sample_weight
 from lpfuse._validation.tables import check_columns, check_features
@@ -99,7 +99,7 @@ def distances_to(Z: Array, factor: float = 1.0) -> RowFunction:
 
 def square_of(rows: RowFunction, X: Array) -> Array:
     """Return the n×n matrix whose rows a function makes of those of X, block by block."""
-    values = empty_beside((X.shape[0], X.shape[0]), X)
+    values = new_empty((X.shape[0], X.shape[0]), X)
 
     def work(block: slice) -> None:
         values[block, :] = rows(X[block, :])
@@ -238,7 +238,7 @@ class Similarities:
 
 @saved_as("Expansion")
 @dataclass(frozen=True)
-class Expansion(WithoutCaches):
+class Expansion(FieldsOnlyState):
     """``B(x) · coefficients``: one column for each function of x that a learner needs.
 
     It may need the first columns only, of coefficients that it shares with others.
@@ -333,7 +333,7 @@ def score_together(detectors: Sequence[Detector], X: Any) -> Array:
         raise ValueError("There are no detectors to score with; pass at least one.")
     for detector in detectors:
         check_is_fitted(detector)
-        check_columns(head_of(X) if is_blocked(X) else X, detector)
+        check_columns(meta_of(X) if is_blocked(X) else X, detector)
     if is_blocked(X):
         return map_rows(_scores_of_block, X, list(detectors), width=len(detectors))
     checked = check_features(X)
@@ -413,7 +413,7 @@ Positions = NDArray[np.int64]
 
 # Rows drawn for each landmark: with so many, 125 centres lose less AUC than 500 drawn rows
 # (docs/adr/0004).
-ROWS_A_CENTRE = 20
+ROWS_PER_CENTRE = 20
 # Chosen by hand.
 ROUNDS = 8  # in which the rows to start from are drawn
 STEPS = 20  # of Lloyd's algorithm
@@ -422,11 +422,11 @@ STILL = 1e-4  # it stops where the centres move, in all, by this share of the co
 
 
 def centres(
-    X: Array, size: int, rng: np.random.RandomState, rows_a_centre: int = ROWS_A_CENTRE
+    X: Array, size: int, rng: np.random.RandomState, rows_per_centre: int = ROWS_PER_CENTRE
 ) -> Array:
     """Means of so many clusters, of rows drawn at random: better landmarks than the rows alone."""
     n = X.shape[0]
-    drawn = take(X, np.sort(rng.choice(n, min(n, rows_a_centre * size), replace=False)))
+    drawn = take(X, np.sort(rng.choice(n, min(n, rows_per_centre * size), replace=False)))
     if is_numpy(X):
         return _by_scikit_learn(drawn, size, rng)
     return lloyd(drawn, take(drawn, far_apart(drawn, size, rng)))
@@ -569,7 +569,7 @@ class FeatureMap:
 
     def of(self, X: Array) -> Array:
         """Return the features of all rows, of shape (n, r)."""
-        rows, features = self.rows(X), empty_beside((X.shape[0], self.width), X)
+        rows, features = self.rows(X), new_empty((X.shape[0], self.width), X)
 
         def work(block: slice) -> None:
             features[block, :] = rows(X[block, :])
@@ -631,7 +631,7 @@ def fourier(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) -> 
 # --------------------------------------------------------------------------------------------------
 # The rows that learners are fitted on, and the width of the kernel that suits them.
 #
-# `TrainingRows` holds what several fits on the same rows can share. `settle_kernel` turns the
+# `TrainingRows` holds what several fits on the same rows can share. `resolve_kernel` turns the
 # parameters of an estimator into a kernel for these rows; `warn_about_width` warns where its width
 # makes scores tie.
 
@@ -669,7 +669,7 @@ class TrainingRows:
     """
 
     is_sample = False  # whether the rows were drawn from rows in blocks, ...
-    stands_for_more = False  # ... of which there are many more
+    is_subsample = False  # ... of which there are many more
 
     def __init__(
         self, X: Array, weights: Host | None, labels: Host | None = None, *, share: bool = False
@@ -797,7 +797,7 @@ def gamma_from_sigma(sigma: float) -> float:
     return 1.0 / (2.0 * check_number("sigma", sigma, above=0) ** 2)
 
 
-def settle_kernel(
+def resolve_kernel(
     X: Array,
     kernel: Any,
     gamma: Any,
@@ -820,7 +820,7 @@ def settle_kernel(
         )
     return Kernel(
         kernel,
-        settle_gamma(gamma, X, weights),
+        resolve_gamma(gamma, X, weights),
         check_number("degree", degree),
         check_number("coef0", coef0),
         params or {},
@@ -828,7 +828,7 @@ def settle_kernel(
     )
 
 
-def settle_gamma(gamma: Any, X: Array, weights: Host | None = None) -> float:
+def resolve_gamma(gamma: Any, X: Array, weights: Host | None = None) -> float:
     """Return the number that `gamma` stands for: a float, "narrow", "scale" or "median"."""
     if isinstance(gamma, str) and gamma in SCALES:
         variance, square = _variance(X, weights), float(namespace(X).mean(X * X))
@@ -909,7 +909,7 @@ def _all_equal(X: Array) -> bool:
 
 def _better_gamma(kernel: Kernel, X: Array, rule: str) -> str:
     if kernel.name == "rbf":
-        return f'gamma={settle_gamma(rule, X):.3g} (gamma="{rule}")'
+        return f'gamma={resolve_gamma(rule, X):.3g} (gamma="{rule}")'
     some = to_host(take(X, _evenly(X.shape[0], MEDIAN_ROWS)))
     distances = pdist(some, "cityblock")  # what a Laplacian kernel sees
     return f"gamma={1 / np.median(distances[distances > 0]):.3g}"
@@ -992,7 +992,7 @@ class SampledRows(TrainingRows):
             )
         super().__init__(X, weights, labels)
         self.positions = positions if self.positions is None else positions[self.positions]
-        self._checked, self.stands_for_more = checked, len(positions) < checked.n
+        self._checked, self.is_subsample = checked, len(positions) < checked.n
         self._summed: tuple[FeatureMap, Moments] | None = None  # the latest
 
     def without(self, part: Positions, *, share: bool = False) -> TrainingRows:
@@ -1001,7 +1001,7 @@ class SampledRows(TrainingRows):
         Its sums are over all other rows.
         """
         rest = super().without(part, share=share)
-        return _Rest(self, part, rest) if self.stands_for_more else rest
+        return _Rest(self, part, rest) if self.is_subsample else rest
 
     def moments(self, features: FeatureMap, *, mean: bool = False) -> Moments:
         """``Σ w φ`` and ``Σ w φφᵀ`` of all rows: each block adds its own."""
@@ -1014,10 +1014,10 @@ class SampledRows(TrainingRows):
 
     def lower_quantile(self, scores: Array, share: float, score: Scoring) -> float:
         """Of all rows: the highest score in the sample that no more than the share lies below."""
-        if not self.stands_for_more:
+        if not self.is_subsample:
             return super().lower_quantile(scores, share, score)
         cuts = np.unique(to_host(scores))
-        below = np.cumsum(self._checked.blocks.reduce(_weight_between, _sum, score, cuts))
+        below = np.cumsum(self._checked.blocks.reduce(_weight_below_cuts, _sum, score, cuts))
         within = below <= share * sum(self._checked.mass) * (1 + 1e-9)
         return float(cuts[within][-1] if within.any() else cuts[0])
 
@@ -1025,7 +1025,7 @@ class SampledRows(TrainingRows):
 class _Rest(TrainingRows):
     """A sample without some of its rows; sums are over all rows but these."""
 
-    is_sample = stands_for_more = True
+    is_sample = is_subsample = True
 
     def __init__(self, whole: SampledRows, part: Positions, rest: TrainingRows) -> None:
         super().__init__(rest.X, rest.weights, rest.labels, share=rest.share)
@@ -1088,7 +1088,7 @@ def _moments_of_block(k: int, parts: tuple[Any, ...], features: FeatureMap) -> M
     return features.moments(X, np.ones(X.shape[0]) if weights is None else weights)
 
 
-def _weight_between(k: int, parts: tuple[Any, ...], score: Scoring, cuts: Host) -> Host:
+def _weight_below_cuts(k: int, parts: tuple[Any, ...], score: Scoring, cuts: Host) -> Host:
     """What the rows weigh whose scores lie below each cut, and not below the one before it."""
     X, _, weights = arrays_of(parts)
     if X.shape[0] == 0:

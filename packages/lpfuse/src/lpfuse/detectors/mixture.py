@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_random_state
 
-from lpfuse._arrays.blocks import head_of
+from lpfuse._arrays.blocks import meta_of
 from lpfuse._arrays.linalg import (
     add_to_diagonal,
     blas_threads_for,
@@ -41,7 +41,7 @@ from lpfuse._arrays.operations import (
 )
 from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_choice, check_count, check_number
-from lpfuse._validation.tables import remember_columns
+from lpfuse._validation.tables import record_columns
 from lpfuse.detectors.base import OFFSET_FROM, RefittedDetector, set_offsets
 from lpfuse.detectors.kernels import (
     STEPS,
@@ -387,7 +387,7 @@ class GMMDetector(RefittedDetector):
         rows = self._rows(X, None, None)
         self._fit_rows(rows)
         set_offsets([self], rows)
-        remember_columns(self, head_of(X) if is_blocked(X) else X)
+        record_columns(self, meta_of(X) if is_blocked(X) else X)
         return self
 
     def _rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
@@ -399,8 +399,8 @@ class GMMDetector(RefittedDetector):
     def _fit_rows(self, rows: TrainingRows, *, thresholds: bool = True) -> None:
         self._check_parameters()
         self.mixture_ = self._mixture(rows.X)
-        if not (thresholds and self._is_by_unseen()):
-            self._settle_offset(rows, None)
+        if not (thresholds and self._uses_held_out_rows()):
+            self._set_training_offset(rows, None)
 
     def _refitted(self, rows: TrainingRows, kept: float) -> Self:
         other = clone(self)

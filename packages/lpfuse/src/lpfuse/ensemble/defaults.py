@@ -34,7 +34,14 @@ from sklearn.svm import SVC
 
 from lpfuse._arrays.operations import Host
 from lpfuse._format import quote
-from lpfuse._validation.params import AUTO, PYOD, check_norm, did_you_mean, key, settled_name
+from lpfuse._validation.params import (
+    AUTO,
+    PYOD,
+    canonical_detector_name,
+    check_norm,
+    did_you_mean,
+    key,
+)
 from lpfuse.adapters import as_detector, frozen
 from lpfuse.detectors import (
     SVDD,
@@ -215,7 +222,7 @@ def named_detectors(names: Sequence[str], n: int) -> list[tuple[str, Any]]:
     >>> [name for name, _ in named_detectors(["gmm", "iforest"], n=1000)]
     ['gmm', 'iforest']
     """
-    settled = [settled_name(name) for name in names]
+    settled = [canonical_detector_name(name) for name in names]
     # Of a few rows first: who names a detector that many rows are too many for shall have it.
     pool = dict(default_detectors(0, inf)) | dict(default_detectors(n, inf))
     pool |= _further_detectors(n, pool["gp"][-1].approximation)

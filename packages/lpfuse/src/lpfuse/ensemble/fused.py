@@ -32,7 +32,7 @@ from lpfuse._validation.params import (
     check_share,
     is_count,
 )
-from lpfuse._validation.tables import check_table, remember_columns
+from lpfuse._validation.tables import check_table, record_columns
 from lpfuse.answers import AnswerAudit, Estimate
 from lpfuse.ensemble import active, explain, learning, scoring
 from lpfuse.ensemble.calibration import (
@@ -356,7 +356,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         stored = store_rows(training.X, training.calibration_X)
         result = calibrate(fit, others, calibration, rule, stored)
 
-        remember_columns(self, rows.X if is_blocked(X) else X)
+        record_columns(self, rows.X if is_blocked(X) else X)
         self.result_ = result
         return self
 

@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
-from lpfuse._validation.tables import DirectionWarning, no_spread, warn_of_directions
+from lpfuse._validation.tables import DirectionWarning, is_constant, warn_reversed_columns
 from lpfuse.adapters import has_known_direction
 from lpfuse.ensemble.calibration import (
     CalibratedFit,
@@ -313,7 +313,7 @@ def audit(
         [f"{quoted[i]} = {quoted[j]}" for i, j in _alike(normal) if said[i] and said[j]],
         "Some detectors rank all rows alike: {}. Each counts as often as it is repeated.",
     )
-    warn_of_directions(S, y, quoted.tolist(), TURN, known, stacklevel=4)
+    warn_reversed_columns(S, y, quoted.tolist(), TURN, known, stacklevel=4)
     _warn_of_open_weights(fusion, y)
 
 
@@ -346,7 +346,7 @@ def _areas(S: Host, y: Host) -> tuple[Host, float]:
 
 def _warn_of_constants(normal: Host) -> None:
     """Warn where no detector tells normal rows apart, by their scores of shape (n, R)."""
-    if (nearly_constant(normal) | no_spread(normal.min(axis=0), normal.max(axis=0))).all():
+    if (nearly_constant(normal) | is_constant(normal.min(axis=0), normal.max(axis=0))).all():
         _warn(
             [""],
             "All detectors give most normal rows the same score: these rows hardly differ, so "

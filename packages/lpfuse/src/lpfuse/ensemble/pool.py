@@ -32,7 +32,7 @@ from sklearn.utils import _safe_indexing
 from lpfuse._arrays.operations import Host, map_row_blocks, one_blas_thread, openmp_threads_for
 from lpfuse._base import Detector
 from lpfuse._format import quote
-from lpfuse._saved import ANY, WithoutCaches, saved_as
+from lpfuse._saved import ANY, FieldsOnlyState, saved_as
 from lpfuse._validation.params import LARGEST_SCORE
 from lpfuse.adapters import ClassifierExpert, check_detector_scores, innermost, log_odds
 from lpfuse.detectors import fit_together, score_together
@@ -292,7 +292,7 @@ def scores_or_error(members: Sequence[Member], X: Table) -> list[Host | str]:
 
 @saved_as("Pool")
 @dataclass(frozen=True)
-class Pool(WithoutCaches):
+class Pool(FieldsOnlyState):
     """Fitted detectors: rows in, raw scores out.
 
     Attributes

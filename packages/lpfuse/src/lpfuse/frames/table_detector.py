@@ -20,7 +20,7 @@ from lpfuse._format import quote
 from lpfuse._format import quote as in_quotes
 from lpfuse._saved import ANY, saved_as
 from lpfuse._validation.params import check_norm, listed, quoted
-from lpfuse._validation.tables import remember_columns
+from lpfuse._validation.tables import record_columns
 from lpfuse.adapters import ScoreColumn
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Explanation
@@ -757,7 +757,7 @@ class TableDetector(FrameScorer, OutlierMixin, BaseEstimator):
         )
         fused = made.fit(preparation.numbers(frame), y, **fit_params)
         self.model_ = TableModel(preparation, fused, None, None, preparation.notes)
-        remember_columns(self, frame)
+        record_columns(self, frame)
         return self
 
     @property

@@ -30,8 +30,8 @@ from lpfuse.optim.bounds import (
     DualSums,
     Reading,
     add_dual_sums,
+    certify_rows,
     dual_sums,
-    examine_rows,
     gamma,
     merge_sides,
     value_at,
@@ -190,7 +190,7 @@ class Certifier:
         points = {
             k: (reading.seen(each.point), self._dual_point(each)) for k, each in leading.items()
         }
-        work = partial(examine_rows, reading, points, watch)
+        work = partial(certify_rows, reading, points, watch)
         along = [candidate.alpha for candidate in leading.values()]
         parts = problem.reduce(work, partial(merge_sides, watch), *along, stored=True)
         return {
@@ -244,7 +244,7 @@ def _at_least(bounds: Bounds) -> float:
 def value_of(problem: Problem, point: Host) -> float:
     """``f(w, b)`` in one pass."""
     reading = Reading.of(problem)
-    work = partial(examine_rows, reading, {0: (reading.seen(point), None)}, {})
+    work = partial(certify_rows, reading, {0: (reading.seen(point), None)}, {})
     return problem.reduce(work, partial(merge_sides, {}), None, stored=True)[0].value
 
 

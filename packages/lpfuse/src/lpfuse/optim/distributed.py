@@ -22,14 +22,14 @@ from lpfuse._arrays.operations import (
     Host,
     as_float64,
     beside,
+    concat_transposed,
     is_blocked,
-    joined_columns,
     namespace,
     nonzero,
     take,
     to_host,
 )
-from lpfuse.optim.problem import Block, LinearPieces, Problem, Terms, spread_over
+from lpfuse.optim.problem import Block, LinearPieces, Problem, Terms, stratified_positions
 from lpfuse.optim.results import Watch
 
 # --------------------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ class DrawnRows(NamedTuple):
     weight: Host
 
 
-def sample_of(blocks: Blocks, n_rows: int = SAMPLE_ROWS) -> Summary:
+def stratified_sample(blocks: Blocks, n_rows: int = SAMPLE_ROWS) -> Summary:
     """Draw rows on the way, from each class and each block as many as its share of the rows."""
     if blocks.sizes is None:
         shares = [1.5 / len(blocks)] * len(blocks)  # of unknown size: some more from each
@@ -69,7 +69,7 @@ def _draw(wanted: list[int], k: int, S: Array, y: Array | None, c: Array | None)
         m = min(wanted[k], rows.size)
         if m:
             heap = np.cumsum(weights[rows])
-            chosen = rows[spread_over(heap, m, rng)]
+            chosen = rows[stratified_positions(heap, m, rng)]
             parts.append(
                 DrawnRows(to_host(take(S, chosen)), np.full(m, side), np.full(m, heap[-1] / m))
             )
@@ -104,7 +104,7 @@ class BlockedProblem(Problem):
     Parameters
     ----------
     checked : CheckedBlocks
-        With the rows that `sample_of` has drawn on the way.
+        With the rows that `stratified_sample` has drawn on the way.
     costs : Costs
         Factors of the classes.
     p, loss, nonnegative, fit_intercept, centre, radius
@@ -112,7 +112,7 @@ class BlockedProblem(Problem):
     """
 
     in_memory = False
-    passes_at_entrance = 1.0  # that checked the blocks and drew from them
+    validation_passes = 1.0  # that checked the blocks and drew from them
 
     def __init__(
         self,
@@ -158,7 +158,9 @@ class BlockedProblem(Problem):
         No pass: they were drawn while the blocks were checked.
         """
         assert self.costs is not None
-        index = spread_over(np.cumsum(self.costs), min(m, len(self.S)), np.random.default_rng(0))
+        index = stratified_positions(
+            np.cumsum(self.costs), min(m, len(self.S)), np.random.default_rng(0)
+        )
         return self._gather(index)._replace(c=1.0)
 
     def reduce(
@@ -370,14 +372,14 @@ def join_rows(most: int, parts: Sequence[GatheredRows | None]) -> GatheredRows |
     a, costs, slopes, positions = zip(*present, strict=True)
     # Joined in the order of a model's columns: the model then needs no second copy.
     return GatheredRows(
-        joined_columns(list(a)).T,
+        concat_transposed(list(a)).T,
         np.concatenate(costs),
         np.concatenate(slopes),
         np.concatenate(positions),
     )
 
 
-def class_range(problem: Problem, point: Host) -> tuple[float, float]:
+def class_score_range(problem: Problem, point: Host) -> tuple[float, float]:
     """Return the lowest fused score of a normal row and the highest of an anomaly, without b.
 
     One pass.
@@ -385,7 +387,7 @@ def class_range(problem: Problem, point: Host) -> tuple[float, float]:
     return problem.reduce(partial(_class_range, problem.terms, point), _extremes)
 
 
-def crossings(terms: Terms, most: int) -> Watch:
+def watch_crossings(terms: Terms, most: int) -> Watch:
     """What tells the rows on the wrong side of their linear piece, while a point is certified.
 
     Those are the rows with α = 1 though r < 0, or with α = 0 though r > 0. Where they are more than
@@ -394,7 +396,7 @@ def crossings(terms: Terms, most: int) -> Watch:
     return Watch(partial(_crossed, terms, most), partial(join_rows, most))
 
 
-def violating(terms: Terms, point: Host, most: int) -> Watch:
+def watch_violations(terms: Terms, point: Host, most: int) -> Watch:
     """What counts the rows short of their margin, while a point is certified, and brings the worst.
 
     The answer is (count, rows a_i).

@@ -21,18 +21,23 @@ from lpfuse._arrays.operations import (
     total,
 )
 from lpfuse.optim.certificate import Certifier
-from lpfuse.optim.distributed import GatheredRows, class_range, crossings, violating
+from lpfuse.optim.distributed import (
+    GatheredRows,
+    class_score_range,
+    watch_crossings,
+    watch_violations,
+)
 from lpfuse.optim.newton import Guess, Model
 from lpfuse.optim.passes import (
     Partition,
     PartitionPlan,
-    PassBudget,
     ScorePasses,
+    SearchBudget,
     TooManyRows,
     admit,
     unknown,
 )
-from lpfuse.optim.paths import Trail, settle
+from lpfuse.optim.paths import SamplePath, settle
 from lpfuse.optim.problem import Problem
 from lpfuse.optim.results import Bounds, Candidate, Outcome
 from lpfuse.optim.screening import (
@@ -58,7 +63,7 @@ class SearchSettings(NamedTuple):
     """What all searches of a solve have in common."""
 
     problem: Problem
-    budget: PassBudget
+    budget: SearchBudget
     tol: float
     max_iter: int | None
     tuning: Tuning
@@ -93,13 +98,13 @@ class Search:
         # To estimate later moves by.
         self.sample = subsample(sample, min(sample.n_rows, tuning.search.remembered))
 
-    def trails(self, sample: Model) -> list[Trail]:
+    def trails(self, sample: Model) -> list[SamplePath]:
         """From the guesses of sample and pilot to those of the next p."""
         tuning = self.settings.tuning
         few = subsample(sample, _part_rows(sample, self.settings.budget, tuning))
         return [
-            Trail(sample, self.guess.w, tuning.along),
-            Trail(few, self.pilot, tuning.along),
+            SamplePath(sample, self.guess.w, tuning.along),
+            SamplePath(few, self.pilot, tuning.along),
         ]
 
     @property
@@ -303,7 +308,7 @@ def _layers(r: Array, n: int, band: float, wanted: int) -> tuple[tuple[float, in
     return tuple(layers)
 
 
-def _part_rows(sample: Model, budget: PassBudget, tuning: Tuning) -> int:
+def _part_rows(sample: Model, budget: SearchBudget, tuning: Tuning) -> int:
     """Rows of the part of a sample that tells how far the sample is off."""
     few, m = pilot_rows(sample.size, tuning), sample.n_rows
     return max(m // tuning.search.first_part, min(few, m // 2)) if budget.layered else few
@@ -316,7 +321,7 @@ def _open_band(sample: Model, w: Host, part: int) -> float:
 
 
 def _two_guesses(
-    sample: Model, part_rows: int, budget: PassBudget, tuning: Tuning
+    sample: Model, part_rows: int, budget: SearchBudget, tuning: Tuning
 ) -> tuple[Host, Host]:
     """Return the guess of a sample, and that of a part of it."""
     enough = resolved(sample.size, tuning)
@@ -363,7 +368,7 @@ def search_rows(
     max_iter: int | None = None,
     tuning: Tuning = DEFAULT,
     *,
-    budget: PassBudget | None = None,
+    budget: SearchBudget | None = None,
     guesses: Mapping[int, Guess] | None = None,
     error_free: Callable[[int], bool] | None = None,
 ) -> dict[int, int]:
@@ -374,7 +379,7 @@ def search_rows(
     the ball, for then there is nothing to search.
     """
     problem = certifier.problem
-    budget = budget or PassBudget.of(problem, tuning.search)
+    budget = budget or SearchBudget.of(problem, tuning.search)
     settings = SearchSettings(problem, budget, certifier.tol, max_iter, tuning)
     searches = _begin(certifier, balls, settings, guesses or {})
     for search in searches:
@@ -424,7 +429,7 @@ def _begin_along_p(
     Where the sample's optimum lies inside a ball, those of all larger balls wait for this one.
     """
     searches: list[Search] = []
-    trails: list[Trail] = []
+    trails: list[SamplePath] = []
     leader: Search | None = None
     for k in sorted(balls, key=lambda k: certifier.balls[k].p):
         model = replace(sample, ball=certifier.balls[k])
@@ -444,7 +449,7 @@ def _begin_along_p(
 
 
 def _round(
-    certifier: Certifier, passes: ScorePasses, searches: Sequence[Search], budget: PassBudget
+    certifier: Certifier, passes: ScorePasses, searches: Sequence[Search], budget: SearchBudget
 ) -> None:
     """Each pass serves all searches that need one."""
     fresh = [search for search in searches if search.wants_rows]
@@ -456,7 +461,7 @@ def _round(
         proposed = budget.each(Search.propose, active)
         # The pass that certifies also tells which rows lie on the wrong linear piece.
         terms = certifier.problem.terms
-        watch = {search.k: crossings(terms, search.most_crossed) for search in active}
+        watch = {search.k: watch_crossings(terms, search.most_crossed) for search in active}
         candidates = {search.k: each for search, each in zip(active, proposed, strict=True)}
         waiting = [search for search in searches if search.leader is not None and not search.done]
         for search in waiting:
@@ -528,14 +533,14 @@ class CertifiedRows:
 
     def violations(self, point: Host, most: int) -> Violations:
         """Return the value of a point, and the rows that violate their margin most there."""
-        watch = violating(self.problem.terms, point, most)
+        watch = watch_violations(self.problem.terms, point, most)
         bounds = self.certifier.examine({self.k: Candidate(point)}, {self.k: watch})[self.k]
         count, rows = bounds.watched
         return Violations(bounds.primal, count, rows)
 
-    def class_range(self, point: Host) -> tuple[float, float]:
+    def class_score_range(self, point: Host) -> tuple[float, float]:
         """The lowest fused score of a normal row and the highest of an anomaly, without b."""
-        return class_range(self.problem, point)
+        return class_score_range(self.problem, point)
 
     def sample(self) -> Host | None:
         """Rows drawn evenly over the costs."""

@@ -20,8 +20,8 @@ from lpfuse._arrays.operations import (
     Array,
     Host,
     as_float64,
+    concat_transposed,
     concatenate,
-    joined_columns,
     map_parallel,
     namespace,
     nonzero,
@@ -44,7 +44,7 @@ T = TypeVar("T")
 X = TypeVar("X")
 
 
-class PassBudget(NamedTuple):
+class SearchBudget(NamedTuple):
     """What to spend: passes are dear where rows must be read from far, rows where all is near.
 
     An accelerator reads all rows in the time that the host needs for a few thousand of them: there
@@ -60,7 +60,7 @@ class PassBudget(NamedTuple):
     layered: bool = False  # whether thinned partitions take more of the rows closer to the kink
 
     @classmethod
-    def of(cls, problem: Problem, tuning: SearchTuning) -> PassBudget:
+    def of(cls, problem: Problem, tuning: SearchTuning) -> SearchBudget:
         """For the rows of a problem, by where they are and how many."""
         if on_accelerator(problem.S):
             few = tuning.device_sample + tuning.device_sample_per_weight * problem.size
@@ -299,7 +299,7 @@ def admit(partition: Partition, rows: GatheredRows) -> Partition:
     model, pieces = partition.model, partition.pieces
     rising = rows.slopes * rows.costs
     grown = Model(
-        columns=joined_columns([model.columns.T, rows.a]),
+        columns=concat_transposed([model.columns.T, rows.a]),
         costs=np.concatenate([model.costs, rows.costs]),
         ball=model.ball,
         linear=model.linear + rising @ rows.a,

@@ -22,7 +22,7 @@ from lpfuse.optim.frank_wolfe import MAX_ITER, frank_wolfe
 from lpfuse.optim.interior_point import Optimum, WarmStart, interior_point, minimise_quadratic
 from lpfuse.optim.large import search_many_rows
 from lpfuse.optim.newton import Model
-from lpfuse.optim.paths import Track, follow
+from lpfuse.optim.paths import PathState, follow
 from lpfuse.optim.problem import Problem
 from lpfuse.optim.results import Candidate, Certificate, Outcome, Solution
 from lpfuse.optim.screening import minimise, neighbour_guess
@@ -146,7 +146,7 @@ def solve_balls(
     # Products of so few numbers are never spread over threads: there is nothing to hold back.
     few = problem.in_memory and problem.n * problem.size <= tuning.search.one_thread
     with nullcontext() if few else one_blas_thread:
-        problem = problem.counted_anew()
+        problem = problem.with_reset_passes()
         certifier = Certifier(problem, balls, tol, solver.name)
         outcomes = solver.run(Request(certifier, max_iter, tuning))
         proposed = {k: o.candidate for k, o in enumerate(outcomes) if o.candidate is not None}
@@ -209,7 +209,7 @@ def _few_rows(certifier: Certifier, max_iter: int | None, tuning: Tuning) -> lis
     block, index = problem.everything()
     model = Model.of_rows(problem, block, balls[0])
     outcomes: dict[int, Outcome] = {}
-    before: Track | None = None
+    before: PathState | None = None
     point: Host | None = None
     for k in sorted(range(len(balls)), key=lambda k: balls[k].p):
         model = replace(model, ball=balls[k])
@@ -218,7 +218,7 @@ def _few_rows(certifier: Certifier, max_iter: int | None, tuning: Tuning) -> lis
             # The last step may have overstepped [0, 1] by a rounding error.
             shares = namespace(found.alpha).clip(found.alpha / model.costs, 0.0, 1.0)
             alpha = problem.multipliers(None, index, shares)
-            before = Track.of(model, found) if len(balls) > 1 else None
+            before = PathState.of(model, found) if len(balls) > 1 else None
         candidate = Candidate(found.w if point is None else point, alpha)
         outcomes[k] = Outcome(max(found.n_iter, 1), candidate)
     return [outcomes[k] for k in range(len(balls))]
@@ -229,7 +229,7 @@ def _best(
     tol: float,
     scale: float,
     max_iter: int | None,
-    before: Track | None,
+    before: PathState | None,
     near: Host | None,
     tuning: Tuning,
 ) -> tuple[Optimum, Host | None]:
@@ -262,12 +262,12 @@ def _minimise(
     tol: float,
     scale: float,
     max_iter: int | None,
-    before: Track | None,
+    before: PathState | None,
     tuning: Tuning,
 ) -> Optimum:
     guess = None
     if before is not None:
-        found = before.still_best(model, tol, scale)
+        found = before.reuse_if_optimal(model, tol, scale)
         if found is None and max_iter is None:
             found = follow(model, before, tol, scale, tuning)
         if found is not None:

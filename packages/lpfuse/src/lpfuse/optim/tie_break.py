@@ -40,7 +40,7 @@ class RowSource(Protocol):
     def violations(self, point: Host, most: int) -> Violations:
         """Return the value of a point, and the rows that violate their margin most there."""
 
-    def class_range(self, point: Host) -> tuple[float, float]:
+    def class_score_range(self, point: Host) -> tuple[float, float]:
         """The lowest fused score of a normal row and the highest of an anomaly, without b."""
 
     def sample(self) -> Host | None:
@@ -67,7 +67,7 @@ class ModelRows:
         rows = to_host(take(self.model.columns, chosen[worst], axis=1)).T
         return Violations(value, n_short, rows)
 
-    def class_range(self, point: Host) -> tuple[float, float]:
+    def class_score_range(self, point: Host) -> tuple[float, float]:
         """The lowest fused score of a normal row and the highest of an anomaly, without b."""
         labels = self.model.columns[-1]
         fused = labels * self.model.margins(np.append(point[:-1], 0.0))
@@ -310,7 +310,7 @@ def _with_middle_intercept(source: RowSource, point: Host, clean: float) -> Host
     """
     if not source.free:
         return point
-    normal, anomaly = source.class_range(point)
+    normal, anomaly = source.class_score_range(point)
     if not np.isfinite(normal + anomaly):
         return point
     middle = np.append(point[:-1], -0.5 * (normal + anomaly))

@@ -84,7 +84,7 @@ def control_false_discoveries(pvalues: Any, rate: float) -> NDArray[np.bool_]:
 
 def check_pvalues(pvalues: Any) -> Host:
     """P-values of one batch in memory, NaN where there is none."""
-    known = check_values(in_memory(pvalues), "pvalues", may_miss=True)
+    known = check_values(in_memory(pvalues), "pvalues", allow_nan=True)
     if ((known < 0) | (known > 1)).any():
         raise ValueError(
             f"pvalues must lie in [0, 1], got values from {np.nanmin(known):g} to "
@@ -183,7 +183,7 @@ def integrative_pvalues(
     """
     known = _table(calibration, "calibration")
     bad = _table(anomalies, "anomalies", known.shape[1])
-    new = _table(scores, "scores", known.shape[1], may_miss=True)
+    new = _table(scores, "scores", known.shape[1], allow_nan=True)
     check_choice("method", method, INTEGRATIVE_METHODS)
     rows = ~np.isnan(new).any(axis=1)
     pvalues = np.full(new.shape[0], np.nan)
@@ -260,12 +260,12 @@ def _parts(n: int, cells: int) -> list[slice]:
     return [slice(start, start + step) for start in range(0, n, step)]
 
 
-def _table(values: Any, name: str, columns: int | None = None, may_miss: bool = False) -> Host:
+def _table(values: Any, name: str, columns: int | None = None, allow_nan: bool = False) -> Host:
     table: Host = check_array(
         in_memory(values),
         dtype=np.float64,
-        ensure_all_finite="allow-nan" if may_miss else True,
-        ensure_min_samples=0 if may_miss else 1,
+        ensure_all_finite="allow-nan" if allow_nan else True,
+        ensure_min_samples=0 if allow_nan else 1,
         input_name=name,
     )
     if columns is not None and table.shape[1] != columns:

@@ -474,13 +474,13 @@ def conformal_pvalues(calibration: Any, scores: Any, *, random_state: Any = None
                 "random_state breaks ties between scores in memory, but some are Dask's. Pass "
                 "their .compute(), or leave random_state out."
             )
-        values = check_values(scores, "scores", may_miss=True)
+        values = check_values(scores, "scores", allow_nan=True)
         known, values = _without_ties(known, values, check_random_state(random_state))
         return _pvalues(values, np.sort(known))
     # A stable sort is linear where scores are sorted already, as those of a fused detector are.
     reference = known.sketch if isinstance(known, VectorInBlocks) else np.sort(known, kind="stable")
     if not is_blocked(scores):
-        return _pvalues(check_values(scores, "scores", may_miss=True), reference)
+        return _pvalues(check_values(scores, "scores", allow_nan=True), reference)
     check_vector_blocks(scores, "scores")
     return map_rows(_block_pvalues, scores, reference, dtype=np.float64)
 
