@@ -77,10 +77,10 @@ def forgery(
 
 
 def _check_targets(*targets: Path | None) -> None:
-    from lpfuse._files import check_target
+    from lpfuse._files import check_writable
 
     for target in filter(None, targets):
-        check_target(target)
+        check_writable(target)
 
 
 def _written_page(rows: list[dict[str, object]], page: Path | None) -> str:

@@ -33,7 +33,7 @@ from research.common.tables import table
 PACKAGES = ("lpfuse", "torch", "numpy", "scipy", "scikit-learn", "array-api-compat")
 Record = dict[str, Any]
 STAGES: dict[str, list[tuple[Any, str]]] = {
-    "width": [(base, "warn_about_width"), (base, "settle_kernel")],
+    "width": [(base, "warn_about_width"), (base, "resolve_kernel")],
     "landmarks": [(features, "centres")],
     "kernel": [(Kernel, "gram")],
     "eigen": [
@@ -49,9 +49,9 @@ STAGES: dict[str, list[tuple[Any, str]]] = {
         (svdd, "enclosing_ball"),
     ],
     "threshold": [
-        (OneClassGP, "_settle_offset"),
-        (KernelPCADetector, "_settle_offset"),
-        (SVDD, "_settle_offset"),
+        (OneClassGP, "_set_training_offset"),
+        (KernelPCADetector, "_set_training_offset"),
+        (SVDD, "_set_training_offset"),
     ],
 }
 

@@ -7,7 +7,13 @@ import pytest
 
 from lpfuse._arrays import operations as threads
 from lpfuse._arrays.linalg import matrix_budget
-from lpfuse._arrays.operations import beside, empty_beside, map_row_blocks, serially, sum_row_blocks
+from lpfuse._arrays.operations import (
+    beside,
+    map_row_blocks,
+    new_empty,
+    single_threaded,
+    sum_row_blocks,
+)
 from oracles.kernel_learners import assert_beside, on_host, strict, strict_device, torch
 
 ROWS = np.arange(12.0).reshape(4, 3)
@@ -48,7 +54,7 @@ def test_numbers_that_are_beside_already_are_not_copied(library):
 @precisions
 def test_an_empty_array_has_its_shape_precision_and_place(library, dtype):
     x = library(ROWS.astype(dtype))
-    made = empty_beside((5, 2), x)
+    made = new_empty((5, 2), x)
     assert tuple(made.shape) == (5, 2)
     assert_beside(made, x)
 
@@ -128,7 +134,7 @@ def test_a_sum_over_blocks_does_not_depend_on_the_cores(monkeypatch):
         return sum_row_blocks(lambda block: rows[block].sum(axis=0), rows, width=10**6)
 
     parallel = of_rows()
-    with serially():
+    with single_threaded():
         np.testing.assert_array_equal(of_rows(), parallel)
 
 

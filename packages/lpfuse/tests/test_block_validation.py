@@ -14,7 +14,7 @@ from lpfuse._arrays.blocks import Summary
 from lpfuse._validation.dask_blocks import (
     check_feature_blocks,
     check_score_blocks,
-    warn_about_flat_blocks,
+    warn_constant_blocks,
 )
 
 rng = np.random.default_rng(0)
@@ -122,10 +122,10 @@ def test_a_further_block_is_counted_with_the_others():
 def test_columns_without_spread_are_warned_of():
     flat = changed(S, (slice(None), 1), 2.0)
     with pytest.warns(UserWarning, match="no spread.*'b'"):
-        warn_about_flat_blocks(check_score_blocks(FORMS["frame"](flat)))
+        warn_constant_blocks(check_score_blocks(FORMS["frame"](flat)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_about_flat_blocks(check_score_blocks(FORMS["array"](S)))
+        warn_constant_blocks(check_score_blocks(FORMS["array"](S)))
 
 
 # ------------------------------------------------------------------------------------ refusals

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lpfuse._arrays.blocks import FAN_IN, Blocks, arrays_of, dtype_of, head_of, map_blocks, map_rows
+from lpfuse._arrays.blocks import FAN_IN, Blocks, arrays_of, dtype_of, map_blocks, map_rows, meta_of
 from lpfuse._arrays.operations import is_blocked, map_parallel
 
 TABLE = np.arange(24.0).reshape(12, 2)
@@ -44,10 +44,10 @@ def test_other_things_are_not(x):
 
 
 def test_a_head_has_columns_and_no_rows():
-    assert head_of(ARRAY).shape == (0, 2)
-    assert head_of(with_unknown_rows(ARRAY)).shape == (0, 2)
-    assert list(head_of(FRAME).columns) == ["a", "b"]
-    assert len(head_of(FRAME)) == 0
+    assert meta_of(ARRAY).shape == (0, 2)
+    assert meta_of(with_unknown_rows(ARRAY)).shape == (0, 2)
+    assert list(meta_of(FRAME).columns) == ["a", "b"]
+    assert len(meta_of(FRAME)) == 0
 
 
 @pytest.mark.parametrize("single", [ARRAY.astype("f4"), FRAME.astype("f4")])

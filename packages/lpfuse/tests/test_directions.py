@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 
 from lpfuse import DirectionWarning, FusedDetector, GMMDetector, LpFusion
 from lpfuse._arrays.operations import column_ranks
-from lpfuse._validation.tables import turned_columns
+from lpfuse._validation.tables import reversed_columns
 from lpfuse.adapters import ScoreColumn, ScoreFunction, has_known_direction
 
 
@@ -41,37 +41,37 @@ def told(work):
 def test_with_labels_each_turned_column_is_found_even_if_most_are(anomalies):
     S, y = labelled(300, anomalies, 4, seed=0, gap=6.0)
     turned = S * [1, -1, -1, -1]
-    assert turned_columns(turned, y).columns.tolist() == [1, 2, 3]
-    assert turned_columns(S, y).columns.tolist() == []
-    assert f"AUC {roc_auc_score(y, turned[:, 1]):.2f}" in turned_columns(turned, y).why
+    assert reversed_columns(turned, y).columns.tolist() == [1, 2, 3]
+    assert reversed_columns(S, y).columns.tolist() == []
+    assert f"AUC {roc_auc_score(y, turned[:, 1]):.2f}" in reversed_columns(turned, y).why
 
 
 def test_one_anomaly_proves_nothing():
     S, y = labelled(300, 1, 3, seed=0, gap=-9.0)
-    assert len(turned_columns(S, y).columns) == 0
+    assert len(reversed_columns(S, y).columns) == 0
 
 
 @pytest.mark.parametrize("R", [3, 5, 8])
 def test_without_labels_the_minority_is_named(R):
     S = tools(200, R, seed=R)
-    assert len(turned_columns(S, None).columns) == 0
+    assert len(reversed_columns(S, None).columns) == 0
     S[:, 1] *= -1
-    assert turned_columns(S, None).columns.tolist() == [1]
+    assert reversed_columns(S, None).columns.tolist() == [1]
 
 
 def test_where_nothing_tells_who_is_right_both_sides_are_named():
     S = tools(200, 4, seed=0) * [1, -1, 1, -1]
-    found = turned_columns(S, None)
+    found = reversed_columns(S, None)
     assert found.columns.tolist() == [0, 1, 2, 3]
     assert "contradict each other" in found.why
-    pair = turned_columns(S[:, :2], None)
+    pair = reversed_columns(S[:, :2], None)
     assert pair.columns.tolist() == [0, 1]
     # A detector whose direction is known decides, even if alone.
     known = np.array([True, False, False, False])
-    assert turned_columns(S, None, known).columns.tolist() == [1, 3]
-    alone = turned_columns(S[:, [1, 0, 3]], None, np.array([False, True, False]))
+    assert reversed_columns(S, None, known).columns.tolist() == [1, 3]
+    alone = reversed_columns(S[:, [1, 0, 3]], None, np.array([False, True, False]))
     assert alone.columns.tolist() == [0, 2]
-    assert len(turned_columns(S, None, np.ones(4, dtype=bool)).columns) == 0
+    assert len(reversed_columns(S, None, np.ones(4, dtype=bool)).columns) == 0
 
 
 @given(st.integers(0, 10**6), st.integers(2, 6), st.booleans())
@@ -79,18 +79,18 @@ def test_only_ranks_and_the_order_of_columns_matter(seed, R, with_labels):
     rng = np.random.default_rng(seed)
     S, y = labelled(60, 12, R, seed)
     S, y = S * rng.choice([-1, 1], R), y if with_labels else None
-    found = set(turned_columns(S, y).columns)
-    assert set(turned_columns(np.exp(S / 4), y).columns) == found
+    found = set(reversed_columns(S, y).columns)
+    assert set(reversed_columns(np.exp(S / 4), y).columns) == found
     order = rng.permutation(R)
-    assert {int(order[j]) for j in turned_columns(S[:, order], y).columns} == found
+    assert {int(order[j]) for j in reversed_columns(S[:, order], y).columns} == found
 
 
 def test_odd_columns_are_not_spoken_of():
     S = tools(100, 3, seed=0)
     S[:, 1] = 7.0
-    assert len(turned_columns(S, None).columns) == 0
-    assert len(turned_columns(S[:2], None).columns) == 0
-    assert len(turned_columns(S[:, :1], None).columns) == 0
+    assert len(reversed_columns(S, None).columns) == 0
+    assert len(reversed_columns(S[:2], None).columns) == 0
+    assert len(reversed_columns(S[:, :1], None).columns) == 0
 
 
 @pytest.mark.parametrize("n", [20, 100, 500])
@@ -102,8 +102,8 @@ def test_chance_and_weak_detectors_raise_no_alarm(n, common, gap):
     for seed in range(200):
         S, y = labelled(n, max(2, n // 20), 5, seed, gap)
         S = S - (1 - common) * tools(n, 5, seed) + (1 - common) * tools(n, 5, seed + 1000, 0.0)
-        alarms += bool(len(turned_columns(S, y).columns))
-        alarms += bool(len(turned_columns(S, None).columns))
+        alarms += bool(len(reversed_columns(S, y).columns))
+        alarms += bool(len(reversed_columns(S, None).columns))
     assert alarms <= 2
 
 

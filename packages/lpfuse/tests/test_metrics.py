@@ -131,7 +131,7 @@ def test_scores_are_no_predictions():
 
 def test_values_are_one_number_a_row():
     assert check_values([1, 2], "scores").dtype == np.float64
-    np.testing.assert_array_equal(check_values([1, None], "s", may_miss=True), [1.0, np.nan])
+    np.testing.assert_array_equal(check_values([1, None], "s", allow_nan=True), [1.0, np.nan])
     assert check_values([], "scores").shape == (0,)
     with pytest.raises(ValueError, match="could not convert"):
         check_values(["a"], "scores")

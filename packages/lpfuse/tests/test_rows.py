@@ -12,8 +12,15 @@ from lpfuse._arrays import linalg as chosen_form
 from lpfuse._arrays.linalg import row_kernels
 from lpfuse._compiled import compiled
 from lpfuse.optim import Candidate, Certifier, Problem, solve
-from lpfuse.optim.bounds import CHUNK, Reading, examine_block, examine_rows, gamma, in_a_row
-from lpfuse.optim.distributed import crossings
+from lpfuse.optim.bounds import (
+    CHUNK,
+    Reading,
+    additions_per_term,
+    certify_block,
+    certify_rows,
+    gamma,
+)
+from lpfuse.optim.distributed import watch_crossings
 from lpfuse.optim.passes import PartitionPlan, ScorePasses
 from oracles.problems import random_problem
 
@@ -82,7 +89,7 @@ def assert_pull(pull, S, signed, alpha):
             Fraction(float(v)) * Fraction(float(a)) * Fraction(float(s))
             for v, a, s in zip(signed, alpha, S[:, j], strict=True)
         ]
-        bound = gamma(in_a_row(len(S), on_host=True)) * float(sum(map(abs, terms)))
+        bound = gamma(additions_per_term(len(S), on_host=True)) * float(sum(map(abs, terms)))
         assert abs(Fraction(float(pull[j])) - sum(terms)) <= bound
 
 
@@ -224,8 +231,8 @@ def test_both_forms_bound_the_same_truth(variant, single):
     v, alpha = np.full(problem.size, 0.3), np.random.default_rng(1).random(problem.n)
     block = problem.block(slice(0, problem.n), stored=True)
     point = {0: (v, None)}
-    quick = examine_rows(Reading.of(problem), point, {}, block, alpha)[0]
-    careful = examine_block(Reading.of(problem), point, {}, block.in_double(), alpha)[0]
+    quick = certify_rows(Reading.of(problem), point, {}, block, alpha)[0]
+    careful = certify_block(Reading.of(problem), point, {}, block.in_double(), alpha)[0]
     assert abs(quick.value - careful.value) <= quick.error + careful.error
     np.testing.assert_allclose(quick.error, careful.error, rtol=1e-2)  # a small difference
     for name in ("gain", "net", "mass", "reach", "balance", "low", "high"):
@@ -244,8 +251,8 @@ def test_scores_too_large_for_plain_digits_are_left_to_the_careful_form():
     problem.S[7] = [1e12, -1e12, 3.0, 1.0, 1.0]
     block = problem.block(slice(0, problem.n), stored=True)
     v, alpha = np.array([0.3, 0.3, 0.2, 0.1, 0.1]), np.full(problem.n, 0.5)
-    ours = examine_rows(Reading.of(problem), {0: (v, None)}, {}, block, alpha)[0]
-    theirs = examine_block(Reading.of(problem), {0: (v, None)}, {}, block, alpha)[0]
+    ours = certify_rows(Reading.of(problem), {0: (v, None)}, {}, block, alpha)[0]
+    theirs = certify_block(Reading.of(problem), {0: (v, None)}, {}, block, alpha)[0]
     assert (ours.value, ours.error) == (theirs.value, theirs.error)
     assert ours.error <= 1e-9 * ours.value
 
@@ -257,7 +264,7 @@ def test_one_large_score_does_not_speak_for_its_block():
     problem.S[7] *= 1e5
     block = problem.block(slice(0, problem.n), stored=True)
     v, alpha = np.full(5, 0.2), np.random.default_rng(3).random(problem.n)
-    ours = examine_rows(Reading.of(problem), {0: (v, None)}, {}, block, alpha)[0]
+    ours = certify_rows(Reading.of(problem), {0: (v, None)}, {}, block, alpha)[0]
     signed = problem.y * problem.costs * alpha
     for j in range(5):
         true = sum(
@@ -278,7 +285,9 @@ def test_crossed_rows_are_the_same_in_both_forms(single, monkeypatch):
 
     def crossed():
         certifier = Certifier(problem, [problem.ball], 1e-8)
-        return certifier.examine({0: candidate}, {0: crossings(problem.terms, 10**6)})[0].watched
+        return certifier.examine({0: candidate}, {0: watch_crossings(problem.terms, 10**6)})[
+            0
+        ].watched
 
     ours = crossed()
     without_kernels(monkeypatch)

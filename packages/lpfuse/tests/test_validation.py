@@ -23,14 +23,14 @@ from lpfuse._validation.params import (
     check_row_names,
     check_sample_weight,
     check_values,
-    weights_beside,
+    check_weights_like,
 )
 from lpfuse._validation.tables import (
     check_features,
     check_scores,
     check_table,
-    remember_columns,
-    warn_about_columns,
+    record_columns,
+    warn_uninformative_columns,
 )
 
 SCORES = np.array([[0.5, 2.0, -1.0], [0.25, 1.0, 3.0]])
@@ -75,7 +75,7 @@ def test_integers_become_float64():
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_the_estimator_remembers_names_and_refuses_others(frame):
     estimator = BaseEstimator()
-    remember_columns(estimator, frame(dict(zip(NAMES, SCORES.T, strict=True))))
+    record_columns(estimator, frame(dict(zip(NAMES, SCORES.T, strict=True))))
     assert list(estimator.feature_names_in_) == NAMES
     other = frame(dict(zip(["forest", "svm", "knn"], SCORES.T, strict=True)))
     with pytest.raises(ValueError, match="knn"):
@@ -84,7 +84,7 @@ def test_the_estimator_remembers_names_and_refuses_others(frame):
 
 def test_another_number_of_columns_is_refused_after_fit():
     estimator = BaseEstimator()
-    remember_columns(estimator, SCORES)
+    record_columns(estimator, SCORES)
     with pytest.raises(ValueError, match=r"2 features.*3 features"):
         check_scores(SCORES[:, :2], estimator=estimator)
 
@@ -179,7 +179,7 @@ def test_array_api_scores_stay_in_their_library():
 
 def test_array_api_scores_are_counted_by_the_estimator():
     estimator = BaseEstimator()
-    remember_columns(estimator, array_api_strict.asarray(SCORES))
+    record_columns(estimator, array_api_strict.asarray(SCORES))
     assert estimator.n_features_in_ == 3
     with pytest.raises(ValueError, match="2 features"):
         check_scores(array_api_strict.asarray(SCORES[:, :2]), estimator=estimator)
@@ -488,7 +488,7 @@ def test_weights_beside_rows_of_torch_are_refused_for_their_sum_too(size):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     S, weights = torch.ones((2, 1)), torch.full((2,), size, dtype=torch.float64)
     with pytest.raises(ValueError, match=r"adds up to .* for double precision"):
-        weights_beside(weights, S)
+        check_weights_like(weights, S)
 
 
 # ------------------------------------------------------------------------------ idle columns
@@ -502,28 +502,28 @@ def scores():
 def test_good_columns_raise_no_warning(scores):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_about_columns(scores)
+        warn_uninformative_columns(scores)
 
 
 @pytest.mark.parametrize("level", [0.0, -3.0, 1e6])
 def test_flat_columns_are_named(scores, level):
     scores[:, 2] = level
     with pytest.warns(UserWarning, match=r"no spread in column 2:"):
-        warn_about_columns(scores)
+        warn_uninformative_columns(scores)
     with pytest.warns(UserWarning, match="no spread in column 'lof':"):
-        warn_about_columns(scores, ["forest", "svm", "lof", "gmm"])
+        warn_uninformative_columns(scores, ["forest", "svm", "lof", "gmm"])
 
 
 def test_a_spread_lost_to_rounding_counts_as_flat(scores):
     scores[:, 1] = 1.0 + 1e-13 * scores[:, 1]
     with pytest.warns(UserWarning, match="no spread in column 1:"):
-        warn_about_columns(scores)
+        warn_uninformative_columns(scores)
 
 
 def test_equal_columns_are_paired(scores):
     scores[:, 3] = scores[:, 1]
     with pytest.warns(UserWarning, match="same scores twice: column 3 = column 1"):
-        warn_about_columns(scores)
+        warn_uninformative_columns(scores)
 
 
 def test_columns_that_differ_in_one_row_are_not_equal(scores):
@@ -534,13 +534,13 @@ def test_columns_that_differ_in_one_row_are_not_equal(scores):
         S[row, 3] += 1e-9
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            warn_about_columns(S)
+            warn_uninformative_columns(S)
 
 
 def test_flat_columns_are_not_called_equal_too(scores):
     scores[:, :2] = 0.0
     with pytest.warns(UserWarning, match="no spread in column 0 and column 1:") as caught:
-        warn_about_columns(scores)
+        warn_uninformative_columns(scores)
     assert len(caught) == 1
 
 
@@ -614,12 +614,12 @@ def test_features_of_a_wrong_shape_or_kind_are_refused(given, words, error):
 
 def test_features_must_have_the_columns_of_the_fit():
     estimator = BaseEstimator()
-    remember_columns(estimator, pd.DataFrame(SCORES, columns=NAMES))
+    record_columns(estimator, pd.DataFrame(SCORES, columns=NAMES))
     check_features(pd.DataFrame(SCORES, columns=NAMES), estimator=estimator)
     with pytest.raises(ValueError, match="feature names"):
         check_features(pd.DataFrame(SCORES, columns=NAMES[::-1]), estimator=estimator)
     nameless = BaseEstimator()
-    remember_columns(nameless, SCORES)
+    record_columns(nameless, SCORES)
     with pytest.raises(ValueError, match=r"2 features.*3 features"):
         check_features(array_api_strict.asarray(SCORES[:, :2]), estimator=nameless)
 
@@ -653,12 +653,12 @@ def test_frames_stay_what_they_are(frame):
 def test_tables_must_have_the_columns_of_the_fit(frame):
     table = frame(dict(zip(NAMES, SCORES.T, strict=True)))
     estimator = BaseEstimator()
-    remember_columns(estimator, table)
+    record_columns(estimator, table)
     assert check_table(table, estimator=estimator) is table
     with pytest.raises(ValueError, match="feature names"):
         check_table(frame(dict(zip(NAMES[::-1], SCORES.T, strict=True))), estimator=estimator)
     nameless = BaseEstimator()
-    remember_columns(nameless, SCORES)
+    record_columns(nameless, SCORES)
     with pytest.raises(ValueError, match=r"2 features.*3 features"):
         check_table(SCORES[:, :2], estimator=nameless)
 

@@ -13,7 +13,7 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.svm import OneClassSVM
 
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
-from lpfuse.detectors.kernels import settle_gamma
+from lpfuse.detectors.kernels import resolve_gamma
 
 Setting = str | float
 
@@ -103,4 +103,4 @@ def make_detector(option: Option, train: np.ndarray, seed: int) -> Any:
 def width(name: str, train: np.ndarray) -> float:
     """``"3 scale"`` is three times the γ that ``"scale"`` stands for."""
     *factor, rule = name.split()
-    return float(factor[0] if factor else 1) * settle_gamma(rule, train)
+    return float(factor[0] if factor else 1) * resolve_gamma(rule, train)

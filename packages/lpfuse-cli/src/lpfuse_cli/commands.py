@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lpfuse._files import check_target, write_errors
+from lpfuse._files import check_writable, write_errors
 from lpfuse._format import brief, printable
 from lpfuse._format import quote as in_quotes
 from lpfuse_cli import console, options
@@ -54,7 +54,7 @@ def fit(
     """
     silent = as_json or console.is_quiet(ctx, quiet)
     check_there(train)
-    check_target(model, [train])
+    check_writable(model, [train])
     secret = None if key is None else key.read_bytes()
     with console.remarks(silent) as remarks, console.phases(silent) as phases:
         phases.begin(f"Reading {console.called(train)}")
@@ -259,7 +259,7 @@ def _check_targets(scores: str, out: str | None, model: Path | None, as_json: bo
     if out is not None:
         check_table_target(out, [scores])
     if model is not None:
-        check_target(model, [scores])
+        check_writable(model, [scores])
 
 
 def _conclude(found: dict[str, Any], remarks: list[str], files: list[Any]) -> None:
@@ -445,7 +445,7 @@ def report(
     silent = as_json or console.is_quiet(ctx, quiet)
     target = out if out is not None or as_json else REPORT
     if target is not None:
-        check_target(target, [model, *([] if data is None else [data])])
+        check_writable(target, [model, *([] if data is None else [data])])
     if data is None and (label is not None or normal is not None):
         raise ValueError("--label and --normal tell what a column of DATA means: name the file.")
     if data is None and keep:
@@ -549,7 +549,7 @@ def card(
 ) -> None:
     """Write a model card: data, weights and their proof, calibration, measurements, limits."""
     check_there(None, model=model)
-    check_target(out, [model])
+    check_writable(out, [model])
     silent = as_json or console.is_quiet(ctx, quiet)
     with console.remarks(silent), console.phases(silent) as phases:
         phases.begin(f"Loading {console.called(model)}")
@@ -603,7 +603,7 @@ def ask(
     from lpfuse_cli.tables import read_table
 
     silent = as_json or console.is_quiet(ctx, quiet)
-    check_target(out, [model, data])
+    check_writable(out, [model, data])
     with console.remarks(silent) as remarks:
         loaded = load_detector(model, trust or (), key, "A question")
         told = table.format()
@@ -658,7 +658,7 @@ def teach(
     from lpfuse_cli.scoring import features_of, load_detector, model_errors
 
     silent = as_json or console.is_quiet(ctx, quiet)
-    check_target(out, [model, answers])
+    check_writable(out, [model, answers])
     with console.remarks(silent) as remarks:
         loaded = load_detector(model, trust or (), key, "Teaching")
         fused = loaded.fused if isinstance(loaded, TableModel) else loaded
@@ -745,7 +745,7 @@ def recalibrate(
     from lpfuse_cli.tables import read_table
 
     silent = as_json or console.is_quiet(ctx, quiet)
-    check_target(out, [model, data])
+    check_writable(out, [model, data])
     with console.remarks(silent) as remarks:
         loaded = load_detector(model, trust or (), key, "Recalibrating")
         of_tables = isinstance(loaded, TableModel)

@@ -88,10 +88,10 @@ def demo(
     On iris, wine, breast cancer and digits, each class being the normal one in turn: all sets of
     classes that come with scikit-learn, those where fusing gains little included. Takes seconds.
     """
-    from lpfuse._files import check_target, write_errors
+    from lpfuse._files import check_writable, write_errors
 
     silent = as_json or console.is_quiet(ctx, quiet)
-    check_target(out)
+    check_writable(out)
     if not silent:
         typer.echo(_what_is_done())
     with console.remarks(silent), console.phases(silent) as phases:

@@ -289,17 +289,17 @@ def check_there(*tables: Any, model: Any = None) -> None:
     model : path-like, optional
         A model to read.
     """
-    from lpfuse._files import no_file, no_model
+    from lpfuse._files import missing_file_message, missing_model_message
 
     if model is not None:
         path = Path(model).expanduser()
         if not path.exists() or path.is_dir():
-            raise FileNotFoundError(no_model(path))
+            raise FileNotFoundError(missing_model_message(path))
     for table in tables:
         if table is not None and str(table) != STANDARD:
             path = Path(table).expanduser()
             if not path.exists():
-                raise FileNotFoundError(no_file(path))
+                raise FileNotFoundError(missing_file_message(path))
 
 
 def settled_detectors(
@@ -316,10 +316,10 @@ def settled_detectors(
         check_confidence,
         check_false_alarm_rate,
         check_norm,
-        listed_names,
+        parse_detector_names,
     )
 
     check_norm(p)
     check_false_alarm_rate(false_alarm_rate)
     check_confidence(confidence)
-    return None if detectors is None else listed_names(detectors)
+    return None if detectors is None else parse_detector_names(detectors)

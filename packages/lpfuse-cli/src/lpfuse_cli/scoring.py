@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from lpfuse._arrays.operations import Host, one_blas_thread
-from lpfuse._files import no_model
+from lpfuse._files import missing_model_message
 from lpfuse._format import plain, quote
 from lpfuse._validation.params import counted, quoted
 from lpfuse.ensemble import FusedDetector
@@ -53,7 +53,7 @@ def load_model(
     """
     path = Path(path).expanduser()
     if not path.exists() or path.is_dir():
-        raise FileNotFoundError(no_model(path))
+        raise FileNotFoundError(missing_model_message(path))
     model = load(path, trusted, key=key)
     if not isinstance(model, TableModel):
         raise ValueError(

@@ -16,7 +16,7 @@ from zlib import error as DeflateError
 import numpy as np
 
 from lpfuse._arrays.operations import Host
-from lpfuse._files import check_target, no_file, replacing, write_errors
+from lpfuse._files import check_writable, missing_file_message, replacing, write_errors
 from lpfuse._format import plain, quote
 from lpfuse._validation.params import counted
 from lpfuse.frames import TableFormat
@@ -64,7 +64,7 @@ def kind_of(path: Path) -> str:
 def _check_readable(path: Path) -> None:
     """Refuse what is no file."""
     if not path.exists():
-        raise FileNotFoundError(no_file(path))
+        raise FileNotFoundError(missing_file_message(path))
     if not path.is_file():
         raise ValueError(f"{quote(str(path))} is not a file. Name one table, .csv or .parquet.")
 
@@ -410,7 +410,7 @@ def check_table_target(path: str | Path, sources: Iterable[str | Path] = ()) -> 
             f"Tables are written as {', '.join(others)} or {last} files, not as "
             f"{quote(str(path))}. Give it one of these suffixes."
         )
-    check_target(path, sources)
+    check_writable(path, sources)
 
 
 @contextmanager

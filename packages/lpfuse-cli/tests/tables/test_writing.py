@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from helpers.pumps import read
-from lpfuse._files import check_target
+from lpfuse._files import check_writable
 from lpfuse_cli.tables import check_table_target, csv_writer, table_writer
 
 SUFFIXES = ["csv", "parquet", "arrow"]
@@ -115,12 +115,12 @@ def test_targets_that_cannot_be_written_are_refused_at_once(tmp_path):
     with pytest.raises(
         FileNotFoundError, match=r"no folder '.*nowhere'\. Make it, or name another"
     ):
-        check_target(tmp_path / "nowhere" / "a.csv")
+        check_writable(tmp_path / "nowhere" / "a.csv")
     with pytest.raises(ValueError, match="is there, and is no file"):
-        check_target(tmp_path)
+        check_writable(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match="pipe' is there, and is no file"):
-        check_target(tmp_path / "pipe")
+        check_writable(tmp_path / "pipe")
     with pytest.raises(ValueError, match=r"as \.arrow, .* or \.parquet files, not as '.*a\.xlsx'"):
         check_table_target(tmp_path / "a.xlsx")
     assert os.listdir(tmp_path) == ["pipe"]
@@ -132,7 +132,7 @@ def test_a_folder_without_permission_is_refused_at_once(tmp_path, monkeypatch):
 
     monkeypatch.setattr("tempfile.mkdtemp", denied)
     with pytest.raises(PermissionError, match=r"Nothing can be written to .*: Permission denied\."):
-        check_target(tmp_path / "a.csv")
+        check_writable(tmp_path / "a.csv")
 
 
 def test_what_is_read_is_not_written_over(tmp_path):
@@ -141,8 +141,8 @@ def test_what_is_read_is_not_written_over(tmp_path):
     (tmp_path / "link.csv").symlink_to(data)
     for target in (data, tmp_path / "link.csv"):
         with pytest.raises(ValueError, match="is read, so it cannot be written"):
-            check_target(target, ["-", "nowhere.csv", data])
-    check_target(tmp_path / "other.csv", [data])
+            check_writable(target, ["-", "nowhere.csv", data])
+    check_writable(tmp_path / "other.csv", [data])
     check_table_target("-", [data])
     assert sorted(os.listdir(tmp_path)) == ["data.csv", "link.csv"]
 

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays.blocks import head_of, map_rows
+from lpfuse._arrays.blocks import map_rows, meta_of
 from lpfuse._arrays.operations import (
     Array,
     Host,
@@ -56,7 +56,7 @@ def lazily(
             if not (X and is_blocked(X[0])):
                 return method(self, *rows, **named)
             check_is_fitted(self)
-            check_columns(head_of(X[0]), self)
+            check_columns(meta_of(X[0]), self)
             columns = None if width is None else width(self)
             work = partial(_apply, method.__name__, columns)
             # A copy, for the estimator may be fitted anew before anything is computed.
@@ -217,7 +217,7 @@ class Detector(Scorer):
     # How long a fit takes beside those of other detectors to the same rows, roughly, by the pool of
     # the default at 16,000 rows: progress is told by it, nothing else.
     relative_work = 1.0
-    _knows_auto = False  # whether there is a threshold of its own, contamination="auto"
+    _accepts_auto = False  # whether there is a threshold of its own, contamination="auto"
 
     @lazily()
     def score_samples(self, X: Any) -> Array:
@@ -242,14 +242,14 @@ class Detector(Scorer):
 
     def _check_contamination(self) -> None:
         named = isinstance(self.contamination, str) and self.contamination == "auto"
-        if self._knows_auto and named:
+        if self._accepts_auto and named:
             return
-        choice = ' Or pass "auto".' if self._knows_auto else ""
+        choice = ' Or pass "auto".' if self._accepts_auto else ""
         hint = f"It is the share of unseen rows like the training rows below the threshold.{choice}"
         check_number("contamination", self.contamination, above=0, at_most=0.5, hint=hint)
 
 
-def below_rounding(threshold: float, size: float, scores: Array) -> float:
+def lower_by_rounding(threshold: float, size: float, scores: Array) -> float:
     """Return the threshold, lowered by what rounding can do to scores whose terms are of that size.
 
     A row that decided the threshold must not fall below it by rounding when it is scored again, in
@@ -260,7 +260,7 @@ def below_rounding(threshold: float, size: float, scores: Array) -> float:
     return threshold - of_score * abs(threshold) - of_terms * size
 
 
-def unseen_quantile(scores: Host, weights: Host, different: int, share: float) -> float:
+def conformal_quantile(scores: Host, weights: Host, different: int, share: float) -> float:
     r"""The highest threshold that no more than a share of unseen rows lies below, on average.
 
     Of n scores of rows that were not learnt from it is the k-th smallest,
@@ -286,9 +286,9 @@ def unseen_quantile(scores: Host, weights: Host, different: int, share: float) -
 
     Examples
     --------
-    >>> unseen_quantile(np.arange(1.0, 100.0), np.ones(99), 99, 0.05)
+    >>> conformal_quantile(np.arange(1.0, 100.0), np.ones(99), 99, 0.05)
     5.0
-    >>> unseen_quantile(np.array([3.0, 1.0, 2.0]), np.ones(3), 3, 0.1)
+    >>> conformal_quantile(np.array([3.0, 1.0, 2.0]), np.ones(3), 3, 0.1)
     1.0
     """
     order = np.argsort(scores, kind="stable")

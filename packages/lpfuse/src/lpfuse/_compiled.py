@@ -36,7 +36,7 @@ def compiled(name: str) -> ModuleType | None:
     The variable LPFUSE_COMPILED of the environment decides: 0 is NumPy, 1 is an error where
     something compiled is missing; without it, whatever was built.
     """
-    return _loaded(name) if _serves() else None
+    return _load(name) if _uses_compiled() else None
 
 
 def solver_core() -> str:
@@ -78,7 +78,7 @@ def library_of(name: str, package: Path = PACKAGE) -> Path | None:
     return next((path for path in found if path.is_file()), None)
 
 
-def _demand() -> str | None:
+def _requested_mode() -> str | None:
     told = os.environ.get("LPFUSE_COMPILED") or None
     if told not in (None, "0", "1"):
         raise ImportError(f"LPFUSE_COMPILED must be 0 (NumPy) or 1 (compiled), not {told[:20]!r}.")
@@ -86,8 +86,8 @@ def _demand() -> str | None:
 
 
 @cache
-def _serves() -> bool:
-    demand = _demand()
+def _uses_compiled() -> bool:
+    demand = _requested_mode()
     missing = [name for name in MODULES if library_of(name) is None]
     if demand == "1" and missing:
         raise ImportError(f"LPFUSE_COMPILED=1, but {missing[0]} was not built. {REMEDY}")
@@ -95,12 +95,12 @@ def _serves() -> bool:
 
 
 @cache
-def _loaded(name: str) -> ModuleType | None:
+def _load(name: str) -> ModuleType | None:
     try:
         return import_module(name)
     # Cython raises TypeError where a function of SciPy has another signature than it was built for.
     except (ImportError, TypeError) as error:
-        if _demand() == "1":
+        if _requested_mode() == "1":
             raise ImportError(f"{name} cannot be loaded: {error}. {REMEDY}") from error
         told = f"{name} cannot be loaded ({error}): NumPy serves, more slowly. {REMEDY}"
         warnings.warn(told, RuntimeWarning, stacklevel=2)

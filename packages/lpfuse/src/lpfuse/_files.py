@@ -46,12 +46,12 @@ def versions() -> dict[str, str]:
 # --------------------------------------------------------------------------------------------------
 
 
-def no_file(path: Any) -> str:
+def missing_file_message(path: Any) -> str:
     """Of a table to read that is not there."""
     return f"There is no file {quote(str(path))}. Check its path."
 
 
-def no_model(path: Any) -> str:
+def missing_model_message(path: Any) -> str:
     """Of a model to read that is not there."""
     return f"There is no model {quote(str(path))}. TableModel.fit makes one."
 
@@ -71,21 +71,21 @@ def replacing(path: Any) -> Iterator[IO[bytes]]:
     unfinished = f"{target}.{uuid4().hex}.tmp"
     # What replaces a file is nobody else's to read until it has the mode of that file.
     mode = 0o600 if there else 0o666
-    with _removing_on_signals(unfinished):
+    with _remove_on_signals(unfinished):
         try:
             with open(unfinished, "xb", opener=lambda p, flags: os.open(p, flags, mode)) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
             if there:
-                _copy_rights(target, unfinished)
+                _copy_permissions(target, unfinished)
             os.replace(unfinished, target)
         except BaseException:
             _remove(unfinished)
             raise
 
 
-def _copy_rights(source: str, path: str) -> None:
+def _copy_permissions(source: str, path: str) -> None:
     """Mode, owner and group of one file for another; no group gets rights that it did not have."""
     status = os.stat(source)
     mode = stat.S_IMODE(status.st_mode)
@@ -98,7 +98,7 @@ def _copy_rights(source: str, path: str) -> None:
 
 
 @contextmanager
-def _removing_on_signals(unfinished: str) -> Iterator[None]:
+def _remove_on_signals(unfinished: str) -> Iterator[None]:
     """Let SIGTERM and SIGHUP remove what is unfinished before they end the process.
 
     A thread of its own does so: Python would wait for the main thread, which may be in compiled
@@ -144,7 +144,7 @@ def _remove(unfinished: str) -> None:
             shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
 
 
-def check_target(path: str | Path, sources: Iterable[str | Path] = ()) -> None:
+def check_writable(path: str | Path, sources: Iterable[str | Path] = ()) -> None:
     """Refuse, before any work, a file that could not be written or should not be.
 
     Parameters
@@ -174,7 +174,7 @@ def check_target(path: str | Path, sources: Iterable[str | Path] = ()) -> None:
         raise type(error)(f"{reason} Name another folder, or ask for access to it.") from error
 
 
-class NotWritten(OSError):
+class WriteError(OSError):
     """Why something could not be written, in a sentence."""
 
 
@@ -192,13 +192,13 @@ def write_errors(name: str, *kinds: type[Exception]) -> Iterator[None]:
     refused: tuple[type[Exception], ...] = (OSError, *kinds)
     try:
         yield
-    except (BrokenPipeError, NotWritten):  # `lpfuse … | head`; or it has its sentence already
+    except (BrokenPipeError, WriteError):  # `lpfuse … | head`; or it has its sentence already
         raise
     except refused as error:
         # polars: "… error: File too large (os error 27)"
         text = str(error).rpartition("error: ")[2].partition(" (os error")[0]
         reason = getattr(error, "strerror", None) or text
-        raise NotWritten(
+        raise WriteError(
             f"{plain(name)} could not be written: {reason}. Nothing of it is left; make room, or "
             "name another folder, and try again."
         ) from error

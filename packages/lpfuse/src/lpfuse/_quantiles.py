@@ -324,7 +324,7 @@ class VectorInBlocks(NamedTuple):
         """
         check_vector_blocks(values, name)
         blocks = Blocks.of(values)
-        sketch, missing = blocks.reduce(partial(_first_look, size), _merged)
+        sketch, missing = blocks.reduce(partial(_sketch_block, size), _merged)
         if missing:
             told = listed(f"block {block} ({rows} of its rows)" for block, rows in missing)
             raise ValueError(f"{name} must be numbers, but NaN is in {told}. Leave those rows out.")
@@ -344,14 +344,14 @@ class VectorInBlocks(NamedTuple):
         brackets = [(float(low[0]), float(high[0])) for low, high in map(self.sketch.bounds, ranks)]
         if all(low == high for low, high in brackets):
             return [low for low, _ in brackets]
-        found = self.blocks.reduce(_look_between, _joined, brackets)
+        found = self.blocks.reduce(_select_between, _joined, brackets)
         return [
             _of_rank(rank, *bracket, *seen)
             for rank, bracket, seen in zip(ranks, brackets, found, strict=True)
         ]
 
 
-def _first_look(size: int, k: int, parts: tuple[Any, ...]) -> tuple[QuantileSketch, Missing]:
+def _sketch_block(size: int, k: int, parts: tuple[Any, ...]) -> tuple[QuantileSketch, Missing]:
     """Return the sketch of block k without its NaN, and how many of these there are."""
     values = arrays_of((parts[0], None, None))[0]
     missing = namespace(values).isnan(values)
@@ -364,7 +364,7 @@ def _merged(seen: list[tuple[QuantileSketch, Missing]]) -> tuple[QuantileSketch,
     return QuantileSketch.merge(sketches), [place for _, missing in seen for place in missing]
 
 
-def _look_between(
+def _select_between(
     k: int, parts: tuple[Any, ...], brackets: list[tuple[float, float]]
 ) -> list[tuple[int, Host]]:
     """For each bracket the number of rows up to its lower end, and those strictly inside."""

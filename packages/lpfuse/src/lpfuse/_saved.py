@@ -16,7 +16,7 @@ Class = TypeVar("Class", bound=type)
 
 # Where lpfuse registers classes. They are imported when a file names a class that is not known yet:
 # `import lpfuse` loads nothing by itself.
-ROOMS = (
+REGISTERING_MODULES = (
     "adapters", "detectors", "ensemble", "frames", "fusion", "iterative", "monitor", "multiclass",
     "optim", "paper", "scaling", "selection", "views",
 )  # fmt: skip
@@ -84,7 +84,7 @@ def saved_as(name: str, /, **words: Words) -> Callable[[Class], Class]:
     return register
 
 
-class WithoutCaches:
+class FieldsOnlyState:
     """A dataclass whose copies hold its fields alone: what it has cached is made anew."""
 
     def __getstate__(self) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def saved_classes() -> dict[str, type]:
 
 def register_all() -> None:
     """Import every module that registers classes, of lpfuse and of other installed packages."""
-    for room in ROOMS:
+    for room in REGISTERING_MODULES:
         import_module(f"lpfuse.{room}")
     for entry in entry_points(group=GROUP):
         entry.load()

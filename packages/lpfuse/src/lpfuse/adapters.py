@@ -24,7 +24,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from lpfuse._arrays.operations import Host, without_mask
+from lpfuse._arrays.operations import Host, fill_masked
 from lpfuse._format import quote
 from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_choice, check_labels
@@ -344,7 +344,7 @@ class ScoreColumn(Adapter):
         return True
 
     def _column(self, X: Any) -> Host:
-        values = np.asarray(without_mask(X), dtype=np.float64)
+        values = np.asarray(fill_masked(X), dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != 1:
             raise ValueError(
                 f"ScoreColumn reads one column of scores, got shape {values.shape}. In a "
@@ -512,7 +512,7 @@ def _rows_for(maker: Any, X: Any) -> Any:
     """Rows as their receiver wants them: scikit-learn's kind knows data frames, others do not."""
     inner = _inner(maker)
     knows_frames = hasattr(inner, "__sklearn_tags__") and not _is_of_pyod(inner)
-    return X if knows_frames else np.asarray(without_mask(X))
+    return X if knows_frames else np.asarray(fill_masked(X))
 
 
 def _is_of_pyod(entry: Any) -> bool:
@@ -539,7 +539,7 @@ def check_answer(scores: Any, n: int, maker: object) -> Host:
     ValueError: 'mine' must give real numbers, got complex128 values. Take their real parts, or \
 absolute values.
     """
-    values = np.asarray(without_mask(scores))
+    values = np.asarray(fill_masked(scores))
     if values.dtype.kind == "c":
         raise ValueError(
             f"{quote(maker)} must give real numbers, got {values.dtype} values. Take their real "

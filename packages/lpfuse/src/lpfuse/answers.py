@@ -23,9 +23,9 @@ from lpfuse._validation.params import (
     check_chances,
     check_count,
     check_number,
+    check_one_per_row,
     check_share,
     check_values,
-    one_a_row,
 )
 
 __all__ = [
@@ -215,10 +215,12 @@ def audit_answers(
     >>> audit.precision
     Estimate(value=0.6666666666666666, low=0.6666666666666666, high=0.6666666666666666)
     """
-    s = check_values(scores, "scores", may_miss=True)
+    s = check_values(scores, "scores", allow_nan=True)
     labels, pi = check_answers(y, s.size), check_chances(chances, s.size)
-    round_of = np.zeros(s.size) if rounds is None else check_values(rounds, "rounds", may_miss=True)
-    one_a_row(round_of, s.size, "rounds", "number")
+    round_of = (
+        np.zeros(s.size) if rounds is None else check_values(rounds, "rounds", allow_nan=True)
+    )
+    check_one_per_row(round_of, s.size, "rounds", "number")
     # Too few rows for a rate of false alarms set the threshold to minus infinity.
     threshold = -np.inf if offset == -np.inf else check_number("offset", offset)
     level = check_number("confidence", confidence, above=0, at_most=1 - 1e-6)
@@ -473,7 +475,7 @@ def draw_questions(chances: Any, order: Any = None, random_state: Any = None) ->
     >>> draw_questions([0.5, 0.5, 1.0, 0.4, 0.6], order=[0, 1, 2, 3, 4], random_state=0)
     array([2, 1, 4])
     """
-    pi, random = check_chances(chances, may_miss=False), check_random_state(random_state)
+    pi, random = check_chances(chances, allow_nan=False), check_random_state(random_state)
     n = round(float(pi.sum()))
     if n == 0 or abs(float(pi.sum()) - n) > 1e-6 * n:
         raise ValueError(
@@ -541,7 +543,7 @@ def ask_each_unit_once(
     (array([3, 1]), array([1. , 0.5]))
     """
     a, random = check_values(appeal, "appeal"), check_random_state(random_state)
-    _, unit = np.unique(one_a_row(units, a.size, "units", "name"), return_inverse=True)
+    _, unit = np.unique(check_one_per_row(units, a.size, "units", "name"), return_inverse=True)
     sizes = np.bincount(unit)
     # Sums of the largest doubles would be infinite.
     scale = max(float(np.abs(a).max(initial=0.0)), np.finfo(float).tiny)
@@ -638,7 +640,7 @@ def answer_weights(probably_normal: Any, y: Any, chances: Any, *, most: float = 
 
 def _permutation(order: Any, n: int) -> NDArray[np.intp]:
     """Return positions of n rows, each once."""
-    along = one_a_row(order, n, "order", "position")
+    along = check_one_per_row(order, n, "order", "position")
     if along.dtype.kind not in "iu" or not np.array_equal(np.sort(along), np.arange(n)):
         raise ValueError(
             f"order must hold each position from 0 to {n - 1} once. Pass np.argsort of something "

@@ -14,7 +14,7 @@ from lpfuse._arrays.operations import Host
 from lpfuse._base import Scorer
 from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_count, check_labels, check_share
-from lpfuse._validation.tables import check_table, remember_columns
+from lpfuse._validation.tables import check_table, record_columns
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Table, scale_scores, seeded_copy
 from lpfuse.fusion.fixed import FixedRule
@@ -169,7 +169,7 @@ class IterativeEnsemble(Scorer):
         self.scaler_, self.weights_ = scaler, weights
         self.kept_ = present
         self.offset_ = offset
-        remember_columns(self, X)
+        record_columns(self, X)
         return self
 
     def score_samples(self, X: Any) -> Host:

@@ -19,8 +19,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from lpfuse._arrays.operations import Host
 from lpfuse._saved import ANY, saved_as
-from lpfuse._validation.params import check_choice, check_number, check_share, not_one_a_row
-from lpfuse._validation.tables import DirectionWarning, check_table, remember_columns
+from lpfuse._validation.params import check_choice, check_number, check_share, wrong_shape_message
+from lpfuse._validation.tables import DirectionWarning, check_table, record_columns
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Table, seeded_copy
 
@@ -176,7 +176,7 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, self.code_ = classes, code
         self.detectors_, self.calibration_ = detectors, calibration
         self.templates_ = np.array([np.nanmean(profiles[y == k], axis=0) for k in np.unique(y)])
-        remember_columns(self, X)
+        record_columns(self, X)
         return self
 
     def decision_function(self, X: Any) -> Host:
@@ -311,7 +311,7 @@ class OneClassEnsembleClassifier(ClassifierMixin, BaseEstimator):
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         if len(labels) != n:
-            raise ValueError(not_one_a_row("y", "label", n, labels.shape))
+            raise ValueError(wrong_shape_message("y", "label", n, labels.shape))
         classes, numbers, counts = np.unique(labels, return_inverse=True, return_counts=True)
         if (counts < 2).any():
             raise ValueError(

@@ -30,13 +30,13 @@ from lpfuse._validation.params import (
     check_labels,
     check_number,
     check_p,
-    labels_of_columns,
+    column_labels,
 )
 from lpfuse._validation.tables import (
     check_features,
     column_names,
-    remember_columns,
-    warn_about_columns,
+    record_columns,
+    warn_uninformative_columns,
 )
 from lpfuse.detectors import (
     PAPER_WIDTHS,
@@ -448,7 +448,7 @@ class Pipeline(Scorer):
             _scores(list(learners.values()), rows.anomalies),
             on_validation[:, chosen],
         )
-        warn_about_columns(scores.normals, LEARNERS)
+        warn_uninformative_columns(scores.normals, LEARNERS)
         ps = sorted(map(check_p, self.ps))
         found = choose_weights(scores, rows.labels, self.rhos, ps, self.loss)
         _warn_if_loose(found.certificate)
@@ -459,7 +459,7 @@ class Pipeline(Scorer):
         self.weights_, self.certificate_ = found.weights, found.certificate
         self.validation_auc_ = found.areas
         self.offset_ = best_g_mean(rows.labels, found.fused)[1]
-        remember_columns(self, X)
+        record_columns(self, X)
         return self
 
     @lazily()
@@ -528,7 +528,7 @@ class Pipeline(Scorer):
                 "Pass more rows, with +1 in y."
             )
         expected = clone(self)
-        remember_columns(expected, X)
+        record_columns(expected, X)
         known, truth = _check_validation(validation, expected)
         normals, anomalies = rows[normal], rows[~normal]
         if not self.standardise:
@@ -575,7 +575,7 @@ def _learnable(rows: Array, names: Sequence[str] | None) -> Host:
     found = _host(rows)
     sizes = np.abs(found).max(axis=0)
     if sizes.max() > LARGEST_SCORE:
-        large = labels_of_columns(np.flatnonzero(sizes > LARGEST_SCORE), names)
+        large = column_labels(np.flatnonzero(sizes > LARGEST_SCORE), names)
         raise ValueError(FEATURES.too_large(large, float(sizes.max())))
     return found
 

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays.blocks import Summary, head_of
+from lpfuse._arrays.blocks import Summary, meta_of
 from lpfuse._arrays.operations import Array, Host, is_blocked, is_numpy, like, namespace, to_host
 from lpfuse._base import lazily
 from lpfuse._quantiles import QuantileSketch
@@ -20,10 +20,10 @@ from lpfuse._validation.params import check_labels
 from lpfuse._validation.tables import (
     check_scores,
     column_names,
-    no_spread,
-    remember_columns,
-    warn_about_columns,
-    warn_about_flat,
+    is_constant,
+    record_columns,
+    warn_constant_columns,
+    warn_uninformative_columns,
 )
 
 __all__ = ["TailScaler", "TwoSidedMinMax"]
@@ -63,23 +63,23 @@ class _QuantileScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         scores = check_scores(S)
         labels = check_labels(y, scores.shape[0])
         reference = scores if labels is None else scores[like(labels, scores) > 0]
-        warn_about_columns(reference, column_names(S))
+        warn_uninformative_columns(reference, column_names(S))
         ranks = _Ranks(reference.shape[0], float(self.rho))
         self.lower_, self.upper_ = ranks.thresholds(_order_statistics(reference, ranks.needed))
         self.quantile_error_ = 0.0
-        remember_columns(self, S)
+        record_columns(self, S)
         return self
 
     def _fit_blocks(self, S: Any, y: Any) -> Self:
         """Return the same in one pass over blocks of rows, by a sketch of the normal ones."""
         checked = check_score_blocks(S, y, also=Summary(_sketch_normal, QuantileSketch.merge))
         sketch: QuantileSketch = checked.also
-        warn_about_flat(no_spread(sketch.lowest, sketch.highest), checked.names)
+        warn_constant_columns(is_constant(sketch.lowest, sketch.highest), checked.names)
         ranks = _Ranks(sketch.n, float(self.rho))
         smallest = {rank: sketch.order_statistic(rank) for rank in ranks.needed}
         self.lower_, self.upper_ = ranks.thresholds(smallest)
         self.quantile_error_ = sketch.rank_error / sketch.n
-        remember_columns(self, head_of(S))
+        record_columns(self, meta_of(S))
         return self
 
     @lazily(width=lambda scaler: scaler.n_features_in_)
@@ -282,10 +282,10 @@ class _Ranks:
     def thresholds(self, smallest: dict[int, Host]) -> tuple[Host, Host]:
         """The quantiles of each column, widened to its extremes where ties make them coincide."""
         lower, upper = (_interpolate(smallest, position) for position in self.positions)
-        tied = no_spread(lower, upper)
+        tied = is_constant(lower, upper)
         lower = np.where(tied, smallest[0], lower)
         upper = np.where(tied, smallest[self.last], upper)
-        return lower, np.where(no_spread(lower, upper), lower, upper)
+        return lower, np.where(is_constant(lower, upper), lower, upper)
 
 
 def _sketch_normal(k: int, S: Array, y: Array | None, c: Array | None) -> QuantileSketch:

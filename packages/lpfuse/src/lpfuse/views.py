@@ -17,7 +17,12 @@ from lpfuse._base import lazily
 from lpfuse._quantiles import positions_among
 from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_count
-from lpfuse._validation.tables import check_features, check_table, refuse_dates, remember_columns
+from lpfuse._validation.tables import (
+    check_features,
+    check_not_temporal,
+    check_table,
+    record_columns,
+)
 
 __all__ = ["FilledGaps", "Indicators", "NormalQuantiles"]
 
@@ -88,7 +93,7 @@ class NormalQuantiles(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         rows = to_host(check_features(X))
         self.knots_, self.quantiles_, self.scale_ = _learn(rows)
-        remember_columns(self, X)
+        record_columns(self, X)
         return self
 
     @lazily(width=lambda view: view.n_features_in_)
@@ -220,7 +225,7 @@ class Indicators(TransformerMixin, BaseEstimator):
         self.values_, self.heights_ = values, heights
         self.knots_, self.quantiles_, self.scale_ = _learn(rows[:, self._others])
         self.n_features_out_ = len(self.knots_) + sum(len(each) + 1 for each in values if len(each))
-        remember_columns(self, X)
+        record_columns(self, X)
         return self
 
     @property
@@ -360,7 +365,7 @@ class FilledGaps(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             scale = np.array([np.std(cells) if len(cells) else 0.0 for cells in there])
         self.scale_ = np.where(scale > 0, scale, 1.0)
         self.rows_ = rows[np.linspace(0, len(rows) - 1, min(len(rows), LENDERS)).astype(np.intp)]
-        remember_columns(self, X)
+        record_columns(self, X)
         return self
 
     @lazily(width=lambda view: view.n_features_in_)
@@ -427,7 +432,7 @@ def _cells(X: Any, estimator: Any = None) -> Host:
         check_features(X)  # refuses it
     try:
         table = check_table(X, estimator=estimator)
-        refuse_dates(table)
+        check_not_temporal(table)
         kinds = [np.float64, np.float32]
         return np.asarray(check_array(table, dtype=kinds, ensure_all_finite="allow-nan"))
     except (ValueError, TypeError):

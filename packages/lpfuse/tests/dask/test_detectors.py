@@ -21,7 +21,7 @@ from lpfuse import (
     KNNDetector,
     OneClassGP,
 )
-from lpfuse._base import unseen_quantile
+from lpfuse._base import conformal_quantile
 from lpfuse.detectors import fit_together, score_together
 from lpfuse.detectors import kernels as sampling
 from lpfuse.detectors.kernels import Kernel, nystroem
@@ -298,10 +298,10 @@ def test_a_part_of_the_sample_is_left_out_for_the_threshold(small_sample, detect
         expected = fitted.features_.moments(X[others], weights[others])
         for found, sums in zip(without.moments(fitted.features_), expected, strict=True):
             np.testing.assert_allclose(found, sums, rtol=1e-9, atol=1e-9)
-    refit = fitted._refitted(without, 1 - float(weights[drawn[part]].sum() / weights[drawn].sum()))
+    refit = fitted._refit(without, 1 - float(weights[drawn[part]].sum() / weights[drawn].sum()))
     scores, counts = refit._scores(X[drawn[part]]), weights[drawn[part]]
     share = 0.1 if fitted.contamination == "auto" else fitted.contamination
-    expected = unseen_quantile(scores, counts, int(part.sum()), share)
+    expected = conformal_quantile(scores, counts, int(part.sum()), share)
     assert fitted.offset_ == pytest.approx(expected, rel=1e-6, abs=1e-8)
 
 
@@ -309,7 +309,7 @@ def test_rows_on_a_cut_do_not_lie_below_it():
     values, weights = np.array([1.0, 2.0, 2.0, 3.5, 5.0]), np.array([1.0, 2.0, 4.0, 8.0, 16.0])
     cuts = np.array([2.0, 3.0, 3.5, 4.0])
     parts = values[:, None], None, weights
-    found = np.cumsum(sampling._weight_between(0, parts, lambda rows: rows[:, 0], cuts))
+    found = np.cumsum(sampling._weight_below_cuts(0, parts, lambda rows: rows[:, 0], cuts))
     np.testing.assert_array_equal(found, [weights[values < cut].sum() for cut in cuts])
 
 

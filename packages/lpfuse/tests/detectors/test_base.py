@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 from lpfuse._arrays.operations import limits
-from lpfuse._base import Detector, below_rounding, lower_quantile
+from lpfuse._base import Detector, lower_by_rounding, lower_quantile
 
 DETECTORS = {
     "SVDD": SVDD(gamma=0.3, nu=0.1, contamination=0.1),
@@ -142,7 +142,7 @@ class Fixed(Detector):
         self.scores = np.asarray(scores)
         weights = np.ones(len(self.scores))
         quantile = lower_quantile(self.scores, weights, self.contamination)
-        self.offset_ = below_rounding(quantile, 0.0, self.scores)
+        self.offset_ = lower_by_rounding(quantile, 0.0, self.scores)
         return self
 
     def _scores(self, X):

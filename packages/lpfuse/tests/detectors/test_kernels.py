@@ -13,8 +13,8 @@ from lpfuse.detectors.kernels import (
     INNER_PRODUCTS,
     Kernel,
     distances_to,
-    settle_gamma,
-    settle_kernel,
+    resolve_gamma,
+    resolve_kernel,
     squared_distances,
 )
 from oracles import kernel_learners as naive
@@ -92,7 +92,7 @@ def test_the_order_in_memory_does_not_matter(rows, others, name):
 
 @pytest.mark.parametrize("params", [{}, {"weight": 2.5}, {"weight": 0.5, "power": 2}])
 def test_a_function_of_two_rows_is_a_kernel(rows, others, params):
-    kernel = settle_kernel(rows, weighted_product, "scale", 3, 1, params, None)
+    kernel = resolve_kernel(rows, weighted_product, "scale", 3, 1, params, None)
     expected = [[weighted_product(x, z, **params) for z in others] for x in rows]
     np.testing.assert_allclose(kernel.between(rows, others), expected)
     np.testing.assert_allclose(kernel.gram(rows).diagonal(), kernel.diagonal(rows))
@@ -191,17 +191,17 @@ def test_every_library_gives_the_same_values(library, rows, others, name, precis
 @pytest.mark.parametrize("name", ["additive_chi2", "chi2", "laplacian", weighted_product])
 def test_kernels_that_need_numpy_say_so(library, rows, name):
     with pytest.raises(ValueError, match=r"needs NumPy arrays.*Use one of rbf, linear, poly"):
-        settle_kernel(library(rows), name, 1.0, 3, 1, None, None)
+        resolve_kernel(library(rows), name, 1.0, 3, 1, None, None)
 
 
 @every_library
 def test_every_library_gets_the_same_width(library, rows):
     for gamma in ("scale", "median"):
-        expected = settle_gamma(gamma, rows)
-        assert settle_gamma(gamma, library(rows)) == pytest.approx(expected, rel=1e-12)
+        expected = resolve_gamma(gamma, rows)
+        assert resolve_gamma(gamma, library(rows)) == pytest.approx(expected, rel=1e-12)
     weights = np.arange(1.0, 14.0)
-    expected = settle_gamma("scale", rows, weights)
-    assert settle_gamma("scale", library(rows), weights) == pytest.approx(expected, rel=1e-12)
+    expected = resolve_gamma("scale", rows, weights)
+    assert resolve_gamma("scale", library(rows), weights) == pytest.approx(expected, rel=1e-12)
 
 
 # ----------------------------------------------------------------------------------------- width
@@ -209,7 +209,7 @@ def test_every_library_gets_the_same_width(library, rows):
 
 @pytest.mark.parametrize("gamma", [0.5, 2, np.float32(0.25), np.int64(3)])
 def test_a_number_is_the_width(rows, gamma):
-    settled = settle_gamma(gamma, rows)
+    settled = resolve_gamma(gamma, rows)
     assert type(settled) is float
     assert settled == gamma
 
@@ -217,26 +217,26 @@ def test_a_number_is_the_width(rows, gamma):
 @pytest.mark.parametrize("factor", [1e-3, 1.0, 1e3])
 def test_scale_is_that_of_scikit_learn(rows, factor):
     X = rows * factor
-    settled = settle_gamma("scale", X)
-    assert settle_gamma("narrow", X) == pytest.approx(3 * settled)
+    settled = resolve_gamma("scale", X)
+    assert resolve_gamma("narrow", X) == pytest.approx(3 * settled)
     assert settled == pytest.approx(OneClassSVM(gamma="scale").fit(X)._gamma, rel=1e-12)
     assert settled == pytest.approx(naive.gamma_scale(X), rel=1e-12)
 
 
 def test_scale_in_single_precision_survives_an_offset(rows):
     X = (rows + 1000).astype(np.float32)
-    assert settle_gamma("scale", X) == pytest.approx(naive.gamma_scale(X), rel=1e-3)
+    assert resolve_gamma("scale", X) == pytest.approx(naive.gamma_scale(X), rel=1e-3)
 
 
 def test_weights_count_as_repetitions_for_the_scale(rows):
     weights = np.arange(13) % 4
     repeated = np.repeat(rows, weights, axis=0)
-    weighted = settle_gamma("scale", rows[weights > 0], weights[weights > 0].astype(float))
+    weighted = resolve_gamma("scale", rows[weights > 0], weights[weights > 0].astype(float))
     assert weighted == pytest.approx(naive.gamma_scale(repeated), rel=1e-12)
 
 
 def test_the_median_is_that_of_the_pairs(rows):
-    assert settle_gamma("median", rows) == pytest.approx(naive.gamma_median(rows), rel=1e-12)
+    assert resolve_gamma("median", rows) == pytest.approx(naive.gamma_median(rows), rel=1e-12)
 
 
 @pytest.mark.parametrize("precision", [np.float64, np.float32])
@@ -244,14 +244,14 @@ def test_the_median_is_that_of_the_pairs(rows):
 def test_repeated_rows_do_not_narrow_the_median(offset, precision):
     different = (random_rows(5, 6) * 10 + offset).astype(precision)
     X = np.random.default_rng(0).permutation(np.repeat(different, 12, axis=0))
-    assert settle_gamma("median", X) == pytest.approx(naive.gamma_median(X), rel=1e-3)
+    assert resolve_gamma("median", X) == pytest.approx(naive.gamma_median(X), rel=1e-3)
 
 
 def test_the_median_of_many_rows_is_taken_over_some():
     X = random_rows(3000, 2)
     distances = squared_distances(X)
     exact = 0.5 / np.median(distances[np.triu_indices(3000, 1)])
-    assert settle_gamma("median", X) == pytest.approx(exact, rel=0.05)
+    assert resolve_gamma("median", X) == pytest.approx(exact, rel=0.05)
 
 
 @pytest.mark.parametrize("X", [np.full((4, 3), 2.0), np.full((17, 9), 0.1), np.ones((1, 2))])
@@ -259,13 +259,13 @@ def test_the_median_of_many_rows_is_taken_over_some():
 @pytest.mark.parametrize("precision", [np.float64, np.float32])
 def test_rows_without_spread_get_the_width_one(X, gamma, precision):
     """Though rounding may give them a variance, of 1e-33 say."""
-    assert settle_gamma(gamma, X.astype(precision)) == 1.0
+    assert resolve_gamma(gamma, X.astype(precision)) == 1.0
 
 
 @pytest.mark.parametrize("gamma", [0, -1.0, np.nan, np.inf, "auto", "Scale", None, True, [1.0]])
 def test_other_widths_are_refused(rows, gamma):
     with pytest.raises(ValueError, match=r"gamma must be a .*number above"):
-        settle_gamma(gamma, rows)
+        resolve_gamma(gamma, rows)
 
 
 @pytest.mark.parametrize("gamma", ["auto", None])
@@ -273,13 +273,13 @@ def test_a_refused_width_names_the_choices(rows, gamma):
     with pytest.raises(
         ValueError, match=r'"narrow", "scale" or "median".*gamma_from_sigma\(sigma\)'
     ):
-        settle_gamma(gamma, rows)
+        resolve_gamma(gamma, rows)
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", None, 3, "precomputed", ["rbf"]])
 def test_unknown_kernels_are_refused_with_the_known_ones(rows, kernel):
     with pytest.raises(ValueError, match=r"additive_chi2, chi2, .*sigmoid, or a function"):
-        settle_kernel(rows, kernel, "scale", 3, 1, None, None)
+        resolve_kernel(rows, kernel, "scale", 3, 1, None, None)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_parameters_of_kernels_must_be_numbers(rows, parameters, words):
 
 def test_parameters_of_any_number_type_keep_single_precision(rows):
     X = rows.astype(np.float32)
-    kernel = settle_kernel(X, "poly", np.float64(0.5), np.float64(2), np.int64(1), None, None)
+    kernel = resolve_kernel(X, "poly", np.float64(0.5), np.float64(2), np.int64(1), None, None)
     assert kernel.gram(X).dtype == np.float32
 
 
@@ -342,8 +342,8 @@ def test_scaling_rows_is_scaling_the_width(size, scale, gamma):
     scaled = Kernel("rbf", gamma * scale**2).gram(X / scale)
     np.testing.assert_allclose(scaled, Kernel("rbf", gamma).gram(X), rtol=1e-9, atol=1e-12)
     for word in ("scale", "median") if len(X) > 1 else ():
-        expected = scale**2 * settle_gamma(word, X)
-        assert settle_gamma(word, X / scale) == pytest.approx(expected, rel=1e-9)
+        expected = scale**2 * resolve_gamma(word, X)
+        assert resolve_gamma(word, X / scale) == pytest.approx(expected, rel=1e-9)
 
 
 @given(size=sizes, random=st.randoms(use_true_random=False), name=st.sampled_from(NAMES))

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
-from lpfuse._base import unseen_quantile
+from lpfuse._base import conformal_quantile
 from lpfuse.detectors import ColumnForest, HistogramDetector, KNNDetector, fit_together
 
 LANDMARKS = {"approximation": "nystroem", "random_state": 0}
@@ -109,7 +109,7 @@ def exact_quantile(pairs, different, share):
 )
 def test_the_quantile_counts_exactly(pairs, percent):
     scores, weights = (np.array(column, dtype=float) for column in zip(*pairs, strict=True))
-    found = unseen_quantile(scores, weights, len(pairs), percent / 100)
+    found = conformal_quantile(scores, weights, len(pairs), percent / 100)
     assert found == exact_quantile(pairs, len(pairs), Fraction(percent, 100))
 
 

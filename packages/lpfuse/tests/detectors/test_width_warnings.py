@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lpfuse import SVDD, KernelPCADetector, OneClassGP
 from lpfuse.detectors import KernelWidthWarning, fit_together
-from lpfuse.detectors.kernels import Kernel, settle_gamma, warn_about_width
+from lpfuse.detectors.kernels import Kernel, resolve_gamma, warn_about_width
 from oracles.kernel_learners import every_library
 
 DETECTORS = [SVDD, OneClassGP, KernelPCADetector]
@@ -78,7 +78,7 @@ def test_a_few_strays_are_what_detectors_are_for(strays):
 @pytest.mark.parametrize("d", [1, 3, 30])
 def test_healthy_widths_pass_in_silence(gamma, d):
     X = np.random.default_rng(0).normal(size=(60, d))
-    settled = settle_gamma(gamma, X) if isinstance(gamma, str) else gamma * 3 / d
+    settled = resolve_gamma(gamma, X) if isinstance(gamma, str) else gamma * 3 / d
     assert message_of(Kernel("rbf", settled), X) is None
 
 
@@ -136,7 +136,7 @@ def test_the_advised_width_gives_no_warning_for_any_rows(n, d, scale, seed, expo
 @pytest.mark.parametrize(("gamma", "rule"), [(1e8, "median"), (1e-9, "narrow")])
 def test_the_advice_is_the_other_end_of_the_rules(rows, gamma, rule):
     message = message_of(Kernel("rbf", gamma), rows)
-    assert advised(message) == pytest.approx(settle_gamma(rule, rows), rel=5e-3)
+    assert advised(message) == pytest.approx(resolve_gamma(rule, rows), rel=5e-3)
     assert f'(gamma="{rule}")' in message
 
 

@@ -12,7 +12,7 @@ from lpfuse.optim import paths as along_p
 from lpfuse.optim.certificate import Certifier
 from lpfuse.optim.interior_point import interior_point
 from lpfuse.optim.newton import Breakdown, Model
-from lpfuse.optim.paths import Track, Trail, follow, settle
+from lpfuse.optim.paths import PathState, SamplePath, follow, settle
 from lpfuse.optim.results import Candidate
 from lpfuse.optim.tuning import DEFAULT
 from oracles import naive
@@ -156,14 +156,14 @@ def test_what_is_followed_is_the_optimum(variant, tuning):
                 assert alone.dual <= found.primal + 1e-9 * problem.n
                 assert found.alpha.min() >= 0.0
                 assert (found.alpha <= here.costs).all()
-        before = Track.of(here, alone)
+        before = PathState.of(here, alone)
     assert followed >= 6
 
 
 def test_w_of_one_sign_and_corners_are_left_to_the_interior_point():
     problem = random_problem(n=100)
     model = model_of(problem)
-    before = Track.of(model, interior_point(model, 1e-8, problem.scale))
+    before = PathState.of(model, interior_point(model, 1e-8, problem.scale))
     for ball in (LpBall(1.0), LpBall(np.inf), LpBall(3.0, nonnegative=True), LpBall(3.0, radius=0)):
         other = Model(model.columns, model.costs, ball, model.linear)
         assert follow(other, before, 1e-8, problem.scale, DEFAULT) is None
@@ -176,12 +176,12 @@ def test_what_is_best_inside_a_ball_is_best_in_larger_ones_only():
     model = over(model_of(problem), 2.0)
     best = interior_point(model, 1e-10, problem.scale)
     assert model.ball.gauge(best.w) < 0.9
-    track = Track.of(model, best)
-    larger = track.still_best(over(model, 8.0), 1e-8, problem.scale)
+    track = PathState.of(model, best)
+    larger = track.reuse_if_optimal(over(model, 8.0), 1e-8, problem.scale)
     assert larger is not None
     assert larger.w is best.w
     assert naive.dual_value(problem.with_ball(8.0), larger.alpha) == pytest.approx(larger.dual)
-    assert track.still_best(over(model, 1.0), 1e-8, problem.scale) is None or (
+    assert track.reuse_if_optimal(over(model, 1.0), 1e-8, problem.scale) is None or (
         np.abs(best.w).sum() <= 1.0
     )
 
@@ -200,7 +200,7 @@ def test_a_wrong_start_is_mended_or_given_up(p):
 def test_a_trail_keeps_to_the_optima_of_its_sample():
     problem = random_problem(n=3000, R=4)
     model = over(model_of(problem), PAPER[0])
-    trail = Trail(model, interior_point(model, 1e-6, problem.scale).w, DEFAULT.along)
+    trail = SamplePath(model, interior_point(model, 1e-6, problem.scale).w, DEFAULT.along)
     for p in PAPER[1:]:
         if not trail.follow(LpBall(p)):
             continue

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lpfuse._validation.dask_blocks import check_score_blocks
 from lpfuse.optim import SOLVERS, Candidate, Certifier, Outcome, Problem, Solver, solve, solve_path
-from lpfuse.optim.distributed import BlockedProblem, Costs, sample_of
+from lpfuse.optim.distributed import BlockedProblem, Costs, stratified_sample
 from lpfuse.optim.problem import LOSSES
 from oracles import naive
 from oracles.problems import GRID, VARIANTS, assert_certified, random_problem
@@ -325,7 +325,7 @@ def test_blocks_elsewhere_are_judged_alike(loss, variant):
         for a in (problem.S, problem.y, problem.costs)
     )
     with dask.config.set(scheduler="synchronous"):
-        checked = check_score_blocks(rows, *vectors, partial(sample_of, n_rows=50))
+        checked = check_score_blocks(rows, *vectors, partial(stratified_sample, n_rows=50))
         theirs = BlockedProblem(
             checked,
             Costs(),

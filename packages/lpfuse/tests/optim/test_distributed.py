@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lpfuse import LpFusion
 from lpfuse._validation.dask_blocks import check_score_blocks
 from lpfuse.optim import Problem, solve, solve_path
-from lpfuse.optim.distributed import BlockedProblem, Costs, sample_of
+from lpfuse.optim.distributed import BlockedProblem, Costs, stratified_sample
 from lpfuse.optim.passes import PartitionPlan, ScorePasses
 from oracles.problems import GRID, LOW_THRESHOLDS, VARIANTS, assert_certified, random_problem
 
@@ -46,7 +46,7 @@ def blocked(problem, chunks=None, costs=None, sample_rows=40_000):
         for vector in (problem.y, problem.costs)
     )
     return BlockedProblem(
-        check_score_blocks(rows, y, c, partial(sample_of, n_rows=sample_rows)),
+        check_score_blocks(rows, y, c, partial(stratified_sample, n_rows=sample_rows)),
         costs or Costs(),
         p=problem.ball.p,
         loss=problem.loss.name,
@@ -169,7 +169,7 @@ def test_rows_without_weight_are_not_drawn():
 
 def test_drawing_is_no_further_pass():
     problem = blocked(random_problem(n=100))
-    assert problem.passes_at_entrance == 1.0
+    assert problem.validation_passes == 1.0
     before = problem.passes
     assert problem.draw(50).S.shape == (50, problem.R)
     assert problem.passes == before
@@ -253,7 +253,7 @@ def test_a_pass_reads_each_block_once():
     first = da.from_delayed(dask.delayed(read, pure=False)(problem.S[:700]), (700, 4), float)
     rows = da.concatenate([first, da.from_array(problem.S[700:], chunks=(400, -1))])
     labels = da.from_array(problem.y, chunks=(rows.chunks[0],))
-    checked = check_score_blocks(rows, labels, None, partial(sample_of, n_rows=300))
+    checked = check_score_blocks(rows, labels, None, partial(stratified_sample, n_rows=300))
     solution = solve(BlockedProblem(checked, Costs(), p=problem.ball.p), **LOW)
     assert len(reads) == solution.certificate.passes
 

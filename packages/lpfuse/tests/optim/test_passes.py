@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 import lpfuse._arrays
 from lpfuse.optim import Candidate, Certifier, LpBall, Problem
-from lpfuse.optim.distributed import crossings, violating
+from lpfuse.optim.distributed import watch_crossings, watch_violations
 from lpfuse.optim.newton import Model
-from lpfuse.optim.passes import PartitionPlan, ScorePasses, TooManyRows, admit, unknown
+from lpfuse.optim.passes import PartitionPlan, ScorePasses, TooManyRows, add_rows, rows_outside
 from oracles import naive
 from oracles.problems import random_problem
 
@@ -50,7 +50,7 @@ def crossed_at(problem, v, alpha, most=10**9):
     """The value of v, and the rows on the wrong linear piece of α there."""
     problem = in_a_ball_of_any_size(problem)
     certifier = Certifier(problem, [problem.ball], 1e-8)
-    watch = {0: crossings(problem.terms, most)}
+    watch = {0: watch_crossings(problem.terms, most)}
     bounds = certifier.examine({0: Candidate(v, alpha)}, watch)[0]
     return bounds.primal, bounds.watched
 
@@ -58,7 +58,7 @@ def crossed_at(problem, v, alpha, most=10**9):
 def violations_at(problem, v, most):
     problem = in_a_ball_of_any_size(problem)
     certifier = Certifier(problem, [problem.ball], 1e-8)
-    watch = {0: violating(problem.terms, v, most)}
+    watch = {0: watch_violations(problem.terms, v, most)}
     bounds = certifier.examine({0: Candidate(v)}, watch)[0]
     return bounds.primal, *bounds.watched
 
@@ -126,8 +126,8 @@ def test_admitted_rows_count_as_if_they_had_never_left_their_hinge(problem, seed
     alpha = problem.multipliers(
         partition.pieces, partition.positions, np.full(len(partition.positions), 0.5)
     )
-    crossed = unknown(partition, crossed_at(problem, here, alpha)[1])
-    grown = admit(partition, crossed)
+    crossed = rows_outside(partition, crossed_at(problem, here, alpha)[1])
+    grown = add_rows(partition, crossed)
     assert grown.model.primal(here) == pytest.approx(value_at(problem, here), rel=1e-10, abs=1e-10)
     side = grown.pieces.side
     assert (side[crossed.positions] == 0).all()
@@ -142,7 +142,7 @@ def test_rows_of_the_model_are_no_news():
     partition = partition_at(problem, np.zeros(5), 9.0)
     everything = crossed_at(problem, random_v(problem, 0), np.zeros(40))[1]
     assert len(everything.costs) > 0
-    assert len(unknown(partition, everything).costs) == 0
+    assert len(rows_outside(partition, everything).costs) == 0
 
 
 def test_rows_that_cost_nothing_are_never_kept():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lpfuse.optim import Certifier, solve
 from lpfuse.optim.large import search_rows
 from lpfuse.optim.newton import Guess
-from lpfuse.optim.passes import PassBudget, ScorePasses
+from lpfuse.optim.passes import ScorePasses, SearchBudget
 from oracles.problems import (
     GRID,
     GUESSES,
@@ -50,7 +50,7 @@ class Searched:
     """A search whose budget or first guess is given, and what it took."""
 
     def __init__(self, problem, guess=None, budget=None):
-        problem = problem.counted_anew()
+        problem = problem.with_reset_passes()
         passes = CountingPasses(problem)
         certifier = CountingCertifier(problem, [problem.ball], 1e-8)
         guesses = None if guess is None else {0: Guess(*guess)}
@@ -137,7 +137,7 @@ def test_any_problem_is_screened_to_a_proof(**settings):
 @pytest.mark.parametrize("anomalies", [0.0, 0.2], ids=["pure", "labelled"])
 def test_the_small_steps_of_an_accelerator_end_with_a_proof(p, variant, anomalies):
     problem = random_problem(n=3000, R=4, anomalies=anomalies, p=p, **VARIANTS[variant])
-    frugal = PassBudget(sample=200, kept=50, overfull=1, risk=1.5, serial=True)
+    frugal = SearchBudget(sample=200, kept=50, overfull=1, risk=1.5, serial=True)
     searched = Searched(problem, budget=frugal)
     assert_certified(problem, searched.solution)
     if anomalies and variant == "plain":

@@ -311,7 +311,7 @@ def threads_for_small_problems(monkeypatch):
 def test_the_number_of_threads_does_not_change_a_bit(loss):
     problem = random_problem(n=3000, loss=loss, costs=True, fit_intercept=True, p=4 / 3)
     several = solve(problem, tuning=LOW_THRESHOLDS)
-    with lpfuse._arrays.operations.serially():
+    with lpfuse._arrays.operations.single_threaded():
         assert_identical(solve(problem, tuning=LOW_THRESHOLDS), several)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 
-from lpfuse._arrays.operations import Array, empty_beside, namespace
+from lpfuse._arrays.operations import Array, namespace, new_empty
 from lpfuse_faces._extras import needed
 from lpfuse_faces._networks.specification import NETWORKS, PRECISIONS
 from lpfuse_faces._networks.weights import (
@@ -66,7 +66,7 @@ class FeatureNetwork:
         xp = namespace(images)
         images = xp.astype(images, xp.float32, copy=False)
         if not images.shape[0]:
-            return empty_beside((0, self.width), images)
+            return new_empty((0, self.width), images)
         low, high = float(xp.min(images)), float(xp.max(images))
         if not (low >= 0 and high <= 1):
             raise ValueError(

@@ -146,13 +146,13 @@ def figure_table(rows: Sequence[Row]) -> str:
 
 def _check_targets(out: Path | None, page: Path | None) -> None:
     """Refuse, before any work, what could not be written."""
-    from lpfuse._files import check_target
+    from lpfuse._files import check_writable
     from lpfuse_cli.tables import check_table_target
 
     if out is not None:
         check_table_target(out)
     if page is not None:
-        check_target(page)
+        check_writable(page)
 
 
 def _write(rows: Sequence[Row], out: Path | None, page: Path | None) -> None:

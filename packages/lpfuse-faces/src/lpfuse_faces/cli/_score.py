@@ -124,7 +124,7 @@ def _check_targets(
     sources: Sequence[Path],
 ) -> None:
     """Refuse, before any work, what could not be written."""
-    from lpfuse._files import check_target
+    from lpfuse._files import check_writable
     from lpfuse_cli.tables import check_table_target
     from lpfuse_faces.contact_sheet import check_suffix
 
@@ -137,11 +137,11 @@ def _check_targets(
                 "--sheets DIR"
             )
         check_suffix(sheet)
-        check_target(sheet, sources)
+        check_writable(sheet, sources)
     if sheets is not None:
         if sheets.exists() and not sheets.is_dir():
             raise ValueError(f"{str(sheets)!r} is there, and is no folder. Name another.")
-        check_target(sheets / "sheet.html" if sheets.is_dir() else sheets)
+        check_writable(sheets / "sheet.html" if sheets.is_dir() else sheets)
 
 
 def _draw(

@@ -47,11 +47,11 @@ def train(
     Clips of a test split are not touched. People are kept together: learners are
     judged on faces that they have not learnt from.
     """
-    from lpfuse._files import check_target, write_errors
+    from lpfuse._files import check_writable, write_errors
     from lpfuse_faces._model_file import summary
 
     silent = as_json or console.is_quiet(ctx, quiet)
-    check_target(model)
+    check_writable(model)
     parameters = {
         "learners": options.names(learners),
         "fusion": options.fusion_of(p),

@@ -15,14 +15,21 @@ from uuid import uuid4
 import array_api_compat
 import numpy as np
 
-from lpfuse._arrays.operations import Array, Host, is_numpy, one_blas_thread, serially, to_host
+from lpfuse._arrays.operations import (
+    Array,
+    Host,
+    is_numpy,
+    one_blas_thread,
+    single_threaded,
+    to_host,
+)
 
 FAN_IN = 16  # results that are merged at a time, on a worker
 
 T = TypeVar("T")
 
 
-def head_of(x: Any) -> Any:
+def meta_of(x: Any) -> Any:
     """Return a table without rows, with the columns of x and, where it has some, their names."""
     return x._meta if hasattr(x, "columns") else np.empty((0, *x.shape[1:]), dtype=x.dtype)
 
@@ -54,7 +61,7 @@ class Blocks:
         """The blocks of a Dask collection and of Dask vectors (or None) that are cut like it."""
         columns = [_delayed_parts(table)]
         for name, vector in zip(names[1:], vectors, strict=False):
-            columns.append(_beside(table, vector, columns[0], (names[0], name)))
+            columns.append(_aligned_parts(table, vector, columns[0], (names[0], name)))
         return cls(list(zip(*columns, strict=True)), _sizes(table))
 
     def __len__(self) -> int:
@@ -75,7 +82,11 @@ class Blocks:
         import dask
 
         # The name is what a dashboard shows; the rest must be like no other on the scheduler.
-        call, sent, key = dask.delayed(_call, pure=False), _sent(shared), f"{_name(work)}-{uuid4()}"
+        call, sent, key = (
+            dask.delayed(_call, pure=False),
+            _delayed_shared(shared),
+            f"{_name(work)}-{uuid4()}",
+        )
         level = [
             call(work, k, parts, *sent, dask_key_name=f"{key}-{k}")
             for k, parts in enumerate(self.parts)
@@ -187,7 +198,7 @@ def _lazy(
     import dask
     import dask.array
 
-    call, sent = dask.delayed(_rows_of, pure=False), _sent(shared)
+    call, sent = dask.delayed(_rows_of, pure=False), _delayed_shared(shared)
     more: tuple[int, ...] = () if width is None else (width,)
     pieces = [
         dask.array.from_delayed(
@@ -205,7 +216,7 @@ def _lazy(
 
 def _call(work: Callable[..., T], k: int, parts: tuple[Any, ...], *shared: Any) -> T:
     # A worker has its own way to use its cores: tasks side by side.
-    with serially(), one_blas_thread:
+    with single_threaded(), one_blas_thread:
         return work(k, tuple(parts), *shared)
 
 
@@ -223,7 +234,7 @@ def _on_table(work: Callable[..., Array], k: int, parts: tuple[Any, ...], *share
         raise type(error)(f"block {k}: {error}") from error
 
 
-def _sent(shared: Sequence[Any]) -> list[Any]:
+def _delayed_shared(shared: Sequence[Any]) -> list[Any]:
     import dask
 
     return [dask.delayed(item, pure=False, traverse=False) for item in shared]
@@ -251,7 +262,7 @@ def _sizes(collection: Any) -> list[int] | None:
     return [int(size) for size in collection.chunks[0]]
 
 
-def _beside(table: Any, vector: Any, parts: list[Any], names: tuple[str, str]) -> list[Any]:
+def _aligned_parts(table: Any, vector: Any, parts: list[Any], names: tuple[str, str]) -> list[Any]:
     if vector is None:
         return [None] * len(parts)
     found = _delayed_parts(vector)
@@ -259,14 +270,14 @@ def _beside(table: Any, vector: Any, parts: list[Any], names: tuple[str, str]) -
     if len(found) != len(parts) or (None not in (sizes, wanted) and sizes != wanted):
         raise ValueError(
             f"{names[1]} must be cut into blocks as {names[0]} is: {names[0]} has "
-            f"{_cut(parts, wanted)}, {names[1]} has {_cut(found, sizes)}. "
+            f"{_describe_blocks(parts, wanted)}, {names[1]} has {_describe_blocks(found, sizes)}. "
             f"Pass {names[1]}.rechunk({names[0]}.chunks[0]) for arrays, or take both from one data "
             "frame."
         )
     return found
 
 
-def _cut(parts: list[Any], sizes: list[int] | None) -> str:
+def _describe_blocks(parts: list[Any], sizes: list[int] | None) -> str:
     blocks = f"{len(parts)} block{'' if len(parts) == 1 else 's'}"
     if sizes is None:
         return f"{blocks} of unknown sizes"

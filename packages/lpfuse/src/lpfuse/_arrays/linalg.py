@@ -163,7 +163,7 @@ def cholesky(A: Array) -> Array | None:
             return scipy.linalg.cholesky(A.T, lower=True, overwrite_a=True, check_finite=False)
         if array_api_compat.is_torch_array(A):
             return _cholesky_in_place(A.T)
-        with _failures_told(A):
+        with _raise_on_failure(A):
             return namespace(A).linalg.cholesky(A)
     except np.linalg.LinAlgError:
         return None
@@ -178,7 +178,7 @@ def _cholesky_in_place(A: Array) -> Array | None:
     return L if int(info) == 0 else None
 
 
-def _failures_told(A: Array) -> AbstractContextManager[Any]:
+def _raise_on_failure(A: Array) -> AbstractContextManager[Any]:
     """CuPy says nothing of a failed factorisation unless it is told to."""
     if not array_api_compat.is_cupy_array(A):
         return nullcontext()
@@ -242,7 +242,7 @@ def eigh(A: Array) -> tuple[Host, Array]:
     """All eigenvalues of a symmetric matrix, in rising order, with their vectors beside it."""
     if is_numpy(A):
         return scipy.linalg.eigh(A)
-    with _failures_told(A):
+    with _raise_on_failure(A):
         values, vectors = namespace(A).linalg.eigh(A)
     return to_host(values), vectors
 

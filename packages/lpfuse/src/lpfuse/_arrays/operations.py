@@ -75,7 +75,7 @@ _this_thread = local()
 
 
 @contextmanager
-def serially() -> Iterator[None]:
+def single_threaded() -> Iterator[None]:
     """Have this thread do its work alone: others like it are busy beside it."""
     before = getattr(_this_thread, "alone", False)
     _this_thread.alone = True
@@ -216,7 +216,7 @@ def beside(values: Array, x: Array) -> Array:
     return xp.asarray(values, dtype=x.dtype, device=array_api_compat.device(x))
 
 
-def empty_beside(shape: tuple[int, ...], x: Array) -> Array:
+def new_empty(shape: tuple[int, ...], x: Array) -> Array:
     """Return an array to be filled, in the library, precision and place of x."""
     if is_numpy(x):
         return np.empty(shape, dtype=x.dtype)
@@ -268,7 +268,7 @@ def concatenate(parts: list[Array]) -> Array:
     return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
 
 
-def joined_columns(parts: list[Array]) -> Array:
+def concat_transposed(parts: list[Array]) -> Array:
     """Arrays of shape (k_i, R) joined as one contiguous (R, Σ k_i), without a copy in between."""
     flipped = [part.T for part in parts]
     if is_numpy(parts[0]):
@@ -327,14 +327,14 @@ def put(x: Array, index: Array, values: Array | float) -> Array:
     return xp.asarray(host, device=array_api_compat.device(x))
 
 
-def without_mask(values: Any) -> Any:
+def fill_masked(values: Any) -> Any:
     """Return an array of NumPy whose masked cells are missing: NaN or, among texts, None.
 
     What is no array of NumPy stays as it is.
 
     Examples
     --------
-    >>> without_mask(np.ma.array([1, 2], mask=[False, True]))
+    >>> fill_masked(np.ma.array([1, 2], mask=[False, True]))
     array([ 1., nan])
     """
     if isinstance(values, np.ma.MaskedArray):

@@ -16,27 +16,32 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from lpfuse._arrays.blocks import Blocks, CheckedBlocks, Summary, arrays_of, head_of
+from lpfuse._arrays.blocks import Blocks, CheckedBlocks, Summary, arrays_of, meta_of
 from lpfuse._arrays.linalg import accurate_total
-from lpfuse._arrays.operations import Host, is_blocked, namespace, to_host, without_mask
+from lpfuse._arrays.operations import Host, fill_masked, is_blocked, namespace, to_host
 from lpfuse._validation.params import (
     FEATURES,
     LARGEST_SCORE,
     ONLY_ANOMALIES,
     SCORES,
     Table,
-    bad_weights,
     check_labels,
     check_sample_weight,
-    how_to_label,
-    labels_of_columns,
+    check_weight_sum,
+    column_labels,
+    invalid_labels_message,
+    invalid_weights_message,
     listed,
-    not_one_a_row,
-    not_one_dimensional,
-    refuse_sum_of_weights,
-    with_rows,
+    not_1d_message,
+    with_row_count,
+    wrong_shape_message,
 )
-from lpfuse._validation.tables import column_names, no_spread, remember_columns, warn_about_flat
+from lpfuse._validation.tables import (
+    column_names,
+    is_constant,
+    record_columns,
+    warn_constant_columns,
+)
 
 REPORTED = 10  # flaws that blocks report at most: twice as many as a message tells
 
@@ -48,7 +53,7 @@ def check_score_blocks(
     y: Any = None,
     sample_weight: Any = None,
     also: Also = None,
-    more: tuple[float, float, float] | None = None,
+    extra_row: tuple[float, float, float] | None = None,
 ) -> CheckedBlocks:
     """Scores in blocks: finite numbers, with labels and weights that belong to them.
 
@@ -60,11 +65,11 @@ def check_score_blocks(
         As for arrays in memory. Those of Dask must be cut as `S` is.
     also : Summary, or function of the blocks that gives one, optional
         Something to learn from the blocks in the same pass.
-    more : tuple of float, optional
+    extra_row : tuple of float, optional
         A further row, which the user has not passed (the imaginary anomaly of `LpFusion`): its
         score by every detector, label and weight.
     """
-    return _check_blocks(S, y, sample_weight, also, SCORES, more)
+    return _check_blocks(S, y, sample_weight, also, SCORES, extra_row)
 
 
 def check_feature_blocks(
@@ -77,7 +82,7 @@ def check_feature_blocks(
 def check_vector_blocks(values: Any, name: str) -> None:
     """Refuse what can be refused of one number a row in blocks before any is read."""
     if values.ndim != 1:
-        raise ValueError(not_one_dimensional(name, f"{values.ndim}"))
+        raise ValueError(not_1d_message(name, f"{values.ndim}"))
     if getattr(values.dtype, "kind", "O") not in "biuf":
         raise ValueError(f"{name} must be numbers, got {values.dtype} values.")
 
@@ -88,19 +93,19 @@ def _check_blocks(
     sample_weight: Any,
     also: Also,
     table: Table,
-    more: tuple[float, float, float] | None = None,
+    extra_row: tuple[float, float, float] | None = None,
 ) -> CheckedBlocks:
     head = _check_head(S, table)
     names = column_names(head)
     blocks = _aligned(S, y, sample_weight, table)
-    own = len(blocks.parts)  # blocks that the user has passed
-    if more is not None:
-        score, label, weight = more
+    n_user_blocks = len(blocks.parts)  # blocks that the user has passed
+    if extra_row is not None:
+        score, label, weight = extra_row
         row = np.full((1, head.shape[1]), score)
         blocks.append((row, np.full(1, label), np.full(1, weight)))
     summary = also(blocks) if callable(also) else also
-    facts = blocks.reduce(partial(_inspect, summary, own), partial(_merged, summary))
-    facts.refuse(table, names, more)
+    facts = blocks.reduce(partial(_inspect, summary, n_user_blocks), partial(_merged, summary))
+    facts.refuse(table, names, extra_row)
     blocks.sizes = facts.sizes
     normal, anomalies = (int(count) for count in facts.rows)
     mass = (float(facts.mass[0]), float(facts.mass[1]))
@@ -116,16 +121,16 @@ def _check_head(S: Any, table: Table) -> Any:
     """
     if getattr(S, "ndim", 2) != 2:
         raise ValueError(table.not_two_dimensional(S.ndim))
-    head = head_of(S)
+    head = meta_of(S)
     if head.shape[1] == 0:
         raise ValueError(table.too_small("no column"))
     dtypes = list(S.dtypes) if hasattr(S, "columns") else [S.dtype]
     strange = [j for j, dtype in enumerate(dtypes) if getattr(dtype, "kind", "O") not in "biuf"]
     if strange:
         names = column_names(head)
-        told = "they" if names is None else listed(labels_of_columns(strange, names))
+        told = "they" if names is None else listed(column_labels(strange, names))
         raise ValueError(table.not_numbers(told, f"hold {dtypes[strange[0]]} values"))
-    remember_columns(BaseEstimator(), head)  # names that cannot be remembered are refused
+    record_columns(BaseEstimator(), head)  # names that cannot be remembered are refused
     return head
 
 
@@ -161,7 +166,7 @@ def _join(lists: list[list[Any]]) -> list[Any]:
 
 
 @dataclass
-class _Facts:
+class _BlockReport:
     """What one block, or several, report. A complaint is all that its block has to say."""
 
     sizes: list[int]  # numbers of rows of the blocks
@@ -170,57 +175,59 @@ class _Facts:
     # Normal rows and anomalies: how many, and their weights.
     rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(2, dtype=np.int64))
     mass: Host = field(default_factory=lambda: np.zeros(2))
-    given: float = 0.0  # the weights of rows that the user has passed
+    user_weight: float = 0.0  # the weights of rows that the user has passed
     not_finite: list[tuple[int, int, int]] = field(default_factory=list)  # block, column, rows
-    complaints: list[tuple[int, str]] = field(default_factory=list)  # block, what is wrong
+    errors: list[tuple[int, str]] = field(default_factory=list)  # block, what is wrong
     also: Any = None  # what the caller's own summary has learnt
 
     def refuse(
         self,
         table: Table,
         names: Sequence[str] | None,
-        more: tuple[float, float, float] | None = None,
+        extra_row: tuple[float, float, float] | None = None,
     ) -> None:
         """Raise what is wrong, if anything is: what makes other questions idle comes first."""
-        if self.complaints:
-            block, what = self.complaints[0]
+        if self.errors:
+            block, what = self.errors[0]
             raise ValueError(f"block {block}: {what}")
         if self.not_finite:
             told = [
-                with_rows(f"block {block}, {labels_of_columns([column], names)[0]}", rows)
+                with_row_count(f"block {block}, {column_labels([column], names)[0]}", rows)
                 for block, column, rows in self.not_finite
             ]
             raise ValueError(table.not_finite(told))
-        if sum(self.sizes) == (more is not None):
+        if sum(self.sizes) == (extra_row is not None):
             raise ValueError(table.too_small("no row in any block"))
         if not self.rows[0]:
             raise ValueError(ONLY_ANOMALIES)
-        refuse_sum_of_weights(self.given)
+        check_weight_sum(self.user_weight)
         largest = np.maximum(np.abs(self.low), np.abs(self.high))
         if table is SCORES and largest.max() > LARGEST_SCORE:
-            columns = labels_of_columns(np.flatnonzero(largest > LARGEST_SCORE), names)
+            columns = column_labels(np.flatnonzero(largest > LARGEST_SCORE), names)
             raise ValueError(table.too_large(columns, float(largest.max())))
 
 
-def _inspect(also: Summary | None, own: int, k: int, parts: tuple[Any, ...]) -> _Facts:
+def _inspect(
+    also: Summary | None, n_user_blocks: int, k: int, parts: tuple[Any, ...]
+) -> _BlockReport:
     """Return the facts of one block."""
     n, width = (int(side) for side in parts[0].shape)
-    facts = _Facts([n], np.full(width, np.inf), np.full(width, -np.inf))
+    facts = _BlockReport([n], np.full(width, np.inf), np.full(width, -np.inf))
     try:
-        S, y, c = arrays_of(tuple(map(without_mask, parts)))
+        S, y, c = arrays_of(tuple(map(fill_masked, parts)))
     except (ValueError, TypeError) as error:
-        facts.complaints.append((k, _why_no_numbers(parts[1], error)))
+        facts.errors.append((k, _conversion_error(parts[1], error)))
         return facts
     for name, vector, noun in (("y", y, "label"), ("sample_weight", c, "number")):
         if vector is not None and vector.shape != (n,):
-            facts.complaints.append((k, not_one_a_row(name, noun, n, vector.shape)))
+            facts.errors.append((k, wrong_shape_message(name, noun, n, vector.shape)))
             return facts
     if y is not None and not np.isin(y, (-1, 1)).all():
-        facts.complaints.append((k, how_to_label(y.tolist(), False)))
+        facts.errors.append((k, invalid_labels_message(y.tolist(), False)))
     if c is not None and not (np.isfinite(c) & (c >= 0)).all():
         refused = c[~(np.isfinite(c) & (c >= 0))]
-        facts.complaints.append((k, bad_weights(refused[0], refused.size)))
-    if n == 0 or facts.complaints:
+        facts.errors.append((k, invalid_weights_message(refused[0], refused.size)))
+    if n == 0 or facts.errors:
         return facts
     xp = namespace(S)
     facts.low, facts.high = to_host(xp.min(S, axis=0)), to_host(xp.max(S, axis=0))
@@ -235,35 +242,35 @@ def _inspect(also: Summary | None, own: int, k: int, parts: tuple[Any, ...]) -> 
     facts.rows = np.array([normal.sum(), n - normal.sum()])
     with np.errstate(over="ignore", invalid="ignore"):
         facts.mass = np.array([accurate_total(weight[side]) for side in (normal, ~normal)])
-        facts.given = float(weight.sum()) if k < own else 0.0
+        facts.user_weight = float(weight.sum()) if k < n_user_blocks else 0.0
     if also is not None:
         facts.also = also.work(k, S, y, c)
     return facts
 
 
-def _why_no_numbers(labels: Any, error: Exception) -> str:
+def _conversion_error(labels: Any, error: Exception) -> str:
     """Return what is wrong with a block that holds something else; labels have their own remedy."""
     if labels is not None and np.asarray(labels).dtype.kind not in "biuf":
-        return how_to_label(np.asarray(labels).tolist(), False)
+        return invalid_labels_message(np.asarray(labels).tolist(), False)
     return f"there is something that is no number ({error})."
 
 
-def _merged(also: Summary | None, parts: list[_Facts]) -> _Facts:
+def _merged(also: Summary | None, parts: list[_BlockReport]) -> _BlockReport:
     """Return the facts of several blocks as one."""
     learnt = [part.also for part in parts if part.also is not None]
-    return _Facts(
+    return _BlockReport(
         sizes=_join([part.sizes for part in parts]),
         low=np.min([part.low for part in parts], axis=0),
         high=np.max([part.high for part in parts], axis=0),
         rows=np.sum([part.rows for part in parts], axis=0),
         mass=np.sum([part.mass for part in parts], axis=0),
-        given=sum(part.given for part in parts),
+        user_weight=sum(part.user_weight for part in parts),
         not_finite=_join([part.not_finite for part in parts])[:REPORTED],
-        complaints=_join([part.complaints for part in parts])[:1],
+        errors=_join([part.errors for part in parts])[:1],
         also=also.merge(learnt) if also is not None and learnt else None,
     )
 
 
-def warn_about_flat_blocks(checked: CheckedBlocks) -> None:
+def warn_constant_blocks(checked: CheckedBlocks) -> None:
     """Warn of columns without spread."""
-    warn_about_flat(no_spread(checked.low, checked.high), checked.names)
+    warn_constant_columns(is_constant(checked.low, checked.high), checked.names)

@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from lpfuse._arrays.operations import (
     Array,
     Host,
+    fill_masked,
     is_blocked,
     is_numpy,
     like,
     namespace,
     to_host,
     total,
-    without_mask,
 )
 from lpfuse._format import LONGEST_QUOTE, quote
 
@@ -108,12 +108,12 @@ FEATURES = Table(
 )
 
 
-def not_one_a_row(argument: str, noun: str, n: int, shape: Sequence[int]) -> str:
+def wrong_shape_message(argument: str, noun: str, n: int, shape: Sequence[int]) -> str:
     """Of labels, weights or other values that do not go with n rows.
 
     Examples
     --------
-    >>> print(not_one_a_row("y", "label", 3, (3, 1)))
+    >>> print(wrong_shape_message("y", "label", 3, (3, 1)))
     y must hold one label for each row: expected shape (3,), got (3, 1). Pass y.ravel().
     """
     remedy = f" Pass {argument}.ravel()." if len(shape) > 1 and prod(shape) == n else ""
@@ -123,12 +123,12 @@ def not_one_a_row(argument: str, noun: str, n: int, shape: Sequence[int]) -> str
     )
 
 
-def not_one_dimensional(argument: str, got: str) -> str:
+def not_1d_message(argument: str, got: str) -> str:
     """Of values that should be one number a row, but have other dimensions."""
     return f"{argument} must hold one number for each row: expected one dimension, got {got}."
 
 
-def bad_weights(first: float, count: int, row: int | None = None) -> str:
+def invalid_weights_message(first: float, count: int, row: int | None = None) -> str:
     """Of weights that are negative, NaN or infinite: the first, its row, and how many there are."""
     where = "" if row is None else f" in row {row}"
     return (
@@ -137,7 +137,7 @@ def bad_weights(first: float, count: int, row: int | None = None) -> str:
     )
 
 
-def refuse_sum_of_weights(total: float) -> None:
+def check_weight_sum(total: float) -> None:
     """Refuse weights, each finite and not negative, whose sum no arithmetic can be done with."""
     if total == 0.0:
         raise ValueError(NO_WEIGHT)
@@ -150,7 +150,7 @@ def refuse_sum_of_weights(total: float) -> None:
         )
 
 
-def refuse_cut_off(view: Any) -> None:
+def check_memmap_length(view: Any) -> None:
     """Refuse a view of a memory map that its file does not fill any more.
 
     To read the rest would end the process, without a chance to say why.
@@ -226,10 +226,10 @@ def meaning(wanted: Any, values: Iterable[Any]) -> set[Any]:
     """
     kinds = set(values)
     same = {kind for kind in kinds if kind == wanted}
-    return same or {kind for kind in kinds if _spelled(kind) == _spelled(wanted)}
+    return same or {kind for kind in kinds if _parse_text(kind) == _parse_text(wanted)}
 
 
-def _spelled(value: Any) -> Any:
+def _parse_text(value: Any) -> Any:
     """Return a text as the number or the truth value that it spells; all else as it is."""
     if not isinstance(value, str):
         return value
@@ -239,7 +239,7 @@ def _spelled(value: Any) -> Any:
     return {"true": True, "false": False}.get(text, text)
 
 
-def how_to_label(labels: list[Any], unlabelled: bool) -> str:
+def invalid_labels_message(labels: list[Any], unlabelled: bool) -> str:
     """Return what is wrong with labels, and the line that mends them."""
     expected = "+1 (normal)" + (
         ", -1 (anomaly) or 0 (unlabelled)" if unlabelled else " or -1 (anomaly)"
@@ -263,17 +263,17 @@ def how_to_label(labels: list[Any], unlabelled: bool) -> str:
     )
 
 
-def labels_of_columns(columns: Iterable[int], names: Sequence[str] | None) -> list[str]:
+def column_labels(columns: Iterable[int], names: Sequence[str] | None) -> list[str]:
     """Return how columns are called in messages: by name, or by position."""
     return [f"column {quote(names[j])}" if names is not None else f"column {j}" for j in columns]
 
 
-def with_rows(place: str, rows: int) -> str:
+def with_row_count(place: str, rows: int) -> str:
     """Return a place and the number of its rows that are meant.
 
     Examples
     --------
-    >>> with_rows("column 2", 1)
+    >>> with_row_count("column 2", 1)
     'column 2 (1 row)'
     """
     return f"{place} ({rows} {'row' if rows == 1 else 'rows'})"
@@ -306,10 +306,10 @@ def check_labels(
     """
     if y is None:
         return None
-    labels = one_a_row(y, n, "y", "label")
+    labels = check_one_per_row(y, n, "y", "label")
     known = (-1, 0, 1) if unlabelled else (-1, 1)
     if labels.dtype.kind not in "iuf" or not np.isin(labels, known).all():
-        raise ValueError(how_to_label(labels.tolist(), unlabelled))
+        raise ValueError(invalid_labels_message(labels.tolist(), unlabelled))
     check_choice("unlabelled", zero, (None, 0))
     if unlabelled and zero is None and set(np.unique(labels)) == {0, 1}:
         raise ValueError(ZERO_AND_ONE)
@@ -318,13 +318,13 @@ def check_labels(
     return labels.astype(np.float64)
 
 
-def labels_beside(y: Any, S: Array) -> Array | None:
+def check_labels_like(y: Any, S: Array) -> Array | None:
     """Return the labels of rows S as `check_labels` wants them, in the library and place of S.
 
     Labels that are on the same device are looked at there.
     """
     n = int(S.shape[0])
-    if _is_beside(y, S, "y") and tuple(y.shape) == (n,):
+    if _same_device(y, S, "y") and tuple(y.shape) == (n,):
         xp = namespace(y)
         labels = xp.astype(y, xp.float64)
         if bool(xp.all(xp.abs(labels) == 1.0)) and bool(xp.any(labels > 0.0)):
@@ -333,10 +333,10 @@ def labels_beside(y: Any, S: Array) -> Array | None:
     return None if labels is None else like(labels, S)
 
 
-def weights_beside(sample_weight: Any, S: Array) -> Array | None:
+def check_weights_like(sample_weight: Any, S: Array) -> Array | None:
     """The weights of rows S as `check_sample_weight` wants them, in the library and place of S."""
     n = int(S.shape[0])
-    if _is_beside(sample_weight, S, "sample_weight") and tuple(sample_weight.shape) == (n,):
+    if _same_device(sample_weight, S, "sample_weight") and tuple(sample_weight.shape) == (n,):
         xp = namespace(sample_weight)
         weights = xp.astype(sample_weight, xp.float64)
         usable = xp.isfinite(weights) & (weights >= 0.0)
@@ -346,7 +346,7 @@ def weights_beside(sample_weight: Any, S: Array) -> Array | None:
     return None if weights is None else like(weights, S)
 
 
-def _is_beside(vector: Any, S: Array, name: str) -> bool:
+def _same_device(vector: Any, S: Array, name: str) -> bool:
     """Return whether a vector is of the library and device of S; another device is refused.
 
     What NumPy knows, lists and data frames included, may go with rows on any device.
@@ -383,7 +383,7 @@ def check_sample_weight(sample_weight: Any, n: int) -> Host | None:
     """
     if sample_weight is None:
         return None
-    weights = one_a_row(sample_weight, n, "sample_weight", "number")
+    weights = check_one_per_row(sample_weight, n, "sample_weight", "number")
     if weights.dtype.kind not in "biuf":
         raise ValueError(f"sample_weight must be numbers, got {weights.dtype} values.")
     with np.errstate(over="ignore"):  # of long doubles
@@ -391,20 +391,20 @@ def check_sample_weight(sample_weight: Any, n: int) -> Host | None:
     refused = ~(np.isfinite(weights) & (weights >= 0))
     if refused.any():
         row = int(np.flatnonzero(refused)[0])
-        raise ValueError(bad_weights(weights[row], int(refused.sum()), row))
+        raise ValueError(invalid_weights_message(weights[row], int(refused.sum()), row))
     with np.errstate(over="ignore"):
-        refuse_sum_of_weights(float(weights.sum()))
+        check_weight_sum(float(weights.sum()))
     return weights
 
 
-def check_values(values: Any, name: str, *, may_miss: bool = False) -> Host:
+def check_values(values: Any, name: str, *, allow_nan: bool = False) -> Host:
     """One number a row, as a one-dimensional float64 array.
 
     Parameters
     ----------
     values, name : array-like of shape (n,), str
         What came, and what it is called.
-    may_miss : bool, default=False
+    allow_nan : bool, default=False
         Whether NaN may stand for a number that is missing.
 
     Examples
@@ -424,9 +424,9 @@ def check_values(values: Any, name: str, *, may_miss: bool = False) -> Host:
         input_name=name,
     )
     if array.ndim != 1:
-        raise ValueError(not_one_dimensional(name, f"shape {array.shape}"))
+        raise ValueError(not_1d_message(name, f"shape {array.shape}"))
     missing = np.isnan(array)
-    if missing.any() and not may_miss:
+    if missing.any() and not allow_nan:
         raise ValueError(
             f"{name} must be numbers, but {missing.sum()} of {array.size} are NaN. "
             "Leave those rows out."
@@ -442,10 +442,10 @@ def check_row_names(names: Any, n: int, argument: str) -> NDArray[Any] | None:
     >>> check_row_names(["a", "b", "a"], 3, "groups")
     array(['a', 'b', 'a'], dtype='<U1')
     """
-    return None if names is None else one_a_row(names, n, argument, "name")
+    return None if names is None else check_one_per_row(names, n, argument, "name")
 
 
-def one_a_row(values: Any, n: int, argument: str, noun: str) -> NDArray[Any]:
+def check_one_per_row(values: Any, n: int, argument: str, noun: str) -> NDArray[Any]:
     """`values` as a NumPy array with one entry a row of the scores."""
     if is_blocked(values):
         raise TypeError(
@@ -459,16 +459,16 @@ def one_a_row(values: Any, n: int, argument: str, noun: str) -> NDArray[Any]:
     except ValueError as error:  # lists of unequal lengths
         raise ValueError(f"{argument} must hold one {noun} for each row: {error}") from error
     if array.shape != (n,):
-        raise ValueError(not_one_a_row(argument, noun, n, array.shape))
+        raise ValueError(wrong_shape_message(argument, noun, n, array.shape))
     return array
 
 
 def _plain(values: Any) -> Any:
     """Arrays of torch and the like, and those with a mask, as NumPy's; anything else as it is."""
     if getattr(values, "base", None) is not None:
-        refuse_cut_off(values)
+        check_memmap_length(values)
     foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
-    return to_host(values) if foreign else without_mask(values)
+    return to_host(values) if foreign else fill_masked(values)
 
 
 def check_p(p: Any) -> float:
@@ -605,13 +605,13 @@ def check_answers(y: Any, n: int) -> Host:
     >>> check_answers([-1, 0], 2)
     array([-1.,  0.])
     """
-    answers = one_a_row(y, n, "y", "answer")
+    answers = check_one_per_row(y, n, "y", "answer")
     if answers.dtype.kind not in "iuf" or not np.isin(answers, (-1, 0, 1)).all():
-        raise ValueError(how_to_label(answers.tolist(), unlabelled=True))
+        raise ValueError(invalid_labels_message(answers.tolist(), unlabelled=True))
     return answers.astype(np.float64)
 
 
-def check_chances(chances: Any, n: int | None = None, *, may_miss: bool = True) -> Host:
+def check_chances(chances: Any, n: int | None = None, *, allow_nan: bool = True) -> Host:
     """Return the chance in (0, 1] with which each row was asked about; NaN where it was not asked.
 
     Examples
@@ -621,13 +621,13 @@ def check_chances(chances: Any, n: int | None = None, *, may_miss: bool = True) 
     ValueError: chances must lie above 0 and be 1 at most, got 0 in row 1 (1 such rows). A row \
 that could not be asked about has no chance: pass NaN for labels from elsewhere.
     """
-    known = check_values(chances, "chances", may_miss=may_miss)
+    known = check_values(chances, "chances", allow_nan=allow_nan)
     if n is not None:
-        one_a_row(known, n, "chances", "number")
+        check_one_per_row(known, n, "chances", "number")
     refused = ~(np.isnan(known) | (known > 0) & (known <= 1))
     if refused.any():
         row = int(np.flatnonzero(refused)[0])
-        mend = "pass NaN for labels from elsewhere" if may_miss else "leave it out"
+        mend = "pass NaN for labels from elsewhere" if allow_nan else "leave it out"
         raise ValueError(
             f"chances must lie above 0 and be 1 at most, got {known[row]:g} in row {row} "
             f"({refused.sum()} such rows). A row that could not be asked about has no chance: "
@@ -655,16 +655,20 @@ AUTO = "auto"  # p: that of the default fusion
 MOST_CONFIDENCE = 0.9999  # 1 itself no number of rows can give
 
 
-def settled_name(name: str) -> str:
+def canonical_detector_name(name: str) -> str:
     """Return the one of `NAMES` that is meant; detectors of PyOD as ``pyod:NAME``.
 
     Capitals do not matter, and spaces may stand for hyphens.
 
     Examples
     --------
-    >>> settled_name("KNN subspaces"), settled_name("iforest"), settled_name("PyOD:HBOS")
+    >>> (
+    ...     canonical_detector_name("KNN subspaces"),
+    ...     canonical_detector_name("iforest"),
+    ...     canonical_detector_name("PyOD:HBOS"),
+    ... )
     ('knn-subspaces', 'forest', 'pyod:HBOS')
-    >>> settled_name("svd")
+    >>> canonical_detector_name("svd")
     Traceback (most recent call last):
     ValueError: There is no detector 'svd'. Did you mean 'svdd'? Known are gp, ...
     """
@@ -682,12 +686,12 @@ def settled_name(name: str) -> str:
     return known
 
 
-def listed_names(text: str) -> str | Sequence[str]:
+def parse_detector_names(text: str) -> str | Sequence[str]:
     """Names as a command line lists them, with commas, as the parameter `detectors` takes them.
 
     Examples
     --------
-    >>> listed_names("svdd, lof"), listed_names("paper")
+    >>> parse_detector_names("svdd, lof"), parse_detector_names("paper")
     (['svdd', 'lof'], 'paper')
     """
     names = [name for part in text.split(",") if (name := part.strip())]
@@ -699,7 +703,7 @@ def listed_names(text: str) -> str | Sequence[str]:
             "default pool."
         )
     for name in names:
-        settled_name(name)
+        canonical_detector_name(name)
     return names
 
 

@@ -25,6 +25,7 @@ from lpfuse._arrays.operations import (
     column_ranks,
     concatenate,
     detached,
+    fill_masked,
     is_blocked,
     is_numpy,
     largest,
@@ -35,7 +36,6 @@ from lpfuse._arrays.operations import (
     smallest,
     take,
     to_host,
-    without_mask,
 )
 from lpfuse._format import plain
 from lpfuse._validation.params import (
@@ -43,10 +43,10 @@ from lpfuse._validation.params import (
     LARGEST_SCORE,
     SCORES,
     Table,
-    labels_of_columns,
+    check_memmap_length,
+    column_labels,
     listed,
-    refuse_cut_off,
-    with_rows,
+    with_row_count,
 )
 
 # --------------------------------------------------------------------------------------------------
@@ -74,17 +74,19 @@ class DirectionWarning(UserWarning):
     """Scores of some columns seem to be high for anomalies, though high = normal was said."""
 
 
-class Turned(NamedTuple):
+class ReversedColumns(NamedTuple):
     """Columns that seem to be turned, and the sentence that says why, without their names."""
 
     columns: Index
     why: str
 
 
-NOTHING = Turned(np.empty(0, dtype=np.intp), "")
+NOTHING = ReversedColumns(np.empty(0, dtype=np.intp), "")
 
 
-def turned_columns(S: Array, y: Host | None, known: NDArray[np.bool_] | None = None) -> Turned:
+def reversed_columns(
+    S: Array, y: Host | None, known: NDArray[np.bool_] | None = None
+) -> ReversedColumns:
     """Columns that seem to be turned round.
 
     Parameters
@@ -102,21 +104,23 @@ def turned_columns(S: Array, y: Host | None, known: NDArray[np.bool_] | None = N
     >>> rng = np.random.default_rng(0)
     >>> common = rng.normal(size=(200, 1))
     >>> S = (common + rng.normal(size=(200, 3))) * [1, 1, -1]
-    >>> turned_columns(S, None).columns
+    >>> reversed_columns(S, None).columns
     array([2])
     """
     if y is not None and (y < 0).any():
         normal, anomalies = (np.flatnonzero(side) for side in (y > 0, y < 0))
-        return _by_labels(*(take(S, rows[_evenly(len(rows))]) for rows in (normal, anomalies)))
-    return _by_agreement(take(S, _evenly(int(S.shape[0]))), known)
+        return _reversed_by_labels(
+            *(take(S, rows[_evenly_spaced(len(rows))]) for rows in (normal, anomalies))
+        )
+    return _reversed_by_agreement(take(S, _evenly_spaced(int(S.shape[0]))), known)
 
 
-def _evenly(n: int) -> Index:
+def _evenly_spaced(n: int) -> Index:
     """Return positions among n rows, not too many."""
     return np.linspace(0, n - 1, min(n, MOST_ROWS)).astype(np.intp)
 
 
-def _by_labels(normal: Array, anomalies: Array) -> Turned:
+def _reversed_by_labels(normal: Array, anomalies: Array) -> ReversedColumns:
     """Columns that score anomalies above normal rows, beyond chance (Mann and Whitney's test)."""
     n, m = int(normal.shape[0]), int(anomalies.shape[0])
     ranks = column_ranks(concatenate([normal, anomalies]))[n:, :]
@@ -132,10 +136,12 @@ def _by_labels(normal: Array, anomalies: Array) -> Turned:
     if len(found) == 0:
         return NOTHING
     told = listed([f"{areas[j]:.2f}" for j in found])
-    return Turned(found, f"are higher for known anomalies than for normal rows (AUC {told})")
+    return ReversedColumns(
+        found, f"are higher for known anomalies than for normal rows (AUC {told})"
+    )
 
 
-def _by_agreement(S: Array, known: NDArray[np.bool_] | None) -> Turned:
+def _reversed_by_agreement(S: Array, known: NDArray[np.bool_] | None) -> ReversedColumns:
     """Columns that put rows in the opposite order of the others.
 
     The first eigenvector of the rank correlations splits the columns into two sides. Those with a
@@ -166,10 +172,10 @@ def _by_agreement(S: Array, known: NDArray[np.bool_] | None) -> Turned:
         return NOTHING
     how = "contradict each other" if all((side & suspects).any() for side in sides) else OPPOSITE
     told = listed([f"{across[j]:.2f}".replace("-", "−") for j in found])
-    return Turned(found, f"{how} (rank correlation {told})")
+    return ReversedColumns(found, f"{how} (rank correlation {told})")
 
 
-def warn_of_directions(
+def warn_reversed_columns(
     S: Host,
     y: Host | None,
     names: Sequence[str],
@@ -178,31 +184,31 @@ def warn_of_directions(
     stacklevel: int = 3,
 ) -> None:
     """Warn of columns that seem to be turned round, with their names, and what to do."""
-    found = turned_columns(S, y, known)
+    found = reversed_columns(S, y, known)
     if len(found.columns):
         _warn(found, [names[j] for j in found.columns], remedy, stacklevel + 1)
 
 
-def warn_of_turned_scores(S: Array, labels: Array | None, names: Sequence[str] | None) -> None:
+def warn_reversed_scores(S: Array, labels: Array | None, names: Sequence[str] | None) -> None:
     """The same for checked scores of any array library, by names or positions of their columns."""
     y = None
     if labels is None:
-        rows = _evenly(int(S.shape[0]))
+        rows = _evenly_spaced(int(S.shape[0]))
     else:
         # Labels on a device stay there: only those of the rows that are compared are asked for.
         labels = labels if on_accelerator(labels) else to_host(labels)
         of_classes = [nonzero(side) for side in (labels > 0, labels < 0)]
-        some = [_evenly(int(each.shape[0])) for each in of_classes]
+        some = [_evenly_spaced(int(each.shape[0])) for each in of_classes]
         y = np.repeat([1.0, -1.0], [len(each) for each in some])
         rows = concatenate([take(*each) for each in zip(of_classes, some, strict=True)])
     chosen = take(S, rows)
-    found = turned_columns(chosen if on_accelerator(chosen) else to_host(chosen), y)
+    found = reversed_columns(chosen if on_accelerator(chosen) else to_host(chosen), y)
     if len(found.columns):
-        told = labels_of_columns(found.columns.tolist(), names)
+        told = column_labels(found.columns.tolist(), names)
         _warn(found, told, "turn it: S[:, j] = -S[:, j]", stacklevel=5)
 
 
-def _warn(found: Turned, names: Sequence[str], remedy: str, stacklevel: int) -> None:
+def _warn(found: ReversedColumns, names: Sequence[str], remedy: str, stacklevel: int) -> None:
     text = f"Scores of {', '.join(names)} {found.why}. Does a high score mean normal there? If not,"
     warnings.warn(f"{text} {remedy}", DirectionWarning, stacklevel=stacklevel)
 
@@ -214,7 +220,7 @@ def _warn(found: Turned, names: Sequence[str], remedy: str, stacklevel: int) -> 
 COMPLEX = "Complex data not supported: {} must be real numbers."
 
 
-def known_frame(X: Any) -> Any:
+def to_known_frame(X: Any) -> Any:
     """Tables of Arrow and frames of narwhals as frames of polars or pandas; all else as it is.
 
     Parameters
@@ -225,14 +231,14 @@ def known_frame(X: Any) -> Any:
     Examples
     --------
     >>> import pyarrow as pa
-    >>> type(known_frame(pa.table({"bar": [2.5, None]}))).__module__.partition(".")[0]
+    >>> type(to_known_frame(pa.table({"bar": [2.5, None]}))).__module__.partition(".")[0]
     'polars'
     """
     maker = type(X).__module__.partition(".")[0]
     if type(X).__name__ == "LazyFrame":
         raise TypeError("X is a lazy frame, whose rows are not there yet. Pass X.collect().")
     if maker == "narwhals":
-        return known_frame(X.to_native())
+        return to_known_frame(X.to_native())
     is_table = hasattr(X, "schema") and hasattr(X, "column_names")  # of Arrow; arrays have neither
     if maker in ("polars", "pandas") or not (is_table and hasattr(X, "to_pandas")):
         return X
@@ -262,7 +268,7 @@ def _is_infinite(column: NDArray[Any]) -> bool:
     return column.dtype.kind == "f" and bool(np.isinf(column).any())
 
 
-def columns_of_dates(X: Any) -> list[int]:
+def temporal_columns(X: Any) -> list[int]:
     """Positions of the columns of dates or times, which some libraries hand on as nanoseconds."""
     if is_frame(X):
         kinds = list(X.dtypes)
@@ -272,9 +278,9 @@ def columns_of_dates(X: Any) -> list[int]:
     return [j for j, kind in enumerate(kinds) if _is_temporal(kind)]
 
 
-def refuse_dates(X: Any) -> None:
+def check_not_temporal(X: Any) -> None:
     """Refuse columns of dates or times; who catches it says which."""
-    if columns_of_dates(X):
+    if temporal_columns(X):
         raise TypeError("dates or times are no numbers")
 
 
@@ -359,7 +365,7 @@ def check_table(X: Any, *, estimator: Any = None) -> Any:
     array([[ 1.,  2.],
            [ 3., nan]])
     """
-    X = known_frame(X)
+    X = to_known_frame(X)
     if is_frame(X):
         checked, infinite = X, check_frame(X)
     else:
@@ -372,7 +378,7 @@ def check_table(X: Any, *, estimator: Any = None) -> Any:
             "the value is missing."
         )
     if estimator is None:
-        remember_columns(BaseEstimator(), X)  # names that cannot be remembered are refused
+        record_columns(BaseEstimator(), X)  # names that cannot be remembered are refused
     else:
         check_columns(X, estimator)
     return checked
@@ -385,7 +391,7 @@ def _check_table(values: Any, table: Table, estimator: Any) -> Array:
             "FusedDetector and lpfuse's detectors. Here bring them into memory first: "
             f"{table.letter}.compute()."
         )
-    values = known_frame(values)
+    values = to_known_frame(values)
     names = column_names(values, estimator)
     foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
     checked = _check_array_api(values, table) if foreign else _check_numpy(values, table, names)
@@ -395,21 +401,21 @@ def _check_table(values: Any, table: Table, estimator: Any) -> Array:
         check_columns(values, estimator)
     # What is learnt from is squared; a row that is only scored may be as far off as it likes.
     limit = LARGEST_SCORE if table is SCORES and estimator is None else np.inf
-    _refuse_not_finite(checked, table, names, limit)
+    _check_finite(checked, table, names, limit)
     return checked
 
 
 def check_columns(X: Any, estimator: Any) -> None:
     """Refuse a table whose columns, in number or names, are not those that an estimator knows."""
-    validate_data(estimator, known_frame(X), reset=False, skip_check_array=True)
+    validate_data(estimator, to_known_frame(X), reset=False, skip_check_array=True)
 
 
-def remember_columns(estimator: Any, S: Any) -> None:
+def record_columns(estimator: Any, S: Any) -> None:
     """Record the number and the names of the columns on an estimator.
 
     The last act of a ``fit``: one that was refused must not leave a trace.
     """
-    validate_data(estimator, known_frame(S), skip_check_array=True)
+    validate_data(estimator, to_known_frame(S), skip_check_array=True)
 
 
 def column_names(S: Any, estimator: Any = None) -> list[str] | None:
@@ -423,14 +429,14 @@ def column_names(S: Any, estimator: Any = None) -> list[str] | None:
 
 def _check_numpy(values: Any, table: Table, names: Sequence[str] | None) -> Array:
     if getattr(values, "base", None) is not None:
-        refuse_cut_off(values)
+        check_memmap_length(values)
     if type(values) is np.ndarray and values.dtype == float and values.ndim == 2 and values.size:
         return values  # nothing is left to convert, or to refuse
     try:
-        refuse_dates(values)
+        check_not_temporal(values)
         with np.errstate(over="ignore"):  # a long double may become infinite, which is told below
             return check_array(
-                without_mask(values),
+                fill_masked(values),
                 input_name=table.letter,
                 dtype=[np.float64, np.float32],
                 ensure_all_finite=False,
@@ -438,10 +444,10 @@ def _check_numpy(values: Any, table: Table, names: Sequence[str] | None) -> Arra
     except (ValueError, TypeError, OverflowError) as error:
         if "complex" in str(error).casefold():
             raise ValueError(COMPLEX.format(table.noun.lower())) from error
-        columns = [] if issparse(values) else _columns_that_are_not_numbers(values)
+        columns = [] if issparse(values) else _non_numeric_columns(values)
         if not columns:
             raise
-        told = listed(labels_of_columns(columns, names))
+        told = listed(column_labels(columns, names))
         what = f"cannot be read as numbers ({plain(error)})"
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(table.not_numbers(told, what)) from error
@@ -461,9 +467,7 @@ def _check_array_api(values: Array, table: Table) -> Array:
     return values if kept else xp.astype(values, xp.float64)
 
 
-def _refuse_not_finite(
-    values: Array, table: Table, names: Sequence[str] | None, limit: float
-) -> None:
+def _check_finite(values: Array, table: Table, names: Sequence[str] | None, limit: float) -> None:
     """Refuse NaN, infinity, and numbers beyond the limit."""
     xp = namespace(values)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -474,38 +478,38 @@ def _refuse_not_finite(
     rows = to_host(xp.sum(xp.astype(~xp.isfinite(values), xp.int64), axis=0)).astype(int)
     columns = np.flatnonzero(rows)
     if columns.size:
-        found = map(with_rows, labels_of_columns(columns, names), rows[columns])
+        found = map(with_row_count, column_labels(columns, names), rows[columns])
         raise ValueError(table.not_finite(list(found)))
     sizes = to_host(xp.max(xp.abs(values), axis=0))
     if sizes.max() > limit:
-        large = labels_of_columns(np.flatnonzero(sizes > limit), names)
+        large = column_labels(np.flatnonzero(sizes > limit), names)
         raise ValueError(table.too_large(large, float(sizes.max())))
 
 
-def warn_about_columns(S: Array, names: Sequence[str] | None = None) -> None:
+def warn_uninformative_columns(S: Array, names: Sequence[str] | None = None) -> None:
     """Warn of detectors that add nothing: no spread, or the same scores as another one.
 
     `S` are checked scores; where their columns have no names, positions are told.
     """
-    flat = _flat_columns(S)
-    warn_about_flat(flat, names, stacklevel=4)
-    warn_about_copies(S, flat, names, stacklevel=4)
+    flat = _constant_columns(S)
+    warn_constant_columns(flat, names, stacklevel=4)
+    warn_duplicate_columns(S, flat, names, stacklevel=4)
 
 
-def warn_about_flat(
+def warn_constant_columns(
     flat: NDArray[np.bool_], names: Sequence[str] | None, stacklevel: int = 3
 ) -> None:
     """Warn of columns that are the same for every row."""
     if flat.any():
         warnings.warn(
-            f"Scores have no spread in {listed(labels_of_columns(np.flatnonzero(flat), names))}: a "
+            f"Scores have no spread in {listed(column_labels(np.flatnonzero(flat), names))}: a "
             "detector that says the same of every row carries no information. Leave it out.",
             UserWarning,
             stacklevel=stacklevel,
         )
 
 
-def warn_about_copies(
+def warn_duplicate_columns(
     S: Array, flat: NDArray[np.bool_], names: Sequence[str] | None, stacklevel: int = 3
 ) -> None:
     """Warn of columns that repeat another one; those without spread are not looked at."""
@@ -515,7 +519,7 @@ def warn_about_copies(
         told = [
             f"{copy} = {original}"
             for original, copy in zip(
-                labels_of_columns(first, names), labels_of_columns(second, names), strict=True
+                column_labels(first, names), column_labels(second, names), strict=True
             )
         ]
         warnings.warn(
@@ -526,22 +530,22 @@ def warn_about_copies(
         )
 
 
-def no_spread(low: Host, high: Host) -> NDArray[np.bool_]:
+def is_constant(low: Host, high: Host) -> NDArray[np.bool_]:
     """Return whether [low, high] is a point, but for rounding."""
     result: NDArray[np.bool_] = high - low <= ROUNDING * np.maximum(np.abs(low), np.abs(high))
     return result
 
 
-def _flat_columns(S: Array) -> NDArray[np.bool_]:
+def _constant_columns(S: Array) -> NDArray[np.bool_]:
     """Return which columns have no spread.
 
     Whole columns are read only where a few rows show none.
     """
     probe = _probe(S)
-    flat = no_spread(probe.min(axis=0), probe.max(axis=0))
+    flat = is_constant(probe.min(axis=0), probe.max(axis=0))
     for column in np.flatnonzero(flat):
         scores = S[:, int(column)]
-        flat[column] = no_spread(np.array(smallest(scores)), np.array(largest(scores)))
+        flat[column] = is_constant(np.array(smallest(scores)), np.array(largest(scores)))
     return flat
 
 
@@ -568,17 +572,17 @@ def _equal_columns(S: Array, columns: Iterable[int]) -> list[tuple[int, int]]:
     return pairs
 
 
-def _columns_that_are_not_numbers(S: Any) -> list[int]:
-    dates = columns_of_dates(S)  # as objects they may be whole numbers
+def _non_numeric_columns(S: Any) -> list[int]:
+    dates = temporal_columns(S)  # as objects they may be whole numbers
     if is_frame(S):
         cells = [np.asarray(_safe_indexing(S, j, axis=1), dtype=object) for j in range(S.shape[1])]
     else:
         array = np.asarray(S, dtype=object)
         cells = list(array.T) if array.ndim == 2 else []
-    return [j for j, column in enumerate(cells) if j in dates or not _are_numbers(column)]
+    return [j for j, column in enumerate(cells) if j in dates or not _is_numeric(column)]
 
 
-def _are_numbers(cells: NDArray[np.object_]) -> bool:
+def _is_numeric(cells: NDArray[np.object_]) -> bool:
     try:
         cells.astype(np.complex128)  # complex scores are refused for being complex
     except (ValueError, TypeError, OverflowError):

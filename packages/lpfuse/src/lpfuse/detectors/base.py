@@ -18,7 +18,7 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from lpfuse._arrays.blocks import head_of
+from lpfuse._arrays.blocks import meta_of
 from lpfuse._arrays.linalg import blas_threads_for, matrix_budget
 from lpfuse._arrays.operations import (
     Array,
@@ -31,9 +31,9 @@ from lpfuse._arrays.operations import (
     take,
     to_host,
 )
-from lpfuse._base import Detector, below_rounding, unseen_quantile
+from lpfuse._base import Detector, conformal_quantile, lower_by_rounding
 from lpfuse._validation.params import check_choice, check_count
-from lpfuse._validation.tables import check_features, remember_columns
+from lpfuse._validation.tables import check_features, record_columns
 from lpfuse.detectors.kernels import (
     SCALES,
     FeatureMap,
@@ -42,9 +42,9 @@ from lpfuse.detectors.kernels import (
     TrainingRows,
     fourier,
     nystroem,
+    resolve_kernel,
     sample_size,
     sampled_rows,
-    settle_kernel,
     training_rows,
     warn_about_width,
 )
@@ -108,9 +108,9 @@ class HeldOutDetector(Detector):
             some = np.linspace(0, len(host) - 1, min(len(host), threshold_rows)).astype(np.int64)
             scores = self._leave_one_out(host[some], some)
         share, n = float(self.contamination), len(scores)
-        quantile = unseen_quantile(scores, np.ones(n), n, share)
-        self.offset_ = below_rounding(quantile, 0.0, scores)
-        remember_columns(self, head_of(X) if is_blocked(X) else X)
+        quantile = conformal_quantile(scores, np.ones(n), n, share)
+        self.offset_ = lower_by_rounding(quantile, 0.0, scores)
+        record_columns(self, meta_of(X) if is_blocked(X) else X)
         return self
 
     def leave_one_out_scores(self, X: Any) -> Array:
@@ -186,7 +186,7 @@ FEWEST = 3  # different rows: without one of them there must still be two that d
 class RefittedDetector(Detector):
     """A detector that is fitted again without parts of its rows to set its threshold.
 
-    A subclass writes `_rows`, `_fit_rows` and `_refitted`.
+    A subclass writes `_rows`, `_fit_rows` and `_refit`.
     """
 
     offset_from: Any
@@ -195,7 +195,7 @@ class RefittedDetector(Detector):
         self._check_contamination()
         check_choice("offset_from", self.offset_from, OFFSET_FROM)
 
-    def _is_by_unseen(self) -> bool:
+    def _uses_held_out_rows(self) -> bool:
         """Return whether rows that were left out set the threshold."""
         return bool(self.offset_from == "unseen")
 
@@ -203,7 +203,7 @@ class RefittedDetector(Detector):
         """Return the share of the rows below the threshold."""
         return float(self.contamination)
 
-    def _fewest_parts(self) -> int:
+    def _min_parts(self) -> int:
         """How many parts to leave out in turn, at least, where there are more rows than `ALONE`."""
         return 0
 
@@ -211,7 +211,7 @@ class RefittedDetector(Detector):
         """Return what a user passed to ``fit``, checked."""
         raise NotImplementedError
 
-    def _turn(self, rows: TrainingRows) -> tuple[str, float]:
+    def _fit_order(self, rows: TrainingRows) -> tuple[str, float]:
         """Return what to sort detectors on the same rows by."""
         return "", 0.0
 
@@ -219,18 +219,18 @@ class RefittedDetector(Detector):
         """Fit to checked rows; `set_offsets` sets a threshold by unseen rows, if one is wanted."""
         raise NotImplementedError
 
-    def _refitted(self, rows: TrainingRows, kept: float) -> Self:
+    def _refit(self, rows: TrainingRows, kept: float) -> Self:
         """Return a copy that has learnt, in the same way, from that share of the normal rows."""
         raise NotImplementedError
 
-    def _settle_offset(self, rows: TrainingRows, scores: Array | None) -> None:
+    def _set_training_offset(self, rows: TrainingRows, scores: Array | None) -> None:
         """Set the threshold from the scores of the training rows."""
         if scores is None:
             scores = self._scores(rows.X)
         quantile = rows.lower_quantile(scores, self._share(), self._scores)
-        self.offset_ = below_rounding(quantile, self._size_of_terms(rows), scores)
+        self.offset_ = lower_by_rounding(quantile, self._term_scale(rows), scores)
 
-    def _size_of_terms(self, rows: TrainingRows) -> float:
+    def _term_scale(self, rows: TrainingRows) -> float:
         """Return how large the terms are that a score is the difference of."""
         return 0.0
 
@@ -243,23 +243,23 @@ def set_offsets(detectors: Sequence[RefittedDetector], rows: TrainingRows) -> No
     """
     waiting: dict[int, list[RefittedDetector]] = {}
     for detector in detectors:
-        if detector._is_by_unseen():
-            waiting.setdefault(detector._fewest_parts(), []).append(detector)
+        if detector._uses_held_out_rows():
+            waiting.setdefault(detector._min_parts(), []).append(detector)
     if waiting:
-        number_of_row = numbers_of(rows)
+        number_of_row = first_equal_rows(rows)
         rows.forget()  # matrices of all rows: each refit has its own
         for at_least, alike in waiting.items():
-            _set_together(alike, rows, number_of_row, at_least)
+            _set_offsets_of_group(alike, rows, number_of_row, at_least)
 
 
-def _set_together(
+def _set_offsets_of_group(
     detectors: list[RefittedDetector], rows: TrainingRows, number_of_row: Positions, at_least: int
 ) -> None:
     """Set the thresholds of detectors that are fitted again without the same parts."""
-    parts = left_out_parts(rows, number_of_row, at_least)
+    parts = held_out_parts(rows, number_of_row, at_least)
     if not parts:
         for detector in detectors:
-            detector._settle_offset(rows, None)
+            detector._set_training_offset(rows, None)
         return
     scores: list[list[Host]] = [[] for _ in detectors]
     mass = rows.weights[number_of_row >= 0].sum()
@@ -267,15 +267,15 @@ def _set_together(
         others, left_out = rows.without(part, share=len(detectors) > 1), take(rows.X, part)
         kept = 1 - float(rows.weights[part].sum() / mass)
         for found, detector in zip(scores, detectors, strict=True):
-            found.append(to_host(detector._refitted(others, kept)._scores(left_out)))
+            found.append(to_host(detector._refit(others, kept)._scores(left_out)))
     every = np.concatenate(parts)
     weights, different = rows.weights[every], len(np.unique(number_of_row[every]))
     for found, detector in zip(scores, detectors, strict=True):
-        quantile = unseen_quantile(np.concatenate(found), weights, different, detector._share())
-        detector.offset_ = below_rounding(quantile, detector._size_of_terms(rows), rows.X)
+        quantile = conformal_quantile(np.concatenate(found), weights, different, detector._share())
+        detector.offset_ = lower_by_rounding(quantile, detector._term_scale(rows), rows.X)
 
 
-def left_out_parts(
+def held_out_parts(
     rows: TrainingRows, number_of_row: Positions, at_least: int = 0
 ) -> list[Positions]:
     """Return positions of the rows that each refit leaves out; none where too few rows differ.
@@ -289,7 +289,7 @@ def left_out_parts(
     different = len(appeared)
     if different < FEWEST:
         return []
-    only_one = different > ONE_PART_FROM or rows.stands_for_more
+    only_one = different > ONE_PART_FROM or rows.is_subsample
     if different <= ALONE and not only_one:
         wanted = different
     elif different <= MANY_PARTS_UP_TO and not only_one:
@@ -301,7 +301,7 @@ def left_out_parts(
     return [normal[part_of == k] for k in range(1 if only_one else wanted)]
 
 
-def numbers_of(rows: TrainingRows) -> Positions:
+def first_equal_rows(rows: TrainingRows) -> Positions:
     """For each normal row the position of the first row that equals it; −1 for anomalies."""
     X = as_float64(rows.X)
     direction = np.random.default_rng(0).normal(size=X.shape[1])  # in which different rows differ
@@ -346,7 +346,7 @@ class KernelDetector(KernelScorer, RefittedDetector):
     random_state: Any
 
     relative_work = 8.0
-    _learns_from_sums = False  # whether sums over features are all that its fit needs of the rows
+    _needs_only_sums = False  # whether sums over features are all that its fit needs of the rows
 
     features_: FeatureMap | None
 
@@ -371,7 +371,7 @@ class KernelDetector(KernelScorer, RefittedDetector):
         rows = self._rows(X, None, sample_weight)
         self._fit_rows(rows)
         set_offsets([self], rows)
-        remember_columns(self, head_of(X) if is_blocked(X) else X)
+        record_columns(self, meta_of(X) if is_blocked(X) else X)
         return self
 
     def _rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
@@ -379,7 +379,7 @@ class KernelDetector(KernelScorer, RefittedDetector):
         if not is_blocked(X):
             return training_rows(X, sample_weight, y)
         self._check_parameters()
-        if self._learns_from_sums and self.approximation is None:
+        if self._needs_only_sums and self.approximation is None:
             raise ValueError(
                 "approximation=None needs the similarity of every pair of rows, which rows of Dask "
                 'do not have in one place. Use approximation="nystroem" (or "auto"), or pass a '
@@ -394,17 +394,17 @@ class KernelDetector(KernelScorer, RefittedDetector):
         self._check_parameters()
         exact = not self._is_approximate(rows)
         with blas_threads_for(len(rows) if exact else self._size()):
-            kernel = self._settled_kernel(rows)
+            kernel = self._resolved_kernel(rows)
             # Once for all learners that share the rows; "narrow" is narrow on purpose.
             if self.gamma != "narrow" and "warned" not in rows.cache(kernel):
                 warn_about_width(kernel, rows.X)
                 rows.cache(kernel)["warned"] = True
             scores = self._learn(kernel, rows, exact)
-            if not (thresholds and self._is_by_unseen()):
-                self._settle_offset(rows, scores)
-        self._warn_of_few(rows)
+            if not (thresholds and self._uses_held_out_rows()):
+                self._set_training_offset(rows, scores)
+        self._warn_if_few_rows(rows)
 
-    def _warn_of_few(self, rows: TrainingRows) -> None:
+    def _warn_if_few_rows(self, rows: TrainingRows) -> None:
         """Warn whoever called ``fit`` where the rows are too few for what was asked."""
 
     def _learn(self, kernel: Kernel, rows: TrainingRows, exact: bool) -> Array | None:
@@ -417,16 +417,16 @@ class KernelDetector(KernelScorer, RefittedDetector):
         self.features_ = features
         return scores
 
-    def _refitted(self, rows: TrainingRows, kept: float) -> Self:
+    def _refit(self, rows: TrainingRows, kept: float) -> Self:
         other, exact = clone(self), self.features_ is None
         with blas_threads_for(len(rows) if exact else self._size()):
-            other._learn(other._settled_kernel(rows), rows, exact)
+            other._learn(other._resolved_kernel(rows), rows, exact)
         return other
 
-    def _settled_kernel(self, rows: TrainingRows) -> Kernel:
+    def _resolved_kernel(self, rows: TrainingRows) -> Kernel:
         weights = rows.weights if rows.is_weighted else None
         parameters = self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params
-        return settle_kernel(rows.X, *parameters, weights)
+        return resolve_kernel(rows.X, *parameters, weights)
 
     def _features(self, kernel: Kernel, rows: TrainingRows) -> FeatureMap:
         """Return the feature map that stands for the kernel."""
@@ -442,7 +442,7 @@ class KernelDetector(KernelScorer, RefittedDetector):
 
     def _is_approximate(self, rows: TrainingRows) -> bool:
         if self.approximation == "auto":
-            in_blocks = rows.is_sample and self._learns_from_sums
+            in_blocks = rows.is_sample and self._needs_only_sums
             return in_blocks or rows.gram_bytes > matrix_budget(rows.X)
         return self.approximation is not None
 
@@ -457,14 +457,14 @@ class KernelDetector(KernelScorer, RefittedDetector):
         """Return how many features approximate the kernel."""
         return getattr(self, self._size_name)
 
-    def _turn(self, rows: TrainingRows) -> tuple[str, float]:
+    def _fit_order(self, rows: TrainingRows) -> tuple[str, float]:
         """Return what to sort detectors on the same rows by.
 
         Those of a kernel follow each other.
         """
-        return str(self._settled_kernel(rows)), 0.0
+        return str(self._resolved_kernel(rows)), 0.0
 
-    def _size_of_terms(self, rows: TrainingRows) -> float:
+    def _term_scale(self, rows: TrainingRows) -> float:
         """Return how large the terms are that a score is the difference of."""
         if self.kernel_.has_unit_diagonal:
             return 1.0
@@ -526,13 +526,13 @@ def fit_together(
         for detector in own:
             rows = detector._rows(X, None, sample_weight)
             detector._fit_rows(rows, thresholds=thresholds)
-            _finish([detector], rows, head_of(X), thresholds)
+            _finish([detector], rows, meta_of(X), thresholds)
     else:
         rows = training_rows(X, sample_weight, share=True)
-        _check_together(detectors, own, weighted=sample_weight is not None)
+        _check_before_fit(detectors, own, weighted=sample_weight is not None)
         # One kernel after the other, so that one matrix is held at a time; the most components
         # first, so that their decomposition holds what the others need.
-        in_turn = sorted(own, key=lambda detector: detector._turn(rows))
+        in_turn = sorted(own, key=lambda detector: detector._fit_order(rows))
         for detector in in_turn:
             detector._fit_rows(rows, thresholds=thresholds)
         _finish(in_turn, rows, X, thresholds)
@@ -544,7 +544,7 @@ def fit_together(
     return list(detectors)
 
 
-def _check_together(
+def _check_before_fit(
     detectors: Sequence[Detector], own: Sequence[RefittedDetector], *, weighted: bool
 ) -> None:
     """Refuse, before any of them is fitted, what cannot be fitted."""
@@ -565,4 +565,4 @@ def _finish(
     if thresholds:
         set_offsets(detectors, rows)
     for detector in detectors:
-        remember_columns(detector, X)
+        record_columns(detector, X)

@@ -15,7 +15,7 @@ from lpfuse._arrays.operations import Host, map_row_blocks
 from lpfuse._quantiles import positions_among
 from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_count
-from lpfuse._validation.tables import no_spread
+from lpfuse._validation.tables import is_constant
 from lpfuse.detectors.base import HeldOutDetector
 
 # --------------------------------------------------------------------------------------------------
@@ -177,10 +177,10 @@ class HistogramDetector(HeldOutDetector):
         self.__dict__.pop("_table", None)  # of a fit before this one
         pairs = [_histogram(column) for column in X.T]
         self.edges_, self.counts_ = [edges for edges, _ in pairs], [counts for _, counts in pairs]
-        return self._summed(X, 1)
+        return self._log_likelihoods(X, 1)
 
     def _score(self, X: Host) -> Host:
-        return self._of_row(X[0]) if len(X) == 1 else self._summed(X, 0)
+        return self._score_one(X[0]) if len(X) == 1 else self._log_likelihoods(X, 0)
 
     @cached_property
     def _table(self) -> tuple[Host, Host, NDArray[np.bool_], Host]:
@@ -193,8 +193,8 @@ class HistogramDetector(HeldOutDetector):
             edges[j, : len(own)], logs[j, : len(counts)] = own, np.log(shares)
         return edges, logs, few, np.array([own[-1] for own in self.edges_])
 
-    def _of_row(self, x: Host) -> Host:
-        """Return the score of one row, all columns at once; as `_summed` has it, to the bit."""
+    def _score_one(self, x: Host) -> Host:
+        """Return the score of one row, all columns at once; as `_log_likelihoods` has it, to the bit."""
         edges, logs, few, last = self._table
         columns, bins = np.arange(len(x)), np.array([len(counts) for counts in self.counts_])
         place = np.clip((edges <= x[:, None]).sum(axis=1) - 1, 0, bins - 1)
@@ -203,7 +203,7 @@ class HistogramDetector(HeldOutDetector):
         found = np.where(inside, logs[columns, place], np.log(OUTSIDE / self.n_samples_))
         return np.cumsum(found)[-1:]  # one after the other, as columns are added up elsewhere
 
-    def _summed(self, X: Host, less: int) -> Host:
+    def _log_likelihoods(self, X: Host, less: int) -> Host:
         """Scores of rows; `less`: how often each of them is among those that were counted."""
         n, total = self.n_samples_ - less, np.zeros(len(X))
         for x, edges, counts in zip(X.T, self.edges_, self.counts_, strict=True):
@@ -342,13 +342,13 @@ class ColumnForest(HeldOutDetector):
         self.kept_ = np.sort(rng.permutation(len(X))[:most])
         with np.errstate(over="ignore", invalid="ignore"):
             self.mean_, deviations = X.mean(axis=0), X.std(axis=0)
-        constant = no_spread(X.min(axis=0), X.max(axis=0))
+        constant = is_constant(X.min(axis=0), X.max(axis=0))
         sizes = np.where(constant, np.abs(self.mean_), deviations)
         self.scale_ = np.where(sizes > 0, sizes, 1.0)
         rows = self._standardised(X[self.kept_])
         predicted = self._grow(rows, rng)
         self.errors_ = np.sqrt(((rows - predicted) ** 2).mean(axis=0)) + LEAST_ERROR
-        self.kept_scores_ = self._judged(rows, predicted)
+        self.kept_scores_ = self._negative_squared_errors(rows, predicted)
         return self.kept_scores_ if len(rows) == len(X) else None
 
     def _grow(self, rows: Host, rng: np.random.RandomState) -> Host:
@@ -359,27 +359,27 @@ class ColumnForest(HeldOutDetector):
         for _ in range(draws):
             columns, parts = rng.permutation(d), np.array_split(rng.permutation(n), 2)
             halves = np.split(columns, [max(1, d // 2)])
-            for (learn, unseen), (told, seen) in product(
+            for (learn, unseen), (outputs, seen) in product(
                 (parts, parts[::-1]), (halves, halves[::-1])
             ):
-                if not len(told):
+                if not len(outputs):
                     continue
                 tree = DecisionTreeRegressor(
                     splitter="random",
                     min_samples_leaf=int(self.min_samples_leaf),
                     random_state=rng.randint(2**31 - 1),
-                ).fit(_columns(rows[learn], seen), rows[np.ix_(learn, told)], check_input=False)
+                ).fit(_columns(rows[learn], seen), rows[np.ix_(learn, outputs)], check_input=False)
                 self.trees_.append(tree.tree_)
                 self.inputs_.append(seen)
-                self.outputs_.append(told)
-                total[np.ix_(unseen, told)] += _predicted(tree.tree_, rows[unseen], seen)
+                self.outputs_.append(outputs)
+                total[np.ix_(unseen, outputs)] += _predicted(tree.tree_, rows[unseen], seen)
         return total / draws
 
     def _standardised(self, X: Host) -> Host:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.clip(np.nan_to_num((X - self.mean_) / self.scale_), -FARTHEST, FARTHEST)
 
-    def _judged(self, rows: Host, predicted: Host) -> Host:
+    def _negative_squared_errors(self, rows: Host, predicted: Host) -> Host:
         off = np.abs(rows - predicted) / self.errors_
         return -(np.minimum(off, FAR) ** 2).sum(axis=1)
 
@@ -392,26 +392,26 @@ class ColumnForest(HeldOutDetector):
             nodes.append(made._replace(feature=seen[np.maximum(made.feature, 0)]))
         return FlatTrees(nodes, [0] * len(nodes))
 
-    def _of_row(self, X: Host) -> Host:
+    def _score_one(self, X: Host) -> Host:
         rows = self._standardised(X)
         leaves = self._flat.values(rows[0].astype(np.float32).astype(np.float64)).astype(np.intp)
         total, count = np.zeros(rows.shape), np.zeros(rows.shape[1])
-        for tree, told, leaf in zip(self.trees_, self.outputs_, leaves, strict=True):
-            total[0, told] += tree.value[leaf, :, 0]
-            count[told] += 1
-        return self._judged(rows, total / count)
+        for tree, outputs, leaf in zip(self.trees_, self.outputs_, leaves, strict=True):
+            total[0, outputs] += tree.value[leaf, :, 0]
+            count[outputs] += 1
+        return self._negative_squared_errors(rows, total / count)
 
     def _score(self, X: Host) -> Host:
         if len(X) == 1 and all(len(seen) for seen in self.inputs_):
-            return self._of_row(X)
+            return self._score_one(X)
 
         def work(block: slice) -> Host:
             rows = self._standardised(X[block])
             total, count = np.zeros(rows.shape), np.zeros(rows.shape[1])
-            for tree, seen, told in zip(self.trees_, self.inputs_, self.outputs_, strict=True):
-                total[:, told] += _predicted(tree, rows, seen)
-                count[told] += 1
-            return self._judged(rows, total / count)
+            for tree, seen, outputs in zip(self.trees_, self.inputs_, self.outputs_, strict=True):
+                total[:, outputs] += _predicted(tree, rows, seen)
+                count[outputs] += 1
+            return self._negative_squared_errors(rows, total / count)
 
         return np.concatenate(map_row_blocks(work, X, width=2 * X.shape[1]))
 

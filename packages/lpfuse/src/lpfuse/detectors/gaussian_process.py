@@ -42,9 +42,9 @@ from lpfuse.detectors.kernels import (
 
 SCORES = ("mean", "variance", "density", "ratio")
 # Rows a landmark from which on their leave-one-out scores are nearly those of new rows: up to there
-# all rows move landmarks (ROWS_A_CENTRE). With 4 rows a landmark, a new row in 6 lies below the
+# all rows move landmarks (ROWS_PER_CENTRE). With 4 rows a landmark, a new row in 6 lies below the
 # lowest 5 % of these scores; with 20, one in 14.
-ROWS_A_LANDMARK = 20
+ROWS_PER_LANDMARK = 20
 SMALLEST_MEAN = 1e-12  # the logarithm of a mean needs it to be positive; chosen by hand
 AUTO_CONTAMINATION = 0.1  # contamination="auto": the default of the others
 # What is added to the diagonal, as a share of its largest entry, until the Cholesky factor exists:
@@ -145,8 +145,8 @@ class OneClassGP(KernelDetector):
     array([0.])
     """
 
-    _knows_auto = True
-    _learns_from_sums = True
+    _accepts_auto = True
+    _needs_only_sums = True
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ class OneClassGP(KernelDetector):
         Landmarks are means of training rows, and stay: where each stands for few rows, these are
         too near to it.
         """
-        return self.approximation != "nystroem" or n >= ROWS_A_LANDMARK * int(self.n_components)
+        return self.approximation != "nystroem" or n >= ROWS_PER_LANDMARK * int(self.n_components)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -16,7 +16,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays.blocks import head_of, map_rows
+from lpfuse._arrays.blocks import map_rows, meta_of
 from lpfuse._arrays.linalg import (
     block_width,
     diagonal_of,
@@ -249,7 +249,7 @@ class KernelPCADetector(KernelDetector):
     """
 
     _size_name = "n_approximation"
-    _learns_from_sums = True
+    _needs_only_sums = True
 
     def __init__(
         self,
@@ -311,7 +311,7 @@ class KernelPCADetector(KernelDetector):
                 f"{n_components!r}. Fit with a larger n_components for more."
             )
         if is_blocked(X):
-            check_columns(head_of(X), self)
+            check_columns(meta_of(X), self)
             path = partial(_path_of_block, wanted.tolist())
             return map_rows(path, X, copy(self), width=len(wanted))
         X = check_features(X, estimator=self)
@@ -331,7 +331,7 @@ class KernelPCADetector(KernelDetector):
                 f"0 and 1, got {self.n_components!r}."
             )
 
-    def _warn_of_few(self, rows: TrainingRows) -> None:
+    def _warn_if_few_rows(self, rows: TrainingRows) -> None:
         if isinstance(self.n_components, Integral) and self.n_components >= len(rows):
             warnings.warn(
                 f"n_components={self.n_components} of {len(rows)} rows: there are "
@@ -343,8 +343,8 @@ class KernelPCADetector(KernelDetector):
                 stacklevel=4,
             )
 
-    def _turn(self, rows: TrainingRows) -> tuple[str, float]:
-        return super()._turn(rows)[0], -self.n_components  # the most components first
+    def _fit_order(self, rows: TrainingRows) -> tuple[str, float]:
+        return super()._fit_order(rows)[0], -self.n_components  # the most components first
 
     def _fit_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
         cache = rows.cache(kernel)

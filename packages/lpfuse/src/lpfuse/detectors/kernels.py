@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays.blocks import CheckedBlocks, arrays_of, head_of, map_rows
+from lpfuse._arrays.blocks import CheckedBlocks, arrays_of, map_rows, meta_of
 from lpfuse._arrays.linalg import (
     add_to_diagonal,
     diagonal_of,
@@ -38,7 +38,6 @@ from lpfuse._arrays.operations import (
     as_float64,
     beside,
     concatenate,
-    empty_beside,
     exp_in_place,
     filled,
     is_blocked,
@@ -48,6 +47,7 @@ from lpfuse._arrays.operations import (
     like,
     map_row_blocks,
     namespace,
+    new_empty,
     one_blas_thread,
     positive_part,
     sum_row_blocks,
@@ -56,7 +56,7 @@ from lpfuse._arrays.operations import (
     total,
 )
 from lpfuse._base import Detector, lower_quantile
-from lpfuse._saved import WithoutCaches, saved_as
+from lpfuse._saved import FieldsOnlyState, saved_as
 from lpfuse._validation.dask_blocks import check_feature_blocks
 from lpfuse._validation.params import check_labels, check_number, check_sample_weight
 from lpfuse._validation.tables import check_columns, check_features
@@ -97,9 +97,9 @@ def distances_to(Z: Array, factor: float = 1.0) -> RowFunction:
     return distances
 
 
-def square_of(rows: RowFunction, X: Array) -> Array:
+def pairwise_matrix(rows: RowFunction, X: Array) -> Array:
     """Return the n×n matrix whose rows a function makes of those of X, block by block."""
-    values = empty_beside((X.shape[0], X.shape[0]), X)
+    values = new_empty((X.shape[0], X.shape[0]), X)
 
     def work(block: slice) -> None:
         values[block, :] = rows(X[block, :])
@@ -169,7 +169,7 @@ class Kernel:
 
     def gram(self, X: Array) -> Array:
         """``k(x_i, x_j)``, of shape (n, n)."""
-        values = square_of(self.against(X), X)
+        values = pairwise_matrix(self.against(X), X)
         if not self.has_unit_diagonal:
             return values
         return add_to_diagonal(values, 1.0 - diagonal_of(values))  # exact, whatever was rounded
@@ -238,7 +238,7 @@ class Similarities:
 
 @saved_as("Expansion")
 @dataclass(frozen=True)
-class Expansion(WithoutCaches):
+class Expansion(FieldsOnlyState):
     """``B(x) · coefficients``: one column for each function of x that a learner needs.
 
     It may need the first columns only, of coefficients that it shares with others.
@@ -333,7 +333,7 @@ def score_together(detectors: Sequence[Detector], X: Any) -> Array:
         raise ValueError("There are no detectors to score with; pass at least one.")
     for detector in detectors:
         check_is_fitted(detector)
-        check_columns(head_of(X) if is_blocked(X) else X, detector)
+        check_columns(meta_of(X) if is_blocked(X) else X, detector)
     if is_blocked(X):
         return map_rows(_scores_of_block, X, list(detectors), width=len(detectors))
     checked = check_features(X)
@@ -413,7 +413,7 @@ Positions = NDArray[np.int64]
 
 # Rows drawn for each landmark: with so many, 125 centres lose less AUC than 500 drawn rows
 # (docs/adr/0004).
-ROWS_A_CENTRE = 20
+ROWS_PER_CENTRE = 20
 # Chosen by hand.
 ROUNDS = 8  # in which the rows to start from are drawn
 STEPS = 20  # of Lloyd's algorithm
@@ -422,14 +422,14 @@ STILL = 1e-4  # it stops where the centres move, in all, by this share of the co
 
 
 def centres(
-    X: Array, size: int, rng: np.random.RandomState, rows_a_centre: int = ROWS_A_CENTRE
+    X: Array, size: int, rng: np.random.RandomState, rows_per_centre: int = ROWS_PER_CENTRE
 ) -> Array:
     """Means of so many clusters, of rows drawn at random: better landmarks than the rows alone."""
     n = X.shape[0]
-    drawn = take(X, np.sort(rng.choice(n, min(n, rows_a_centre * size), replace=False)))
+    drawn = take(X, np.sort(rng.choice(n, min(n, rows_per_centre * size), replace=False)))
     if is_numpy(X):
         return _by_scikit_learn(drawn, size, rng)
-    return lloyd(drawn, take(drawn, far_apart(drawn, size, rng)))
+    return lloyd(drawn, take(drawn, kmeans_parallel_init(drawn, size, rng)))
 
 
 def _by_scikit_learn(X: Host, size: int, rng: np.random.RandomState) -> Host:
@@ -454,7 +454,7 @@ def lloyd(X: Array, means: Array, steps: int = STEPS, still: float = STILL) -> A
     return means
 
 
-def far_apart(X: Array, size: int, rng: np.random.RandomState) -> Positions:
+def kmeans_parallel_init(X: Array, size: int, rng: np.random.RandomState) -> Positions:
     """Return positions of rows to start from.
 
     In a few rounds, those far from all so far are likelier.
@@ -466,7 +466,7 @@ def far_apart(X: Array, size: int, rng: np.random.RandomState) -> Positions:
     chosen = rng.choice(n, -(-size // ROUNDS), replace=False)
     latest, nearest = chosen, np.full(n, np.inf)
     while len(chosen) < size:
-        nearest = np.minimum(nearest, _to_nearest(take(X, latest), X))
+        nearest = np.minimum(nearest, _distance_to_nearest(take(X, latest), X))
         nearest[chosen] = 0.0  # but for rounding
         count = min(-(-size // ROUNDS), size - len(chosen))
         if np.count_nonzero(nearest) < count:  # hardly any row differs from all of them
@@ -477,7 +477,7 @@ def far_apart(X: Array, size: int, rng: np.random.RandomState) -> Positions:
     return chosen
 
 
-def _to_nearest(anchors: Array, X: Array) -> Host:
+def _distance_to_nearest(anchors: Array, X: Array) -> Host:
     """Return the squared distance of each row to the nearest anchor."""
     distances = distances_to(anchors, 1.0)
 
@@ -569,7 +569,7 @@ class FeatureMap:
 
     def of(self, X: Array) -> Array:
         """Return the features of all rows, of shape (n, r)."""
-        rows, features = self.rows(X), empty_beside((X.shape[0], self.width), X)
+        rows, features = self.rows(X), new_empty((X.shape[0], self.width), X)
 
         def work(block: slice) -> None:
             features[block, :] = rows(X[block, :])
@@ -631,7 +631,7 @@ def fourier(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) -> 
 # --------------------------------------------------------------------------------------------------
 # The rows that learners are fitted on, and the width of the kernel that suits them.
 #
-# `TrainingRows` holds what several fits on the same rows can share. `settle_kernel` turns the
+# `TrainingRows` holds what several fits on the same rows can share. `resolve_kernel` turns the
 # parameters of an estimator into a kernel for these rows; `warn_about_width` warns where its width
 # makes scores tie.
 
@@ -669,7 +669,7 @@ class TrainingRows:
     """
 
     is_sample = False  # whether the rows were drawn from rows in blocks, ...
-    stands_for_more = False  # ... of which there are many more
+    is_subsample = False  # ... of which there are many more
 
     def __init__(
         self, X: Array, weights: Host | None, labels: Host | None = None, *, share: bool = False
@@ -819,7 +819,7 @@ def sigma_from_gamma(gamma: float) -> float:
     return float((2.0 * check_number("gamma", gamma, above=0)) ** -0.5)
 
 
-def settle_kernel(
+def resolve_kernel(
     X: Array,
     kernel: Any,
     gamma: Any,
@@ -842,7 +842,7 @@ def settle_kernel(
         )
     return Kernel(
         kernel,
-        settle_gamma(gamma, X, weights),
+        resolve_gamma(gamma, X, weights),
         check_number("degree", degree),
         check_number("coef0", coef0),
         params or {},
@@ -850,7 +850,7 @@ def settle_kernel(
     )
 
 
-def settle_gamma(gamma: Any, X: Array, weights: Host | None = None) -> float:
+def resolve_gamma(gamma: Any, X: Array, weights: Host | None = None) -> float:
     """Return the number that `gamma` stands for: a float, "narrow", "scale" or "median"."""
     if isinstance(gamma, str) and gamma in SCALES:
         variance, square = _variance(X, weights), float(namespace(X).mean(X * X))
@@ -902,14 +902,14 @@ def warn_about_width(kernel: Kernel, X: Array, probes: int = PROBES, others: int
     if kernel.name not in ("rbf", "laplacian") or X.shape[0] < 3:
         return
     similarities = _similarities_to_others(kernel, X, probes, others)
-    lonely = float((np.nanmax(similarities, axis=1) < NEGLIGIBLE).mean())
-    if lonely > MOST:
+    isolated = float((np.nanmax(similarities, axis=1) < NEGLIGIBLE).mean())
+    if isolated > MOST:
         rule = "median"
         problem = "too narrow: the kernel matrix is near the identity, and all scores tie"
-    elif lonely > SOME and X.shape[0] >= FEWEST:
+    elif isolated > SOME and X.shape[0] >= FEWEST:
         rule = "median"
         problem = (
-            f"narrow: about {lonely:.0%} of the rows resemble no other row, so the scores of "
+            f"narrow: about {isolated:.0%} of the rows resemble no other row, so the scores of "
             "held-out rows like them are saturated, all alike"
         )
     elif np.nanmean(similarities) > 1 - NEGLIGIBLE and not _all_equal(X):
@@ -931,29 +931,29 @@ def _all_equal(X: Array) -> bool:
 
 def _better_gamma(kernel: Kernel, X: Array, rule: str) -> str:
     if kernel.name == "rbf":
-        return f'gamma={settle_gamma(rule, X):.3g} (gamma="{rule}")'
-    some = to_host(take(X, _evenly(X.shape[0], MEDIAN_ROWS)))
+        return f'gamma={resolve_gamma(rule, X):.3g} (gamma="{rule}")'
+    some = to_host(take(X, _evenly_spaced(X.shape[0], MEDIAN_ROWS)))
     distances = pdist(some, "cityblock")  # what a Laplacian kernel sees
     return f"gamma={1 / np.median(distances[distances > 0]):.3g}"
 
 
 def _similarities_to_others(kernel: Kernel, X: Array, n_probes: int, n_others: int) -> Host:
     """Similarities of some rows to the other rows, NaN for the row itself."""
-    others = _evenly(X.shape[0], n_others)
-    probes = _evenly(len(others), n_probes)
+    others = _evenly_spaced(X.shape[0], n_others)
+    probes = _evenly_spaced(len(others), n_probes)
     known = X if len(others) == X.shape[0] else take(X, others)
     similarities = to_host(kernel.between(take(known, probes), known))
     similarities[np.arange(len(probes)), probes] = np.nan
     return similarities
 
 
-def _evenly(n: int, at_most: int) -> NDArray[np.int64]:
+def _evenly_spaced(n: int, at_most: int) -> NDArray[np.int64]:
     return np.linspace(0, n - 1, min(n, at_most)).astype(int)
 
 
 def squared_distances(X: Array) -> Array:
     """``‖x_i − x_j‖²``, of shape (n, n); exactly zero on the diagonal."""
-    distances = square_of(distances_to(X), X)
+    distances = pairwise_matrix(distances_to(X), X)
     return add_to_diagonal(distances, -diagonal_of(distances))
 
 
@@ -1014,7 +1014,7 @@ class SampledRows(TrainingRows):
             )
         super().__init__(X, weights, labels)
         self.positions = positions if self.positions is None else positions[self.positions]
-        self._checked, self.stands_for_more = checked, len(positions) < checked.n
+        self._checked, self.is_subsample = checked, len(positions) < checked.n
         self._summed: tuple[FeatureMap, Moments] | None = None  # the latest
 
     def without(self, part: Positions, *, share: bool = False) -> TrainingRows:
@@ -1023,7 +1023,7 @@ class SampledRows(TrainingRows):
         Its sums are over all other rows.
         """
         rest = super().without(part, share=share)
-        return _Rest(self, part, rest) if self.stands_for_more else rest
+        return _SampleWithout(self, part, rest) if self.is_subsample else rest
 
     def moments(self, features: FeatureMap, *, mean: bool = False) -> Moments:
         """``Σ w φ`` and ``Σ w φφᵀ`` of all rows: each block adds its own."""
@@ -1036,18 +1036,18 @@ class SampledRows(TrainingRows):
 
     def lower_quantile(self, scores: Array, share: float, score: Scoring) -> float:
         """Of all rows: the highest score in the sample that no more than the share lies below."""
-        if not self.stands_for_more:
+        if not self.is_subsample:
             return super().lower_quantile(scores, share, score)
         cuts = np.unique(to_host(scores))
-        below = np.cumsum(self._checked.blocks.reduce(_weight_between, _sum, score, cuts))
+        below = np.cumsum(self._checked.blocks.reduce(_weight_below_cuts, _sum, score, cuts))
         within = below <= share * sum(self._checked.mass) * (1 + 1e-9)
         return float(cuts[within][-1] if within.any() else cuts[0])
 
 
-class _Rest(TrainingRows):
+class _SampleWithout(TrainingRows):
     """A sample without some of its rows; sums are over all rows but these."""
 
-    is_sample = stands_for_more = True
+    is_sample = is_subsample = True
 
     def __init__(self, whole: SampledRows, part: Positions, rest: TrainingRows) -> None:
         super().__init__(rest.X, rest.weights, rest.labels, share=rest.share)
@@ -1110,7 +1110,7 @@ def _moments_of_block(k: int, parts: tuple[Any, ...], features: FeatureMap) -> M
     return features.moments(X, np.ones(X.shape[0]) if weights is None else weights)
 
 
-def _weight_between(k: int, parts: tuple[Any, ...], score: Scoring, cuts: Host) -> Host:
+def _weight_below_cuts(k: int, parts: tuple[Any, ...], score: Scoring, cuts: Host) -> Host:
     """What the rows weigh whose scores lie below each cut, and not below the one before it."""
     X, _, weights = arrays_of(parts)
     if X.shape[0] == 0:

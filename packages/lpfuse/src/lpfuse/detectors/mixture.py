@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_random_state
 
-from lpfuse._arrays.blocks import head_of
+from lpfuse._arrays.blocks import meta_of
 from lpfuse._arrays.linalg import (
     add_to_diagonal,
     blas_threads_for,
@@ -41,12 +41,12 @@ from lpfuse._arrays.operations import (
 )
 from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_choice, check_count, check_number
-from lpfuse._validation.tables import remember_columns
+from lpfuse._validation.tables import record_columns
 from lpfuse.detectors.base import OFFSET_FROM, RefittedDetector, set_offsets
 from lpfuse.detectors.kernels import (
     STEPS,
     TrainingRows,
-    far_apart,
+    kmeans_parallel_init,
     lloyd_step,
     sampled_rows,
     training_rows,
@@ -131,7 +131,7 @@ def _start(X: Array, mixture: GaussianMixture, rng: np.random.RandomState) -> Ga
     """Return every row belongs to the nearest of the means that k-means finds in a sample."""
     xp, k, n = namespace(X), mixture.n_components, int(X.shape[0])
     drawn = take(X, np.sort(rng.choice(n, min(n, START_ROWS), replace=False)))
-    found = take(drawn, far_apart(drawn, k, rng))
+    found = take(drawn, kmeans_parallel_init(drawn, k, rng))
     for _ in range(STEPS):
         found = lloyd_step(drawn, found)
     means = [as_float64(found[i, :]) for i in range(k)]
@@ -142,7 +142,7 @@ def _start(X: Array, mixture: GaussianMixture, rng: np.random.RandomState) -> Ga
         belongs = xp.argmin(squares, axis=1)[:, None] == numbers[None, :]
         return xp.astype(belongs, xp.float64)
 
-    return _refitted(_sums(X, means, nearest, mixture), means, mixture)
+    return _refit(_sums(X, means, nearest, mixture), means, mixture)
 
 
 def _ascend(
@@ -180,7 +180,7 @@ def _step(X: Array, before: Gaussians, mixture: GaussianMixture) -> tuple[Gaussi
 
     sums = _sums(X, before.means, posterior, mixture)
     bound = sum(float(part) for part in likelihoods) / X.shape[0]
-    return _refitted(sums, before.means, mixture), bound
+    return _refit(sums, before.means, mixture), bound
 
 
 def _sums(X: Array, means: list[Array], shares: Shares, mixture: GaussianMixture) -> Array:
@@ -208,7 +208,7 @@ def _sums(X: Array, means: list[Array], shares: Shares, mixture: GaussianMixture
     return sum_row_blocks(work, X, width=(len(means) + 3) * int(X.shape[1]))
 
 
-def _refitted(sums: Array, means: list[Array], mixture: GaussianMixture) -> Gaussians:
+def _refit(sums: Array, means: list[Array], mixture: GaussianMixture) -> Gaussians:
     """Return the components that `_sums` about some means make likeliest."""
     xp, d = namespace(sums), means[0].shape[0]
     matrices = mixture.covariance_type in MATRICES
@@ -387,7 +387,7 @@ class GMMDetector(RefittedDetector):
         rows = self._rows(X, None, None)
         self._fit_rows(rows)
         set_offsets([self], rows)
-        remember_columns(self, head_of(X) if is_blocked(X) else X)
+        record_columns(self, meta_of(X) if is_blocked(X) else X)
         return self
 
     def _rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
@@ -399,10 +399,10 @@ class GMMDetector(RefittedDetector):
     def _fit_rows(self, rows: TrainingRows, *, thresholds: bool = True) -> None:
         self._check_parameters()
         self.mixture_ = self._mixture(rows.X)
-        if not (thresholds and self._is_by_unseen()):
-            self._settle_offset(rows, None)
+        if not (thresholds and self._uses_held_out_rows()):
+            self._set_training_offset(rows, None)
 
-    def _refitted(self, rows: TrainingRows, kept: float) -> Self:
+    def _refit(self, rows: TrainingRows, kept: float) -> Self:
         other = clone(self)
         other.mixture_ = other._mixture(rows.X)
         return other

@@ -20,7 +20,7 @@ from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import OneClassSVM
 
-from lpfuse._arrays.blocks import head_of
+from lpfuse._arrays.blocks import meta_of
 from lpfuse._arrays.linalg import add_to_diagonal, diagonal_of, solve_positive
 from lpfuse._arrays.operations import (
     Array,
@@ -44,10 +44,10 @@ from lpfuse._arrays.operations import (
     to_host,
     total,
 )
-from lpfuse._base import below_rounding
+from lpfuse._base import lower_by_rounding
 from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_number
-from lpfuse._validation.tables import remember_columns
+from lpfuse._validation.tables import record_columns
 from lpfuse.detectors.base import KERNEL_WORDS, KernelDetector, set_offsets
 from lpfuse.detectors.kernels import Expansion, FeatureMap, Kernel, Similarities, TrainingRows
 
@@ -540,7 +540,7 @@ class SVDD(KernelDetector):
     True
     """
 
-    _knows_auto = True
+    _accepts_auto = True
 
     def __init__(
         self,
@@ -596,7 +596,7 @@ class SVDD(KernelDetector):
         rows = self._rows(X, y, sample_weight)
         self._fit_rows(rows)
         set_offsets([self], rows)
-        remember_columns(self, head_of(X) if is_blocked(X) else X)
+        record_columns(self, meta_of(X) if is_blocked(X) else X)
         return self
 
     @property
@@ -622,22 +622,22 @@ class SVDD(KernelDetector):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), above=0)
 
-    def _is_by_unseen(self) -> bool:
-        return self.contamination != "auto" and super()._is_by_unseen()
+    def _uses_held_out_rows(self) -> bool:
+        return self.contamination != "auto" and super()._uses_held_out_rows()
 
-    def _fewest_parts(self) -> int:
+    def _min_parts(self) -> int:
         return PARTS if self.features_ is None else 0
 
-    def _refitted(self, rows: TrainingRows, kept: float) -> Self:
+    def _refit(self, rows: TrainingRows, kept: float) -> Self:
         alike = copy(self)
         alike.C = None if self.C is None else self.C / kept  # the same share outside
-        return super(SVDD, alike)._refitted(rows, kept)
+        return super(SVDD, alike)._refit(rows, kept)
 
-    def _settle_offset(self, rows: TrainingRows, scores: Array | None) -> None:
+    def _set_training_offset(self, rows: TrainingRows, scores: Array | None) -> None:
         if self.contamination == "auto":
-            self.offset_ = below_rounding(-self._radius2, self._size_of_terms(rows), rows.X)
+            self.offset_ = lower_by_rounding(-self._radius2, self._term_scale(rows), rows.X)
         else:
-            super()._settle_offset(rows, scores)
+            super()._set_training_offset(rows, scores)
 
     def _fit_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
         bounds, signs = self._bounds(rows)

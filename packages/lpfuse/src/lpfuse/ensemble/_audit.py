@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
 from lpfuse._arrays.operations import Host
-from lpfuse._validation.tables import no_spread, warn_of_directions
+from lpfuse._validation.tables import is_constant, warn_reversed_columns
 
 # Bounds of the audit, chosen by hand: rather too lax, for a warning that cries wolf is not read.
 ALIKE = 0.999  # rank correlation from which two detectors are as good as one
@@ -61,7 +61,7 @@ def audit(
         [f"{quoted[i]} = {quoted[j]}" for i, j in _alike(normal) if said[i] and said[j]],
         "Some detectors rank all rows alike: {}. Each counts as often as it is repeated.",
     )
-    warn_of_directions(S, y, quoted.tolist(), TURN, known, stacklevel=4)
+    warn_reversed_columns(S, y, quoted.tolist(), TURN, known, stacklevel=4)
     warn_of_open_weights(fusion, y)
 
 
@@ -94,7 +94,7 @@ def _areas(S: Host, y: Host) -> tuple[Host, float]:
 
 def warn_of_constants(normal: Host) -> None:
     """Warn where no detector tells normal rows apart, by their scores of shape (n, R)."""
-    if (nearly_constant(normal) | no_spread(normal.min(axis=0), normal.max(axis=0))).all():
+    if (nearly_constant(normal) | is_constant(normal.min(axis=0), normal.max(axis=0))).all():
         _warn(
             [""],
             "All detectors give most normal rows the same score: these rows hardly differ, so "

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from lpfuse._arrays.operations import is_blocked
 from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_chances, check_row_names, is_count
-from lpfuse._validation.tables import check_table, remember_columns
+from lpfuse._validation.tables import check_table, record_columns
 from lpfuse.ensemble._calibration import OutOfFoldScores
 from lpfuse.ensemble._copies import without_copies
 from lpfuse.ensemble._defaults import (
@@ -340,7 +340,7 @@ class FusedDetector(FollowingDetector):
         unseen, others = self._score_unseen(learnt, training, parts, without, apart)
         settled = self._settle(learnt, others, unseen)
 
-        remember_columns(self, X)
+        record_columns(self, X)
         self.__dict__.update(chosen)
         self._remember(settled)
         self.rows_ = kept_rows(training.X, training.kept_back)

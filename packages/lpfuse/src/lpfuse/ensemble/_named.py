@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lpfuse._format import quote
-from lpfuse._validation.params import PYOD, did_you_mean, key, settled_name
+from lpfuse._validation.params import PYOD, canonical_detector_name, did_you_mean, key
 from lpfuse.detectors import SVDD, GMMDetector, KernelPCADetector
 from lpfuse.ensemble._default_pool import default_detectors
 from lpfuse.views import FilledGaps
@@ -44,7 +44,7 @@ def named_detectors(names: Sequence[str], n: int) -> list[tuple[str, Any]]:
     >>> [name for name, _ in named_detectors(["gmm", "iforest"], n=1000)]
     ['gmm', 'iforest']
     """
-    settled = [settled_name(name) for name in names]
+    settled = [canonical_detector_name(name) for name in names]
     # Of a few rows first: who names a detector that many rows are too many for shall have it.
     pool = dict(default_detectors(0, inf)) | dict(default_detectors(n, inf))
     pool |= _further_detectors(n, pool["gp"][-1].approximation)

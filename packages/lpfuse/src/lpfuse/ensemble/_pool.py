@@ -11,7 +11,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
 from lpfuse._arrays.operations import Host
-from lpfuse._saved import WithoutCaches, saved_as
+from lpfuse._saved import FieldsOnlyState, saved_as
 from lpfuse.ensemble._members import Member, group_members, spoken_scores
 from lpfuse.ensemble._one_row import QuickMembers
 from lpfuse.ensemble._scoring import scale_scores, without_gaps
@@ -20,7 +20,7 @@ from lpfuse.ensemble._tables import Table, frame_with_scores
 
 @saved_as("Pool")
 @dataclass(frozen=True)
-class Pool(WithoutCaches):
+class Pool(FieldsOnlyState):
     """Fitted detectors: rows in, raw scores out.
 
     Attributes

@@ -17,10 +17,15 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
-from lpfuse._arrays.blocks import Blocks, head_of
+from lpfuse._arrays.blocks import Blocks, meta_of
 from lpfuse._arrays.operations import Host, is_blocked
-from lpfuse._validation.params import FEATURES, check_labels, how_to_label, not_one_a_row
-from lpfuse._validation.tables import check_table, remember_columns
+from lpfuse._validation.params import (
+    FEATURES,
+    check_labels,
+    invalid_labels_message,
+    wrong_shape_message,
+)
+from lpfuse._validation.tables import check_table, record_columns
 from lpfuse.ensemble._tables import Index, Table, joined_rows
 from lpfuse.ensemble._training import draw_seed
 
@@ -150,10 +155,10 @@ def _check_head(X: Any) -> None:
     """What can be refused without a look at the rows."""
     if getattr(X, "ndim", 2) != 2:
         raise ValueError(FEATURES.not_two_dimensional(X.ndim))
-    head = head_of(X)
+    head = meta_of(X)
     if head.shape[1] == 0:
         raise ValueError(FEATURES.too_small("no column"))
-    remember_columns(BaseEstimator(), head)  # names that cannot be remembered are refused
+    record_columns(BaseEstimator(), head)  # names that cannot be remembered are refused
 
 
 def _beside(X: Any, y: Any) -> Blocks:
@@ -217,10 +222,10 @@ def _look(wanted: list[int], most: int, seed: int, k: int, parts: tuple[Any, ...
 def _labels(values: Any, n: int) -> Host:
     labels = np.asarray(values)
     if labels.shape != (n,):
-        raise ValueError(not_one_a_row("y", "label", n, labels.shape))
+        raise ValueError(wrong_shape_message("y", "label", n, labels.shape))
     known = labels.dtype.kind in "iuf" and bool(np.isin(labels, (-1, 0, 1)).all())
     if n and not known:
-        raise ValueError(how_to_label(labels.tolist(), True))
+        raise ValueError(invalid_labels_message(labels.tolist(), True))
     return labels.astype(np.float64) if n else np.empty(0)
 
 

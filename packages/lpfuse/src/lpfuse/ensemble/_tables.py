@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
 from lpfuse._format import quote
-from lpfuse._validation.params import labels_of_columns, listed, quoted
+from lpfuse._validation.params import column_labels, listed, quoted
 from lpfuse._validation.tables import column_names
 
 Table = Any  # an n×d array of floats, or a data frame
@@ -137,7 +137,7 @@ def empty_columns(X: Table) -> Index:
 def warn_of_empty_columns(X: Table, columns: Index, done: str) -> None:
     """Name columns without a value, and what is done about it; none: nothing is said."""
     if len(columns):
-        told = listed(labels_of_columns(columns, column_names(X)))
+        told = listed(column_labels(columns, column_names(X)))
         text = f"There is no value in {told} of {X.shape[0]:,} rows: {done}."
         warnings.warn(text, UserWarning, stacklevel=5)
 

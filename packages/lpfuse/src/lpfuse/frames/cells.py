@@ -11,7 +11,7 @@ import numpy as np
 from lpfuse._arrays.operations import Host
 from lpfuse._format import plain, quote
 from lpfuse._validation.params import counted, did_you_mean, meaning, quoted
-from lpfuse._validation.tables import is_frame, known_frame
+from lpfuse._validation.tables import is_frame, to_known_frame
 
 if TYPE_CHECKING:
     import polars
@@ -224,7 +224,7 @@ def as_polars(X: Any) -> polars.DataFrame:
     >>> as_polars(pd.DataFrame({"bar": [2.5, None], "kind": ["a", 1]})).rows()
     [(2.5, 'a'), (None, '1')]
     """
-    pl, frame = polars_module(), known_frame(X)
+    pl, frame = polars_module(), to_known_frame(X)
     if isinstance(frame, pl.DataFrame):
         return frame
     if not is_frame(frame):

@@ -19,7 +19,7 @@ from lpfuse._format import quote
 from lpfuse._format import quote as in_quotes
 from lpfuse._saved import ANY, saved_as
 from lpfuse._validation.params import check_norm, listed, quoted
-from lpfuse._validation.tables import remember_columns
+from lpfuse._validation.tables import record_columns
 from lpfuse.adapters import ScoreColumn
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.components import Explanation, empty_columns_untold, score_columns
@@ -766,7 +766,7 @@ class TableDetector(FrameJudge, OutlierMixin, BaseEstimator):
         )
         fused = made.fit(preparation.numbers(frame), y, **fit_params)
         self.model_ = TableModel(preparation, fused, None, None, preparation.notes)
-        remember_columns(self, frame)
+        record_columns(self, frame)
         return self
 
     @property

@@ -15,7 +15,12 @@ from sklearn.utils import check_random_state
 from lpfuse._arrays.operations import Array, Host, beside, map_row_blocks
 from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_choice, check_count, check_number
-from lpfuse._validation.tables import column_names, no_spread, remember_columns, warn_about_columns
+from lpfuse._validation.tables import (
+    column_names,
+    is_constant,
+    record_columns,
+    warn_uninformative_columns,
+)
 from lpfuse.fusion.local import PositionedFusion, PositionedScores, positioned_scores
 
 # --------------------------------------------------------------------------------------------------
@@ -257,13 +262,13 @@ class DynamicEnsemble(PositionedFusion):
             )
         random = check_random_state(self.random_state)
         rows, scaler = positioned_scores(S, y, sample_weight, X)
-        warn_about_columns(rows.scores, column_names(S))
+        warn_uninformative_columns(rows.scores, column_names(S))
         rows = self._thinned(rows, random)
         self.thresholds_, self.medians_ = _landmarks(rows)
         self.feature_scaler_ = scaler
         self._learn(with_outliers(rows, self.artificial_outliers, scaler, ask, random))
         self.offset_ = 0.5
-        remember_columns(self, S)
+        record_columns(self, S)
         return self
 
     def _check_parameters(self) -> None:
@@ -411,4 +416,4 @@ def _landmarks(rows: PositionedScores) -> tuple[Host, Host]:
         method="inverted_cdf",
     )
     spread = np.ptp(rows.scores, axis=0)
-    return threshold, np.where(no_spread(threshold, median), threshold + spread, median)
+    return threshold, np.where(is_constant(threshold, median), threshold + spread, median)

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays.blocks import head_of
+from lpfuse._arrays.blocks import meta_of
 from lpfuse._arrays.operations import (
     Array,
     Host,
@@ -34,7 +34,7 @@ from lpfuse._validation.params import (
     check_number,
     check_sample_weight,
 )
-from lpfuse._validation.tables import check_scores, column_names, remember_columns
+from lpfuse._validation.tables import check_scores, column_names, record_columns
 from lpfuse.fusion.lp import check_weights
 
 Fuse = Callable[[Array, "FixedRule"], Array]
@@ -241,7 +241,7 @@ class FixedRule(WeightedSum):
         buckets = check_count("n_buckets", self.n_buckets)
         check_choice("subgroups", self.subgroups, SUBGROUPS)
         random = check_random_state(self.random_state)
-        R, head = _number_of_detectors(S, y, sample_weight), head_of(S) if is_blocked(S) else S
+        R, head = _number_of_detectors(S, y, sample_weight), meta_of(S) if is_blocked(S) else S
         rule = RULES[self.rule]
         weights = self._checked_weights(R, head)
         for former in ("weights_", "vote_weights_", "groups_"):  # of another rule's fit
@@ -253,7 +253,7 @@ class FixedRule(WeightedSum):
         if rule.in_groups:
             self.groups_ = _drawn_groups(self.subgroups, R, buckets, random)
         self.offset_ = rule.offset
-        remember_columns(self, head)
+        record_columns(self, head)
         return self
 
     def _checked_weights(self, R: int, S: Any) -> Host:

@@ -21,7 +21,7 @@ from lpfuse._arrays.operations import Array, Host, beside, map_row_blocks, to_ho
 from lpfuse._base import Scorer, signs
 from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_choice, check_count, check_number
-from lpfuse._validation.tables import check_features, check_scores, remember_columns
+from lpfuse._validation.tables import check_features, check_scores, record_columns
 from lpfuse.fusion.lp import LpFusion, labels_and_weights
 from lpfuse.optim import Certificate
 
@@ -143,7 +143,7 @@ def _fitted_scaler(X: Any, n: int, sample_weight: Host) -> StandardScaler:
     features = to_host(check_features(X))
     _refuse_other_length(features, n)
     scaler = StandardScaler().fit(features, sample_weight=sample_weight)
-    remember_columns(scaler, X)
+    record_columns(scaler, X)
     return scaler
 
 
@@ -347,7 +347,7 @@ class LocalLpFusion(PositionedFusion):
         self.weights_by_region_ = np.stack([one.weights_ for one in fitted])
         self.intercepts_by_region_ = np.array([one.intercept_ for one in fitted])
         self.certificates_ = certificates
-        remember_columns(self, S)
+        record_columns(self, S)
         return self
 
     def _check_parameters(self) -> None:

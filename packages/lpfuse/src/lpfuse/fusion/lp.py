@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from lpfuse._arrays.blocks import head_of
+from lpfuse._arrays.blocks import meta_of
 from lpfuse._arrays.linalg import accurate_total
 from lpfuse._arrays.operations import (
     Array,
@@ -25,30 +25,30 @@ from lpfuse._arrays.operations import (
 from lpfuse._base import WeightedSum
 from lpfuse._format import quote
 from lpfuse._saved import ANY, saved_as
-from lpfuse._validation.dask_blocks import check_score_blocks, warn_about_flat_blocks
+from lpfuse._validation.dask_blocks import check_score_blocks, warn_constant_blocks
 from lpfuse._validation.params import (
     LEAST_WEIGHT,
     check_choice,
     check_count,
     check_labels,
+    check_labels_like,
     check_number,
     check_p,
     check_sample_weight,
     check_values,
-    labels_beside,
-    weights_beside,
+    check_weights_like,
 )
 from lpfuse._validation.tables import (
     check_scores,
     column_names,
-    no_spread,
-    remember_columns,
-    warn_about_columns,
-    warn_about_copies,
-    warn_of_turned_scores,
+    is_constant,
+    record_columns,
+    warn_duplicate_columns,
+    warn_reversed_scores,
+    warn_uninformative_columns,
 )
 from lpfuse.optim import SOLVERS, Certificate, LpPath, Problem, solve, solve_path
-from lpfuse.optim.distributed import BlockedProblem, Costs, sample_of
+from lpfuse.optim.distributed import BlockedProblem, Costs, stratified_sample
 from lpfuse.optim.problem import LOSSES
 
 # --------------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ def labelled_scores(S: Any, y: Any, sample_weight: Any, *, warn: bool = False) -
     checked = check_scores(S)
     labels, weights = labels_and_weights(int(checked.shape[0]), y, sample_weight)
     if warn:
-        warn_about_columns(checked, column_names(S))
+        warn_uninformative_columns(checked, column_names(S))
     kept = weights > 0
     return LabelledScores(to_host(checked)[kept], labels[kept], weights[kept])
 
@@ -402,7 +402,7 @@ class LpFusion(WeightedSum):
         """
         problem = self._problem(S, y, sample_weight, check_p(self.p))
         solution = solve(problem, solver=self.solver, tol=self.tol, max_iter=self.max_iter)
-        remember_columns(self, head_of(S) if is_blocked(S) else S)
+        record_columns(self, meta_of(S) if is_blocked(S) else S)
         self.weights_ = solution.weights
         self.intercept_ = solution.intercept
         self.certificate_ = solution.certificate
@@ -419,9 +419,9 @@ class LpFusion(WeightedSum):
             return self._blocked_problem(S, y, sample_weight, p)
         names = column_names(S)
         S = check_scores(S)
-        labels, weight = labels_beside(y, S), weights_beside(sample_weight, S)
-        warn_about_columns(S, names)
-        warn_of_turned_scores(S, labels, names)
+        labels, weight = check_labels_like(y, S), check_weights_like(sample_weight, S)
+        warn_uninformative_columns(S, names)
+        warn_reversed_scores(S, labels, names)
         centre = self._centre(int(S.shape[1]), names)
         if self.imaginary_anomalies:
             S, labels, weight = self._with_imaginary(S, labels, weight)
@@ -446,9 +446,11 @@ class LpFusion(WeightedSum):
         more = None
         if self.imaginary_anomalies:
             more = IMAGINARY_SCORE, -1.0, float(self.imaginary_anomalies)
-        checked = check_score_blocks(S, y, sample_weight, sample_of, more)
-        warn_about_flat_blocks(checked)
-        warn_about_copies(checked.also.S, no_spread(checked.low, checked.high), checked.names)
+        checked = check_score_blocks(S, y, sample_weight, stratified_sample, more)
+        warn_constant_blocks(checked)
+        warn_duplicate_columns(
+            checked.also.S, is_constant(checked.low, checked.high), checked.names
+        )
         problem = BlockedProblem(
             checked,
             Costs(*self._class_factors(*checked.mass)),

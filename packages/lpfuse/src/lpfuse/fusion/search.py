@@ -18,7 +18,7 @@ from lpfuse._arrays.operations import Host, one_blas_thread
 from lpfuse._base import WeightedSum
 from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_count, check_number
-from lpfuse._validation.tables import no_spread, remember_columns
+from lpfuse._validation.tables import is_constant, record_columns
 from lpfuse.fusion.lp import WeightedScores, labelled_scores
 
 __all__ = ["ExhaustiveWeights", "Fitness", "GeneticWeights", "SwarmWeights"]
@@ -72,7 +72,7 @@ class Fitness:
         low, high = (
             pick([pick(table, axis=0) for table in tables], axis=0) for pick in (np.min, np.max)
         )
-        self.members = np.flatnonzero(~no_spread(low, high))
+        self.members = np.flatnonzero(~is_constant(low, high))
         scale = max(np.abs(low).max(), np.abs(high).max()) or 1.0
 
         def standard(rows: WeightedScores) -> WeightedScores:
@@ -196,7 +196,7 @@ class SearchedWeights(WeightedSum):
         self.weights_ = weights
         self.fitness_ = reached
         self.offset_ = 0.0
-        remember_columns(self, S)
+        record_columns(self, S)
         return self
 
     def _search(self, fitness: Fitness) -> Host:

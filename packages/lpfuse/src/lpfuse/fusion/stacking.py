@@ -14,7 +14,7 @@ from lpfuse._arrays.operations import Host
 from lpfuse._base import WeightedSum
 from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_number
-from lpfuse._validation.tables import remember_columns
+from lpfuse._validation.tables import record_columns
 from lpfuse.fusion.lp import LabelledScores, labelled_scores
 
 # Areas and correlations nearer than this differ by rounding only: they are sums of n terms in
@@ -103,7 +103,7 @@ class BestSingle(WeightedSum):
         best = np.flatnonzero(self.criterion_ >= self.criterion_.max() - TIED)[0]
         self.weights_ = np.eye(self.criterion_.size)[best]
         self.offset_ = 0.0
-        remember_columns(self, S)
+        record_columns(self, S)
         return self
 
 
@@ -184,7 +184,7 @@ class _Stacker(WeightedSum):
                 UserWarning,
                 stacklevel=2,
             )
-        remember_columns(self, S)
+        record_columns(self, S)
         return self
 
     def _classifier(self) -> Any:

@@ -11,7 +11,7 @@ from lpfuse._arrays.operations import Array, Host, beside, to_host
 from lpfuse._base import Scorer
 from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_number
-from lpfuse._validation.tables import check_scores, remember_columns
+from lpfuse._validation.tables import check_scores, record_columns
 from lpfuse.fusion.lp import labelled_scores, lower_quantile
 
 
@@ -52,7 +52,7 @@ class _Templates(Scorer):
         self.template_ = template
         self.anomaly_template_ = None if anomalies is None else anomalies.mean
         self.offset_ = offset
-        remember_columns(self, S)
+        record_columns(self, S)
         return self
 
     def score_samples(self, S: Any) -> Array:

@@ -77,7 +77,7 @@ def row_products(x: Array, rows: Array) -> Host:
     return to_host(heads[0, :] if one else heads) + tail
 
 
-def in_a_row(m: int, on_host: bool) -> float:
+def additions_per_term(m: int, on_host: bool) -> float:
     """Return how often a sum over m rows rounds one of its terms.
 
     Libraries add vectors up by halves, and products by chunks; 16 for products and merging.
@@ -117,7 +117,12 @@ class Reading(NamedTuple):
         if (size := self.sizes.get(block.start)) is None:
             size = self.sizes[block.start] = max(largest(S), -smallest(S))
         return _Rows(
-            block._replace(S=S), size, cost, gamma(in_a_row(m, is_numpy(S))), block.S, self.origin
+            block._replace(S=S),
+            size,
+            cost,
+            gamma(additions_per_term(m, is_numpy(S))),
+            block.S,
+            self.origin,
         )
 
 
@@ -301,7 +306,7 @@ def add_dual_sums(parts: list[DualSums]) -> DualSums:
     )
 
 
-def examine_block(
+def certify_block(
     reading: Reading,
     points: Mapping[int, tuple[Host, Host | None]],
     watch: Mapping[int, Watch],
@@ -355,7 +360,7 @@ def merge_sides(watch: Mapping[int, Watch], parts: list[dict[int, Sides]]) -> di
 Points = Mapping[int, tuple[Host, Host | None]]
 
 
-def examine_rows(
+def certify_rows(
     reading: Reading,
     points: Points,
     watch: Mapping[int, Watch],
@@ -376,7 +381,7 @@ def examine_rows(
     left = {k: both for k, both in points.items() if k not in sides}
     if left:
         rest = [given[k] for k in left]
-        sides |= examine_block(reading, left, watch, block.in_double(), *rest)
+        sides |= certify_block(reading, left, watch, block.in_double(), *rest)
     return sides
 
 
@@ -396,7 +401,7 @@ class _PlainRows(NamedTuple):
             return None
         m = int(block.S.shape[0])
         cost = total(block.c) if block.is_weighted else float(m)
-        return cls(kernels, reading, block, cost, gamma(in_a_row(m, on_host=True)))
+        return cls(kernels, reading, block, cost, gamma(additions_per_term(m, on_host=True)))
 
     def sides(
         self, point: Host, alpha: Array | None

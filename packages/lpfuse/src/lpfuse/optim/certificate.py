@@ -30,8 +30,8 @@ from lpfuse.optim.bounds import (
     DualSums,
     Reading,
     add_dual_sums,
+    certify_rows,
     dual_sums,
-    examine_rows,
     gamma,
     merge_sides,
     value_at,
@@ -95,9 +95,9 @@ class Certifier:
             bounds = self._examine_rows(candidates, watch or {})
         for k, candidate in candidates.items():
             self._last[k] = bounds[k], candidate
-            if k not in self._values or _at_most(bounds[k]) <= _at_most(self._values[k][0]):
+            if k not in self._values or _upper(bounds[k]) <= _upper(self._values[k][0]):
                 self._values[k] = bounds[k], candidate.point.copy()
-            if k not in self._proofs or _at_least(bounds[k]) >= _at_least(self._proofs[k][0]):
+            if k not in self._proofs or _lower(bounds[k]) >= _lower(self._proofs[k][0]):
                 self._proofs[k] = bounds[k], candidate
         return bounds
 
@@ -134,7 +134,7 @@ class Certifier:
         # Weights outside the ball by a rounding can be better than the best ones by this much.
         outside = max(self.balls[k].gauge(point[: problem.R]) - 1.0, 0.0) * proof.pull
         rounding = value.primal_error + proof.dual_error + outside
-        if not _at_least(proof) >= 0.0:  # no loss is negative: the multipliers 0 prove more
+        if not _lower(proof) >= 0.0:  # no loss is negative: the multipliers 0 prove more
             dual, alpha, dual_weights = 0.0, problem.no_multipliers(), None
             rounding = value.primal_error
         gap = value.primal - dual + rounding
@@ -184,13 +184,13 @@ class Certifier:
     ) -> dict[int, Bounds]:
         """From the scores themselves."""
         problem, reading = self.problem, self.reading
-        first = self._first_of_each(candidates, watch)
+        first = self._representatives(candidates, watch)
         leading = {k: each for k, each in candidates.items() if first[k] == k}
         # Multipliers travel along with the rows: of many blocks each gets its own.
         points = {
             k: (reading.seen(each.point), self._dual_point(each)) for k, each in leading.items()
         }
-        work = partial(examine_rows, reading, points, watch)
+        work = partial(certify_rows, reading, points, watch)
         along = [candidate.alpha for candidate in leading.values()]
         parts = problem.reduce(work, partial(merge_sides, watch), *along, stored=True)
         return {
@@ -203,7 +203,7 @@ class Certifier:
         }
 
     @staticmethod
-    def _first_of_each(
+    def _representatives(
         candidates: Mapping[int, Candidate], watch: Mapping[int, Watch]
     ) -> dict[int, int]:
         """For each candidate the first ball that it was proposed for: its sums are the same.
@@ -233,18 +233,18 @@ class Certifier:
         return bounds | (self._examine_rows(doubtful, {}) if doubtful else {})
 
 
-def _at_most(bounds: Bounds) -> float:
+def _upper(bounds: Bounds) -> float:
     return bounds.primal + bounds.primal_error
 
 
-def _at_least(bounds: Bounds) -> float:
+def _lower(bounds: Bounds) -> float:
     return bounds.dual - bounds.dual_error
 
 
 def value_of(problem: Problem, point: Host) -> float:
     """``f(w, b)`` in one pass."""
     reading = Reading.of(problem)
-    work = partial(examine_rows, reading, {0: (reading.seen(point), None)}, {})
+    work = partial(certify_rows, reading, {0: (reading.seen(point), None)}, {})
     return problem.reduce(work, partial(merge_sides, {}), None, stored=True)[0].value
 
 

@@ -22,14 +22,14 @@ from lpfuse._arrays.operations import (
     Host,
     as_float64,
     beside,
+    concat_transposed,
     is_blocked,
-    joined_columns,
     namespace,
     nonzero,
     take,
     to_host,
 )
-from lpfuse.optim.problem import Block, LinearPieces, Problem, Terms, spread_over
+from lpfuse.optim.problem import Block, LinearPieces, Problem, Terms, stratified_positions
 from lpfuse.optim.results import Watch
 
 # --------------------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ class DrawnRows(NamedTuple):
     weight: Host
 
 
-def sample_of(blocks: Blocks, n_rows: int = SAMPLE_ROWS) -> Summary:
+def stratified_sample(blocks: Blocks, n_rows: int = SAMPLE_ROWS) -> Summary:
     """Draw rows on the way, from each class and each block as many as its share of the rows."""
     if blocks.sizes is None:
         shares = [1.5 / len(blocks)] * len(blocks)  # of unknown size: some more from each
@@ -69,7 +69,7 @@ def _draw(wanted: list[int], k: int, S: Array, y: Array | None, c: Array | None)
         m = min(wanted[k], rows.size)
         if m:
             heap = np.cumsum(weights[rows])
-            chosen = rows[spread_over(heap, m, rng)]
+            chosen = rows[stratified_positions(heap, m, rng)]
             parts.append(
                 DrawnRows(to_host(take(S, chosen)), np.full(m, side), np.full(m, heap[-1] / m))
             )
@@ -104,7 +104,7 @@ class BlockedProblem(Problem):
     Parameters
     ----------
     checked : CheckedBlocks
-        With the rows that `sample_of` has drawn on the way.
+        With the rows that `stratified_sample` has drawn on the way.
     costs : Costs
         Factors of the classes.
     p, loss, nonnegative, fit_intercept, centre, radius
@@ -112,7 +112,7 @@ class BlockedProblem(Problem):
     """
 
     in_memory = False
-    passes_at_entrance = 1.0  # that checked the blocks and drew from them
+    validation_passes = 1.0  # that checked the blocks and drew from them
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class BlockedProblem(Problem):
         self.starts = np.concatenate([[0], np.cumsum(self.blocks.sizes)]).astype(np.int64)
         normal, anomaly = checked.mass
         self.total_cost = normal * costs.normal + anomaly * costs.anomaly
-        self.marks: dict[int, Mark] = {}  # of each block, from the first pass on
+        self.marks: dict[int, Fingerprint] = {}  # of each block, from the first pass on
 
     @property
     def n(self) -> int:
@@ -158,7 +158,9 @@ class BlockedProblem(Problem):
         No pass: they were drawn while the blocks were checked.
         """
         assert self.costs is not None
-        index = spread_over(np.cumsum(self.costs), min(m, len(self.S)), np.random.default_rng(0))
+        index = stratified_positions(
+            np.cumsum(self.costs), min(m, len(self.S)), np.random.default_rng(0)
+        )
         return self._gather(index)._replace(c=1.0)
 
     def reduce(
@@ -176,10 +178,10 @@ class BlockedProblem(Problem):
         task = partial(_on_block, work, merge, stored, self.factors, self.starts.tolist())
         marks, found = Blocks(parts, self.blocks.sizes).reduce(task, partial(_merge_read, merge))
         assert found is not None  # some block has rows
-        self._refuse_changes(marks)
+        self._check_unchanged(marks)
         return found
 
-    def _refuse_changes(self, marks: dict[int, Mark]) -> None:
+    def _check_unchanged(self, marks: dict[int, Fingerprint]) -> None:
         """Refuse blocks that are not what they were in the pass before."""
         for k, mark in marks.items():
             before = self.marks.setdefault(k, mark)
@@ -230,14 +232,14 @@ class BlockedProblem(Problem):
         return map_blocks(_zeros, self.blocks)
 
 
-class Mark(NamedTuple):
+class Fingerprint(NamedTuple):
     """A number by which a block is known again, and how large it could have been."""
 
     value: float
     size: float
 
     @classmethod
-    def of(cls, problem: Problem) -> Mark:
+    def of(cls, problem: Problem) -> Fingerprint:
         """Return a sum in which every column and every row has a factor of its own."""
         # Multiples of the golden ratio: no two of a block are alike.
         by_row, by_column = (0.5 + np.arange(m) * 0.6180339887498949 % 1.0 for m in problem.S.shape)
@@ -247,7 +249,9 @@ class Mark(NamedTuple):
         return cls(float(by_row @ rows), float(np.linalg.norm(by_row) * np.linalg.norm(rows)))
 
 
-Read = tuple[dict[int, Mark], T | None]  # what a pass over blocks has met, and what it has found
+Read = tuple[
+    dict[int, Fingerprint], T | None
+]  # what a pass over blocks has met, and what it has found
 
 
 def _on_block(
@@ -262,7 +266,7 @@ def _on_block(
     problem = _local(costs, starts, k, parts)
     if not problem.n:
         return {}, None
-    return {k: Mark.of(problem)}, problem.reduce(work, merge, *parts[3:], stored=stored)
+    return {k: Fingerprint.of(problem)}, problem.reduce(work, merge, *parts[3:], stored=stored)
 
 
 def _local(costs: Costs, starts: list[int], k: int, parts: tuple[Any, ...]) -> Problem:
@@ -348,7 +352,7 @@ class GatheredRows(NamedTuple):
         return GatheredRows(a[chosen], costs[chosen], slopes[chosen], positions[chosen])
 
 
-def gathered(terms: Terms, block: Block, chosen: Array, slopes: Array | None) -> GatheredRows:
+def gather_rows(terms: Terms, block: Block, chosen: Array, slopes: Array | None) -> GatheredRows:
     """Return the chosen rows of a block, with their costs, slopes and positions."""
     S, y, c, start = block
     a = as_float64(take(S, chosen))
@@ -370,14 +374,14 @@ def join_rows(most: int, parts: Sequence[GatheredRows | None]) -> GatheredRows |
     a, costs, slopes, positions = zip(*present, strict=True)
     # Joined in the order of a model's columns: the model then needs no second copy.
     return GatheredRows(
-        joined_columns(list(a)).T,
+        concat_transposed(list(a)).T,
         np.concatenate(costs),
         np.concatenate(slopes),
         np.concatenate(positions),
     )
 
 
-def class_range(problem: Problem, point: Host) -> tuple[float, float]:
+def class_score_range(problem: Problem, point: Host) -> tuple[float, float]:
     """Return the lowest fused score of a normal row and the highest of an anomaly, without b.
 
     One pass.
@@ -385,7 +389,7 @@ def class_range(problem: Problem, point: Host) -> tuple[float, float]:
     return problem.reduce(partial(_class_range, problem.terms, point), _extremes)
 
 
-def crossings(terms: Terms, most: int) -> Watch:
+def watch_crossings(terms: Terms, most: int) -> Watch:
     """What tells the rows on the wrong side of their linear piece, while a point is certified.
 
     Those are the rows with α = 1 though r < 0, or with α = 0 though r > 0. Where they are more than
@@ -394,7 +398,7 @@ def crossings(terms: Terms, most: int) -> Watch:
     return Watch(partial(_crossed, terms, most), partial(join_rows, most))
 
 
-def violating(terms: Terms, point: Host, most: int) -> Watch:
+def watch_violations(terms: Terms, point: Host, most: int) -> Watch:
     """What counts the rows short of their margin, while a point is certified, and brings the worst.
 
     The answer is (count, rows a_i).
@@ -408,7 +412,7 @@ def _crossed(
     assert alpha is not None
     if (kernels := row_kernels(block.S)) is not None:
         crossed = kernels.crossed(r, alpha, block.c)
-        return gathered(terms, block, crossed, alpha) if len(crossed) <= most else None
+        return gather_rows(terms, block, crossed, alpha) if len(crossed) <= most else None
     # First what two comparisons can tell, then the exact rule on the few rows that are left.
     suspects = nonzero((r > 0) != (alpha > 0.5))
     r, on = take(r, suspects), take(alpha, suspects)
@@ -416,7 +420,7 @@ def _crossed(
     if block.is_weighted:
         wrong &= take(block.c, suspects) > 0
     crossed = suspects[wrong]
-    return gathered(terms, block, crossed, alpha) if crossed.shape[0] <= most else None
+    return gather_rows(terms, block, crossed, alpha) if crossed.shape[0] <= most else None
 
 
 def _violating(
@@ -430,7 +434,7 @@ def _violating(
     if count > most:
         worst = namespace(r).argsort(-take(r, chosen), stable=True)[:most]
         chosen = take(chosen, worst)
-    return count, gathered(terms, block, chosen, None).a
+    return count, gather_rows(terms, block, chosen, None).a
 
 
 def _join_violating(point: Host, most: int, parts: list[tuple[int, Host]]) -> tuple[int, Host]:

@@ -67,7 +67,7 @@ def frank_wolfe(
     0.57
     """
     ball, w = problem.ball, problem.ball.preferred(problem.R)
-    written_out = _written_out(problem) if smoothing == 0.0 else None
+    written_out = _precomputed_gradient(problem) if smoothing == 0.0 else None
     for t in range(1, max_iter + 1):
         gradient = written_out(w) if written_out else _gradient(problem, w, smoothing / t**0.5)
         corner = ball.linear_oracle(gradient)
@@ -82,7 +82,7 @@ def frank_wolfe(
     return FrankWolfe(w, max_iter, stopped=False)
 
 
-def _written_out(problem: Problem) -> Callable[[Host], Host] | None:
+def _precomputed_gradient(problem: Problem) -> Callable[[Host], Host] | None:
     """The gradient of the hinge for NumPy rows that fit one block, with labels and costs put in.
 
     Two products a step and nothing else: on some hundred rows going block by block takes two to

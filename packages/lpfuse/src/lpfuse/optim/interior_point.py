@@ -300,13 +300,15 @@ def minimise_quadratic(
     found = interior_point(model, tuning.quadratic_margin * tol, scale, max_iter, tuning=tuning)
     w, value = found.w, found.primal
     if moments.null_space.shape[1]:
-        settled = _settled(moments, ball, w, tuning)
+        settled = _nearest_preferred(moments, ball, w, tuning)
         if model.primal(settled) <= max(value, found.dual + tol * max(value, scale)):
             w = settled
     return QuadraticOptimum(w, found.witness, found.n_iter)
 
 
-def _settled(moments: Moments, ball: LpBall, w: Host, tuning: InteriorPointTuning) -> Host:
+def _nearest_preferred(
+    moments: Moments, ball: LpBall, w: Host, tuning: InteriorPointTuning
+) -> Host:
     """w moved in the null space of the Gram matrix to the point nearest the preferred weights."""
     null, R = moments.null_space, w.size
     undecided = null @ null.T  # projects on the null space

@@ -21,18 +21,23 @@ from lpfuse._arrays.operations import (
     total,
 )
 from lpfuse.optim.certificate import Certifier
-from lpfuse.optim.distributed import GatheredRows, class_range, crossings, violating
+from lpfuse.optim.distributed import (
+    GatheredRows,
+    class_score_range,
+    watch_crossings,
+    watch_violations,
+)
 from lpfuse.optim.newton import Guess, Model
 from lpfuse.optim.passes import (
     Partition,
     PartitionPlan,
-    PassBudget,
     ScorePasses,
+    SearchBudget,
     TooManyRows,
-    admit,
-    unknown,
+    add_rows,
+    rows_outside,
 )
-from lpfuse.optim.paths import Trail, settle
+from lpfuse.optim.paths import SamplePath, settle
 from lpfuse.optim.problem import Problem
 from lpfuse.optim.results import Bounds, Candidate, Outcome
 from lpfuse.optim.screening import (
@@ -58,7 +63,7 @@ class SearchSettings(NamedTuple):
     """What all searches of a solve have in common."""
 
     problem: Problem
-    budget: PassBudget
+    budget: SearchBudget
     tol: float
     max_iter: int | None
     tuning: Tuning
@@ -83,7 +88,7 @@ class Search:
         self.done = False
         # Whether next to no row of the sample is short of its margin, so that it tells little of
         # where the others are; and whether none need be.
-        self.blind = self.error_free = False
+        self.blind = self.separable = False
         self.layers: tuple[tuple[float, int], ...] = ()
         tuning = settings.tuning
         if guess is None:
@@ -93,13 +98,13 @@ class Search:
         # To estimate later moves by.
         self.sample = subsample(sample, min(sample.n_rows, tuning.search.remembered))
 
-    def trails(self, sample: Model) -> list[Trail]:
+    def sample_paths(self, sample: Model) -> list[SamplePath]:
         """From the guesses of sample and pilot to those of the next p."""
         tuning = self.settings.tuning
         few = subsample(sample, _part_rows(sample, self.settings.budget, tuning))
         return [
-            Trail(sample, self.guess.w, tuning.along),
-            Trail(few, self.pilot, tuning.along),
+            SamplePath(sample, self.guess.w, tuning.along),
+            SamplePath(few, self.pilot, tuning.along),
         ]
 
     @property
@@ -107,7 +112,7 @@ class Search:
         """Whether a partition is to be made."""
         return self.leader is None and not self.done and self.partition is None
 
-    def leave_or_join(self, done: bool) -> None:
+    def update_follower(self, done: bool) -> None:
         """What the leader found is enough, or this search goes its own way once it is done."""
         assert self.leader is not None
         self.done = done
@@ -134,11 +139,11 @@ class Search:
             rising = total(sample.residuals(w) > 0)
             self.noise = max(rising, sample.size) ** 0.5 * n / m
             self.blind = rising < tuning.search.blind * sample.size
-            self.error_free = self.blind and self._without_error(sample, w, k)
+            self.separable = self.blind and self._is_separable(sample, w, k)
         self.pilot = before
         self._guess_at(sample, w, before, share, most)
 
-    def _without_error(self, sample: Model, w: Host, part: int) -> bool:
+    def _is_separable(self, sample: Model, w: Host, part: int) -> bool:
         """Return whether some weights leave no row of the sample short of its margin."""
         tol, tuning = self.settings.tol, self.settings.tuning
         scale = FLOOR * sample.n_rows
@@ -216,7 +221,7 @@ class Search:
         self._guess_at(self.sample, w, before, min(self.noise / former, 0.5))
 
     @property
-    def most_crossed(self) -> int:
+    def max_crossed(self) -> int:
         """So many rows on a wrong linear piece are worth bringing."""
         assert self.partition is not None
         return max(2 * self.partition.model.n_rows, self.settings.tuning.search.crossed)
@@ -245,9 +250,9 @@ class Search:
             return
         model, rows = self.partition.model, self.settings.tuning.search.crossed
         crossed: GatheredRows | None = bounds.watched
-        crossed = None if crossed is None else unknown(self.partition, crossed)
+        crossed = None if crossed is None else rows_outside(self.partition, crossed)
         if crossed is not None and len(crossed.costs) <= max(model.n_rows, rows):
-            self.partition = admit(self.partition, crossed)
+            self.partition = add_rows(self.partition, crossed)
             narrow = 0.0 if len(crossed.costs) < 0.05 * model.n_rows else 0.5
             self.inner = Guess(self.point, narrow * self.guess.band)
         else:
@@ -260,7 +265,7 @@ class Search:
         the next partitions bring a part of the rows again, and no more of them than before.
         """
         sample, w = self.sample, self.point if improved else self.guess.w
-        if self._guesses_again(w):
+        if self._may_resample(w):
             self.partition, self.thinned, self.guessed = None, 1, self.guessed + 1
             self.risk *= 2.0
             self._guess_at(sample, w, self.guess.w if improved else self.point, 0.5)
@@ -273,7 +278,7 @@ class Search:
         self.guess = Guess(w, max(2.0 * self.guess.band, min(wide, widest)))
         self.partition, self.stride, self.layers = None, 1, ()
 
-    def _guesses_again(self, w: Host) -> bool:
+    def _may_resample(self, w: Host) -> bool:
         """Return whether a part of the rows serves once more.
 
         Enough of them must be short of margin at w.
@@ -303,7 +308,7 @@ def _layers(r: Array, n: int, band: float, wanted: int) -> tuple[tuple[float, in
     return tuple(layers)
 
 
-def _part_rows(sample: Model, budget: PassBudget, tuning: Tuning) -> int:
+def _part_rows(sample: Model, budget: SearchBudget, tuning: Tuning) -> int:
     """Rows of the part of a sample that tells how far the sample is off."""
     few, m = pilot_rows(sample.size, tuning), sample.n_rows
     return max(m // tuning.search.first_part, min(few, m // 2)) if budget.layered else few
@@ -316,7 +321,7 @@ def _open_band(sample: Model, w: Host, part: int) -> float:
 
 
 def _two_guesses(
-    sample: Model, part_rows: int, budget: PassBudget, tuning: Tuning
+    sample: Model, part_rows: int, budget: SearchBudget, tuning: Tuning
 ) -> tuple[Host, Host]:
     """Return the guess of a sample, and that of a part of it."""
     enough = resolved(sample.size, tuning)
@@ -363,23 +368,23 @@ def search_rows(
     max_iter: int | None = None,
     tuning: Tuning = DEFAULT,
     *,
-    budget: PassBudget | None = None,
+    budget: SearchBudget | None = None,
     guesses: Mapping[int, Guess] | None = None,
-    error_free: Callable[[int], bool] | None = None,
+    find_separating: Callable[[int], bool] | None = None,
 ) -> dict[int, int]:
     """Propose to the certifier, for these of its balls, until it is satisfied; returns the steps.
 
     `budget` and `guesses`, by ball, replace what would be chosen by where the rows are and what a
-    sample would tell. Where a sample has no error, `error_free` is asked first: whether it settles
+    sample would tell. Where a sample has no error, `find_separating` is asked first: whether it settles
     the ball, for then there is nothing to search.
     """
     problem = certifier.problem
-    budget = budget or PassBudget.of(problem, tuning.search)
+    budget = budget or SearchBudget.of(problem, tuning.search)
     settings = SearchSettings(problem, budget, certifier.tol, max_iter, tuning)
     searches = _begin(certifier, balls, settings, guesses or {})
     for search in searches:
-        if search.error_free and error_free is not None:
-            search.done = error_free(search.k)
+        if search.separable and find_separating is not None:
+            search.done = find_separating(search.k)
     for _ in range(tuning.search.rounds):
         if all(search.done for search in searches):
             break
@@ -424,27 +429,27 @@ def _begin_along_p(
     Where the sample's optimum lies inside a ball, those of all larger balls wait for this one.
     """
     searches: list[Search] = []
-    trails: list[Trail] = []
+    sample_paths: list[SamplePath] = []
     leader: Search | None = None
     for k in sorted(balls, key=lambda k: certifier.balls[k].p):
         model = replace(sample, ball=certifier.balls[k])
-        if trails and all(trail.follow(model.ball) for trail in trails):
+        if sample_paths and all(sample_path.follow(model.ball) for sample_path in sample_paths):
             if leader is None:
-                search = Search(k, model, settings, near=(trails[0].w, trails[1].w))
+                search = Search(k, model, settings, near=(sample_paths[0].w, sample_paths[1].w))
             else:
                 search = Search(k, model, settings, leader.guess)
                 search.leader = leader
         else:
             search, leader = Search(k, model, settings), None
-            trails = search.trails(model)
+            sample_paths = search.sample_paths(model)
         searches.append(search)
-        if leader is None and trails[0].inside:
+        if leader is None and sample_paths[0].inside:
             leader = search
     return searches
 
 
 def _round(
-    certifier: Certifier, passes: ScorePasses, searches: Sequence[Search], budget: PassBudget
+    certifier: Certifier, passes: ScorePasses, searches: Sequence[Search], budget: SearchBudget
 ) -> None:
     """Each pass serves all searches that need one."""
     fresh = [search for search in searches if search.wants_rows]
@@ -456,7 +461,7 @@ def _round(
         proposed = budget.each(Search.propose, active)
         # The pass that certifies also tells which rows lie on the wrong linear piece.
         terms = certifier.problem.terms
-        watch = {search.k: crossings(terms, search.most_crossed) for search in active}
+        watch = {search.k: watch_crossings(terms, search.max_crossed) for search in active}
         candidates = {search.k: each for search, each in zip(active, proposed, strict=True)}
         waiting = [search for search in searches if search.leader is not None and not search.done]
         for search in waiting:
@@ -467,7 +472,7 @@ def _round(
         for search in active:
             search.learn(bounds[search.k], certifier.within(search.k))
         for search in waiting:
-            search.leave_or_join(search.k in candidates and certifier.within(search.k))
+            search.update_follower(search.k in candidates and certifier.within(search.k))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -477,19 +482,21 @@ def search_many_rows(certifier: Certifier, max_iter: int | None, tuning: Tuning)
     """For each ball: weights without any error where a quick look finds them, else a search."""
     problem, passes = certifier.problem, ScorePasses(certifier.problem)
     sources = [CertifiedRows(certifier, k, tuning) for k in range(len(certifier.balls))]
-    points = [source.error_free(thorough=False) for source in sources]
+    points = [source.separating_point(thorough=False) for source in sources]
     searched = [k for k, point in enumerate(points) if point is None]
 
-    def without_error(k: int) -> bool:
-        points[k] = sources[k].error_free(thorough=True)
+    def find_separating(k: int) -> bool:
+        points[k] = sources[k].separating_point(thorough=True)
         return points[k] is not None
 
     steps: dict[int, int] = {}
     if searched:
-        steps = search_rows(certifier, passes, searched, max_iter, tuning, error_free=without_error)
+        steps = search_rows(
+            certifier, passes, searched, max_iter, tuning, find_separating=find_separating
+        )
     for k in searched:  # many points reach f* = 0
         if points[k] is None and certifier.value(k) <= certifier.tol * problem.scale:
-            without_error(k)
+            find_separating(k)
     for k, point in enumerate(points):
         if point is not None:
             with sources[k].counting():
@@ -509,7 +516,7 @@ class CertifiedRows:
         self.total_cost = self.problem.total_cost
         self.own_passes = 0.0
 
-    def error_free(self, *, thorough: bool) -> Host | None:
+    def separating_point(self, *, thorough: bool) -> Host | None:
         """Return the weights without any error that are nearest to uniform, if they are found."""
         if not thorough:  # a few rows are asked before a pass is spent
             uniform = np.append(self.ball.preferred(self.R), np.zeros(self.free))
@@ -528,14 +535,14 @@ class CertifiedRows:
 
     def violations(self, point: Host, most: int) -> Violations:
         """Return the value of a point, and the rows that violate their margin most there."""
-        watch = violating(self.problem.terms, point, most)
+        watch = watch_violations(self.problem.terms, point, most)
         bounds = self.certifier.examine({self.k: Candidate(point)}, {self.k: watch})[self.k]
         count, rows = bounds.watched
         return Violations(bounds.primal, count, rows)
 
-    def class_range(self, point: Host) -> tuple[float, float]:
+    def class_score_range(self, point: Host) -> tuple[float, float]:
         """The lowest fused score of a normal row and the highest of an anomaly, without b."""
-        return class_range(self.problem, point)
+        return class_score_range(self.problem, point)
 
     def sample(self) -> Host | None:
         """Rows drawn evenly over the costs."""

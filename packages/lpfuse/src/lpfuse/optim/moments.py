@@ -15,7 +15,7 @@ import numpy as np
 
 from lpfuse._arrays.operations import Array, Host, is_numpy, like, total
 from lpfuse.optim.balls import LpBall
-from lpfuse.optim.bounds import gamma, in_a_row, row_products
+from lpfuse.optim.bounds import additions_per_term, gamma, row_products
 from lpfuse.optim.results import Bounds, Candidate
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _moments(shift: Host | None, block: Block) -> tuple[Host, Host, Host, float,
         S = S - like(shift, S)
     weighted = S if isinstance(block.c, float) else S * block.c[:, None]
     sums = row_products(weighted, S), row_products(labels, S)
-    summed = in_a_row(int(S.shape[0]), is_numpy(S))
+    summed = additions_per_term(int(S.shape[0]), is_numpy(S))
     if shift is None:
         return *sums, np.zeros(S.shape[1]), 0.0, summed
     ones = block.times_costs(1.0 + 0.0 * labels)

@@ -390,9 +390,9 @@ class BallPairs:
         self.z = self.z + dual * step.dz
         self.v = self.v + primal * step.dw
         self.eta += dual * step.d_eta
-        self._follow_the_bend()
+        self._restore_slacks()
 
-    def _follow_the_bend(self) -> None:
+    def _restore_slacks(self) -> None:
         """Return slacks to τ ∓ v where that changes them little: t^{1/p} is not the line it was."""
         if self.lifted:
             slacks = self.x[: self.n_slacks]
@@ -740,7 +740,7 @@ class InteriorSystem:
         pull = model.columns @ force - self.slope
         self._direct(pull, change, shift, force)
         for _ in range(refinements):
-            pull = pull - self._slope_after()
+            pull = pull - self._slope_residual()
             self._direct(pull, change, shift, force)
         return (
             min(_longest_step(self.x, self.dx), _longest_step(pairs.x, self.ball.dx)),
@@ -754,7 +754,7 @@ class InteriorSystem:
         self.dz = np.stack([d_alpha, -d_alpha])
         self.dx = shift - self.x - self.ratio * self.dz
 
-    def _slope_after(self) -> Host:
+    def _slope_residual(self) -> Host:
         """Return what a full step would leave of the slope.
 
         Zero, but for the errors of the solve.

@@ -20,8 +20,8 @@ from lpfuse._arrays.operations import (
     Array,
     Host,
     as_float64,
+    concat_transposed,
     concatenate,
-    joined_columns,
     map_parallel,
     namespace,
     nonzero,
@@ -31,7 +31,7 @@ from lpfuse._arrays.operations import (
     to_host_together,
 )
 from lpfuse.optim.balls import LpBall
-from lpfuse.optim.distributed import GatheredRows, Positions, gathered, join_rows
+from lpfuse.optim.distributed import GatheredRows, Positions, gather_rows, join_rows
 from lpfuse.optim.newton import Model
 from lpfuse.optim.problem import Block, LinearPieces, Problem, Terms
 from lpfuse.optim.tuning import SearchTuning
@@ -44,7 +44,7 @@ T = TypeVar("T")
 X = TypeVar("X")
 
 
-class PassBudget(NamedTuple):
+class SearchBudget(NamedTuple):
     """What to spend: passes are dear where rows must be read from far, rows where all is near.
 
     An accelerator reads all rows in the time that the host needs for a few thousand of them: there
@@ -60,7 +60,7 @@ class PassBudget(NamedTuple):
     layered: bool = False  # whether thinned partitions take more of the rows closer to the kink
 
     @classmethod
-    def of(cls, problem: Problem, tuning: SearchTuning) -> PassBudget:
+    def of(cls, problem: Problem, tuning: SearchTuning) -> SearchBudget:
         """For the rows of a problem, by where they are and how many."""
         if on_accelerator(problem.S):
             few = tuning.device_sample + tuning.device_sample_per_weight * problem.size
@@ -101,7 +101,7 @@ class PartitionPlan(NamedTuple):
     layers: tuple[tuple[float, int], ...] = ()
 
     @property
-    def rising_beyond(self) -> float:
+    def rising_threshold(self) -> float:
         """The residual from which on rows count as rising in sums."""
         return 0.0 if self.layers else self.band
 
@@ -167,19 +167,19 @@ def _linearise_each(
 
 
 def _linearise(terms: Terms, plan: PartitionPlan, remember: bool, block: Block) -> _BlockPartition:
-    side, r, near, linear, value, constant, intercept = _parted(terms, plan, block)
+    side, r, near, linear, value, constant, intercept = _split_rows(terms, plan, block)
     if terms.fit_intercept:
         linear = np.append(linear, intercept)
     if plan.layers:
-        some, n_near = _layered(terms, plan, block, r)
+        some, n_near = _sample_layers(terms, plan, block, r)
         on_piece = some.costs * (some.a @ plan.w < 1.0)
         linear, constant = linear - on_piece @ some.a, constant - float(on_piece.sum())
         return _BlockPartition(value, linear, constant, n_near, some, None)
     n_near = int(near.shape[0])
     near = near[:: plan.stride]
-    rows = gathered(terms, block, near, None) if near.shape[0] <= plan.most else None
+    rows = gather_rows(terms, block, near, None) if near.shape[0] <= plan.most else None
     if plan.stride > 1:
-        rows = _thinned(rows, n_near)
+        rows = _reweighted(rows, n_near)
     return _BlockPartition(
         value=value,
         linear=linear,
@@ -190,7 +190,7 @@ def _linearise(terms: Terms, plan: PartitionPlan, remember: bool, block: Block) 
     )
 
 
-def _parted(
+def _split_rows(
     terms: Terms, plan: PartitionPlan, block: Block
 ) -> tuple[Array, Array, Array, Host, float, float, float]:
     """Sides and residuals of the rows, and positions of those near the kink; then sums.
@@ -201,7 +201,7 @@ def _parted(
     if (kernels := row_kernels(block.S)) is not None:
         b = float(plan.w[terms.R]) if terms.fit_intercept else 0.0
         rows = block.S, block.y, block.c
-        bands = plan.band, plan.rising_beyond
+        bands = plan.band, plan.rising_threshold
         return kernels.part(*rows, plan.w[: terms.R], b, *bands, not plan.layers)
     block = block.in_double()
     r = terms.residuals(block, plan.w)
@@ -217,7 +217,9 @@ def _parted(
     return side, r, near, linear, float(value), float(constant), float(intercept)
 
 
-def _layered(terms: Terms, plan: PartitionPlan, block: Block, r: Array) -> tuple[GatheredRows, int]:
+def _sample_layers(
+    terms: Terms, plan: PartitionPlan, block: Block, r: Array
+) -> tuple[GatheredRows, int]:
     """Return some rows of each layer, at costs that make up for the others of it.
 
     And how many it has.
@@ -241,13 +243,13 @@ def _layered(terms: Terms, plan: PartitionPlan, block: Block, r: Array) -> tuple
         layer = np.repeat(np.arange(len(found)), [len(rows) for rows in found])
         order = np.argsort(chosen)
         chosen, layer = chosen[order], layer[order]
-    rows = gathered(terms, block, chosen, None)
+    rows = gather_rows(terms, block, chosen, None)
     taken = np.bincount(layer, minlength=len(bands))
     factors = np.array(counts) / np.maximum(taken, 1)
     return rows._replace(costs=rows.costs * factors[layer]), sum(counts)
 
 
-def _thinned(rows: GatheredRows | None, n_near: int) -> GatheredRows | None:
+def _reweighted(rows: GatheredRows | None, n_near: int) -> GatheredRows | None:
     """Rows that stand for all that were near: their costs make up for the others."""
     if rows is None:
         return None
@@ -289,17 +291,17 @@ def _partition(
     return Partition(joined.value, joined.n_near, model, pieces, rows.positions)
 
 
-def unknown(partition: Partition, rows: GatheredRows) -> GatheredRows:
+def rows_outside(partition: Partition, rows: GatheredRows) -> GatheredRows:
     """Return the rows that are not in the model yet."""
     return rows.at(np.flatnonzero(~np.isin(rows.positions, partition.positions)))
 
 
-def admit(partition: Partition, rows: GatheredRows) -> Partition:
+def add_rows(partition: Partition, rows: GatheredRows) -> Partition:
     """Return the partition with rows taken off their linear piece and into the model."""
     model, pieces = partition.model, partition.pieces
     rising = rows.slopes * rows.costs
     grown = Model(
-        columns=joined_columns([model.columns.T, rows.a]),
+        columns=concat_transposed([model.columns.T, rows.a]),
         costs=np.concatenate([model.costs, rows.costs]),
         ball=model.ball,
         linear=model.linear + rising @ rows.a,

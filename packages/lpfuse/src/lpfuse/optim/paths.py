@@ -26,7 +26,7 @@ from lpfuse.optim.screening import Screen
 from lpfuse.optim.tuning import AlongTuning, InteriorPointTuning, Tuning
 
 
-class Track(NamedTuple):
+class PathState(NamedTuple):
     """What an optimum leaves to the next p."""
 
     ball: LpBall
@@ -35,12 +35,12 @@ class Track(NamedTuple):
     gain: float  # k + Σα
 
     @classmethod
-    def of(cls, model: Model, found: Optimum) -> Track:
+    def of(cls, model: Model, found: Optimum) -> PathState:
         """One product with the rows."""
         pull = model.columns @ found.alpha - model.linear
         return cls(model.ball, found, pull, model.constant + float(found.alpha.sum()))
 
-    def still_best(self, model: Model, tol: float, scale: float) -> Optimum | None:
+    def reuse_if_optimal(self, model: Model, tol: float, scale: float) -> Optimum | None:
         """The same weights and multipliers, where they are proof enough over the model's ball.
 
         What is best inside a ball is best in every larger one. Both bounds are known, and only the
@@ -52,7 +52,9 @@ class Track(NamedTuple):
         return same if same.within(tol, scale) and ball.gauge(found.w[:R]) <= 1.0 else None
 
 
-def follow(model: Model, before: Track, tol: float, scale: float, tuning: Tuning) -> Optimum | None:
+def follow(
+    model: Model, before: PathState, tol: float, scale: float, tuning: Tuning
+) -> Optimum | None:
     """Return the optimum over the model's ball, from that over a neighbouring one.
 
     None where this way does not lead there: w ≥ 0 and the corners of p = 1 and p = ∞ are left to
@@ -117,7 +119,7 @@ def _ahead(model: Model, w: Host, pull: Host, alpha: Host, rules: AlongTuning) -
     return run.w
 
 
-class Trail:
+class SamplePath:
     """The optima of a sample from p to p, by rounded hinges: guesses, of which nothing is proven.
 
     Attributes

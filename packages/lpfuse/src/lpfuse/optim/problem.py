@@ -223,7 +223,7 @@ class Problem:
     """
 
     in_memory = True  # whether rows are at hand, so that arrays with one entry a row can be kept
-    passes_at_entrance = 0.0  # that the checks of the input have made
+    validation_passes = 0.0  # that the checks of the input have made
     costs_error = 0.0  # how far a cost can be from the one that is meant, relatively
 
     def __init__(
@@ -299,10 +299,10 @@ class Problem:
         other.ball = replace(self.ball, p=float(p))
         return other
 
-    def counted_anew(self) -> Problem:
+    def with_reset_passes(self) -> Problem:
         """Return the same problem, whose passes are counted from those of the entrance."""
         other = copy(self)
-        other.passes = self.passes_at_entrance
+        other.passes = self.validation_passes
         return other
 
     def reduce(
@@ -360,7 +360,7 @@ class Problem:
             ticks = (np.arange(m) + rng.random(m)) / m
             index = np.minimum((ticks * self.n).astype(np.int64), self.n - 1)
         else:
-            index = spread_over(np.cumsum(to_host(self.costs)), m, rng)
+            index = stratified_positions(np.cumsum(to_host(self.costs)), m, rng)
         return self._gather(index)._replace(c=1.0)
 
     def _gather(self, index: Array) -> Block:
@@ -399,7 +399,7 @@ class Problem:
         return filled(self.n, 0.0, self.S)
 
 
-def spread_over(heap: Host, m: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def stratified_positions(heap: Host, m: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """m positions, one from each m-th part of a running total of costs."""
     ticks = (np.arange(m) + rng.random(m)) / m
     return np.searchsorted(heap, ticks * heap[-1], side="right").clip(0, heap.size - 1)

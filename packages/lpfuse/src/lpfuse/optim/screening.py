@@ -71,7 +71,9 @@ def approach(
             primal, dual, gain, bend = system.newton(product, wanted)
         except Breakdown:
             break
-        primal = _damped(system, min(1.0, tuning.boundary * primal), gain, bend, tuning.halvings)
+        primal = _backtracked(
+            system, min(1.0, tuning.boundary * primal), gain, bend, tuning.halvings
+        )
         system.move(primal, min(1.0, tuning.boundary * dual))
         blur = band * cost * max(system.n_inside, R)  # value lost to the smoothing
         slack = 3.0 * R * product  # and to the barrier of the ball
@@ -97,7 +99,7 @@ def approach(
     return WarmStart(system.w, system.state)
 
 
-def _damped(system: Any, step: float, gain: float, bend: float, halvings: int) -> float:
+def _backtracked(system: Any, step: float, gain: float, bend: float, halvings: int) -> float:
     """Return the step, halved while the slope along it overshoots what the curvature promised.
 
     Rows that enter the band on the way bend the objective more than the Newton model knows.

@@ -22,7 +22,7 @@ from lpfuse.optim.frank_wolfe import MAX_ITER, frank_wolfe
 from lpfuse.optim.interior_point import Optimum, WarmStart, interior_point, minimise_quadratic
 from lpfuse.optim.large import search_many_rows
 from lpfuse.optim.newton import Model
-from lpfuse.optim.paths import Track, follow
+from lpfuse.optim.paths import PathState, follow
 from lpfuse.optim.problem import Problem
 from lpfuse.optim.results import Candidate, Certificate, Outcome, Solution
 from lpfuse.optim.screening import minimise, neighbour_guess
@@ -146,14 +146,14 @@ def solve_balls(
     # Products of so few numbers are never spread over threads: there is nothing to hold back.
     few = problem.in_memory and problem.n * problem.size <= tuning.search.one_thread
     with nullcontext() if few else one_blas_thread:
-        problem = problem.counted_anew()
+        problem = problem.with_reset_passes()
         certifier = Certifier(problem, balls, tol, solver.name)
         outcomes = solver.run(Request(certifier, max_iter, tuning))
         proposed = {k: o.candidate for k, o in enumerate(outcomes) if o.candidate is not None}
         if solver.proves:
             certifier.settle(proposed)
         else:
-            _settle_with_borrowed_bounds(certifier, proposed, tuning)
+            _settle_with_certified_bounds(certifier, proposed, tuning)
         # Passes that one ball alone has needed are not counted for the others.
         shared = problem.passes - sum(outcome.own_passes for outcome in outcomes)
         return [
@@ -167,7 +167,7 @@ def solve_balls(
         ]
 
 
-def _settle_with_borrowed_bounds(
+def _settle_with_certified_bounds(
     certifier: Certifier, proposed: dict[int, Candidate], tuning: Tuning
 ) -> None:
     """Judge points under a bound from the certified solver: their own would prove little."""
@@ -209,7 +209,7 @@ def _few_rows(certifier: Certifier, max_iter: int | None, tuning: Tuning) -> lis
     block, index = problem.everything()
     model = Model.of_rows(problem, block, balls[0])
     outcomes: dict[int, Outcome] = {}
-    before: Track | None = None
+    before: PathState | None = None
     point: Host | None = None
     for k in sorted(range(len(balls)), key=lambda k: balls[k].p):
         model = replace(model, ball=balls[k])
@@ -218,7 +218,7 @@ def _few_rows(certifier: Certifier, max_iter: int | None, tuning: Tuning) -> lis
             # The last step may have overstepped [0, 1] by a rounding error.
             shares = namespace(found.alpha).clip(found.alpha / model.costs, 0.0, 1.0)
             alpha = problem.multipliers(None, index, shares)
-            before = Track.of(model, found) if len(balls) > 1 else None
+            before = PathState.of(model, found) if len(balls) > 1 else None
         candidate = Candidate(found.w if point is None else point, alpha)
         outcomes[k] = Outcome(max(found.n_iter, 1), candidate)
     return [outcomes[k] for k in range(len(balls))]
@@ -229,14 +229,14 @@ def _best(
     tol: float,
     scale: float,
     max_iter: int | None,
-    before: Track | None,
+    before: PathState | None,
     near: Host | None,
     tuning: Tuning,
 ) -> tuple[Optimum, Host | None]:
     """Return the optimum, and among several that make no error the preferred one."""
     # Few rows are solved as quickly as looked at.
-    if before is None and not _alone(model, tuning):
-        point = _error_free(model, tuning)
+    if before is None and not _solves_directly(model, tuning):
+        point = _separating_point(model, tuning)
         if point is not None:
             return Optimum(point, 0.0 * model.costs, 0.0, 0.0, 1, point), point
     found = _minimise(model, tol, scale, max_iter, before, tuning)
@@ -246,7 +246,7 @@ def _best(
     return found, nearest_to_uniform(rows, model.ball, thorough=True, tuning=tuning, near=near)
 
 
-def _error_free(model: Model, tuning: Tuning) -> Host | None:
+def _separating_point(model: Model, tuning: Tuning) -> Host | None:
     """Weights without any error, nearest to uniform, where a quick look finds them."""
     uniform = np.zeros(model.size)
     uniform[: model.n_weights] = model.ball.preferred(model.n_weights)
@@ -262,24 +262,24 @@ def _minimise(
     tol: float,
     scale: float,
     max_iter: int | None,
-    before: Track | None,
+    before: PathState | None,
     tuning: Tuning,
 ) -> Optimum:
     guess = None
     if before is not None:
-        found = before.still_best(model, tol, scale)
+        found = before.reuse_if_optimal(model, tol, scale)
         if found is None and max_iter is None:
             found = follow(model, before, tol, scale, tuning)
         if found is not None:
             return found
         guess = neighbour_guess(model, before.found.w, before.ball)
-    if not _alone(model, tuning):
+    if not _solves_directly(model, tuning):
         return minimise(model, tol, scale, max_iter, guess, tuning)
     start = None if guess is None else WarmStart.near(model, guess.w)
     return interior_point(model, tol, scale, max_iter, start, tuning.interior_point)
 
 
-def _alone(model: Model, tuning: Tuning) -> bool:
+def _solves_directly(model: Model, tuning: Tuning) -> bool:
     """Return whether the interior point does best without a detour."""
     rules = tuning.screening
     return model.n_rows <= rules.alone + rules.alone_per_weight * model.size

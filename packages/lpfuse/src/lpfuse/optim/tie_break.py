@@ -40,7 +40,7 @@ class RowSource(Protocol):
     def violations(self, point: Host, most: int) -> Violations:
         """Return the value of a point, and the rows that violate their margin most there."""
 
-    def class_range(self, point: Host) -> tuple[float, float]:
+    def class_score_range(self, point: Host) -> tuple[float, float]:
         """The lowest fused score of a normal row and the highest of an anomaly, without b."""
 
     def sample(self) -> Host | None:
@@ -67,7 +67,7 @@ class ModelRows:
         rows = to_host(take(self.model.columns, chosen[worst], axis=1)).T
         return Violations(value, n_short, rows)
 
-    def class_range(self, point: Host) -> tuple[float, float]:
+    def class_score_range(self, point: Host) -> tuple[float, float]:
         """The lowest fused score of a normal row and the highest of an anomaly, without b."""
         labels = self.model.columns[-1]
         fused = labels * self.model.margins(np.append(point[:-1], 0.0))
@@ -116,7 +116,7 @@ def nearest_to_uniform(
     for _ in range(rules.rounds if thorough else rules.quick_rounds):
         value, n_short, rows = source.violations(search.point, most)
         if value <= rules.clean * source.total_cost:
-            return _with_middle_intercept(source, search.point, rules.clean * source.total_cost)
+            return _centre_intercept(source, search.point, rules.clean * source.total_cost)
         if not thorough and n_short > rules.violated_per_weight * source.R:
             return None
         if not search.add(rows):
@@ -194,7 +194,7 @@ class _Projection:
         fast = self.tuning.interior_point._replace(rules=(FAST,))
         if 2.0 <= self.ball.p < np.inf and not model.free:
             found = interior_point(model, 1e-8, 1.0, tuning=fast)
-            nearest = _polished(model, self.uniform, found)
+            nearest = _newton_polish(model, self.uniform, found)
             if nearest is not None:
                 return nearest
         # Nearly all digits: the point itself is wanted here, not its value.
@@ -207,7 +207,7 @@ class _Projection:
 
 @np.errstate(all="ignore")  # a wrong guess may run away: the checks at the end refuse it
 def _nearest_by_newton(ball: LpBall, uniform: Host, rows: Host, start: Host) -> Host | None:
-    """Return the nearest point itself, by Newton's method on the conditions of `_polished`.
+    """Return the nearest point itself, by Newton's method on the conditions of `_newton_polish`.
 
     With n the gradient of ‖v‖_p, v = (w − w₀)/r, the curvature H = I + λ diag(n′)/r is diagonal but
     for a part along n, which does not move: so a step costs k×k for k binding rows. Those with a
@@ -263,7 +263,7 @@ def _nearest_by_newton(ball: LpBall, uniform: Host, rows: Host, start: Host) -> 
 
 
 @np.errstate(all="ignore")  # a wrong guess may run away: the checks at the end refuse it
-def _polished(model: Model, uniform: Host, found: Optimum) -> Host | None:
+def _newton_polish(model: Model, uniform: Host, found: Optimum) -> Host | None:
     """Newton's method on the optimality conditions, with the binding rows taken as known.
 
         w − u − Σ ν_i a_i + λ |v|^{p−1} sign(v) = 0,     a_iᵀw = 1,     ‖v‖_p^p = 1
@@ -303,14 +303,14 @@ def _polished(model: Model, uniform: Host, found: Optimum) -> Host | None:
     return ball.scale_into(w) if signs and settled and allowed else None
 
 
-def _with_middle_intercept(source: RowSource, point: Host, clean: float) -> Host:
+def _centre_intercept(source: RowSource, point: Host, clean: float) -> Host:
     """The same weights with the intercept, where there is one, halfway between the two classes.
 
     Rows of hardly any cost may be short of their margin: a middle that hears them is not taken.
     """
     if not source.free:
         return point
-    normal, anomaly = source.class_range(point)
+    normal, anomaly = source.class_score_range(point)
     if not np.isfinite(normal + anomaly):
         return point
     middle = np.append(point[:-1], -0.5 * (normal + anomaly))

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array
 from lpfuse._arrays.operations import Host
 from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_choice, check_share, check_values
-from lpfuse.threshold.offsets import in_memory
+from lpfuse.threshold.offsets import to_memory
 
 # --------------------------------------------------------------------------------------------------
 
@@ -84,7 +84,7 @@ def control_false_discoveries(pvalues: Any, rate: float) -> NDArray[np.bool_]:
 
 def check_pvalues(pvalues: Any) -> Host:
     """P-values of one batch in memory, NaN where there is none."""
-    known = check_values(in_memory(pvalues), "pvalues", may_miss=True)
+    known = check_values(to_memory(pvalues), "pvalues", allow_nan=True)
     if ((known < 0) | (known > 1)).any():
         raise ValueError(
             f"pvalues must lie in [0, 1], got values from {np.nanmin(known):g} to "
@@ -183,19 +183,19 @@ def integrative_pvalues(
     """
     known = _table(calibration, "calibration")
     bad = _table(anomalies, "anomalies", known.shape[1])
-    new = _table(scores, "scores", known.shape[1], may_miss=True)
+    new = _table(scores, "scores", known.shape[1], allow_nan=True)
     check_choice("method", method, INTEGRATIVE_METHODS)
     rows = ~np.isnan(new).any(axis=1)
     pvalues = np.full(new.shape[0], np.nan)
-    counts = _no_less_strange(known, bad, new[rows], by_ratio=method == "ratio")
+    counts = _count_at_most(known, bad, new[rows], by_ratio=method == "ratio")
     pvalues[rows] = (1 + counts) / (known.shape[0] + 1)
     return pvalues
 
 
-def _no_less_strange(known: Host, bad: Host, new: Host, by_ratio: bool) -> NDArray[np.intp]:
+def _count_at_most(known: Host, bad: Host, new: Host, by_ratio: bool) -> NDArray[np.intp]:
     """How many calibration rows are no less strange than each new row, by its best member."""
     chosen, counts = _best_member(known, bad, new), np.empty(new.shape[0], dtype=np.intp)
-    alike, alike_new = _likeness(known, bad), _likeness(new, bad)
+    alike, alike_new = _similarity_pvalues(known, bad), _similarity_pvalues(new, bad)
     for member in np.unique(chosen):
         own = np.flatnonzero(chosen == member)
         column, values = known[:, member], new[own, member]
@@ -229,7 +229,7 @@ def _pairs(ordered: Host, values: Host) -> Host:
     return ordered.size - (places[0] + places[1]) / 2
 
 
-def _likeness(rows: Host, bad: Host) -> Host:
+def _similarity_pvalues(rows: Host, bad: Host) -> Host:
     """Return how like the anomalies each row is.
 
     The share of them that is no closer to its fellows.
@@ -260,12 +260,12 @@ def _parts(n: int, cells: int) -> list[slice]:
     return [slice(start, start + step) for start in range(0, n, step)]
 
 
-def _table(values: Any, name: str, columns: int | None = None, may_miss: bool = False) -> Host:
+def _table(values: Any, name: str, columns: int | None = None, allow_nan: bool = False) -> Host:
     table: Host = check_array(
-        in_memory(values),
+        to_memory(values),
         dtype=np.float64,
-        ensure_all_finite="allow-nan" if may_miss else True,
-        ensure_min_samples=0 if may_miss else 1,
+        ensure_all_finite="allow-nan" if allow_nan else True,
+        ensure_min_samples=0 if allow_nan else 1,
         input_name=name,
     )
     if columns is not None and table.shape[1] != columns:
@@ -291,7 +291,7 @@ def _fast(j: Host) -> Host:
 
 
 @dataclass(frozen=True)
-class _Investing:
+class _AlphaInvesting:
     """A rule that invests in tests, and earns by discoveries: see `OnlineDiscoveries`.
 
     `gamma` gives the shares γ₁, γ₂, …; its clock advances where the p-value
@@ -314,9 +314,9 @@ class _Investing:
 
 # Thresholds of candidates and of what is discarded as their authors recommend them.
 INVESTING = {
-    "lord": _Investing(_slow),
-    "saffron": _Investing(_fast, candidate=0.5),
-    "addis": _Investing(_fast, candidate=0.25, kept=0.5),
+    "lord": _AlphaInvesting(_slow),
+    "saffron": _AlphaInvesting(_fast, candidate=0.5),
+    "addis": _AlphaInvesting(_fast, candidate=0.25, kept=0.5),
 }
 # Rules that invest work out their levels a page of rows ahead, and hold the discoveries of the last
 # 2 · EXACT rows one by one: see the notes below.
@@ -468,17 +468,17 @@ class OnlineDiscoveries:
         if values.size:
             self.n_batches_ += 1
             if self.method in INVESTING:
-                chosen = self._by_investing(values, rate, INVESTING[self.method])
+                chosen = self._decide_investing(values, rate, INVESTING[self.method])
             elif self.method == "lond":
-                chosen = self._by_number(values, rate)
+                chosen = self._decide_lond(values, rate)
             else:
-                chosen = self._by_batch(values, rate)
+                chosen = self._decide_batch_bh(values, rate)
             declared[declared] = chosen
             self.n_rows_ += values.size
             self.n_discoveries_ += int(chosen.sum())
         return declared
 
-    def _by_batch(self, values: Host, rate: float) -> NDArray[np.bool_]:
+    def _decide_batch_bh(self, values: Host, rate: float) -> NDArray[np.bool_]:
         # R⁺ + D − R is D + excess: batches of one excess share a denominator, and are one number.
         spent = np.sum(self.committed_ / (self.n_discoveries_ + self.excess_))
         shares = 1 - zeta(1.6, self.n_batches_ + 1) / zeta(1.6)  # γ up to this batch
@@ -498,24 +498,26 @@ class OnlineDiscoveries:
             self.committed_[here] += own * found_at_most
         return declared
 
-    def _by_number(self, values: Host, rate: float) -> NDArray[np.bool_]:
+    def _decide_lond(self, values: Host, rate: float) -> NDArray[np.bool_]:
         share = float(_fast(np.array([self.n_batches_ + 0.0]))[0])
         found: Host = np.arange(1, values.size + 1) + np.float64(self.n_discoveries_)
         return _step_up(values, rate * share / values.size * found)
 
-    def _by_investing(self, values: Host, rate: float, rule: _Investing) -> NDArray[np.bool_]:
+    def _decide_investing(
+        self, values: Host, rate: float, rule: _AlphaInvesting
+    ) -> NDArray[np.bool_]:
         declared = np.zeros(values.size, dtype=bool)
         done = 0
         while done < values.size:
             row = self.n_rows_ + done
             if row % PAGE == 0:
-                self._turn_page(row, rate, rule)
+                self._start_page(row, rate, rule)
             part = slice(done, done + PAGE - row % PAGE)
-            declared[part] = self._on_this_page(values[part], row, rate, rule)
+            declared[part] = self._decide_page(values[part], row, rate, rule)
             done = part.stop
         return declared
 
-    def _turn_page(self, row: int, rate: float, rule: _Investing) -> None:
+    def _start_page(self, row: int, rate: float, rule: _AlphaInvesting) -> None:
         """Drop marks that `row` is far enough from, and work out what a page of readings invests.
 
         What a dropped mark has earned goes to the one before it: to an older reading of the clock,
@@ -530,8 +532,8 @@ class OnlineDiscoveries:
         ages = readings - self.clocks_[held, None]
         self.invested_ = rate * (rule.gamma(readings) / 2 + self.earned_[held] @ rule.gamma(ages))
 
-    def _on_this_page(
-        self, values: Host, row: int, rate: float, rule: _Investing
+    def _decide_page(
+        self, values: Host, row: int, rate: float, rule: _AlphaInvesting
     ) -> NDArray[np.bool_]:
         ticks = (values > rule.candidate) & (values <= rule.kept)
         after = np.cumsum(ticks)

@@ -142,7 +142,7 @@ def calibration_promise(
     n = check_count("n", n)
     alpha = check_share("false_alarm_rate", false_alarm_rate, of="the normal rows")
     confidence = check_confidence(confidence)
-    k = promised_rank(n, alpha, confidence)
+    k = guaranteed_rank(n, alpha, confidence)
     low, high = (float(beta.ppf(at, k, n + 1 - k)) if k else 0.0 for at in (0.05, 0.95))
     if confidence is None:
         rows, lowest = 1 / alpha - 1, 1 / (n + 1)
@@ -157,7 +157,7 @@ def calibration_promise(
     )  # fmt: skip
 
 
-def promised_rank(n: int, rate: float, confidence: float | None) -> int:
+def guaranteed_rank(n: int, rate: float, confidence: float | None) -> int:
     r"""Return the largest k whose k-th smallest calibration score keeps the promise.
 
     0 where none does.
@@ -167,11 +167,15 @@ def promised_rank(n: int, rate: float, confidence: float | None) -> int:
 
     Examples
     --------
-    >>> promised_rank(199, 0.05, None), promised_rank(199, 0.05, 0.9), promised_rank(40, 0.05, 0.9)
+    >>> (
+    ...     guaranteed_rank(199, 0.05, None),
+    ...     guaranteed_rank(199, 0.05, 0.9),
+    ...     guaranteed_rank(40, 0.05, 0.9),
+    ... )
     (10, 6, 0)
     """
     if confidence is None:
-        return parts_within(rate, n + 1)
+        return floor_share(rate, n + 1)
     # P(Beta(k, n + 1 − k) ≤ r) = P(Bin(n, r) ≥ k): the quantile is k, or one off by rounding.
     k = int(binom.ppf(1 - confidence, n, rate)) + 1
     while k > 0 and betainc(k, n + 1 - k, rate) < confidence:
@@ -179,26 +183,26 @@ def promised_rank(n: int, rate: float, confidence: float | None) -> int:
     return k
 
 
-def parts_within(share: float, n: int) -> int:
+def floor_share(share: float, n: int) -> int:
     """Return the largest k with ``k / n <= share``.
 
     ``floor(share · n)`` without its rounding error.
 
     Examples
     --------
-    >>> parts_within(0.29, 100), math.floor(0.29 * 100)
+    >>> floor_share(0.29, 100), math.floor(0.29 * 100)
     (29, 28)
     """
     k = round(share * n)  # the floor, or one more: never less, for rounding is far below 1/2
     return k if k / n <= share else k - 1
 
 
-def rounded_from_above(value: float, digits: int) -> float:
+def round_up(value: float, digits: int) -> float:
     """Return a number with few digits that is not below the value: what it offers is enough.
 
     Examples
     --------
-    >>> rounded_from_above(1 / 9, 3), rounded_from_above(0.25, 3)
+    >>> round_up(1 / 9, 3), round_up(0.25, 3)
     (0.112, 0.25)
     """
     step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
@@ -206,7 +210,7 @@ def rounded_from_above(value: float, digits: int) -> float:
 
 
 def _percent(share: float, up: bool = False) -> str:
-    return f"{100 * rounded_from_above(share, 2):.3g} %" if up else f"{100 * share:.2g} %"
+    return f"{100 * round_up(share, 2):.3g} %" if up else f"{100 * share:.2g} %"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -286,17 +290,19 @@ def conformal_offset(
     alpha = check_share("false_alarm_rate", false_alarm_rate, of="the normal rows")
     confidence = check_confidence(confidence)
     reference = checked(calibration, "calibration")
-    k = promised_rank(reference.size, alpha, confidence)
+    k = guaranteed_rank(reference.size, alpha, confidence)
     if k == 0:
-        warnings.warn(_too_few(reference.size, alpha, confidence), UserWarning, stacklevel=2)
+        warnings.warn(
+            _too_few_message(reference.size, alpha, confidence), UserWarning, stacklevel=2
+        )
         return -np.inf
     return _smallest(reference, [k - 1])[0]
 
 
-def _too_few(n: int, alpha: float, confidence: float | None) -> str:
+def _too_few_message(n: int, alpha: float, confidence: float | None) -> str:
     promise = calibration_promise(n, alpha, confidence)
     sure = "" if confidence is None else f" with confidence {confidence:g}"
-    lowest = rounded_from_above(promise.lowest_rate, 3)
+    lowest = round_up(promise.lowest_rate, 3)
     offered = f", or a rate from {lowest:g} upwards" if lowest <= 0.5 else ""
     return (
         f"{n} normal rows cannot hold false alarms to {alpha:g}{sure}: it takes {promise.needed} "
@@ -328,7 +334,7 @@ def contamination_offset(scores: Any, contamination: float) -> float:
     """
     share = check_share("contamination", contamination, of="the rows")
     values = checked(scores, "scores")
-    k = parts_within(share, values.size)
+    k = floor_share(share, values.size)
     return halfway(*_smallest(values, [max(k - 1, 0), k]))
 
 
@@ -353,7 +359,7 @@ def g_mean_offset(scores: Any, labels: Any) -> float:
     >>> g_mean_offset([0.0, 1.0, 3.0, 4.0], [-1, -1, 1, 1])
     2.0
     """
-    return best_g_mean(in_memory(labels), in_memory(scores))[1]
+    return best_g_mean(to_memory(labels), to_memory(scores))[1]
 
 
 @dataclass(frozen=True)
@@ -409,7 +415,7 @@ def _smallest(values: Host | VectorInBlocks, ranks: list[int]) -> list[float]:
     return [float(value) for value in np.partition(values, ranks)[ranks]]
 
 
-def in_memory(values: Any) -> Any:
+def to_memory(values: Any) -> Any:
     """Numbers of Dask as one array, others as they are."""
     return values.compute() if is_blocked(values) else values
 
@@ -474,13 +480,13 @@ def conformal_pvalues(calibration: Any, scores: Any, *, random_state: Any = None
                 "random_state breaks ties between scores in memory, but some are Dask's. Pass "
                 "their .compute(), or leave random_state out."
             )
-        values = check_values(scores, "scores", may_miss=True)
-        known, values = _without_ties(known, values, check_random_state(random_state))
+        values = check_values(scores, "scores", allow_nan=True)
+        known, values = _break_ties(known, values, check_random_state(random_state))
         return _pvalues(values, np.sort(known))
     # A stable sort is linear where scores are sorted already, as those of a fused detector are.
     reference = known.sketch if isinstance(known, VectorInBlocks) else np.sort(known, kind="stable")
     if not is_blocked(scores):
-        return _pvalues(check_values(scores, "scores", may_miss=True), reference)
+        return _pvalues(check_values(scores, "scores", allow_nan=True), reference)
     check_vector_blocks(scores, "scores")
     return map_rows(_block_pvalues, scores, reference, dtype=np.float64)
 
@@ -497,7 +503,7 @@ def _pvalues(scores: Host, reference: Host | QuantileSketch) -> Host:
     return np.where(np.isnan(scores), np.nan, (1 + up_to) / (n + 1))
 
 
-def _without_ties(known: Host, scores: Host, random: np.random.RandomState) -> tuple[Host, Host]:
+def _break_ties(known: Host, scores: Host, random: np.random.RandomState) -> tuple[Host, Host]:
     """Other numbers in the same order, where equal scores are in a random order."""
     different, place = np.unique(np.concatenate([known, scores]), return_inverse=True)
     # Places are whole numbers, so that draws from [0, 1) change the order of equal ones alone.

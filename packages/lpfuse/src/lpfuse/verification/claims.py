@@ -70,7 +70,7 @@ class Ball(NamedTuple):
         off = [each.radius for each in v]
         beyond = self._reach(off, [abs(c) for c in self.centre]).high
         found = min(
-            (self._reach(u, self.centre) for u in self._raised([each.middle for each in v])),
+            (self._reach(u, self.centre) for u in self._candidates([each.middle for each in v])),
             key=lambda each: each.high,
         )
         return Interval(found.low - beyond, found.high + beyond)
@@ -81,7 +81,7 @@ class Ball(NamedTuple):
         out = norm(u, conjugate(self.p))
         return Interval(self.radius * out.low + along, self.radius * out.high + along)
 
-    def _raised(self, v: list[Fraction]) -> list[list[Fraction]]:
+    def _candidates(self, v: list[Fraction]) -> list[list[Fraction]]:
         """Return some u that are worth a try.
 
         Without w ≥ 0 it is v. With it any u ≥ v is a bound; around 0 the best is the positive part,
@@ -151,7 +151,7 @@ class Sides(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Stated:
+class StatedProblem:
     """A problem as it was passed to a fit, by class: rows, weights m, and the factor of the costs.
 
     With imaginary anomalies the last row of the class −1 is theirs, and the last dual number.
@@ -335,7 +335,7 @@ def _prior(prior: Any, names: Sequence[str] | None, R: int) -> list[Fraction]:
 
 
 # --------------------------------------------------------------------------------------------------
-# What a certificate claims, held against what is recomputed: `Fit.judged` tells.
+# What a certificate claims, held against what is recomputed: `Fit.check` tells.
 
 
 # What a claim may be wrong by, of that: its own differences and quotients were rounded. Sixteen
@@ -412,8 +412,8 @@ class Fit(NamedTuple):
     tol: Fraction
 
     @classmethod
-    def of(cls, fusion: Any, parameters: Mapping[str, Any], stated: Stated) -> Fit:
-        """Weights of a fit that was changed may be of any form: they are judged, not refused."""
+    def of(cls, fusion: Any, parameters: Mapping[str, Any], stated: StatedProblem) -> Fit:
+        """Weights of a fit that was changed may be of any form: they are check, not refused."""
         claim = fusion.certificate_
         dual = claim.dual_weights if stated.squares else claim.alpha
         return cls(
@@ -424,16 +424,16 @@ class Fit(NamedTuple):
             Fraction(float(parameters["tol"])),
         )
 
-    def judged(self, stated: Stated, kind: type[Rows]) -> Verification | None:
+    def check(self, stated: StatedProblem, kind: type[Rows]) -> Verification | None:
         """Return the verdict; None where the arithmetic leaves a doubt."""
         claim, how = self.claim, "exact" if kind is ExactRows else "compensated"
-        unusable = self._unusable(stated)
+        unusable = self._unusable_reason(stated)
         value = bound = (-math.inf, math.inf)
         gap = relative = math.inf
         faults = [unusable] if unusable else []
         if not unusable:
             sides = stated.sides(kind, self.w, self.b, self.dual)
-            checks = [*self._in_ball(stated), *self._claims(sides)]
+            checks = [*self._feasibility_checks(stated), *self._claim_checks(sides)]
             faults = [check.fault for check in checks if check.is_false]
             if not faults and not all(check.is_true for check in checks):
                 if how != "exact":
@@ -457,7 +457,7 @@ class Fit(NamedTuple):
             arithmetic=how,
         )
 
-    def _unusable(self, stated: Stated) -> str:
+    def _unusable_reason(self, stated: StatedProblem) -> str:
         """Why nothing can be recomputed; empty: it can."""
         R, claim = stated.S.shape[1], self.claim
         if self.w.shape != (R,) or not (np.isfinite(self.w).all() and math.isfinite(self.b)):
@@ -467,7 +467,7 @@ class Fit(NamedTuple):
             return "The certificate holds a NaN, or a rounding below 0."
         return ""
 
-    def _in_ball(self, stated: Stated) -> Iterator[_Check]:
+    def _feasibility_checks(self, stated: StatedProblem) -> Iterator[_Check]:
         """Yield whether the weights are allowed; of what must be 0 or less nothing is rounded."""
         ball, zero = stated.ball, Fraction(0)
         far, least = ball.distance(self.w), float(self.w.min())
@@ -484,7 +484,7 @@ class Fit(NamedTuple):
             told = f"There is an intercept, {number(self.b)}, that was not asked for."
             yield _Check(Interval.point(Fraction(abs(self.b))), zero, told)
 
-    def _claims(self, sides: Sides) -> Iterator[_Check]:
+    def _claim_checks(self, sides: Sides) -> Iterator[_Check]:
         """Yield what was claimed, each as a number that must not exceed a limit.
 
         Infinite figures claim nothing. Value and bound may err by the stated rounding, and all by
@@ -626,14 +626,14 @@ def verify(fusion: Any, S: Any = None, y: Any = None, sample_weight: Any = None)
     the value ..., where ... was claimed: ...
     """
     if S is None:
-        fusion, S, y, sample_weight = _kept_by(fusion, y, sample_weight)
-    parameters = _parameters_of(fusion)
+        fusion, S, y, sample_weight = _stored_fit(fusion, y, sample_weight)
+    parameters = _problem_parameters(fusion)
     names = column_names(S, fusion)
     scores = to_host(check_scores(S, estimator=fusion))
     n = len(scores)
     labels, weights = check_labels(y, n), check_sample_weight(sample_weight, n)
     ones = np.ones(n)
-    stated = Stated.of(
+    stated = StatedProblem.of(
         scores,
         ones if labels is None else labels,
         ones if weights is None else weights,
@@ -646,7 +646,7 @@ def verify(fusion: Any, S: Any = None, y: Any = None, sample_weight: Any = None)
         kinds = [CompensatedRows, ExactRows]
     for kind in kinds:
         try:
-            found = fit.judged(stated, kind)
+            found = fit.check(stated, kind)
         except OutOfRangeError:
             continue
         if found is not None:
@@ -654,7 +654,7 @@ def verify(fusion: Any, S: Any = None, y: Any = None, sample_weight: Any = None)
     raise AssertionError("exact arithmetic leaves no doubt")
 
 
-def _kept_by(fused: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:
+def _stored_fit(fused: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:
     """Return the fusion inside a `FusedDetector`, and the rows that it was learnt from."""
     kept = getattr(fused, "out_of_fold_", None)
     if kept is None or not hasattr(fused, "fusion_"):
@@ -675,7 +675,7 @@ def _kept_by(fused: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any
     return fused.fusion_, np.asarray(scaler.transform(S)), labels, kept.weights_of(usable)
 
 
-def _parameters_of(fusion: Any) -> Mapping[str, Any]:
+def _problem_parameters(fusion: Any) -> Mapping[str, Any]:
     """Return what the problem is stated by; a fusion that proves nothing is refused."""
     check_is_fitted(fusion)
     parameters: dict[str, Any] = fusion.get_params(deep=False)

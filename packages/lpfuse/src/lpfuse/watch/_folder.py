@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lpfuse._files import no_file
+from lpfuse._files import missing_file_message
 from lpfuse._format import plain
 from lpfuse.frames import TableFormat
 from lpfuse.watch._batch import UNREADABLE, Batch, Note, Rows
@@ -45,7 +45,7 @@ class Folder(Source):
     def __init__(self, path: Any, format: TableFormat, settle: float, once: bool) -> None:
         self.path = Path(path).expanduser()
         if not self.path.is_dir():
-            raise FileNotFoundError(no_file(self.path))
+            raise FileNotFoundError(missing_file_message(self.path))
         self.name, self.format = str(self.path.resolve()), format
         self.settle, self.once = settle, once
         self.done: set[str] = set()

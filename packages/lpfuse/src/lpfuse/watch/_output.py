@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from lpfuse._files import NotWritten, check_target, replacing, write_errors
+from lpfuse._files import WriteError, check_writable, replacing, write_errors
 from lpfuse._format import quote
 from lpfuse.frames.cells import polars_module
 from lpfuse.watch._judging import ROW
@@ -94,7 +94,7 @@ def _words_for_errors(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise NotWritten(
+        raise WriteError(
             f"{name} could not be written: {error.strerror}. Make room, or see to the disk, and "
             "start again: what was saved counts, and the rest is judged anew."
         ) from error
@@ -220,7 +220,7 @@ def make_output(out: str, formulas: bool, seconds: float | None) -> CsvOutput | 
     """
     path = Path(out).expanduser()
     if path.suffix.casefold() == ".csv":
-        check_target(path)
+        check_writable(path)
         return CsvOutput(path, formulas, SECONDS if seconds is None else seconds)
     if path.is_dir() or out.endswith(("/", os.sep)):
         if not path.parent.is_dir():

@@ -11,7 +11,7 @@ from queue import Empty, Full, Queue
 from threading import Thread
 from typing import IO, Any
 
-from lpfuse._files import no_file
+from lpfuse._files import missing_file_message
 from lpfuse.frames import TableFormat
 from lpfuse.watch._batch import BEGAN_AGAIN, UNREADABLE, Batch, Note
 from lpfuse.watch._csv_text import CsvText
@@ -91,7 +91,7 @@ class GrowingFile(Source):
     def __init__(self, path: Any, format: TableFormat, once: bool = False) -> None:
         self.path = Path(path).expanduser()
         if not self.path.exists():
-            raise FileNotFoundError(no_file(self.path))
+            raise FileNotFoundError(missing_file_message(self.path))
         self.name, self.format, self.once = str(self.path.resolve()), format, once
         self._notes: list[Note] = []
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from lpfuse._files import check_target
+from lpfuse._files import check_writable
 from lpfuse._validation.params import check_count, check_number, quoted
 from lpfuse.frames import TableFormat, TableModel
 from lpfuse.frames.table_detector import OPEN
@@ -202,7 +202,7 @@ def watch(
         check_number("commit_seconds", commit_seconds, at_least=0)
     output = make_output(str(out), formulas, commit_seconds)
     if page is not None:
-        check_target(Path(page), [Path(model)])
+        check_writable(Path(page), [Path(model)])
     loaded = load_model(model, trusted, key=key)
     told = format.checked() | loaded.format
     opened = _source(str(source), loaded, told, once, settle, replayed, csv_columns, kafka)
