@@ -233,8 +233,8 @@ def test_a_full_disk_a_closed_pipe_and_ctrl_c_for_real(model, data, tmp_path, mo
     command = [sys.executable, "-c", REAL, model, data, few, out]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     assert answer.stderr.splitlines() == [
-        "Error: Standard output could not be written: No space left on device. Nothing of it is "
-        "left; make room, or name another folder, and try again.",
+        "Error: Standard output could not be written: No space left on device. No partial file "
+        "is left; free disk space, or choose another folder, and try again.",
         "exit code 1",
         "exit code 1",
         "Interrupted.",

@@ -249,7 +249,7 @@ def test_views_are_lazy_and_learnt_in_memory(form, view):
     lazy = fitted.transform(form(X))
     assert isinstance(lazy, da.Array)
     np.testing.assert_array_equal(lazy.compute(), fitted.transform(rows))
-    with pytest.raises(TypeError, match="bring them into memory"):
+    with pytest.raises(TypeError, match="Load them into memory"):
         clone(view).fit(form(X))
 
 

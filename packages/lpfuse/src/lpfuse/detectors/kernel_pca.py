@@ -146,7 +146,7 @@ def by_blocks(
 
     start = np.random.default_rng(0).uniform(-1, 1, (n, width))
     found = eigh_leading(times, beside(start, K), count, restarts)
-    if not found.settled:
+    if not found.converged:
         if n <= decompose_up_to:
             return None
         warnings.warn(
