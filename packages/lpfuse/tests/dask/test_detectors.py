@@ -257,7 +257,7 @@ def test_a_sample_in_which_nothing_counts_is_refused(small_sample):
     weights = np.zeros(400)
     weights[3] = 1.0
     assert 3 not in sampling._spread(400, 80, check_random_state(0))
-    with pytest.raises(ValueError, match="None of 80 rows drawn evenly from X is normal"):
+    with pytest.raises(ValueError, match="None of 80 rows sampled evenly from X is normal"):
         SVDD(n_components=30, random_state=0).fit(as_array(X), sample_weight=as_array(weights))
 
 

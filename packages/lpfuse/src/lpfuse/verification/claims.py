@@ -1,4 +1,4 @@
-"""The entrance of the checker: which fit, which rows, and in which arithmetic."""
+"""Independent verification of certificates: the problem, its bounds, and the checks of `verify`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lpfuse.verification.intervals import (
 )
 
 # --------------------------------------------------------------------------------------------------
-# The problem that a fusion has solved, stated anew, and what its dual point proves about it.
+# The problem of a fusion, restated from its parameters, and the bound of its dual point.
 #
 # minimise  f(w, b) = Σ c_i loss(1 − y_i (s_iᵀw + b))  subject to  ‖w − w₀‖_p ≤ r  (and w ≥ 0)
 #
@@ -38,10 +38,10 @@ from lpfuse.verification.intervals import (
 #
 #     f(w, b) ≥ Σ c_i gain(α_i) − vᵀw − β b,     v = Σ c_i α_i y_i s_i,     β = Σ c_i α_i y_i,
 #
-# with gain(α) = α and α − α²/4. Where b is free α must have β = 0, and is changed so that it has:
-# hinge multipliers of the heavier class by a factor, those of r² by moving the intercept of r̃. So
+# with gain(α) = α and α − α²/4. With an intercept α must have β = 0 and is adjusted: hinge
+# multipliers of the heavier class by a factor, those of r² by moving the intercept of r̃. So
 # ``Σ c gain(α) − max{vᵀw : w in the ball}`` is below the optimum. Costs are sums and quotients of
-# what was passed, by class: they stay rational.
+# the user's weights, by class: they stay rational.
 
 
 Vector = NDArray[np.float64]
@@ -315,7 +315,7 @@ class _Sums(NamedTuple):
 
 
 def _exact_sum(m: Vector) -> Fraction:
-    """The sum of floats, as `math.fsum` rounds it, and of what that leaves, until nothing is."""
+    """Return the exact sum of floats, by repeated `math.fsum` of the remainder."""
     terms, found = m.tolist(), Fraction(0)
     while part := math.fsum(terms):
         found += Fraction(part)
@@ -335,30 +335,28 @@ def _prior(prior: Any, names: Sequence[str] | None, R: int) -> list[Fraction]:
 
 
 # --------------------------------------------------------------------------------------------------
-# What a certificate claims, held against what is recomputed: `Fit.check` tells.
+# Comparison of the certificate's claims with the recomputed values.
 
 
-# What a claim may be wrong by, of that: its own differences and quotients were rounded. Sixteen
-# units in the last place.
+# Relative tolerance for the rounding of the claims: sixteen units in the last place.
 SLACK = Fraction(1, 2**49)
-NORM_SLACK = Fraction(1, 10**12)  # how far weights may be outside: a sum of R powers is rounded
+NORM_SLACK = Fraction(1, 10**12)  # relative tolerance of the norm: a sum of R powers is rounded
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What `verify` found.
+    """Result of `verify`.
 
     Attributes
     ----------
     holds : bool
-        Whether everything that the certificate says is true of the rows.
+        Whether all claims of the certificate hold for the rows.
     faults : tuple of str
-        Each thing that is not, in a sentence.
+        A sentence for each claim that does not.
     value : tuple of float
-        f(w, b) lies between these two.
+        Bounds of f(w, b).
     bound : tuple of float
-        What the dual point of the certificate proves lies between these two: no weights in the ball
-        have a value below the first.
+        Bounds of the dual value: no weights in the ball have a value below the first.
     gap, relative_gap : float
         The proven gap, at most ``value[1] − bound[0]``, and its share of ``max(f, 1e-3 Σ c)``.
     claimed_value, claimed_bound, claimed_gap, claimed_relative_gap : float
@@ -384,7 +382,7 @@ class Verification:
     arithmetic: str
 
     def sentence(self) -> str:
-        """Return what was found, in words."""
+        """Return the result as a sentence."""
         how = {
             "exact": "in exact arithmetic",
             "compensated": "in compensated sums with a bound of their rounding",
@@ -403,7 +401,7 @@ class Verification:
 
 
 class Fit(NamedTuple):
-    """What is asked of a fit, as floats."""
+    """Weights, intercept, dual point and certificate of a fit, as floats."""
 
     w: Vector
     b: float
@@ -413,7 +411,7 @@ class Fit(NamedTuple):
 
     @classmethod
     def of(cls, fusion: Any, parameters: Mapping[str, Any], stated: StatedProblem) -> Fit:
-        """Weights of a fit that was changed may be of any form: they are check, not refused."""
+        """Read a fit, which may have been modified: invalid weights are reported, not raised."""
         claim = fusion.certificate_
         dual = claim.dual_weights if stated.squares else claim.alpha
         return cls(
@@ -425,7 +423,7 @@ class Fit(NamedTuple):
         )
 
     def check(self, stated: StatedProblem, kind: type[Rows]) -> Verification | None:
-        """Return the verdict; None where the arithmetic leaves a doubt."""
+        """Compare claims with recomputed values; None where the arithmetic is not conclusive."""
         claim, how = self.claim, "exact" if kind is ExactRows else "compensated"
         unusable = self._unusable_reason(stated)
         value = bound = (-math.inf, math.inf)
@@ -438,7 +436,7 @@ class Fit(NamedTuple):
             if not faults and not all(check.is_true for check in checks):
                 if how != "exact":
                     return None
-                # Only the width of powers, 1e-60, leaves a doubt: what is not proven is no proof.
+                # Inconclusive only by the width of powers, 1e-60: not proven.
                 faults = [check.fault for check in checks if not check.is_true]
             value, bound = _outward(sides.value), _outward(sides.bound)
             gap, relative = _up(sides.gap.high), _up(sides.relative_gap.high)
@@ -458,7 +456,7 @@ class Fit(NamedTuple):
         )
 
     def _unusable_reason(self, stated: StatedProblem) -> str:
-        """Why nothing can be recomputed; empty: it can."""
+        """Return why nothing can be recomputed; empty if it can."""
         R, claim = stated.S.shape[1], self.claim
         if self.w.shape != (R,) or not (np.isfinite(self.w).all() and math.isfinite(self.b)):
             return f"Weights and intercept are not {R + 1} finite numbers."
@@ -468,7 +466,7 @@ class Fit(NamedTuple):
         return ""
 
     def _feasibility_checks(self, stated: StatedProblem) -> Iterator[_Check]:
-        """Yield whether the weights are allowed; of what must be 0 or less nothing is rounded."""
+        """Yield checks of the constraints on weights and intercept."""
         ball, zero = stated.ball, Fraction(0)
         far, least = ball.distance(self.w), float(self.w.min())
         told = f"{number(_up(far.high), 15)}, its radius {number(float(ball.radius), 15)}."
@@ -485,9 +483,9 @@ class Fit(NamedTuple):
             yield _Check(Interval.point(Fraction(abs(self.b))), zero, told)
 
     def _claim_checks(self, sides: Sides) -> Iterator[_Check]:
-        """Yield what was claimed, each as a number that must not exceed a limit.
+        """Yield checks of the claims, each a number that must not exceed a limit.
 
-        Infinite figures claim nothing. Value and bound may err by the stated rounding, and all by
+        Infinite values claim nothing. Value and bound may be off by the stated rounding, and all by
         `SLACK`.
         """
         claim, slack = self.claim, SLACK * sides.scale.low
@@ -528,7 +526,7 @@ class Fit(NamedTuple):
 
 
 class _Check(NamedTuple):
-    """A number that must not exceed a limit, and what to say if it does."""
+    """A number that must not exceed a limit, and the message if it does."""
 
     x: Interval
     limit: Fraction
@@ -655,7 +653,7 @@ def verify(fusion: Any, S: Any = None, y: Any = None, sample_weight: Any = None)
 
 
 def _stored_fit(fused: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the fusion inside a `FusedDetector`, and the rows that it was learnt from."""
+    """Return the fusion of a `FusedDetector`, and its training scores, labels and weights."""
     kept = getattr(fused, "out_of_fold_", None)
     if kept is None or not hasattr(fused, "fusion_"):
         check_is_fitted(fused)
@@ -676,7 +674,7 @@ def _stored_fit(fused: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, 
 
 
 def _problem_parameters(fusion: Any) -> Mapping[str, Any]:
-    """Return what the problem is stated by; a fusion that proves nothing is refused."""
+    """Return the parameters of the problem; raise for a fusion without a certificate."""
     check_is_fitted(fusion)
     parameters: dict[str, Any] = fusion.get_params(deep=False)
     if not (hasattr(fusion, "certificate_") and parameters.keys() >= PARAMETERS):
