@@ -113,7 +113,7 @@ def test_something_else_is_learnt_in_the_same_pass(given, passes):
 
 def test_a_further_block_is_counted_with_the_others():
     more = -9.0, -1.0, 4.0
-    found = check_score_blocks(FORMS["array"](S), more=more)
+    found = check_score_blocks(FORMS["array"](S), extra_row=more)
     assert found.rows == (60, 1)
     assert found.mass == (60.0, 4.0)
     assert found.blocks.sizes == [*CHUNKS, 1]
@@ -164,12 +164,12 @@ def test_large_numbers_are_no_flaw():
 def test_weights_must_have_a_sum_to_compute_with(size, told, more):
     weights = FORMS["array"](np.full(60, size))
     with pytest.raises(ValueError, match=told or "zero in every row"):
-        check_score_blocks(FORMS["array"](S), None, weights, more=more)
+        check_score_blocks(FORMS["array"](S), None, weights, extra_row=more)
 
 
 def test_small_weights_count_beside_a_further_block():
     weights = FORMS["array"](np.full(60, 1e-20))
-    found = check_score_blocks(FORMS["array"](S), None, weights, more=(-9.0, -1.0, 4.0))
+    found = check_score_blocks(FORMS["array"](S), None, weights, extra_row=(-9.0, -1.0, 4.0))
     assert found.mass == pytest.approx((60e-20, 4.0))
 
 
@@ -186,7 +186,7 @@ def test_masked_cells_are_missing():
 def test_the_words_are_those_of_what_came():
     with pytest.raises(ValueError, match="Features must be finite"):
         check_feature_blocks(FORMS["array"](changed(S, (0, 0), np.nan)))
-    with pytest.raises(ValueError, match="y must be cut into blocks as X is"):
+    with pytest.raises(ValueError, match="y must have the same blocks as X"):
         check_feature_blocks(FORMS["array"](S), as_array(Y, (30, 30)))
 
 

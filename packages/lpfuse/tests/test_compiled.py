@@ -81,7 +81,7 @@ def test_the_environment_decides():
     assert said_by(TELL) == ("compiled" if BUILT else "NumPy")
     assert "must be 0 (NumPy) or 1 (compiled), not 'yes'" in said_by(TELL, LPFUSE_COMPILED="yes")
     demanded = said_by(TELL, LPFUSE_COMPILED="1")
-    assert demanded == "compiled" if BUILT else "was not built. Install lpfuse anew" in demanded
+    assert demanded == "compiled" if BUILT else "was not built. Reinstall lpfuse" in demanded
 
 
 def test_this_very_run_is_in_the_form_that_is_told():
@@ -91,7 +91,7 @@ def test_this_very_run_is_in_the_form_that_is_told():
 
 def test_without_libraries_numpy_serves_and_a_demand_is_refused(bare):
     assert said_by(TELL, bare) == "NumPy"
-    assert "was not built. Install lpfuse anew" in said_by(TELL, bare, LPFUSE_COMPILED="1")
+    assert "was not built. Reinstall lpfuse" in said_by(TELL, bare, LPFUSE_COMPILED="1")
 
 
 def test_a_broken_library_warns_and_falls_back_to_numpy(bare, tmp_path):

@@ -1,4 +1,4 @@
-"""Scores that are turned round are noticed and named; honest ones, however weak, hardly ever."""
+"""Reversed score columns are named in a warning; weak but correct ones hardly ever."""
 
 import warnings
 
@@ -110,7 +110,9 @@ def test_lp_fusion_names_columns_and_the_remedy():
     frame = pd.DataFrame(S * [1, 1, -1], columns=["svm", "knn", "gp"])
     (text,) = told(lambda: LpFusion().fit(frame, y))
     assert text.startswith("Scores of column 'gp' are higher for known anomalies than for normal")
-    assert text.endswith("Does a high score mean normal there? If not, turn it: S[:, j] = -S[:, j]")
+    assert text.endswith(
+        "Does a high score mean normal there? If not, negate it: S[:, j] = -S[:, j]"
+    )
     (text,) = told(lambda: LpFusion().fit((S * [1, 1, -1])[20:]))
     assert text.startswith(
         "Scores of column 2 put rows in the opposite order of the others, so one"

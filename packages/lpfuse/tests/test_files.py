@@ -53,7 +53,7 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path):
 
 def test_what_is_no_regular_file_is_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(FileExistsError, match="no regular file"), replacing(tmp_path / "pipe"):
+    with pytest.raises(FileExistsError, match="not a regular file"), replacing(tmp_path / "pipe"):
         pass
     assert (tmp_path / "pipe").is_fifo()
     with pytest.raises(FileExistsError), replacing(tmp_path):

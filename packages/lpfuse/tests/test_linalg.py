@@ -251,7 +251,7 @@ def test_leading_eigenpairs_are_found_through_products(library, dtype, count):
         matrix = library(A.astype(dtype))
         start = np.random.default_rng(1).uniform(-1, 1, (150, block_width(count))).astype(dtype)
         found = eigh_leading(lambda B, A=matrix: A @ B, library(start), count)
-        assert found.settled
+        assert found.converged
         assert_beside(found.vectors, matrix)
         close = 1e-10 if dtype == np.float64 else 1e-5
         np.testing.assert_allclose(found.values, np.linalg.eigvalsh(A)[::-1][:count], atol=close)
@@ -265,7 +265,7 @@ def test_leading_eigenpairs_are_found_through_products(library, dtype, count):
 def test_leading_eigenpairs_of_simple_matrices(A):
     start = np.random.default_rng(1).uniform(-1, 1, (90, block_width(3)))
     found = eigh_leading(lambda B: A @ B, start, 3)
-    assert found.settled
+    assert found.converged
     np.testing.assert_allclose(found.values, np.linalg.eigvalsh(A)[::-1][:3], atol=1e-10)
     np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(3), atol=1e-10)
 
@@ -274,7 +274,7 @@ def test_an_iteration_that_is_cut_short_says_so():
     A = list(spectra(150))[1]
     start = np.random.default_rng(1).uniform(-1, 1, (150, block_width(5)))
     found = eigh_leading(lambda B: A @ B, start, 5, restarts=1, depth=2)
-    assert not found.settled
+    assert not found.converged
     assert found.residual > 1e-6
     errors = np.linalg.norm(A @ found.vectors - found.vectors * found.values, axis=0)
     np.testing.assert_allclose(found.residual, errors.max() / found.values[0], rtol=1e-6)

@@ -210,7 +210,9 @@ def test_a_full_disk_when_the_model_is_saved(folder, monkeypatch):
 
     monkeypatch.setattr("lpfuse._files.os.fsync", full)
     told = complaint("fit", "good.csv", "--drop", "state", *FIT, code=1)
-    assert "new.lpfuse could not be written: No space left on device. Nothing of it is left" in told
+    assert (
+        "new.lpfuse could not be written: No space left on device. No partial file is left" in told
+    )
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "arrow"])

@@ -231,8 +231,8 @@ def test_full_disk_closed_pipe_and_interrupt(model, data, tmp_path, monkeypatch)
     command = [sys.executable, "-c", REAL, model, data, few, out]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     assert answer.stderr.splitlines() == [
-        "Error: Standard output could not be written: No space left on device. Nothing of it is "
-        "left; make room, or name another folder, and try again.",
+        "Error: Standard output could not be written: No space left on device. No partial file "
+        "is left; free disk space, or choose another folder, and try again.",
         "exit code 1",
         "exit code 1",
         "Interrupted.",

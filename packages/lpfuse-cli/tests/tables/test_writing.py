@@ -74,8 +74,8 @@ def test_no_room_is_a_sentence_and_leaves_nothing(tmp_path):
     command = [sys.executable, "-c", FULL, *(tmp_path / name for name in names)]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     assert answer.stdout.splitlines() == [
-        f"{name} could not be written: File too large. Nothing of it is left; make room, or name "
-        "another folder, and try again."
+        f"{name} could not be written: File too large. No partial file is left; free disk "
+        "space, or choose another folder, and try again."
         for name in names
     ]
     assert os.listdir(tmp_path) == []
@@ -103,7 +103,7 @@ def test_partial_writes_are_completed():
 
 
 def test_full_disk_error_names_the_table():
-    told = r"^mine\.csv could not be written: No space left on device\. Nothing"
+    told = r"^mine\.csv could not be written: No space left on device\. No partial"
     with open("/dev/full", "wb", buffering=0) as file, pytest.raises(OSError, match=told):
         csv_writer(file, "mine.csv")(FRAMES[0])
 

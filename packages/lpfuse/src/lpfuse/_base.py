@@ -1,7 +1,7 @@
-"""From a score and a threshold to decisions: what detectors and fusion objects share.
+"""Base classes of detectors and fusion objects, and quantiles for thresholds.
 
-`Scorer` decides by ``score_samples`` and ``offset_``. A `Detector` is a scorer that learns from
-rows of features and whose threshold leaves a share of rows, `contamination`, below it.
+A `Scorer` decides by ``score_samples`` and ``offset_``. A `Detector` is a scorer that is fitted to
+rows of features and sets its threshold by `contamination`. A `WeightedSum` fuses scores.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ Method = TypeVar("Method", bound=Callable[..., Array])
 def lazily(
     *, width: Callable[[Any], int] | None = None, dtype: str | None = None
 ) -> Callable[[Method], Method]:
-    """Let a method that works row by row take Dask collections, and answer with a lazy Dask array.
+    """Let a row-wise method accept Dask collections and return a lazy Dask array.
 
     Parameters
     ----------
     width : callable, optional
-        From the estimator to the number of columns of the result; None: one number a row.
+        From the estimator to the number of columns of the result; None: one number per row.
     dtype : str, optional
         Of the result; by default float32 where the rows are, else float64.
     """
 
     def decorate(method: Method) -> Method:
         @wraps(method)
-        def either(self: Any, *rows: Any, **named: Any) -> Array:
+        def wrapper(self: Any, *rows: Any, **named: Any) -> Array:
             X = (*rows, *named.values())  # by position or by name
             if not (X and is_blocked(X[0])):
                 return method(self, *rows, **named)
@@ -59,16 +59,16 @@ def lazily(
             check_columns(meta_of(X[0]), self)
             columns = None if width is None else width(self)
             work = partial(_apply, method.__name__, columns)
-            # A copy, for the estimator may be fitted anew before anything is computed.
+            # A copy: the estimator may be refitted before anything is computed.
             return map_rows(work, X[0], copy(self), width=columns, dtype=dtype)
 
-        return cast(Method, either)
+        return cast(Method, wrapper)
 
     return decorate
 
 
 def _apply(method: str, width: int | None, block: Any, estimator: Any) -> Array:
-    """Return the method of that name on a block; of no rows there is nothing to ask."""
+    """Call a method of the estimator on a block, which may be empty."""
     if block.shape[0] == 0:
         return np.empty(0 if width is None else (0, width))
     return getattr(estimator, method)(block)
@@ -77,8 +77,8 @@ def _apply(method: str, width: int | None, block: Any, estimator: Any) -> Array:
 class Scorer(OutlierMixin, BaseEstimator):
     """Decisions from ``score_samples`` and ``offset_``; a subclass provides both."""
 
-    offset_: Any  # a float; an attribute here, a property there
-    scores_rows_alone = True  # whatever else is in the batch
+    offset_: Any  # a float: an attribute, or a property in some subclasses
+    scores_rows_alone = True  # a score does not depend on the other rows of the batch
 
     def score_samples(self, X: Any) -> Array:
         """Score of each row, high = normal.
@@ -128,16 +128,16 @@ class Scorer(OutlierMixin, BaseEstimator):
         return signs(self.decision_function(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Area under the ROC curve: how well scores tell normal rows from anomalies.
+        """Area under the ROC curve: how well scores separate normal rows from anomalies.
 
         Parameters
         ----------
         X : array-like, or Dask array or data frame, of shape (n, columns)
             Rows with the columns that `fit` saw.
         y : array-like of shape (n,)
-            +1 normal, −1 anomaly; rows with 0, which nobody looked at, are left out.
+            +1 normal, −1 anomaly; unlabelled rows (0) are left out.
         sample_weight : array-like of shape (n,), optional
-            How much each row counts.
+            Weight of each row.
 
         Returns
         -------
@@ -196,7 +196,7 @@ class WeightedSum(Scorer):
 
     @lazily(width=lambda fusion: fusion.n_features_in_)
     def contributions(self, S: Any) -> Array:
-        """Return what each detector adds to the fused score; rows sum to ``score_samples(S)``.
+        """Return each detector's part of the fused score; rows sum to ``score_samples(S)``.
 
         Parameters
         ----------
@@ -224,13 +224,13 @@ def signs(decision: Array) -> Array:
 
 
 class Detector(Scorer):
-    """A learner with a threshold: `contamination` of unseen rows, or of its own, lie below it."""
+    """A detector whose threshold leaves a share `contamination` of rows below it."""
 
     contamination: Any
-    # How long a fit takes beside those of other detectors to the same rows, roughly, by the pool of
-    # the default at 16,000 rows: progress is told by it, nothing else.
+    # Rough duration of a fit relative to other detectors of the default pool at 16,000 rows, for
+    # the progress display only.
     relative_work = 1.0
-    _accepts_auto = False  # whether there is a threshold of its own, contamination="auto"
+    _accepts_auto = False  # whether contamination="auto" is allowed
 
     @lazily()
     def score_samples(self, X: Any) -> Array:
@@ -239,18 +239,18 @@ class Detector(Scorer):
         Parameters
         ----------
         X : array-like, or Dask array or data frame, of shape (n, d)
-            Rows to score; however many there are, memory stays bounded.
+            Rows to score, in bounded memory.
 
         Returns
         -------
         array of shape (n,)
-            Scores, in the library and precision of `X`; of rows of Dask, a lazy Dask array.
+            Scores, in the library and precision of `X`; a lazy Dask array for Dask rows.
         """
         check_is_fitted(self)
         return self._scores(check_features(X, estimator=self))
 
     def _scores(self, X: Array) -> Array:
-        """Scores of checked rows."""
+        """Score checked rows."""
         raise NotImplementedError
 
     def _check_contamination(self) -> None:
@@ -263,32 +263,31 @@ class Detector(Scorer):
 
 
 def lower_by_rounding(threshold: float, size: float, scores: Array) -> float:
-    """Return the threshold, lowered by what rounding can do to scores whose terms are of that size.
+    """Return the threshold, lowered by the rounding error of scores with terms of that size.
 
-    A row that decided the threshold must not fall below it by rounding when it is scored again, in
-    blocks of another size or beside other rows.
+    The row that set the threshold must not fall below it by rounding when it is scored again in
+    blocks of another size.
     """
-    # Chosen by hand: far above what is seen, far below what tells two rows apart.
+    # Chosen by hand: far above observed errors, far below differences between rows.
     of_score, of_terms = (1e-6, 1e-6) if is_single(scores) else (1e-9, 1e-12)
     return threshold - of_score * abs(threshold) - of_terms * size
 
 
 def conformal_quantile(scores: Host, weights: Host, different: int, share: float) -> float:
-    r"""The highest threshold that no more than a share of unseen rows lies below, on average.
+    r"""Return the highest threshold with at most a share of new rows below it, on average.
 
-    Of n scores of rows that were not learnt from it is the k-th smallest,
-    :math:`k = \lfloor \alpha (n + 1) \rfloor`: an unseen row lies strictly below it with a
-    probability of at most :math:`k / (n + 1) \le \alpha` (Vovk, Gammerman and Shafer, Algorithmic
-    learning in a random world, 2005). With weights, n counts the different rows, so that a row of
-    weight 2 does what two equal rows do. Where k = 0 it is the lowest score, with the least
-    probability that n rows can promise, :math:`1 / (n + 1)`.
+    It is the k-th smallest of n held-out scores, :math:`k = \lfloor \alpha (n + 1) \rfloor`: a new
+    row lies strictly below it with probability :math:`k / (n + 1) \le \alpha` at most (Vovk,
+    Gammerman and Shafer, Algorithmic learning in a random world, 2005). With weights, n counts
+    distinct rows, so that a row of weight 2 equals two copies. Where k = 0 it is the lowest score,
+    with the smallest probability that n rows can guarantee, :math:`1 / (n + 1)`.
 
     Parameters
     ----------
     scores, weights : ndarrays of shape (m,)
-        Scores of rows that were not learnt from, and how often each counts.
+        Scores of held-out rows and their weights.
     different : int
-        How many of these rows differ.
+        Number of distinct rows.
     share : float
         :math:`\alpha`, above 0 and at most 0.5.
 
@@ -308,13 +307,13 @@ def conformal_quantile(scores: Host, weights: Host, different: int, share: float
     reached = np.cumsum(weights[order])
     everything = float(reached[-1])
     of_one_row = everything / different
-    # Sums of weights are rounded: a tenth of 100 rows must mean ten of them.
+    # Sums of weights are rounded: a tenth of 100 rows must be ten rows.
     allowed = share * (everything + of_one_row) - of_one_row + 1e-9 * everything
     return float(scores[order[int((reached <= allowed).sum())]])
 
 
 def lower_quantile(scores: Array, weights: Host, share: float) -> float:
-    """Return the score that the given share of the rows, by weight, lies strictly below.
+    """Return the score with the given share of the rows, by weight, strictly below it.
 
     Halfway between two scores where the share falls between them.
 
@@ -327,7 +326,7 @@ def lower_quantile(scores: Array, weights: Host, share: float) -> float:
     order = xp.argsort(scores, stable=True)
     ordered, reached = take(scores, order), xp.cumulative_sum(take(like(weights, scores), order))
     everything = float(reached[-1])
-    # Sums of weights are rounded: 0.3 of ten rows must mean three of them.
+    # Sums of weights are rounded: 0.3 of ten rows must be three rows.
     target, exact = share * everything, 1e-9 * everything
     above = int(total(reached <= target + exact))
     value = float(ordered[above])

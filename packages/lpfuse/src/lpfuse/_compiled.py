@@ -1,8 +1,8 @@
-"""Whether compiled code or NumPy computes the innermost formulas: decided here, once a process.
+"""Choice between compiled code and NumPy for the innermost loops, once per process.
 
-Some modules have a second form in Cython. It is built where a compiler is found when lpfuse is
-installed, and comes ready with wheels for a platform; without it the form in NumPy serves, with the
-same answers. All compiled modules serve, or none.
+Some modules have a Cython implementation, which is built when lpfuse is installed with a compiler
+and included in wheels. Without it NumPy computes the same results. Either all compiled modules are
+used, or none.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from pathlib import Path
 from types import ModuleType
 
 PACKAGE = Path(__file__).parent
-# A name for every .pyx file of the package: a test compares.
+# Every .pyx file of the package, checked by a test.
 MODULES = (
     "lpfuse._arrays._rows",
     "lpfuse.optim._newton",
     "lpfuse.optim._surface",
 )
-SOURCES = (".pyx", ".pxd", ".h")  # what a compiled module is made of
+SOURCES = (".pyx", ".pxd", ".h")
 REMEDY = (
-    "Install lpfuse anew where a C compiler is found (LPFUSE_BUILD=required tells why it fails), "
-    "or set LPFUSE_COMPILED=0 to use NumPy."
+    "Reinstall lpfuse with a C compiler (LPFUSE_BUILD=required shows why a build fails), or set "
+    "LPFUSE_COMPILED=0 to use NumPy."
 )
 
 
 def compiled(name: str) -> ModuleType | None:
-    """Return a compiled module by its full name, or None where NumPy serves.
+    """Return a compiled module by its full name, or None where NumPy is used.
 
-    The variable LPFUSE_COMPILED of the environment decides: 0 is NumPy, 1 is an error where
-    something compiled is missing; without it, whatever was built.
+    The environment variable LPFUSE_COMPILED decides: 0 is NumPy, 1 raises where a compiled module
+    is missing; without it, compiled modules are used if they were built.
     """
-    return _loaded(name) if _serves() else None
+    return _load(name) if _uses_compiled() else None
 
 
 def solver_core() -> str:
-    """Return which form of the solvers' innermost formulas serves: "compiled" or "NumPy".
+    """Return which implementation of the solvers is used: "compiled" or "NumPy".
 
-    Both give the same answers to rounding, under the same certificates. `lpfuse version` tells it,
-    too.
+    Both give the same results up to rounding, with the same certificates. `lpfuse version` shows
+    it, too.
 
     Examples
     --------
@@ -56,52 +56,48 @@ def solver_core() -> str:
 
 
 def sources_digest(package: Path = PACKAGE) -> str:
-    """Return a digest of all sources of compiled modules, which the build stamps into each of them.
+    """Return a digest of all sources of compiled modules, which the build stores in each of them.
 
-    A library of other sources than those beside it is stale: `python -m tools.step compiled`
-    builds it anew.
+    A library with another digest is stale: `python -m tools.step compiled` rebuilds it.
     """
     digest = sha256()
     for path in sorted(path for path in package.rglob("*") if path.suffix in SOURCES):
         digest.update(f"{path.relative_to(package).as_posix()}\n".encode())
-        digest.update(path.read_text(encoding="utf-8").encode())  # whatever ends its lines
+        digest.update(path.read_text(encoding="utf-8").encode())  # independent of line endings
     return digest.hexdigest()
 
 
 def library_of(name: str, package: Path = PACKAGE) -> Path | None:
-    """Return the built library of a module, found on the disk.
-
-    Importing it would import its parents.
-    """
+    """Return the path of a module's built library, without importing its parents."""
     stem = package.joinpath(*name.split(".")[1:])
     found = (stem.with_name(stem.name + suffix) for suffix in EXTENSION_SUFFIXES)
     return next((path for path in found if path.is_file()), None)
 
 
-def _demand() -> str | None:
-    told = os.environ.get("LPFUSE_COMPILED") or None
-    if told not in (None, "0", "1"):
-        raise ImportError(f"LPFUSE_COMPILED must be 0 (NumPy) or 1 (compiled), not {told[:20]!r}.")
-    return told
+def _requested_mode() -> str | None:
+    mode = os.environ.get("LPFUSE_COMPILED") or None
+    if mode not in (None, "0", "1"):
+        raise ImportError(f"LPFUSE_COMPILED must be 0 (NumPy) or 1 (compiled), not {mode[:20]!r}.")
+    return mode
 
 
 @cache
-def _serves() -> bool:
-    demand = _demand()
+def _uses_compiled() -> bool:
+    mode = _requested_mode()
     missing = [name for name in MODULES if library_of(name) is None]
-    if demand == "1" and missing:
+    if mode == "1" and missing:
         raise ImportError(f"LPFUSE_COMPILED=1, but {missing[0]} was not built. {REMEDY}")
-    return demand != "0" and not missing
+    return mode != "0" and not missing
 
 
 @cache
-def _loaded(name: str) -> ModuleType | None:
+def _load(name: str) -> ModuleType | None:
     try:
         return import_module(name)
-    # Cython raises TypeError where a function of SciPy has another signature than it was built for.
+    # Cython raises TypeError where a SciPy function has another signature than at build time.
     except (ImportError, TypeError) as error:
-        if _demand() == "1":
+        if _requested_mode() == "1":
             raise ImportError(f"{name} cannot be loaded: {error}. {REMEDY}") from error
-        told = f"{name} cannot be loaded ({error}): NumPy serves, more slowly. {REMEDY}"
-        warnings.warn(told, RuntimeWarning, stacklevel=2)
+        message = f"{name} cannot be loaded ({error}): the slower NumPy is used. {REMEDY}"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
         return None

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, values in terms of JSON, sentences for what fails."""
+"""Atomic writing of files, JSON values, versions, and messages about files."""
 
 from __future__ import annotations
 
@@ -23,12 +23,9 @@ from uuid import uuid4
 from lpfuse._compiled import solver_core
 from lpfuse._format import plain, quote
 
-# --------------------------------------------------------------------------------------------------
-# The versions that figures can depend on, and which form of the solvers' core computed them.
-
 
 def versions() -> dict[str, str]:
-    """Of lpfuse, Python, and what the figures are computed with.
+    """Return the versions that results depend on: lpfuse, Python, libraries, solver core.
 
     Examples
     --------
@@ -43,50 +40,46 @@ def versions() -> dict[str, str]:
     }
 
 
-# --------------------------------------------------------------------------------------------------
-
-
 def missing_file_message(path: Any) -> str:
-    """Of a table to read that is not there."""
+    """Return the message for a missing table."""
     return f"There is no file {quote(str(path))}. Check its path."
 
 
 def missing_model_message(path: Any) -> str:
-    """Of a model to read that is not there."""
+    """Return the message for a missing model."""
     return f"There is no model {quote(str(path))}. TableModel.fit makes one."
 
 
 @contextmanager
 def replacing(path: Any) -> Iterator[IO[bytes]]:
-    """Provide a file to write to, beside the one at `path`, which it replaces when the block ends.
+    """Write a file atomically: yield a temporary file that replaces `path` when the block ends.
 
-    An error, an interruption, or a signal to end leaves what was there before, and nothing else. A
-    file that is replaced keeps its mode, owner and group. A device or a pipe is refused: it would
-    be gone.
+    After an error, an interruption or a signal the former file is unchanged and no temporary file
+    is left. A replaced file keeps its mode, owner and group. Devices and pipes raise an error.
     """
     target = os.path.realpath(path)
     there = os.path.exists(target)
     if there and not os.path.isfile(target):
-        raise FileExistsError(f"{plain(path)} is no regular file, so it cannot be replaced.")
+        raise FileExistsError(f"{plain(path)} is not a regular file and cannot be replaced.")
     unfinished = f"{target}.{uuid4().hex}.tmp"
-    # What replaces a file is nobody else's to read until it has the mode of that file.
+    # Readable by the owner only until it gets the mode of the file that it replaces.
     mode = 0o600 if there else 0o666
-    with _removing_on_signals(unfinished):
+    with _remove_on_signals(unfinished):
         try:
             with open(unfinished, "xb", opener=lambda p, flags: os.open(p, flags, mode)) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
             if there:
-                _copy_rights(target, unfinished)
+                _copy_permissions(target, unfinished)
             os.replace(unfinished, target)
         except BaseException:
             _remove(unfinished)
             raise
 
 
-def _copy_rights(source: str, path: str) -> None:
-    """Mode, owner and group of one file for another; no group gets rights that it did not have."""
+def _copy_permissions(source: str, path: str) -> None:
+    """Copy mode, owner and group of a file; no group gains permissions."""
     status = os.stat(source)
     mode = stat.S_IMODE(status.st_mode)
     if hasattr(os, "chown"):  # not on Windows
@@ -98,14 +91,13 @@ def _copy_rights(source: str, path: str) -> None:
 
 
 @contextmanager
-def _removing_on_signals(unfinished: str) -> Iterator[None]:
-    """Let SIGTERM and SIGHUP remove what is unfinished before they end the process.
+def _remove_on_signals(unfinished: str) -> Iterator[None]:
+    """Let SIGTERM and SIGHUP remove the unfinished file before they end the process.
 
-    A thread of its own does so: Python would wait for the main thread, which may be in compiled
-    code, or wait for a pipe. The exit code is 128 and the number of the signal, as shells have it.
-    Where the program has a way of its own with a signal, or this is not its main thread (Python
-    sets handlers in no other), or there are no threads (in a browser, where nobody sends signals),
-    everything stays as it is.
+    A separate thread removes it, because Python's handlers wait for the main thread, which may be
+    in compiled code. The exit code is 128 plus the signal number, as in shells. Nothing is done
+    where the program handles a signal itself, outside the main thread (Python sets handlers only
+    there), or without threads (in a browser).
     """
     main = threading.current_thread() is threading.main_thread()
     main = main and sys.platform not in ("emscripten", "wasi")
@@ -114,8 +106,8 @@ def _removing_on_signals(unfinished: str) -> Iterator[None]:
     if not ours:
         yield
         return
-    numbers, told = os.pipe()
-    os.set_blocking(told, False)
+    numbers, write_end = os.pipe()
+    os.set_blocking(write_end, False)
 
     def watch() -> None:
         while number := os.read(numbers, 1):
@@ -124,7 +116,7 @@ def _removing_on_signals(unfinished: str) -> Iterator[None]:
                 os._exit(128 + number[0])
         os.close(numbers)
 
-    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    before = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
     for each in ours:
         signal.signal(each, lambda *_: None)
     threading.Thread(target=watch, daemon=True).start()
@@ -134,25 +126,25 @@ def _removing_on_signals(unfinished: str) -> Iterator[None]:
         for each in ours:
             signal.signal(each, signal.SIG_DFL)
         signal.set_wakeup_fd(before)
-        os.close(told)  # which ends the thread
+        os.close(write_end)  # which ends the thread
 
 
 def _remove(unfinished: str) -> None:
-    """Remove a file, and whatever lies beside it under a longer name."""
+    """Remove a file or folder, and all paths that start with its name."""
     for path in glob(f"{escape(unfinished)}*"):
         with suppress(OSError):
             shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
 
 
 def check_writable(path: str | Path, sources: Iterable[str | Path] = ()) -> None:
-    """Refuse, before any work, a file that could not be written or should not be.
+    """Raise, before any work, where a file cannot or should not be written.
 
     Parameters
     ----------
     path : str or path
         The file to write.
     sources : iterable of path
-        Files that are read, and must not be lost.
+        Input files, which must not be overwritten.
     """
     path = Path(path).expanduser()
     folder = path.resolve().parent
@@ -166,7 +158,7 @@ def check_writable(path: str | Path, sources: Iterable[str | Path] = ()) -> None
         if path.exists() and source.exists() and path.samefile(source):
             raise ValueError(f"{quote(str(path))} is read, so it cannot be written. Name another.")
     try:
-        # Rights alone do not tell: the folder may be on a disk that is full or read-only.
+        # Permissions are not enough: the disk may be full or read-only.
         with TemporaryDirectory(dir=folder, prefix="."):
             pass
     except OSError as error:
@@ -175,37 +167,37 @@ def check_writable(path: str | Path, sources: Iterable[str | Path] = ()) -> None
 
 
 class WriteError(OSError):
-    """Why something could not be written, in a sentence."""
+    """A write failed; the message says why and what to do."""
 
 
 @contextmanager
 def write_errors(name: str, *kinds: type[Exception]) -> Iterator[None]:
-    """Say in one sentence why something could not be written.
+    """Convert errors of writing to `WriteError` with a message of one sentence.
 
     Parameters
     ----------
     name : str
-        What it is called.
+        Name of the file.
     *kinds : type of exception
-        What a library raises in place of an OSError.
+        Exceptions that a library raises in place of an OSError.
     """
     refused: tuple[type[Exception], ...] = (OSError, *kinds)
     try:
         yield
-    except (BrokenPipeError, WriteError):  # `lpfuse … | head`; or it has its sentence already
+    except (BrokenPipeError, WriteError):  # `lpfuse … | head`; or converted already
         raise
     except refused as error:
         # polars: "… error: File too large (os error 27)"
         text = str(error).rpartition("error: ")[2].partition(" (os error")[0]
         reason = getattr(error, "strerror", None) or text
         raise WriteError(
-            f"{plain(name)} could not be written: {reason}. Nothing of it is left; make room, or "
-            "name another folder, and try again."
+            f"{plain(name)} could not be written: {reason}. No partial file is left; free disk "
+            "space, or choose another folder, and try again."
         ) from error
 
 
 def as_json(value: Any, *, infinite: bool = True) -> Any:
-    """Return a value in terms of JSON, which has neither NaN nor infinity.
+    """Convert a value to JSON types; JSON has neither NaN nor infinity.
 
     Parameters
     ----------

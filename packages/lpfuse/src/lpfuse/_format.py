@@ -1,7 +1,7 @@
-"""Numbers and names in texts for people: tables, pages, figures, messages.
+"""Formatting of numbers and names in tables, pages, figures and messages.
 
-Every function returns text with a true minus sign (−), which is as wide as a plus, so that columns
-of numbers line up. JSON and CSV files keep ASCII numbers and do not use this module.
+Numbers have a true minus sign (−), which is as wide as a plus, so that columns line up. JSON and
+CSV files keep ASCII numbers and do not use this module.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 from unicodedata import east_asian_width
 
 MINUS = "−"
-MISSING = "–"  # what stands in the place of a number that there is none of
-# Columns of a name that a figure of 640 pixels has room for beside its bars; chosen by eye.
+MISSING = "–"
+# Widest name beside the bars of a figure of 640 pixels; chosen by eye.
 NAME_WIDTH = 32
-# Letters of a user's text in a message, and of a whole message on a terminal; chosen by hand.
+# Longest user text in a message, and longest message on a terminal; chosen by hand.
 LONGEST_QUOTE, LONGEST_MESSAGE = 200, 4000
 
 
 def number(value: Any, digits: int = 3, sign: str = "-") -> str:
-    """Return a number with so many significant digits.
+    """Format a number with the given significant digits.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def number(value: Any, digits: int = 3, sign: str = "-") -> str:
     digits : int, default=3
         Significant digits.
     sign : {"-", "+"}, default="-"
-        "+": positive numbers have a sign, too.
+        "+": also write the sign of positive numbers.
 
     Examples
     --------
@@ -46,35 +46,35 @@ def number(value: Any, digits: int = 3, sign: str = "-") -> str:
 
 
 def readable(value: Any, digits: int = 3) -> str:
-    """Return a number with so many digits at least, and no power of ten; six decimals at most.
+    """Format a number without an exponent, with at least `digits` digits and at most six decimals.
 
-    As many digits stand behind the point for numbers of one size, so that columns line up.
+    Numbers of the same magnitude have equally many decimals, so that columns line up.
 
     Parameters
     ----------
     value : float, str that `float` reads, or None
         The number; None is missing.
     digits : int, default=3
-        Significant digits. Those before the point are all written.
+        Significant digits; all digits before the point are written.
 
     Examples
     --------
     >>> readable(-34512.3), readable(0.01234), readable(4e-10), readable(2.5), readable("inf")
     ('−34,512', '0.0123', '0', '2.50', '∞')
     """
-    if value is None or not abs(float(value)) < 1e15:  # beyond, doubles do not tell all digits
+    if value is None or not abs(float(value)) < 1e15:  # beyond, doubles are not exact
         return number(value, digits)
     value = float(value)
     if value == 0:
         return "0"
     decimals = min(max(digits - 1 - math.floor(math.log10(abs(value))), 0), 6)
-    # Halves go up, as in the script of the page; format would round them to even digits.
+    # Round half up, as the page's script does; `format` would round half to even.
     size = Decimal(abs(value)).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)
     return f"{MINUS if value < 0 else ''}{size:,}" if size else "0"
 
 
 def fixed(value: float | None, digits: int = 3) -> str:
-    """Return a number with so many decimals; no minus before a zero.
+    """Format a number with the given decimals, without a minus before zero.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def fixed(value: float | None, digits: int = 3) -> str:
 
 
 def percent(share: float | None, digits: int = 1) -> str:
-    """Return a share in per cent.
+    """Format a share in per cent.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def percent(share: float | None, digits: int = 1) -> str:
 
 
 def rounded_up(bound: float) -> str:
-    """Return an upper bound as one digit and a power of ten: what is written is never below it.
+    """Format an upper bound as one digit and a power of ten, rounded up.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def rounded_up(bound: float) -> str:
 
 
 def name_of_p(p: float) -> str:
-    """Return the exponent p of a norm: a decimal, or the fraction that it is.
+    """Format the exponent p of a norm as a decimal or a fraction.
 
     Examples
     --------
@@ -127,9 +127,9 @@ def name_of_p(p: float) -> str:
 
 
 def shortened(name: str, width: int = NAME_WIDTH) -> str:
-    """Return a name on one line, without its middle where it is wider than `width` columns.
+    """Return a name on one line, with its middle cut where it is wider than `width` columns.
 
-    Letters of East Asian scripts take two columns.
+    East Asian wide characters take two columns.
 
     Examples
     --------
@@ -146,11 +146,9 @@ def shortened(name: str, width: int = NAME_WIDTH) -> str:
 
 
 def quote(value: object) -> str:
-    r"""Return what a user's file or call holds, for a message.
+    r"""Return the representation of a user's value for a message: short and safe to print.
 
-    In quotes, short, and nothing obeyed.
-
-    Control characters, terminal escapes and marks of direction are written as Python does.
+    Control characters, terminal escapes and direction marks are escaped.
 
     Examples
     --------
@@ -161,13 +159,13 @@ def quote(value: object) -> str:
 
 
 def plain(name: object) -> str:
-    """Return a name as it is, without quotes, where it is short and holds nothing odd."""
+    """Return a name without quotes where it is short and printable."""
     text = str(name)
     return text if text.isprintable() and len(text) <= LONGEST_QUOTE else quote(text)
 
 
 def printable(text: str) -> str:
-    r"""Text for a terminal: of several lines, perhaps, but with nothing that it would obey.
+    r"""Escape everything but printable characters and line breaks.
 
     Examples
     --------
@@ -181,11 +179,11 @@ def printable(text: str) -> str:
 
 
 def brief(message: str) -> str:
-    """Return a message for a terminal that also is of bounded length, whoever worded it."""
+    """Return a printable message of bounded length."""
     return printable(_cut(message, LONGEST_MESSAGE))
 
 
 def _cut(text: str, length: int = LONGEST_QUOTE) -> str:
-    """Return a text without its middle where it is longer: two thirds from its beginning."""
+    """Cut the middle of a long text; two thirds of the rest are its beginning."""
     kept = length - 1
     return text if len(text) <= length else f"{text[: kept - kept // 3]}…{text[-(kept // 3) :]}"

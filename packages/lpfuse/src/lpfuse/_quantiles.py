@@ -1,4 +1,4 @@
-"""What is known of a column: quantiles of rows that are never all in one place, its values."""
+"""Quantiles of rows in blocks: a mergeable sketch, exact order statistics, distinct values."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ __all__ = ["SIZE", "QuantileSketch", "VectorInBlocks", "positions_among", "toler
 
 
 # --------------------------------------------------------------------------------------------------
-# A summary of rows that are never all in one place: mergeable, with a proven error.
+# A mergeable quantile sketch with a proven error bound.
 #
-# A sketch of a block keeps some of its values in levels: a value of level ``l`` stands for ``2^l``
-# rows. A level that grows past a fixed size is halved: sorted, paired, and one value of each pair
-# rises to the next level. Values are chosen column by column, but how many there are, and what they
-# weigh, all columns share.
+# A sketch of a block keeps some of its values in levels: a value of level ``l`` represents ``2^l``
+# rows. A level that exceeds a fixed size is halved: sorted, paired, and one value of each pair is
+# promoted to the next level. Values are chosen per column; their number and weights are common to
+# all columns.
 #
-# What a halving changes. Let ``w`` be the weight of a value of the level, and let j of the paired
-# values be at most x; together they counted for ``j w`` rows up to x. One of each pair goes on,
-# with weight ``2 w``. If it is the lower one, ``⌈j/2⌉`` of those that rise are at most x, which
-# count for ``2 ⌈j/2⌉ w``: as many rows as before, or w more. If it is the upper one, it is
-# ``⌊j/2⌋``: as many rows as before, or w fewer. So the sum of w over all halvings, kept apart for
-# either side, bounds the error of all that a sketch says, whatever the values are.
+# Error of a halving. Let ``w`` be the weight of a value of the level, and let j of the paired
+# values be at most x; together they represent ``j w`` rows up to x. One of each pair is promoted,
+# with weight ``2 w``. If it is the lower one, ``⌈j/2⌉`` of the promoted values are at most x, which
+# represent ``2 ⌈j/2⌉ w`` rows: as many as before, or w more. If it is the upper one, ``⌊j/2⌋`` are:
+# as many rows as before, or w fewer. So the sum of w over all halvings, separately for both sides,
+# bounds the error of the sketch, whatever the values are.
 #
 # Munro and Paterson (1980). Selection and sorting with limited storage. Theoretical Computer
 # Science 12(3), 315–323. (halving)
@@ -48,7 +48,7 @@ SIZE = 9000
 
 @dataclass(frozen=True)
 class QuantileSketch:
-    r"""What is known of the columns of a table after each of its blocks was read once.
+    r"""Quantile sketch of the columns of a table, from one pass over its blocks.
 
     With :math:`F(x)` the number of rows up to x and :math:`\hat F(x)` the weight of the kept
     values up to x, for every x of every column
@@ -60,27 +60,27 @@ class QuantileSketch:
     n : int
         Number of rows.
     lowest, highest : ndarray of shape (R,)
-        The extremes of each column, exactly; ±∞ where there are no rows.
+        Minimum and maximum of each column, exactly; ±∞ without rows.
     levels : tuple of ndarray of shape (m_l, R)
-        The kept values, each level sorted; those of level l stand for ``2^l`` rows.
+        The kept values, each level sorted; those of level l represent ``2^l`` rows.
     under, over : int
-        The bounds above: what the halvings have cost at most, downwards and upwards.
+        The bounds above: largest errors of the halvings, downwards and upwards.
     size : int
         The most values that a level holds.
 
     Notes
     -----
-    Halving a level of weight ``w = 2^l`` adds ``w`` to `under` or to `over`, and lifts values that
-    stand for at least ``size · w`` rows. No row is lifted from a level twice, so level l is halved
-    ``n / (size · w)`` times at most and costs ``n / size`` rows at most, however blocks were cut
-    and merged. Level l is halved only if it holds more than `size` values, ``size · 2^l < n``: that
-    are ``log2(2 n / size)`` levels at most. Half-way between its two bounds a rank is wrong by half
-    of their distance at most, so
+    Halving a level of weight ``w = 2^l`` adds ``w`` to `under` or to `over`, and promotes values
+    that represent at least ``size · w`` rows. No row is promoted from a level twice, so level l is
+    halved ``n / (size · w)`` times at most and costs ``n / size`` rows at most, whatever the blocks
+    and merges. Level l is halved only if it holds more than `size` values, ``size · 2^l < n``:
+    ``log2(2 n / size)`` levels at most. Half-way between its two bounds a rank is off by half of
+    their distance at most, so
 
     .. math:: \mathrm{rank\_error} \le \frac{n}{2\,\mathrm{size}} \log_2 \frac{2 n}{\mathrm{size}} .
 
-    A large block and a wide merge cost far less, for all that they halve is halved at once. Up to
-    `size` rows are all kept, and everything is exact.
+    Large blocks and wide merges cost far less, because they halve a level once. Up to `size` rows
+    are all kept, and the sketch is exact.
 
     Examples
     --------
@@ -101,12 +101,12 @@ class QuantileSketch:
 
     @classmethod
     def of(cls, values: Array, size: int = SIZE) -> Self:
-        """Return the sketch of one block, in little more than the time that it takes to sort it.
+        """Return the sketch of one block, in little more than the time to sort it.
 
         Parameters
         ----------
         values : array of shape (n, R) or (n,)
-            Numbers without NaN; sorted where they live. There may be no rows.
+            Numbers without NaN, sorted on their device. There may be no rows.
         size : int, default=SIZE
             The most values that a level holds.
 
@@ -126,7 +126,7 @@ class QuantileSketch:
 
     @classmethod
     def merge(cls, sketches: Sequence[Self]) -> Self:
-        """Return the sketch of the rows of several, all of one size; many at once lose least.
+        """Merge sketches of the same size; merging many at once loses least.
 
         Parameters
         ----------
@@ -136,7 +136,7 @@ class QuantileSketch:
         Returns
         -------
         QuantileSketch
-            It depends on the order of the sketches; what is proven of it does not.
+            It depends on the order of the sketches; its error bound does not.
         """
         runs = [
             [run for run in level if run is not None]
@@ -160,11 +160,11 @@ class QuantileSketch:
 
     @property
     def rank_error(self) -> int:
-        """By how many rows the rank of an order statistic can be wrong: a bound, not a guess."""
+        """Upper bound of the error of an order statistic's rank, in rows."""
         return -(-(self.under + self.over) // 2)
 
     def order_statistic(self, k: int) -> Host:
-        """In each column, a value whose rank is within `rank_error` of k; exact at both ends.
+        """Return a value of each column with a rank within `rank_error` of k; exact at both ends.
 
         Parameters
         ----------
@@ -185,7 +185,7 @@ class QuantileSketch:
         return _picked(values, below.sum(axis=0))
 
     def bounds(self, k: int) -> tuple[Host, Host]:
-        """Two values that occur, with the k-th smallest of each column between them.
+        """Return two values that occur, with the k-th smallest of each column between them.
 
         Parameters
         ----------
@@ -205,12 +205,12 @@ class QuantileSketch:
         return _picked(values, low), _picked(values, 1 + high)
 
     def ranks(self, x: Host) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Bounds of the number of rows up to given values.
+        """Return bounds of the number of rows up to given values.
 
         Parameters
         ----------
         x : ndarray of shape (m, R)
-            Values, in each column its own.
+            Values, per column.
 
         Returns
         -------
@@ -221,8 +221,8 @@ class QuantileSketch:
         counted = np.empty(x.shape, dtype=np.int64)
         for j, column in enumerate(values[1:-1].T):
             counted[:, j] = rows[np.searchsorted(column, x[:, j], side="right"), j]
-        # The extremes are known exactly: below the lowest row there is none, from the highest on
-        # there are all, and in between at least one and not all.
+        # Minimum and maximum are exact: no row is below the lowest, all are up to the highest, and
+        # in between there is at least one and not all.
         fewest = np.where(x < self.highest, x >= self.lowest, self.n)
         most = np.where(x < self.lowest, 0, np.where(x < self.highest, self.n - 1, self.n))
         return (
@@ -231,10 +231,7 @@ class QuantileSketch:
         )
 
     def _in_order(self) -> tuple[Host, NDArray[np.int64]]:
-        """Return the kept values in order, between the extremes.
-
-        And 0 with the weight up to each.
-        """
+        """Return the kept values in order between minimum and maximum, and cumulative weights."""
         kept = np.concatenate(self.levels)
         weights = np.repeat(2 ** np.arange(len(self.levels)), [len(level) for level in self.levels])
         order = np.argsort(kept, axis=0, stable=True)
@@ -248,11 +245,10 @@ class QuantileSketch:
 def _halved(
     runs: Sequence[list[Array]], under: int, over: int, size: int
 ) -> tuple[tuple[Host, ...], int, int]:
-    """Levels of at most `size` values from sorted runs of each level, with `under` and `over`.
+    """Return levels of at most `size` values from sorted runs of each level, `under` and `over`.
 
-    From the bottom up, what is too long is halved. An odd value stays where it is: weights always
-    add up to n. Which value of a pair goes on is decided for all pairs alike, so that the side with
-    the smaller error so far takes the new one.
+    Long levels are halved from the bottom up. An odd value stays, so that weights add up to n. All
+    pairs promote the same side, so that the smaller of both errors grows.
     """
     levels: list[Array] = []
     rising: list[Array] = []
@@ -267,7 +263,7 @@ def _halved(
             values = values[pairs:, :]
             under, over = under + weight * keep_upper, over + weight * (not keep_upper)
         levels.append(values)
-    # Copies: a view would keep all that it was chosen from.
+    # Copies: a view would keep its base alive.
     return tuple(np.array(to_host(level)) for level in levels), under, over
 
 
@@ -278,19 +274,19 @@ def _one_run(runs: list[Array]) -> Array:
 
 
 def _picked(values: Host, rows: NDArray[np.intp]) -> Host:
-    """In each column the value of its own row."""
+    """Return one value per column, at the column's row."""
     return np.take_along_axis(values, rows[None], axis=0)[0]
 
 
 # --------------------------------------------------------------------------------------------------
-# Exact order statistics of one number a row of a Dask collection, which is read twice at most.
+# Exact order statistics of a Dask vector, which is read twice at most.
 
 
 Missing = list[tuple[int, int]]  # (block, number of its rows that are NaN)
 
 
 class VectorInBlocks(NamedTuple):
-    """One number a row of a Dask collection, after it was read once.
+    """A Dask vector with its quantile sketch, from one pass.
 
     Attributes
     ----------
@@ -311,48 +307,50 @@ class VectorInBlocks(NamedTuple):
 
     @classmethod
     def of(cls, values: Any, name: str, size: int = SIZE) -> VectorInBlocks:
-        """Read the numbers once; NaN, and what is no vector of numbers, is refused.
+        """Read the numbers once; NaN, and anything but a numeric vector, raise an error.
 
         Parameters
         ----------
         values : Dask array or series of shape (n,)
             The numbers.
         name : str
-            What they are called in messages.
+            Their name in messages.
         size : int, default=SIZE
             Of the sketch.
         """
         check_vector_blocks(values, name)
         blocks = Blocks.of(values)
-        sketch, missing = blocks.reduce(partial(_first_look, size), _merged)
+        sketch, missing = blocks.reduce(partial(_sketch_block, size), _merged)
         if missing:
-            told = listed(f"block {block} ({rows} of its rows)" for block, rows in missing)
-            raise ValueError(f"{name} must be numbers, but NaN is in {told}. Leave those rows out.")
+            where = listed(f"block {block} ({rows} of its rows)" for block, rows in missing)
+            raise ValueError(
+                f"{name} must be numbers, but NaN is in {where}. Leave those rows out."
+            )
         return cls(blocks, sketch)
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
+        """Number of rows."""
         return self.sketch.n
 
     def smallest(self, ranks: Sequence[int]) -> list[float]:
-        """Return the smallest numbers of given ranks, from 0, exactly; if need be by a second look.
+        """Return the exact order statistics of given ranks, from 0, by a second pass if needed.
 
-        The sketch tells between which two values a number lies. What lies between them is fetched:
-        no more than ``4 · rank_error`` rows for each rank, however many rows are tied.
+        The sketch brackets each of them. The values inside the bracket are fetched: at most
+        ``4 · rank_error`` rows per rank, whatever the number of ties.
         """
         brackets = [(float(low[0]), float(high[0])) for low, high in map(self.sketch.bounds, ranks)]
         if all(low == high for low, high in brackets):
             return [low for low, _ in brackets]
-        found = self.blocks.reduce(_look_between, _joined, brackets)
+        found = self.blocks.reduce(_select_between, _joined, brackets)
         return [
             _of_rank(rank, *bracket, *seen)
             for rank, bracket, seen in zip(ranks, brackets, found, strict=True)
         ]
 
 
-def _first_look(size: int, k: int, parts: tuple[Any, ...]) -> tuple[QuantileSketch, Missing]:
-    """Return the sketch of block k without its NaN, and how many of these there are."""
+def _sketch_block(size: int, k: int, parts: tuple[Any, ...]) -> tuple[QuantileSketch, Missing]:
+    """Return the sketch of block k without NaN, and the number of NaN."""
     values = arrays_of((parts[0], None, None))[0]
     missing = namespace(values).isnan(values)
     rows = int(total(missing))
@@ -364,10 +362,10 @@ def _merged(seen: list[tuple[QuantileSketch, Missing]]) -> tuple[QuantileSketch,
     return QuantileSketch.merge(sketches), [place for _, missing in seen for place in missing]
 
 
-def _look_between(
+def _select_between(
     k: int, parts: tuple[Any, ...], brackets: list[tuple[float, float]]
 ) -> list[tuple[int, Host]]:
-    """For each bracket the number of rows up to its lower end, and those strictly inside."""
+    """Return, per bracket, the number of rows up to its lower end and the values inside."""
     values = arrays_of((parts[0], None, None))[0]
     return [
         (int(total(values <= low)), to_host(values[(values > low) & (values < high)]))
@@ -383,10 +381,9 @@ def _joined(found: list[list[tuple[int, Host]]]) -> list[tuple[int, Host]]:
 
 
 def _of_rank(rank: int, low: float, high: float, up_to_low: int, inside: Host) -> float:
-    """Return the number of that rank: `low`, one of those strictly inside the bracket, or `high`.
+    """Return the order statistic: `low`, one of the values inside the bracket, or `high`.
 
-    Ranks below `up_to_low` are left to `low`: the bracket holds the number, so it is `low` itself
-    or a tie of it.
+    For ranks below `up_to_low` it is `low`, because the bracket holds it.
     """
     if rank < up_to_low:
         return low
@@ -395,22 +392,22 @@ def _of_rank(rank: int, low: float, high: float, up_to_low: int, inside: Host) -
 
 
 # --------------------------------------------------------------------------------------------------
-# Columns with few different values: which of them a number is.
+# Columns with few distinct values.
 
 
-# Chosen by hand: what single precision does to a number, and never so far that two values meet.
+# Chosen by hand: the rounding of single precision, and far below the distance of two values.
 ROUNDING = 1e-6  # of the largest value
-APART = 1e-3  # of the least distance of two values
+APART = 1e-3  # of the smallest distance of two values
 
 
 def tolerance_of(values: Host) -> float:
-    """Return how far off a number may be that is one of the values, but for rounding."""
+    """Return the tolerance for matching numbers with the values."""
     least = float(np.diff(values).min(initial=np.inf))
     return min(ROUNDING * float(np.abs(values).max()), APART * least)
 
 
 def positions_among(values: Host, x: Host) -> NDArray[np.int64]:
-    """Return the position of each number among ascending values; −1 where it is none of them.
+    """Return the position of each number among ascending values; −1 without a match.
 
     Examples
     --------

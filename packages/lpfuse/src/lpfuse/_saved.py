@@ -1,7 +1,7 @@
-"""The classes whose instances a file may hold, by a name of the format that never changes.
+"""Registry of the classes that saved files may hold, under names that never change.
 
-A class is registered beside its definition, so that it can be renamed or moved without touching the
-files that users have. Nothing else in a file leads to a class.
+A class is registered where it is defined, so that it can be renamed or moved without affecting
+saved files. Files refer to classes by these names only.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import Any, TypeVar
 
 Class = TypeVar("Class", bound=type)
 
-# Where lpfuse registers classes. They are imported when a file names a class that is not known yet:
-# `import lpfuse` loads nothing by itself.
-MODULES = (
+# Modules that register classes. They are imported when a file names a class that is not registered
+# yet: `import lpfuse` imports none of them.
+REGISTERING_MODULES = (
     "adapters", "detectors", "ensemble", "frames", "fusion", "iterative", "monitor", "multiclass",
     "optim", "paper", "scaling", "selection", "views",
 )  # fmt: skip
 GROUP = "lpfuse.saved"  # entry points of other packages: modules that register classes
 
-# Strings that a parameter may be. One that ends in an ellipsis may also be a list of any strings,
-# such as names of columns; `ANY` may be any string, which must be a name or a sentence: no code of
-# the class may take it for a path, a method or an option.
+# Allowed strings of a parameter. With an ellipsis at the end the parameter may also be a list of
+# any strings, such as column names; `ANY` allows any string, which must be a name or a sentence: no
+# code of the class may use it as a path, a method or an option.
 Words = Collection[Any]
 ANY: Words = (str,)
 
-# What earlier versions wrote and this one reads over. Names of classes are never given away again;
-# with some attributes others lose their meaning: weights that were moved after their fit have no
+# Classes and attributes of earlier versions, which are ignored on loading. Names of classes are
+# never reused. Some attributes invalidate others: weights that were updated after the fit have no
 # certificate.
 FORMER_CLASSES = frozenset((
     "FollowedRows", "GradientLearner", "LabelledWindow", "OnlineWeights", "QuantileSketch",
@@ -52,18 +52,18 @@ _WORDS: dict[type, dict[str, Words]] = {}
 
 
 def saved_as(name: str, /, **words: Words) -> Callable[[Class], Class]:
-    """Let `lpfuse.io` write instances of a class, and make them again, under a name for ever.
+    """Register a class, so that `lpfuse.io` can save and load its instances.
 
-    The instances are made of their attributes, ``vars(instance)``, and by no other means: no
-    constructor runs. Two classes cannot share a name.
+    Instances are restored from their attributes, ``vars(instance)``, without running a
+    constructor.
 
     Parameters
     ----------
     name : str
-        What files call the class. Never change it, and never give it to another class.
+        Name of the class in files. Never change it, and never give it to another class.
     **words : collection of str
-        For each parameter that can be a string, the strings that it can be; see `Words`. A file
-        with any other is refused. Derived classes inherit them.
+        For each parameter that can be a string, the allowed strings; see `Words`. A file with any
+        other raises an error. Subclasses inherit them.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def saved_as(name: str, /, **words: Words) -> Callable[[Class], Class]:
 
 
 class FieldsOnlyState:
-    """A dataclass whose copies hold its fields alone: what it has cached is made anew."""
+    """A dataclass whose copies hold only its fields, without cached properties."""
 
     def __getstate__(self) -> dict[str, Any]:
         names = {field.name for field in fields(self)}  # type: ignore[arg-type]
@@ -96,22 +96,19 @@ class FieldsOnlyState:
 
 
 def saved_name(cls: type) -> str | None:
-    """Return what files call a class; None where they cannot hold it."""
+    """Return the name of a class in files; None where it is not registered."""
     return _NAMES.get(cls)
 
 
 def class_saved_as(name: str) -> type | None:
-    """Return the class that files call so.
-
-    None where no package that is installed has registered one.
-    """
+    """Return the class with that name in files; None where no installed package registers it."""
     if name not in _CLASSES:
         register_all()
     return _CLASSES.get(name)
 
 
 def words_of(cls: type) -> dict[str, Words]:
-    """Return the strings that parameters of a registered class may be."""
+    """Return the allowed strings of the parameters of a registered class."""
     found: dict[str, Words] = {}
     for base in reversed(cls.__mro__):
         found |= _WORDS.get(base, {})
@@ -119,13 +116,13 @@ def words_of(cls: type) -> dict[str, Words]:
 
 
 def saved_classes() -> dict[str, type]:
-    """Return all classes that are registered by now, by their names in files."""
+    """Return all registered classes by their names in files."""
     return dict(_CLASSES)
 
 
 def register_all() -> None:
     """Import every module that registers classes, of lpfuse and of other installed packages."""
-    for room in MODULES:
-        import_module(f"lpfuse.{room}")
+    for module in REGISTERING_MODULES:
+        import_module(f"lpfuse.{module}")
     for entry in entry_points(group=GROUP):
         entry.load()

@@ -245,7 +245,7 @@ def test_views_are_lazy_and_learnt_in_memory(form, view):
     lazy = fitted.transform(form(X))
     assert isinstance(lazy, da.Array)
     np.testing.assert_array_equal(lazy.compute(), fitted.transform(rows))
-    with pytest.raises(TypeError, match="bring them into memory"):
+    with pytest.raises(TypeError, match="Load them into memory"):
         clone(view).fit(form(X))
 
 
@@ -253,7 +253,7 @@ def test_a_sample_in_which_nothing_counts_is_refused(small_sample):
     weights = np.zeros(400)
     weights[3] = 1.0
     assert 3 not in sampling._spread(400, 80, check_random_state(0))
-    with pytest.raises(ValueError, match="None of 80 rows drawn evenly from X is normal"):
+    with pytest.raises(ValueError, match="None of 80 rows sampled evenly from X is normal"):
         SVDD(n_components=30, random_state=0).fit(as_array(X), sample_weight=as_array(weights))
 
 
@@ -288,7 +288,7 @@ def test_the_threshold_leaves_out_a_part_of_the_sample(small_sample, detector, w
         expected = fitted.features_.moments(X[others], weights[others])
         for found, sums in zip(without.moments(fitted.features_), expected, strict=True):
             np.testing.assert_allclose(found, sums, rtol=1e-9, atol=1e-9)
-    refit = fitted._refitted(without, 1 - float(weights[drawn[part]].sum() / weights[drawn].sum()))
+    refit = fitted._refit(without, 1 - float(weights[drawn[part]].sum() / weights[drawn].sum()))
     scores, counts = refit._scores(X[drawn[part]]), weights[drawn[part]]
     share = 0.1 if fitted.contamination == "auto" else fitted.contamination
     expected = conformal_quantile(scores, counts, int(part.sum()), share)

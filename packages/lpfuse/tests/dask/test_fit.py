@@ -364,11 +364,11 @@ REFUSED = {
     ),
     "chunks that differ": (
         lambda: (CUT["array"], da.from_array(Y0, chunks=100)),
-        r"y must be cut into blocks as S is: S has 7 blocks .* y has 6 blocks \(100, 100",
+        r"y must have the same blocks as S: S has 7 blocks .* y has 6 blocks \(100, 100",
     ),
     "weights that are cut differently": (
         lambda: (CUT["array"], None, da.from_array(C0, chunks=100)),
-        "sample_weight must be cut into blocks as S is",
+        "sample_weight must have the same blocks as S",
     ),
     "partitions that differ": (
         lambda: (CUT["frame"], as_frame(Y0, "y", (300, 300))),

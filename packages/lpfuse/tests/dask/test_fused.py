@@ -305,7 +305,7 @@ REFUSED = {
     ),
     "labels that are cut differently": (
         lambda: (ROWS["array"], as_array(Y, (90, 90))),
-        "y must be cut into blocks as X is",
+        "y must have the same blocks as X",
     ),
     "only anomalies": (lambda: (ROWS["array"], FORMS["array"](-np.ones(180))), "only −1"),
     "no rows": (lambda: (ROWS["array"][:0],), "got no row in any block"),

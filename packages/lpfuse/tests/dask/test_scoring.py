@@ -321,7 +321,7 @@ def test_what_the_scaler_refuses_leaves_it_as_it_was(rows, labels, words):
 
 
 def test_blocks_of_labels_must_be_those_of_the_scores():
-    with pytest.raises(ValueError, match="y must be cut into blocks as S is"):
+    with pytest.raises(ValueError, match="y must have the same blocks as S"):
         TwoSidedMinMax().fit(as_array(S), da.from_array(Y, chunks=200))
 
 

@@ -116,7 +116,7 @@ def test_good_kernels_are_not_refused(q, seed):
 @pytest.mark.parametrize("precision", [np.float64, np.float32])
 def test_a_kernel_that_is_not_positive_is_refused(rows, q, precision):
     """Some errors would be negative: they are no squared distances."""
-    with pytest.raises(ValueError, match=r"kernel='sigmoid' is not positive on these rows"):
+    with pytest.raises(ValueError, match=r"kernel='sigmoid' is not positive definite here"):
         KernelPCADetector(q, "sigmoid", gamma=0.3).fit(rows.astype(precision))
 
 

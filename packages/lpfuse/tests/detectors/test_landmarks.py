@@ -6,7 +6,7 @@ from sklearn.utils import check_random_state
 
 from helpers.pairwise import each_value
 from lpfuse._arrays.operations import limits
-from lpfuse.detectors.kernels import centres, far_apart, lloyd, lloyd_step
+from lpfuse.detectors.kernels import centres, kmeans_parallel_init, lloyd, lloyd_step
 from oracles.kernel_learners import LIBRARIES, assert_beside, every_library, on_host, torch
 
 precisions = pytest.mark.parametrize("precision", [np.float64, np.float32])
@@ -63,7 +63,7 @@ def test_centres_are_those_of_lloyds_algorithm(rows, library, precision):
     assert_beside(found, library(rows))
     rng = check_random_state(0)
     drawn = rows[np.sort(rng.choice(100, 100, replace=False))]
-    start = drawn[far_apart(drawn, 6, rng)]
+    start = drawn[kmeans_parallel_init(drawn, 6, rng)]
     expected = lloyd(drawn, start)
     close = 1e-12 if precision == np.float64 else 1e-4
     np.testing.assert_allclose(on_host(found), expected, atol=close)
@@ -83,11 +83,11 @@ def test_so_many_steps_are_taken(rows, library, precision):
 
 @each_value(size=(1, 7, 8, 30, 100), library=LIBRARIES)
 def test_the_start_is_the_same_in_every_library(rows, library, size):
-    chosen = far_apart(rows[:100], size, check_random_state(0))
+    chosen = kmeans_parallel_init(rows[:100], size, check_random_state(0))
     assert len(set(chosen)) == len(chosen) == size
     assert set(chosen) <= set(range(100))
     np.testing.assert_array_equal(
-        far_apart(library(rows[:100]), size, check_random_state(0)), chosen
+        kmeans_parallel_init(library(rows[:100]), size, check_random_state(0)), chosen
     )
 
 
@@ -96,21 +96,21 @@ def test_rounding_draws_no_row_twice():
     X = sides + 0.05 * np.random.default_rng(0).normal(size=(100, 40))
     X = X.astype(np.float32)  # distances within a side are mostly rounding
     for seed in range(5):
-        assert len(set(far_apart(X, 60, check_random_state(seed)))) == 60
+        assert len(set(kmeans_parallel_init(X, 60, check_random_state(seed)))) == 60
 
 
 def test_the_start_finds_small_groups_far_away(rows):
     """One row in a hundred lies in one of eight places; at random, most would be missed."""
     places = 1000 * np.random.default_rng(1).normal(size=(8, 3))
     X = np.vstack([rows, places])
-    chosen = X[far_apart(X, 32, check_random_state(0))]
+    chosen = X[kmeans_parallel_init(X, 32, check_random_state(0))]
     assert all((chosen == place).all(axis=1).any() for place in places)
 
 
 @pytest.mark.parametrize("different", [1, 3, 9])
 def test_the_start_takes_equal_rows_where_there_are_no_others(rows, different):
     X = np.tile(rows[:different], (10, 1))
-    chosen = far_apart(X, 10, check_random_state(0))
+    chosen = kmeans_parallel_init(X, 10, check_random_state(0))
     assert len(set(chosen)) == 10
 
 

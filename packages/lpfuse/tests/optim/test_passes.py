@@ -8,7 +8,7 @@ from lpfuse.optim import LpBall, Problem
 from lpfuse.optim.certificate import Certifier
 from lpfuse.optim.distributed import watch_crossings, watch_violations
 from lpfuse.optim.newton import Model
-from lpfuse.optim.passes import PartitionPlan, ScorePasses, TooManyRows, admit, unknown
+from lpfuse.optim.passes import PartitionPlan, ScorePasses, TooManyRows, add_rows, rows_outside
 from lpfuse.optim.results import Candidate
 from oracles import naive
 from oracles.problems import random_problem
@@ -128,8 +128,8 @@ def test_admitted_rows_count_with_their_hinge_again(problem, seed):
     alpha = problem.multipliers(
         partition.pieces, partition.positions, np.full(len(partition.positions), 0.5)
     )
-    crossed = unknown(partition, crossed_at(problem, here, alpha)[1])
-    grown = admit(partition, crossed)
+    crossed = rows_outside(partition, crossed_at(problem, here, alpha)[1])
+    grown = add_rows(partition, crossed)
     assert grown.model.primal(here) == pytest.approx(value_at(problem, here), rel=1e-10, abs=1e-10)
     side = grown.pieces.side
     assert (side[crossed.positions] == 0).all()
@@ -144,7 +144,7 @@ def test_rows_of_the_model_are_no_news():
     partition = partition_at(problem, np.zeros(5), 9.0)
     everything = crossed_at(problem, random_v(problem, 0), np.zeros(40))[1]
     assert len(everything.costs) > 0
-    assert len(unknown(partition, everything).costs) == 0
+    assert len(rows_outside(partition, everything).costs) == 0
 
 
 def test_rows_that_cost_nothing_are_never_kept():

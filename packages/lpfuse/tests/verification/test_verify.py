@@ -164,7 +164,7 @@ def test_what_was_fitted_in_blocks_is_verified_in_memory(loss):
     blocks = da.from_array(S, chunks=(25, 4)), da.from_array(y, chunks=25)
     fusion = fit(*blocks, loss=loss, imaginary_anomalies=3.0, **TIGHT)
     assert verify(fusion, S, y).holds
-    with pytest.raises(TypeError, match=r"bring them into memory first: S\.compute"):
+    with pytest.raises(TypeError, match=r"Load them into memory first: S\.compute"):
         verify(fusion, *blocks)
 
 

@@ -1,5 +1,1 @@
-"""Arrays of any library, threads and blocks: what all numeric code stands on.
-
-`operations` knows array libraries, `threads` our own threads and memory limits, `linalg` linear
-algebra, `blocks` Dask.
-"""
+"""Arrays of any library: `operations` (with threads), `linalg`, and `blocks` of Dask."""

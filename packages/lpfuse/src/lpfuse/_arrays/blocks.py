@@ -1,8 +1,7 @@
-"""Rows in blocks that live elsewhere: the only code that knows Dask.
+"""Rows in blocks of Dask collections: the only module that imports Dask.
 
-A block is what one task works on: some consecutive rows of a table, with the labels and weights
-that belong to them. Work on blocks is pure (the same block and arguments give the same result), so
-a scheduler may repeat it elsewhere when a worker is lost.
+One task works on one block: consecutive rows of a table, with their labels and weights. Work on
+blocks is pure, so that a scheduler may repeat it when a worker is lost.
 """
 
 from __future__ import annotations
@@ -30,26 +29,26 @@ T = TypeVar("T")
 
 
 def meta_of(x: Any) -> Any:
-    """Return a table without rows, with the columns of x and, where it has some, their names."""
+    """Return an empty table with the columns of x and, if any, their names."""
     return x._meta if hasattr(x, "columns") else np.empty((0, *x.shape[1:]), dtype=x.dtype)
 
 
 def dtype_of(x: Any) -> np.dtype[Any]:
-    """Return the type that results take after x: float32 where all of it is, else float64."""
+    """Return the type of results: float32 where all of x is, else float64."""
     dtypes = list(x.dtypes) if hasattr(x, "columns") else [x.dtype]
     return np.dtype("float32" if all(dtype == np.float32 for dtype in dtypes) else "float64")
 
 
 class Blocks:
-    """Aligned blocks of rows: in each a part of a table, and of every vector beside it.
+    """Aligned blocks of a table and of vectors with one entry per row.
 
     Parameters
     ----------
     parts : sequence of tuples
-        For each block, its part of the table and of the vectors; None for a vector that is not
-        there. Parts are `Delayed` objects of Dask or, for a few rows of one's own, arrays.
+        For each block, its part of the table and of the vectors; None for a missing vector. Parts
+        are `Delayed` objects of Dask, or arrays.
     sizes : sequence of int, optional
-        Numbers of rows, where they are known beforehand.
+        Numbers of rows, if known.
     """
 
     def __init__(self, parts: Sequence[tuple[Any, ...]], sizes: Sequence[int] | None) -> None:
@@ -58,10 +57,10 @@ class Blocks:
 
     @classmethod
     def of(cls, table: Any, *vectors: Any, names: Sequence[str] = ("S", "y")) -> Blocks:
-        """The blocks of a Dask collection and of Dask vectors (or None) that are cut like it."""
+        """Return the blocks of a Dask collection and of Dask vectors (or None) aligned with it."""
         columns = [_delayed_parts(table)]
         for name, vector in zip(names[1:], vectors, strict=False):
-            columns.append(_beside(table, vector, columns[0], (names[0], name)))
+            columns.append(_aligned_parts(table, vector, columns[0], (names[0], name)))
         return cls(list(zip(*columns, strict=True)), _sizes(table))
 
     def __len__(self) -> int:
@@ -74,15 +73,19 @@ class Blocks:
             self.sizes.append(len(parts[0]))
 
     def reduce(self, work: Callable[..., T], merge: Callable[[list[T]], T], *shared: Any) -> T:
-        """``merge`` of ``work(k, parts, *shared)`` over all blocks k, in one pass.
+        """Return ``merge`` of ``work(k, parts, *shared)`` over all blocks k, in one pass.
 
-        Results are merged where they arise, a few at a time and always in the same order; one
-        comes back. `shared` is sent to each worker once, not with each task.
+        Results are merged on the workers, a few at a time and always in the same order. `shared`
+        is sent to each worker once, not with each task.
         """
         import dask
 
-        # The name is what a dashboard shows; the rest must be like no other on the scheduler.
-        call, sent, key = dask.delayed(_call, pure=False), _sent(shared), f"{_name(work)}-{uuid4()}"
+        # A dashboard shows the name; the key must be unique on the scheduler.
+        call, sent, key = (
+            dask.delayed(_call, pure=False),
+            _delayed_shared(shared),
+            f"{_name(work)}-{uuid4()}",
+        )
         level = [
             call(work, k, parts, *sent, dask_key_name=f"{key}-{k}")
             for k, parts in enumerate(self.parts)
@@ -96,22 +99,22 @@ class Blocks:
 
 
 class Summary(NamedTuple):
-    """Something to learn in the same pass: ``merge`` of ``work(k, S, y, c)`` over the blocks k."""
+    """A statistic to compute in the same pass: ``merge`` of ``work(k, S, y, c)`` over blocks k."""
 
     work: Callable[[int, Array, Array | None, Array | None], Any]
     merge: Callable[[list[Any]], Any]
 
 
 class CheckedBlocks(NamedTuple):
-    """Blocks of rows that have passed the entrance, and what was seen of them."""
+    """Validated blocks of rows with their statistics."""
 
     blocks: Blocks  # (table, labels or None, weights or None), with known sizes
     names: list[str] | None
-    low: Host
+    low: Host  # minimum and maximum of each column
     high: Host
-    rows: tuple[int, int]  # normal rows, anomalies
-    mass: tuple[float, float]  # their weights
-    also: Any
+    rows: tuple[int, int]  # numbers of normal rows and of anomalies
+    mass: tuple[float, float]  # their total weights
+    also: Any  # the caller's summary
 
     @property
     def n(self) -> int:
@@ -125,17 +128,16 @@ class CheckedBlocks(NamedTuple):
 
 
 def arrays_of(parts: tuple[Any, ...]) -> tuple[Array, Array | None, Array | None]:
-    """Return a block's rows as floats, and its labels and weights as float64 beside them."""
+    """Return a block's rows as floats, and its labels and weights as float64."""
     values, labels, weights = parts
-    S = _floats(values)
-    return S, _vector(labels), _vector(weights)
+    return _floats(values), _vector(labels), _vector(weights)
 
 
 def _floats(values: Any) -> Array:
     if array_api_compat.is_array_api_obj(values) and not is_numpy(values):
         return values
     table = np.asarray(values)
-    if table.dtype == object and hasattr(values, "to_numpy"):  # pandas' own missing cells
+    if table.dtype == object and hasattr(values, "to_numpy"):  # pandas.NA
         return values.to_numpy(dtype=np.float64, na_value=np.nan)
     return table if table.dtype in (np.float64, np.float32) else table.astype(np.float64)
 
@@ -154,7 +156,7 @@ def map_rows(
     width: int | None = None,
     dtype: Any = None,
 ) -> Any:
-    """Return a lazy Dask array of what ``work(block, *shared)`` says of each row of X.
+    """Return a lazy Dask array of ``work(block, *shared)`` for the rows of X.
 
     Parameters
     ----------
@@ -169,16 +171,15 @@ def map_rows(
     dtype : dtype, optional
         Of the result; by default float32 where X is, else float64.
     """
-    blocks = Blocks.of(X)
-    return _lazy(blocks, partial(_on_table, work), shared, width, dtype or dtype_of(X))
+    return _lazy(Blocks.of(X), partial(_on_table, work), shared, width, dtype or dtype_of(X))
 
 
 def map_blocks(
     work: Callable[..., Array], blocks: Blocks, along: Sequence[Any] | None = None
 ) -> Any:
-    """Return a lazy Dask vector of ``work(k, parts)``, one number a row, over all blocks k.
+    """Return a lazy Dask vector of ``work(k, parts)``, one number per row, over all blocks k.
 
-    `along` has one more argument for each block.
+    `along` has a further argument for each block.
     """
     return _lazy(blocks, work, (), None, np.dtype("float64"), along)
 
@@ -194,7 +195,7 @@ def _lazy(
     import dask
     import dask.array
 
-    call, sent = dask.delayed(_rows_of, pure=False), _sent(shared)
+    call, sent = dask.delayed(_rows_of, pure=False), _delayed_shared(shared)
     more: tuple[int, ...] = () if width is None else (width,)
     pieces = [
         dask.array.from_delayed(
@@ -205,13 +206,13 @@ def _lazy(
         for k, parts in enumerate(blocks.parts)
     ]
     joined = dask.array.concatenate(pieces, axis=0, allow_unknown_chunksizes=True)
-    if blocks.sizes is not None:  # told afterwards: pieces that are known to be empty are dropped
+    if blocks.sizes is not None:  # set afterwards: `concatenate` drops pieces of known size 0
         joined._chunks = (tuple(blocks.sizes), *joined.chunks[1:])
     return joined
 
 
 def _call(work: Callable[..., T], k: int, parts: tuple[Any, ...], *shared: Any) -> T:
-    # A worker has its own way to use its cores: tasks side by side.
+    # A worker runs several tasks in parallel.
     with single_threaded(), one_blas_thread:
         return work(k, tuple(parts), *shared)
 
@@ -230,7 +231,7 @@ def _on_table(work: Callable[..., Array], k: int, parts: tuple[Any, ...], *share
         raise type(error)(f"block {k}: {error}") from error
 
 
-def _sent(shared: Sequence[Any]) -> list[Any]:
+def _delayed_shared(shared: Sequence[Any]) -> list[Any]:
     import dask
 
     return [dask.delayed(item, pure=False, traverse=False) for item in shared]
@@ -252,30 +253,30 @@ def _delayed_parts(collection: Any) -> list[Any]:
 
 
 def _sizes(collection: Any) -> list[int] | None:
-    """Rows of each block, where they are known without a look at the data."""
+    """Return the number of rows of each block, if known without reading the data."""
     if not hasattr(collection, "chunks") or np.isnan(collection.chunks[0]).any():
         return None
     return [int(size) for size in collection.chunks[0]]
 
 
-def _beside(table: Any, vector: Any, parts: list[Any], names: tuple[str, str]) -> list[Any]:
+def _aligned_parts(table: Any, vector: Any, parts: list[Any], names: tuple[str, str]) -> list[Any]:
     if vector is None:
         return [None] * len(parts)
     found = _delayed_parts(vector)
     sizes, wanted = _sizes(vector), _sizes(table)
     if len(found) != len(parts) or (None not in (sizes, wanted) and sizes != wanted):
         raise ValueError(
-            f"{names[1]} must be cut into blocks as {names[0]} is: {names[0]} has "
-            f"{_cut(parts, wanted)}, {names[1]} has {_cut(found, sizes)}. "
+            f"{names[1]} must have the same blocks as {names[0]}: {names[0]} has "
+            f"{_describe_blocks(parts, wanted)}, {names[1]} has {_describe_blocks(found, sizes)}. "
             f"Pass {names[1]}.rechunk({names[0]}.chunks[0]) for arrays, or take both from one data "
             "frame."
         )
     return found
 
 
-def _cut(parts: list[Any], sizes: list[int] | None) -> str:
+def _describe_blocks(parts: list[Any], sizes: list[int] | None) -> str:
     blocks = f"{len(parts)} block{'' if len(parts) == 1 else 's'}"
     if sizes is None:
         return f"{blocks} of unknown sizes"
-    told = ", ".join(map(str, sizes[:5])) + (", …" if len(sizes) > 5 else "")
-    return f"{blocks} ({told} rows)"
+    first = ", ".join(map(str, sizes[:5])) + (", …" if len(sizes) > 5 else "")
+    return f"{blocks} ({first} rows)"

@@ -1,4 +1,4 @@
-"""Linear algebra that array libraries spell differently, or that one of them does faster."""
+"""Linear algebra over array libraries: compensated sums, factorisations, eigenpairs, kernels."""
 
 from __future__ import annotations
 
@@ -28,25 +28,24 @@ from lpfuse._arrays.operations import (
 from lpfuse._compiled import compiled
 
 # --------------------------------------------------------------------------------------------------
-# Sums and products to twice the digits, for numbers too large for plain ones.
+# Error-free transformations: sums and products in twice the working precision.
 #
-# The sum and the product of two numbers each equal the rounded result and a remainder that is a
-# number itself (T. Ogita, S. M. Rump, S. Oishi, Accurate sum and dot product, SIAM J. Sci. Comput.
-# 26, 2005). Any array library can do that.
+# The sum and the product of two floats equal the rounded result plus a remainder that is a float
+# (T. Ogita, S. M. Rump, S. Oishi, Accurate sum and dot product, SIAM J. Sci. Comput. 26, 2005).
 
 
-SPLITTER = 2.0**27 + 1.0  # cuts 53 binary digits into 26 and 26
+SPLITTER = 2.0**27 + 1.0  # splits 53 binary digits into 26 and 26
 
 
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """``a + b`` rounded, and what rounding has left out."""
+    """Return ``a + b`` rounded, and the rounding error."""
     rounded = a + b
     of_b = rounded - a
     return rounded, (a - (rounded - of_b)) + (b - of_b)
 
 
 def two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """``a · b`` rounded, and what rounding has left out."""
+    """Return ``a · b`` rounded, and the rounding error."""
     rounded = a * b
     (a1, a2), (b1, b2) = _halves(a), _halves(b)
     return rounded, ((a1 * b1 - rounded) + a1 * b2 + a2 * b1) + a2 * b2
@@ -59,12 +58,12 @@ def _halves(a: Array) -> tuple[Array, Array]:
 
 
 def accurate_total(x: Array) -> float:
-    """Return the sum of a vector, right to the last digit or nearly.
+    """Return the sum of a vector to about the last digit.
 
-    The digits of all terms above one common place are added up first, which rounds nothing.
+    The digits of all terms above one common place are summed first, without rounding.
     """
     n, top = int(x.shape[0]), largest(abs(x)) if x.shape[0] else 0.0
-    if not 0.0 < top < 1e290:  # nothing to add up, or no room for a higher place
+    if not 0.0 < top < 1e290:  # zero or not finite, or no room for a higher place
         return total(x)
     place = math.ldexp(1.0, math.frexp(top)[1] + n.bit_length() + 1)
     high = (x + place) - place
@@ -72,16 +71,16 @@ def accurate_total(x: Array) -> float:
 
 
 def less(S: Array, origin: Host | None) -> tuple[Array, Array]:
-    """``S − origin`` in two parts: rounded, and what rounding has left out."""
+    """Return ``S − origin`` rounded, and the rounding error."""
     return (S, 0.0 * S) if origin is None else two_sum(S, -like(origin, S))
 
 
 def accurate_residuals(
     parts: tuple[Array, Array], y: Array | float, w: Host, b: tuple[float, float]
 ) -> Array:
-    """``1 − y (S w + b)``, each within a rounding or two of the truth.
+    """Return ``1 − y (S w + b)`` with one or two rounding errors each.
 
-    S and b each come in two parts that add up to them.
+    S and b are unevaluated sums of two parts.
     """
     S, low = parts
     fused = filled(S.shape[0], b[0], S)
@@ -97,7 +96,7 @@ def accurate_residuals(
 def accurate_pull(
     parts: tuple[Array, Array], y: Array | float, c: Array | float, alpha: Array
 ) -> Host:
-    """``Σ c α y s``, each entry within a rounding or two of the truth; S comes in two parts."""
+    """Return ``Σ c α y s`` with one or two rounding errors per entry; S is a sum of two parts."""
     S, low = parts
     weight, missed = two_product(alpha, c)
     weight, missed = y * weight, y * missed
@@ -109,26 +108,27 @@ def accurate_pull(
 
 
 def rows_beyond(S: Array, limit: float) -> Array:
-    """Return a mask of the rows with a score larger than the limit in size."""
+    """Return a mask of the rows with an absolute score above the limit."""
     xp = namespace(S)
     return xp.max(abs(S), axis=1) > limit
 
 
 # --------------------------------------------------------------------------------------------------
+# Factorisations, triangular solves and eigenpairs.
 
 # Chosen by hand.
 INVERTED_AT_ONCE = 1024  # rows of a triangle that is not halved any further
-EXTRA_COLUMNS = 22  # beyond those that are wanted: eigenvalues that lie close together part faster
-DEPTH = 8  # products before the iteration starts again
-RESTARTS = 20  # past them the eigenvalues lie too close together for the iteration
-EXACT = 1e-12  # a residual, as a share of the largest eigenvalue, that is as good as none
-# Rows of a matrix whose decomposition gains from several threads. By hand: one of 500 rows was seen
-# to take seconds instead of milliseconds on a busy machine, threads waiting for threads.
+EXTRA_COLUMNS = 22  # beyond the wanted ones: close eigenvalues converge faster
+DEPTH = 8  # products before a restart
+RESTARTS = 20  # beyond, the eigenvalues are too close for the iteration
+EXACT = 1e-12  # negligible residual, relative to the largest eigenvalue
+# Rows of a matrix whose decomposition gains from several threads. By hand: with 500 rows, waiting
+# threads on a busy machine took seconds instead of milliseconds.
 THREADS_FROM = 2000
 
 
 def symmetric_times(A: Array, x: Array) -> Array:
-    """``A @ x`` for a symmetric matrix and a vector; half of the matrix is enough to read."""
+    """Return ``A @ x`` for a symmetric matrix, of which half is read."""
     if not is_numpy(A):
         return A @ x
     symv: Any = scipy.linalg.get_blas_funcs("symv", (A,))
@@ -136,7 +136,7 @@ def symmetric_times(A: Array, x: Array) -> Array:
 
 
 def add_to_diagonal(A: Array, values: Array | float) -> Array:
-    """``A + diag(values)``, in place where the library can."""
+    """Return ``A + diag(values)``, in place where the library can."""
     if is_numpy(A):
         A[np.diag_indices(len(A))] += values
         return A
@@ -149,28 +149,28 @@ def add_to_diagonal(A: Array, values: Array | float) -> Array:
 
 
 def diagonal_of(A: Array) -> Array:
-    """Return the diagonal entries, as an array of their own."""
+    """Return a copy of the diagonal."""
     return A.diagonal().copy() if is_numpy(A) else namespace(A).linalg.diagonal(A) + 0.0
 
 
 def cholesky(A: Array) -> Array | None:
-    """Return the lower factor of a symmetric matrix, which is lost; None where it is not positive.
+    """Return the lower Cholesky factor; None where the matrix is not positive definite.
 
-    NumPy and torch put it in the matrix's place: there is no second one.
+    The matrix is overwritten; NumPy and torch factor it in place.
     """
     try:
         if is_numpy(A):  # the transpose of a symmetric matrix is itself, in LAPACK's order
             return scipy.linalg.cholesky(A.T, lower=True, overwrite_a=True, check_finite=False)
         if array_api_compat.is_torch_array(A):
             return _cholesky_in_place(A.T)
-        with _failures_told(A):
+        with _raise_on_failure(A):
             return namespace(A).linalg.cholesky(A)
     except np.linalg.LinAlgError:
         return None
 
 
 def _cholesky_in_place(A: Array) -> Array | None:
-    """By torch, for a matrix in LAPACK's order."""
+    """Factor a torch matrix in column-major order."""
     import torch
 
     info = torch.empty((), dtype=torch.int32, device=A.device)
@@ -178,8 +178,8 @@ def _cholesky_in_place(A: Array) -> Array | None:
     return L if int(info) == 0 else None
 
 
-def _failures_told(A: Array) -> AbstractContextManager[Any]:
-    """CuPy says nothing of a failed factorisation unless it is told to."""
+def _raise_on_failure(A: Array) -> AbstractContextManager[Any]:
+    """Let CuPy raise where a factorisation fails, which it does not do by default."""
     if not array_api_compat.is_cupy_array(A):
         return nullcontext()
     import cupyx
@@ -188,7 +188,7 @@ def _failures_told(A: Array) -> AbstractContextManager[Any]:
 
 
 def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
-    """``L⁻¹ B``, or ``L⁻ᵀ B``, for a lower triangular L; B has two dimensions."""
+    """Return ``L⁻¹ B``, or ``L⁻ᵀ B``, for a lower triangular L and a 2D array B."""
     if is_numpy(L):
         return scipy.linalg.solve_triangular(
             L, B, trans="T" if transposed else "N", lower=True, check_finite=False
@@ -205,7 +205,7 @@ def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
 
 
 def solve_positive(A: Array, b: Array) -> Array:
-    """``A⁻¹ b`` for a positive matrix, which is lost, and a vector."""
+    """Return ``A⁻¹ b`` for a positive definite matrix, which is overwritten, and a vector."""
     if is_numpy(A):
         return scipy.linalg.solve(A, b, assume_a="pos")
     L = cholesky(A)
@@ -215,7 +215,7 @@ def solve_positive(A: Array, b: Array) -> Array:
 
 
 def invert_lower(L: Array, at_once: int = INVERTED_AT_ONCE) -> Array:
-    """Return the inverse of a lower triangular matrix, which is lost.
+    """Return the inverse of a lower triangular matrix, which is overwritten.
 
     On a device it is halved down to triangles of `at_once` rows.
     """
@@ -226,7 +226,7 @@ def invert_lower(L: Array, at_once: int = INVERTED_AT_ONCE) -> Array:
 
 
 def _invert_halves(L: Array, at_once: int) -> Array:
-    """``[A 0; C B]⁻¹ = [A⁻¹ 0; −B⁻¹ C A⁻¹ B⁻¹]``, in place: nearly all the work is products."""
+    """Invert by ``[A 0; C B]⁻¹ = [A⁻¹ 0; −B⁻¹ C A⁻¹ B⁻¹]``, in place: nearly all products."""
     n = L.shape[0]
     if n <= at_once:
         xp, device = namespace(L), array_api_compat.device(L)
@@ -239,18 +239,18 @@ def _invert_halves(L: Array, at_once: int) -> Array:
 
 
 def eigh(A: Array) -> tuple[Host, Array]:
-    """All eigenvalues of a symmetric matrix, in rising order, with their vectors beside it."""
+    """Return all eigenvalues of a symmetric matrix, ascending, and the eigenvectors."""
     if is_numpy(A):
         return scipy.linalg.eigh(A)
-    with _failures_told(A):
+    with _raise_on_failure(A):
         values, vectors = namespace(A).linalg.eigh(A)
     return to_host(values), vectors
 
 
 def eigh_largest(A: Array, count: int, *, coincide: bool = False) -> tuple[Host, Array]:
-    """Return the largest eigenvalues of a symmetric matrix, in falling order, with their vectors.
+    """Return the largest eigenvalues of a symmetric matrix, descending, and the eigenvectors.
 
-    `coincide` tells that some are known to be (nearly) equal.
+    `coincide` states that some are (nearly) equal.
     """
     n = A.shape[0]
     if is_numpy(A):
@@ -268,12 +268,12 @@ def eigh_largest(A: Array, count: int, *, coincide: bool = False) -> tuple[Host,
 
 
 class EigenPairs(NamedTuple):
-    """Eigenvalues, the largest first, their vectors, and how far these are from being some."""
+    """Eigenvalues in descending order, eigenvectors, and their residual."""
 
     values: Host
     vectors: Array
-    residual: float  # the longest of A v − λ v, as a share of the largest eigenvalue
-    settled: bool
+    residual: float  # the largest ‖A v − λ v‖, relative to the largest eigenvalue
+    converged: bool
 
 
 def eigh_leading(
@@ -283,23 +283,23 @@ def eigh_leading(
     restarts: int = RESTARTS,
     depth: int = DEPTH,
 ) -> EigenPairs:
-    """The largest eigenpairs of a symmetric matrix that is known by its products with columns.
+    """Return the largest eigenpairs of a symmetric operator.
 
-    A block Krylov method, started again from the best vectors so far: on a device a product with
-    many columns takes hardly longer than one with a single column, and every number stays there.
+    A restarted block Krylov method: on a device a product with many columns takes hardly longer
+    than one with a single column.
 
     Parameters
     ----------
     times : callable
         From columns B, of shape (n, b), to A·B.
     start : array of shape (n, b)
-        Where to begin: at random, with more columns than are wanted (see `block_width`).
+        Random start, with more columns than are wanted (see `block_width`).
     count : int
-        How many pairs are wanted.
+        Number of eigenpairs.
     restarts : int
-        How often it may start again before it ends unsettled.
+        Largest number of restarts.
     depth : int
-        Products before it starts again.
+        Products before a restart.
     """
     n, width = start.shape
     xp = namespace(start)
@@ -311,45 +311,43 @@ def eigh_leading(
         while basis.shape[1] < min(depth * width, n // width * width):
             block = _orthonormal(image, basis)
             image = times(block)
-            basis, images = (
-                xp.concat([basis, block], axis=1),
-                xp.concat([images, image], axis=1),
-            )
+            basis = xp.concat([basis, block], axis=1)
+            images = xp.concat([images, image], axis=1)
         values, vectors = _eigh_of_products(basis, images)
         best = beside(vectors[:, ::-1][:, :width], start)
         block, image, values = basis @ best, images @ best, values[::-1][:width]
         errors = image - block * beside(values, start)
         lengths = np.sqrt(to_host(xp.sum(errors[:, :count] ** 2, axis=0)))
         before, residual = residual, float(lengths.max() / (abs(values[0]) or 1.0))
-        # A residual costs an eigenvalue its square: past that root, what stalls is rounding.
-        settled = residual <= max(EXACT, 25 * eps)
-        settled = settled or (residual > before / 2 and residual <= eps**0.5)
-        if settled:
+        # The error of an eigenvalue is the residual squared: below √eps, only rounding stalls.
+        converged = residual <= max(EXACT, 25 * eps)
+        converged = converged or (residual > before / 2 and residual <= eps**0.5)
+        if converged:
             break
-    return EigenPairs(values[:count], block[:, :count], residual, settled)
+    return EigenPairs(values[:count], block[:, :count], residual, converged)
 
 
 def block_width(count: int) -> int:
-    """Return how many columns to start `eigh_leading` with."""
+    """Return the number of columns to start `eigh_leading` with."""
     return count + EXTRA_COLUMNS
 
 
 def _orthonormal(columns: Array, basis: Array) -> Array:
-    """As many orthonormal columns that are orthogonal to the basis; noise where nothing is left."""
+    """Orthonormalise columns against the basis; noise replaces columns in its span."""
     xp = namespace(columns)
-    for _ in range(3):  # from nothing to noise, to noise of length one, to what is orthogonal
+    for _ in range(3):  # zero becomes noise, then noise of length one, then orthogonal noise
         columns = xp.linalg.qr(columns - basis @ (basis.T @ columns))[0]
     return columns
 
 
 def _eigh_of_products(basis: Array, images: Array) -> tuple[Host, Host]:
-    """Eigenpairs of ``Vᵀ A V``, which is small, from V and A V."""
+    """Return the eigenpairs of the small matrix ``Vᵀ A V`` from V and A V."""
     small = to_host(basis.T @ images)
     return scipy.linalg.eigh((small + small.T) / 2)
 
 
 def matrix_budget(x: Array) -> int:
-    """Bytes that one n×n matrix beside x may take: fixed on the host, a third of a GPU's memory.
+    """Return the bytes for one n×n matrix: fixed on the host, a third of a GPU's memory.
 
     On a GPU the factor of a matrix is a second one.
     """
@@ -363,21 +361,17 @@ def matrix_budget(x: Array) -> int:
 
 
 def blas_threads_for(side: int) -> AbstractContextManager[None]:
-    """As many threads as BLAS likes for a large matrix of that side; one for a small one.
-
-    Threads that wait for each other lose far more on a busy machine than they gain on a small
-    matrix.
-    """
+    """Limit BLAS to one thread for small matrices, where threads cost more than they save."""
     return one_blas_thread if side < THREADS_FROM else nullcontext()
 
 
 def times_few_columns(A: Array, B: Array) -> Array:
-    """``A @ B`` for a B with few columns, which BLAS multiplies faster the other way round."""
+    """Return ``A @ B`` for a B with few columns, as the faster ``(Bᵀ Aᵀ)ᵀ``."""
     return (B.T @ A.T).T
 
 
 def times_triangle(A: Array, B: Array, ends: Sequence[int]) -> Array:
-    """``A @ B`` where the columns of B after the first, in as many parts, end at these rows."""
+    """Return ``A @ B`` where parts of the columns of B after the first are zero past `ends`."""
     products = np.empty((A.shape[0], B.shape[1]))
     products[:, 0] = A @ B[:, 0]
     for part, end in zip(np.array_split(np.arange(1, B.shape[1]), len(ends)), ends, strict=True):
@@ -387,11 +381,10 @@ def times_triangle(A: Array, B: Array, ends: Sequence[int]) -> Array:
 
 
 # --------------------------------------------------------------------------------------------------
-# Blocks of rows in compiled code: residuals and sums while a row is in the cache, hardly a copy.
+# Compiled passes over blocks of rows: residuals and sums while a row is in the cache.
 #
-# What is computed is written down in array operations by those who use it, `optim._large_n.passes`
-# and `optim._bounds`: that is what serves other libraries, other layouts, and where nothing was
-# compiled. Each function of `_rows.pyx` is one of their formulas, and tests compare the two.
+# `optim.passes` and `optim.bounds` have the same formulas as array operations, for other libraries
+# and layouts and without compiled code. Tests compare both with `_rows.pyx`.
 
 
 _kernels: Any = compiled("lpfuse._arrays._rows")
@@ -399,10 +392,7 @@ TYPES = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 def row_kernels(S: Array) -> Any:
-    """Return the compiled functions, where they can read these rows as they lie in memory.
-
-    Else None.
-    """
+    """Return the compiled functions if they can read the memory layout of S, else None."""
     if _kernels is None or not is_numpy(S) or S.dtype not in TYPES or not S.flags.aligned:
         return None
     size = S.itemsize

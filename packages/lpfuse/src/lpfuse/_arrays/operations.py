@@ -1,7 +1,7 @@
-"""Array libraries: the only code, with `linalg` and `blocks`, that knows NumPy from torch and CuPy.
+"""Operations on arrays of NumPy, torch, CuPy and other array-API libraries, and on row blocks.
 
-Arrays with one entry a sample stay in the library, and on the device, that the user chose.
-Arrays with one entry a learner (R of them, or R×R) are small and always NumPy on the host.
+Arrays with one entry per sample stay in the library and on the device that the user chose. Arrays
+with one entry per learner (R, or R×R) are small and always NumPy on the host.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 # --------------------------------------------------------------------------------------------------
-# Threads of our own and of libraries, and how much memory a block or a matrix may take.
+# Threads and memory limits.
 
 
 T = TypeVar("T")
 X = TypeVar("X")
 
-WORKER = "lpfuse-worker"  # how threads of our own are called
-IN_BROWSER = sys.platform in ("emscripten", "wasi")  # where Python can start no threads
+WORKER = "lpfuse-worker"  # prefix of thread names
+IN_BROWSER = sys.platform in ("emscripten", "wasi")  # without threads
 
 
 class MemoryLimits:
-    """Sizes in bytes by which work is cut: `limits` holds those of the process, and may be changed.
+    """Sizes in bytes; `limits` holds those of the process and may be changed.
 
     Attributes
     ----------
     block : int
-        A block of rows: it should stay in a core's cache between its two uses (residuals, then
-        sums over the rows). 4 MiB: on 1,000,000 × 36 scores, blocks from 0.5 to 4 MiB read equally
+        A block of rows, which should stay in a core's cache between its two uses (residuals, then
+        sums over the rows). 4 MiB: on 1,000,000 × 36 scores, blocks from 0.5 to 4 MiB are equally
         fast, 8 MiB a third slower.
     parallel : int
-        Below this, handing blocks to threads costs more than it saves. Chosen by hand: two blocks.
+        Below this, threads cost more than they save. Chosen by hand: two blocks.
     device_block : int
-        A block on a device, which must be large enough to keep it busy. Chosen by hand.
+        A block on a device, large enough to keep it busy. Chosen by hand.
     matrix : int
-        An n×n matrix of the host: 4 GiB are 23,170 rows in float64. Chosen by hand.
+        An n×n matrix on the host: 4 GiB are 23,170 rows in float64. Chosen by hand.
     """
 
     def __init__(self) -> None:
@@ -61,8 +61,8 @@ limits = MemoryLimits()
 
 @cache
 def _pool() -> ThreadPoolExecutor | None:
-    """As many threads as there are cores; none where there is one core, for they would queue."""
-    allowed = getattr(os, "sched_getaffinity", None)  # Linux: the cores this process may use
+    """Return a pool with one thread per core; None with a single core."""
+    allowed = getattr(os, "sched_getaffinity", None)  # Linux: cores available to this process
     cores = len(allowed(0)) if allowed else os.cpu_count()
     return None if cores == 1 else ThreadPoolExecutor(cores, thread_name_prefix=WORKER)
 
@@ -76,7 +76,7 @@ _this_thread = local()
 
 @contextmanager
 def single_threaded() -> Iterator[None]:
-    """Have this thread do its work alone: others like it are busy beside it."""
+    """Make `map_parallel` run single_threaded in this thread."""
     before = getattr(_this_thread, "alone", False)
     _this_thread.alone = True
     try:
@@ -86,8 +86,8 @@ def single_threaded() -> Iterator[None]:
 
 
 def map_parallel(work: Callable[[X], T], items: Sequence[X]) -> list[T]:
-    """``work`` on each item, spread over the cores; for work that spends its time inside arrays."""
-    # A worker that waits for workers would wait for ever.
+    """Apply ``work`` to each item in parallel threads; for work that releases the GIL."""
+    # A worker that waits for workers would deadlock.
     alone = getattr(_this_thread, "alone", False) or current_thread().name.startswith(WORKER)
     pool = None if alone or IN_BROWSER or len(items) == 1 else _pool()
     return [work(item) for item in items] if pool is None else list(pool.map(work, items))
@@ -99,10 +99,10 @@ def _thread_pools() -> ThreadpoolController:
 
 
 class _OneThread:
-    """Hold BLAS, or OpenMP, to one thread.
+    """Limit BLAS, or OpenMP, to one thread.
 
-    The limit belongs to the process, so users of it that overlap share it: the first one in sets it
-    and the last one out restores what was there.
+    The limit is per process and shared by overlapping users: the first one sets it and the last
+    one restores the former value.
     """
 
     def __init__(self, user_api: str) -> None:
@@ -123,54 +123,49 @@ class _OneThread:
                 self.limit.restore_original_limits()
 
 
-one_blas_thread = _OneThread("blas")  # our products are small or memory-bound
+one_blas_thread = _OneThread("blas")  # products here are small or memory-bound
 _one_openmp_thread = _OneThread("openmp")
 
 
 def openmp_threads_for(n: int) -> AbstractContextManager[None]:
-    """One thread of OpenMP for fits of fewer than 50,000 rows (by hand): its threads wait.
+    """Limit OpenMP to one thread for fits of fewer than 50,000 rows (chosen by hand).
 
-    Boosting 270 rows took 0.1 s with one, and up to minutes with two on cores that others use too.
+    Boosting 270 rows took 0.1 s with one thread, and up to minutes with two on busy cores.
     """
     return _one_openmp_thread if n < 50_000 else nullcontext()
 
 
 # --------------------------------------------------------------------------------------------------
+# Operations in the library and on the device of their argument.
 
 Array = Any  # an array of any library that follows the array API standard
 Host = NDArray[np.float64]
 
 
 def is_numpy(x: Array) -> bool:
-    """Return whether x is a NumPy array (so that blocks and threads are ours to manage)."""
+    """Return whether x is a NumPy array."""
     return isinstance(x, np.ndarray)
 
 
 def is_blocked(x: Any) -> bool:
-    """Return whether x is an array, data frame or series of Dask.
-
-    Dask is not imported to find out.
-    """
+    """Return whether x is an array, data frame or series of Dask, without importing Dask."""
     return type(x).__module__.startswith(("dask.array", "dask.dataframe"))
 
 
 def on_accelerator(x: Array) -> bool:
-    """Return whether x lives on a device of its own, where products are cheap and answers dear."""
+    """Return whether x is on an accelerator, where products are cheap and transfers expensive."""
     if array_api_compat.is_torch_array(x):
         return bool(x.device.type != "cpu")
     return bool(array_api_compat.is_cupy_array(x))
 
 
 def is_single(x: Array) -> bool:
-    """Return whether x is of single precision."""
+    """Return whether x has single precision."""
     return bool(x.dtype == np.float32) if is_numpy(x) else "float32" in str(x.dtype)
 
 
 def namespace(x: Array) -> Any:
-    """Return the array-API namespace of x.
-
-    NumPy itself for NumPy arrays, which spares the wrappers.
-    """
+    """Return the array-API namespace of x; NumPy itself, without wrappers, for NumPy arrays."""
     return np if is_numpy(x) else array_api_compat.array_namespace(x)
 
 
@@ -185,7 +180,7 @@ def to_host(x: Array) -> Host:
 
 
 def to_host_together(*parts: Array) -> list[Host]:
-    """Several small arrays of one library as float64 NumPy, in one trip from their device."""
+    """Return several small arrays of one library as float64 NumPy, in one transfer."""
     if is_numpy(parts[0]):
         return [np.asarray(part, dtype=np.float64) for part in parts]
     xp = namespace(parts[0])
@@ -196,7 +191,7 @@ def to_host_together(*parts: Array) -> list[Host]:
 
 
 def like(values: Array, x: Array) -> Array:
-    """Numbers of the host, or of x's own library, as float64 beside x."""
+    """Convert host numbers, or an array of x's library, to float64 on the device of x."""
     if is_numpy(x):
         return np.asarray(values, dtype=np.float64)
     xp = namespace(x)
@@ -204,7 +199,7 @@ def like(values: Array, x: Array) -> Array:
 
 
 def beside(values: Array, x: Array) -> Array:
-    """Numbers of any library in the library, precision and place of x; no copy if they are."""
+    """Convert an array to the library, precision and device of x; without a copy if possible."""
     if is_numpy(x):
         host = values if is_numpy(values) else to_host(values)
         return host.astype(x.dtype, copy=False)
@@ -212,26 +207,26 @@ def beside(values: Array, x: Array) -> Array:
     if not is_numpy(values) and namespace(values) is not xp:
         values = to_host(values)
     if is_numpy(values):
-        values = np.ascontiguousarray(values)  # torch knows no negative strides
+        values = np.ascontiguousarray(values)  # torch has no negative strides
     return xp.asarray(values, dtype=x.dtype, device=array_api_compat.device(x))
 
 
 def new_empty(shape: tuple[int, ...], x: Array) -> Array:
-    """Return an array to be filled, in the library, precision and place of x."""
+    """Return an uninitialised array in the library, precision and device of x."""
     if is_numpy(x):
         return np.empty(shape, dtype=x.dtype)
     return namespace(x).empty(shape, dtype=x.dtype, device=array_api_compat.device(x))
 
 
 def filled(n: int, value: float, x: Array, dtype: str = "float64") -> Array:
-    """n equal entries, beside x."""
+    """Return a vector of n equal entries in the library and on the device of x."""
     xp = namespace(x)
     device = None if is_numpy(x) else array_api_compat.device(x)
     return xp.full(n, value, dtype=getattr(xp, dtype), device=device)
 
 
 def as_float64(x: Array) -> Array:
-    """Return the array x in float64, where it lives; no copy when it is float64 already."""
+    """Return x in float64, without a copy if it is already."""
     if is_numpy(x):
         return np.asarray(x, dtype=np.float64)
     xp = namespace(x)
@@ -239,7 +234,7 @@ def as_float64(x: Array) -> Array:
 
 
 def positive_part(x: Array) -> Array:
-    """``max(0, x)``, entry by entry."""
+    """Return ``max(0, x)`` elementwise."""
     return np.maximum(x, 0.0) if is_numpy(x) else namespace(x).clip(x, min=0.0)
 
 
@@ -251,12 +246,12 @@ def kth_smallest(x: Array, k: int) -> float:
 
 
 def nonzero(mask: Array) -> Array:
-    """Return indices of the true entries of a one-dimensional mask."""
+    """Return the indices of the true entries of a 1D mask."""
     return namespace(mask).nonzero(mask)[0]
 
 
 def take(x: Array, index: Array, axis: int = 0) -> Array:
-    """Entries of x at integer positions along an axis; the positions may come from the host."""
+    """Return entries of x at integer positions, which may be on the host."""
     if is_numpy(x):
         return x.take(index, axis=axis)
     xp = namespace(x)
@@ -264,12 +259,12 @@ def take(x: Array, index: Array, axis: int = 0) -> Array:
 
 
 def concatenate(parts: list[Array]) -> Array:
-    """Arrays of one library joined along their first axis."""
+    """Concatenate arrays of one library along the first axis."""
     return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
 
 
 def concat_transposed(parts: list[Array]) -> Array:
-    """Arrays of shape (k_i, R) joined as one contiguous (R, Σ k_i), without a copy in between."""
+    """Concatenate arrays of shape (k_i, R) to a contiguous (R, Σ k_i), with a single copy."""
     flipped = [part.T for part in parts]
     if is_numpy(parts[0]):
         columns = np.empty((parts[0].shape[1], sum(len(part) for part in parts)))
@@ -278,20 +273,20 @@ def concat_transposed(parts: list[Array]) -> Array:
 
 
 def dot(x: Array, z: Array) -> float:
-    """``Σ x·z`` over all entries of two arrays of one shape."""
+    """Return ``Σ x·z`` over all entries of two arrays of one shape."""
     return float(np.vdot(x, z)) if is_numpy(x) else float(namespace(x).sum(x * z))
 
 
 def total(x: Array) -> float:
     """Return the sum of all entries; of a mask, the number of true ones."""
-    return float(x.sum()) if is_numpy(x) else float(namespace(x).sum(_numbers(x)))
+    if is_numpy(x):
+        return float(x.sum())
+    xp = namespace(x)
+    return float(xp.sum(xp.astype(x, xp.int64) if x.dtype == xp.bool else x))
 
 
 def norm(x: Array) -> float:
-    """Return the root of the sum of all squares, without a temporary.
-
-    Infinite where that overflows.
-    """
+    """Return the Frobenius norm, without a temporary; infinite on overflow."""
     if is_numpy(x):
         return float(np.sqrt(np.einsum("ij,ij->", x, x)))
     return float(namespace(x).linalg.vector_norm(x))
@@ -307,13 +302,8 @@ def smallest(x: Array) -> float:
     return float(x.min()) if is_numpy(x) else float(namespace(x).min(x))
 
 
-def _numbers(x: Array) -> Array:
-    xp = namespace(x)
-    return xp.astype(x, xp.int64) if x.dtype == xp.bool else x
-
-
 def put(x: Array, index: Array, values: Array | float) -> Array:
-    """x with the entries at integer positions replaced, in place where the library can."""
+    """Return x with entries at integer positions replaced, in place where the library can."""
     if not is_numpy(x) and is_numpy(index):
         index = namespace(x).asarray(index, device=array_api_compat.device(x))
     if not isinstance(values, float):
@@ -321,16 +311,14 @@ def put(x: Array, index: Array, values: Array | float) -> Array:
     if is_numpy(x) or array_api_compat.is_torch_array(x) or array_api_compat.is_cupy_array(x):
         x[index] = values
         return x
-    # The standard has no assignment at integer positions: libraries without it go through the host.
+    # The array API has no assignment at integer positions: go through the host.
     xp, host = namespace(x), np.array(np.from_dlpack(x))
     host[np.from_dlpack(index)] = values if isinstance(values, float) else np.from_dlpack(values)
     return xp.asarray(host, device=array_api_compat.device(x))
 
 
 def fill_masked(values: Any) -> Any:
-    """Return an array of NumPy whose masked cells are missing: NaN or, among texts, None.
-
-    What is no array of NumPy stays as it is.
+    """Replace masked cells of a NumPy masked array by NaN or, for texts, None.
 
     Examples
     --------
@@ -344,17 +332,17 @@ def fill_masked(values: Any) -> Any:
 
 
 def detached(x: Array) -> Array:
-    """Return the array without the record of operations that torch may keep for its gradients."""
+    """Return the array without torch's autograd graph."""
     return x.detach() if getattr(x, "requires_grad", False) else x
 
 
 def array_range(n: int, x: Array) -> Array:
-    """Return the integers 0, …, n − 1, beside x."""
+    """Return the integers 0, …, n − 1 in the library and on the device of x."""
     return namespace(x).arange(n, device=None if is_numpy(x) else array_api_compat.device(x))
 
 
 def exp_in_place(x: Array) -> Array:
-    """Return the exponentials of all entries, in their place where the library can."""
+    """Return the elementwise exponential, in place where the library can."""
     if is_numpy(x):
         return np.exp(x, out=x)
     return x.exp_() if array_api_compat.is_torch_array(x) else namespace(x).exp(x)
@@ -363,13 +351,13 @@ def exp_in_place(x: Array) -> Array:
 def map_row_blocks(
     work: Callable[[slice], T], rows: Array, width: int | None = None, *, once: bool = False
 ) -> list[T]:
-    """``work`` on consecutive slices of the rows, in their order.
+    """Apply ``work`` to consecutive slices of the rows, in order.
 
-    NumPy rows are cut into blocks that fit the cache, spread over the cores when there are enough
-    of them. The cut does not depend on the number of cores, so neither do the sums that are taken
-    over it. An array on a device is one block, for it has its own way to use its memory, unless
-    `width` says that the work makes so many numbers of each row: what it makes stays bounded.
-    Work that reads rows `once` needs no cache: up to four times as many, as long as there are 32.
+    NumPy rows are split into blocks that fit the cache and run on all cores. The split does not
+    depend on the number of cores, so neither do sums over it. An array on a device is one block,
+    unless `width`, the numbers that the work computes per row, bounds its size. Work that reads
+    rows `once` does not need the cache and gets blocks up to four times as large, of which there
+    are at least 32.
     """
     blocks = _row_blocks(rows, width, 4 if once else 1)
     if not is_numpy(rows) or rows.shape[0] * _row_bytes(rows, width) < limits.parallel:
@@ -378,10 +366,7 @@ def map_row_blocks(
 
 
 def sum_row_blocks(work: Callable[[slice], Array], rows: Array, width: int) -> Array:
-    """Return the sum of ``work`` over consecutive slices of the rows; few terms are held at a time.
-
-    It stays where the rows are.
-    """
+    """Return the sum of ``work`` over slices of the rows, on their device, in bounded memory."""
     blocks = _row_blocks(rows, width)
 
     def part(blocks: list[slice]) -> Array:
@@ -392,7 +377,7 @@ def sum_row_blocks(work: Callable[[slice], Array], rows: Array, width: int) -> A
 
     if not is_numpy(rows):
         return part(blocks)
-    span = -(-len(blocks) // 8)  # eight partial sums, on however many cores: always the same sum
+    span = -(-len(blocks) // 8)  # eight partial sums whatever the number of cores: reproducible
     spans = [blocks[start : start + span] for start in range(0, len(blocks), span)]
     return np.sum(map_parallel(part, spans), axis=0)
 
@@ -414,7 +399,7 @@ def _slices(n: int, size: int) -> list[slice]:
 
 
 def weigh_columns(w: Host, columns: Array) -> Array:
-    """``wᵀ · columns``: one number a column, for columns of shape (R, m)."""
+    """Return ``wᵀ · columns``, one number per column, for columns of shape (R, m)."""
     v = like(w, columns)
     parts = _column_blocks(columns)
     if len(parts) == 1:
@@ -423,7 +408,7 @@ def weigh_columns(w: Host, columns: Array) -> Array:
 
 
 def sum_columns(columns: Array, factors: Array) -> Host:
-    """``columns · factors``: R numbers on the host."""
+    """Return ``columns · factors``: R numbers on the host."""
     parts = _column_blocks(columns)
     if len(parts) == 1:
         return to_host(columns @ factors)
@@ -432,19 +417,15 @@ def sum_columns(columns: Array, factors: Array) -> Host:
 
 
 def _column_blocks(columns: Array) -> list[slice]:
-    """Equal parts of the columns where threads pay; their number is fixed, and so are the sums."""
+    """Return four equal parts of large NumPy columns, else one: sums are reproducible."""
     m = columns.shape[1]
     if not is_numpy(columns) or columns.nbytes < limits.parallel:
         return [slice(0, m)]
     return [slice(m * k // 4, m * (k + 1) // 4) for k in range(4)]
 
 
-# --------------------------------------------------------------------------------------------------
-# Ranks of scores within their columns, where the scores are.
-
-
 def column_ranks(S: Array) -> Array:
-    """Return the rank of each entry in its column, from 1 on; equal ones share the mean of theirs.
+    """Return the rank of each entry in its column, from 1; ties share their mean rank.
 
     Examples
     --------

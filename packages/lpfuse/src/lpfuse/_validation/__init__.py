@@ -1,1 +1,1 @@
-"""The one entrance for what users pass: data, parameters, and the words of a refusal."""
+"""Validation of everything that users pass: tables, per-row values and parameters."""

@@ -1,8 +1,7 @@
-"""The entrance for rows in blocks: what is asked of tables in memory, asked of Dask collections.
+"""Validation of Dask collections, with the checks of tables in memory.
 
-All questions are asked in one pass over the blocks, which may serve another purpose as well. Blocks
-only report; whether that is refused is decided here, so no task of a cluster ever fails over bad
-input.
+One pass over the blocks runs all checks, and may compute a further summary. Blocks only report;
+errors are raised here, so that no task of a cluster fails on invalid input.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from lpfuse._validation.tables import (
     warn_constant_columns,
 )
 
-REPORTED = 10  # flaws that blocks report at most: twice as many as a message tells
+REPORTED = 10  # errors that blocks report at most: twice as many as a message shows
 
 Also = Summary | Callable[[Blocks], Summary] | None
 
@@ -53,34 +52,34 @@ def check_score_blocks(
     y: Any = None,
     sample_weight: Any = None,
     also: Also = None,
-    more: tuple[float, float, float] | None = None,
+    extra_row: tuple[float, float, float] | None = None,
 ) -> CheckedBlocks:
-    """Scores in blocks: finite numbers, with labels and weights that belong to them.
+    """Check scores in blocks: finite numbers, with aligned labels and weights.
 
     Parameters
     ----------
     S : Dask array or data frame of shape (n, R)
         Scores; numbers of rows may be unknown, blocks may be empty.
     y, sample_weight : Dask array or series, array-like, or None
-        As for arrays in memory. Those of Dask must be cut as `S` is.
-    also : Summary, or function of the blocks that gives one, optional
-        Something to learn from the blocks in the same pass.
-    more : tuple of float, optional
-        A further row, which the user has not passed (the imaginary anomaly of `LpFusion`): its
-        score by every detector, label and weight.
+        As for arrays in memory. Dask collections must have the blocks of `S`.
+    also : Summary, or function from the blocks to one, optional
+        A summary to compute in the same pass.
+    extra_row : tuple of float, optional
+        A further row beside the user's (the imaginary anomaly of `LpFusion`): its score by every
+        detector, label and weight.
     """
-    return _check_blocks(S, y, sample_weight, also, SCORES, more)
+    return _check_blocks(S, y, sample_weight, also, SCORES, extra_row)
 
 
 def check_feature_blocks(
     X: Any, y: Any = None, sample_weight: Any = None, also: Also = None
 ) -> CheckedBlocks:
-    """Features in blocks: finite numbers, with labels and weights that belong to them."""
+    """Check features in blocks: finite numbers, with aligned labels and weights."""
     return _check_blocks(X, y, sample_weight, also, FEATURES)
 
 
 def check_vector_blocks(values: Any, name: str) -> None:
-    """Refuse what can be refused of one number a row in blocks before any is read."""
+    """Check dimension and type of a Dask vector without reading it."""
     if values.ndim != 1:
         raise ValueError(not_1d_message(name, f"{values.ndim}"))
     if getattr(values.dtype, "kind", "O") not in "biuf":
@@ -93,19 +92,19 @@ def _check_blocks(
     sample_weight: Any,
     also: Also,
     table: Table,
-    more: tuple[float, float, float] | None = None,
+    extra_row: tuple[float, float, float] | None = None,
 ) -> CheckedBlocks:
     head = _check_head(S, table)
     names = column_names(head)
     blocks = _aligned(S, y, sample_weight, table)
-    own = len(blocks.parts)  # blocks that the user has passed
-    if more is not None:
-        score, label, weight = more
+    n_user_blocks = len(blocks.parts)
+    if extra_row is not None:
+        score, label, weight = extra_row
         row = np.full((1, head.shape[1]), score)
         blocks.append((row, np.full(1, label), np.full(1, weight)))
     summary = also(blocks) if callable(also) else also
-    facts = blocks.reduce(partial(_inspect, summary, own), partial(_merged, summary))
-    facts.refuse(table, names, more)
+    facts = blocks.reduce(partial(_inspect, summary, n_user_blocks), partial(_merged, summary))
+    facts.refuse(table, names, extra_row)
     blocks.sizes = facts.sizes
     normal, anomalies = (int(count) for count in facts.rows)
     mass = (float(facts.mass[0]), float(facts.mass[1]))
@@ -115,10 +114,7 @@ def _check_blocks(
 
 
 def _check_head(S: Any, table: Table) -> Any:
-    """Return the columns of a collection.
-
-    What can be refused without a look at the rows is refused.
-    """
+    """Check shape and types of a collection without reading it; return its empty table."""
     if getattr(S, "ndim", 2) != 2:
         raise ValueError(table.not_two_dimensional(S.ndim))
     head = meta_of(S)
@@ -128,14 +124,14 @@ def _check_head(S: Any, table: Table) -> Any:
     strange = [j for j, dtype in enumerate(dtypes) if getattr(dtype, "kind", "O") not in "biuf"]
     if strange:
         names = column_names(head)
-        told = "they" if names is None else listed(column_labels(strange, names))
-        raise ValueError(table.not_numbers(told, f"hold {dtypes[strange[0]]} values"))
-    record_columns(BaseEstimator(), head)  # names that cannot be remembered are refused
+        columns = "they" if names is None else listed(column_labels(strange, names))
+        raise ValueError(table.not_numbers(columns, f"hold {dtypes[strange[0]]} values"))
+    record_columns(BaseEstimator(), head)  # raises for invalid column names
     return head
 
 
 def _aligned(S: Any, y: Any, sample_weight: Any, table: Table) -> Blocks:
-    """Blocks of the rows with their labels and weights, those in memory cut to fit."""
+    """Return blocks of rows with labels and weights; vectors in memory are split to fit."""
     vectors = {"y": y, "sample_weight": sample_weight}
     names = (table.letter, *vectors)
     blocks = Blocks.of(S, *(v if is_blocked(v) else None for v in vectors.values()), names=names)
@@ -166,70 +162,72 @@ def _join(lists: list[list[Any]]) -> list[Any]:
 
 
 @dataclass
-class _Facts:
-    """What one block, or several, report. A complaint is all that its block has to say."""
+class _BlockReport:
+    """Report of one or several blocks; a block with an error reports nothing else."""
 
     sizes: list[int]  # numbers of rows of the blocks
-    low: Host  # the extremes of each column
+    low: Host  # minimum and maximum of each column
     high: Host
-    # Normal rows and anomalies: how many, and their weights.
+    # Counts and weights of normal rows and of anomalies.
     rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(2, dtype=np.int64))
     mass: Host = field(default_factory=lambda: np.zeros(2))
-    given: float = 0.0  # the weights of rows that the user has passed
+    user_weight: float = 0.0  # total weight of the user's rows
     not_finite: list[tuple[int, int, int]] = field(default_factory=list)  # block, column, rows
-    complaints: list[tuple[int, str]] = field(default_factory=list)  # block, what is wrong
-    also: Any = None  # what the caller's own summary has learnt
+    errors: list[tuple[int, str]] = field(default_factory=list)  # block, what is wrong
+    also: Any = None  # the caller's summary
 
     def refuse(
         self,
         table: Table,
         names: Sequence[str] | None,
-        more: tuple[float, float, float] | None = None,
+        extra_row: tuple[float, float, float] | None = None,
     ) -> None:
-        """Raise what is wrong, if anything is: what makes other questions idle comes first."""
-        if self.complaints:
-            block, what = self.complaints[0]
+        """Raise the most fundamental error, if there is one."""
+        if self.errors:
+            block, what = self.errors[0]
             raise ValueError(f"block {block}: {what}")
         if self.not_finite:
-            told = [
+            places = [
                 with_row_count(f"block {block}, {column_labels([column], names)[0]}", rows)
                 for block, column, rows in self.not_finite
             ]
-            raise ValueError(table.not_finite(told))
-        if sum(self.sizes) == (more is not None):
+            raise ValueError(table.not_finite(places))
+        if sum(self.sizes) == (extra_row is not None):
             raise ValueError(table.too_small("no row in any block"))
         if not self.rows[0]:
             raise ValueError(ONLY_ANOMALIES)
-        check_weight_sum(self.given)
+        check_weight_sum(self.user_weight)
         largest = np.maximum(np.abs(self.low), np.abs(self.high))
         if table is SCORES and largest.max() > LARGEST_SCORE:
             columns = column_labels(np.flatnonzero(largest > LARGEST_SCORE), names)
             raise ValueError(table.too_large(columns, float(largest.max())))
 
 
-def _inspect(also: Summary | None, own: int, k: int, parts: tuple[Any, ...]) -> _Facts:
-    """Return the facts of one block."""
+def _inspect(
+    also: Summary | None, n_user_blocks: int, k: int, parts: tuple[Any, ...]
+) -> _BlockReport:
+    """Return the report of one block."""
     n, width = (int(side) for side in parts[0].shape)
-    facts = _Facts([n], np.full(width, np.inf), np.full(width, -np.inf))
+    facts = _BlockReport([n], np.full(width, np.inf), np.full(width, -np.inf))
     try:
         S, y, c = arrays_of(tuple(map(fill_masked, parts)))
     except (ValueError, TypeError) as error:
-        facts.complaints.append((k, _why_no_numbers(parts[1], error)))
+        facts.errors.append((k, _conversion_error(parts[1], error)))
         return facts
     for name, vector, noun in (("y", y, "label"), ("sample_weight", c, "number")):
         if vector is not None and vector.shape != (n,):
-            facts.complaints.append((k, wrong_shape_message(name, noun, n, vector.shape)))
+            facts.errors.append((k, wrong_shape_message(name, noun, n, vector.shape)))
             return facts
     if y is not None and not np.isin(y, (-1, 1)).all():
-        facts.complaints.append((k, invalid_labels_message(y.tolist(), False)))
+        facts.errors.append((k, invalid_labels_message(y.tolist(), False)))
     if c is not None and not (np.isfinite(c) & (c >= 0)).all():
         refused = c[~(np.isfinite(c) & (c >= 0))]
-        facts.complaints.append((k, invalid_weights_message(refused[0], refused.size)))
-    if n == 0 or facts.complaints:
+        facts.errors.append((k, invalid_weights_message(refused[0], refused.size)))
+    if n == 0 or facts.errors:
         return facts
     xp = namespace(S)
     facts.low, facts.high = to_host(xp.min(S, axis=0)), to_host(xp.max(S, axis=0))
-    # NaN and infinity both show in the extremes: where these are finite, nothing is read again.
+    # NaN and infinity both show in minimum and maximum: where these are finite, all values are.
     if not np.isfinite([facts.low, facts.high]).all():
         flawed = to_host(xp.sum(xp.astype(~xp.isfinite(S), xp.int64), axis=0)).astype(int)
         facts.not_finite = [(k, int(j), int(flawed[j])) for j in np.flatnonzero(flawed)]
@@ -240,35 +238,35 @@ def _inspect(also: Summary | None, own: int, k: int, parts: tuple[Any, ...]) -> 
     facts.rows = np.array([normal.sum(), n - normal.sum()])
     with np.errstate(over="ignore", invalid="ignore"):
         facts.mass = np.array([accurate_total(weight[side]) for side in (normal, ~normal)])
-        facts.given = float(weight.sum()) if k < own else 0.0
+        facts.user_weight = float(weight.sum()) if k < n_user_blocks else 0.0
     if also is not None:
         facts.also = also.work(k, S, y, c)
     return facts
 
 
-def _why_no_numbers(labels: Any, error: Exception) -> str:
-    """Return what is wrong with a block that holds something else; labels have their own remedy."""
+def _conversion_error(labels: Any, error: Exception) -> str:
+    """Return the message for a block that is not numeric; labels have a remedy of their own."""
     if labels is not None and np.asarray(labels).dtype.kind not in "biuf":
         return invalid_labels_message(np.asarray(labels).tolist(), False)
-    return f"there is something that is no number ({error})."
+    return f"there is a value that is not a number ({error})."
 
 
-def _merged(also: Summary | None, parts: list[_Facts]) -> _Facts:
-    """Return the facts of several blocks as one."""
-    learnt = [part.also for part in parts if part.also is not None]
-    return _Facts(
+def _merged(also: Summary | None, parts: list[_BlockReport]) -> _BlockReport:
+    """Return the merged report of several blocks."""
+    summaries = [part.also for part in parts if part.also is not None]
+    return _BlockReport(
         sizes=_join([part.sizes for part in parts]),
         low=np.min([part.low for part in parts], axis=0),
         high=np.max([part.high for part in parts], axis=0),
         rows=np.sum([part.rows for part in parts], axis=0),
         mass=np.sum([part.mass for part in parts], axis=0),
-        given=sum(part.given for part in parts),
+        user_weight=sum(part.user_weight for part in parts),
         not_finite=_join([part.not_finite for part in parts])[:REPORTED],
-        complaints=_join([part.complaints for part in parts])[:1],
-        also=also.merge(learnt) if also is not None and learnt else None,
+        errors=_join([part.errors for part in parts])[:1],
+        also=also.merge(summaries) if also is not None and summaries else None,
     )
 
 
 def warn_constant_blocks(checked: CheckedBlocks) -> None:
-    """Warn of columns without spread."""
+    """Warn about constant columns."""
     warn_constant_columns(is_constant(checked.low, checked.high), checked.names)

@@ -1,7 +1,7 @@
-"""The entrance for what comes beside a table: labels, weights, other values a row, and parameters.
+"""Validation of labels, sample weights, other per-row values and parameters.
 
-All are checked once, in ``fit``, and trusted below. What does not pass is refused with a message
-that says what was expected, what came, and what to do.
+Everything is checked once, at the entrance of a public function, and trusted below. A message says
+what was expected, what was passed and what to do.
 """
 
 from __future__ import annotations
@@ -33,10 +33,8 @@ from lpfuse._arrays.operations import (
 from lpfuse._format import LONGEST_QUOTE, quote
 
 # --------------------------------------------------------------------------------------------------
-# Words of a refusal: what was expected, what came, and what to do.
-#
-# Texts that several checks share are written once, here; a text that one check alone uses stands
-# beside that check. They speak of arguments as Python calls them; the command line translates.
+# Messages that several checks share. They use Python's names of arguments; the command line
+# translates them.
 
 
 ONLY_ANOMALIES = (
@@ -44,28 +42,28 @@ ONLY_ANOMALIES = (
     "-1 marks the normal rows in your data, pass -y."
 )
 ZERO_AND_ONE = (
-    "y holds 0 and 1 alone, which people read in three ways. Say which is meant:\n"
+    "y holds only 0 and 1, which is ambiguous. Choose one of:\n"
     "1 is an anomaly, 0 normal (as in PyOD): y = np.where(y == 1, -1, 1)\n"
     "1 is normal, 0 an anomaly: y = np.where(y == 1, 1, -1)\n"
     "1 is known to be normal, 0 is unlabelled: fit(X, y, unlabelled=0)"
 )
 NO_WEIGHT = "sample_weight is zero in every row; give some row a weight above zero."
-# Of scores, and of the weights of all rows together: weights times squares of scores then stay
-# below the largest double, 1.8e308, and what underflows is nothing beside them.
+# Limits of a score and of the sum of weights: weights times squared scores stay below the largest
+# double, 1.8e308, and what underflows is negligible.
 LARGEST_SCORE = LARGEST_WEIGHT = 1e100
 LEAST_WEIGHT = 1e-100
 
 
 class Table(NamedTuple):
-    """How a table of the user's is called in messages."""
+    """Names of an input table in messages."""
 
     letter: str
     noun: str
     shape: str
-    mend: str  # what to do with columns that are not numbers
+    mend: str  # the remedy for columns that are not numeric
 
     def not_two_dimensional(self, ndim: int, shape: Sequence[int] | None = None) -> str:
-        """Of an array with other than two dimensions, and its shape where that is known."""
+        """Return the message for an array that is not 2D, with its shape if known."""
         got = f"{ndim}D" + ("" if shape is None else f" of shape {tuple(shape)}")
         return (
             f"Expected a 2D array of {self.noun.lower()} ({self.shape}), got {got}. Reshape with "
@@ -73,25 +71,25 @@ class Table(NamedTuple):
         )
 
     def too_small(self, got: str) -> str:
-        """Of a table without rows or without columns."""
+        """Return the message for a table without rows or without columns."""
         return f"{self.noun} need at least one row and one column, got {got}."
 
     def not_numbers(self, columns: str, what: str) -> str:
-        """Of columns, as they are called, that hold something else."""
+        """Return the message for columns that are not numeric."""
         return (
             f"{self.noun} must be numbers, but {columns} {what}. Leave such columns out, or "
             f"{self.mend}."
         )
 
     def not_finite(self, places: Sequence[str]) -> str:
-        """Of places, such as columns, that hold NaN or infinity."""
+        """Return the message for NaN or infinity in places such as columns."""
         return (
             f"{self.noun} must be finite, but there is NaN or infinity in {listed(places)}. Drop "
             "those rows, or fill them in first (for instance with sklearn.impute.SimpleImputer)."
         )
 
     def too_large(self, columns: Sequence[str], largest: float) -> str:
-        """Of columns with numbers beyond `LARGEST_SCORE`, and the largest of these."""
+        """Return the message for columns beyond `LARGEST_SCORE`, with the largest value."""
         return (
             f"{self.noun} beyond {LARGEST_SCORE:g} cannot be squared and weighted in double "
             f"precision, but {listed(columns)} reach {largest:.3g}. Divide them by "
@@ -109,7 +107,7 @@ FEATURES = Table(
 
 
 def wrong_shape_message(argument: str, noun: str, n: int, shape: Sequence[int]) -> str:
-    """Of labels, weights or other values that do not go with n rows.
+    """Return the message for an array that does not hold one value for each of n rows.
 
     Examples
     --------
@@ -124,12 +122,12 @@ def wrong_shape_message(argument: str, noun: str, n: int, shape: Sequence[int]) 
 
 
 def not_1d_message(argument: str, got: str) -> str:
-    """Of values that should be one number a row, but have other dimensions."""
+    """Return the message for per-row values that are not 1D."""
     return f"{argument} must hold one number for each row: expected one dimension, got {got}."
 
 
 def invalid_weights_message(first: float, count: int, row: int | None = None) -> str:
-    """Of weights that are negative, NaN or infinite: the first, its row, and how many there are."""
+    """Return the message for negative, NaN or infinite weights: the first, its row, the count."""
     where = "" if row is None else f" in row {row}"
     return (
         f"sample_weight must be finite and not negative, got {first}{where} ({count} such rows). "
@@ -138,7 +136,7 @@ def invalid_weights_message(first: float, count: int, row: int | None = None) ->
 
 
 def check_weight_sum(total: float) -> None:
-    """Refuse weights, each finite and not negative, whose sum no arithmetic can be done with."""
+    """Raise where the sum of finite, non-negative weights is zero or out of range."""
     if total == 0.0:
         raise ValueError(NO_WEIGHT)
     if not LEAST_WEIGHT < total < LARGEST_WEIGHT:
@@ -151,10 +149,7 @@ def check_weight_sum(total: float) -> None:
 
 
 def check_memmap_length(view: Any) -> None:
-    """Refuse a view of a memory map that its file does not fill any more.
-
-    To read the rest would end the process, without a chance to say why.
-    """
+    """Raise where the file of a memory map is too short: reading past its end kills Python."""
     start = 0
     while isinstance(view, np.ndarray):
         if isinstance(view, np.memmap):
@@ -163,25 +158,25 @@ def check_memmap_length(view: Any) -> None:
     if isinstance(view, mmap.mmap) and view.size() < start + len(view):
         raise ValueError(
             f"The file of a memory map has become shorter: expected {start + len(view):,} bytes, "
-            f"got {view.size():,}. Write it again, and leave it alone until all is read."
+            f"got {view.size():,}. Write it again, and do not change it while it is read."
         )
 
 
 def key(name: object) -> str:
-    """Return a name without what does not matter in it: case, spaces, hyphens and underscores."""
+    """Return a name without case, spaces, hyphens and underscores, for comparisons."""
     return re.sub(r"[\s_-]", "", str(name)).casefold()
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """A question for the end of a message, where a known name is close to the one that came."""
+    """Return a suggestion for the end of a message, or "" where no known name is close."""
     keys = {key(choice): choice for choice in known}
-    # Letter by letter, so that long names would take long.
+    # Quadratic in the length of the name, which is therefore cut.
     closest = get_close_matches(key(name)[:LONGEST_QUOTE], keys, n=1)
     return f" Did you mean {quote(keys[closest[0]])}?" if closest else ""
 
 
 def listed(items: Iterable[str], at_most: int = 5, last: str = " and ") -> str:
-    """Items as a phrase.
+    """Join items into a phrase.
 
     Examples
     --------
@@ -195,7 +190,7 @@ def listed(items: Iterable[str], at_most: int = 5, last: str = " and ") -> str:
 
 
 def quoted(values: Iterable[object], at_most: int = 8) -> str:
-    """Values with commas between them, as Python writes them: 1 is not "1".
+    """Join the representations of values with commas.
 
     Examples
     --------
@@ -206,7 +201,7 @@ def quoted(values: Iterable[object], at_most: int = 8) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """So many of something.
+    """Format a count with its noun.
 
     Examples
     --------
@@ -217,7 +212,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def meaning(wanted: Any, values: Iterable[Any]) -> set[Any]:
-    """Those of the values that equal what was wanted; if none does, those that spell it.
+    """Return the values that equal `wanted`; if none does, those with the same text.
 
     Examples
     --------
@@ -226,11 +221,11 @@ def meaning(wanted: Any, values: Iterable[Any]) -> set[Any]:
     """
     kinds = set(values)
     same = {kind for kind in kinds if kind == wanted}
-    return same or {kind for kind in kinds if _spelled(kind) == _spelled(wanted)}
+    return same or {kind for kind in kinds if _parse_text(kind) == _parse_text(wanted)}
 
 
-def _spelled(value: Any) -> Any:
-    """Return a text as the number or the truth value that it spells; all else as it is."""
+def _parse_text(value: Any) -> Any:
+    """Convert a text to the number or boolean that it spells; return all else unchanged."""
     if not isinstance(value, str):
         return value
     text = value.strip().strip("'\"").casefold()
@@ -240,7 +235,7 @@ def _spelled(value: Any) -> Any:
 
 
 def invalid_labels_message(labels: list[Any], unlabelled: bool) -> str:
-    """Return what is wrong with labels, and the line that mends them."""
+    """Return the message for invalid labels, with the line of code that maps them."""
     expected = "+1 (normal)" + (
         ", -1 (anomaly) or 0 (unlabelled)" if unlabelled else " or -1 (anomaly)"
     )
@@ -264,12 +259,12 @@ def invalid_labels_message(labels: list[Any], unlabelled: bool) -> str:
 
 
 def column_labels(columns: Iterable[int], names: Sequence[str] | None) -> list[str]:
-    """Return how columns are called in messages: by name, or by position."""
+    """Return columns as messages call them: by name, or by position."""
     return [f"column {quote(names[j])}" if names is not None else f"column {j}" for j in columns]
 
 
 def with_row_count(place: str, rows: int) -> str:
-    """Return a place and the number of its rows that are meant.
+    """Return a place with the number of affected rows.
 
     Examples
     --------
@@ -280,6 +275,7 @@ def with_row_count(place: str, rows: int) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
+# Per-row values and parameters.
 
 
 def check_labels(
@@ -290,14 +286,14 @@ def check_labels(
     Parameters
     ----------
     y : array-like of shape (n,), or None
-        +1 normal, −1 anomaly. Any other labels are refused with the line that maps them.
+        +1 normal, −1 anomaly. Other labels raise an error with the line that maps them.
     n : int
         Number of rows of the scores.
     unlabelled : bool, default=False
-        Whether 0 is allowed, for rows of which nothing is known.
+        Whether 0 is allowed, for unlabelled rows.
     zero : 0, optional
-        What a user passed as ``unlabelled=``. Without it 0 and 1 alone, normal and anomaly in PyOD,
-        are refused.
+        The user's ``unlabelled=``. Without it, labels that are only 0 and 1 (normal and anomaly in
+        PyOD) raise an error.
 
     Examples
     --------
@@ -319,12 +315,12 @@ def check_labels(
 
 
 def check_labels_like(y: Any, S: Array) -> Array | None:
-    """Return the labels of rows S as `check_labels` wants them, in the library and place of S.
+    """Check the labels of rows S; return them in the library and on the device of S.
 
-    Labels that are on the same device are looked at there.
+    Labels on the same device are checked there.
     """
     n = int(S.shape[0])
-    if _is_beside(y, S, "y") and tuple(y.shape) == (n,):
+    if _same_device(y, S, "y") and tuple(y.shape) == (n,):
         xp = namespace(y)
         labels = xp.astype(y, xp.float64)
         if bool(xp.all(xp.abs(labels) == 1.0)) and bool(xp.any(labels > 0.0)):
@@ -334,9 +330,9 @@ def check_labels_like(y: Any, S: Array) -> Array | None:
 
 
 def check_weights_like(sample_weight: Any, S: Array) -> Array | None:
-    """The weights of rows S as `check_sample_weight` wants them, in the library and place of S."""
+    """Check the weights of rows S; return them in the library and on the device of S."""
     n = int(S.shape[0])
-    if _is_beside(sample_weight, S, "sample_weight") and tuple(sample_weight.shape) == (n,):
+    if _same_device(sample_weight, S, "sample_weight") and tuple(sample_weight.shape) == (n,):
         xp = namespace(sample_weight)
         weights = xp.astype(sample_weight, xp.float64)
         usable = xp.isfinite(weights) & (weights >= 0.0)
@@ -346,10 +342,10 @@ def check_weights_like(sample_weight: Any, S: Array) -> Array | None:
     return None if weights is None else like(weights, S)
 
 
-def _is_beside(vector: Any, S: Array, name: str) -> bool:
-    """Return whether a vector is of the library and device of S; another device is refused.
+def _same_device(vector: Any, S: Array, name: str) -> bool:
+    """Return whether a vector is of the library and device of S; raise for another device.
 
-    What NumPy knows, lists and data frames included, may go with rows on any device.
+    NumPy arrays, lists and data frames may accompany rows on any device.
     """
     if is_numpy(vector) or is_blocked(vector) or not array_api_compat.is_array_api_obj(vector):
         return False
@@ -365,9 +361,7 @@ def _is_beside(vector: Any, S: Array, name: str) -> bool:
 
 
 def check_sample_weight(sample_weight: Any, n: int) -> Host | None:
-    """Return the weight of each row, not negative, with a sum to compute with.
-
-    None where all are alike.
+    """Return the non-negative weight of each row; None where all are equal.
 
     Parameters
     ----------
@@ -398,21 +392,21 @@ def check_sample_weight(sample_weight: Any, n: int) -> Host | None:
 
 
 def check_values(values: Any, name: str, *, allow_nan: bool = False) -> Host:
-    """One number a row, as a one-dimensional float64 array.
+    """Check one number per row; return a one-dimensional float64 array.
 
     Parameters
     ----------
     values, name : array-like of shape (n,), str
-        What came, and what it is called.
+        The values and the name of the argument.
     allow_nan : bool, default=False
-        Whether NaN may stand for a number that is missing.
+        Whether NaN is allowed for missing values.
 
     Examples
     --------
     >>> check_values([1, 2], "scores")
     array([1., 2.])
     """
-    from sklearn.utils.validation import check_array  # late: commands check their options at once
+    from sklearn.utils.validation import check_array  # late: keeps the command line fast
 
     array: Host = check_array(
         _plain(values),
@@ -435,7 +429,7 @@ def check_values(values: Any, name: str, *, allow_nan: bool = False) -> Host:
 
 
 def check_row_names(names: Any, n: int, argument: str) -> NDArray[Any] | None:
-    """One name a row, such as the group that it belongs to; None where there are none.
+    """Check one name per row, such as its group; return None where there are none.
 
     Examples
     --------
@@ -446,7 +440,7 @@ def check_row_names(names: Any, n: int, argument: str) -> NDArray[Any] | None:
 
 
 def check_one_per_row(values: Any, n: int, argument: str, noun: str) -> NDArray[Any]:
-    """`values` as a NumPy array with one entry a row of the scores."""
+    """Return `values` as a NumPy array with one entry per row."""
     if is_blocked(values):
         raise TypeError(
             f"{argument} is a Dask collection, but the rows are in memory: pass "
@@ -455,7 +449,7 @@ def check_one_per_row(values: Any, n: int, argument: str, noun: str) -> NDArray[
     try:
         array = np.asarray(_plain(values))
         if array.dtype == object:
-            array = np.array(array.tolist())  # Python numbers in an object array are numbers
+            array = np.array(array.tolist())  # Python numbers in an object array
     except ValueError as error:  # lists of unequal lengths
         raise ValueError(f"{argument} must hold one {noun} for each row: {error}") from error
     if array.shape != (n,):
@@ -464,7 +458,7 @@ def check_one_per_row(values: Any, n: int, argument: str, noun: str) -> NDArray[
 
 
 def _plain(values: Any) -> Any:
-    """Arrays of torch and the like, and those with a mask, as NumPy's; anything else as it is."""
+    """Convert arrays of other libraries and masked arrays to NumPy; return all else unchanged."""
     if getattr(values, "base", None) is not None:
         check_memmap_length(values)
     foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
@@ -511,11 +505,11 @@ def check_number(
     Parameters
     ----------
     name, value : str, object
-        What the parameter is called, and what came.
+        Name and value of the parameter.
     above, at_least, at_most : float, optional
-        Its limits; `above` itself is not allowed.
+        Its limits; `above` is exclusive.
     hint : str, optional
-        What to do, for the message.
+        Remedy for the message.
 
     Examples
     --------
@@ -541,7 +535,7 @@ def check_number(
 
 
 def check_share(name: str, value: Any, of: str, *, at_most: float = 0.5) -> float:
-    """Return a parameter that must be a share of some rows, above 0 and no percentage.
+    """Return a parameter that must be a fraction above 0 rather than a percentage.
 
     Examples
     --------
@@ -555,12 +549,12 @@ rows: write 0.05 for 5 %.
 
 
 def is_count(value: Any) -> bool:
-    """Return whether a parameter is a whole number from 1: neither 3.0 nor True is."""
+    """Return whether a value is an integer of at least 1; 3.0 and True are not."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
 def check_count(name: str, value: Any) -> int:
-    """Return a parameter, called so, that must be a whole number from 1.
+    """Return a parameter that must be an integer of at least 1.
 
     Examples
     --------
@@ -573,14 +567,14 @@ def check_count(name: str, value: Any) -> int:
 
 
 def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
-    """A parameter that must be one of a few values.
+    """Raise where a parameter is none of the allowed values.
 
     Parameters
     ----------
     name, value : str, object
-        What the parameter is called, and what came.
+        Name and value of the parameter.
     choices : sequence
-        What may come.
+        Allowed values.
 
     Examples
     --------
@@ -589,16 +583,16 @@ def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
     ValueError: score must be one of 'mean', 'median'; got 'mode'.
     """
     if not any(isinstance(value, type(choice)) and value == choice for choice in choices):
-        told = ", ".join(map(repr, choices))
-        raise ValueError(f"{name} must be one of {told}; got {quote(value)}.")
+        allowed = ", ".join(map(repr, choices))
+        raise ValueError(f"{name} must be one of {allowed}; got {quote(value)}.")
 
 
 # --------------------------------------------------------------------------------------------------
-# The entrance for answers of a person, and for the chances with which rows were asked about.
+# Answers of an annotator, and the probabilities with which rows were queried.
 
 
 def check_answers(y: Any, n: int) -> Host:
-    """Answers as +1.0 (normal), −1.0 (anomaly) and 0.0 (don't know): of one kind, too.
+    """Return answers as +1.0 (normal), −1.0 (anomaly) and 0.0 (don't know); one class is enough.
 
     Examples
     --------
@@ -612,7 +606,7 @@ def check_answers(y: Any, n: int) -> Host:
 
 
 def check_chances(chances: Any, n: int | None = None, *, allow_nan: bool = True) -> Host:
-    """Return the chance in (0, 1] with which each row was asked about; NaN where it was not asked.
+    """Return the probability in (0, 1] with which each row was queried; NaN where it was not.
 
     Examples
     --------
@@ -637,13 +631,10 @@ that could not be asked about has no chance: pass NaN for labels from elsewhere.
 
 
 # --------------------------------------------------------------------------------------------------
-# Parameters that Python and the command line spell alike, checked without scikit-learn.
-#
-# A command refuses them at once, and need not wait for imports. The detectors behind the names are
-# in ``lpfuse.ensemble.defaults``.
+# Parameters shared with the command line, checked without importing scikit-learn.
 
 
-PAPER = "paper"  # the pool of that name, alone
+PAPER = "paper"  # a whole pool, not a detector
 PYOD = "pyod:"
 NAMES = (
     "gp", "knn", "knn-subspaces", "knn-samples", "histogram", "columns",
@@ -652,13 +643,13 @@ NAMES = (
 )  # fmt: skip
 ALIASES = {"iforest": "forest", "isolation-forest": "forest"}
 AUTO = "auto"  # p: that of the default fusion
-MOST_CONFIDENCE = 0.9999  # 1 itself no number of rows can give
+MOST_CONFIDENCE = 0.9999  # no number of rows gives 1
 
 
 def canonical_detector_name(name: str) -> str:
-    """Return the one of `NAMES` that is meant; detectors of PyOD as ``pyod:NAME``.
+    """Return the detector in `NAMES` for a user's spelling; detectors of PyOD as ``pyod:NAME``.
 
-    Capitals do not matter, and spaces may stand for hyphens.
+    Case does not matter, and spaces may replace hyphens.
 
     Examples
     --------
@@ -678,7 +669,7 @@ def canonical_detector_name(name: str) -> str:
     known = ALIASES.get(known, known)
     if known not in NAMES:
         choices = [*NAMES, *ALIASES]
-        alone = f" {PAPER!r} is a pool, and stands alone." if known == PAPER else ""
+        alone = f" {PAPER!r} is a pool and cannot be combined." if known == PAPER else ""
         raise ValueError(
             f"There is no detector {quote(name)}.{alone}{did_you_mean(name, choices)} Known are "
             f"{', '.join(choices)}, and those of PyOD as {PYOD}NAME."
@@ -687,7 +678,7 @@ def canonical_detector_name(name: str) -> str:
 
 
 def parse_detector_names(text: str) -> str | Sequence[str]:
-    """Names as a command line lists them, with commas, as the parameter `detectors` takes them.
+    """Parse a comma-separated list of detectors into a value of the parameter `detectors`.
 
     Examples
     --------
@@ -708,7 +699,7 @@ def parse_detector_names(text: str) -> str | Sequence[str]:
 
 
 def check_norm(p: Any) -> Any:
-    """``"auto"``, or p as a number in [1, ∞], which a command line writes as a text.
+    """Return ``"auto"``, or p as a number in [1, ∞]; texts of the command line are converted.
 
     Examples
     --------
@@ -729,12 +720,12 @@ def check_norm(p: Any) -> Any:
 
 
 def check_false_alarm_rate(rate: Any) -> float:
-    """Return a share of the normal rows."""
+    """Return a valid false alarm rate."""
     return check_share("false_alarm_rate", rate, of="the normal rows")
 
 
 def check_confidence(confidence: float | None) -> float | None:
-    """Return a probability to be sure with, or None."""
+    """Return a valid confidence, or None."""
     if confidence is None:
         return None
     hint = "It is a probability: write 0.9 for nine calibration sets of ten, or None."

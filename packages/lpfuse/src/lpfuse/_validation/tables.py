@@ -1,7 +1,7 @@
-"""The entrance for tables: scores, features, their columns, and warnings about idle columns.
+"""Validation of tables: scores, features, data frames, and warnings about columns.
 
-What passes here is trusted everywhere below. What does not pass is refused with a message that
-says what was expected, what came, and what to do.
+Checked tables are trusted everywhere below. A message says what was expected, what was passed and
+what to do.
 """
 
 from __future__ import annotations
@@ -50,42 +50,42 @@ from lpfuse._validation.params import (
 )
 
 # --------------------------------------------------------------------------------------------------
-# Columns of scores that seem to be turned round: high for anomalies, where normal was said.
+# Reversed score columns: high for anomalies although high = normal is expected.
 #
-# A direction is never guessed, and never turned in silence: columns are named, and the user asked.
-# With known anomalies the area under the ROC curve tells; without, the order of the normal rows,
-# which detectors of the same rows usually share in part.
+# A column is never reversed silently: a warning names it. With labelled anomalies the area under
+# the ROC curve decides; without, the rank correlation with the other columns.
 
 
 Index = NDArray[np.intp]
 
-# Chance that a column which tells nothing is called turned, by labels.
-LEVEL = 1e-4
-# Mean rank correlation with the others from which on a column is called turned without labels, and
-# how many standard errors it must be. On 71 to 500 normal rows of each of 120 real tables, pools of
-# 2, 3, 5 and 10 out of ten honest detectors were called so in 0.2, 0.2, 0.3 and 0.0 % of the draws;
-# with one of them turned, in 90, 94, 94 and 95 %.
-AGAINST, CERTAIN = -0.3, 4.0
-OPPOSITE = "put rows in the opposite order of the others, so one side is turned round"
-MOST_ROWS = 2000  # of each class that are compared; more would tell the same
+LEVEL = 1e-4  # significance level of the test by labels
+# Without labels: largest mean rank correlation with the other columns, and the number of standard
+# errors. On 71 to 500 normal rows of each of 120 real tables, pools of 2, 3, 5 and 10 of ten
+# detectors were flagged in 0.2, 0.2, 0.3 and 0.0 % of the draws; with one of them reversed, in 90,
+# 94, 94 and 95 %.
+MAX_CORRELATION, STANDARD_ERRORS = -0.3, 4.0
+OPPOSITE = "put rows in the opposite order of the others, so one side is reversed"
+MOST_ROWS = 2000  # compared rows of each class; more give the same result
 
 
 class DirectionWarning(UserWarning):
-    """Scores of some columns seem to be high for anomalies, though high = normal was said."""
+    """Scores of some columns seem to be high for anomalies, though high = normal is expected."""
 
 
-class Turned(NamedTuple):
-    """Columns that seem to be turned, and the sentence that says why, without their names."""
+class ReversedColumns(NamedTuple):
+    """Columns that seem to be reversed, and the reason without their names."""
 
     columns: Index
     why: str
 
 
-NOTHING = Turned(np.empty(0, dtype=np.intp), "")
+NOTHING = ReversedColumns(np.empty(0, dtype=np.intp), "")
 
 
-def reversed_columns(S: Array, y: Host | None, known: NDArray[np.bool_] | None = None) -> Turned:
-    """Columns that seem to be turned round.
+def reversed_columns(
+    S: Array, y: Host | None, known: NDArray[np.bool_] | None = None
+) -> ReversedColumns:
+    """Return the columns that seem to be reversed.
 
     Parameters
     ----------
@@ -94,8 +94,8 @@ def reversed_columns(S: Array, y: Host | None, known: NDArray[np.bool_] | None =
     y : ndarray of shape (n,) or None
         +1 or −1; None: all rows are normal.
     known : ndarray of shape (R,), optional
-        Columns whose direction is beyond doubt, as that of scikit-learn's detectors is. Without
-        labels these are not suspected.
+        Columns whose direction is known, such as those of scikit-learn's detectors; they are not
+        flagged without labels.
 
     Examples
     --------
@@ -107,17 +107,19 @@ def reversed_columns(S: Array, y: Host | None, known: NDArray[np.bool_] | None =
     """
     if y is not None and (y < 0).any():
         normal, anomalies = (np.flatnonzero(side) for side in (y > 0, y < 0))
-        return _by_labels(*(take(S, rows[_evenly(len(rows))]) for rows in (normal, anomalies)))
-    return _by_agreement(take(S, _evenly(int(S.shape[0]))), known)
+        return _reversed_by_labels(
+            *(take(S, rows[_evenly_spaced(len(rows))]) for rows in (normal, anomalies))
+        )
+    return _reversed_by_agreement(take(S, _evenly_spaced(int(S.shape[0]))), known)
 
 
-def _evenly(n: int) -> Index:
-    """Return positions among n rows, not too many."""
+def _evenly_spaced(n: int) -> Index:
+    """Return at most `MOST_ROWS` evenly spaced positions among n rows."""
     return np.linspace(0, n - 1, min(n, MOST_ROWS)).astype(np.intp)
 
 
-def _by_labels(normal: Array, anomalies: Array) -> Turned:
-    """Columns that score anomalies above normal rows, beyond chance (Mann and Whitney's test)."""
+def _reversed_by_labels(normal: Array, anomalies: Array) -> ReversedColumns:
+    """Return columns that score anomalies above normal rows (one-sided Mann–Whitney test)."""
     n, m = int(normal.shape[0]), int(anomalies.shape[0])
     ranks = column_ranks(concatenate([normal, anomalies]))[n:, :]
     areas = 1 - (to_host(namespace(ranks).sum(ranks, axis=0)) - m * (m + 1) / 2) / (m * n)
@@ -131,16 +133,18 @@ def _by_labels(normal: Array, anomalies: Array) -> Turned:
     found = doubtful[np.array(chances, dtype=float) < LEVEL]
     if len(found) == 0:
         return NOTHING
-    told = listed([f"{areas[j]:.2f}" for j in found])
-    return Turned(found, f"are higher for known anomalies than for normal rows (AUC {told})")
+    aucs = listed([f"{areas[j]:.2f}" for j in found])
+    return ReversedColumns(
+        found, f"are higher for known anomalies than for normal rows (AUC {aucs})"
+    )
 
 
-def _by_agreement(S: Array, known: NDArray[np.bool_] | None) -> Turned:
-    """Columns that put rows in the opposite order of the others.
+def _reversed_by_agreement(S: Array, known: NDArray[np.bool_] | None) -> ReversedColumns:
+    """Return columns that put rows in the opposite order of the others.
 
-    The first eigenvector of the rank correlations splits the columns into two sides. Those with a
-    known direction are on the right side; without any, the larger one is taken to be it, and where
-    both are equal, no side is.
+    The first eigenvector of the rank correlations splits the columns into two sides. The side with
+    more columns of known direction is correct; without any, the larger side is, and of equal sides
+    neither.
     """
     n, R = S.shape
     known = np.zeros(R, dtype=bool) if known is None else known
@@ -156,7 +160,7 @@ def _by_agreement(S: Array, known: NDArray[np.bool_] | None) -> Turned:
     if not all(side.any() for side in sides):
         return NOTHING
     across = np.where(first, *(together[:, side].mean(axis=1) for side in sides[::-1]))
-    enough = min(AGAINST, -CERTAIN / np.sqrt(n - 1))
+    enough = min(MAX_CORRELATION, -STANDARD_ERRORS / np.sqrt(n - 1))
     suspects = moving & ~known & (across <= enough)
     votes = [int((side & known).sum() if known.any() else side.sum()) for side in sides]
     if votes[0] != votes[1]:
@@ -165,8 +169,8 @@ def _by_agreement(S: Array, known: NDArray[np.bool_] | None) -> Turned:
     if len(found) == 0:
         return NOTHING
     how = "contradict each other" if all((side & suspects).any() for side in sides) else OPPOSITE
-    told = listed([f"{across[j]:.2f}".replace("-", "−") for j in found])
-    return Turned(found, f"{how} (rank correlation {told})")
+    correlations = listed([f"{across[j]:.2f}".replace("-", "−") for j in found])
+    return ReversedColumns(found, f"{how} (rank correlation {correlations})")
 
 
 def warn_reversed_columns(
@@ -177,50 +181,50 @@ def warn_reversed_columns(
     known: NDArray[np.bool_] | None = None,
     stacklevel: int = 3,
 ) -> None:
-    """Warn of columns that seem to be turned round, with their names, and what to do."""
+    """Warn about columns that seem to be reversed, with their names and the remedy."""
     found = reversed_columns(S, y, known)
     if len(found.columns):
         _warn(found, [names[j] for j in found.columns], remedy, stacklevel + 1)
 
 
 def warn_reversed_scores(S: Array, labels: Array | None, names: Sequence[str] | None) -> None:
-    """The same for checked scores of any array library, by names or positions of their columns."""
+    """Warn about reversed columns of checked scores of any array library."""
     y = None
     if labels is None:
-        rows = _evenly(int(S.shape[0]))
+        rows = _evenly_spaced(int(S.shape[0]))
     else:
-        # Labels on a device stay there: only those of the rows that are compared are asked for.
+        # Labels on a device stay there: only those of the compared rows are copied.
         labels = labels if on_accelerator(labels) else to_host(labels)
         of_classes = [nonzero(side) for side in (labels > 0, labels < 0)]
-        some = [_evenly(int(each.shape[0])) for each in of_classes]
+        some = [_evenly_spaced(int(each.shape[0])) for each in of_classes]
         y = np.repeat([1.0, -1.0], [len(each) for each in some])
         rows = concatenate([take(*each) for each in zip(of_classes, some, strict=True)])
     chosen = take(S, rows)
     found = reversed_columns(chosen if on_accelerator(chosen) else to_host(chosen), y)
     if len(found.columns):
-        told = column_labels(found.columns.tolist(), names)
-        _warn(found, told, "turn it: S[:, j] = -S[:, j]", stacklevel=5)
+        columns = column_labels(found.columns.tolist(), names)
+        _warn(found, columns, "negate it: S[:, j] = -S[:, j]", stacklevel=5)
 
 
-def _warn(found: Turned, names: Sequence[str], remedy: str, stacklevel: int) -> None:
+def _warn(found: ReversedColumns, names: Sequence[str], remedy: str, stacklevel: int) -> None:
     text = f"Scores of {', '.join(names)} {found.why}. Does a high score mean normal there? If not,"
     warnings.warn(f"{text} {remedy}", DirectionWarning, stacklevel=stacklevel)
 
 
 # --------------------------------------------------------------------------------------------------
-# Data frames: those of other makers as ones that are known here, and what all of them must be.
+# Data frames.
 
 
 COMPLEX = "Complex data not supported: {} must be real numbers."
 
 
 def to_known_frame(X: Any) -> Any:
-    """Tables of Arrow and frames of narwhals as frames of polars or pandas; all else as it is.
+    """Convert Arrow tables and narwhals frames to polars or pandas; return all else unchanged.
 
     Parameters
     ----------
     X : object
-        What a user passed as rows.
+        The user's rows.
 
     Examples
     --------
@@ -230,7 +234,7 @@ def to_known_frame(X: Any) -> Any:
     """
     maker = type(X).__module__.partition(".")[0]
     if type(X).__name__ == "LazyFrame":
-        raise TypeError("X is a lazy frame, whose rows are not there yet. Pass X.collect().")
+        raise TypeError("X is a lazy frame without rows in memory. Pass X.collect().")
     if maker == "narwhals":
         return to_known_frame(X.to_native())
     is_table = hasattr(X, "schema") and hasattr(X, "column_names")  # of Arrow; arrays have neither
@@ -239,17 +243,17 @@ def to_known_frame(X: Any) -> Any:
     try:
         import polars
     except ImportError:
-        return X.to_pandas()  # which says what is missing, where pandas is
+        return X.to_pandas()  # raises an error that names pandas where it is missing
     return polars.DataFrame(X)
 
 
 def is_frame(X: Any) -> bool:
-    """Return whether it is a data frame of pandas or polars, or one that looks like it."""
+    """Return whether X is a data frame: it has columns and a shape."""
     return hasattr(X, "columns") and hasattr(X, "shape")
 
 
 def check_frame(X: Any) -> bool:
-    """Refuse a data frame without cells, or of complex numbers; tell whether it holds infinity."""
+    """Raise for an empty or complex data frame; return whether it holds infinity."""
     if 0 in X.shape:
         raise ValueError(FEATURES.too_small(f"{tuple(X.shape)}"))
     columns = (np.asarray(_safe_indexing(X, j, axis=1)) for j in range(X.shape[1]))
@@ -263,7 +267,7 @@ def _is_infinite(column: NDArray[Any]) -> bool:
 
 
 def temporal_columns(X: Any) -> list[int]:
-    """Positions of the columns of dates or times, which some libraries hand on as nanoseconds."""
+    """Return positions of date and time columns, which some libraries convert to nanoseconds."""
     if is_frame(X):
         kinds = list(X.dtypes)
     else:
@@ -273,22 +277,23 @@ def temporal_columns(X: Any) -> list[int]:
 
 
 def check_not_temporal(X: Any) -> None:
-    """Refuse columns of dates or times; who catches it says which."""
+    """Raise for date or time columns; the caller's message names them."""
     if temporal_columns(X):
-        raise TypeError("dates or times are no numbers")
+        raise TypeError("dates and times are not numbers")
 
 
 def _is_temporal(kind: Any) -> bool:
-    """Of NumPy and pandas, whose kinds are letters, or of polars."""
+    # NumPy and pandas have a letter as kind, polars a method.
     return getattr(kind, "kind", "") in ("m", "M") or bool(getattr(kind, "is_temporal", bool)())
 
 
 # --------------------------------------------------------------------------------------------------
+# Scores and features.
 
-# Rows that are looked at before whole columns: real scores nearly always differ in them. By hand.
+# Rows that are compared before whole columns: real scores nearly always differ in them. By hand.
 PROBE_ROWS = 8
-# Times the largest absolute value: a column that varies by less is constant, but for the rounding
-# of the sums that scores are. Chosen by hand, well above 1e-16 and below any spread of use.
+# A column that varies by less than this share of its largest absolute value is constant up to
+# rounding. Chosen by hand, well above 1e-16 and below any useful spread.
 ROUNDING = 1e-9
 
 
@@ -298,9 +303,9 @@ def check_scores(S: Any, *, estimator: Any = None) -> Array:
     Parameters
     ----------
     S : array-like of shape (n, R)
-        One column a detector, high = normal. NumPy arrays, lists and data frames of pandas or
-        polars become NumPy arrays; arrays of torch and other array-API libraries stay what they
-        are. float64 and float32 are kept, other numbers become float64.
+        One column per detector, high = normal. NumPy arrays, lists and data frames of pandas or
+        polars become NumPy arrays; arrays of torch and other array-API libraries keep their
+        library. float64 and float32 are kept, other numbers become float64.
     estimator : estimator, optional
         A fitted estimator whose columns, in number and names, `S` must have.
 
@@ -324,7 +329,7 @@ def check_features(X: Any, *, estimator: Any = None) -> Array:
     Parameters
     ----------
     X : array-like of shape (n, d)
-        One row a sample. The same libraries and precisions are kept as in `check_scores`.
+        One row per sample. Libraries and precisions are kept as in `check_scores`.
     estimator : estimator, optional
         A fitted estimator whose columns, in number and names, `X` must have.
 
@@ -337,14 +342,13 @@ def check_features(X: Any, *, estimator: Any = None) -> Array:
 
 
 def check_table(X: Any, *, estimator: Any = None) -> Any:
-    """Return the rows as they will be handed to detectors: missing cells may stay, data frames too.
+    """Return rows for detectors that may accept missing cells and data frames.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
-        A data frame of pandas or polars keeps its types, names and gaps: a detector may know what
-        to do with them. So does a table of Arrow or a frame of narwhals, as one of these. Anything
-        else must be numbers, or NaN.
+        A data frame of pandas or polars keeps its types, names and missing cells. Arrow tables and
+        narwhals frames are converted to one. Anything else must hold numbers or NaN.
     estimator : estimator, optional
         A fitted estimator whose columns, in number and names, `X` must have.
 
@@ -368,11 +372,10 @@ def check_table(X: Any, *, estimator: Any = None) -> Any:
         infinite = bool(np.isinf(checked).any())
     if infinite:
         raise ValueError(
-            "X holds infinity, which is no measurement. Replace it by a number, or by NaN where "
-            "the value is missing."
+            "X holds infinity. Replace it by a finite number, or by NaN where the value is missing."
         )
     if estimator is None:
-        record_columns(BaseEstimator(), X)  # names that cannot be remembered are refused
+        record_columns(BaseEstimator(), X)  # raises for invalid column names
     else:
         check_columns(X, estimator)
     return checked
@@ -381,42 +384,36 @@ def check_table(X: Any, *, estimator: Any = None) -> Any:
 def _check_table(values: Any, table: Table, estimator: Any) -> Array:
     if is_blocked(values):
         raise TypeError(
-            f"{table.noun} of Dask are taken by LpFusion, FixedRule, TwoSidedMinMax, TailScaler, "
-            "FusedDetector and lpfuse's detectors. Here bring them into memory first: "
+            f"{table.noun} of Dask are accepted by LpFusion, FixedRule, TwoSidedMinMax, "
+            "TailScaler, FusedDetector and lpfuse's detectors only. Load them into memory first: "
             f"{table.letter}.compute()."
         )
     values = to_known_frame(values)
     names = column_names(values, estimator)
     foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
     checked = _check_array_api(values, table) if foreign else _check_numpy(values, table, names)
-    if estimator is None:  # names that cannot be remembered are refused before anything is learnt
+    if estimator is None:  # raises for invalid column names before anything is fitted
         validate_data(BaseEstimator(), values, skip_check_array=True)
     else:
         check_columns(values, estimator)
-    # What is learnt from is squared; a row that is only scored may be as far off as it likes.
+    # Training scores are squared; rows that are only scored have no limit.
     limit = LARGEST_SCORE if table is SCORES and estimator is None else np.inf
-    _refuse_not_finite(checked, table, names, limit)
+    _check_finite(checked, table, names, limit)
     return checked
 
 
 def check_columns(X: Any, estimator: Any) -> None:
-    """Refuse a table whose columns, in number or names, are not those that an estimator knows."""
+    """Raise where number or names of the columns differ from those of a fitted estimator."""
     validate_data(estimator, to_known_frame(X), reset=False, skip_check_array=True)
 
 
 def record_columns(estimator: Any, S: Any) -> None:
-    """Record the number and the names of the columns on an estimator.
-
-    The last act of a ``fit``: one that was refused must not leave a trace.
-    """
+    """Set ``n_features_in_`` and ``feature_names_in_``, as the last step of a ``fit``."""
     validate_data(estimator, to_known_frame(S), skip_check_array=True)
 
 
 def column_names(S: Any, estimator: Any = None) -> list[str] | None:
-    """Return the names of the columns of a data frame, or that an estimator knows.
-
-    None: it has none.
-    """
+    """Return the column names of a data frame or of a fitted estimator; None without names."""
     names = getattr(S, "columns", getattr(estimator, "feature_names_in_", None))
     return None if names is None else [str(name) for name in names]
 
@@ -425,10 +422,10 @@ def _check_numpy(values: Any, table: Table, names: Sequence[str] | None) -> Arra
     if getattr(values, "base", None) is not None:
         check_memmap_length(values)
     if type(values) is np.ndarray and values.dtype == float and values.ndim == 2 and values.size:
-        return values  # nothing is left to convert, or to refuse
+        return values  # nothing to convert or to check
     try:
         check_not_temporal(values)
-        with np.errstate(over="ignore"):  # a long double may become infinite, which is told below
+        with np.errstate(over="ignore"):  # a long double may become infinite: checked below
             return check_array(
                 fill_masked(values),
                 input_name=table.letter,
@@ -438,17 +435,16 @@ def _check_numpy(values: Any, table: Table, names: Sequence[str] | None) -> Arra
     except (ValueError, TypeError, OverflowError) as error:
         if "complex" in str(error).casefold():
             raise ValueError(COMPLEX.format(table.noun.lower())) from error
-        columns = [] if issparse(values) else _columns_that_are_not_numbers(values)
+        columns = [] if issparse(values) else _non_numeric_columns(values)
         if not columns:
             raise
-        told = listed(column_labels(columns, names))
         what = f"cannot be read as numbers ({plain(error)})"
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(table.not_numbers(told, what)) from error
+        raise kind(table.not_numbers(listed(column_labels(columns, names)), what)) from error
 
 
 def _check_array_api(values: Array, table: Table) -> Array:
-    """What scikit-learn checks for NumPy, with its words, for an array that stays where it is."""
+    """Apply scikit-learn's checks to an array of another library, on its device."""
     xp = namespace(values)
     if xp.isdtype(values.dtype, "complex floating"):
         raise ValueError(COMPLEX.format(table.noun.lower()))
@@ -461,14 +457,11 @@ def _check_array_api(values: Array, table: Table) -> Array:
     return values if kept else xp.astype(values, xp.float64)
 
 
-def _refuse_not_finite(
-    values: Array, table: Table, names: Sequence[str] | None, limit: float
-) -> None:
-    """Refuse NaN, infinity, and numbers beyond the limit."""
+def _check_finite(values: Array, table: Table, names: Sequence[str] | None, limit: float) -> None:
+    """Raise for NaN, infinity, and numbers beyond the limit."""
     xp = namespace(values)
     with np.errstate(over="ignore", invalid="ignore"):
-        # One pass without a temporary. Squares whose sum is small are of numbers that are fine; a
-        # sum that only overflowed is told apart below.
+        # One pass without a temporary: a small norm proves that all numbers are valid.
         if norm(values) <= LARGEST_SCORE:
             return
     rows = to_host(xp.sum(xp.astype(~xp.isfinite(values), xp.int64), axis=0)).astype(int)
@@ -483,11 +476,8 @@ def _refuse_not_finite(
 
 
 def warn_uninformative_columns(S: Array, names: Sequence[str] | None = None) -> None:
-    """Warn of detectors that add nothing: no spread, or the same scores as another one.
-
-    `S` are checked scores; where their columns have no names, positions are told.
-    """
-    flat = _flat_columns(S)
+    """Warn about constant score columns and about duplicates; `S` are checked scores."""
+    flat = _constant_columns(S)
     warn_constant_columns(flat, names, stacklevel=4)
     warn_duplicate_columns(S, flat, names, stacklevel=4)
 
@@ -495,11 +485,11 @@ def warn_uninformative_columns(S: Array, names: Sequence[str] | None = None) -> 
 def warn_constant_columns(
     flat: NDArray[np.bool_], names: Sequence[str] | None, stacklevel: int = 3
 ) -> None:
-    """Warn of columns that are the same for every row."""
+    """Warn about columns with the same value in every row."""
     if flat.any():
         warnings.warn(
             f"Scores have no spread in {listed(column_labels(np.flatnonzero(flat), names))}: a "
-            "detector that says the same of every row carries no information. Leave it out.",
+            "detector with equal scores for all rows carries no information. Leave it out.",
             UserWarning,
             stacklevel=stacklevel,
         )
@@ -508,18 +498,18 @@ def warn_constant_columns(
 def warn_duplicate_columns(
     S: Array, flat: NDArray[np.bool_], names: Sequence[str] | None, stacklevel: int = 3
 ) -> None:
-    """Warn of columns that repeat another one; those without spread are not looked at."""
+    """Warn about columns that repeat another one; constant columns are ignored."""
     pairs = _equal_columns(S, np.flatnonzero(~flat))
     if pairs:
         first, second = zip(*pairs, strict=True)
-        told = [
+        equal = [
             f"{copy} = {original}"
             for original, copy in zip(
                 column_labels(first, names), column_labels(second, names), strict=True
             )
         ]
         warnings.warn(
-            f"Some detectors give the same scores twice: {listed(told)}. The copies count "
+            f"Some detectors give the same scores twice: {listed(equal)}. The copies count "
             "double; leave them out.",
             UserWarning,
             stacklevel=stacklevel,
@@ -527,16 +517,13 @@ def warn_duplicate_columns(
 
 
 def is_constant(low: Host, high: Host) -> NDArray[np.bool_]:
-    """Return whether [low, high] is a point, but for rounding."""
+    """Return where low equals high up to rounding."""
     result: NDArray[np.bool_] = high - low <= ROUNDING * np.maximum(np.abs(low), np.abs(high))
     return result
 
 
-def _flat_columns(S: Array) -> NDArray[np.bool_]:
-    """Return which columns have no spread.
-
-    Whole columns are read only where a few rows show none.
-    """
+def _constant_columns(S: Array) -> NDArray[np.bool_]:
+    """Return which columns are constant; whole columns are read only if a few rows are equal."""
     probe = _probe(S)
     flat = is_constant(probe.min(axis=0), probe.max(axis=0))
     for column in np.flatnonzero(flat):
@@ -546,13 +533,13 @@ def _flat_columns(S: Array) -> NDArray[np.bool_]:
 
 
 def _probe(S: Array) -> Host:
-    """Return a few rows, spread evenly over all."""
+    """Return a few evenly spaced rows."""
     rows = sorted({round(row) for row in np.linspace(0, S.shape[0] - 1, PROBE_ROWS)})
     return to_host(take(S, np.array(rows)))
 
 
 def _equal_columns(S: Array, columns: Iterable[int]) -> list[tuple[int, int]]:
-    """Pairs (original, copy) of equal columns; whole columns are read only if a few rows agree."""
+    """Return pairs (original, copy) of equal columns; few are compared beyond the probe rows."""
     xp = namespace(S)
     probe = _probe(S)
     originals: dict[tuple[float, ...], list[int]] = {}
@@ -568,19 +555,19 @@ def _equal_columns(S: Array, columns: Iterable[int]) -> list[tuple[int, int]]:
     return pairs
 
 
-def _columns_that_are_not_numbers(S: Any) -> list[int]:
-    dates = temporal_columns(S)  # as objects they may be whole numbers
+def _non_numeric_columns(S: Any) -> list[int]:
+    dates = temporal_columns(S)  # as objects they may be integers
     if is_frame(S):
         cells = [np.asarray(_safe_indexing(S, j, axis=1), dtype=object) for j in range(S.shape[1])]
     else:
         array = np.asarray(S, dtype=object)
         cells = list(array.T) if array.ndim == 2 else []
-    return [j for j, column in enumerate(cells) if j in dates or not _are_numbers(column)]
+    return [j for j, column in enumerate(cells) if j in dates or not _is_numeric(column)]
 
 
-def _are_numbers(cells: NDArray[np.object_]) -> bool:
+def _is_numeric(cells: NDArray[np.object_]) -> bool:
     try:
-        cells.astype(np.complex128)  # complex scores are refused for being complex
+        cells.astype(np.complex128)  # complex scores have a message of their own
     except (ValueError, TypeError, OverflowError):
         return False
     return True

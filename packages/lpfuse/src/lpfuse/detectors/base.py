@@ -1,8 +1,9 @@
-"""The steps from rows to a fitted kernel learner, alone or with others on the same rows.
+"""Base classes of detectors: thresholds from held-out rows, and the fit of kernel learners.
 
-`KernelDetector.fit` checks the rows (`TrainingRows`), settles the kernel and hands both to the
-learner: exactly, or through features that stand for the kernel. `fit_together` does so for several
-learners on the same rows, each of which keeps what the next one can use.
+`HeldOutDetector` sets its threshold by leave-one-out scores, `RefittedDetector` by refits without
+parts of the rows. `KernelDetector.fit` checks the rows (`TrainingRows`), resolves the kernel and
+fits the learner exactly or through approximate features. `fit_together` fits several learners on
+the same rows with shared matrices.
 """
 
 from __future__ import annotations
@@ -50,21 +51,21 @@ from lpfuse.detectors.kernels import (
 )
 
 # --------------------------------------------------------------------------------------------------
-# Detectors that work on the host, and know what training rows get from fits without them.
+# Detectors on the host with leave-one-out scores.
 
 
-# Rows, spread evenly, whose scores set the threshold where they have to be computed for it: it is
-# then that of a share that is right to 0.6 %. Chosen by hand.
+# Evenly spaced rows whose leave-one-out scores set the threshold where they must be computed: its
+# share is then accurate to 0.6 %. Chosen by hand.
 THRESHOLD_ROWS = 10_000
-# The same where nobody asks for the threshold: a member of a fused detector, which has its own.
+# The same for a member of a fused detector, whose own threshold is not used.
 ROUGH_THRESHOLD_ROWS = 500
 
 
 class HeldOutDetector(Detector):
     """A detector whose threshold comes from the leave-one-out scores of its training rows.
 
-    Scores of the training rows themselves would not do: each is its own nearest row. A subclass
-    writes `_check_parameters`, `_learn`, `_score` and `_leave_one_out`, all on the host.
+    In-sample scores are biased: each training row is its own nearest row. A subclass implements
+    `_check_parameters`, `_learn`, `_score` and `_leave_one_out`, all on the host.
     """
 
     n_samples_: int
@@ -76,7 +77,7 @@ class HeldOutDetector(Detector):
         Parameters
         ----------
         X : array-like, or Dask array or data frame, of shape (n, d)
-            Normal rows, at least 2. Of rows of Dask a sample of 20,000 is learnt from.
+            Normal rows, at least 2. Of Dask rows a sample of 20,000 is used.
         y : object
             Ignored; here for scikit-learn's conventions.
 
@@ -88,7 +89,7 @@ class HeldOutDetector(Detector):
         return self._fit_rows(X, THRESHOLD_ROWS)
 
     def _fit_rows(self, X: Any, threshold_rows: int) -> Self:
-        """Fit; leave-one-out scores of so many rows set the threshold, if they must be computed."""
+        """Fit; at most `threshold_rows` leave-one-out scores are computed for the threshold."""
         self._check_contamination()
         self._check_parameters()
         rng = check_random_state(getattr(self, "random_state", 0))
@@ -97,8 +98,8 @@ class HeldOutDetector(Detector):
         )
         if len(rows) < 2:
             raise ValueError(
-                f"{type(self).__name__} compares rows with others: it needs at least 2 of them, "
-                f"got n_samples = {len(rows)}. Pass more normal rows."
+                f"{type(self).__name__} needs at least 2 rows, got n_samples = {len(rows)}. Pass "
+                "more normal rows."
             )
         host = to_host(rows.X)
         self.n_samples_ = len(host)
@@ -114,7 +115,7 @@ class HeldOutDetector(Detector):
         return self
 
     def leave_one_out_scores(self, X: Any) -> Array:
-        """Return the score that each training row would get from a fit to others.
+        """Return the score of each training row by a fit to the others.
 
         Parameters
         ----------
@@ -124,7 +125,8 @@ class HeldOutDetector(Detector):
         Returns
         -------
         array of shape (n,)
-            Scores, in the library and precision of `X`; what the fits share is told with the class.
+            Scores, in the library and precision of `X`; the notes of the class say what is shared
+            between the fits.
         """
         check_is_fitted(self)
         if is_blocked(X):
@@ -143,17 +145,17 @@ class HeldOutDetector(Detector):
         return beside(self._leave_one_out(to_host(X), np.arange(self.n_samples_)), X)
 
     def _check_parameters(self) -> None:
-        """Refuse what cannot be."""
+        """Raise for invalid parameters."""
 
     def _learn(self, X: Host, rng: np.random.RandomState) -> Host | None:
-        """Learn; the leave-one-out scores where they are at hand."""
+        """Fit; return the leave-one-out scores where they are available without further work."""
         raise NotImplementedError
 
     def _score(self, X: Host) -> Host:
         raise NotImplementedError
 
     def _leave_one_out(self, X: Host, index: NDArray[np.int64]) -> Host:
-        """Leave-one-out scores of the training rows at these positions."""
+        """Return leave-one-out scores of the training rows at these positions."""
         raise NotImplementedError
 
     def _scores(self, X: Array) -> Array:
@@ -161,32 +163,32 @@ class HeldOutDetector(Detector):
 
 
 # --------------------------------------------------------------------------------------------------
-# Thresholds by rows that a fit has not seen: parts of the rows are left out of refits in turn.
+# Thresholds from held-out rows: parts of the rows are left out of refits in turn.
 #
-# Scores of training rows flatter, for a learner knows these rows. So a threshold comes from scores
-# that rows get from refits without them. A refit learns everything anew, the kernel's width,
-# landmarks and components included. The threshold then serves the fit to all rows.
+# In-sample scores are optimistically biased, so the threshold of the fit to all rows comes from
+# scores by refits without the scored rows. A refit repeats everything, including the kernel's
+# width, landmarks and components.
 
 
 Positions = NDArray[np.int64]
 
 OFFSET_FROM = ("unseen", "training")  # rows whose scores may set a threshold
-# Parts by number of different rows. Refits with a tenth less of 2,000 rows still score fresh rows
-# lower than the fit to all does: of 10 % asked for, 9.5 % lie below (Gaussian process, the most
-# sensitive of the learners; a fifth less: 8.7 %). Of 60 rows each one counts: a tenth less 8.0 %,
-# one row less 8.6 %. See docs/false-alarms.md.
+# Parts by number of distinct rows. Refits with a tenth less of 2,000 rows score new rows lower than
+# the fit to all: for a share of 10 %, 9.5 % lie below (Gaussian process, the most sensitive
+# learner; a fifth less: 8.7 %). Of 60 rows: a tenth less 8.0 %, one row less 8.6 %. See
+# docs/false-alarms.md.
 ALONE = 100  # up to so many rows, each is left out by itself
 MANY_PARTS, FEW_PARTS = 20, 10  # beyond; the first up to 1,000 rows, where refits are cheap
 MANY_PARTS_UP_TO = 1000
-# From here on one part of ten is scored, 500 rows or more: one refit, not ten that take minutes.
+# From here on a single part of a tenth, 500 rows or more, is scored: ten refits take minutes.
 ONE_PART_FROM = 5000
-FEWEST = 3  # different rows: without one of them there must still be two that differ
+FEWEST = 3  # distinct rows: without one of them two must differ
 
 
 class RefittedDetector(Detector):
-    """A detector that is fitted again without parts of its rows to set its threshold.
+    """A detector that is refitted without parts of its rows to set its threshold.
 
-    A subclass writes `_rows`, `_fit_rows` and `_refitted`.
+    A subclass implements `_rows`, `_fit_rows` and `_refit`.
     """
 
     offset_from: Any
@@ -196,31 +198,31 @@ class RefittedDetector(Detector):
         check_choice("offset_from", self.offset_from, OFFSET_FROM)
 
     def _uses_held_out_rows(self) -> bool:
-        """Return whether rows that were left out set the threshold."""
+        """Return whether held-out rows set the threshold."""
         return bool(self.offset_from == "unseen")
 
     def _share(self) -> float:
         """Return the share of the rows below the threshold."""
         return float(self.contamination)
 
-    def _fewest_parts(self) -> int:
-        """How many parts to leave out in turn, at least, where there are more rows than `ALONE`."""
+    def _min_parts(self) -> int:
+        """Return the least number of parts where there are more than `ALONE` rows."""
         return 0
 
     def _rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
-        """Return what a user passed to ``fit``, checked."""
+        """Check the arguments of ``fit``."""
         raise NotImplementedError
 
-    def _turn(self, rows: TrainingRows) -> tuple[str, float]:
-        """Return what to sort detectors on the same rows by."""
+    def _fit_order(self, rows: TrainingRows) -> tuple[str, float]:
+        """Return the sort key of detectors that are fitted together."""
         return "", 0.0
 
     def _fit_rows(self, rows: TrainingRows, *, thresholds: bool = True) -> None:
-        """Fit to checked rows; `set_offsets` sets a threshold by unseen rows, if one is wanted."""
+        """Fit to checked rows; `set_offsets` sets a threshold from held-out rows."""
         raise NotImplementedError
 
-    def _refitted(self, rows: TrainingRows, kept: float) -> Self:
-        """Return a copy that has learnt, in the same way, from that share of the normal rows."""
+    def _refit(self, rows: TrainingRows, kept: float) -> Self:
+        """Return a copy fitted to these rows, the share `kept` of the normal ones."""
         raise NotImplementedError
 
     def _set_training_offset(self, rows: TrainingRows, scores: Array | None) -> None:
@@ -228,34 +230,34 @@ class RefittedDetector(Detector):
         if scores is None:
             scores = self._scores(rows.X)
         quantile = rows.lower_quantile(scores, self._share(), self._scores)
-        self.offset_ = lower_by_rounding(quantile, self._size_of_terms(rows), scores)
+        self.offset_ = lower_by_rounding(quantile, self._term_scale(rows), scores)
 
-    def _size_of_terms(self, rows: TrainingRows) -> float:
-        """Return how large the terms are that a score is the difference of."""
+    def _term_scale(self, rows: TrainingRows) -> float:
+        """Return the size of the terms whose difference is a score."""
         return 0.0
 
 
 def set_offsets(detectors: Sequence[RefittedDetector], rows: TrainingRows) -> None:
-    """Set the thresholds of fitted detectors by scores that rows get from refits without them.
+    """Set the thresholds of fitted detectors by scores of refits without the scored rows.
 
-    Detectors on the same rows share the work of each refit. Those whose threshold is set by other
-    means are left as they are; where too few rows differ, the training rows' scores decide.
+    Detectors on the same rows share each refit's matrices. Detectors with another kind of threshold
+    are unchanged; with too few distinct rows, in-sample scores are used.
     """
     waiting: dict[int, list[RefittedDetector]] = {}
     for detector in detectors:
         if detector._uses_held_out_rows():
-            waiting.setdefault(detector._fewest_parts(), []).append(detector)
+            waiting.setdefault(detector._min_parts(), []).append(detector)
     if waiting:
-        number_of_row = numbers_of(rows)
-        rows.forget()  # matrices of all rows: each refit has its own
+        number_of_row = first_equal_rows(rows)
+        rows.forget()  # frees the matrices of all rows
         for at_least, alike in waiting.items():
-            _set_together(alike, rows, number_of_row, at_least)
+            _set_offsets_of_group(alike, rows, number_of_row, at_least)
 
 
-def _set_together(
+def _set_offsets_of_group(
     detectors: list[RefittedDetector], rows: TrainingRows, number_of_row: Positions, at_least: int
 ) -> None:
-    """Set the thresholds of detectors that are fitted again without the same parts."""
+    """Set the thresholds of detectors that are refitted without the same parts."""
     parts = held_out_parts(rows, number_of_row, at_least)
     if not parts:
         for detector in detectors:
@@ -267,22 +269,21 @@ def _set_together(
         others, left_out = rows.without(part, share=len(detectors) > 1), take(rows.X, part)
         kept = 1 - float(rows.weights[part].sum() / mass)
         for found, detector in zip(scores, detectors, strict=True):
-            found.append(to_host(detector._refitted(others, kept)._scores(left_out)))
+            found.append(to_host(detector._refit(others, kept)._scores(left_out)))
     every = np.concatenate(parts)
     weights, different = rows.weights[every], len(np.unique(number_of_row[every]))
     for found, detector in zip(scores, detectors, strict=True):
         quantile = conformal_quantile(np.concatenate(found), weights, different, detector._share())
-        detector.offset_ = lower_by_rounding(quantile, detector._size_of_terms(rows), rows.X)
+        detector.offset_ = lower_by_rounding(quantile, detector._term_scale(rows), rows.X)
 
 
 def held_out_parts(
     rows: TrainingRows, number_of_row: Positions, at_least: int = 0
 ) -> list[Positions]:
-    """Return positions of the rows that each refit leaves out; none where too few rows differ.
+    """Return positions of the rows that each refit leaves out; none with too few distinct rows.
 
-    Equal rows are left out together: a copy that stays would tell of the row. Known anomalies stay.
-    Which rows go together depends on their order and on nothing else, so that no row decides by
-    its values what others are scored by.
+    Equal rows are left out together, because a remaining copy would leak the row. Labelled
+    anomalies stay. The parts depend on the order of the rows only, not on their values.
     """
     normal = np.flatnonzero(number_of_row >= 0)
     appeared, place = np.unique(number_of_row[normal], return_inverse=True)
@@ -296,16 +297,16 @@ def held_out_parts(
         wanted = max(MANY_PARTS, at_least)
     else:
         wanted = min(different, FEW_PARTS if only_one else max(FEW_PARTS, at_least))
-    # Rows may come sorted, so parts are drawn; always alike, so that fits can be repeated.
+    # Rows may be sorted, so parts are drawn at random, with a fixed seed.
     part_of = np.random.default_rng(0).permutation(np.arange(different) % wanted)[place]
     return [normal[part_of == k] for k in range(1 if only_one else wanted)]
 
 
-def numbers_of(rows: TrainingRows) -> Positions:
-    """For each normal row the position of the first row that equals it; −1 for anomalies."""
+def first_equal_rows(rows: TrainingRows) -> Positions:
+    """Return the position of the first row equal to each normal row; −1 for anomalies."""
     X = as_float64(rows.X)
-    direction = np.random.default_rng(0).normal(size=X.shape[1])  # in which different rows differ
-    # Not a matrix product, which rounds equal rows differently by where they are.
+    direction = np.random.default_rng(0).normal(size=X.shape[1])  # separates distinct rows
+    # A matrix product may round equal rows differently.
     along = to_host(namespace(X).sum(X * like(direction, X), axis=1))
     _, first, inverse = np.unique(along, return_index=True, return_inverse=True)
     same = first[inverse]
@@ -313,8 +314,9 @@ def numbers_of(rows: TrainingRows) -> Positions:
 
 
 # --------------------------------------------------------------------------------------------------
+# Kernel learners.
 
-# What the parameters of kernel learners can be, where they are strings.
+# Allowed strings of their parameters.
 KERNEL_WORDS = {
     "kernel": tuple(PAIRWISE_KERNEL_FUNCTIONS),
     "gamma": ("median", *SCALES),
@@ -325,16 +327,16 @@ KERNEL_WORDS = {
 
 
 class KernelDetector(KernelScorer, RefittedDetector):
-    """A kernel learner: `KernelScorer` says how it scores, this class how it is fitted.
+    """Base class of kernel learners; `KernelScorer` implements scoring, this class fitting.
 
-    A subclass says how it learns from a kernel matrix (`_fit_exactly`) and how from explicit
-    features (`_fit_features`), both of which set an `expansion_`, and how the values of its
-    expansion become a score (`_score_from`).
+    A subclass fits to a kernel matrix (`_fit_exactly`) and to explicit features (`_fit_features`),
+    both of which set an `expansion_`, and computes a score from the values of its expansion
+    (`_score_from`).
 
     Attributes
     ----------
     features_ : FeatureMap or None
-        The features that stand for the kernel; None where the fit is exact.
+        The features that approximate the kernel; None where the fit is exact.
     """
 
     kernel: Any
@@ -346,7 +348,7 @@ class KernelDetector(KernelScorer, RefittedDetector):
     random_state: Any
 
     relative_work = 8.0
-    _needs_only_sums = False  # whether sums over features are all that its fit needs of the rows
+    _needs_only_sums = False  # whether a fit to features needs only sums over the rows
 
     features_: FeatureMap | None
 
@@ -356,8 +358,8 @@ class KernelDetector(KernelScorer, RefittedDetector):
         Parameters
         ----------
         X : array-like, or Dask array or data frame, of shape (n, d)
-            Normal rows. Of rows of Dask a sample settles the kernel's width and the landmarks:
-            20,000 rows, or 20 a landmark. What is learnt with them are sums over all rows.
+            Normal rows. Of Dask rows a sample, 20,000 rows or 20 per landmark, sets the kernel's
+            width and the landmarks; the fit uses sums over all rows.
         y : object
             Ignored; here for scikit-learn's conventions.
         sample_weight : array-like, or Dask array or series, of shape (n,), optional
@@ -375,40 +377,39 @@ class KernelDetector(KernelScorer, RefittedDetector):
         return self
 
     def _rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
-        """Return what a user passed to ``fit``, checked."""
         if not is_blocked(X):
             return training_rows(X, sample_weight, y)
         self._check_parameters()
         if self._needs_only_sums and self.approximation is None:
             raise ValueError(
-                "approximation=None needs the similarity of every pair of rows, which rows of Dask "
-                'do not have in one place. Use approximation="nystroem" (or "auto"), or pass a '
-                "part of the rows as an array, for instance X[:10_000].compute()."
+                "approximation=None needs the full kernel matrix, which is not available for Dask "
+                'rows. Use approximation="nystroem" (or "auto"), or pass a part of the rows as an '
+                "array, for instance X[:10_000].compute()."
             )
         rng = check_random_state(self.random_state)
         at_least = sample_size.per_landmark * self._size()
         return sampled_rows(X, y, sample_weight, at_least, rng)
 
     def _fit_rows(self, rows: TrainingRows, *, thresholds: bool = True) -> None:
-        """Fit to checked rows: exactly, or through features that stand for the kernel."""
+        """Fit to checked rows, exactly or through approximate features."""
         self._check_parameters()
         exact = not self._is_approximate(rows)
         with blas_threads_for(len(rows) if exact else self._size()):
             kernel = self._resolved_kernel(rows)
-            # Once for all learners that share the rows; "narrow" is narrow on purpose.
+            # Once for all learners that share the rows; not for an intentionally narrow kernel.
             if self.gamma != "narrow" and "warned" not in rows.cache(kernel):
                 warn_about_width(kernel, rows.X)
                 rows.cache(kernel)["warned"] = True
             scores = self._learn(kernel, rows, exact)
             if not (thresholds and self._uses_held_out_rows()):
                 self._set_training_offset(rows, scores)
-        self._warn_of_few(rows)
+        self._warn_if_few_rows(rows)
 
-    def _warn_of_few(self, rows: TrainingRows) -> None:
-        """Warn whoever called ``fit`` where the rows are too few for what was asked."""
+    def _warn_if_few_rows(self, rows: TrainingRows) -> None:
+        """Warn where there are too few rows for the parameters."""
 
     def _learn(self, kernel: Kernel, rows: TrainingRows, exact: bool) -> Array | None:
-        """Learn with a settled kernel; the scores of the rows where they come for free."""
+        """Fit with a resolved kernel; return the rows' scores where they are a by-product."""
         features = None if exact else self._features(kernel, rows)
         if features is None:
             scores = self._fit_exactly(kernel, rows)
@@ -417,7 +418,7 @@ class KernelDetector(KernelScorer, RefittedDetector):
         self.features_ = features
         return scores
 
-    def _refitted(self, rows: TrainingRows, kept: float) -> Self:
+    def _refit(self, rows: TrainingRows, kept: float) -> Self:
         other, exact = clone(self), self.features_ is None
         with blas_threads_for(len(rows) if exact else self._size()):
             other._learn(other._resolved_kernel(rows), rows, exact)
@@ -429,9 +430,9 @@ class KernelDetector(KernelScorer, RefittedDetector):
         return resolve_kernel(rows.X, *parameters, weights)
 
     def _features(self, kernel: Kernel, rows: TrainingRows) -> FeatureMap:
-        """Return the feature map that stands for the kernel."""
+        """Return the feature map that approximates the kernel."""
         make = fourier if self.approximation == "fourier" else nystroem
-        # With a seed the map is the same for all that ask, and need not be made again.
+        # With an integer seed, learners share the map.
         key = f"{make.__name__} of size {self._size()}, seed {self.random_state}"
         known = rows.cache(kernel)
         if not isinstance(self.random_state, Integral):
@@ -454,18 +455,13 @@ class KernelDetector(KernelScorer, RefittedDetector):
     _size_name = "n_components"
 
     def _size(self) -> Any:
-        """Return how many features approximate the kernel."""
+        """Return the number of approximate features."""
         return getattr(self, self._size_name)
 
-    def _turn(self, rows: TrainingRows) -> tuple[str, float]:
-        """Return what to sort detectors on the same rows by.
-
-        Those of a kernel follow each other.
-        """
+    def _fit_order(self, rows: TrainingRows) -> tuple[str, float]:
         return str(self._resolved_kernel(rows)), 0.0
 
-    def _size_of_terms(self, rows: TrainingRows) -> float:
-        """Return how large the terms are that a score is the difference of."""
+    def _term_scale(self, rows: TrainingRows) -> float:
         if self.kernel_.has_unit_diagonal:
             return 1.0
         some = take(rows.X, np.linspace(0, len(rows) - 1, min(len(rows), 100)).astype(int))
@@ -473,11 +469,11 @@ class KernelDetector(KernelScorer, RefittedDetector):
         return float(similarities.diagonal().mean() + similarities.mean())
 
     def _fit_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
-        """Set `expansion_` from the kernel; the scores of the rows where they come for free."""
+        """Set `expansion_` from the kernel; return the rows' scores where they are a by-product."""
         raise NotImplementedError
 
     def _fit_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
-        """Set `expansion_` from features; the scores of the rows where they come for free."""
+        """Set `expansion_` from features; return the rows' scores where they are a by-product."""
         raise NotImplementedError
 
 
@@ -486,22 +482,20 @@ def fit_together(
 ) -> list[Detector]:
     """Fit detectors on the same normal rows, faster than one by one, with the same result.
 
-    Squared distances are computed once for all widths, a kernel matrix once for all learners of a
-    width, and one eigendecomposition serves all numbers of components; so in each of the refits
-    that set thresholds, too.
+    Squared distances are computed once for all widths, a kernel matrix once per width, and an
+    eigendecomposition once for all numbers of components, also in the refits that set thresholds.
 
     Parameters
     ----------
     detectors : sequence of detectors
-        They are fitted in place. Those without a kernel are fitted as they are.
+        They are fitted in place; those without a kernel one by one.
     X : array-like of shape (n, d)
         Normal rows.
     sample_weight : array-like of shape (n,), optional
         How often each row counts.
     thresholds : bool, default=True
-        False, where scores are all that is wanted: nothing is fitted again for a threshold, which
-        then comes from scores of the training rows, as with ``offset_from="training"``, or from
-        leave-one-out scores of a few of them.
+        False where only scores are needed: without refits, thresholds come from in-sample scores,
+        as with ``offset_from="training"``, or from a few leave-one-out scores.
 
     Returns
     -------
@@ -522,17 +516,17 @@ def fit_together(
     """
     own = [detector for detector in detectors if isinstance(detector, RefittedDetector)]
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-    if is_blocked(X):  # nothing is kept of them that could be shared
+    if is_blocked(X):  # nothing can be shared
         for detector in own:
             rows = detector._rows(X, None, sample_weight)
             detector._fit_rows(rows, thresholds=thresholds)
             _finish([detector], rows, meta_of(X), thresholds)
     else:
         rows = training_rows(X, sample_weight, share=True)
-        _check_together(detectors, own, weighted=sample_weight is not None)
-        # One kernel after the other, so that one matrix is held at a time; the most components
-        # first, so that their decomposition holds what the others need.
-        in_turn = sorted(own, key=lambda detector: detector._turn(rows))
+        _check_before_fit(detectors, own, weighted=sample_weight is not None)
+        # Sorted by kernel, so that one matrix is held at a time; the most components first, whose
+        # decomposition includes the others.
+        in_turn = sorted(own, key=lambda detector: detector._fit_order(rows))
         for detector in in_turn:
             detector._fit_rows(rows, thresholds=thresholds)
         _finish(in_turn, rows, X, thresholds)
@@ -544,15 +538,15 @@ def fit_together(
     return list(detectors)
 
 
-def _check_together(
+def _check_before_fit(
     detectors: Sequence[Detector], own: Sequence[RefittedDetector], *, weighted: bool
 ) -> None:
-    """Refuse, before any of them is fitted, what cannot be fitted."""
+    """Raise for invalid parameters before any detector is fitted."""
     for detector in detectors:
         if weighted and not has_fit_parameter(detector, "sample_weight"):
             raise ValueError(
-                f"{type(detector).__name__} cannot weigh its rows. Fit it apart, or leave "
-                "sample_weight out."
+                f"{type(detector).__name__} does not support sample_weight. Fit it separately, or "
+                "leave sample_weight out."
             )
     for checked in own:
         checked._check_parameters()
@@ -561,7 +555,7 @@ def _check_together(
 def _finish(
     detectors: Sequence[RefittedDetector], rows: TrainingRows, X: Any, thresholds: bool
 ) -> None:
-    """What comes after the fits."""
+    """Set thresholds and record columns after the fits."""
     if thresholds:
         set_offsets(detectors, rows)
     for detector in detectors:

@@ -1,4 +1,4 @@
-"""Columns one by one, and columns predicted from others."""
+"""Detectors of columns: histograms per column, and trees that predict columns from others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lpfuse._validation.tables import is_constant
 from lpfuse.detectors.base import HeldOutDetector
 
 # --------------------------------------------------------------------------------------------------
-# Many decision trees in one set of arrays: a row walks through all of them at once.
+# Decision trees in common arrays, which a single row traverses at once.
 
 
 class Nodes(NamedTuple):
@@ -34,7 +34,7 @@ class Nodes(NamedTuple):
 
     @classmethod
     def of_tree(cls, tree: Any, value: Host) -> Nodes:
-        """Of a compiled tree of scikit-learn, with a value of each node."""
+        """Return the nodes of a scikit-learn tree, with a value per node."""
         leaf = tree.children_left < 0
         return cls(
             tree.feature, tree.threshold, tree.children_left, tree.children_right, leaf, value
@@ -42,9 +42,9 @@ class Nodes(NamedTuple):
 
     @classmethod
     def of_boosting(cls, nodes: Any) -> Nodes:
-        """Of a tree of gradient boosting by histograms, without categories."""
+        """Return the nodes of a histogram gradient boosting tree without categorical splits."""
         if nodes["is_categorical"].any():
-            raise AttributeError("Sets of categories are walked through by scikit-learn alone.")
+            raise AttributeError("Categorical splits are not supported; use scikit-learn's tree.")
         feature, left, right = (
             nodes[name].astype(np.intp) for name in ("feature_idx", "left", "right")
         )
@@ -54,18 +54,17 @@ class Nodes(NamedTuple):
 
 
 class FlatTrees:
-    """Trees that one row walks through together: a few array operations a level, not a call a tree.
+    """Trees that a single row traverses together: a few array operations per level.
 
-    For a single row that is ten times faster than to ask each compiled tree. Many rows are faster
-    in compiled trees, one after the other.
+    For a single row that is ten times faster than one call per compiled tree; for many rows the
+    compiled trees are faster.
 
     Parameters
     ----------
     trees : sequence of Nodes
         The trees.
     shift : sequence of int
-        What is added to the features of each tree, where trees see rows that were prepared in
-        different ways and stand side by side.
+        Offset of each tree's features, where several transformed rows are concatenated.
     """
 
     def __init__(self, trees: Sequence[Nodes], shift: Sequence[int]) -> None:
@@ -80,13 +79,13 @@ class FlatTrees:
         self.threshold = np.where(leaf, np.inf, threshold)
         left = np.concatenate([tree.left for tree in trees]) + starts
         right = np.concatenate([tree.right for tree in trees]) + starts
-        # Both ways out of a node, side by side: which one is a look-up, not a choice.
+        # Right and left child side by side: the comparison is the index.
         self.children = np.stack([np.where(leaf, own, right), np.where(leaf, own, left)], axis=1)
         self.value = np.concatenate([tree.value for tree in trees])
         self.depth = max(_depth(tree) for tree in trees)
 
     def values(self, x: Host) -> Host:
-        """Return the value of the leaf that a row reaches in each tree."""
+        """Return the value of a row's leaf in each tree."""
         at = self.roots
         for _ in range(self.depth):
             at = self.children[at, (x[self.feature[at]] <= self.threshold[at]).astype(np.intp)]
@@ -95,7 +94,7 @@ class FlatTrees:
 
 
 def _depth(tree: Nodes) -> int:
-    """Levels below the root."""
+    """Return the number of levels below the root."""
     level, depth = np.array([0]), 0
     while True:
         inner = level[~tree.is_leaf[level]]
@@ -105,16 +104,17 @@ def _depth(tree: Nodes) -> int:
 
 
 # --------------------------------------------------------------------------------------------------
+# The detectors.
 
 # Chosen by hand.
-FEW = 30  # different values up to which each is counted for itself
-FEWEST_BINS, MOST_BINS = 10, 40  # of a histogram; between them as many as the root of the rows
-PSEUDO = 0.5  # rows that each bin has before any is seen
-OUTSIDE = 0.25  # rows that all else has
+FEW = 30  # largest number of distinct values with one bin each
+FEWEST_BINS, MOST_BINS = 10, 40  # of a histogram; between them √n
+PSEUDO = 0.5  # pseudo-count of each bin
+OUTSIDE = 0.25  # pseudo-count of all values outside
 SMOOTHING = np.array([0.25, 0.5, 0.25])
-FAR = 10.0  # standard errors from which on a column says no more
-LEAST_ERROR = 1e-6  # standard deviations; a column that others determine has no error at all
-FARTHEST = 1e9  # standard deviations: what single precision holds
+FAR = 10.0  # standard errors at which a column's error is cut
+LEAST_ERROR = 1e-6  # standard deviations; added to the error, which may be zero
+FARTHEST = 1e9  # standard deviations within the range of single precision
 
 
 @saved_as("HistogramDetector")
@@ -128,12 +128,12 @@ class HistogramDetector(HeldOutDetector):
 
     .. math:: \sum_j \log \frac{c_j(x) + \frac12}{n + \frac12 m_j}
 
-    where a value outside the range, or none of the few, counts :math:`\log (\frac14 / n)`.
+    where a value outside the range, or a new one of few, contributes :math:`\log (\frac14 / n)`.
 
     Parameters
     ----------
     contamination : float in (0, 0.5], default=0.1
-        Share of unseen rows like the training rows below the threshold, by leave-one-out scores.
+        Share of new normal rows below the threshold, by leave-one-out scores.
 
     Attributes
     ----------
@@ -154,8 +154,8 @@ class HistogramDetector(HeldOutDetector):
 
     Notes
     -----
-    ``leave_one_out_scores`` take the row off its counts, and keep the bins; a value that no other
-    row has, or beyond those of all others, then lies outside.
+    ``leave_one_out_scores`` subtract the row from its counts and keep the bins; a value that no
+    other row has, or beyond those of all others, is then outside.
 
     Examples
     --------
@@ -174,17 +174,17 @@ class HistogramDetector(HeldOutDetector):
         self.contamination = contamination
 
     def _learn(self, X: Host, rng: np.random.RandomState) -> Host:
-        self.__dict__.pop("_table", None)  # of a fit before this one
+        self.__dict__.pop("_table", None)  # of an earlier fit
         pairs = [_histogram(column) for column in X.T]
         self.edges_, self.counts_ = [edges for edges, _ in pairs], [counts for _, counts in pairs]
-        return self._summed(X, 1)
+        return self._log_likelihoods(X, 1)
 
     def _score(self, X: Host) -> Host:
-        return self._of_row(X[0]) if len(X) == 1 else self._summed(X, 0)
+        return self._score_one(X[0]) if len(X) == 1 else self._log_likelihoods(X, 0)
 
     @cached_property
     def _table(self) -> tuple[Host, Host, NDArray[np.bool_], Host]:
-        """Edges and logarithms of shares of all columns, filled up to equal numbers."""
+        """Edges and log shares of all columns, padded to equal lengths."""
         d, most = len(self.edges_), max(map(len, self.edges_))
         edges, logs = np.full((d, most), np.inf), np.zeros((d, most))
         few = np.array([len(e) == len(c) for e, c in zip(self.edges_, self.counts_, strict=True)])
@@ -193,18 +193,18 @@ class HistogramDetector(HeldOutDetector):
             edges[j, : len(own)], logs[j, : len(counts)] = own, np.log(shares)
         return edges, logs, few, np.array([own[-1] for own in self.edges_])
 
-    def _of_row(self, x: Host) -> Host:
-        """Return the score of one row, all columns at once; as `_summed` has it, to the bit."""
+    def _score_one(self, x: Host) -> Host:
+        """Return the score of one row, bit for bit that of `_log_likelihoods`."""
         edges, logs, few, last = self._table
         columns, bins = np.arange(len(x)), np.array([len(counts) for counts in self.counts_])
         place = np.clip((edges <= x[:, None]).sum(axis=1) - 1, 0, bins - 1)
         at = edges[columns, place]
         inside = np.where(few, at == x, (edges[:, 0] <= x) & (x <= last))
         found = np.where(inside, logs[columns, place], np.log(OUTSIDE / self.n_samples_))
-        return np.cumsum(found)[-1:]  # one after the other, as columns are added up elsewhere
+        return np.cumsum(found)[-1:]  # the same order of summation as for several rows
 
-    def _summed(self, X: Host, less: int) -> Host:
-        """Scores of rows; `less`: how often each of them is among those that were counted."""
+    def _log_likelihoods(self, X: Host, less: int) -> Host:
+        """Score rows; `less` is 1 for training rows, which are subtracted from the counts."""
         n, total = self.n_samples_ - less, np.zeros(len(X))
         for x, edges, counts in zip(X.T, self.edges_, self.counts_, strict=True):
             few, own = len(edges) == len(counts), np.full(len(counts), float(less))
@@ -216,7 +216,7 @@ class HistogramDetector(HeldOutDetector):
                 place = np.clip(np.searchsorted(edges, x, "right") - 1, 0, len(counts) - 1)
                 low, high = edges[[0, -1]]
                 inside = (low <= x) & (x <= high)
-                if less:  # an extreme that one row has is outside for this row
+                if less:  # a row that alone has the minimum or maximum is outside
                     inside &= (x != low) | ((x == low).sum() > 1)
                     inside &= (x != high) | ((x == high).sum() > 1)
                 different = np.full(len(x), len(counts))
@@ -227,10 +227,7 @@ class HistogramDetector(HeldOutDetector):
 
 
 def _histogram(x: Host) -> tuple[Host, Host]:
-    """Return the values of a column with few and their counts.
-
-    Else edges of bins and smooth counts.
-    """
+    """Return values and counts of a column with few of them, else bin edges and smoothed counts."""
     values, counts = np.unique(x, return_counts=True)
     if len(values) <= FEW:
         return values, counts.astype(np.float64)
@@ -243,17 +240,16 @@ def _histogram(x: Host) -> tuple[Host, Host]:
 
 @saved_as("ColumnForest")
 class ColumnForest(HeldOutDetector):
-    r"""Columns predicted from other columns, by trees: how far off the predictions are.
+    r"""Prediction errors of columns, each predicted from other columns by random trees.
 
-    A random half of the columns is predicted from the other half, and the other way round, by two
-    trees that are grown on a random half of the rows, and by two more that are grown on the other
-    half; then other halves are drawn. With :math:`\hat x_j` the mean of the predictions of column
-    j, and :math:`\sigma_j` the root mean squared error of trees that have not seen the row, the
-    score is
+    A random half of the columns is predicted from the other half, and vice versa, by two trees
+    grown on a random half of the rows and two grown on the other half; this is repeated with new
+    halves. With :math:`\hat x_j` the mean prediction of column j, and :math:`\sigma_j` the root
+    mean squared error of held-out predictions, the score is
 
     .. math:: -\sum_j \min\Bigl(\frac{|x_j - \hat x_j|}{\sigma_j}, 10\Bigr)^2
 
-    A single column is predicted from nothing, by its mean.
+    A single column is predicted by its mean.
 
     Parameters
     ----------
@@ -262,9 +258,9 @@ class ColumnForest(HeldOutDetector):
     min_samples_leaf : int, default=2
         Fewest rows in a leaf.
     max_samples : int, default=10_000
-        Most rows to learn from; of more, a sample is drawn.
+        Largest number of training rows; of more, a sample is drawn.
     contamination : float in (0, 0.5], default=0.1
-        Share of unseen rows like the training rows below the threshold, by leave-one-out scores.
+        Share of new normal rows below the threshold, by leave-one-out scores.
     random_state : int, RandomState instance or None, default=None
         Seed of the sample, the parts, the halves and the trees.
 
@@ -273,13 +269,13 @@ class ColumnForest(HeldOutDetector):
     trees_ : list of Tree
         Trees of scikit-learn.
     inputs_, outputs_ : list of ndarray
-        The columns that each of them sees and predicts.
+        The input and output columns of each tree.
     errors_ : ndarray of shape (d,)
         The errors :math:`\sigma_j`, in standard deviations of the columns.
     mean_, scale_ : ndarray of shape (d,)
         Means and standard deviations of the columns.
     kept_, kept_scores_ : ndarray of shape (min(n, max_samples),)
-        Positions of the rows that were learnt from, and their leave-one-out scores.
+        Positions of the rows in the fit, and their leave-one-out scores.
     n_samples_ : int
         Number of training rows.
     held_out_scores_ : ndarray of shape (n,) or None
@@ -293,9 +289,8 @@ class ColumnForest(HeldOutDetector):
 
     Notes
     -----
-    ``leave_one_out_scores`` are those of the half of the trees that have not seen the row: of the
-    same kind as what new rows get, with a little more noise. Work is done on the host, whatever
-    library `X` is of.
+    ``leave_one_out_scores`` use the half of the trees that were grown without the row, and have a
+    little more noise than scores of new rows. Computation is on the host for all array libraries.
 
     Examples
     --------
@@ -337,8 +332,8 @@ class ColumnForest(HeldOutDetector):
             check_count(name, getattr(self, name))
 
     def _learn(self, X: Host, rng: np.random.RandomState) -> Host | None:
-        self.__dict__.pop("_flat", None)  # of a fit before this one
-        most = max(2, int(self.max_samples))  # a half of one row is none
+        self.__dict__.pop("_flat", None)  # of an earlier fit
+        most = max(2, int(self.max_samples))  # both halves need a row
         self.kept_ = np.sort(rng.permutation(len(X))[:most])
         with np.errstate(over="ignore", invalid="ignore"):
             self.mean_, deviations = X.mean(axis=0), X.std(axis=0)
@@ -348,70 +343,70 @@ class ColumnForest(HeldOutDetector):
         rows = self._standardised(X[self.kept_])
         predicted = self._grow(rows, rng)
         self.errors_ = np.sqrt(((rows - predicted) ** 2).mean(axis=0)) + LEAST_ERROR
-        self.kept_scores_ = self._judged(rows, predicted)
+        self.kept_scores_ = self._negative_squared_errors(rows, predicted)
         return self.kept_scores_ if len(rows) == len(X) else None
 
     def _grow(self, rows: Host, rng: np.random.RandomState) -> Host:
-        """Grow the trees; for each row the mean prediction of those that have not seen it."""
+        """Grow the trees; return the held-out predictions of the rows."""
         n, d = rows.shape
         self.trees_, self.inputs_, self.outputs_ = [], [], []
         total, draws = np.zeros(rows.shape), -(-int(self.n_trees) // 4)
         for _ in range(draws):
             columns, parts = rng.permutation(d), np.array_split(rng.permutation(n), 2)
             halves = np.split(columns, [max(1, d // 2)])
-            for (learn, unseen), (told, seen) in product(
+            for (learn, unseen), (outputs, seen) in product(
                 (parts, parts[::-1]), (halves, halves[::-1])
             ):
-                if not len(told):
+                if not len(outputs):
                     continue
                 tree = DecisionTreeRegressor(
                     splitter="random",
                     min_samples_leaf=int(self.min_samples_leaf),
                     random_state=rng.randint(2**31 - 1),
-                ).fit(_columns(rows[learn], seen), rows[np.ix_(learn, told)], check_input=False)
+                ).fit(_columns(rows[learn], seen), rows[np.ix_(learn, outputs)], check_input=False)
                 self.trees_.append(tree.tree_)
                 self.inputs_.append(seen)
-                self.outputs_.append(told)
-                total[np.ix_(unseen, told)] += _predicted(tree.tree_, rows[unseen], seen)
+                self.outputs_.append(outputs)
+                total[np.ix_(unseen, outputs)] += _predicted(tree.tree_, rows[unseen], seen)
         return total / draws
 
     def _standardised(self, X: Host) -> Host:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.clip(np.nan_to_num((X - self.mean_) / self.scale_), -FARTHEST, FARTHEST)
 
-    def _judged(self, rows: Host, predicted: Host) -> Host:
+    def _negative_squared_errors(self, rows: Host, predicted: Host) -> Host:
         off = np.abs(rows - predicted) / self.errors_
         return -(np.minimum(off, FAR) ** 2).sum(axis=1)
 
     @cached_property
     def _flat(self) -> FlatTrees:
-        """All trees as one, for a single row; the value of a leaf is its number in its tree."""
+        """All trees in common arrays; the value of a leaf is its number in its tree."""
         nodes = []
         for tree, seen in zip(self.trees_, self.inputs_, strict=True):
             made = Nodes.of_tree(tree, np.arange(tree.node_count, dtype=np.float64))
             nodes.append(made._replace(feature=seen[np.maximum(made.feature, 0)]))
         return FlatTrees(nodes, [0] * len(nodes))
 
-    def _of_row(self, X: Host) -> Host:
+    def _score_one(self, X: Host) -> Host:
         rows = self._standardised(X)
         leaves = self._flat.values(rows[0].astype(np.float32).astype(np.float64)).astype(np.intp)
         total, count = np.zeros(rows.shape), np.zeros(rows.shape[1])
-        for tree, told, leaf in zip(self.trees_, self.outputs_, leaves, strict=True):
-            total[0, told] += tree.value[leaf, :, 0]
-            count[told] += 1
-        return self._judged(rows, total / count)
+        for tree, outputs, leaf in zip(self.trees_, self.outputs_, leaves, strict=True):
+            total[0, outputs] += tree.value[leaf, :, 0]
+            count[outputs] += 1
+        return self._negative_squared_errors(rows, total / count)
 
     def _score(self, X: Host) -> Host:
         if len(X) == 1 and all(len(seen) for seen in self.inputs_):
-            return self._of_row(X)
+            return self._score_one(X)
 
         def work(block: slice) -> Host:
             rows = self._standardised(X[block])
             total, count = np.zeros(rows.shape), np.zeros(rows.shape[1])
-            for tree, seen, told in zip(self.trees_, self.inputs_, self.outputs_, strict=True):
-                total[:, told] += _predicted(tree, rows, seen)
-                count[told] += 1
-            return self._judged(rows, total / count)
+            for tree, seen, outputs in zip(self.trees_, self.inputs_, self.outputs_, strict=True):
+                total[:, outputs] += _predicted(tree, rows, seen)
+                count[outputs] += 1
+            return self._negative_squared_errors(rows, total / count)
 
         return np.concatenate(map_row_blocks(work, X, width=2 * X.shape[1]))
 
@@ -422,15 +417,15 @@ class ColumnForest(HeldOutDetector):
 
 
 def _columns(rows: Host, seen: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Those columns as trees take them; a column of zeros where there is none."""
+    """Return input columns for a tree; a column of zeros where there is none."""
     taken = rows[:, seen] if len(seen) else np.zeros((len(rows), 1))
     return taken.astype(np.float32, order="C")
 
 
 def _predicted(tree: Any, rows: Host, seen: NDArray[np.int64]) -> Host:
-    """Return a tree's predictions of several columns, of shape (n, columns)."""
+    """Return a tree's predictions, of shape (n, columns)."""
     columns = _columns(rows, seen)
-    if columns.shape[1] != tree.n_features:  # the compiled search does not look
-        raise ValueError("A tree was grown on other columns than it is given. Fit again.")
+    if columns.shape[1] != tree.n_features:  # not checked by the compiled tree
+        raise ValueError("A tree was grown on other columns than it is given. Refit the detector.")
     predicted: Host = tree.predict(columns).reshape(len(rows), -1)
     return predicted

@@ -41,14 +41,14 @@ from lpfuse.detectors.kernels import (
 )
 
 SCORES = ("mean", "variance", "density", "ratio")
-# Rows a landmark from which on their leave-one-out scores are nearly those of new rows: up to there
-# all rows move landmarks (ROWS_PER_CENTRE). With 4 rows a landmark, a new row in 6 lies below the
+# Rows per landmark for which leave-one-out scores are nearly those of new rows: with fewer, all
+# rows move landmarks (ROWS_PER_CENTRE). With 4 rows per landmark, one new row in 6 lies below the
 # lowest 5 % of these scores; with 20, one in 14.
-ROWS_A_LANDMARK = 20
+ROWS_PER_LANDMARK = 20
 SMALLEST_MEAN = 1e-12  # the logarithm of a mean needs it to be positive; chosen by hand
 AUTO_CONTAMINATION = 0.1  # contamination="auto": the default of the others
-# What is added to the diagonal, as a share of its largest entry, until the Cholesky factor exists:
-# from below the rounding of float64 in steps of ten. Chosen by hand.
+# Jitter of the diagonal, relative to its largest entry, tried until the Cholesky factor exists.
+# Chosen by hand.
 JITTERS = tuple(10.0**k for k in range(-12, -1))
 
 
@@ -92,8 +92,7 @@ class OneClassGP(KernelDetector):
     kernel_params : dict, optional
         Further arguments of a callable kernel.
     contamination : float in (0, 0.5] or "auto", default=0.1
-        Share of unseen rows like the training rows that the threshold leaves below it, on average.
-        "auto": 0.1.
+        Share of new normal rows below the threshold, on average. "auto": 0.1.
     approximation : {"auto", None, "nystroem", "fourier"}, default="auto"
         None: exact, with an n×n matrix. The others use explicit features, for the Gaussian kernel
         and ("nystroem") for any other. "auto": exact while that matrix fits, else "nystroem"; for
@@ -103,16 +102,17 @@ class OneClassGP(KernelDetector):
     random_state : int, RandomState instance or None, default=None
         Seed of the approximation.
     offset_from : {"unseen", "training"}, default="unseen"
-        Rows whose scores set the threshold. "unseen": each is scored by a refit without it; n rows
-        can promise a share of 1 / (n + 1), not less. "training": their own scores, fast and
-        flattering: for 10 %, 44 % of unseen rows with 300 Gaussian rows, and 95 % with 60.
+        Rows whose scores set the threshold. "unseen": each is scored by a refit without it; the
+        smallest share of n rows is 1 / (n + 1). "training": in-sample scores, which are fast but
+        optimistically biased: for 10 %, 44 % of new rows lie below with 300 Gaussian rows, and 95 %
+        with 60.
 
     Attributes
     ----------
     offset_ : float
         Threshold of the scores.
     jitter_ : float
-        What had to be added to the diagonal, beyond the noise, to make the matrix positive.
+        Jitter added to the diagonal, beyond the noise, to make the matrix positive definite.
     kernel_ : Kernel
         The kernel, with its width as a number.
     n_features_in_ : int
@@ -125,8 +125,9 @@ class OneClassGP(KernelDetector):
     A sample weight divides the noise of its row: a row of weight 2 counts as two equal rows.
 
     With features Φ the model is that of Quiñonero-Candela & Rasmussen (2005) called "deterministic
-    training conditional": its variance still grows where the features cannot follow. The mean is
-    close to 1 wherever rows are dense, hidden anomalies too, and survives an approximation badly.
+    training conditional": its variance still grows outside the span of the features. The mean is
+    close to 1 wherever rows are dense, including unlabelled anomalies, and is sensitive to the
+    approximation.
 
     References
     ----------
@@ -177,19 +178,19 @@ class OneClassGP(KernelDetector):
         self.offset_from = offset_from
 
     def leave_one_out_scores(self, X: Any, sample_weight: Any = None) -> Array:
-        """The score that each training row would get from a fit to all the others, in closed form.
+        """Return the score of each training row by a fit to the others, in closed form.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
             The rows that the detector was fitted on.
         sample_weight : array-like of shape (n,), optional
-            The weights that it was fitted with.
+            The weights of the fit.
 
         Returns
         -------
         array of shape (n,)
-            Scores of unseen rows, without n refits; the kernel's width is kept.
+            Leave-one-out scores without n refits; the kernel's width is kept.
 
         Notes
         -----
@@ -207,7 +208,7 @@ class OneClassGP(KernelDetector):
         if is_blocked(X):
             raise ValueError(
                 "leave_one_out_scores needs the rows in memory, got rows of Dask. Pass a part of "
-                "them, for instance X[:10_000].compute(); fit itself looks at a sample."
+                "them, for instance X[:10_000].compute()."
             )
         rows = training_rows(check_features(X, estimator=self), sample_weight)
         width = self.expansion_.basis.width
@@ -219,15 +220,15 @@ class OneClassGP(KernelDetector):
         held_out = self._leave_one_out(rows)
         if rows.positions is None:
             return held_out
-        return put(self.score_samples(X), rows.positions, held_out)  # weight 0: unseen anyway
+        return put(self.score_samples(X), rows.positions, held_out)  # weight 0: not in the fit
 
     def leaves_one_out_of(self, n: int) -> bool:
-        """Whether `leave_one_out_scores` are what new rows get, where n rows are learnt from.
+        """Return whether `leave_one_out_scores` of n rows are nearly unbiased.
 
-        Landmarks are means of training rows, and stay: where each stands for few rows, these are
-        too near to it.
+        Landmarks are means of training rows and are kept: with few rows per landmark, these are
+        too close to it.
         """
-        return self.approximation != "nystroem" or n >= ROWS_A_LANDMARK * int(self.n_components)
+        return self.approximation != "nystroem" or n >= ROWS_PER_LANDMARK * int(self.n_components)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -263,7 +264,7 @@ class OneClassGP(KernelDetector):
         precision, vectors, target = self._posterior(features, rows)
         directions = (vectors @ beside(precision * target, vectors))[:, None]
         if self.score_type != "mean":
-            # φᵀφ − σ² φᵀ(ΦᵀΦ + σ² I)⁻¹φ: what the training rows tell of the features' share.
+            # φᵀφ − σ² φᵀ(ΦᵀΦ + σ² I)⁻¹φ: the variance that the training rows explain.
             known = np.sqrt(positive_part(1 - self.noise * precision)) * (precision > 0)
             known = vectors * beside(known, vectors)
             directions = namespace(vectors).concat([directions, known], axis=1)
@@ -289,29 +290,29 @@ class OneClassGP(KernelDetector):
         return xp.log(xp.clip(mean, min=SMALLEST_MEAN)) - 0.5 * xp.log(variance)
 
     def _factor(self, kernel: Kernel, rows: TrainingRows) -> tuple[Array, float]:
-        """The Cholesky factor of ``K + σ² diag(1/c)``, with the least jitter that lets it exist."""
+        """Return the Cholesky factor of ``K + σ² diag(1/c)``, with the least jitter needed."""
         noise = self.noise / rows.weights
         largest_entry = largest(kernel.diagonal(rows.X))
         resolution = float(namespace(rows.X).finfo(rows.X.dtype).eps)
         for share in (0.0, *(share for share in JITTERS if share > resolution / 2)):
             jitter = share * largest_entry
             more = beside(noise + jitter, rows.X)
-            # Nothing but the factor may hold the matrix: there must never be a second one.
+            # No reference to the matrix is kept: only one n×n matrix is held at a time.
             L = cholesky(add_to_diagonal(rows.gram(kernel, to_overwrite=True), more))
             if L is not None:
                 return L, jitter
         raise ValueError(
             f"The matrix K + noise·I is not positive definite, even with {jitter:.1g} added to its "
-            f"diagonal: kernel={kernel.name!r} is not positive on these rows. Use a larger noise "
+            f"diagonal: kernel={kernel.name!r} is not positive definite here. Use a larger noise "
             f"(now {self.noise:g}) or another kernel."
         )
 
     def _posterior(self, features: FeatureMap, rows: TrainingRows) -> tuple[Host, Array, Host]:
-        """``ΦᵀCΦ + σ² I``: inverse eigenvalues and eigenvectors; ``ΦᵀC1`` in their coordinates."""
+        """Return inverse eigenvalues and eigenvectors of ``ΦᵀCΦ + σ² I``, and rotated ``ΦᵀC1``."""
         first, second = rows.moments(features)
         values, vectors = eigh(second)
         values = positive_part(values) + self.noise
-        # Without noise, directions that the rows do not show have eigenvalues of rounding only.
+        # Without noise, directions outside the span of the rows have eigenvalues of rounding only.
         seen = values > 1e-14 * values[-1]
         precision = np.divide(1.0, values, out=np.zeros_like(values), where=seen)
         return precision, vectors, to_host(vectors.T @ first)

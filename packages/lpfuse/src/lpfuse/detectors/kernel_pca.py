@@ -44,27 +44,23 @@ from lpfuse.detectors.base import KERNEL_WORDS, KernelDetector
 from lpfuse.detectors.kernels import Expansion, FeatureMap, Kernel, Similarities, TrainingRows
 
 # --------------------------------------------------------------------------------------------------
-# The leading eigenpairs of a centred kernel matrix: by iteration, of many rows few components.
+# Leading eigenpairs of the centred kernel matrix ``W^½ H K Hᵀ W^½``, ``H = I − 1 wᵀ``, W = diag(w).
 #
-# The matrix is ``W^½ H K Hᵀ W^½`` with ``H = I − 1 wᵀ`` and W = diag(w). It is never formed: both
-# methods see it through its products with vectors, each of which centres the vector, multiplies it
-# by K and centres the result.
+# Iterations for few components of many rows do not form the matrix: each product centres the
+# vector, multiplies it by K and centres the result.
 
 
 # Chosen by hand.
-RESTARTS = 20  # past them the eigenvalues lie too close together for an iteration
-DECOMPOSE_UP_TO = 20_000  # rows on a device whose full decomposition is worth the wait
+RESTARTS = 20  # beyond, the eigenvalues are too close for an iteration
+DECOMPOSE_UP_TO = 20_000  # rows on a device for a full decomposition
 # With ten components of 1,000 rows the iteration takes a fifteenth of the time of scikit-learn's
 # full decomposition, of 5,000 rows a thirty-sixth (docs/benchmarks/detectors.md).
 ITERATE_FROM = 1000  # rows from which an iteration beats the full decomposition, ...
-FEW = 0.025  # ... where no more than this share of the components is wanted
+FEW = 0.025  # ... for at most this share of the components
 
 
 def leading(K: Array, w: Array, means: Array, grand_mean: float, count: int) -> tuple[Host, Array]:
-    """Return the largest eigenvalues, in falling order, and their vectors.
-
-    All of them where cheaper.
-    """
+    """Return the largest eigenvalues, descending, and their eigenvectors."""
     n = K.shape[0]
     iterate = n >= ITERATE_FROM and count <= FEW * n
     found = iterated(K, w, count) if iterate else None
@@ -76,7 +72,7 @@ def leading(K: Array, w: Array, means: Array, grand_mean: float, count: int) -> 
 
 
 def iterated(K: Array, w: Array, count: int) -> tuple[Host, Array] | None:
-    """Return the largest eigenvalues, in falling order, and their vectors.
+    """Return the largest eigenvalues, descending, and their eigenvectors, by iteration.
 
     Parameters
     ----------
@@ -85,21 +81,18 @@ def iterated(K: Array, w: Array, count: int) -> tuple[Host, Array] | None:
     w : array of shape (n,)
         Weights of the rows, which sum to one.
     count : int
-        How many.
+        Number of eigenpairs.
 
     Returns
     -------
     tuple of arrays, or None
-        None where eigenvalues nearly coincide: a full decomposition tells them apart.
+        None where eigenvalues nearly coincide and a full decomposition is needed.
     """
     return by_arpack(K, w, count) if is_numpy(K) else by_blocks(K, w, count)
 
 
 def by_arpack(K: Host, w: Host, count: int, restarts: int = RESTARTS) -> tuple[Host, Host] | None:
-    """By ARPACK, which sees the centred matrix through its products with vectors only.
-
-    None where eigenvalues nearly coincide.
-    """
+    """Iterate with ARPACK; return None where eigenvalues nearly coincide."""
     roots = np.sqrt(w)
 
     def product(vector: Host) -> Host:
@@ -129,9 +122,9 @@ def by_blocks(
     restarts: int = RESTARTS,
     decompose_up_to: int = DECOMPOSE_UP_TO,
 ) -> tuple[Host, Array] | None:
-    """By products with several vectors at a time, where the matrix lives.
+    """Iterate with blocks of vectors on the matrix's device.
 
-    None where eigenvalues nearly coincide, unless there are too many rows to do better.
+    None where eigenvalues nearly coincide, unless there are too many rows to decompose.
     """
     n, width = K.shape[0], block_width(count)
     if 2 * width > n:
@@ -146,7 +139,7 @@ def by_blocks(
 
     start = np.random.default_rng(0).uniform(-1, 1, (n, width))
     found = eigh_leading(times, beside(start, K), count, restarts)
-    if not found.settled:
+    if not found.converged:
         if n <= decompose_up_to:
             return None
         warnings.warn(
@@ -160,10 +153,11 @@ def by_blocks(
 
 
 # --------------------------------------------------------------------------------------------------
+# The detector.
 
 # Chosen by hand.
-NO_VARIANCE = 1e-12  # share of the total variance below which a component counts for nothing
-FIRST_COMPONENTS = 32  # computed first where a share of the variance is wanted
+NO_VARIANCE = 1e-12  # share of the total variance below which a component is dropped
+FIRST_COMPONENTS = 32  # computed first for a share of the variance
 
 
 @saved_as("KernelPCADetector", **KERNEL_WORDS)
@@ -182,7 +176,7 @@ class KernelPCADetector(KernelDetector):
     ----------
     n_components : int or float, default=10
         Number q of principal components, or, between 0 and 1, the share of the variance that they
-        must hold. Components without variance are left out. Of as many rows or fewer all
+        must explain. Components without variance are left out. With at most as many rows all
         components are used, and `fit` warns.
     kernel : str or callable, default="rbf"
         A kernel of :mod:`sklearn.metrics.pairwise`, or a function of two rows.
@@ -196,7 +190,7 @@ class KernelPCADetector(KernelDetector):
     kernel_params : dict, optional
         Further arguments of a callable kernel.
     contamination : float in (0, 0.5], default=0.1
-        Share of unseen rows like the training rows that the threshold leaves below it, on average.
+        Share of new normal rows below the threshold, on average.
     approximation : {"auto", None, "nystroem", "fourier"}, default="auto"
         None: exact, with an n×n matrix. The others use explicit features, for the Gaussian kernel
         and ("nystroem") for any other. "auto": exact while that matrix fits, else "nystroem"; for
@@ -206,9 +200,10 @@ class KernelPCADetector(KernelDetector):
     random_state : int, RandomState instance or None, default=None
         Seed of the approximation.
     offset_from : {"unseen", "training"}, default="unseen"
-        Rows whose scores set the threshold. "unseen": each is scored by a refit without it; n rows
-        can promise a share of 1 / (n + 1), not less. "training": their own scores, fast and
-        flattering: for 10 %, 14 % of unseen rows with 300 Gaussian rows, and 34 % with 60.
+        Rows whose scores set the threshold. "unseen": each is scored by a refit without it; the
+        smallest share of n rows is 1 / (n + 1). "training": in-sample scores, which are fast but
+        optimistically biased: for 10 %, 14 % of new rows lie below with 300 Gaussian rows, and 34 %
+        with 60.
 
     Attributes
     ----------
@@ -290,7 +285,7 @@ class KernelPCADetector(KernelDetector):
         Returns
         -------
         array of shape (n, len(n_components))
-            One column a number: what a detector fitted with so many components would say.
+            One column per number: the scores of a detector with so many components.
 
         Examples
         --------
@@ -331,20 +326,20 @@ class KernelPCADetector(KernelDetector):
                 f"0 and 1, got {self.n_components!r}."
             )
 
-    def _warn_of_few(self, rows: TrainingRows) -> None:
+    def _warn_if_few_rows(self, rows: TrainingRows) -> None:
         if isinstance(self.n_components, Integral) and self.n_components >= len(rows):
             warnings.warn(
                 f"n_components={self.n_components} of {len(rows)} rows: there are "
                 f"{self.n_components_} components, all of them are used, and every training row "
-                "lies in their span with a score of about 0. New rows are judged by their distance "
-                "from that span. Use fewer components, a share of the variance "
+                "lies in their span with a score of about 0. New rows are scored by their distance "
+                "to that span. Use fewer components, a share of the variance "
                 "(n_components=0.95), or more rows.",
                 UserWarning,
                 stacklevel=4,
             )
 
-    def _turn(self, rows: TrainingRows) -> tuple[str, float]:
-        return super()._turn(rows)[0], -self.n_components  # the most components first
+    def _fit_order(self, rows: TrainingRows) -> tuple[str, float]:
+        return super()._fit_order(rows)[0], -self.n_components  # the most components first
 
     def _fit_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
         cache = rows.cache(kernel)
@@ -361,7 +356,7 @@ class KernelPCADetector(KernelDetector):
         sizes = namespace(scores).abs(kernel.diagonal(rows.X)) + abs(spectrum.grand_mean)
         if largest(scores) > (1e-3 if is_single(scores) else 1e-6) * largest(sizes):
             raise ValueError(
-                f"kernel={kernel.name!r} is not positive on these rows: some squared distances in "
+                f"kernel={kernel.name!r} is not positive definite here: some squared distances in "
                 "its feature space are negative. Use other parameters or another kernel."
             )
         return scores
@@ -417,7 +412,7 @@ class Spectrum:
     complete: bool = True
 
     def count(self, wanted: float) -> int:
-        """Return how many components are wanted and have any variance."""
+        """Return the number of wanted components with variance."""
         present = int((self.values > self.negligible).sum())
         if isinstance(wanted, Integral):
             return min(int(wanted), present)
@@ -425,7 +420,7 @@ class Spectrum:
         return int(reached.argmax()) + 1 if reached.any() else present
 
     def reaches(self, wanted: float) -> bool:
-        """Return whether there are as many components as are wanted."""
+        """Return whether enough components were computed."""
         if self.complete:
             return True
         if isinstance(wanted, Integral):
@@ -439,8 +434,8 @@ def spectrum_of_gram(
     """Return the leading principal components of rows with the kernel matrix K.
 
     They are the eigenvectors of ``W^½ H K Hᵀ W^½`` with ``H = I − 1 wᵀ`` for weights w that sum to
-    one: the centred kernel matrix divided by n, where all weigh the same. Where a share of the
-    variance is wanted, `first` components are computed, and four times as many until they suffice.
+    one: with equal weights, the centred kernel matrix divided by n. For a share of the variance,
+    `first` components are computed, and four times as many until they suffice.
     """
     n, xp = K.shape[0], namespace(K)
     w = beside(weights, K)
@@ -470,6 +465,6 @@ def spectrum_of_gram(
 
 
 def _negligible(total: float, mean_square: float, x: Array) -> float:
-    """The variance, of features with that mean squared length, that rounding can bring about."""
+    """Return the variance that rounding can cause in features of that mean squared length."""
     resolution = float(np.finfo(np.float32 if is_single(x) else np.float64).eps)
     return max(NO_VARIANCE * total, 10 * resolution * mean_square)

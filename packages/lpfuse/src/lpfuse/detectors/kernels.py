@@ -1,9 +1,9 @@
-"""Kernels k(x, x′), and the functions of them that learners become: values, block by block.
+"""Kernels, kernel expansions, approximate features, and the training rows of kernel learners.
 
-Whatever a kernel learner was fitted on, it ends as an *expansion* ``B(x) · coefficients``, where B
-is a row of basis functions: similarities to training rows (exact) or to landmarks (Nyström), or
-waves (random Fourier features, in `_features`). So all of them score in one way, and learners with
-the same anchors share the work (`score_together`).
+A fitted kernel learner is an *expansion* ``B(x) · coefficients``, where B is a row of basis
+functions: similarities to training rows (exact) or to landmarks (Nyström), or waves (random Fourier
+features). So all learners score in the same way, and learners with the same anchors share the work
+(`score_together`).
 """
 
 from __future__ import annotations
@@ -62,24 +62,24 @@ from lpfuse._validation.params import check_labels, check_number, check_sample_w
 from lpfuse._validation.tables import check_columns, check_features
 
 # --------------------------------------------------------------------------------------------------
-# Squared distances of rows to anchors, and matrices of rows by rows, block by block.
+# Squared distances and n×n matrices, block by block.
 
 
 RowFunction = Callable[[Array], Array]  # rows of shape (n, d) ↦ n rows of numbers
 
 
 def distances_to(Z: Array, factor: float = 1.0) -> RowFunction:
-    """The function ``X ↦ factor · ‖x_i − z_j‖²``, with all that depends on Z alone done once.
+    """Return the function ``X ↦ factor · ‖x_i − z_j‖²``, with Z prepared once.
 
-    One product makes it: ``(x, ‖x‖², 1) · (−2z, 1, ‖z‖²)``. Both are measured from the mean of Z,
-    which changes no distance and keeps the digits that a common offset would cancel.
+    It is one product, ``(x, ‖x‖², 1) · (−2z, 1, ‖z‖²)``. Both are centred at the mean of Z, which
+    avoids the cancellation of a common offset.
     """
     xp = namespace(Z)
     centre = xp.mean(Z, axis=0)
     Z = Z - centre
     norms = square_norms(Z)
     right = factor * xp.concat([-2.0 * Z, xp.ones_like(norms), norms], axis=1).T
-    # A product of so few terms is off by a few units in the last place; ten are on the safe side.
+    # A product of so few terms is off by a few units in the last place; ten are a safe bound.
     rounding = 10 * float(xp.finfo(Z.dtype).eps) * abs(factor)
 
     def distances(X: Array) -> Array:
@@ -88,8 +88,8 @@ def distances_to(Z: Array, factor: float = 1.0) -> RowFunction:
         products = xp.concat([X, own, xp.ones_like(own)], axis=1) @ right
         if factor > 0:
             return positive_part(products)
-        # Exponents that rounding lifts above zero by less than this change no similarity in the
-        # digits that matter, and cutting them off takes a pass over the block.
+        # Smaller positive exponents do not change similarities noticeably, and clipping takes a
+        # pass over the block.
         if rounding * (largest(own) + largest(norms)) > 1e-13:
             products = xp.clip(products, max=0.0)
         return products
@@ -97,8 +97,8 @@ def distances_to(Z: Array, factor: float = 1.0) -> RowFunction:
     return distances
 
 
-def square_of(rows: RowFunction, X: Array) -> Array:
-    """Return the n×n matrix whose rows a function makes of those of X, block by block."""
+def pairwise_matrix(rows: RowFunction, X: Array) -> Array:
+    """Return the n×n matrix with rows computed by a function, block by block."""
     values = new_empty((X.shape[0], X.shape[0]), X)
 
     def work(block: slice) -> None:
@@ -115,8 +115,9 @@ def square_norms(X: Array) -> Array:
 
 
 # --------------------------------------------------------------------------------------------------
+# Kernels and expansions.
 
-# Parts that a triangle of coefficients is cut to, columns from which on that pays, and rows.
+# Number of parts of triangular coefficients, and the columns and rows from which parts pay.
 ENDS, COLUMNS_OF_ENDS, ROWS_OF_ENDS = 8, 200, 32
 INNER_PRODUCTS = ("linear", "poly", "polynomial", "sigmoid", "cosine")  # in any array library
 UNIT_DIAGONAL = ("rbf", "laplacian", "chi2")
@@ -125,14 +126,14 @@ UNIT_DIAGONAL = ("rbf", "laplacian", "chi2")
 @saved_as("Kernel", name=PAIRWISE_KERNEL_FUNCTIONS)
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel with all its parameters settled; equal ones compare and hash as equal."""
+    """A kernel with numeric parameters; equal ones compare and hash as equal."""
 
     name: str | Callable[..., float]
     gamma: float = 1.0
     degree: float = 3.0
     coef0: float = 1.0
     params: dict[str, Any] = field(default_factory=dict, compare=False)  # of a callable
-    params_id: int = 0  # parameters may not be comparable: equal ones are the same object
+    params_id: int = 0  # parameters may not be comparable: compared by identity
 
     def between(self, X: Array, Z: Array) -> Array:
         """``k(x_i, z_j)``, of shape (n, m)."""
@@ -140,7 +141,7 @@ class Kernel:
             return self.against(Z)(X)
 
     def against(self, Z: Array) -> RowFunction:
-        """Return the function ``X ↦ k(x_i, z_j)``, with all that depends on Z alone done once."""
+        """Return the function ``X ↦ k(x_i, z_j)``, with Z prepared once."""
         if self.name == "rbf":
             exponents = distances_to(Z, -self.gamma)
             return lambda X: exp_in_place(exponents(X))
@@ -169,10 +170,10 @@ class Kernel:
 
     def gram(self, X: Array) -> Array:
         """``k(x_i, x_j)``, of shape (n, n)."""
-        values = square_of(self.against(X), X)
+        values = pairwise_matrix(self.against(X), X)
         if not self.has_unit_diagonal:
             return values
-        return add_to_diagonal(values, 1.0 - diagonal_of(values))  # exact, whatever was rounded
+        return add_to_diagonal(values, 1.0 - diagonal_of(values))  # exactly 1
 
     @property
     def has_unit_diagonal(self) -> bool:
@@ -192,7 +193,7 @@ class Kernel:
         return products
 
     def _arguments(self) -> dict[str, Any]:
-        """Return what scikit-learn's function of that name takes."""
+        """Return the keyword arguments of scikit-learn's kernel function."""
         takes_gamma = self.name in ("laplacian", "chi2")
         return {"gamma": self.gamma} if takes_gamma else self.params
 
@@ -204,7 +205,7 @@ def _normalised(X: Array) -> Array:
 
 
 class Basis(Protocol):
-    """Basis functions, and the kernel that they stand for."""
+    """Basis functions, and the kernel that they represent."""
 
     @property
     def kernel(self) -> Kernel:
@@ -215,7 +216,7 @@ class Basis(Protocol):
         """Number of basis functions."""
 
     def rows(self, X: Array) -> RowFunction:
-        """Return the function that maps rows, of the library of X, to the values of the basis."""
+        """Return the function from rows, in the library of X, to the values of the basis."""
 
 
 @saved_as("Similarities")
@@ -232,16 +233,16 @@ class Similarities:
         return int(self.anchors.shape[0])
 
     def rows(self, X: Array) -> RowFunction:
-        """Return the function that maps rows, of the library of X, to their similarities."""
+        """Return the function from rows, in the library of X, to their similarities."""
         return self.kernel.against(beside(self.anchors, X))
 
 
 @saved_as("Expansion")
 @dataclass(frozen=True)
 class Expansion(FieldsOnlyState):
-    """``B(x) · coefficients``: one column for each function of x that a learner needs.
+    """``B(x) · coefficients``: one column per function of x that a learner needs.
 
-    It may need the first columns only, of coefficients that it shares with others.
+    Learners may share coefficients and use only the first columns.
     """
 
     basis: Basis
@@ -250,14 +251,14 @@ class Expansion(FieldsOnlyState):
 
     @cached_property
     def _host_rows(self) -> RowFunction:
-        """`Basis.rows` for double precision of NumPy, prepared once: rows may come one by one."""
+        """`Basis.rows` for float64 NumPy rows, prepared once for calls with single rows."""
         return self.basis.rows(np.empty((0, 0)))
 
     @cached_property
     def _ends(self) -> list[int]:
-        """Where the coefficients of each part of the columns end; empty where all are full.
+        """End of the nonzero coefficients of each part of the columns; empty where all are full.
 
-        Those of a Gaussian process are a triangle, half of which is zero.
+        The coefficients of a Gaussian process are triangular.
         """
         if self.columns < COLUMNS_OF_ENDS:
             return []
@@ -267,7 +268,7 @@ class Expansion(FieldsOnlyState):
         return ends if sum(ends) < 0.75 * ENDS * len(self.coefficients) else []
 
     def map(self, X: Array, finish: Callable[[Array, Array], Array]) -> Array:
-        """``finish(k(x, x), B(x) · coefficients)`` of all rows, in blocks of bounded size."""
+        """Return ``finish(k(x, x), B(x) · coefficients)`` of all rows, in bounded blocks."""
         kernel, usual = self.basis.kernel, is_numpy(X) and X.dtype == np.float64
         rows = self._host_rows if usual else self.basis.rows(X)
         coefficients = beside(self.coefficients[:, : self.columns], X)
@@ -286,7 +287,7 @@ class Expansion(FieldsOnlyState):
 
 
 class KernelScorer(Detector):
-    """A detector whose score is a formula of ``k(x, x)`` and of the values of its expansion.
+    """A detector whose score is a function of ``k(x, x)`` and of the values of its expansion.
 
     Attributes
     ----------
@@ -307,7 +308,7 @@ class KernelScorer(Detector):
         return self.expansion_.map(X, self._score_from)
 
     def _score_from(self, diagonal: Array, values: Array) -> Array:
-        """Scores from ``k(x, x)``, of shape (n,), and the values of the expansion."""
+        """Return scores from ``k(x, x)``, of shape (n,), and the values of the expansion."""
         raise NotImplementedError
 
 
@@ -315,7 +316,7 @@ def score_together(detectors: Sequence[Detector], X: Any) -> Array:
     """Return the scores of several fitted detectors, faster than one by one.
 
     Learners with the same training rows share the distances to them, and those of the same width
-    the kernel's values. No more than a block of either is held at a time.
+    the kernel values, one block at a time.
 
     Parameters
     ----------
@@ -327,10 +328,10 @@ def score_together(detectors: Sequence[Detector], X: Any) -> Array:
     Returns
     -------
     array of shape (n, R)
-        One column a detector, high = normal.
+        One column per detector, high = normal.
     """
     if not detectors:
-        raise ValueError("There are no detectors to score with; pass at least one.")
+        raise ValueError("detectors is empty; pass at least one.")
     for detector in detectors:
         check_is_fitted(detector)
         check_columns(meta_of(X) if is_blocked(X) else X, detector)
@@ -363,7 +364,7 @@ def _groups(detectors: Sequence[Detector]) -> list[list[int]]:
 
 
 def _anchors(detector: Detector) -> Array | None:
-    """Return the rows that a Gaussian kernel compares with; None for other detectors."""
+    """Return the anchors of a Gaussian kernel; None for other detectors."""
     basis = detector.expansion_.basis if isinstance(detector, KernelScorer) else None
     if isinstance(basis, Similarities) and basis.kernel.name == "rbf":
         return basis.anchors
@@ -371,11 +372,11 @@ def _anchors(detector: Detector) -> Array | None:
 
 
 def _share_distances(detectors: list[Any], X: Array) -> Array:
-    """Scores of detectors whose Gaussian kernels have the same anchors."""
+    """Return scores of detectors whose Gaussian kernels have the same anchors."""
     xp = namespace(X)
     expansions = [detector.expansion_ for detector in detectors]
     distances = distances_to(beside(expansions[0].basis.anchors, X))
-    # What is to be computed: the most columns that anyone needs of some kernel and coefficients.
+    # The largest number of columns needed for each kernel and coefficients.
     products: dict[tuple[Kernel, int], Array] = {}
     for expansion in sorted(expansions, key=lambda expansion: expansion.columns):
         columns = beside(expansion.coefficients[:, : expansion.columns], X)
@@ -404,46 +405,44 @@ def _share_distances(detectors: list[Any], X: Array) -> Array:
 
 
 # --------------------------------------------------------------------------------------------------
-# Landmarks that stand for many rows: the means of clusters.
-#
-# Zhang, Tsang & Kwok (2008) showed that k-means bounds the error of the Nyström approximation.
+# Landmarks: k-means centres, which bound the error of the Nyström approximation (Zhang, Tsang &
+# Kwok 2008).
 
 
 Positions = NDArray[np.int64]
 
-# Rows drawn for each landmark: with so many, 125 centres lose less AUC than 500 drawn rows
+# Sampled rows per landmark: with so many, 125 centres lose less AUC than 500 sampled rows
 # (docs/adr/0004).
 ROWS_PER_CENTRE = 20
 # Chosen by hand.
-ROUNDS = 8  # in which the rows to start from are drawn
+ROUNDS = 8  # of the initialisation
 STEPS = 20  # of Lloyd's algorithm
-STILL = 1e-4  # it stops where the centres move, in all, by this share of the columns' variance:
-# scikit-learn's default of `tol`
+STILL = 1e-4  # stop where the centres move by this share of the columns' variance, as scikit-learn
 
 
 def centres(
     X: Array, size: int, rng: np.random.RandomState, rows_per_centre: int = ROWS_PER_CENTRE
 ) -> Array:
-    """Means of so many clusters, of rows drawn at random: better landmarks than the rows alone."""
+    """Return k-means centres of rows drawn at random: better landmarks than rows."""
     n = X.shape[0]
     drawn = take(X, np.sort(rng.choice(n, min(n, rows_per_centre * size), replace=False)))
     if is_numpy(X):
         return _by_scikit_learn(drawn, size, rng)
-    return lloyd(drawn, take(drawn, far_apart(drawn, size, rng)))
+    return lloyd(drawn, take(drawn, kmeans_parallel_init(drawn, size, rng)))
 
 
 def _by_scikit_learn(X: Host, size: int, rng: np.random.RandomState) -> Host:
     means = KMeans(size, n_init=1, max_iter=STEPS, tol=STILL, random_state=rng)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different rows than centres
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than centres
         return beside(means.fit(to_host(X)).cluster_centers_, X)
 
 
 def lloyd(X: Array, means: Array, steps: int = STEPS, still: float = STILL) -> Array:
-    """Lloyd's algorithm from some means, in the library and on the device of X.
+    """Run Lloyd's algorithm in the library and on the device of X.
 
-    It ends after so many steps, or where the means move, in all, by the share `still` of the
-    columns' variance or less.
+    It stops after `steps` steps, or where the means move by at most the share `still` of the
+    columns' variance.
     """
     xp = namespace(X)
     still *= float(xp.mean(xp.var(X, axis=0)))
@@ -454,22 +453,20 @@ def lloyd(X: Array, means: Array, steps: int = STEPS, still: float = STILL) -> A
     return means
 
 
-def far_apart(X: Array, size: int, rng: np.random.RandomState) -> Positions:
-    """Return positions of rows to start from.
+def kmeans_parallel_init(X: Array, size: int, rng: np.random.RandomState) -> Positions:
+    """Return positions of initial centres for k-means.
 
-    In a few rounds, those far from all so far are likelier.
-
-    The rounds of Bahmani et al. (2012) for the rule of Arthur & Vassilvitskii (2007), which draws
-    one row after the other: a row's chance is its squared distance to the nearest drawn before.
+    k-means|| of Bahmani et al. (2012), which samples in a few rounds by the rule of Arthur &
+    Vassilvitskii (2007): proportionally to the squared distance to the nearest chosen row.
     """
     n = X.shape[0]
     chosen = rng.choice(n, -(-size // ROUNDS), replace=False)
     latest, nearest = chosen, np.full(n, np.inf)
     while len(chosen) < size:
-        nearest = np.minimum(nearest, _to_nearest(take(X, latest), X))
+        nearest = np.minimum(nearest, _distance_to_nearest(take(X, latest), X))
         nearest[chosen] = 0.0  # but for rounding
         count = min(-(-size // ROUNDS), size - len(chosen))
-        if np.count_nonzero(nearest) < count:  # hardly any row differs from all of them
+        if np.count_nonzero(nearest) < count:  # too few distinct rows
             others = np.setdiff1d(np.arange(n), chosen)
             return np.concatenate([chosen, rng.choice(others, size - len(chosen), replace=False)])
         latest = rng.choice(n, count, replace=False, p=nearest / nearest.sum())
@@ -477,7 +474,7 @@ def far_apart(X: Array, size: int, rng: np.random.RandomState) -> Positions:
     return chosen
 
 
-def _to_nearest(anchors: Array, X: Array) -> Host:
+def _distance_to_nearest(anchors: Array, X: Array) -> Host:
     """Return the squared distance of each row to the nearest anchor."""
     distances = distances_to(anchors, 1.0)
 
@@ -488,17 +485,14 @@ def _to_nearest(anchors: Array, X: Array) -> Host:
 
 
 def lloyd_step(X: Array, means: Array) -> Array:
-    """Return the mean of the rows that are nearest to each.
-
-    One without any row stays where it is.
-    """
+    """Return the mean of the rows nearest to each centre; a centre without rows stays."""
     xp = namespace(X)
     distances, clusters = distances_to(means, 1.0), array_range(means.shape[0], X)
 
     def sums_and_counts(block: slice) -> Array:
         rows = X[block, :]
         nearest = xp.argmin(distances(rows), axis=1)
-        # A product with ones and zeros adds in a fixed order, unlike a device's scattered sums.
+        # A product with ones and zeros sums in a fixed order, unlike scatter-add on a device.
         belongs = xp.astype(nearest[:, None] == clusters[None, :], X.dtype)
         return belongs.T @ xp.concat([rows, xp.ones_like(rows[:, :1])], axis=1)
 
@@ -508,9 +502,7 @@ def lloyd_step(X: Array, means: Array) -> Array:
 
 
 # --------------------------------------------------------------------------------------------------
-# Explicit features whose inner products approximate a kernel: ``k(x, x′) ≈ φ(x)ᵀφ(x′)``.
-#
-# They let a learner work with r numbers a row instead of one number for every pair of rows.
+# Explicit features that approximate a kernel: ``k(x, x′) ≈ φ(x)ᵀφ(x′)``.
 
 
 @saved_as("Waves")
@@ -527,7 +519,7 @@ class Waves:
         return 2 * int(self.frequencies.shape[1])
 
     def rows(self, X: Array) -> RowFunction:
-        """Return the function that maps rows, of the library of X, to the values of their waves."""
+        """Return the function from rows, in the library of X, to the values of their waves."""
         xp = namespace(X)
         frequencies = beside(self.frequencies, X)
         scale = frequencies.shape[1] ** -0.5
@@ -553,14 +545,14 @@ class FeatureMap:
         return self.basis.width if self.whitening is None else int(self.whitening.shape[1])
 
     def expansion(self, directions: Array, X: Array) -> Expansion:
-        """The functions ``φ(x)ᵀ directions``, for directions (float64) of shape (r, columns)."""
+        """Return the expansion ``φ(x)ᵀ directions``, for directions of shape (r, columns)."""
         folded = directions
         if self.whitening is not None:
             folded = beside(self.whitening, directions) @ directions
         return Expansion(self.basis, beside(folded, X), int(directions.shape[1]))
 
     def rows(self, X: Array) -> RowFunction:
-        """Return the function that maps rows, of the library of X, to their features."""
+        """Return the function from rows, in the library of X, to their features."""
         basis = self.basis.rows(X)
         if self.whitening is None:
             return basis
@@ -579,10 +571,10 @@ class FeatureMap:
         return features
 
     def moments(self, X: Array, weights: Host) -> tuple[Array, Array]:
-        """``Σ_i w_i φ(x_i)`` and ``Σ_i w_i φ(x_i) φ(x_i)ᵀ``: one pass, and no features stored.
+        """Return ``Σ_i w_i φ(x_i)`` and ``Σ_i w_i φ(x_i) φ(x_i)ᵀ`` from one pass, in float64.
 
-        In float64, beside X. The whitening must come before the sum: after it, rounding of the
-        large directions would drown the small ones, which it magnifies.
+        Whitening comes before the sum: afterwards it would amplify rounding errors of the small
+        directions.
         """
         rows, factors = self.rows(X), like(weights, X)[:, None]
         xp = namespace(X)
@@ -598,10 +590,10 @@ class FeatureMap:
 
 
 def nystroem(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) -> FeatureMap:
-    """Features of Williams & Seeger (2001): exact on the span of `size` landmarks.
+    """Return the features of Williams & Seeger (2001), exact on the span of `size` landmarks.
 
     With K the kernel matrix of the landmarks, ``K = U Λ Uᵀ``, the features are
-    ``φ(x) = Λ^{−1/2} Uᵀ k(landmarks, x)``. Directions without any extent are left out.
+    ``φ(x) = Λ^{−1/2} Uᵀ k(landmarks, x)``. Directions with negligible eigenvalues are left out.
     """
     landmarks = X + 0.0 if size >= X.shape[0] else centres(X, size, rng)
     values, vectors = eigh(as_float64(kernel.between(landmarks, landmarks)))
@@ -618,10 +610,10 @@ def nystroem(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) ->
 
 
 def fourier(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) -> FeatureMap:
-    """Features of Rahimi & Recht (2007): waves whose frequencies are drawn as ``N(0, 2γ I)``."""
+    """Return the features of Rahimi & Recht (2007), with frequencies drawn from ``N(0, 2γ I)``."""
     if kernel.name != "rbf":
         raise ValueError(
-            'approximation="fourier" stands for the Gaussian kernel only, got '
+            'approximation="fourier" supports the Gaussian kernel only, got '
             f'kernel={kernel.name!r}. Use approximation="nystroem".'
         )
     frequencies = rng.normal(scale=(2 * kernel.gamma) ** 0.5, size=(X.shape[1], max(1, size // 2)))
@@ -629,27 +621,23 @@ def fourier(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) -> 
 
 
 # --------------------------------------------------------------------------------------------------
-# The rows that learners are fitted on, and the width of the kernel that suits them.
-#
-# `TrainingRows` holds what several fits on the same rows can share. `resolve_kernel` turns the
-# parameters of an estimator into a kernel for these rows; `warn_about_width` warns where its width
-# makes scores tie.
+# Training rows, and the kernel for them.
 
 
 Scoring = Callable[[Array], Array]  # from rows to their scores
 
 PAPER_WIDTHS = (0.01, 0.1, 0.5, 1.0, 10.0)  # the widths σ of the paper's grid
 # Multiples of 1 / (d · Var X). Three times scikit-learn's rule ranks better on the 30 development
-# sets (SVDD 24 : 5, Gaussian process 23 : 5) and never sets off the warning below, which ten times
-# does in 21 of 90 fits: docs/adr/0004.
+# sets (SVDD 24 : 5, Gaussian process 23 : 5) and never triggers the warning below; ten times does
+# in 21 of 90 fits: docs/adr/0004.
 SCALES = {"scale": 1.0, "narrow": 3.0}
 # The numbers below are chosen by hand.
-MEDIAN_ROWS = 1000  # rows that the median distance is taken over: half a million pairs
-PROBES = 32  # rows that are looked at as if they were held out
+MEDIAN_ROWS = 1000  # rows for the median distance: half a million pairs
+PROBES = 32  # rows that are treated as held out
 OTHERS = 20_000  # rows that they are compared with, at most
-NEGLIGIBLE = 1e-3  # a similarity that no longer tells near from far
-FEWEST = 20  # rows below which a share of them says little
-MOST, SOME = 0.9, 0.1  # shares of the probes without a similar row: all scores tie, many do
+NEGLIGIBLE = 1e-3  # similarity
+FEWEST = 20  # rows for a meaningful share of the probes
+MOST, SOME = 0.9, 0.1  # shares of the probes without a similar row: all, or many, scores tie
 
 
 class TrainingRows:
@@ -660,21 +648,20 @@ class TrainingRows:
     X : array of shape (n, d)
         Checked rows.
     weights : ndarray of shape (n,), optional
-        How often each row counts; rows of weight zero are left out.
+        Weights of the rows; rows of weight zero are left out.
     labels : ndarray of shape (n,), optional
         +1 normal, −1 anomaly; None: all rows are normal.
     share : bool, default=False
-        Keep what was computed for the latest kernel, and on the host the squared distances, for
-        other fits.
+        Keep results for the latest kernel, and on the host the squared distances, for other fits.
     """
 
-    is_sample = False  # whether the rows were drawn from rows in blocks, ...
-    is_subsample = False  # ... of which there are many more
+    is_sample = False  # whether the rows were drawn from a Dask collection, ...
+    is_subsample = False  # ... which has more rows
 
     def __init__(
         self, X: Array, weights: Host | None, labels: Host | None = None, *, share: bool = False
     ) -> None:
-        # Positions in X of the rows that count; None: all of them.
+        # Positions in X of the rows with weight; None: all rows.
         self.positions: NDArray[np.int64] | None = None
         if weights is not None and not weights.all():
             counting = self.positions = np.flatnonzero(weights)
@@ -695,62 +682,56 @@ class TrainingRows:
 
     @property
     def gram_bytes(self) -> int:
-        """What a kernel matrix of these rows takes."""
+        """Size of a kernel matrix of these rows."""
         return len(self) ** 2 * 4 * (1 if is_single(self.X) else 2)
 
     @property
     def anchors(self) -> Array:
-        """A copy of the rows for learners to keep, the same for all: the user may change theirs."""
+        """A copy of the rows, shared by all learners; the user may modify the original."""
         if self._anchors is None:
             self._anchors = self.X + 0.0
         return self._anchors
 
     def without(self, part: NDArray[np.int64], *, share: bool = False) -> TrainingRows:
-        """Return the rows but for those at some positions."""
+        """Return the rows without those at the given positions."""
         kept = np.delete(np.arange(len(self)), part)
         labels = None if self.labels is None else self.labels[kept]
         return TrainingRows(take(self.X, kept), self.weights[kept], labels, share=share)
 
     def forget(self) -> None:
-        """Drop what was computed for kernels, maybe matrices with a number for every two rows."""
+        """Free cached results, which may be n×n matrices."""
         self._kernel, self._distances, self._cache = None, None, {}
 
     def moments(self, features: FeatureMap, *, mean: bool = False) -> tuple[Array, Array]:
-        """``Σ w φ`` and ``Σ w φφᵀ`` of the rows' features; with `mean` the weights sum to one."""
+        """Return ``Σ w φ`` and ``Σ w φφᵀ`` of the features; with `mean` the weights sum to one."""
         return features.moments(self.X, self.weights / self.weights.sum() if mean else self.weights)
 
     def lower_quantile(self, scores: Array, share: float, score: Scoring) -> float:
-        """Return the score that the given share of the rows, by weight, lies strictly below.
+        """Return the score with the given share of the rows, by weight, strictly below it.
 
-        `scores` are those of the rows; `score` gives them of others, for rows that stand for more.
+        `scores` are those of the rows; `score` computes those of other rows of a larger table.
         """
         return lower_quantile(scores, self.weights, share)
 
     def gram(self, kernel: Kernel, *, to_overwrite: bool = False) -> Array:
-        """Return the kernel matrix, of shape (n, n).
-
-        It is shared unless it is taken to overwrite.
-        """
+        """Return the kernel matrix, of shape (n, n); a copy `to_overwrite`, else shared."""
         if not self.share:
             return kernel.gram(self.X)
         cache = self.cache(kernel)
         if to_overwrite and not is_numpy(self.X):
-            return kernel.gram(self.X)  # a device makes it again nearly as fast as it copies it
+            return kernel.gram(self.X)  # on a device nearly as fast as a copy
         if "gram" not in cache:
             cache["gram"] = self._gram_from_distances(kernel)
         return cache["gram"] + 0.0 if to_overwrite else cache["gram"]
 
     def cache(self, kernel: Kernel) -> dict[str, Any]:
-        """Return what was computed for this kernel.
-
-        That of another, maybe an n×n matrix, is dropped.
-        """
+        """Return cached results for this kernel; those for another one are freed."""
         if not self.share or kernel != self._kernel:
             self._kernel, self._cache = kernel, {}
         return self._cache
 
     def _gram_from_distances(self, kernel: Kernel) -> Array:
-        if kernel.name != "rbf" or not is_numpy(self.X):  # a device's memory is short, not its time
+        if kernel.name != "rbf" or not is_numpy(self.X):  # on a device memory is scarce
             return kernel.gram(self.X)
         if self._distances is None:
             self._distances = squared_distances(self.X)
@@ -760,7 +741,7 @@ class TrainingRows:
 def training_rows(
     X: Any, sample_weight: Any = None, y: Any = None, *, share: bool = False
 ) -> TrainingRows:
-    """Return what a user passed to ``fit``, checked."""
+    """Check the arguments of ``fit``."""
     rows = check_features(X)
     n = int(rows.shape[0])
     weights, labels = check_sample_weight(sample_weight, n), check_labels(y, n)
@@ -797,6 +778,28 @@ def gamma_from_sigma(sigma: float) -> float:
     return 1.0 / (2.0 * check_number("sigma", sigma, above=0) ** 2)
 
 
+def sigma_from_gamma(gamma: float) -> float:
+    """Return the width of a Gaussian kernel with that `gamma`: ``σ = 1 / √(2γ)``.
+
+    Parameters
+    ----------
+    gamma : float
+        As scikit-learn uses it, above zero.
+
+    Returns
+    -------
+    float
+        The width σ.
+
+    Examples
+    --------
+    >>> from lpfuse.detectors import sigma_from_gamma
+    >>> sigma_from_gamma(2.0)
+    0.5
+    """
+    return float((2.0 * check_number("gamma", gamma, above=0)) ** -0.5)
+
+
 def resolve_kernel(
     X: Array,
     kernel: Any,
@@ -806,7 +809,7 @@ def resolve_kernel(
     params: dict[str, Any] | None,
     weights: Host | None,
 ) -> Kernel:
-    """Return the kernel that an estimator's parameters mean for the rows X."""
+    """Return the kernel of an estimator's parameters for the rows X."""
     known = isinstance(kernel, str) and kernel in PAIRWISE_KERNEL_FUNCTIONS
     if not known and not callable(kernel):
         raise ValueError(
@@ -815,7 +818,7 @@ def resolve_kernel(
         )
     if not is_numpy(X) and kernel not in ("rbf", *INNER_PRODUCTS):
         raise ValueError(
-            f"kernel={kernel!r} is scikit-learn's and needs NumPy arrays, got {type(X).__name__}. "
+            f"kernel={kernel!r} of scikit-learn needs NumPy arrays, got {type(X).__name__}. "
             f"Use one of rbf, {', '.join(INNER_PRODUCTS)}, or pass X as a NumPy array."
         )
     return Kernel(
@@ -824,16 +827,15 @@ def resolve_kernel(
         check_number("degree", degree),
         check_number("coef0", coef0),
         params or {},
-        id(params) if params else 0,  # equal kernels without any, also when loaded
+        id(params) if params else 0,  # loaded kernels without parameters compare equal
     )
 
 
 def resolve_gamma(gamma: Any, X: Array, weights: Host | None = None) -> float:
-    """Return the number that `gamma` stands for: a float, "narrow", "scale" or "median"."""
+    """Return `gamma` as a number, from a float, "narrow", "scale" or "median"."""
     if isinstance(gamma, str) and gamma in SCALES:
         variance, square = _variance(X, weights), float(namespace(X).mean(X * X))
-        # Equal but for rounding: the squares of 1e-6 and 1e-14, some digits above what each
-        # precision resolves.
+        # Constant up to rounding: the squares of 1e-6 and 1e-14, some digits above each precision.
         constant = variance <= (1e-12 if is_single(X) else 1e-28) * square
         return SCALES[gamma] * (1.0 if constant else 1.0 / (variance * X.shape[1]))
     if isinstance(gamma, str) and gamma == "median":
@@ -847,18 +849,18 @@ def resolve_gamma(gamma: Any, X: Array, weights: Host | None = None) -> float:
 
 
 def _gamma_of_median(X: Array) -> float:
-    """``γ = 1 / (2 m)``, with m the median squared distance of two rows: σ² is that median."""
+    """Return ``γ = 1 / (2 m)``, with m the median squared distance of two rows."""
     n = X.shape[0]
     some = take(X, np.linspace(0, n - 1, min(n, MEDIAN_ROWS)).astype(int))
     distances = squared_distances(to_host(some))
     pairs = distances[np.triu_indices(len(distances), 1)]
-    # Repeated rows say nothing about the width; rounding may set them apart.
+    # Without repeated rows, whose computed distance may not be exactly zero.
     apart = pairs[pairs > 1e-12 * pairs.max(initial=0.0)]
     return 0.5 / float(np.median(apart)) if apart.size else 1.0
 
 
 def _variance(X: Array, weights: Host | None) -> float:
-    """Return the variance of all entries; rows count as often as they weigh."""
+    """Return the weighted variance of all entries."""
     if weights is None:
         return float(namespace(X).var(X))
     share = like(weights / weights.sum() / X.shape[1], X)[:, None]
@@ -872,22 +874,21 @@ class KernelWidthWarning(UserWarning):
 
 
 def warn_about_width(kernel: Kernel, X: Array, probes: int = PROBES, others: int = OTHERS) -> None:
-    """Warn where the kernel matrix is near the identity or constant, or held-out rows saturate.
+    """Warn where the kernel matrix is near the identity or constant, or held-out scores saturate.
 
-    A held-out row without any similar row gets the score of a point at infinity, whatever it is.
-    So many rows, the `probes`, are compared with so many `others`.
+    A held-out row without a similar row has the score of a point at infinity.
     """
     if kernel.name not in ("rbf", "laplacian") or X.shape[0] < 3:
         return
     similarities = _similarities_to_others(kernel, X, probes, others)
-    lonely = float((np.nanmax(similarities, axis=1) < NEGLIGIBLE).mean())
-    if lonely > MOST:
+    isolated = float((np.nanmax(similarities, axis=1) < NEGLIGIBLE).mean())
+    if isolated > MOST:
         rule = "median"
         problem = "too narrow: the kernel matrix is near the identity, and all scores tie"
-    elif lonely > SOME and X.shape[0] >= FEWEST:
+    elif isolated > SOME and X.shape[0] >= FEWEST:
         rule = "median"
         problem = (
-            f"narrow: about {lonely:.0%} of the rows resemble no other row, so the scores of "
+            f"narrow: about {isolated:.0%} of the rows resemble no other row, so the scores of "
             "held-out rows like them are saturated, all alike"
         )
     elif np.nanmean(similarities) > 1 - NEGLIGIBLE and not _all_equal(X):
@@ -910,51 +911,48 @@ def _all_equal(X: Array) -> bool:
 def _better_gamma(kernel: Kernel, X: Array, rule: str) -> str:
     if kernel.name == "rbf":
         return f'gamma={resolve_gamma(rule, X):.3g} (gamma="{rule}")'
-    some = to_host(take(X, _evenly(X.shape[0], MEDIAN_ROWS)))
-    distances = pdist(some, "cityblock")  # what a Laplacian kernel sees
+    some = to_host(take(X, _evenly_spaced(X.shape[0], MEDIAN_ROWS)))
+    distances = pdist(some, "cityblock")  # for the Laplacian kernel
     return f"gamma={1 / np.median(distances[distances > 0]):.3g}"
 
 
 def _similarities_to_others(kernel: Kernel, X: Array, n_probes: int, n_others: int) -> Host:
-    """Similarities of some rows to the other rows, NaN for the row itself."""
-    others = _evenly(X.shape[0], n_others)
-    probes = _evenly(len(others), n_probes)
+    """Return similarities of some rows to the others, NaN for the row itself."""
+    others = _evenly_spaced(X.shape[0], n_others)
+    probes = _evenly_spaced(len(others), n_probes)
     known = X if len(others) == X.shape[0] else take(X, others)
     similarities = to_host(kernel.between(take(known, probes), known))
     similarities[np.arange(len(probes)), probes] = np.nan
     return similarities
 
 
-def _evenly(n: int, at_most: int) -> NDArray[np.int64]:
+def _evenly_spaced(n: int, at_most: int) -> NDArray[np.int64]:
     return np.linspace(0, n - 1, min(n, at_most)).astype(int)
 
 
 def squared_distances(X: Array) -> Array:
     """``‖x_i − x_j‖²``, of shape (n, n); exactly zero on the diagonal."""
-    distances = square_of(distances_to(X), X)
+    distances = pairwise_matrix(distances_to(X), X)
     return add_to_diagonal(distances, -diagonal_of(distances))
 
 
 # --------------------------------------------------------------------------------------------------
-# Rows in blocks: learners see a sample of them, and sums over all of them.
+# Dask rows: a sample, and sums over all rows.
 #
-# Two passes check the rows and draw the sample. A learner whose fit needs no more of the rows than
-# sums takes a third one over all of them; any other is fitted to the sample. For a threshold by
-# unseen rows a part of the sample is taken off these sums, which is one more pass; for one by the
-# training rows the last pass finds it among all scores.
+# Two passes check the rows and draw the sample. A learner that needs only sums takes a third pass
+# over all rows; any other is fitted to the sample. A threshold from held-out rows subtracts a part
+# of the sample from the sums; one from in-sample scores takes a further pass.
 
 
 class SampleSize:
-    """How many rows are brought together of many more in blocks; `sample_size` may be changed.
+    """Size of the sample of Dask rows; `sample_size` may be changed.
 
     Attributes
     ----------
     rows : int
-        So many scores cut those of all rows into shares of 0.005 %, fine enough for a threshold,
-        and an exact kernel matrix of so many rows still fits.
+        Fine enough for a threshold (steps of 0.005 %), and an exact kernel matrix still fits.
     per_landmark : int
-        More rows where so many landmarks are asked for: as many as k-means draws for each
-        (docs/adr/0004).
+        Rows per landmark, as in k-means (docs/adr/0004), where that is more.
     """
 
     def __init__(self) -> None:
@@ -968,7 +966,7 @@ Moments = tuple[Array, Array]
 
 
 class SampledRows(TrainingRows):
-    """A sample of rows in blocks, with sums over all of them.
+    """A sample of Dask rows, with sums over all rows.
 
     Parameters
     ----------
@@ -977,7 +975,7 @@ class SampledRows(TrainingRows):
     sample : tuple of arrays
         The rows of the sample, and their labels and weights, if any.
     positions : ndarray
-        Where these rows are in the whole.
+        Positions of these rows among all rows.
     """
 
     is_sample = True
@@ -987,8 +985,8 @@ class SampledRows(TrainingRows):
         counts = np.ones(len(positions)) if weights is None else weights
         if not (counts if labels is None else counts[labels > 0]).any():
             raise ValueError(
-                f"None of {len(positions):,} rows drawn evenly from X is normal and has a "
-                "sample_weight above zero. Leave rows out of X that do not count."
+                f"None of {len(positions):,} rows sampled evenly from X is normal with a "
+                "sample_weight above zero. Drop rows of weight zero from X."
             )
         super().__init__(X, weights, labels)
         self.positions = positions if self.positions is None else positions[self.positions]
@@ -996,15 +994,12 @@ class SampledRows(TrainingRows):
         self._summed: tuple[FeatureMap, Moments] | None = None  # the latest
 
     def without(self, part: Positions, *, share: bool = False) -> TrainingRows:
-        """Return the sample but for the rows at some positions.
-
-        Its sums are over all other rows.
-        """
+        """Return the sample without the given rows; its sums are over all other rows."""
         rest = super().without(part, share=share)
-        return _Rest(self, part, rest) if self.is_subsample else rest
+        return _SampleWithout(self, part, rest) if self.is_subsample else rest
 
     def moments(self, features: FeatureMap, *, mean: bool = False) -> Moments:
-        """``Σ w φ`` and ``Σ w φφᵀ`` of all rows: each block adds its own."""
+        """Return ``Σ w φ`` and ``Σ w φφᵀ`` over all blocks."""
         if self._summed is None or self._summed[0] is not features:
             sums = self._checked.blocks.reduce(_moments_of_block, _sum_of_moments, features)
             self._summed = features, sums
@@ -1013,7 +1008,7 @@ class SampledRows(TrainingRows):
         return first / mass, second / mass
 
     def lower_quantile(self, scores: Array, share: float, score: Scoring) -> float:
-        """Of all rows: the highest score in the sample that no more than the share lies below."""
+        """Return the highest score of the sample with at most the share of all rows below it."""
         if not self.is_subsample:
             return super().lower_quantile(scores, share, score)
         cuts = np.unique(to_host(scores))
@@ -1022,8 +1017,8 @@ class SampledRows(TrainingRows):
         return float(cuts[within][-1] if within.any() else cuts[0])
 
 
-class _Rest(TrainingRows):
-    """A sample without some of its rows; sums are over all rows but these."""
+class _SampleWithout(TrainingRows):
+    """A sample without some of its rows; sums are over all other rows."""
 
     is_sample = is_subsample = True
 
@@ -1032,7 +1027,7 @@ class _Rest(TrainingRows):
         self._whole, self._left_out = whole, (take(whole.X, part), whole.weights[part])
 
     def moments(self, features: FeatureMap, *, mean: bool = False) -> Moments:
-        """``Σ w φ`` and ``Σ w φφᵀ`` of all rows but those that are left out."""
+        """Return ``Σ w φ`` and ``Σ w φφᵀ`` of all rows except those left out."""
         every = self._whole.moments(features)
         first, second = (
             total - own for total, own in zip(every, features.moments(*self._left_out), strict=True)
@@ -1044,7 +1039,7 @@ class _Rest(TrainingRows):
 def sampled_rows(
     X: Any, y: Any, sample_weight: Any, at_least: int, rng: np.random.RandomState
 ) -> SampledRows:
-    """Return what a user passed to ``fit`` in blocks, checked, and a sample of it."""
+    """Check the Dask arguments of ``fit`` and draw a sample."""
     checked = check_feature_blocks(X, y=y, sample_weight=sample_weight)
     blocks = checked.blocks
     assert blocks.sizes is not None
@@ -1059,7 +1054,7 @@ def sampled_rows(
 
 
 def _spread(n: int, count: int, rng: np.random.RandomState) -> Positions:
-    """One position at random in each of `count` equal spans of n; all where there are fewer."""
+    """Return a random position in each of `count` equal spans of n; all where n is smaller."""
     edges = np.arange(count + 1) * n // count if n > count else np.arange(n + 1)
     return edges[:-1] + (rng.uniform(size=len(edges) - 1) * np.diff(edges)).astype(np.int64)
 
@@ -1089,7 +1084,7 @@ def _moments_of_block(k: int, parts: tuple[Any, ...], features: FeatureMap) -> M
 
 
 def _weight_below_cuts(k: int, parts: tuple[Any, ...], score: Scoring, cuts: Host) -> Host:
-    """What the rows weigh whose scores lie below each cut, and not below the one before it."""
+    """Return the weight of rows with scores between consecutive cuts."""
     X, _, weights = arrays_of(parts)
     if X.shape[0] == 0:
         return np.zeros(len(cuts))

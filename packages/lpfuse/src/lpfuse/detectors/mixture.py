@@ -46,30 +46,29 @@ from lpfuse.detectors.base import OFFSET_FROM, RefittedDetector, set_offsets
 from lpfuse.detectors.kernels import (
     STEPS,
     TrainingRows,
-    far_apart,
+    kmeans_parallel_init,
     lloyd_step,
     sampled_rows,
     training_rows,
 )
 
 # --------------------------------------------------------------------------------------------------
-# The EM algorithm for Gaussian mixtures where the rows live: on a device, in its own library.
+# The EM algorithm for Gaussian mixtures on a device.
 #
-# It takes the steps of scikit-learn's, and stops where that one stops. A step reads the rows once:
-# sums are taken about the means of the step before, which keeps them exact, and moved afterwards.
+# Steps and stopping rule are those of scikit-learn. A step reads the rows once: moments are taken
+# about the previous means, which avoids cancellation, and shifted afterwards.
 
 
-Shares = Callable[[list[Array]], Array]  # from rows about each mean to their share in each, m×k
-START_ROWS = 20_000  # that k-means looks at; chosen by hand
-# What a component that has lost all rows counts for, so that nothing is divided by zero; as in
-# scikit-learn's mixture.
+Shares = Callable[[list[Array]], Array]  # from rows centred at each mean to responsibilities, m×k
+START_ROWS = 20_000  # sample of k-means; chosen by hand
+# Added to the weight of each component to avoid division by zero, as in scikit-learn.
 NO_ROWS = 10 * float(np.finfo(np.float64).eps)
-MATRICES = ("full", "tied")  # covariance types that are no mere variances
+MATRICES = ("full", "tied")  # covariance types with off-diagonal entries
 
 
 @dataclass(frozen=True)
 class Gaussians:
-    """The k components of a mixture, in float64 beside the rows; matrices, or vectors if diagonal.
+    """The k components of a mixture, in float64 on the rows' device; vectors if diagonal.
 
     Attributes
     ----------
@@ -101,7 +100,7 @@ def fit_on_device(mixture: GaussianMixture, X: Array) -> GaussianMixture:
     Parameters
     ----------
     mixture : GaussianMixture
-        With the parameters; its attributes, as NumPy arrays, are set.
+        With the parameters; its fitted attributes are set as NumPy arrays.
     X : array of shape (n, d)
         Rows.
 
@@ -115,7 +114,7 @@ def fit_on_device(mixture: GaussianMixture, X: Array) -> GaussianMixture:
     gaussians, bounds, converged = max(found, key=lambda one: one[1][-1])
     if not converged:
         warnings.warn(
-            f"The mixture is not settled after {mixture.max_iter} steps. Raise max_iter, or use "
+            f"The mixture has not converged after {mixture.max_iter} steps. Raise max_iter, or use "
             "fewer components.",
             ConvergenceWarning,
             stacklevel=4,
@@ -128,10 +127,10 @@ def fit_on_device(mixture: GaussianMixture, X: Array) -> GaussianMixture:
 
 
 def _start(X: Array, mixture: GaussianMixture, rng: np.random.RandomState) -> Gaussians:
-    """Return every row belongs to the nearest of the means that k-means finds in a sample."""
+    """Return components from the nearest of the k-means centres of a sample."""
     xp, k, n = namespace(X), mixture.n_components, int(X.shape[0])
     drawn = take(X, np.sort(rng.choice(n, min(n, START_ROWS), replace=False)))
-    found = take(drawn, far_apart(drawn, k, rng))
+    found = take(drawn, kmeans_parallel_init(drawn, k, rng))
     for _ in range(STEPS):
         found = lloyd_step(drawn, found)
     means = [as_float64(found[i, :]) for i in range(k)]
@@ -142,13 +141,13 @@ def _start(X: Array, mixture: GaussianMixture, rng: np.random.RandomState) -> Ga
         belongs = xp.argmin(squares, axis=1)[:, None] == numbers[None, :]
         return xp.astype(belongs, xp.float64)
 
-    return _refitted(_sums(X, means, nearest, mixture), means, mixture)
+    return _refit(_sums(X, means, nearest, mixture), means, mixture)
 
 
 def _ascend(
     X: Array, gaussians: Gaussians, mixture: GaussianMixture
 ) -> tuple[Gaussians, list[float], bool]:
-    """Steps until the mean log-likelihood of the rows moves no more: it is told for each step."""
+    """Iterate until the mean log-likelihood converges; return it for each step."""
     bounds: list[float] = []
     for _ in range(mixture.max_iter):
         gaussians, bound = _step(X, gaussians, mixture)
@@ -159,10 +158,7 @@ def _ascend(
 
 
 def _step(X: Array, before: Gaussians, mixture: GaussianMixture) -> tuple[Gaussians, float]:
-    """Return the components that fit the rows, shared out by those before.
-
-    How likely these made them.
-    """
+    """Return the components after one EM step, and the mean log-likelihood before it."""
     xp, heights = namespace(X), like(before.log_heights, X)
     likelihoods: list[Array] = []
 
@@ -180,13 +176,13 @@ def _step(X: Array, before: Gaussians, mixture: GaussianMixture) -> tuple[Gaussi
 
     sums = _sums(X, before.means, posterior, mixture)
     bound = sum(float(part) for part in likelihoods) / X.shape[0]
-    return _refitted(sums, before.means, mixture), bound
+    return _refit(sums, before.means, mixture), bound
 
 
 def _sums(X: Array, means: list[Array], shares: Shares, mixture: GaussianMixture) -> Array:
-    """For each mean, ``Σ r z zᵀ`` over z = (x − mean, 1) and r the share that the mean has in x.
+    """Return ``Σ r z zᵀ`` per mean, over z = (x − mean, 1) with responsibilities r.
 
-    Of shape (k, d + 1, d + 1); where components are diagonal (k, 2d + 1): of squares, rows, ones.
+    Of shape (k, d + 1, d + 1); for diagonal components (k, 2d + 1): of squares, rows, ones.
     """
     xp = namespace(X)
     matrices = mixture.covariance_type in MATRICES
@@ -208,8 +204,8 @@ def _sums(X: Array, means: list[Array], shares: Shares, mixture: GaussianMixture
     return sum_row_blocks(work, X, width=(len(means) + 3) * int(X.shape[1]))
 
 
-def _refitted(sums: Array, means: list[Array], mixture: GaussianMixture) -> Gaussians:
-    """Return the components that `_sums` about some means make likeliest."""
+def _refit(sums: Array, means: list[Array], mixture: GaussianMixture) -> Gaussians:
+    """Return the maximum-likelihood components for the moments of `_sums`."""
     xp, d = namespace(sums), means[0].shape[0]
     matrices = mixture.covariance_type in MATRICES
     counts, moved, covariances = [], [], []
@@ -241,7 +237,7 @@ def _regularised(covariance: Array, reg: float) -> Array:
 
 
 def _root(covariance: Array) -> Array:
-    """P with ``Σ⁻¹ = P Pᵀ``: upper triangular, or the vector of its diagonal."""
+    """Return P with ``Σ⁻¹ = P Pᵀ``: upper triangular, or the vector of its diagonal."""
     if covariance.ndim == 2:
         lower = cholesky(covariance + 0.0)
         if lower is not None:
@@ -255,7 +251,7 @@ def _root(covariance: Array) -> Array:
 
 
 def _fill(mixture: GaussianMixture, gaussians: Gaussians) -> None:
-    """The attributes of scikit-learn's mixture, in its shapes."""
+    """Set the fitted attributes of scikit-learn's mixture."""
     kind = mixture.covariance_type
     shapes: dict[str, Callable[[list[Host]], Any]] = {
         "full": np.stack,
@@ -276,6 +272,7 @@ def _fill(mixture: GaussianMixture, gaussians: Gaussians) -> None:
 
 
 # --------------------------------------------------------------------------------------------------
+# The detector.
 
 SCORES = ("mahalanobis", "log_likelihood")
 COVARIANCES = ("full", "tied", "diag", "spherical")
@@ -294,26 +291,27 @@ class GMMDetector(RefittedDetector):
     Parameters
     ----------
     n_components : int, default=3
-        Number of components; fewer where there are fewer different rows.
+        Number of components; fewer where there are fewer distinct rows.
     score_type : {"mahalanobis", "log_likelihood"}, default="log_likelihood"
-        Which score. "mahalanobis" is the paper's: level on clean rows, but a wide component around
-        anomalies that nobody has found makes these look normal (``docs/adr/0029``).
+        Which score. "mahalanobis" is the paper's: equal on clean rows, but a wide component around
+        unlabelled anomalies gives them normal scores (``docs/adr/0029``).
     covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
         Shape of the components, as in :class:`sklearn.mixture.GaussianMixture`.
     reg_covar : float, default=0.01
-        Added to the variances; choose it to the scale of the features (1 where standardised).
+        Added to the variances; choose it by the scale of the features (1 where standardised).
     contamination : float in (0, 0.5], default=0.1
-        Share of unseen rows like the training rows that the threshold leaves below it, on average.
+        Share of new normal rows below the threshold, on average.
     n_init : int, default=1
-        Number of starts, of which the likeliest mixture is kept.
+        Number of initialisations, of which the most likely mixture is kept.
     max_iter : int, default=200
         Most steps of the EM algorithm.
     random_state : int, RandomState instance or None, default=None
         Seed of the starts.
     offset_from : {"unseen", "training"}, default="unseen"
-        Rows whose scores set the threshold. "unseen": each is scored by a refit without it; n rows
-        can promise a share of 1 / (n + 1), not less. "training": their own scores, fast and
-        flattering: for 10 %, 14 % of unseen rows with 300 Gaussian rows, and 32 % with 60.
+        Rows whose scores set the threshold. "unseen": each is scored by a refit without it; the
+        smallest share of n rows is 1 / (n + 1). "training": in-sample scores, which are fast but
+        optimistically biased: for 10 %, 14 % of new rows lie below with 300 Gaussian rows, and 32 %
+        with 60.
 
     Attributes
     ----------
@@ -330,9 +328,9 @@ class GMMDetector(RefittedDetector):
 
     Notes
     -----
-    There are no sample weights: scikit-learn's EM algorithm has none. Rows on a GPU are learnt from
-    there, by the same steps in float64 from means of a sample; other rows by scikit-learn, on the
-    host. Scoring stays in the library, and on the device, of the rows.
+    Sample weights are not supported, as in scikit-learn's EM algorithm. Rows on a GPU are fitted
+    there, by the same steps in float64 from means of a sample; other rows by scikit-learn on the
+    host. Scoring stays in the library and on the device of the rows.
 
     Examples
     --------
@@ -375,7 +373,7 @@ class GMMDetector(RefittedDetector):
         Parameters
         ----------
         X : array-like, or Dask array or data frame, of shape (n, d)
-            Normal rows. Of rows of Dask a sample of 20,000 is learnt from.
+            Normal rows. Of Dask rows a sample of 20,000 is used.
         y : object
             Ignored; here for scikit-learn's conventions.
 
@@ -402,7 +400,7 @@ class GMMDetector(RefittedDetector):
         if not (thresholds and self._uses_held_out_rows()):
             self._set_training_offset(rows, None)
 
-    def _refitted(self, rows: TrainingRows, kept: float) -> Self:
+    def _refit(self, rows: TrainingRows, kept: float) -> Self:
         other = clone(self)
         other.mixture_ = other._mixture(rows.X)
         return other
@@ -446,7 +444,7 @@ class GMMDetector(RefittedDetector):
         roots = [beside(root, X) for root in precision_roots(mixture)]
 
         def distances2(block: Array) -> Array:
-            """Squared Mahalanobis distances of rows to each component."""
+            """Return squared Mahalanobis distances of rows to each component."""
             columns = []
             for mean, root in zip(means, roots, strict=True):
                 centred = block - mean
@@ -470,16 +468,14 @@ class GMMDetector(RefittedDetector):
 
 
 def _different_rows(rows: Array, at_most: int) -> int:
-    """Return how many different rows there are, up to a limit.
-
-    They differ in a random direction.
-    """
+    """Return the number of distinct rows, up to a limit."""
+    # Distinct rows differ along a random direction.
     direction = np.random.default_rng(0).normal(size=rows.shape[1])
     return min(at_most, len(np.unique(to_host(rows @ beside(direction, rows)))))
 
 
 def precision_roots(mixture: GaussianMixture) -> list[Host]:
-    """For each component a factor P with ``Σ⁻¹ = P Pᵀ``; a row where it is diagonal."""
+    """Return for each component P with ``Σ⁻¹ = P Pᵀ``; a vector where it is diagonal."""
     roots = mixture.precisions_cholesky_
     k, d = mixture.means_.shape
     if mixture.covariance_type == "tied":
@@ -490,7 +486,7 @@ def precision_roots(mixture: GaussianMixture) -> list[Host]:
 
 
 def log_heights(mixture: GaussianMixture) -> Host:
-    """``log π_k + log det Σ_k^{−1/2} − d/2 · log 2π``: the logarithm of each component's peak."""
+    """Return ``log π_k + log det Σ_k^{−1/2} − d/2 · log 2π``, the log peak of each component."""
     roots = precision_roots(mixture)
     log_dets = [np.log(root.diagonal() if root.ndim == 2 else root).sum() for root in roots]
     d = mixture.means_.shape[1]

@@ -1,4 +1,4 @@
-"""The distance to the k-th nearest training row, in all columns or in subsets of them."""
+"""Detector by the distance to the k-th nearest training row, in all columns or in subsets."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from lpfuse._validation.params import check_count
 from lpfuse.detectors.base import HeldOutDetector
 
 # --------------------------------------------------------------------------------------------------
-# The k-th nearest of some rows, in many subsets of the columns at once.
+# Nearest neighbours in many subsets of the columns at once.
 
 
 Positions = NDArray[np.int64]
 
-# Anchors that one product compares with, at most, unless one subset has more; and distances that
-# are held at a time, which then stay in the cache. Both by measurement.
+# Largest number of anchors per product, unless one subset has more, and of distances held at a
+# time, which then stay in the cache. Both by measurement.
 ANCHORS_AT_A_TIME = 4_000
 DISTANCES_AT_A_TIME = 512_000
-# A product of a few hundred terms is off by some units in the last place, and neighbours count as
-# told apart where that is below a millionth of the squared distance. Both by hand.
+# Rounding error of a product of a few hundred terms, and the share of the squared distance below
+# which it does not affect the order of neighbours. Both by hand.
 ROUNDING, TELLS_APART = 32 * 2.0**-52, 1e-6
 
 
@@ -38,21 +38,21 @@ class Stack(NamedTuple):
 
 
 class SubsetSearch:
-    r"""Finds, in each subset of the columns, the k-th nearest of the subset's anchors.
+    r"""Search of the k-th nearest anchor in each subset of the columns.
 
     In the columns C, :math:`\|x_C - a_C\|^2 = \|x_C\|^2 - 2 x^\top (a \odot 1_C) + \|a_C\|^2`. With
     the other columns of an anchor set to zero, one matrix holds the anchors of many subsets, and
-    one product does the work of all. The first term is the same for all anchors of a subset, and is
-    left out: what is nearest stays nearest.
+    one product computes the distances to all. The first term is the same for all anchors of a
+    subset and is left out.
 
     Parameters
     ----------
     rows : ndarray of shape (n, d)
-        What anchors are taken from.
+        All anchors.
     samples : sequence of ndarray of shape (s,)
         For each subset the positions of its anchors, equally many.
     columns : sequence of ndarray
-        Its columns.
+        For each subset its columns.
 
     Examples
     --------
@@ -70,8 +70,8 @@ class SubsetSearch:
         self.mask = np.zeros((len(columns), rows.shape[1]))
         for b, some in enumerate(columns):
             self.mask[b, some] = 1.0
-        # Measured from their median, rows keep the digits that a common offset would cancel, and no
-        # row that is far off takes the digits of the others.
+        # Centring at the median avoids the cancellation of a common offset, and is robust to
+        # outliers.
         with np.errstate(over="ignore", invalid="ignore"):
             self.centre = np.median(rows, axis=0)
             self.largest = np.sqrt(((rows - self.centre) ** 2 @ self.mask.T).max(axis=0))
@@ -86,16 +86,16 @@ class SubsetSearch:
         return Stack(subsets, np.ascontiguousarray(right))
 
     def distances(self, X: Host, k: int, own: Positions | None = None) -> Host:
-        """Distances of rows to their k-th nearest anchor.
+        """Return distances of rows to their k-th nearest anchor.
 
         Parameters
         ----------
         X : ndarray of shape (m, d)
             Rows.
         k : int
-            Which neighbour; the farthest one where there are fewer.
+            Number of the neighbour; the farthest one where there are fewer.
         own : ndarray of shape (m, subsets), optional
-            Where a row is itself among a subset's anchors, which then does not count; −1: nowhere.
+            Position of a row among a subset's anchors, which is excluded; −1: none.
 
         Returns
         -------
@@ -105,7 +105,7 @@ class SubsetSearch:
         found = np.empty((len(X), len(self.mask)))
         width = max(stack.right.shape[1] for stack in self.stacks)
         step = max(1, DISTANCES_AT_A_TIME // width)
-        # One buffer for all products: a new one each time costs more than the product itself.
+        # One buffer for all products: allocation costs more than the product itself.
         buffer = np.empty(min(step, len(X)) * width)
         with one_blas_thread, np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, len(X), step):
@@ -115,9 +115,9 @@ class SubsetSearch:
         return found
 
     def own_distances(self, k: int, every: bool) -> Host:
-        """Distances of each subset's anchors to the k-th nearest *other* one: (s, subsets).
+        """Return distances of each subset's anchors to the k-th nearest other one: (s, subsets).
 
-        Where `every` row is an anchor of all subsets, one search serves them all.
+        Where `every` row is an anchor of all subsets, one search is enough.
         """
         places = np.arange(self.samples.shape[1])
         if every:
@@ -130,10 +130,7 @@ class SubsetSearch:
         return np.hstack(found)
 
     def places(self, rows: Positions) -> Positions:
-        """Return where rows, by their positions (−1.
-
-        None of them), are among the anchors of a subset.
-        """
+        """Return the positions of rows (−1: no row) among the anchors of each subset; −1: none."""
         where = np.full((len(self.samples), len(self.rows) + 1), -1)
         np.put_along_axis(where, self.samples, np.arange(self.samples.shape[1])[None], axis=1)
         found: Positions = where[:, rows].T
@@ -150,12 +147,12 @@ class SubsetSearch:
                 row, subset = np.nonzero(own[:, subsets] >= 0)
                 apart[row, subset, own[:, subsets][row, subset]] = np.inf
             nearest[:, subsets] = _kth(apart, k, own if own is None else own[:, subsets] >= 0)
-        # Computed anew: the product takes squares apart, and is off by 1e-8 between equal rows.
+        # Recomputed from differences: the product cancels, and is off by 1e-8 between equal rows.
         chosen = self.rows[self.samples[np.arange(len(self.mask)), nearest]]
         chosen -= X[:, None, :]
         chosen *= chosen
         squares = np.einsum("ibd,bd->ib", chosen, self.mask)
-        # What rounding may have done to the products; beside it, near anchors cannot be told apart.
+        # Where rounding of the products may have changed the order, compare by differences.
         size = np.sqrt((left[:, :-1] ** 2) @ self.mask.T)
         unsure = ROUNDING * self.largest * (size + self.largest) > TELLS_APART * squares
         if k == 1:
@@ -168,7 +165,7 @@ class SubsetSearch:
         return np.sqrt(squares)
 
     def _one_by_one(self, X: Host, b: int, k: int, own: Positions | None) -> Host:
-        """Squared distances to the k-th nearest anchor of a subset, from differences of rows."""
+        """Return squared distances to a subset's k-th nearest anchor from differences of rows."""
         columns = self.mask[b] > 0
         anchors = self.rows[self.samples[b]][:, columns]
         apart = cdist(X[:, columns], anchors, "sqeuclidean")
@@ -182,12 +179,12 @@ class SubsetSearch:
 
 
 def _kth(apart: Host, k: int, own: NDArray[np.bool_] | None) -> Positions:
-    """Return positions of the k-th smallest along the last axis; own anchors are infinitely far."""
+    """Return positions of the k-th smallest along the last axis; own anchors are infinite."""
     size = apart.shape[2]
     if k == 1 or size == 1:
         return apart.argmin(axis=2)
     place = np.full(apart.shape[:2], min(k, size) - 1)
-    if own is not None:  # there is one anchor less to choose from
+    if own is not None:  # one anchor less
         place = np.where(own, min(k, size - 1) - 1, place)
     order = np.argpartition(apart, np.unique(place), axis=2)
     found: Positions = np.take_along_axis(order, place[:, :, None], axis=2)[:, :, 0]
@@ -195,15 +192,15 @@ def _kth(apart: Host, k: int, own: NDArray[np.bool_] | None) -> Positions:
 
 
 # --------------------------------------------------------------------------------------------------
+# The detector.
 
-# Chosen by hand. Of so many samples the rows are kept that those of the subsets are drawn from.
-RESERVE = 5
-# Added to the mean distance of neighbours, in units of the spread: it may be zero, where every row
-# has an equal one. A larger share ranks worse (0.01: by 0.4 AUC on 51 tables).
+RESERVE = 5  # kept rows in units of `max_samples`, of which subsets draw samples; chosen by hand
+# Added to the mean distance of neighbours, in units of the spread, since it may be zero. A larger
+# share ranks worse (0.01: by 0.4 AUC on 51 tables).
 LEAST = 1e-6
-# Mean distances from which on logarithms count, so that a new value of a column with few, which may
-# be a million of them away, does not outweigh all other subsets. On the same tables a hard limit
-# there costs 0.05 AUC, ranks of distances instead of distances as much.
+# Mean distances beyond which logarithms are used, so that a new value of a column with few, which
+# may be a million of them away, does not dominate all other subsets. On the same tables a hard
+# limit costs 0.05 AUC, and ranks of distances as much.
 FAR = 10.0
 
 
@@ -228,10 +225,10 @@ class KNNDetector(HeldOutDetector):
     n_subspaces : int or None, default=None
         Number m of subsets of the columns; None: one distance, in all columns.
     max_samples : int, default=2000
-        Most rows that neighbours are sought among. Of more rows, each subset draws its own sample,
+        Largest number of candidate neighbours. Of more rows, each subset draws its own sample,
         from a sample five times as large.
     contamination : float in (0, 0.5], default=0.1
-        Share of unseen rows like the training rows below the threshold, by leave-one-out scores.
+        Share of new normal rows below the threshold, by leave-one-out scores.
     random_state : int, RandomState instance or None, default=None
         Seed of the subsets and samples.
 
@@ -244,7 +241,7 @@ class KNNDetector(HeldOutDetector):
     columns_, samples_ : list of ndarray
         For each subset its columns, and which of `rows_` it searches.
     scale_ : ndarray of shape (m,)
-        What its distances are divided by; 1 without subsets.
+        Divisors of the distances; 1 without subsets.
     n_samples_ : int
         Number of training rows.
     held_out_scores_ : ndarray of shape (n,) or None
@@ -258,9 +255,9 @@ class KNNDetector(HeldOutDetector):
 
     Notes
     -----
-    ``leave_one_out_scores`` are exact where all rows are kept, but for the scales, which one row
-    hardly changes: a training row is no neighbour of itself. A row that a subset's sample does not
-    hold gets the plain distance there. Work is done on the host, whatever library `X` is of.
+    ``leave_one_out_scores`` exclude the row from its neighbours. They are exact where all rows are
+    kept, except for the scales, which one row hardly changes. Computation is on the host for all
+    array libraries.
 
     Examples
     --------
@@ -296,7 +293,7 @@ class KNNDetector(HeldOutDetector):
 
     @property
     def relative_work(self) -> float:  # type: ignore[override]
-        """Six times that of a histogram with 20 subsets of 2,000 rows; with fewer, less."""
+        """Relative duration: 6 for 20 subsets of 2,000 rows, less for fewer."""
         return max(1.0, (self.n_subspaces or 1) * self.max_samples / 6_000)
 
     def _check_parameters(self) -> None:
@@ -307,7 +304,7 @@ class KNNDetector(HeldOutDetector):
 
     def _learn(self, X: Host, rng: np.random.RandomState) -> Host | None:
         n, d = X.shape
-        most = max(2, int(self.max_samples))  # one row has no other
+        most = max(2, int(self.max_samples))  # a neighbour needs another row
         kept = np.sort(rng.choice(n, min(n, RESERVE * most), replace=False))
         if self.n_subspaces is None:
             self.columns_ = [np.arange(d)]
@@ -319,14 +316,14 @@ class KNNDetector(HeldOutDetector):
             for _ in self.columns_
         ]
         self.kept_, self.rows_ = kept, X[kept]
-        self.__dict__.pop("_search", None)  # of a fit before this one
+        self.__dict__.pop("_search", None)  # of an earlier fit
         every = n <= most
         own = self._search.own_distances(int(self.n_neighbors), every)
         self.scale_ = np.ones(len(self.columns_))
         if self.n_subspaces is not None:
             for b, (sample, columns) in enumerate(zip(self.samples_, self.columns_, strict=True)):
                 spread = np.sqrt(self.rows_[np.ix_(sample, columns)].var(axis=0).sum())
-                # Rows that are all alike have neither: distances then stay what they are.
+                # Both are zero where all rows are equal: distances are then not scaled.
                 self.scale_[b] = (own[:, b].mean() + LEAST * spread) or 1.0
         return self._averaged(own) if every else None
 
@@ -335,7 +332,7 @@ class KNNDetector(HeldOutDetector):
         return SubsetSearch(self.rows_, self.samples_, self.columns_)
 
     def _averaged(self, distances: Host) -> Host:
-        """Scores from the distances in each subset, of shape (n, m)."""
+        """Return scores from the distances in each subset, of shape (n, m)."""
         if self.n_subspaces is None:
             return -distances[:, 0]
         units = distances / self.scale_

@@ -1,9 +1,10 @@
 r"""Support vector data description, after Tax & Duin (2004).
 
-libsvm solves the dual. Where ``k(x, x)`` is the same for all rows and all are normal, it is the
-one-class SVM's, up to constants. Any other case is brought to that form: since
+libsvm solves the exact dual. Where ``k(x, x)`` is the same for all rows and all are normal, it is
+the one-class SVM's, up to constants. Any other case is transformed to that form: since
 :math:`\sum \beta` is fixed, a linear term :math:`\sum_i \ell_i \beta_i` equals a quadratic one with
-the matrix :math:`(\ell_i + \ell_j) / (2 \sum \beta)`.
+the matrix :math:`(\ell_i + \ell_j) / (2 \sum \beta)`. Approximate features are solved by Newton's
+method on a smoothed hinge.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from lpfuse.detectors.base import KERNEL_WORDS, KernelDetector, set_offsets
 from lpfuse.detectors.kernels import Expansion, FeatureMap, Kernel, Similarities, TrainingRows
 
 # --------------------------------------------------------------------------------------------------
-# The smallest ball, with slack, around rows that are given by explicit features.
+# The smallest ball, with slack, around rows of explicit features.
 #
 # With C_i the bound of row i, y_i = ±1 its side of the ball and κ_i = k(x_i, x_i), the centre a and
 # the squared radius ρ + ‖a‖² minimise the convex function
@@ -65,21 +66,21 @@ from lpfuse.detectors.kernels import Expansion, FeatureMap, Kernel, Similarities
 #
 #     gap = ‖a − g‖² + Σ_i C_i (max(0, t_i) − α_i t_i).
 #
-# Newton steps on the smoothed function bring down the first term and a narrower band the second. A
-# step takes two passes over the features and one r×r system.
+# Newton steps on the smoothed function reduce the first term and a narrower band the second. A step
+# takes two passes over the features and one r×r system.
 
 
 # Chosen by hand.
-NARROWER = 0.1  # the band's shrinkage, once the steps have no more to gain than it hides
+NARROWER = 0.1  # shrinkage of the band, once it dominates the gap
 MOST_STEPS = 200  # of both kinds together
-# What rounding can do, as shares of the sizes at hand: float64 resolves 2e-16, and sums over rows
-# and features lose a few more digits.
+# Relative rounding error: float64 resolves 2e-16, and sums over rows and features lose a few more
+# digits.
 ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
 class Ball:
-    """A ball, the multipliers that prove it, and how far from the smallest it may be."""
+    """A ball, its dual point, and the duality gap."""
 
     centre: Host  # (r,)
     radius2: float
@@ -104,20 +105,20 @@ def enclosing_ball(
     kappa : array of shape (n,)
         Their ``k(x_i, x_i)``, at least ‖φ_i‖².
     bounds : ndarray of shape (n,)
-        The C_i: how much a row on the wrong side costs.
+        The C_i: cost of a row on the wrong side.
     signs : ndarray of shape (n,)
         +1 inside, −1 outside.
     tol : float
         Largest gap, as a share of F.
     max_steps : int
-        Steps after which the ball is returned as it is, with a `ConvergenceWarning`.
+        Steps after which the ball is returned with a `ConvergenceWarning`.
     """
     with one_blas_thread:
         return _Descent(features, kappa, bounds, signs).run(tol, max_steps)
 
 
 class _Descent:
-    """The state of the search: the point a, with v at it; all is measured from the rows' mean."""
+    """State of the iteration: the point a and v at it, relative to the rows' mean."""
 
     def __init__(self, features: Array, kappa: Array, bounds: Host, signs: Host) -> None:
         self.features = features
@@ -125,11 +126,11 @@ class _Descent:
         inside = bounds * (signs > 0)
         self.mean = self.backward(like(inside / inside.sum(), features))
         whole = as_float64(kappa)
-        own = whole - self.squares()  # what the features do not show of a row
+        own = whole - self.squares()  # the part of κ outside the features
         own = own * as_float64(own > ROUNDING * whole)
         self.features -= beside(self.mean, features)
         self.kappa = self.squares() + own
-        # Rows that are equal but for rounding (1e-14 in distance) make a point of the ball.
+        # The ball is a point where rows are equal up to rounding (1e-14 in distance).
         self.is_point = bool(largest(self.kappa) <= 1e-28 * largest(whole))
         self.a = np.zeros(len(self.mean))
         self.v = self.kappa
@@ -137,7 +138,7 @@ class _Descent:
         self.all_outside = bool(inside.sum() <= 1 + 1e-12)
 
     def run(self, tol: float, max_steps: int) -> Ball:
-        """Newton steps, and narrower bands, until the gap is small enough."""
+        """Take Newton steps, and narrow the band, until the gap is small enough."""
         size = largest(self.kappa)
         if self.all_outside or self.is_point:
             share = positive_part(self.y) * self.C
@@ -158,7 +159,7 @@ class _Descent:
             if gap <= enough or steps >= max_steps:
                 break
             steps += 1
-            # The gap has two parts: a step brings down the first, a narrower band the second.
+            # A step reduces the first part of the gap, a narrower band the second.
             if distance2 <= NARROWER * hidden:
                 self.narrow(t, alpha, NARROWER * band)
                 band *= NARROWER
@@ -171,7 +172,7 @@ class _Descent:
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        # All rows on the surface, equal but for the band's width, are inside.
+        # All rows on the surface, up to the band's width, are inside.
         normal = as_float64((alpha > 0) & (alpha < 1) & (self.y > 0))
         return self.ball(rho + largest(normal * t), beta, gap)
 
@@ -183,12 +184,9 @@ class _Descent:
         return t, namespace(t).clip(t / band, 0.0, 1.0)
 
     def balance(self, v: Array, band: float, guess: float) -> float:
-        """Return the ρ at which ``Σ β = 1``.
-
-        Newton's method, bisection where it leaves the bracket.
-        """
+        """Return the ρ with ``Σ β = 1``, by Newton's method safeguarded by bisection."""
         low, high = smallest(v) - band, largest(v) + band
-        # Σ β changes by up to ΣC · Δρ / band: closer than the rounding of ρ it cannot come.
+        # Σ β changes by up to ΣC · Δρ / band: the rounding of ρ limits the precision.
         enough = 1e-15 * total(self.C) * (1 + max(abs(low), abs(high)) / band)
         rho = min(max(guess, low), high)
         for _ in range(100):  # bisection alone needs 60 for all digits
@@ -203,11 +201,11 @@ class _Descent:
         return rho
 
     def balanced(self, alpha: Array) -> Array:
-        """α with ``Σ β = 1``: what rounding left over goes to rows that have room, in the band."""
+        """Return α with ``Σ β = 1``, by distributing the rounding error over rows in the band."""
         excess = dot(self.C * self.y, alpha) - 1.0
         if excess == 0.0:
             return alpha
-        falling = as_float64(self.y * excess > 0)  # these give α away, the others take it
+        falling = as_float64(self.y * excess > 0)  # rows whose α decreases
         room = self.C * (falling * alpha + (1 - falling) * (1 - alpha))
         in_band = as_float64((alpha > 0) & (alpha < 1))
         if dot(room, in_band) < 2 * abs(excess):
@@ -216,7 +214,7 @@ class _Descent:
         return alpha + share * ((1 - falling) - alpha)
 
     def step(self, alpha: Array, g: Host, band: float, rho: float) -> None:
-        """A Newton step in a, with ρ following it, as long as the smoothed function falls."""
+        """Take a Newton step in a, with a line search on the smoothed function and ρ optimal."""
         gradient = 2 * (self.a - g)
         curvature, _ = self.curvature(_between(alpha), band)
         direction = -_solve(curvature, gradient)
@@ -236,7 +234,7 @@ class _Descent:
         """Move to where the rows in the band keep their α in a narrower one."""
         inside = _between(alpha)
         kept = alpha + 0.0
-        kept = put(kept, inside, take(t, inside) / band)  # what α would be if it were not cut
+        kept = put(kept, inside, take(t, inside) / band)  # α without clipping
         beta = self.C * self.y * kept
         curvature, mean = self.curvature(inside, band)
         gradient = 2 * (self.a - self.backward(beta)) - 2 * mean * (1 - total(beta))
@@ -245,10 +243,7 @@ class _Descent:
         self.v = self.v - 2 * self.forward(direction)
 
     def curvature(self, inside: Array, band: float) -> tuple[Array, Host]:
-        """``2I + (4/μ) Σ C_i (φ_i − φ̄)(φ_i − φ̄)ᵀ`` over the rows in the band, and their mean φ̄.
-
-        The matrix stays beside the features.
-        """
+        """Return ``2I + (4/μ) Σ C_i (φ_i − φ̄)(φ_i − φ̄)ᵀ`` over rows in the band, and their mean."""
         r, xp = len(self.a), namespace(self.features)
         if inside.shape[0] == 0:
             return like(2 * np.eye(r), self.features), np.zeros(r)
@@ -262,7 +257,7 @@ class _Descent:
         weight = second[-1, -1]
         mean = second[-1, :-1] / weight
         matrix = 4 / band * (second[:-1, :-1] - weight * (mean[:, None] * mean[None, :]))
-        # Next to a very narrow band the 2 would vanish: what is added keeps the matrix regular.
+        # With a very narrow band the 2 would vanish: the ridge keeps the matrix regular.
         return add_to_diagonal(matrix, 2 + 1e-15 * total(diagonal_of(matrix))), to_host(mean)
 
     def squares(self) -> Array:
@@ -303,11 +298,11 @@ def _between(alpha: Array) -> Array:
 
 
 def _first_flat(slope_at: Callable[[float], float], start: float) -> float:
-    """Return a length at which the slope is nearly gone: 1 where that will do.
+    """Return a step length with a small slope; 1 where that is enough.
 
-    Regula falsi on the slope, which rises along the step, since the function is convex. A full
-    Newton step may leave half of the slope: exactness pays near the optimum only, and there the
-    full step is right. The shares 0.5, 0.05 and 0.95 are chosen by hand.
+    Regula falsi on the slope, which increases along the step, since the function is convex. A full
+    Newton step may leave half of the slope: near the optimum it is accurate. The shares 0.5, 0.05
+    and 0.95 are chosen by hand.
     """
     slope = slope_at(1.0)
     if abs(slope) <= 0.5 * abs(start) or slope < 0:
@@ -326,15 +321,15 @@ def _first_flat(slope_at: Callable[[float], float], start: float) -> float:
 
 
 # --------------------------------------------------------------------------------------------------
-# The quadratic problem that libsvm solves, with a cost for each row.
+# The exact dual by libsvm; a working set for many rows, of which few are support vectors.
 
 
 def libsvm(
     data: Host, bounds: Host, tol: float, reach: float = 1.0, **parameters: Any
 ) -> tuple[Host, float]:
-    """The least ``αᵀQα`` with 0 ≤ α_i ≤ C_i and Σ α = `reach`, and the ρ that ``Qα`` has inside.
+    """Minimise ``αᵀQα`` over 0 ≤ α_i ≤ C_i and Σ α = `reach`; return α and the offset ρ.
 
-    libsvm wants the bounds as shares of the largest, and the sum as a share of theirs.
+    libsvm takes the bounds relative to the largest, and the sum relative to theirs.
     """
     machine = OneClassSVM(nu=min(1.0, reach / bounds.sum()), tol=tol, **parameters)
     weighted = bounds.min() < bounds.max()
@@ -347,24 +342,18 @@ def libsvm(
     return solution, float(-machine.intercept_[0]) * scale
 
 
-# --------------------------------------------------------------------------------------------------
-# The dual of the smallest enclosing ball for many rows, of which few matter.
-#
-# Rows inside the ball have multiplier zero: a solver that sees only the others finds the same ball.
-
-
 Solver = Callable[..., tuple[Host, float]]
-FEW = 250  # rows, at least, that the first guess is made from; chosen by hand
+FEW = 250  # least number of rows of the pilot; chosen by hand
 
 
 def working_set(
     kernel: Kernel, X: Array, bounds: Host, tol: float, solve: Solver, few: int = FEW
 ) -> tuple[Host, float]:
-    """Return the multipliers of all rows, and ρ, from solutions for few of them.
+    """Return the multipliers of all rows, and ρ, from solutions on a working set.
 
-    The solver sees the rows that are likely to be outside or on the surface. Rows that turn out to
-    be outside of the ball it finds join them; where there are none left, the solution is that of
-    all rows, up to the solver's tolerance.
+    Rows inside the ball have multiplier zero. The working set starts with rows that are likely to
+    be outside or on the surface, and grows by the rows outside the current ball; without any, the
+    solution is that of all rows, up to the solver's tolerance.
 
     Parameters
     ----------
@@ -377,16 +366,16 @@ def working_set(
     tol : float
         The tolerance of `solve`.
     solve : callable
-        ``solve(data, bounds, tol, **parameters)`` gives the multipliers and ρ of the rows that
-        `data` stands for: their kernel matrix (``kernel="precomputed"``), or the rows themselves.
+        ``solve(data, bounds, tol, **parameters)`` returns multipliers and ρ for a kernel matrix
+        (``kernel="precomputed"``) or for rows.
     few : int
-        How many rows, at least, the first guess is made from.
+        Least number of rows of the pilot.
     """
     chosen = _likely_outside(kernel, X, bounds, tol, solve, few)
     tolerance = tol * bounds.max()  # libsvm's, for coefficients that sum to one
     while True:
         part = take(X, chosen)
-        # Most of these rows take part, so their matrix is computed at once.
+        # Most of these rows are support vectors, so their matrix is computed once.
         beta, rho = solve(to_host(kernel.gram(part)), bounds[chosen], tol, kernel="precomputed")
         support = np.flatnonzero(beta)
         near = similarities(kernel, take(part, support), beta[support], X)
@@ -396,7 +385,7 @@ def working_set(
             solution = np.zeros(X.shape[0])
             solution[chosen] = beta
             return solution, rho
-        # The worst first: they may pull the ball over the others.
+        # The worst first: the new ball may include the others.
         worst = np.argsort(np.where(outside, near, np.inf))[: len(chosen) // 2]
         chosen = np.union1d(chosen, worst[outside[worst]])
 
@@ -404,7 +393,7 @@ def working_set(
 def _likely_outside(
     kernel: Kernel, X: Array, bounds: Host, tol: float, solve: Solver, few: int
 ) -> NDArray[np.intp]:
-    """Positions of somewhat more rows than can be outside, by the ball of a few evenly spaced."""
+    """Return positions of rows that are likely outside, by the ball of evenly spaced rows."""
     n = X.shape[0]
     n_pilot = max(few, n // 10)
     chosen = np.linspace(0, n - 1, n_pilot).astype(int)
@@ -413,8 +402,8 @@ def _likely_outside(
     if np.count_nonzero(beta) > n_pilot / 2:  # so narrow a kernel leaves hardly any row inside
         return np.arange(n)
     order = np.argsort(similarities(kernel, pilot, beta, X))
-    # Rows outside have multipliers at their bounds, which sum to at most 1: those whose bounds sum
-    # to 1.4 leave room for the guess's errors. Chosen by hand.
+    # Rows outside have multipliers at their bounds, which sum to at most 1: bounds that sum to 1.4
+    # allow for errors of the pilot. Chosen by hand.
     count = int(np.searchsorted(np.cumsum(bounds[order]), 1.4)) + few // 2
     return np.sort(order[:count])
 
@@ -426,15 +415,16 @@ def similarities(kernel: Kernel, anchors: Array, coefficients: Host, X: Array) -
 
 
 # --------------------------------------------------------------------------------------------------
+# The detector.
 
-# Rows from which a working set beats libsvm on all rows: 1.1 to 4.8 times as fast from 2,000 rows
+# Rows from which a working set is faster than libsvm on all rows: 1.1 to 4.8 times from 2,000 rows
 # on (docs/benchmarks/detectors.md).
 MANY = 2000
-# Multipliers from which libsvm is faster with the whole matrix than with rows of its own. With 300
-# of 1,000 rows it is, 1.2 to 1.4 times (the same page); the line below that is drawn by hand.
+# Support vectors from which libsvm is faster with the whole matrix than with its own rows: with 300
+# of 1,000 rows 1.2 to 1.4 times (the same page); the threshold is chosen by hand.
 MATRIX_FROM = 200
-# Parts that are left out in turn for a threshold. Of 300 rows with heavy tails (Student's t, 2
-# degrees of freedom), on whose far rows the width hangs, 20 parts give 8.4 % for 10 %, 50 give 9.3.
+# Held-out parts for a threshold. For 300 rows with heavy tails (Student's t, 2 degrees of freedom),
+# whose outliers determine the width, 20 parts give 8.4 % for 10 %, 50 give 9.3.
 PARTS = 50
 ON_BOUND = 1e-9  # a multiplier this close to its bound, as a share, is on it; chosen by hand
 
@@ -457,8 +447,8 @@ class SVDD(KernelDetector):
     Parameters
     ----------
     nu : float in (0, 1], default=0.1
-        At most this share of the normal rows lies outside, where no anomalies are known to push
-        the ball back: ``C = 1 / (nu · n)``.
+        Largest share of the normal rows outside, without labelled anomalies:
+        ``C = 1 / (nu · n)``.
     C : float, optional
         The cost of a normal row outside, instead of `nu`; at least ``1 / n``.
     C_negative : float, optional
@@ -475,12 +465,12 @@ class SVDD(KernelDetector):
     kernel_params : dict, optional
         Further arguments of a callable kernel.
     tol : float, default=1e-3
-        When the solver may stop: the tolerance of libsvm; for approximations, its square is the
-        largest gap to the optimum as a share of the objective.
+        The tolerance of libsvm; for approximations, its square is the largest relative duality
+        gap.
     contamination : float in (0, 0.5] or "auto", default="auto"
-        Share of unseen rows like the normal ones that the threshold leaves below it, on average.
-        "auto": the surface of the ball is the threshold, whatever share of unseen rows that leaves
-        outside (15 % with 300 Gaussian rows and ``nu=0.1``).
+        Share of new normal rows below the threshold, on average. "auto": the surface of the ball
+        is the threshold, whatever the share of new rows outside (15 % with 300 Gaussian rows and
+        ``nu=0.1``).
     approximation : {"auto", None, "nystroem", "fourier"}, default="auto"
         None: exact, by libsvm. The others use explicit features, for the Gaussian kernel and
         ("nystroem") for any other. "auto": exact while an n×n matrix would fit, else "nystroem".
@@ -489,9 +479,10 @@ class SVDD(KernelDetector):
     random_state : int, RandomState instance or None, default=None
         Seed of the approximation.
     offset_from : {"unseen", "training"}, default="unseen"
-        Rows whose scores set the threshold. "unseen": each is scored by a refit without it; n rows
-        can promise a share of 1 / (n + 1), not less. "training": their own scores, fast and
-        flattering: for 10 %, 16 % of unseen rows with 300 Gaussian rows, and 34 % with 60.
+        Rows whose scores set the threshold. "unseen": each is scored by a refit without it; the
+        smallest share of n rows is 1 / (n + 1). "training": in-sample scores, which are fast but
+        optimistically biased: for 10 %, 16 % of new rows lie below with 300 Gaussian rows, and 34 %
+        with 60.
 
     Attributes
     ----------
@@ -521,8 +512,8 @@ class SVDD(KernelDetector):
     Notes
     -----
     libsvm solves the dual, also for kernels whose ``k(x, x)`` varies and with anomalies. The
-    approximations are solved in their feature space by Newton's method, with a proof of how close
-    the ball is to the smallest.
+    approximations are solved in their feature space by Newton's method, with a bound of the gap to
+    the smallest ball.
 
     References
     ----------
@@ -580,19 +571,18 @@ class SVDD(KernelDetector):
         Parameters
         ----------
         X : array-like, or Dask array or data frame, of shape (n, d)
-            Rows. Of rows of Dask a sample is learnt from: 20,000 rows, or 20 a landmark.
+            Rows. Of Dask rows a sample is used: 20,000 rows, or 20 per landmark.
         y : array-like, or Dask array or series, of shape (n,), optional
             +1 normal, −1 anomaly. Default: all rows are normal.
         sample_weight : array-like, or Dask array or series, of shape (n,), optional
-            How often each row counts: its cost is multiplied by it. Rows of weight zero are left
-            out.
+            Factors of the rows' costs. Rows of weight zero are left out.
 
         Returns
         -------
         SVDD
             The fitted detector.
         """
-        # Not by the base class's fit: warnings point to the caller of this one.
+        # Not `super().fit`: the stack level of warnings would be wrong.
         rows = self._rows(X, y, sample_weight)
         self._fit_rows(rows)
         set_offsets([self], rows)
@@ -625,17 +615,17 @@ class SVDD(KernelDetector):
     def _uses_held_out_rows(self) -> bool:
         return self.contamination != "auto" and super()._uses_held_out_rows()
 
-    def _fewest_parts(self) -> int:
+    def _min_parts(self) -> int:
         return PARTS if self.features_ is None else 0
 
-    def _refitted(self, rows: TrainingRows, kept: float) -> Self:
+    def _refit(self, rows: TrainingRows, kept: float) -> Self:
         alike = copy(self)
         alike.C = None if self.C is None else self.C / kept  # the same share outside
-        return super(SVDD, alike)._refitted(rows, kept)
+        return super(SVDD, alike)._refit(rows, kept)
 
     def _set_training_offset(self, rows: TrainingRows, scores: Array | None) -> None:
         if self.contamination == "auto":
-            self.offset_ = lower_by_rounding(-self._radius2, self._size_of_terms(rows), rows.X)
+            self.offset_ = lower_by_rounding(-self._radius2, self._term_scale(rows), rows.X)
         else:
             super()._set_training_offset(rows, scores)
 
@@ -660,7 +650,7 @@ class SVDD(KernelDetector):
         return 2 * values[:, 0] - diagonal - self.center_norm2_
 
     def _bounds(self, rows: TrainingRows) -> tuple[Host, Host]:
-        """Return the C of each row, and its side."""
+        """Return the cost bound and the side of each row."""
         signs = np.ones(len(rows)) if rows.labels is None else rows.labels
         bounds = np.empty(len(rows))
         for side, cost in ((signs > 0, self.C), (signs < 0, self.C_negative)):
@@ -668,7 +658,7 @@ class SVDD(KernelDetector):
             if weights.size:
                 bounds[side] = weights * (1 / (self.nu * weights.sum()) if cost is None else cost)
         reach = bounds[signs > 0].sum()
-        if reach < 1 - 1e-12:  # but for the rounding of a sum
+        if reach < 1 - 1e-12:  # up to rounding
             raise ValueError(
                 f"C={self.C:g} is too small: the costs of the normal rows must sum to 1 or more, "
                 f"got {reach:.3g}. Use C of at least {self.C / reach:.3g}, or nu instead."
@@ -687,7 +677,7 @@ class SVDD(KernelDetector):
 def _solve_dual(
     kernel: Kernel, rows: TrainingRows, bounds: Host, signs: Host, tol: float
 ) -> tuple[Host, float, float]:
-    """Return the ball of rows with the costs `bounds`, +1 inside and −1 outside.
+    """Solve the dual for rows inside (+1) and outside (−1) the ball.
 
     Returns the multipliers β = ±α, ‖a‖² of the centre, and the squared radius.
     """
@@ -704,13 +694,13 @@ def _solve_dual(
     center_norm2 = float(coefficients @ similarities)
     surface = (coefficients > 0) & (coefficients < (1 - ON_BOUND) * bounds[support])
     if surface.any():
-        # Equal but for the solver's tolerance; the largest leaves none of them outside.
+        # Equal up to the solver's tolerance; the largest leaves none of them outside.
         level = (to_host(kernel.diagonal(vectors)) - 2 * similarities)[surface].max()
     return beta, center_norm2, max(0.0, float(level) + center_norm2)
 
 
 def _all_outside(kernel: Kernel, X: Array, bounds: Host, signs: Host) -> tuple[Host, float]:
-    """Return the dual has one point, all normal rows at their bound: the centre is their mean."""
+    """Return the only dual point, all normal rows at their bound: the centre is their mean."""
     beta = np.where(signs > 0, bounds, 0.0)
     return beta, (to_host(kernel.diagonal(X)) - 2 * similarities(kernel, X, beta, X)).min()
 
@@ -718,7 +708,7 @@ def _all_outside(kernel: Kernel, X: Array, bounds: Host, signs: Host) -> tuple[H
 def _one_class_svm(
     kernel: Kernel, rows: TrainingRows, bounds: Host, tol: float
 ) -> tuple[Host, float]:
-    few_take_part = 1 / bounds.max() < MATRIX_FROM  # at least so many have a multiplier
+    few_take_part = 1 / bounds.max() < MATRIX_FROM  # lower bound of the support vectors
     if kernel.name == "rbf" and not rows.share:
         if len(rows) >= MANY:
             return working_set(kernel, rows.X, bounds, tol, libsvm)
@@ -730,19 +720,19 @@ def _one_class_svm(
 def _shifted_one_class_svm(
     kernel: Kernel, rows: TrainingRows, bounds: Host, signs: Host, tol: float
 ) -> tuple[Host, float]:
-    """For any kernel and for anomalies, whose β in [−C, 0] become γ = β + C in [0, C]."""
+    """Solve for any kernel and with anomalies, whose β in [−C, 0] become γ = β + C in [0, C]."""
     Q = to_host(rows.gram(kernel, to_overwrite=True))
     lower = np.where(signs < 0, -bounds, 0.0)
     reach = 1 - lower.sum()
     linear = 2 * Q @ lower - Q.diagonal()
     Q += linear[:, None] / (2 * reach)
     Q += linear[None, :] / (2 * reach)
-    # libsvm keeps single precision: a constant, which changes nothing, must not use it up.
+    # libsvm works in single precision: subtract a constant that does not change the solution.
     mean = float(Q.mean())
     size = float(Q.diagonal().mean()) - mean or 1.0  # half the mean squared distance
     Q -= mean
     Q /= size
     gamma, rho = libsvm(Q, bounds, tol, reach, kernel="precomputed")
     beta = lower + gamma
-    beta[np.abs(beta) <= 1e-12 * bounds] = 0.0  # what adding and subtracting C left of a zero
+    beta[np.abs(beta) <= 1e-12 * bounds] = 0.0  # rounding of adding and subtracting C
     return beta, float(linear @ gamma) / reach - 2 * (size * rho + mean * reach)

@@ -1,7 +1,6 @@
 """The constraint set: an ℓp ball around prior weights, optionally cut to non-negative weights.
 
-Vectors have R entries and live on the host. Its form for Newton's method is in
-`_solvers.ball_pairs`: all else that mentions p is here.
+Vectors have R entries and are on the host. `newton.BallPairs` is its form for Newton's method.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from numpy.typing import NDArray
 from lpfuse._arrays.operations import Host
 
 # --------------------------------------------------------------------------------------------------
-# Water-filling: the farthest point of a ball along a direction, where entries have a least value.
+# Water-filling: the linear oracle over a ball with lower bounds.
 #
 #     maximise  vᵀz   subject to   ‖z‖_p ≤ 1,   z ≥ −c          (c ≥ 0)
 #
-# Its dual proves what the maximum is: vᵀz ≤ uᵀz + (u − v)ᵀc ≤ ‖u‖_q + (u − v)ᵀc for *every* u ≥ v.
+# Its dual bounds the maximum: vᵀz ≤ uᵀz + (u − v)ᵀc ≤ ‖u‖_q + (u − v)ᵀc for *every* u ≥ v.
 
 
 def fill(unit: LpBall, v: Host, c: Host) -> tuple[Host, Host]:
     """Return the best z, and the best u ≥ v, over the unit ball.
 
-    Entries that would fall below −c_j stay there, and the others share what is left of the ball,
-    until none falls below: at most R times, for what the others get only grows. At the optimum
+    Entries that would fall below −c_j are fixed there, and the others share the rest of the ball,
+    until none falls below: at most R times. At the optimum
     |u_j| = λ|z_j|^{p−1}, so u_j = −λ c_j^{p−1} where z_j = −c_j, and u = v elsewhere.
 
     Examples
@@ -55,6 +54,7 @@ def fill(unit: LpBall, v: Host, c: Host) -> tuple[Host, Host]:
 
 
 # --------------------------------------------------------------------------------------------------
+# The ball.
 
 Vector = NDArray[np.float64]
 
@@ -89,7 +89,7 @@ class LpBall:
     Parameters
     ----------
     p : float in [1, ∞]
-        1 favours a single learner, ∞ trusts all of them.
+        1 favours a single learner, ∞ uses all of them.
     nonnegative : bool
         Keep only the part of the ball with ``w ≥ 0``.
     centre : array of shape (R,) or None
@@ -121,7 +121,7 @@ class LpBall:
 
     @property
     def room(self) -> float:
-        """r, or a little where that is 0: Newton's method needs an inside to move in."""
+        """r, or a tiny radius where that is 0: Newton's method needs an interior."""
         return max(self.radius, LEAST_RADIUS)
 
     def norm(self, w: Vector) -> float:
@@ -145,7 +145,7 @@ class LpBall:
         return _norm(np.maximum(v, 0.0) if self.nonnegative else v, self.q)
 
     def support(self, v: Vector) -> float:
-        """``max {vᵀw : w in the ball}``, or a little more, but for rounding never less.
+        """Return ``max {vᵀw : w in the ball}``, or slightly more; less only by rounding.
 
         ``r‖v‖_q + vᵀw₀``; with w ≥ 0 the least of ``r‖u‖_q + uᵀw₀`` over all u ≥ v. Any such u is
         a bound, for vᵀw ≤ uᵀw where w ≥ 0.
@@ -156,21 +156,18 @@ class LpBall:
         return self.radius * _norm(u, self.q) + float(u @ self.centre)
 
     def support_size(self, v: Vector) -> float:
-        """Return what the terms of the support add up to in size.
-
-        No ``Σ |v_j w_j|`` inside exceeds it.
-        """
+        """Return an upper bound of ``Σ |v_j w_j|`` over the ball."""
         if self.centre is None:
             return self.support(v)
         return self.radius * _norm(v, self.q) + 2.0 * float(np.abs(v) @ np.abs(self.centre))
 
     def stretch(self, size: int, norm: float = np.inf) -> float:
-        """Return how many times ``‖v‖_norm`` the support can be, for vectors v of that size."""
+        """Return the largest ratio of the support to ``‖v‖_norm``, for vectors v of that size."""
         reach = self.radius * float(size ** max(1.0 / self.q - 1.0 / norm, 0.0))
         return reach if self.centre is None else reach + _norm(self.centre, _conjugate(norm))
 
     def linear_oracle(self, g: Vector) -> Vector:
-        """``argmin {gᵀw : w in the ball}``; the centre where g gives no direction.
+        """Return ``argmin {gᵀw : w in the ball}``; the centre where g = 0.
 
         The gradient is divided by its largest entry first: its power reaches 31 on the paper's
         grid of p and would overflow. At p = 1 the first of several equal entries wins.
@@ -196,16 +193,16 @@ class LpBall:
         return self.radius * z
 
     def _fill(self, v: Vector) -> tuple[Vector, Vector]:
-        """The direction from the centre that is best for v where w ≥ 0, and the best u ≥ v."""
+        """Return the optimal direction from the centre for v with w ≥ 0, and the best u ≥ v."""
         assert self.centre is not None
         with np.errstate(over="ignore"):
             return fill(LpBall(self.p), v, self.centre / max(self.radius, 1e-300))
 
     def scale_into(self, w: Vector) -> Vector:
-        """The point of the ball nearest to w towards its centre (negative entries cut first)."""
+        """Scale w towards the centre into the ball (negative entries are set to 0 first)."""
         if self.nonnegative:
             w = np.maximum(w, 0.0)
-        # One rounding error of slack keeps ‖w − w₀‖_p ≤ r true in floating point as well.
+        # One rounding error of slack ensures ‖w − w₀‖_p ≤ r in floating point.
         gauge = self.gauge(w) * (1.0 + 1e-15)
         if gauge <= 1.0:
             return w
@@ -224,8 +221,5 @@ class LpBall:
         return np.full(size, self.radius * (1.0 if self.p == np.inf else size ** (-1.0 / self.p)))
 
     def preferred(self, size: int) -> Vector:
-        """Return the weights to take where nothing speaks against them.
-
-        W₀, or equal ones without it.
-        """
+        """Return the default weights: w₀, or equal ones without it."""
         return self.uniform(size) if self.centre is None else self.centre.copy()

@@ -1,10 +1,10 @@
-"""Both sides of a candidate on one block of rows, with bounds of what rounding did to them.
+"""Primal and dual sums of a candidate on one block of rows, with bounds of rounding errors.
 
 A sum of k products, in any order, is off by at most γ(k) = ku/(1 − ku) times the sum of their
 sizes, u = 2⁻⁵³ (N. J. Higham, Accuracy and stability of numerical algorithms, section 3.1). Where
-that is too much, the rows with the largest scores are read to twice the digits while their block is
-at hand: no second pass. Products that underflow lose less than 1e-300, which is nothing beside
-costs that add up to 1e-100 or more, as the entrance wants them.
+that is too much, the rows with the largest scores are evaluated in twice the precision while their
+block is in memory, without a second pass. Underflow of products is below 1e-300 and negligible for
+costs that sum to at least 1e-100, as validation ensures.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from lpfuse._arrays.linalg import (
     accurate_residuals,
     accurate_total,
     less,
+    row_kernels,
     rows_beyond,
 )
 from lpfuse._arrays.operations import (
@@ -43,26 +44,19 @@ from lpfuse.optim.tuning import CHUNK, DEVICE_CHUNK, FLOOR, ROUNDING_SHARE
 
 if TYPE_CHECKING:
     from lpfuse.optim.problem import Block, Problem, Terms
-from lpfuse._arrays.linalg import row_kernels
-
-if TYPE_CHECKING:
-    from lpfuse.optim.problem import Block
-
-
-# --------------------------------------------------------------------------------------------------
 
 UNIT = 2.0**-53
 
 
 def gamma(k: float) -> float:
-    """Return what k roundings in a row can amount to, relatively."""
+    """Return the relative error bound of k consecutive roundings."""
     return k * UNIT / (1.0 - k * UNIT)
 
 
 def row_products(x: Array, rows: Array) -> Host:
-    """``Σ x_i rows_i``, for numbers x_i or vectors: ``xᵀ rows``, chunk by chunk.
+    """Return ``Σ x_i rows_i`` for numbers or vectors x_i, chunk by chunk.
 
-    Rounding grows with the rows of a chunk and the number of chunks, not with all rows.
+    Rounding grows with the rows of a chunk plus the number of chunks, not with all rows.
     """
     n, one = int(rows.shape[0]), x.ndim == 1
     if is_numpy(rows) and not one:  # one by one: NumPy computes half of a symmetric product
@@ -78,30 +72,27 @@ def row_products(x: Array, rows: Array) -> Host:
 
 
 def additions_per_term(m: int, on_host: bool) -> float:
-    """Return how often a sum over m rows rounds one of its terms.
-
-    Libraries add vectors up by halves, and products by chunks; 16 for products and merging.
-    """
+    """Return how often a sum over m rows rounds one of its terms; 16 for products and merging."""
     size = CHUNK if on_host else DEVICE_CHUNK
     return min(m, size) + m / size + 16.0
 
 
 class Reading(NamedTuple):
-    """How a pass reads the rows of a block."""
+    """Settings of a pass over the rows."""
 
     terms: Terms
-    origin: Host | None  # what is subtracted from the rows first; b makes up for it
-    precision: float  # the share of a value that rounding may take
-    costs_error: float  # of each cost, relatively
+    origin: Host | None  # subtracted from the rows first, and compensated by b
+    precision: float  # largest relative rounding error of a value
+    costs_error: float  # relative error of each cost
     sizes: dict[int, float]  # the largest score of blocks that were read before, by their start
 
     @classmethod
     def of(cls, problem: Problem, tol: float = 1e-8) -> Reading:
-        """Rows far from zero, beside how far they are from each other, are read from near them."""
+        """Return the settings for a problem; scores far from zero are shifted to an origin."""
         return cls(problem.terms, problem.origin, ROUNDING_SHARE * tol, problem.costs_error, {})
 
     def seen(self, point: Host) -> Host:
-        """Return the point (w, b) with the intercept that it has from the origin, in two parts."""
+        """Return (w, b) with the intercept relative to the origin, as a sum of two parts."""
         if self.origin is None:
             return point
         w, b = point[: self.terms.R], point[self.terms.R]
@@ -110,7 +101,7 @@ class Reading(NamedTuple):
         return np.append(w, [float(there), float(there - Fraction(float(there)))])
 
     def rows(self, block: Block) -> _Rows:
-        """Return a block as it is read."""
+        """Return a shifted block with its error bounds."""
         S = block.S if self.origin is None else block.S - like(self.origin, block.S)
         m = int(S.shape[0])
         cost = total(block.c) if block.is_weighted else float(m)
@@ -127,22 +118,22 @@ class Reading(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """A block as it is read, and what bounds the errors of its sums."""
+    """A shifted block, and bounds for the errors of its sums."""
 
     block: Block
     size: float  # the largest score in it
     cost: float  # Σ c
     summed: float  # relative error of a sum over all rows
-    given: Array  # the scores as they came, and what was subtracted from them
+    given: Array  # the original scores
     origin: Host | None
 
     def parts(self, some: Array) -> tuple[Array, Array]:
-        """Return some rows in two parts that add up to the scores less the origin, exactly."""
+        """Return some rows as an exact sum of two parts."""
         return less(take(self.given, some), self.origin)
 
 
 class DualSums(NamedTuple):
-    """What rows add to the dual value."""
+    """Contribution of rows to the dual value."""
 
     gain: float  # Σ c gain(α)
     pull: Host  # Σ c α y s
@@ -155,13 +146,13 @@ class DualSums(NamedTuple):
     balance_error: float
     low: float  # the least and the largest α
     high: float
-    # Where multipliers stand for those at some weights, and are off by δα: Σ c s and Σ c |δα s|.
+    # For multipliers that are computed from weights with errors δα: Σ c s and Σ c |δα s|.
     centre: Host | None
     pull_slack: Host | None
 
 
 class Sides(NamedTuple):
-    """What rows add to both sides of a candidate."""
+    """Contribution of rows to primal and dual value of a candidate."""
 
     value: float
     error: float
@@ -170,7 +161,7 @@ class Sides(NamedTuple):
 
 
 def _residuals(terms: Terms, block: Block, point: Host) -> Array:
-    # Written out here and not taken from `Terms`, which solvers use.
+    # Independent of `Terms.residuals`, which solvers use.
     r = block.S @ like(-point[: terms.R], block.S)
     if terms.fit_intercept:
         r -= float(point[terms.R])
@@ -181,16 +172,16 @@ def _residuals(terms: Terms, block: Block, point: Host) -> Array:
 
 
 class _Value(NamedTuple):
-    """The residuals of a block, and what they cost."""
+    """The residuals of a block, and their loss."""
 
     r: Array
-    off: Array  # how far each residual can be from the truth
+    off: Array  # error bound of each residual
     value: float  # Σ c loss(r)
     error: float
 
     @classmethod
     def of(cls, reading: Reading, rows: _Rows, r: Array, off: float) -> _Value:
-        """The sum, and how far it is off where residuals are off by that much, and rounded."""
+        """Return the loss and its error bound, for residuals with errors up to `off`."""
         loss, block = reading.terms.loss, rows.block
         each = off + 2.0 * UNIT * abs(r)
         value = total(block.times_costs(loss.value(r)))
@@ -201,9 +192,9 @@ class _Value(NamedTuple):
 
 
 def value_at(reading: Reading, rows: _Rows, point: Host, most: float = math.inf) -> _Value:
-    """Return the residuals of a point that is seen from the origin, to as many digits as it takes.
+    """Return residuals and loss of a point, in twice the precision for rows that need it.
 
-    That is, for their value; and for each of them, which may be off by `most`.
+    Each residual may be off by `most`.
     """
     terms, block = reading.terms, rows.block
     w = point[: terms.R]
@@ -233,9 +224,9 @@ def dual_sums(
     value: float = 0.0,
     off: Array | None = None,
 ) -> DualSums:
-    """Return the sums of a block; rounding takes no more than a share of its value if digits allow.
+    """Return the dual sums of a block, in twice the precision for rows that need it.
 
-    `off` is how far multipliers can be from those that are meant.
+    `off` bounds the errors of the multipliers.
     """
     terms, rows = reading.terms, rows or reading.rows(block)
     block = rows.block
@@ -264,7 +255,7 @@ def dual_sums(
 def _pull(
     reading: Reading, rows: _Rows, alpha: Array, signed: Array, mass: float, value: float
 ) -> tuple[Host, float, float]:
-    """``Σ c α y s``, given the c α y, how far each entry can be off, and ``max_j Σ c |α s_j|``."""
+    """Return ``Σ c α y s`` from c α y, its error bound, and ``max_j Σ c |α s_j|``."""
     block, reach = rows.block, mass * rows.size
     enough = reading.precision * max(value, FLOOR * rows.cost) / reading.terms.R
     error = rows.summed * reach
@@ -298,7 +289,7 @@ def add_dual_sums(parts: list[DualSums]) -> DualSums:
         gain_error=gain_error,
         pull_error=pull_error,
         balance_error=balance_error,
-        # NaN must not get lost: min and max of Python would drop one that does not come first.
+        # Unlike Python's min and max, NumPy's propagate NaN.
         low=float(np.min(low)),
         high=float(np.max(high)),
         centre=None if centre[0] is None else np.sum(centre, axis=0),
@@ -313,7 +304,7 @@ def certify_block(
     block: Block,
     *alphas: Array | None,
 ) -> dict[int, Sides]:
-    """Return both sides of every candidate on one block, which is read from memory once."""
+    """Return primal and dual sums of every candidate on one block, which is read once."""
     sides, terms = {}, reading.terms
     rows = reading.rows(block)
     for (k, (point, dual_point)), given in zip(points.items(), alphas, strict=True):
@@ -321,9 +312,9 @@ def certify_block(
         if alpha is not None:
             alpha = like(alpha, block.S)  # rows of other machines may be of another library
         if dual_point is not None:
-            # What residuals are off by counts once for each score of their row.
+            # Errors of residuals are multiplied by the scores of their row.
             finer = reading._replace(precision=reading.precision / (1.0 + terms.R * rows.size))
-            # Where the fit is all but perfect r² hides what r is off by, and α = 2r does not.
+            # For a nearly perfect fit errors of r vanish in r², but not in α = 2r.
             most = (
                 0.5 * finer.precision * max(at.value / rows.cost, FLOOR) if rows.cost else math.inf
             )
@@ -338,7 +329,7 @@ def certify_block(
 
 
 def merge_sides(watch: Mapping[int, Watch], parts: list[dict[int, Sides]]) -> dict[int, Sides]:
-    """Return both sides of every candidate over several blocks."""
+    """Merge primal and dual sums of every candidate over several blocks."""
     if len(parts) == 1 and not watch:
         return parts[0]
     merged = {}
@@ -351,10 +342,8 @@ def merge_sides(watch: Mapping[int, Watch], parts: list[dict[int, Sides]]) -> di
 
 
 # --------------------------------------------------------------------------------------------------
-# Both sides of a candidate on one block in compiled code, where plain double precision is enough.
-#
-# The formulas are those of `_bounds`, for the hinge, and so are the bounds of what rounding did. A
-# block whose rounding takes more than its share is left to `_bounds`, which has more digits.
+# The same sums for the hinge in compiled code, where double precision is enough. Blocks with larger
+# rounding errors are left to `certify_block`.
 
 
 Points = Mapping[int, tuple[Host, Host | None]]
@@ -367,7 +356,7 @@ def certify_rows(
     block: Block,
     *alphas: Array | None,
 ) -> dict[int, Sides]:
-    """Return both sides of every candidate on one block, with scores as they are stored."""
+    """Return primal and dual sums of every candidate on one block, in its stored precision."""
     given = dict(zip(points, alphas, strict=True))
     sides: dict[int, Sides] = {}
     rows = _PlainRows.of(reading, block)
@@ -386,7 +375,7 @@ def certify_rows(
 
 
 class _PlainRows(NamedTuple):
-    """A block that compiled code can read, and what bounds the errors of its sums."""
+    """A block for compiled code, and bounds for the errors of its sums."""
 
     kernels: Any
     reading: Reading
@@ -406,7 +395,7 @@ class _PlainRows(NamedTuple):
     def sides(
         self, point: Host, alpha: Array | None
     ) -> tuple[Host, float, float, DualSums | None] | None:
-        """Residuals, value, error and the sums of the dual; None where digits are too few."""
+        """Return residuals, value, error and dual sums; None where the precision is too low."""
         S, y, c, start = self.block
         terms, sizes = self.reading.terms, self.reading.sizes
         w, b = point[: terms.R], float(point[terms.R]) if terms.fit_intercept else 0.0
@@ -422,7 +411,7 @@ class _PlainRows(NamedTuple):
         error, reach = highest - value + 2.0 * self.summed * highest, mass * size
         enough = self.reading.precision * max(value, FLOOR * self.cost)
         if not (error <= enough and self.summed * reach <= enough / terms.R):
-            # One large score speaks for a whole block there: what each row has is less by far.
+            # The bound above uses the largest score of the block; use each row's own instead.
             each = self.kernels.row_sizes(S)
             off = once * (rest + each * length) + 2.0 * UNIT * np.abs(r)
             highest = total(self.block.times_costs(np.maximum(r + off, 0.0)))

@@ -1,4 +1,4 @@
-"""The proof: what weights are worth, recomputed from w, b and α by code that no solver uses.
+"""Certification: primal and dual values of candidates, by code that no solver uses.
 
 For every w in the ball, every b and every admissible α,
 
@@ -6,12 +6,12 @@ For every w in the ball, every b and every admissible α,
 
 with ``Σ c_i α_i y_i = 0`` where b is free.
 
-A solver proposes (w, b) and α; `Certifier` reads the scores, once for both sides and for all
-candidates of a path, and decides. A solver that is wrong about its value, its bound or its success
-changes nothing here; one that leaves the ball is refused.
+A solver proposes (w, b) and α; `Certifier` reads the scores once for both sides and for all
+candidates of a path. Values and bounds claimed by a solver are not used; weights outside the ball
+raise an error.
 
-Every sum comes with a bound of what rounding can have done to it, see `_bounds`: it is part of the
-gap, and a bound above the value by more than that is an error, never a gap of 0.
+Every sum has a bound of its rounding error (`bounds`), which is part of the gap. A dual value above
+the primal one by more than that is an error, never a gap of 0.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from lpfuse.optim.tuning import MOMENTS_SHARE
 if TYPE_CHECKING:
     from lpfuse.optim.problem import Block, Problem
 
-# ‖w‖_p may exceed 1 by what a sum of R rounded powers can be off, and not by more.
+# ‖w‖_p may exceed 1 by the rounding error of a sum of R powers.
 NORM_SLACK = 1e-12
 
 
 class Certifier:
-    """Decides what candidates prove, for one problem over one or several balls.
+    """Evaluation of candidates for one problem over one or several balls.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Certifier:
     tol : float
         Relative gap that counts as optimal.
     solver : str
-        Who proposes, for messages.
+        Name of the solver, for messages.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class Certifier:
 
     @cached_property
     def reading(self) -> Reading:
-        """How all passes read the rows."""
+        """Settings of all passes."""
         return Reading.of(self.problem, self.tol)
 
     @cached_property
     def moments(self) -> Moments:
-        """The sums that a least-squares problem consists of: one pass, also for its solver."""
+        """The moments of a least-squares problem, from one pass, also for its solver."""
         return Moments.of(self.problem)
 
     def examine(
@@ -95,46 +95,40 @@ class Certifier:
             bounds = self._examine_rows(candidates, watch or {})
         for k, candidate in candidates.items():
             self._last[k] = bounds[k], candidate
-            if k not in self._values or _at_most(bounds[k]) <= _at_most(self._values[k][0]):
+            if k not in self._values or _upper(bounds[k]) <= _upper(self._values[k][0]):
                 self._values[k] = bounds[k], candidate.point.copy()
-            if k not in self._proofs or _at_least(bounds[k]) >= _at_least(self._proofs[k][0]):
+            if k not in self._proofs or _lower(bounds[k]) >= _lower(self._proofs[k][0]):
                 self._proofs[k] = bounds[k], candidate
         return bounds
 
     def value(self, k: int) -> float:
-        """Return the best value that was examined for ball k; ∞ where none was."""
+        """Return the best value for ball k so far; ∞ without candidates."""
         return self._values[k][0].primal if k in self._values else math.inf
 
     def within(self, k: int) -> bool:
-        """Return whether a solver can do no more for ball k.
-
-        The tolerance is met, but for rounding.
-        """
+        """Return whether the tolerance of ball k is met, apart from rounding."""
         primal, dual = self._values[k][0].primal, self._proofs[k][0].dual
         return primal - dual <= self.tol * max(primal, self.problem.scale)
 
     def prefer(self, k: int, point: Host) -> None:
-        """Take this point for ball k, whatever better ones were examined."""
+        """Use this point for ball k, even if others have a better value."""
         if k not in self._last or self._last[k][1].point is not point:
             self.examine({k: Candidate(point)})
         self._values[k] = self._last[k][0], point.copy()
 
     def settle(self, candidates: Mapping[int, Candidate]) -> None:
-        """Examine candidates that are the last word of a solver, in one pass."""
+        """Examine the final candidates of a solver, if any, in one pass."""
         if candidates:
             self.examine(candidates)
 
     def solution(self, k: int, n_iter: int, passes: float, otherwise: str) -> Solution:
-        """Return the best of what was examined.
-
-        `otherwise` is the status if the gap exceeds tol.
-        """
+        """Return the best candidate of ball k; `otherwise` is the status if the gap exceeds tol."""
         problem, (value, point), (proof, witness) = self.problem, self._values[k], self._proofs[k]
         dual, alpha, dual_weights = proof.dual, witness.alpha, witness.dual_weights
-        # Weights outside the ball by a rounding can be better than the best ones by this much.
+        # Gain of weights that are outside the ball by rounding.
         outside = max(self.balls[k].gauge(point[: problem.R]) - 1.0, 0.0) * proof.pull
         rounding = value.primal_error + proof.dual_error + outside
-        if not _at_least(proof) >= 0.0:  # no loss is negative: the multipliers 0 prove more
+        if not _lower(proof) >= 0.0:  # no loss is negative: α = 0 gives the bound 0
             dual, alpha, dual_weights = 0.0, problem.no_multipliers(), None
             rounding = value.primal_error
         gap = value.primal - dual + rounding
@@ -166,7 +160,7 @@ class Certifier:
         return Solution(point[: problem.R], intercept, certificate, n_iter)
 
     def _check_feasible(self, ball: LpBall, point: Host) -> None:
-        """Refuse a point that is not finite, outside the ball or of the wrong sign."""
+        """Raise for a point that is not finite, outside the ball or of the wrong sign."""
         w = point[: self.problem.R]
         if point.shape != (self.problem.size,) or not np.isfinite(point).all():
             fault = f"{point!r} instead of {self.problem.size} finite numbers"
@@ -182,11 +176,11 @@ class Certifier:
     def _examine_rows(
         self, candidates: Mapping[int, Candidate], watch: Mapping[int, Watch]
     ) -> dict[int, Bounds]:
-        """From the scores themselves."""
+        """Evaluate candidates from the scores."""
         problem, reading = self.problem, self.reading
-        first = self._first_of_each(candidates, watch)
+        first = self._representatives(candidates, watch)
         leading = {k: each for k, each in candidates.items() if first[k] == k}
-        # Multipliers travel along with the rows: of many blocks each gets its own.
+        # Each block gets its own part of the multipliers.
         points = {
             k: (reading.seen(each.point), self._dual_point(each)) for k, each in leading.items()
         }
@@ -203,13 +197,12 @@ class Certifier:
         }
 
     @staticmethod
-    def _first_of_each(
+    def _representatives(
         candidates: Mapping[int, Candidate], watch: Mapping[int, Watch]
     ) -> dict[int, int]:
-        """For each candidate the first ball that it was proposed for: its sums are the same.
+        """Return for each candidate the first ball with the same candidate, whose sums are equal.
 
-        What is best inside a ball is best in every larger one, so a path often proposes the same
-        point and multipliers again.
+        An optimum inside a ball is optimal in every larger one, so a path often repeats it.
         """
         seen: dict[tuple[int, ...], int] = {}
         first = {k: seen.setdefault(tuple(map(id, each)), k) for k, each in candidates.items()}
@@ -223,7 +216,7 @@ class Certifier:
         return np.append(w, self.moments.shifted_intercept(w))
 
     def _examine_moments(self, candidates: Mapping[int, Candidate]) -> dict[int, Bounds]:
-        """From R×R sums, and from the scores where rounding takes too much of these sums."""
+        """Evaluate candidates from moments, and from the scores where rounding is too large."""
         bounds, doubtful = {}, {}
         for k, candidate in candidates.items():
             found = bounds[k] = self.moments.bounds(self.balls[k], candidate)
@@ -233,23 +226,23 @@ class Certifier:
         return bounds | (self._examine_rows(doubtful, {}) if doubtful else {})
 
 
-def _at_most(bounds: Bounds) -> float:
+def _upper(bounds: Bounds) -> float:
     return bounds.primal + bounds.primal_error
 
 
-def _at_least(bounds: Bounds) -> float:
+def _lower(bounds: Bounds) -> float:
     return bounds.dual - bounds.dual_error
 
 
 def value_of(problem: Problem, point: Host) -> float:
-    """``f(w, b)`` in one pass."""
+    """Return ``f(w, b)`` in one pass."""
     reading = Reading.of(problem)
     work = partial(certify_rows, reading, {0: (reading.seen(point), None)}, {})
     return problem.reduce(work, partial(merge_sides, {}), None, stored=True)[0].value
 
 
 def bound_of(problem: Problem, alpha: Array) -> float:
-    """``D(α)`` in one pass; −∞ where α proves nothing."""
+    """Return ``D(α)`` in one pass; −∞ where α is not admissible."""
     parts = problem.reduce(partial(dual_sums, Reading.of(problem)), add_dual_sums, alpha)
     return _bound(problem, problem.ball, parts).dual
 
@@ -265,21 +258,21 @@ def dual_point_of(problem: Problem, w: Host) -> Array:
 
 
 def _imbalance(reading: Reading, point: Host, block: Block) -> float:
-    """``Σ c y r``, which an intercept could still take away."""
+    """Return ``Σ c y r``, which the intercept makes 0."""
     r = value_at(reading, reading.rows(block), point).r
     return accurate_total(block.times_labels(block.times_costs(r)))
 
 
 def _slopes(reading: Reading, point: Host, block: Block) -> Array:
-    """``loss′(r)``, one number a row."""
+    """Return ``loss′(r)`` per row."""
     return reading.terms.loss.slope(value_at(reading, reading.rows(block), point).r)
 
 
 def _bound(problem: Problem, ball: LpBall, sums: DualSums | None) -> Bounds:
     """``D(α)`` from its sums.
 
-    Where b is free the multipliers of both classes must have the same weight. They have, but for
-    rounding, and what it takes to mend that counts against the bound.
+    With an intercept the multipliers of both classes must balance. They do up to rounding, and the
+    cost of correcting that lowers the bound.
     """
     nothing = Bounds(math.nan, -math.inf)
     if sums is None:
@@ -291,18 +284,18 @@ def _bound(problem: Problem, ball: LpBall, sums: DualSums | None) -> Bounds:
     lost, error = 0.0, sums.gain_error + stretch * sums.pull_error
     off, heavier = abs(sums.balance), 0.5 * (sums.net + abs(sums.balance))
     if sums.centre is not None and sums.pull_slack is not None:
-        # Those at some weights are meant with the best intercept, which moves α by y·off / Σ c.
+        # Multipliers of dual weights use the best intercept, which moves α by y·off / Σ c.
         tilt = (off + sums.balance_error) / problem.total_cost if problem.fit_intercept else 0.0
         error += ball.support_size(sums.pull_slack + tilt * np.abs(sums.centre))
         error += tilt * (2.0 * problem.total_cost + sums.mass)
     elif problem.fit_intercept and sums.mass > 0.0:
-        # The multipliers of the heavier class could all be less, by the same share.
+        # Scale down the multipliers of the heavier class.
         if not off < 0.5 * heavier:
             return nothing
         changed = 3.0 * sums.mass + 2.0 * abs(sums.gain) + stretch * sums.reach
         lost = off / heavier * changed
         error += sums.balance_error / heavier * changed
-    # Powers and roots of NumPy are within four units in the last place; the ball takes R of them.
+    # NumPy's powers and roots are within four units in the last place; the ball needs R of them.
     error += gamma(2.0 * problem.R + 64.0) * (pull + lost + abs(sums.gain))
     dual = sums.gain - ball.support(sums.pull) - lost
     return Bounds(math.nan, dual, dual_error=error, pull=pull)

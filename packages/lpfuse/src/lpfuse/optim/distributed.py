@@ -1,8 +1,8 @@
-"""The same problem over blocks that live elsewhere: a Dask array or data frame on any scheduler.
+"""The problem over Dask blocks, and rows that are gathered on the host.
 
-Every pass is one reduction. A block is worked on by the very functions that work on rows in memory,
-where it lives; R numbers and the few rows that matter come back. Nothing is kept on the workers
-between passes: what is needed again is worked out again, so a worker may be lost at any time.
+Every pass is one reduction. Blocks are processed on their workers by the same functions as rows in
+memory; R numbers and a few rows are returned. Workers keep no state between passes, so a worker may
+be lost at any time.
 """
 
 from __future__ import annotations
@@ -32,17 +32,15 @@ from lpfuse._arrays.operations import (
 from lpfuse.optim.problem import Block, LinearPieces, Problem, Terms, stratified_positions
 from lpfuse.optim.results import Watch
 
-# --------------------------------------------------------------------------------------------------
-
 T = TypeVar("T")
 
-# Rows that are drawn while the blocks are checked. Chosen by hand: some more than a search takes as
-# its sample (`SearchTuning.in_memory`), for classes and blocks get whole numbers of rows.
+# Rows drawn during validation. Chosen by hand: some more than the sample of a search
+# (`SearchTuning.in_memory`), because classes and blocks get integer numbers of rows.
 SAMPLE_ROWS = 40_000
 
 
 class DrawnRows(NamedTuple):
-    """Rows drawn from some blocks, each with the weight of all rows that it stands for."""
+    """Rows drawn from some blocks, each with the weight of the rows that it represents."""
 
     S: Host
     y: Host
@@ -50,9 +48,9 @@ class DrawnRows(NamedTuple):
 
 
 def stratified_sample(blocks: Blocks, n_rows: int = SAMPLE_ROWS) -> Summary:
-    """Draw rows on the way, from each class and each block as many as its share of the rows."""
+    """Return a summary that draws rows proportionally from each class and each block."""
     if blocks.sizes is None:
-        shares = [1.5 / len(blocks)] * len(blocks)  # of unknown size: some more from each
+        shares = [1.5 / len(blocks)] * len(blocks)  # unknown sizes: some more from each
     else:
         shares = [size / max(sum(blocks.sizes), 1) for size in blocks.sizes]
     return Summary(partial(_draw, [int(np.ceil(n_rows * share)) for share in shares]), _joined)
@@ -82,16 +80,13 @@ def _joined(parts: list[DrawnRows]) -> DrawnRows:
 
 @dataclass(frozen=True)
 class Costs:
-    """What a row costs: its weight times the factor of its class."""
+    """Class factors of the costs: a row's cost is its weight times the factor of its class."""
 
     normal: float = 1.0
     anomaly: float = 1.0
 
     def of(self, n: int, y: Array | None, c: Array | None) -> Array | None:
-        """Return the costs of a block of n rows.
-
-        None: all 1. Without labels all rows are normal.
-        """
+        """Return the costs of a block of n rows; None: all 1. Without labels all are normal."""
         if (self.normal, self.anomaly) == (1.0, 1.0):
             return c
         factors = np.where(np.ones(n) if y is None else y > 0, self.normal, self.anomaly)
@@ -104,7 +99,7 @@ class BlockedProblem(Problem):
     Parameters
     ----------
     checked : CheckedBlocks
-        With the rows that `stratified_sample` has drawn on the way.
+        With the rows that `stratified_sample` has drawn.
     costs : Costs
         Factors of the classes.
     p, loss, nonnegative, fit_intercept, centre, radius
@@ -112,7 +107,7 @@ class BlockedProblem(Problem):
     """
 
     in_memory = False
-    validation_passes = 1.0  # that checked the blocks and drew from them
+    validation_passes = 1.0
 
     def __init__(
         self,
@@ -145,7 +140,7 @@ class BlockedProblem(Problem):
         self.starts = np.concatenate([[0], np.cumsum(self.blocks.sizes)]).astype(np.int64)
         normal, anomaly = checked.mass
         self.total_cost = normal * costs.normal + anomaly * costs.anomaly
-        self.marks: dict[int, Mark] = {}  # of each block, from the first pass on
+        self.marks: dict[int, Fingerprint] = {}  # of each block, from the first pass on
 
     @property
     def n(self) -> int:
@@ -153,10 +148,7 @@ class BlockedProblem(Problem):
         return int(self.starts[-1])
 
     def draw(self, m: int) -> Block:
-        """Of the rows that were drawn, at most m with equal costs that stand for all.
-
-        No pass: they were drawn while the blocks were checked.
-        """
+        """Return at most m of the rows drawn during validation, with equal costs; no pass."""
         assert self.costs is not None
         index = stratified_positions(
             np.cumsum(self.costs), min(m, len(self.S)), np.random.default_rng(0)
@@ -170,7 +162,7 @@ class BlockedProblem(Problem):
         *along: Array | None,
         stored: bool = False,
     ) -> T:
-        """``merge`` of ``work(block, …)`` over all blocks: one reduction on the scheduler."""
+        """Return ``merge`` of ``work(block, …)`` over all blocks: one reduction."""
         self.passes += 1.0
         parts = [
             (*parts, *more) for parts, more in zip(self.blocks.parts, self._cut(along), strict=True)
@@ -178,14 +170,14 @@ class BlockedProblem(Problem):
         task = partial(_on_block, work, merge, stored, self.factors, self.starts.tolist())
         marks, found = Blocks(parts, self.blocks.sizes).reduce(task, partial(_merge_read, merge))
         assert found is not None  # some block has rows
-        self._refuse_changes(marks)
+        self._check_unchanged(marks)
         return found
 
-    def _refuse_changes(self, marks: dict[int, Mark]) -> None:
-        """Refuse blocks that are not what they were in the pass before."""
+    def _check_unchanged(self, marks: dict[int, Fingerprint]) -> None:
+        """Raise where blocks have changed since the last pass."""
         for k, mark in marks.items():
             before = self.marks.setdefault(k, mark)
-            # Other machines round otherwise: what differs by less is the same.
+            # Rounding differs between machines.
             if not abs(mark.value - before.value) <= 1e-9 * (mark.size + before.size):
                 raise ValueError(
                     f"block {k} has changed between two passes over it, but a proof needs the same "
@@ -194,7 +186,7 @@ class BlockedProblem(Problem):
                 )
 
     def _cut(self, along: tuple[Array | None, ...]) -> list[tuple[Any, ...]]:
-        """For each block, what belongs to it of some vectors with one entry a row."""
+        """Split vectors with one entry per row into blocks."""
         columns: list[Any] = []
         for vector in along:
             if vector is None:
@@ -206,18 +198,18 @@ class BlockedProblem(Problem):
         return list(zip(*columns, strict=True)) if columns else [()] * len(self.blocks)
 
     def everything(self) -> tuple[Block, Array]:
-        """Return all rows that cost something, and their positions."""
+        """Return all rows with positive cost, and their positions."""
         S, y, c, index = self.reduce(_all_rows, _stack)
         labels = None if not self.checked.rows[1] else y
         return Block(S, 1.0 if labels is None else labels, c, 0), index
 
     def per_row(self, work: Callable[[Block], Array]) -> Array:
-        """One number a row, lazily: a Dask array."""
+        """Return one number per row as a lazy Dask array."""
         task = partial(_per_row, work, self.factors, self.starts.tolist())
         return map_blocks(task, self.blocks)
 
     def multipliers(self, pieces: LinearPieces | None, index: Array, shares: Array) -> Array:
-        """α of all rows, lazily: a Dask array."""
+        """Return α of all rows as a lazy Dask array."""
         order = np.argsort(index, kind="stable")
         ends = np.searchsorted(index[order], self.starts)
         known = [
@@ -228,20 +220,20 @@ class BlockedProblem(Problem):
         return map_blocks(task, self.blocks, along=known)
 
     def no_multipliers(self) -> Array:
-        """α = 0, lazily."""
+        """Return α = 0 as a lazy Dask array."""
         return map_blocks(_zeros, self.blocks)
 
 
-class Mark(NamedTuple):
-    """A number by which a block is known again, and how large it could have been."""
+class Fingerprint(NamedTuple):
+    """A number that identifies the content of a block, and a bound of its size."""
 
     value: float
     size: float
 
     @classmethod
-    def of(cls, problem: Problem) -> Mark:
-        """Return a sum in which every column and every row has a factor of its own."""
-        # Multiples of the golden ratio: no two of a block are alike.
+    def of(cls, problem: Problem) -> Fingerprint:
+        """Return a sum with a different factor for each column and row."""
+        # Multiples of the golden ratio: distinct within a block.
         by_row, by_column = (0.5 + np.arange(m) * 0.6180339887498949 % 1.0 for m in problem.S.shape)
         rows = to_host(problem.S @ beside(by_column, problem.S))
         for vector in (problem.y, problem.costs):
@@ -249,7 +241,9 @@ class Mark(NamedTuple):
         return cls(float(by_row @ rows), float(np.linalg.norm(by_row) * np.linalg.norm(rows)))
 
 
-Read = tuple[dict[int, Mark], T | None]  # what a pass over blocks has met, and what it has found
+Read = tuple[
+    dict[int, Fingerprint], T | None
+]  # what a pass over blocks has met, and what it has found
 
 
 def _on_block(
@@ -264,11 +258,11 @@ def _on_block(
     problem = _local(costs, starts, k, parts)
     if not problem.n:
         return {}, None
-    return {k: Mark.of(problem)}, problem.reduce(work, merge, *parts[3:], stored=stored)
+    return {k: Fingerprint.of(problem)}, problem.reduce(work, merge, *parts[3:], stored=stored)
 
 
 def _local(costs: Costs, starts: list[int], k: int, parts: tuple[Any, ...]) -> Problem:
-    """Return a block as a problem of its own, with the position of its first row."""
+    """Return a block as a problem, with the position of its first row."""
     S, y, c = arrays_of(parts[:3])
     problem = Problem(S, y, costs=costs.of(int(S.shape[0]), y, c))
     problem.start = starts[k]
@@ -317,7 +311,7 @@ def _multipliers(
 
 
 def _rising(terms: Terms, w: Host, block: Block) -> Host:
-    """1 for a row on the rising piece of its hinge at w, where it costs something."""
+    """Return 1 for rows of positive cost on the rising piece of their hinge at w, else 0."""
     rising = to_host(terms.residuals(block, w)) > 0
     idle = to_host(block.c) == 0 if block.is_weighted else False
     return (rising & ~np.asarray(idle)).astype(np.float64)
@@ -328,16 +322,14 @@ def _zeros(k: int, parts: tuple[Any, ...]) -> Host:
 
 
 # --------------------------------------------------------------------------------------------------
-# Rows that are brought to the host, and what is watched while a point is certified.
-#
-# Each is a function of a block of rows alone, so that blocks may live elsewhere.
+# Rows gathered on the host, and what is observed while a point is certified: functions of a block.
 
 
 Positions = NDArray[np.int64]
 
 
 class GatheredRows(NamedTuple):
-    """Some rows, brought to the host: a_i = y_i s_i (with y_i last when there is an intercept)."""
+    """Rows on the host: a_i = y_i s_i (with y_i last when there is an intercept)."""
 
     a: Host  # (k, coordinates)
     costs: Host  # (k,)
@@ -350,7 +342,7 @@ class GatheredRows(NamedTuple):
         return GatheredRows(a[chosen], costs[chosen], slopes[chosen], positions[chosen])
 
 
-def gathered(terms: Terms, block: Block, chosen: Array, slopes: Array | None) -> GatheredRows:
+def gather_rows(terms: Terms, block: Block, chosen: Array, slopes: Array | None) -> GatheredRows:
     """Return the chosen rows of a block, with their costs, slopes and positions."""
     S, y, c, start = block
     a = as_float64(take(S, chosen))
@@ -363,14 +355,14 @@ def gathered(terms: Terms, block: Block, chosen: Array, slopes: Array | None) ->
 
 
 def join_rows(most: int, parts: Sequence[GatheredRows | None]) -> GatheredRows | None:
-    """Return all rows as one; None where they are too many, or some were."""
+    """Concatenate rows; None where they are too many, or a part is None."""
     present = [part for part in parts if part is not None]
     if len(present) < len(parts) or sum(len(part.costs) for part in present) > most:
         return None
     if len(present) == 1:
         return present[0]
     a, costs, slopes, positions = zip(*present, strict=True)
-    # Joined in the order of a model's columns: the model then needs no second copy.
+    # In the memory order of a model's columns, which then needs no copy.
     return GatheredRows(
         concat_transposed(list(a)).T,
         np.concatenate(costs),
@@ -380,27 +372,20 @@ def join_rows(most: int, parts: Sequence[GatheredRows | None]) -> GatheredRows |
 
 
 def class_score_range(problem: Problem, point: Host) -> tuple[float, float]:
-    """Return the lowest fused score of a normal row and the highest of an anomaly, without b.
-
-    One pass.
-    """
+    """Return the lowest normal and the highest anomalous fused score, without b, in one pass."""
     return problem.reduce(partial(_class_range, problem.terms, point), _extremes)
 
 
 def watch_crossings(terms: Terms, most: int) -> Watch:
-    """What tells the rows on the wrong side of their linear piece, while a point is certified.
+    """Return a `Watch` of the rows on the wrong side of their linear piece.
 
-    Those are the rows with α = 1 though r < 0, or with α = 0 though r > 0. Where they are more than
-    `most`, None comes back.
+    These have α = 1 and r < 0, or α = 0 and r > 0. It returns None for more than `most` rows.
     """
     return Watch(partial(_crossed, terms, most), partial(join_rows, most))
 
 
 def watch_violations(terms: Terms, point: Host, most: int) -> Watch:
-    """What counts the rows short of their margin, while a point is certified, and brings the worst.
-
-    The answer is (count, rows a_i).
-    """
+    """Return a `Watch` of the number of rows that violate their margin, and the worst rows a_i."""
     return Watch(partial(_violating, terms, most), partial(_join_violating, point, most))
 
 
@@ -410,15 +395,15 @@ def _crossed(
     assert alpha is not None
     if (kernels := row_kernels(block.S)) is not None:
         crossed = kernels.crossed(r, alpha, block.c)
-        return gathered(terms, block, crossed, alpha) if len(crossed) <= most else None
-    # First what two comparisons can tell, then the exact rule on the few rows that are left.
+        return gather_rows(terms, block, crossed, alpha) if len(crossed) <= most else None
+    # A cheap test first, then the exact rule on the few remaining rows.
     suspects = nonzero((r > 0) != (alpha > 0.5))
     r, on = take(r, suspects), take(alpha, suspects)
     wrong = ((on == 1.0) & (r < 0)) | ((on == 0.0) & (r > 0))
     if block.is_weighted:
         wrong &= take(block.c, suspects) > 0
     crossed = suspects[wrong]
-    return gathered(terms, block, crossed, alpha) if crossed.shape[0] <= most else None
+    return gather_rows(terms, block, crossed, alpha) if crossed.shape[0] <= most else None
 
 
 def _violating(
@@ -432,7 +417,7 @@ def _violating(
     if count > most:
         worst = namespace(r).argsort(-take(r, chosen), stable=True)[:most]
         chosen = take(chosen, worst)
-    return count, gathered(terms, block, chosen, None).a
+    return count, gather_rows(terms, block, chosen, None).a
 
 
 def _join_violating(point: Host, most: int, parts: list[tuple[int, Host]]) -> tuple[int, Host]:
@@ -445,7 +430,7 @@ def _join_violating(point: Host, most: int, parts: list[tuple[int, Host]]) -> tu
 def _class_range(terms: Terms, point: Host, block: Block) -> tuple[float, float]:
     fused = 1.0 - terms.residuals(block._replace(y=1.0), np.append(point[:-1], 0.0))
     xp = namespace(block.S)
-    y = xp.sign(block.c * block.y + 0.0 * fused)  # a row without cost has no say
+    y = xp.sign(block.c * block.y + 0.0 * fused)  # 0 for rows without cost
     return (
         float(xp.min(xp.where(y > 0, fused, fused + np.inf))),
         float(xp.max(xp.where(y < 0, fused, fused - np.inf))),

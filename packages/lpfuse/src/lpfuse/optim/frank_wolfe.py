@@ -1,10 +1,10 @@
-"""The paper's Algorithm 1, and its sibling on the smoothed hinge.
+"""Frank–Wolfe: the paper's Algorithm 1, and its variant on the smoothed hinge.
 
 Algorithm 1 is Frank–Wolfe with a subgradient of the hinge. The O(1/T) bound quoted for it needs a
 smooth loss and does not hold here: on s₁ = (0, 2), s₂ = (½, 0), p = 2 it stays 20 % above the
-optimum for ever. It is kept as published, guarded against overflow and zero gradients; what it
-reached is for the certificate to say. With the hinge smoothed by a width that shrinks like
-1/√t, the same steps do converge, at the rate O(1/√t).
+optimum for ever. It is kept as published, guarded against overflow and zero gradients; the
+certificate states its gap. With the hinge smoothed by a width that shrinks like 1/√t, the same
+steps converge at the rate O(1/√t).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def frank_wolfe(
         0 is the paper's subgradient. A positive value is the first half-width of the smoothed
         hinge, which shrinks like 1/√t.
     watch : callable, optional
-        Is told the number of each step and the weights after it; ends the run by returning True.
+        Called with the number of each step and the weights after it; returns True to stop.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def frank_wolfe(
     0.57
     """
     ball, w = problem.ball, problem.ball.preferred(problem.R)
-    written_out = _written_out(problem) if smoothing == 0.0 else None
+    written_out = _precomputed_gradient(problem) if smoothing == 0.0 else None
     for t in range(1, max_iter + 1):
         gradient = written_out(w) if written_out else _gradient(problem, w, smoothing / t**0.5)
         corner = ball.linear_oracle(gradient)
@@ -82,11 +82,10 @@ def frank_wolfe(
     return FrankWolfe(w, max_iter, stopped=False)
 
 
-def _written_out(problem: Problem) -> Callable[[Host], Host] | None:
-    """The gradient of the hinge for NumPy rows that fit one block, with labels and costs put in.
+def _precomputed_gradient(problem: Problem) -> Callable[[Host], Host] | None:
+    """Return the gradient of the hinge for NumPy rows of one block, with prepared matrices.
 
-    Two products a step and nothing else: on some hundred rows going block by block takes two to
-    three times as long.
+    A step is two products: on some hundred rows two to three times faster than block by block.
     """
     at_hand = problem.in_memory and is_numpy(problem.S) and problem.loss.name == "hinge"
     if not at_hand or 8 * problem.S.size > limits.block:
@@ -108,7 +107,7 @@ def _gradient(problem: Problem, w: Host, width: float) -> Host:
 
 
 def _pull(terms: Terms, w: Host, width: float, block: Block) -> Host:
-    """Return what a block adds to the gradient."""
+    """Return the contribution of a block to the gradient."""
     slope = _slope(terms, terms.residuals(block, w), width)
     return to_host((-(block.c * block.y) * slope) @ block.S)
 

@@ -1,9 +1,9 @@
-"""Primal–dual interior point: the certified solver for a model of moderately many rows.
+"""Primal–dual interior point for a model of moderately many rows, and for least squares.
 
-The pairs slack × multiplier of the rows and of the ball (`systems`) are complementary: at the
-optimum every product is 0, and near it the sum of the products is the gap. A step drives them all
-towards a common target μ that shrinks (Mehrotra's predictor–corrector). It costs one product A D Aᵀ
-and one Cholesky factor of R×R.
+The pairs slack × multiplier of the rows and of the ball are complementary: at the optimum every
+product is 0, and near it the sum of the products is the gap. A step moves all products towards a
+common decreasing target μ (Mehrotra's predictor–corrector). It costs one product A D Aᵀ and one
+Cholesky factor of R×R.
 """
 
 from __future__ import annotations
@@ -16,31 +16,25 @@ import numpy as np
 
 from lpfuse._arrays.operations import Array, Host, total
 from lpfuse._compiled import compiled
-from lpfuse.optim import newton as surface_of_numpy
-from lpfuse.optim import newton as systems_of_numpy
+from lpfuse.optim import newton
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.moments import Moments
 from lpfuse.optim.newton import Breakdown, Model, PairsState, Spread
 from lpfuse.optim.tuning import FAST, InteriorPointTuning, StepRule
 
-# --------------------------------------------------------------------------------------------------
-# Which form of the innermost formulas serves: compiled where it was built, else that of NumPy.
-
-
-systems: Any = compiled("lpfuse.optim._newton") or systems_of_numpy
-surface: Any = compiled("lpfuse.optim._surface") or surface_of_numpy
-
-
-# --------------------------------------------------------------------------------------------------
+# The compiled implementation where it was built, else NumPy.
+systems: Any = compiled("lpfuse.optim._newton") or newton
+surface: Any = compiled("lpfuse.optim._surface") or newton
 
 DEFAULT = InteriorPointTuning()
 
 
 @dataclass(frozen=True)
 class Optimum:
-    """A feasible w, multipliers, and the values that they prove: dual ≤ optimum ≤ primal.
+    """A feasible w, multipliers, and their bounds: dual ≤ optimum ≤ primal.
 
-    With a quadratic term the bound also depends on a point, which need not be feasible: `witness`.
+    With a quadratic term the dual bound also depends on a point, `witness`, which may be
+    infeasible.
     """
 
     w: Host
@@ -56,17 +50,14 @@ class Optimum:
 
 
 class WarmStart(NamedTuple):
-    """Where to begin: at w, with the pairs of the ball as another method left them, or spread."""
+    """Initial w, with the pairs of the ball from another method or spread evenly."""
 
     w: Host
     place: Spread | PairsState
 
     @classmethod
     def near(cls, model: Model, w: Host) -> WarmStart:
-        """At w, drawn back from the surface of the ball so that it can still turn.
-
-        The three factors were chosen by hand.
-        """
+        """Return a start at w, moved away from the surface; the factors are chosen by hand."""
         R = model.n_weights
         w = np.concatenate([model.ball.shrunk(w[:R], 0.9), w[R:]])
         product = 0.03 * total(model.costs) * min(model.ball.room, 1.0) / R
@@ -94,7 +85,7 @@ class _Iterate:
             mu *= total(model.costs) / m
         self.system = system = systems.InteriorSystem(model, w, residual, mu)
         if start is None:
-            # The multipliers of the ball must balance the slope in the end: products that could.
+            # The multipliers of the ball balance the slope at the optimum: products of that size.
             product = max(mu, 0.1 * system.steepest() * model.ball.room / R)
             system.surround(model.ball, Spread(product, tuning.start_evenness))
         else:
@@ -104,7 +95,7 @@ class _Iterate:
         self.weigh()
 
     def weigh(self) -> None:
-        """The value at this iterate; near the optimum, the sum of all products is the gap."""
+        """Evaluate the objective at this iterate."""
         value = self.model.smooth_value(self.system.w) + self.system.hinges
         self.value = max(abs(value), self.scale)
 
@@ -115,7 +106,7 @@ class _Iterate:
     def bound(self, n_iter: int) -> Optimum:
         """Evaluate both bounds at this iterate and keep the better ones."""
         w, alpha = self.system.w, self.system.alpha
-        # α may overstep the costs by a rounding error.
+        # Rounding may have moved α above the costs.
         dual, alpha = self.model.dual(w, np.minimum(alpha, self.model.costs))
         feasible = self.model.feasible(w)
         found = Optimum(feasible, alpha, self.model.primal(feasible), dual, n_iter, w)
@@ -123,11 +114,11 @@ class _Iterate:
         return self.best
 
     def step(self) -> float:
-        """One predictor–corrector step (Mehrotra); returns its length, the larger of two.
+        """Take a predictor–corrector step (Mehrotra); return the larger of its two lengths.
 
-        The predictor aims at products 0. If it could be taken in full little centring is needed:
-        σ = (products left / products)³, Mehrotra's choice. The corrector aims at σμ less the
-        second-order term dx·dz that a linear step misses, with the same factorisation.
+        The predictor aims at products 0. If a full step is possible little centring is needed:
+        σ = (products left / products)³, Mehrotra's choice. The corrector aims at σμ minus the
+        second-order term dx·dz, with the same factorisation.
         """
         system, rule, before = self.system, self.rule, self.products
         system.factor()
@@ -136,23 +127,23 @@ class _Iterate:
         left = system.left(primal, dual)
         mu = before / system.count
         target = mu * min(1.0, max(self.least_centring, (left / before) ** 3))
-        # The second-order term is no guide for a very short step.
+        # The second-order term is inaccurate for a very short step.
         primal, dual = system.aim(target, min(primal, dual) > 0.1, rule.refinements)
         if not isfinite(primal + dual):
             raise Breakdown("the step is not finite")
-        # Near the optimum go almost to the boundary; far from it keep a tenth of the way in hand.
+        # Near the optimum step almost to the boundary, elsewhere nine tenths of the way.
         caution = min(rule.reach, max(0.9, 1.0 - 10.0 * mu / self.value))
         primal, dual = min(1.0, caution * primal), min(1.0, caution * dual)
         system.move(primal, dual)
         self.weigh()
-        # Where t^{1/p} bends, a long step can miss its target by far: go on more carefully then.
+        # Where t^{1/p} curves, a long step can miss its target: centre more then.
         hoped = before * (1.0 - min(primal, dual)) + target * system.count
         self.least_centring = 0.2 if self.products > 10.0 * hoped else rule.centring
         return max(primal, dual)
 
 
 def inside(model: Model, radius: float = DEFAULT.start_radius) -> Host:
-    """Return a point well inside the ball, towards the steepest descent from its centre."""
+    """Return a point well inside the ball in the direction of steepest descent from its centre."""
     w, ball = np.zeros(model.size), model.ball
     R = model.n_weights
     w[:R] = ball.at(w[:R])
@@ -160,7 +151,7 @@ def inside(model: Model, radius: float = DEFAULT.start_radius) -> Host:
     return w
 
 
-@np.errstate(all="ignore")  # past the last digit quotients overflow: `step` ends the run then
+@np.errstate(all="ignore")  # quotients may overflow at convergence: `step` ends the run then
 def interior_point(
     model: Model,
     tol: float,
@@ -171,9 +162,9 @@ def interior_point(
 ) -> Optimum:
     """Solve the model until ``primal − dual ≤ tol · max(primal, scale)``.
 
-    A warm start is given a few fast steps; if they fail the run begins anew from a cold start. Each
-    step rule is tried until one succeeds. Returns the best bounds found, also when the tolerance is
-    not reached within `max_iter` steps or float64 allows no further progress.
+    A warm start gets a few fast steps; if they fail the run restarts from a cold start. Step rules
+    are tried in turn until one succeeds. Returns the best bounds found, also when the tolerance is
+    not reached within `max_iter` steps or within float64.
     """
     limit = max_iter or tuning.max_iter
     if start is not None:
@@ -204,9 +195,9 @@ def _run(
 
 
 def _rounded(model: Model, found: Optimum) -> Optimum:
-    """The result with w stretched to the surface of the ball, or at its corner, if that is better.
+    """Return the result with w on the surface of the ball, or at its corner, if that is better.
 
-    An interior point stays inside by its last digits, and they can be all that is missing.
+    An interior point is strictly inside, which can cost the last digits.
     """
     weights, free = np.split(found.w, [model.n_weights])
     ball, v = model.ball, model.ball.from_centre(weights)
@@ -259,7 +250,7 @@ def _iterate(
 # Least squares from its moments: a quadratic over the ball, without rows.
 
 
-# Holds what the scores have decided while the rest is chosen; chosen by hand.
+# Penalty on changes outside the null space of the Gram matrix; chosen by hand.
 STIFFNESS = 1e6
 
 
@@ -272,7 +263,7 @@ class QuadraticOptimum(NamedTuple):
 
 
 def quadratic_model(moments: Moments, ball: LpBall) -> Model:
-    """``f(w)`` over a ball: a model without rows."""
+    """Return the model of ``f(w)`` over a ball, without rows."""
     return Model(
         columns=np.empty((moments.cross.size, 0)),
         costs=np.empty(0),
@@ -291,23 +282,25 @@ def minimise_quadratic(
     max_iter: int | None = None,
     tuning: InteriorPointTuning = DEFAULT,
 ) -> QuadraticOptimum:
-    """Return the best weights for the moments.
+    """Return the optimal weights for the moments.
 
-    Where the scores leave directions open (fewer rows than learners, columns that depend on each
-    other), the weights nearest to the preferred ones are taken among the best ones.
+    With a singular Gram matrix (fewer rows than learners, linearly dependent columns), the optimal
+    weights nearest to the preferred ones are returned.
     """
     model = quadratic_model(moments, ball)
     found = interior_point(model, tuning.quadratic_margin * tol, scale, max_iter, tuning=tuning)
     w, value = found.w, found.primal
     if moments.null_space.shape[1]:
-        settled = _settled(moments, ball, w, tuning)
+        settled = _nearest_preferred(moments, ball, w, tuning)
         if model.primal(settled) <= max(value, found.dual + tol * max(value, scale)):
             w = settled
     return QuadraticOptimum(w, found.witness, found.n_iter)
 
 
-def _settled(moments: Moments, ball: LpBall, w: Host, tuning: InteriorPointTuning) -> Host:
-    """w moved in the null space of the Gram matrix to the point nearest the preferred weights."""
+def _nearest_preferred(
+    moments: Moments, ball: LpBall, w: Host, tuning: InteriorPointTuning
+) -> Host:
+    """Return w moved in the null space of the Gram matrix nearest to the preferred weights."""
     null, R = moments.null_space, w.size
     undecided = null @ null.T  # projects on the null space
     decided = np.eye(R) - undecided

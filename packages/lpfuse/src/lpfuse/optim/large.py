@@ -1,4 +1,9 @@
-"""The certified solver for many rows: a quick look, a search for each ball, and the tie-break."""
+"""The certified solver for many rows: sample, partition, solve and verify for each ball.
+
+A sample gives a guess. One pass over the scores at the guess replaces the hinge of every row far
+from its kink by a linear piece and gathers the other rows; their model is solved in memory; the
+certifier reads all rows once more and decides. The searches for several p share their passes.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +39,8 @@ from lpfuse.optim.passes import (
     ScorePasses,
     SearchBudget,
     TooManyRows,
-    admit,
-    unknown,
+    add_rows,
+    rows_outside,
 )
 from lpfuse.optim.paths import SamplePath, settle
 from lpfuse.optim.problem import Problem
@@ -53,14 +58,14 @@ from lpfuse.optim.tie_break import Violations, nearest_to_uniform
 from lpfuse.optim.tuning import DEFAULT, FLOOR, Tuning
 
 # --------------------------------------------------------------------------------------------------
-# The search over one ball: what to guess, which rows to bring, what to propose.
+# The search over one ball.
 
 
 LAYERS = 5  # of a thinned partition, by hand: each stands for five times as many rows
 
 
 class SearchSettings(NamedTuple):
-    """What all searches of a solve have in common."""
+    """Settings that all searches of a solve share."""
 
     problem: Problem
     budget: SearchBudget
@@ -70,7 +75,7 @@ class SearchSettings(NamedTuple):
 
 
 class Search:
-    """The search over one ball: where to partition next, or the partition it is working on."""
+    """The search over one ball: the next guess, or the current partition."""
 
     def __init__(
         self,
@@ -86,9 +91,9 @@ class Search:
         self.risk, self.guessed = settings.budget.risk, 0
         self.partition: Partition | None = None
         self.done = False
-        # Whether next to no row of the sample is short of its margin, so that it tells little of
-        # where the others are; and whether none need be.
-        self.blind = self.error_free = False
+        # Whether hardly any row of the sample violates its margin, so that it carries little
+        # information; and whether some weights violate none.
+        self.blind = self.separable = False
         self.layers: tuple[tuple[float, int], ...] = ()
         tuning = settings.tuning
         if guess is None:
@@ -98,8 +103,8 @@ class Search:
         # To estimate later moves by.
         self.sample = subsample(sample, min(sample.n_rows, tuning.search.remembered))
 
-    def trails(self, sample: Model) -> list[SamplePath]:
-        """From the guesses of sample and pilot to those of the next p."""
+    def sample_paths(self, sample: Model) -> list[SamplePath]:
+        """Return the paths along p that start at the guesses of sample and pilot."""
         tuning = self.settings.tuning
         few = subsample(sample, _part_rows(sample, self.settings.budget, tuning))
         return [
@@ -112,17 +117,17 @@ class Search:
         """Whether a partition is to be made."""
         return self.leader is None and not self.done and self.partition is None
 
-    def leave_or_join(self, done: bool) -> None:
-        """What the leader found is enough, or this search goes its own way once it is done."""
+    def update_follower(self, done: bool) -> None:
+        """Finish with the leader's optimum, or search from it once the leader is done."""
         assert self.leader is not None
         self.done = done
         if not done and self.leader.done:
             self.guess, self.leader = Guess(self.leader.point, self.guess.band), None
 
     def _begin(self, sample: Model, near: tuple[Host, Host] | None) -> None:
-        """Guess from the sample, and from a part of it: how far the part is off tells the rest.
+        """Guess from the sample, and from a part of it to estimate the error.
 
-        `near` are both guesses where they are known from a neighbouring p.
+        `near` holds both guesses where they are known from a neighbouring p.
         """
         budget, tuning, n = self.settings.budget, self.settings.tuning, self.settings.problem.n
         m, k = sample.n_rows, _part_rows(sample, budget, tuning)
@@ -135,16 +140,16 @@ class Search:
         share = (k / (m - k)) ** 0.5 if budget.layered else (k / m) ** 0.5
         self.noise = m**-0.5  # of the guess, in units that only ratios matter of
         if budget.layered:
-            # The size of Σ c a over rows whose side is left to chance, in units of one a.
+            # The size of Σ c a over rows of random side, in units of one a.
             rising = total(sample.residuals(w) > 0)
             self.noise = max(rising, sample.size) ** 0.5 * n / m
             self.blind = rising < tuning.search.blind * sample.size
-            self.error_free = self.blind and self._without_error(sample, w, k)
+            self.separable = self.blind and self._is_separable(sample, w, k)
         self.pilot = before
         self._guess_at(sample, w, before, share, most)
 
-    def _without_error(self, sample: Model, w: Host, part: int) -> bool:
-        """Return whether some weights leave no row of the sample short of its margin."""
+    def _is_separable(self, sample: Model, w: Host, part: int) -> bool:
+        """Return whether some weights satisfy all margins of the sample."""
         tol, tuning = self.settings.tol, self.settings.tuning
         scale = FLOOR * sample.n_rows
         found = settle(sample, w, None, 0.5, tol * scale, tuning)
@@ -156,7 +161,7 @@ class Search:
     def _guess_at(
         self, sample: Model, w: Host, before: Host, share: float, most: int | None = None
     ) -> None:
-        """Guess w, whose margins are off by that share of their way from the guess before."""
+        """Guess w, with margin errors of `share` times their change from the previous guess."""
         n, budget, tuning = self.settings.problem.n, self.settings.budget, self.settings.tuning
         r = abs(sample.residuals(w))
         off = self.risk * share * abs(sample.margins(w - before))
@@ -180,11 +185,11 @@ class Search:
 
     @property
     def plan(self) -> PartitionPlan:
-        """The partition to be made: it may bring some more rows than are hoped for."""
+        """The partition to be made, with some more rows than expected."""
         return PartitionPlan(*self.guess, self.stride, 8 * self.kept, self.layers)
 
     def enter(self, partition: Partition | TooManyRows) -> None:
-        """Begin with a fresh partition at the guess, or guess anew from what it brought."""
+        """Start with a partition at the guess, or improve the guess from a partial one."""
         if isinstance(partition, TooManyRows):
             self.guess = Guess(self.guess.w, self.guess.band * self.kept / partition.n_rows)
         elif self.stride > 1 or self.layers:
@@ -194,16 +199,16 @@ class Search:
             self.inner = Guess(self.guess.w, 0.5 * self.guess.band)
 
     def _refine(self, partition: Partition) -> None:
-        """Guess anew from a partition that brought only a part of the rows in its band.
+        """Improve the guess from a partition with only a part of the rows in its band.
 
-        The others, in which a guess can be off, are known all together: so the error of this part
-        of them is smaller than that of the sample by the share of rows in the band. In layers only
-        rows that change side leave an error, each as many times as it stands for others.
+        The rows outside the band are exact: so the error is smaller than that of the sample by the
+        share of rows in the band. In layers only rows that change side cause an error, each with
+        its weight.
         """
         self.thinned += 1
         before, model, tuning = self.guess.w, partition.model, self.settings.tuning
         if self.layers:
-            # Costs differ too much for the smoothed way to tell when it is there: to the end, then.
+            # Costs differ too much for the stopping rule of the smoothed method.
             near = Guess(before, self.layers[len(self.layers) // 2][0])
             tol, scale = tuning.search.refined, self.settings.problem.scale
             w = minimise(model, tol, scale, None, near, tuning).w
@@ -221,13 +226,13 @@ class Search:
         self._guess_at(self.sample, w, before, min(self.noise / former, 0.5))
 
     @property
-    def most_crossed(self) -> int:
-        """So many rows on a wrong linear piece are worth bringing."""
+    def max_crossed(self) -> int:
+        """Largest number of rows on a wrong linear piece that is gathered."""
         assert self.partition is not None
         return max(2 * self.partition.model.n_rows, self.settings.tuning.search.crossed)
 
     def propose(self) -> Candidate:
-        """Solve the partition's model: a point, and multipliers for all rows."""
+        """Solve the partition's model; return a point and multipliers for all rows."""
         assert self.partition is not None
         model, pieces, positions = self.partition.model, self.partition.pieces, self.partition[-1]
         problem, _, tol, max_iter, tuning = self.settings
@@ -238,21 +243,21 @@ class Search:
         if found is None:
             found = minimise(model, inner_tol, problem.scale, max_iter, self.inner, tuning)
         self.point, self.steps = found.w, max(self.steps, found.n_iter)
-        # The last step may have overstepped [0, 1] by a rounding error.
+        # Rounding may have moved them out of [0, 1].
         shares = namespace(found.alpha).clip(found.alpha / model.costs, 0.0, 1.0)
         return Candidate(found.w, problem.multipliers(pieces, positions, shares))
 
     def learn(self, bounds: Bounds, done: bool) -> None:
-        """From what was certified: done, or mend the partition, or leave it for a wider one."""
+        """Finish, correct the partition, or drop it for a wider one, by the certified bounds."""
         assert self.partition is not None
         if done:
-            self.done, self.partition = True, None  # its rows are not needed any more
+            self.done, self.partition = True, None  # frees its rows
             return
         model, rows = self.partition.model, self.settings.tuning.search.crossed
         crossed: GatheredRows | None = bounds.watched
-        crossed = None if crossed is None else unknown(self.partition, crossed)
+        crossed = None if crossed is None else rows_outside(self.partition, crossed)
         if crossed is not None and len(crossed.costs) <= max(model.n_rows, rows):
-            self.partition = admit(self.partition, crossed)
+            self.partition = add_rows(self.partition, crossed)
             narrow = 0.0 if len(crossed.costs) < 0.05 * model.n_rows else 0.5
             self.inner = Guess(self.point, narrow * self.guess.band)
         else:
@@ -261,11 +266,11 @@ class Search:
     def _recentre(self, improved: bool) -> None:
         """Partition next at the better point, as wide as the last move, within twice the rows.
 
-        A budget of few rows has not been enough: it grows to the usual one. Where passes are cheap,
-        the next partitions bring a part of the rows again, and no more of them than before.
+        A budget of few rows grows to the usual one. Where passes are cheap, the next partitions
+        gather a part of the rows again.
         """
         sample, w = self.sample, self.point if improved else self.guess.w
-        if self._guesses_again(w):
+        if self._may_resample(w):
             self.partition, self.thinned, self.guessed = None, 1, self.guessed + 1
             self.risk *= 2.0
             self._guess_at(sample, w, self.guess.w if improved else self.point, 0.5)
@@ -278,22 +283,17 @@ class Search:
         self.guess = Guess(w, max(2.0 * self.guess.band, min(wide, widest)))
         self.partition, self.stride, self.layers = None, 1, ()
 
-    def _guesses_again(self, w: Host) -> bool:
-        """Return whether a part of the rows serves once more.
-
-        Enough of them must be short of margin at w.
-
-        The error was larger than was thought: from now on twice as much is expected.
-        """
+    def _may_resample(self, w: Host) -> bool:
+        """Return whether to sample rows again: enough of them must violate their margin at w."""
         sample, rules = self.sample, self.settings.tuning.search
-        told = total(sample.residuals(w) > 0) >= rules.blind * sample.size
-        return self.settings.budget.serial and self.guessed < rules.guessed and told
+        informative = total(sample.residuals(w) > 0) >= rules.blind * sample.size
+        return self.settings.budget.serial and self.guessed < rules.guessed and informative
 
 
 def _layers(r: Array, n: int, band: float, wanted: int) -> tuple[tuple[float, int], ...]:
-    """Layers up to a band, by the residuals of a sample: about `wanted` rows, as many from each.
+    """Return layers up to a band, with about `wanted` rows in all and equally many from each.
 
-    The innermost has no more rows than that, and each holds four times as many as all within it.
+    By the residuals of a sample; each layer holds four times as many rows as all within it.
     """
     m, layers, inside = int(r.shape[0]), [], 0.0
     counts = [wanted / LAYERS * 5.0**k for k in range(LAYERS)]
@@ -309,13 +309,13 @@ def _layers(r: Array, n: int, band: float, wanted: int) -> tuple[tuple[float, in
 
 
 def _part_rows(sample: Model, budget: SearchBudget, tuning: Tuning) -> int:
-    """Rows of the part of a sample that tells how far the sample is off."""
+    """Return the rows of the part of a sample that estimates its error."""
     few, m = pilot_rows(sample.size, tuning), sample.n_rows
     return max(m // tuning.search.first_part, min(few, m // 2)) if budget.layered else few
 
 
 def _open_band(sample: Model, w: Host, part: int) -> float:
-    """Return the band of the rows whose side a part of so many rows leaves open at its guess."""
+    """Return the band of the rows whose side is undecided by a guess from `part` rows."""
     m = sample.n_rows
     return kth_smallest(abs(sample.residuals(w)), int(open_share(sample.size, part) * m))
 
@@ -323,7 +323,7 @@ def _open_band(sample: Model, w: Host, part: int) -> float:
 def _two_guesses(
     sample: Model, part_rows: int, budget: SearchBudget, tuning: Tuning
 ) -> tuple[Host, Host]:
-    """Return the guess of a sample, and that of a part of it."""
+    """Return the guesses of a sample and of a part of it."""
     enough = resolved(sample.size, tuning)
     if budget.layered:
         part = subsample(sample, part_rows)
@@ -335,30 +335,20 @@ def _two_guesses(
 
 
 def _band_at_risk(r: Array, off: Array) -> float:
-    """Return the band of the rows that may change side.
-
-    Those with a margin that may be off by more.
-
-    The outermost hundredth of them does not count.
-    """
-    at_risk = take(r, nonzero(r <= off))  # few of many: a selection among zeros would take longer
+    """Return the band of the rows that may change side, without the outermost hundredth."""
+    at_risk = take(r, nonzero(r <= off))  # faster than a selection among all rows
     m = int(at_risk.shape[0])
     return kth_smallest(at_risk, m - 1 - int(0.01 * m)) if m else 0.0
 
 
 def _band_of(r: Array, n: int, rows: int) -> float:
-    """Return the band that holds about `rows` of n rows, by the residuals of a sample."""
+    """Return the band with about `rows` of n rows, by the residuals of a sample."""
     m = int(r.shape[0])
     return kth_smallest(abs(r), min(m - 1, m * rows // n))
 
 
 # --------------------------------------------------------------------------------------------------
-# Sample → partition → solve → verify: the certified solver for more rows than one would copy.
-#
-# A sample gives a guess. One pass over the scores at the guess replaces the hinge of every row that
-# is clear of its kink by a linear piece and gathers the other rows; their model is solved in
-# memory; the certifier reads all rows once more and decides. Several searches, one for each p of a
-# grid, share their passes.
+# Rounds of all searches, which share their passes.
 
 
 def search_rows(
@@ -370,21 +360,20 @@ def search_rows(
     *,
     budget: SearchBudget | None = None,
     guesses: Mapping[int, Guess] | None = None,
-    error_free: Callable[[int], bool] | None = None,
+    find_separating: Callable[[int], bool] | None = None,
 ) -> dict[int, int]:
-    """Propose to the certifier, for these of its balls, until it is satisfied; returns the steps.
+    """Propose candidates for these balls until the certifier is satisfied; return the steps.
 
-    `budget` and `guesses`, by ball, replace what would be chosen by where the rows are and what a
-    sample would tell. Where a sample has no error, `error_free` is asked first: whether it settles
-    the ball, for then there is nothing to search.
+    `budget` and `guesses`, by ball, replace the defaults. Where a sample is separable,
+    `find_separating` is called first; where it succeeds there is nothing to search.
     """
     problem = certifier.problem
     budget = budget or SearchBudget.of(problem, tuning.search)
     settings = SearchSettings(problem, budget, certifier.tol, max_iter, tuning)
     searches = _begin(certifier, balls, settings, guesses or {})
     for search in searches:
-        if search.error_free and error_free is not None:
-            search.done = error_free(search.k)
+        if search.separable and find_separating is not None:
+            search.done = find_separating(search.k)
     for _ in range(tuning.search.rounds):
         if all(search.done for search in searches):
             break
@@ -406,13 +395,13 @@ def _begin(
 ) -> list[Search]:
     """Return a search for each ball.
 
-    The sample they share is let go before rows are gathered: so a quarter of S is enough extra
-    memory.
+    The shared sample is freed before rows are gathered, which bounds the extra memory by a quarter
+    of S.
     """
     problem, budget = settings.problem, settings.budget
     sample = Model.of_rows(problem, problem.draw(budget.sample), problem.ball)
-    # The few rows that are drawn on a device tell too little to follow them from p to p: in a trial
-    # of nine p with anomalies 28 partitions were needed that way, and 6 without.
+    # The small sample on a device is too inaccurate to follow from p to p: for nine p with
+    # anomalies 28 partitions were needed that way, and 6 without.
     if len(balls) > 1 and not guesses and not budget.serial:
         return _begin_along_p(certifier, balls, settings, sample)
     return budget.each(
@@ -424,26 +413,26 @@ def _begin(
 def _begin_along_p(
     certifier: Certifier, balls: Sequence[int], settings: SearchSettings, sample: Model
 ) -> list[Search]:
-    """Return a search for each ball, from the smallest p upwards: guesses follow each other.
+    """Return a search for each ball in ascending p, each guess from the previous one.
 
-    Where the sample's optimum lies inside a ball, those of all larger balls wait for this one.
+    Where the sample's optimum lies inside a ball, the searches of all larger balls wait for it.
     """
     searches: list[Search] = []
-    trails: list[SamplePath] = []
+    sample_paths: list[SamplePath] = []
     leader: Search | None = None
     for k in sorted(balls, key=lambda k: certifier.balls[k].p):
         model = replace(sample, ball=certifier.balls[k])
-        if trails and all(trail.follow(model.ball) for trail in trails):
+        if sample_paths and all(sample_path.follow(model.ball) for sample_path in sample_paths):
             if leader is None:
-                search = Search(k, model, settings, near=(trails[0].w, trails[1].w))
+                search = Search(k, model, settings, near=(sample_paths[0].w, sample_paths[1].w))
             else:
                 search = Search(k, model, settings, leader.guess)
                 search.leader = leader
         else:
             search, leader = Search(k, model, settings), None
-            trails = search.trails(model)
+            sample_paths = search.sample_paths(model)
         searches.append(search)
-        if leader is None and trails[0].inside:
+        if leader is None and sample_paths[0].inside:
             leader = search
     return searches
 
@@ -451,7 +440,7 @@ def _begin_along_p(
 def _round(
     certifier: Certifier, passes: ScorePasses, searches: Sequence[Search], budget: SearchBudget
 ) -> None:
-    """Each pass serves all searches that need one."""
+    """Run one round: each pass serves all searches that need one."""
     fresh = [search for search in searches if search.wants_rows]
     if fresh:
         parts = passes.partition([s.plan for s in fresh], [s.sample.ball for s in fresh])
@@ -459,9 +448,9 @@ def _round(
     active = [search for search in searches if search.partition is not None]
     if active:
         proposed = budget.each(Search.propose, active)
-        # The pass that certifies also tells which rows lie on the wrong linear piece.
+        # The certifying pass also finds the rows on a wrong linear piece.
         terms = certifier.problem.terms
-        watch = {search.k: watch_crossings(terms, search.most_crossed) for search in active}
+        watch = {search.k: watch_crossings(terms, search.max_crossed) for search in active}
         candidates = {search.k: each for search, each in zip(active, proposed, strict=True)}
         waiting = [search for search in searches if search.leader is not None and not search.done]
         for search in waiting:
@@ -472,29 +461,28 @@ def _round(
         for search in active:
             search.learn(bounds[search.k], certifier.within(search.k))
         for search in waiting:
-            search.leave_or_join(search.k in candidates and certifier.within(search.k))
-
-
-# --------------------------------------------------------------------------------------------------
+            search.update_follower(search.k in candidates and certifier.within(search.k))
 
 
 def search_many_rows(certifier: Certifier, max_iter: int | None, tuning: Tuning) -> list[Outcome]:
-    """For each ball: weights without any error where a quick look finds them, else a search."""
+    """Solve each ball: weights without violations where a quick check finds them, else a search."""
     problem, passes = certifier.problem, ScorePasses(certifier.problem)
     sources = [CertifiedRows(certifier, k, tuning) for k in range(len(certifier.balls))]
-    points = [source.error_free(thorough=False) for source in sources]
+    points = [source.separating_point(thorough=False) for source in sources]
     searched = [k for k, point in enumerate(points) if point is None]
 
-    def without_error(k: int) -> bool:
-        points[k] = sources[k].error_free(thorough=True)
+    def find_separating(k: int) -> bool:
+        points[k] = sources[k].separating_point(thorough=True)
         return points[k] is not None
 
     steps: dict[int, int] = {}
     if searched:
-        steps = search_rows(certifier, passes, searched, max_iter, tuning, error_free=without_error)
+        steps = search_rows(
+            certifier, passes, searched, max_iter, tuning, find_separating=find_separating
+        )
     for k in searched:  # many points reach f* = 0
         if points[k] is None and certifier.value(k) <= certifier.tol * problem.scale:
-            without_error(k)
+            find_separating(k)
     for k, point in enumerate(points):
         if point is not None:
             with sources[k].counting():
@@ -505,7 +493,7 @@ def search_many_rows(certifier: Certifier, max_iter: int | None, tuning: Tuning)
 
 
 class CertifiedRows:
-    """Rows that the certifier reads for the tie-break over one ball, see `tie_break.RowSource`."""
+    """A `tie_break.RowSource` whose rows the certifier reads."""
 
     def __init__(self, certifier: Certifier, k: int, tuning: Tuning) -> None:
         self.certifier, self.k, self.tuning = certifier, k, tuning
@@ -514,9 +502,9 @@ class CertifiedRows:
         self.total_cost = self.problem.total_cost
         self.own_passes = 0.0
 
-    def error_free(self, *, thorough: bool) -> Host | None:
-        """Return the weights without any error that are nearest to uniform, if they are found."""
-        if not thorough:  # a few rows are asked before a pass is spent
+    def separating_point(self, *, thorough: bool) -> Host | None:
+        """Return the weights without violations nearest to uniform; None if not found."""
+        if not thorough:  # check a few rows before a pass
             uniform = np.append(self.ball.preferred(self.R), np.zeros(self.free))
             some = self.problem.some_rows()
             if total(some.c * self.problem.terms.residuals(some, uniform) > 0):
@@ -539,10 +527,10 @@ class CertifiedRows:
         return Violations(bounds.primal, count, rows)
 
     def class_score_range(self, point: Host) -> tuple[float, float]:
-        """The lowest fused score of a normal row and the highest of an anomaly, without b."""
+        """Return the lowest normal and the highest anomalous fused score, without b."""
         return class_score_range(self.problem, point)
 
     def sample(self) -> Host | None:
-        """Rows drawn evenly over the costs."""
+        """Return rows drawn evenly over the costs."""
         block = self.problem.draw(self.tuning.search.in_memory)
         return to_host(self.problem.terms.signed_rows(block.S, block.y))

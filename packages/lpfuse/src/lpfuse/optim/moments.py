@@ -1,4 +1,4 @@
-"""Least squares needs the scores once: after one pass everything is R×R.
+"""Moments of least squares: one pass over the scores, then R×R matrices only.
 
 With r = 1 − y(Sw + b) and y² = 1, f(w, b) = Σ c (y − Sw − b)² is a quadratic in G = SᵀCS, SᵀCy and
 the weighted means; the intercept is eliminated by centring.
@@ -42,11 +42,11 @@ class Moments:
 
     @classmethod
     def of(cls, problem: Problem) -> Moments:
-        """Sum them up in one pass over the scores."""
+        """Compute the moments in one pass over the scores."""
         k, shift = problem.total_cost, np.zeros(problem.R)
         if problem.fit_intercept:
-            # Scores are shifted near their mean first: the sums of squares of scores far from zero
-            # would cancel in the centring and take the proof with them.
+            # Scores are shifted near their mean first: sums of squares of scores far from zero
+            # would cancel in the centring.
             assert problem.origin is not None  # least squares has one with an intercept
             shift = problem.origin
         work = partial(_moments, shift if problem.fit_intercept else None)
@@ -103,34 +103,28 @@ class Moments:
     def _rounding(self, w: Host) -> float:
         """Return the relative error of sums of such terms.
 
-        Each entry of G and of SᵀCy is a sum over rows and has been centred, f takes R² of them:
-        twice their size in all, and twice that for good measure.
+        Each entry of G and of SᵀCy is a centred sum over rows, and f uses R² of them: a factor of
+        2, doubled for safety.
         """
         return 4.0 * gamma(self.summed + 4.0 * w.size + 64.0)
 
     @cached_property
     def null_space(self) -> Host:
-        """Directions of w that no score tells about, as columns."""
+        """Null space of the Gram matrix, as columns."""
         eigenvalues, vectors = np.linalg.eigh(self.gram)
         return vectors[:, eigenvalues <= 1e-12 * max(float(eigenvalues[-1]), 1e-300)]
 
     def intercept(self, w: Host) -> float:
-        """Return the best b for given weights; 0 when none is fitted."""
+        """Return the optimal b for given weights; 0 without an intercept."""
         return self.mean_label - float((self.mean_score + self.shift) @ w)
 
     def shifted_intercept(self, w: Host) -> float:
-        """Return the same as it is for scores less `shift`.
-
-        No digits are lost to a common offset.
-        """
+        """Return the optimal b for scores minus `shift`, without cancellation."""
         return self.mean_label - float(self.mean_score @ w)
 
 
 def _moments(shift: Host | None, block: Block) -> tuple[Host, Host, Host, float, float]:
-    """Return what a block adds to SᵀCS, SᵀCy, and the sums of scores and labels.
-
-    And how these round.
-    """
+    """Return a block's part of SᵀCS, SᵀCy and the sums of scores and labels, and their rounding."""
     S, labels = block.S, _labels(block)
     if shift is not None:
         S = S - like(shift, S)

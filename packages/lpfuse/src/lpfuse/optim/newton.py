@@ -1,22 +1,24 @@
-"""Newton's method on a model: what one step needs, in the form that NumPy serves.
+"""The reduced problem of the solvers, and the Newton systems for one step on it, in NumPy.
 
 The hinge of a row is c ξ with ξ ≥ r = 1 − aᵀw and ξ ≥ 0: two slacks, s = ξ − r and ξ, with the
 multipliers α and c − α. The constraints of the ball are pairs slack × multiplier as well
-(`ball_pairs`). A step drives the products of all pairs towards targets, by one Cholesky factor of
+(`BallPairs`). A step moves the products of all pairs towards targets, by one Cholesky factor of
 R×R.
 
-`InteriorSystem` holds the pairs of all rows. `SmoothedSystem` has rounded hinges instead, and pairs
-of the ball alone. `_compiled` has the same two classes without arrays between the formulas: what
-follows what, how far to step and when to stop is told once, by `interior_point` and `smoothing`,
-and `forms` says which of the two serves.
+`InteriorSystem` holds the pairs of all rows, `SmoothedSystem` smoothed hinges and the pairs of the
+ball, `SurfaceSystem` smoothed hinges on the surface of the ball. `_newton.pyx` and `_surface.pyx`
+implement the same classes in compiled code; step lengths and stopping rules are in
+`interior_point`, `screening` and `paths`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.linalg import lapack
 
 from lpfuse._arrays.operations import (
     Array,
@@ -31,28 +33,22 @@ from lpfuse._arrays.operations import (
     total,
     weigh_columns,
 )
-from lpfuse.optim.balls import LpBall
+from lpfuse.optim.balls import LpBall, Vector
 
 if TYPE_CHECKING:
     from lpfuse.optim.problem import Block, Problem
-from math import isfinite
-
-from scipy.linalg import lapack
-
-from lpfuse.optim.balls import Vector
 
 # --------------------------------------------------------------------------------------------------
-# The reduced problem that the solvers work on.
+# The reduced problem of the solvers.
 #
 # minimise   k + gᵀw + ½ wᵀQw + Σ_i c_i max(0, 1 − a_iᵀw)   subject to   (w_1, …, w_R) in the ball
 #
-# Rows that are clear of the kink of their hinge may have been replaced by its linear piece, in k
-# and g: so a model of few rows can stand for a problem of many, and its lower bound holds for the
-# whole.
+# Rows far from the kink of their hinge may be replaced by a linear piece in k and g: a model of few
+# rows then represents a problem of many, and its lower bound holds for the whole.
 
 
 class Guess(NamedTuple):
-    """A point inside the ball, and how far margins may still move from there."""
+    """A point inside the ball, and the expected change of margins."""
 
     w: Host
     band: float
@@ -65,7 +61,7 @@ class Model:
     Attributes
     ----------
     columns : array of shape (coordinates, m)
-        The rows a_i, one a column: products along samples then run over contiguous memory.
+        The rows a_i as columns: products along samples then run over contiguous memory.
     costs : array of shape (m,)
         The c_i, all positive.
     ball : LpBall
@@ -86,7 +82,7 @@ class Model:
 
     @classmethod
     def of_rows(cls, problem: Problem, block: Block, ball: LpBall) -> Model:
-        """Rows of a problem as a model, on the host whatever device they come from."""
+        """Return the model of a problem's rows, on the host."""
         S, R, free = to_host(block.S), problem.R, int(problem.fit_intercept)
         labels = block.y if isinstance(block.y, float) else to_host(block.y)
         columns = np.empty((R + free, len(S)))
@@ -128,7 +124,7 @@ class Model:
         return self.smooth_value(w) + dot(self.costs, positive_part(self.residuals(w)))
 
     def feasible(self, w: Host) -> Host:
-        """Return the point w brought into the ball; a free coordinate stays as it is."""
+        """Return w scaled into the ball; a free coordinate is unchanged."""
         R = self.n_weights
         return np.concatenate([self.ball.scale_into(w[:R]), w[R:]])
 
@@ -158,7 +154,7 @@ class Model:
         return bound, alpha
 
     def _balanced(self, alpha: Array) -> tuple[Array, bool]:
-        """α with one class scaled down until ``Σ α_i y_i`` is the free part of g, if it can be."""
+        """Scale down α of one class until ``Σ α_i y_i`` is the free part of g, if possible."""
         labels = self.columns[-1, :]
         xp = namespace(alpha)
         normal = xp.where(labels > 0, alpha, 0.0 * alpha)
@@ -173,7 +169,7 @@ class Model:
 
 
 def linearise_rows(model: Model, side: Array) -> tuple[Model, Array]:
-    """Return the model with rows replaced by a linear piece of their hinge, and the rows that stay.
+    """Return the model with rows replaced by a linear piece of their hinge, and the kept rows.
 
     `side` is +1 for the rising piece ``c (1 − aᵀw)``, −1 for the piece at zero and 0 for rows that
     keep their hinge. Both pieces lie below the hinge, which is their maximum: the objective can
@@ -196,14 +192,14 @@ class Breakdown(ArithmeticError):
 
 
 # --------------------------------------------------------------------------------------------------
-# The ball inside Newton's method: pairs slack × multiplier, driven towards a product.
+# The ball in Newton's method: pairs slack × multiplier.
 #
 # The ball is *lifted*: v = w − w₀ has ‖v‖_p ≤ r if and only if there are shares t ≥ 0 with Σ t = 1,
 # and |v_j| ≤ τ_j = r t_j^{1/p} (at p = ∞ τ = r, and there is no t). Each constraint becomes a pair.
 
 
 class Spread(NamedTuple):
-    """How pairs start at a point.
+    """Initial pairs at a point.
 
     Attributes
     ----------
@@ -218,7 +214,7 @@ class Spread(NamedTuple):
 
 
 class PairsState(NamedTuple):
-    """Where pairs were left: slacks and shares x, multipliers z, v = w − w₀ and η."""
+    """State of pairs: slacks and shares x, multipliers z, v = w − w₀ and η."""
 
     x: Vector
     z: Vector
@@ -247,7 +243,7 @@ class BallPairs:
 
     u⁺ = τ − v and u⁻ = στ + v, where σ = 0 turns the lower bound into w ≥ 0 where w₀ = 0. Around
     another centre w ≥ 0 needs a pair of its own, (w, λ⁰), before t. The slacks are variables of
-    their own: deriving them from v and t jams near p = 1, where t^{1/p} bends sharply.
+    their own: deriving them from v and t stalls near p = 1, where t^{1/p} is steep.
 
     With η the multiplier of Σ t = 1, and ∇ the slope of the rest of the objective in w, the
     conditions of optimality are
@@ -308,12 +304,12 @@ class BallPairs:
         return exact + self.base if self.bounded else exact
 
     def pressure(self, z: Vector) -> Vector:
-        """Return what multipliers of the ball add to the slope in w."""
+        """Return the contribution of multipliers of the ball to the slope in w."""
         return z[0] - z[1] - z[2] if self.bounded else z[0] - z[1]
 
     @property
     def force(self) -> Vector:
-        """What the multipliers of the ball add to the slope in w."""
+        """Contribution of the ball's multipliers to the slope in w."""
         return self.pressure(self.z)
 
     def linearise(self) -> Vector:
@@ -390,10 +386,10 @@ class BallPairs:
         self.z = self.z + dual * step.dz
         self.v = self.v + primal * step.dw
         self.eta += dual * step.d_eta
-        self._follow_the_bend()
+        self._restore_slacks()
 
-    def _follow_the_bend(self) -> None:
-        """Return slacks to τ ∓ v where that changes them little: t^{1/p} is not the line it was."""
+    def _restore_slacks(self) -> None:
+        """Reset slacks to τ ∓ v where that changes them little, since t^{1/p} is nonlinear."""
         if self.lifted:
             slacks = self.x[: self.n_slacks]
             exact = self._slacks_at(self.radius * self.x[-1] ** self.exponent)
@@ -401,14 +397,13 @@ class BallPairs:
 
 
 # --------------------------------------------------------------------------------------------------
-# Newton's method on the surface of an ℓp ball: what one step needs, in the form of NumPy.
+# Newton's method on the surface of an ℓp ball.
 #
-# With x = (w − w₀)/r and v = −∇f, the slope against which the ball holds the weights, the optimum
-# has
+# With x = (w − w₀)/r and v = −∇f, the optimum has
 #
 #     v = η φ(x),   φ(x) = sign(x)|x|^{p−1},   Σ|x|^p = 1          or   v = 0 inside the ball,
 #
-# a smooth equation in w for every p in (1, ∞). The hinges are rounded around multipliers α₀,
+# a smooth equation in w for every p in (1, ∞). The hinges are smoothed around multipliers α₀,
 #
 #     max {α r − (α − α₀)²/2κ : 0 ≤ α ≤ c},   κ = c/2δ,   attained at α = clip(α₀ + κ r, 0, c),
 #
@@ -416,16 +411,16 @@ class BallPairs:
 #
 #     (A_J κ A_Jᵀ + diag(η φ′)) dw + φ dη = −∇f − ηφ,    φᵀdw = 0
 #
-# by one Cholesky factor of R×R. `_surface` is the compiled form of the same class.
+# by one Cholesky factor of R×R.
 
 
-SHORTER = 0.35  # by hand: what is left of a step along which the objective did not fall
-ENOUGH = 1e-4  # by hand: the share of the promised decrease that must be kept
+SHORTER = 0.35  # by hand: backtracking factor of the step length
+ENOUGH = 1e-4  # by hand: required share of the predicted decrease
 ALL = 1 << 62
 
 
 class SurfaceSystem:
-    """Where a run stands: x, the residuals, and the rounded hinges there.
+    """State on the surface: x, the residuals and the smoothed hinges.
 
     Parameters
     ----------
@@ -436,14 +431,14 @@ class SurfaceSystem:
     free : array of shape (0,) or (1,)
         The intercept.
     inside : bool
-        Whether the ball is left aside for now.
+        Whether the ball is ignored for now.
 
     Attributes
     ----------
     moved : float
-        How far a margin of a row in J moves along the last step.
+        Largest change of a margin in J along the last step.
     n_near : int
-        How many rows J has.
+        Number of rows in J.
     """
 
     def __init__(self, model: Model, x: Host, free: Host, inside: bool) -> None:
@@ -458,29 +453,26 @@ class SurfaceSystem:
         return np.concatenate([self.model.ball.at(self.model.ball.radius * x), free])
 
     def bounds(self) -> tuple[float, float]:
-        """Return the objective, and the bound that α proves where b is not free.
-
-        Less the constant.
-        """
+        """Return the objective and the dual bound of α without an intercept, minus the constant."""
         primal = float(self.g @ self.w + self.c @ np.maximum(self.r, 0.0))
         return primal, float(self.alpha.sum()) - self.model.ball.support(self.pull[: self.R])
 
     def n_within(self, band: float) -> int:
-        """Rows so near to their kink."""
+        """Return the number of rows within a band around their kink."""
         return int(np.count_nonzero(np.abs(self.r) < band))
 
     def look(self, band: float) -> None:
-        """Round the hinges with this band."""
+        """Smooth the hinges with this band."""
         self.band, self.stiff = band, self.c / (2.0 * band)
         self.alpha, self.value = self._rounded(self.w, self.r)
         self.pull = self.A @ self.alpha - self.g
 
     def hold(self) -> None:
-        """Round the hinges around the multipliers of now."""
+        """Smooth the hinges around the current multipliers."""
         self.at = self.alpha
 
     def follow(self) -> None:
-        """Round them around what the last step, a whole one, says that they will be."""
+        """Smooth them around the multipliers predicted by the last full step."""
         near = self.near
         alpha = self.before
         alpha[near] -= self.stiff[near] * self.slide
@@ -492,7 +484,7 @@ class SurfaceSystem:
         return alpha, float(self.g @ w + alpha @ r - 0.5 * (off @ (off / self.stiff)))
 
     def newton(self, wanted: int) -> None:
-        """The step from here; about `wanted` rows are enough to tell the curvature."""
+        """Compute the Newton step, with the curvature of about `wanted` rows."""
         near = np.flatnonzero((self.alpha > 0.0) & (self.alpha < self.c))
         self.n_near = near.size
         stride = max(1, near.size // wanted)
@@ -518,20 +510,20 @@ class SurfaceSystem:
         return factor
 
     def _free(self, matrix: Host) -> Host:
-        """Inside the ball the rows alone decide."""
+        """Return the step inside the ball."""
         diagonal = matrix.reshape(-1)[:: matrix.shape[0] + 1]
         diagonal += 1e-9 * float(diagonal.max()) + 1e-300
         return lapack.dpotrs(self._factor(matrix), self.pull, lower=1)[0]
 
     def _held(self, matrix: Host, eta: float) -> Host:
-        """On its surface they turn."""
+        """Return the step along the surface."""
         R, p, x = self.R, self.p, self.x
         size = np.abs(x)
         power = size ** (p - 2.0)
         bend = (eta * (p - 1.0) / self.model.ball.radius) * np.minimum(power, 1e60)
         diagonal = matrix.reshape(-1)[:: matrix.shape[0] + 1]
         diagonal[:R] += bend
-        # Past p = 2 a weight near zero is not held by the ball at all.
+        # For p > 2 the ball has no curvature at a zero weight.
         diagonal += 1e-14 * diagonal + (1e-12 * float(diagonal.max()) if p > 2.0 else 0.0)
         sides = np.zeros((diagonal.size, 2), order="F")
         phi = np.copysign(size ** (p - 1.0), x)
@@ -546,7 +538,7 @@ class SurfaceSystem:
         return dw
 
     def _ahead(self, dx: Host, length: float) -> tuple[Host, bool]:
-        """x after a part of the step, and whether it has left the inside of the ball."""
+        """Return x after a part of the step, and whether it is on the surface."""
         p = self.p
         if p < 2.0 and not self.inside:  # v changes little where x vanishes, or grows many times
             v = self.v + length * self.dv
@@ -555,7 +547,7 @@ class SurfaceSystem:
             return np.copysign(z / _norm(z, p), v), False
         x = self.x + length * dx
         if not self.inside:
-            # |x|^{p−1} bends sharply: it may grow by what its tangent says, and a little.
+            # |x|^{p−1} curves sharply: limit its growth to that of its tangent plus 0.1.
             size = np.abs(x)
             grown = np.maximum((p - 1.0) * self.power * (size - self.size), 0.0)
             most = (self.size * self.power + grown + 0.1) ** (1.0 / (p - 1.0))
@@ -565,12 +557,9 @@ class SurfaceSystem:
         return (x / norm if out else x), out
 
     def search(self, tries: int) -> float:
-        """Take as much of the step as lets the rounded objective fall; returns how much, or 0."""
-        dx, gain, length = (
-            self.dw[: self.R] / self.model.ball.radius,
-            float(self.pull @ self.dw),
-            1.0,
-        )
+        """Backtrack until the smoothed objective decreases; return the step length, or 0."""
+        dx, gain = self.dw[: self.R] / self.model.ball.radius, float(self.pull @ self.dw)
+        length = 1.0
         for _ in range(tries):
             x, out = self._ahead(dx, length)
             free = self.free + length * self.dw[self.R :]
@@ -594,6 +583,7 @@ def _norm(x: Host, p: float) -> float:
 
 
 # --------------------------------------------------------------------------------------------------
+# Newton systems of the interior point and of smoothed hinges.
 
 
 def _longest_step(x: Host, dx: Host) -> float:
@@ -635,7 +625,7 @@ class NewtonFactor:
         raise Breakdown("the Newton matrix is not positive definite")
 
     def solve(self, pull: Host, change: Host) -> tuple[Host, BallStep]:
-        """dw for the rows' right-hand side, and the ball's step that changes its products."""
+        """Return dw for the rows' right-hand side, and the step of the ball's pairs."""
         whole = pull.copy()
         whole[: self.R] += self.pairs.pull(change)
         dw = lapack.dpotrs(self.factor, whole, lower=1)[0]
@@ -667,11 +657,11 @@ class InteriorSystem:
     model : Model
         Its rows may be none.
     w : array of shape (coordinates,)
-        Where to start.
+        Initial point.
     residual : array of shape (m,)
-        r there.
+        r at w.
     mu : float
-        What all products of the rows start at.
+        Initial product of the rows' pairs.
 
     Attributes
     ----------
@@ -685,8 +675,7 @@ class InteriorSystem:
         self.model, self.w = model, w
         self.residual = r = residual
         # A centred start, α s = (c − α) ξ = μ with s = ξ − r, is a quadratic equation in each row:
-        # ξ = m + (r + √(r² + 4m²))/2 with m = μ/c. Of the two forms of each root the one in which
-        # nothing cancels is taken.
+        # ξ = m + (r + √(r² + 4m²))/2 with m = μ/c. The form without cancellation is used.
         m = mu / model.costs
         root = np.sqrt(r * r + 4.0 * m * m) + np.abs(r)
         large, small = 0.5 * root + m, 2.0 * m * m / root + m
@@ -727,9 +716,9 @@ class InteriorSystem:
         self.slope[: model.n_weights] += self.pairs.force
 
     def aim(self, target: float, curved: bool, refinements: int) -> tuple[float, float]:
-        """Return the direction to products `target`; returns its longest steps, primal and dual.
+        """Compute the direction to products `target`; return its longest primal and dual steps.
 
-        A curved one aims at `target` less the second-order terms dx·dz of the direction before.
+        If `curved`, the target is reduced by the second-order terms dx·dz of the last direction.
         """
         pairs, model = self.pairs, self.model
         row_target = target - self.dx * self.dz if curved else np.full_like(self.x, target)
@@ -740,7 +729,7 @@ class InteriorSystem:
         pull = model.columns @ force - self.slope
         self._direct(pull, change, shift, force)
         for _ in range(refinements):
-            pull = pull - self._slope_after()
+            pull = pull - self._slope_residual()
             self._direct(pull, change, shift, force)
         return (
             min(_longest_step(self.x, self.dx), _longest_step(pairs.x, self.ball.dx)),
@@ -754,11 +743,8 @@ class InteriorSystem:
         self.dz = np.stack([d_alpha, -d_alpha])
         self.dx = shift - self.x - self.ratio * self.dz
 
-    def _slope_after(self) -> Host:
-        """Return what a full step would leave of the slope.
-
-        Zero, but for the errors of the solve.
-        """
+    def _slope_residual(self) -> Host:
+        """Return the slope after a full step, which is zero up to errors of the solve."""
         slope = self.slope - self.model.columns @ self.dz[0]
         slope[: self.model.n_weights] += self.pairs.pressure(self.ball.dz)
         return slope if self.model.quadratic is None else slope + self.model.quadratic @ self.dw
@@ -785,7 +771,7 @@ class InteriorSystem:
 
 
 class SmoothedSystem:
-    """Hinges rounded to a parabola for |r| < δ, δ the band: their slopes, and who has curvature.
+    """Hinges smoothed to a parabola for |r| < δ, δ the band.
 
     The slope of a row is ``α_i = c_i · clip(½ + r_i / 2δ, 0, 1)``.
 
@@ -799,7 +785,7 @@ class SmoothedSystem:
     Attributes
     ----------
     n_inside : float
-        How many rows are in the band.
+        Number of rows in the band.
     """
 
     def __init__(self, model: Model, w: Host, residual: Host, band: float) -> None:
@@ -830,7 +816,7 @@ class SmoothedSystem:
         return self.model.columns @ alpha, float(np.count_nonzero(np.abs(r) < self.band))
 
     def newton(self, product: float, wanted: int) -> tuple[float, float, float, float]:
-        """Return the step to products `product` of the ball.
+        """Compute the step to products `product` of the ball.
 
         Returns the longest lengths of the ball's slacks and multipliers, how much the objective
         falls to first order, and dwᵀH dw, with the curvature by at most about `wanted` rows.
@@ -850,9 +836,9 @@ class SmoothedSystem:
         )
 
     def _curvature(self, wanted: int) -> Host:
-        """``A D Aᵀ`` over the rows in the band, and the curvature that the model has without."""
+        """Return ``A D Aᵀ`` over the rows in the band, plus the quadratic term of the model."""
         model, rows = self.model, np.flatnonzero(np.abs(self.residuals) < self.band)
-        stride = max(1, rows.size // wanted)  # a sample tells the curvature
+        stride = max(1, rows.size // wanted)  # a sample is enough
         rows = rows[::stride]
         columns = model.columns.take(rows, axis=1)
         weight = model.costs.take(rows) * (0.5 * stride / self.band)
@@ -862,24 +848,24 @@ class SmoothedSystem:
         return matrix if model.quadratic is None else matrix + model.quadratic
 
     def ahead(self, step: float) -> float:
-        """By how much the slope along a step of this length overshoots what was promised."""
+        """Return by how much the slope along a step exceeds the prediction of the Newton model."""
         self.r_ahead = self.residuals - step * self.slide
         self.pull_ahead, self.inside_ahead = self._smoothed(self.r_ahead)
         return float((self.pull - self.pull_ahead) @ self.dw) - step * self.promised
 
     def move(self, primal: float, dual: float) -> None:
-        """Take the step whose length `ahead` was asked last."""
+        """Take the step of the last call of `ahead`."""
         self.residuals, self.pull, self.n_inside = self.r_ahead, self.pull_ahead, self.inside_ahead
         self.pairs.move(self.ball, primal, dual)
         self.w = self.w + primal * self.dw
         self.slope = self.model.slope_of(self.w, self.pull)
 
     def largest_slide(self) -> float:
-        """Return how far a margin moves at most along the last step, at length 1."""
+        """Return the largest change of a margin along the last full step."""
         return float(np.abs(self.slide).max(initial=0.0))
 
     def stationarity(self) -> float:
-        """Return how far the slope and the ball's multipliers are from balance."""
+        """Return the residual of the stationarity condition."""
         R = self.model.n_weights
         free = float(np.abs(self.slope[R:]).max(initial=0.0))
         return max(free, self.pairs.radius * float(np.abs(self.slope[:R] + self.pairs.force).max()))

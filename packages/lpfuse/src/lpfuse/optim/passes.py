@@ -1,9 +1,8 @@
-"""Reading the scores: each method of `ScorePasses` is one pass over S, or less.
+"""Partition passes over the scores, and the budget of a search.
 
-A pass brings R numbers and the few rows that matter to the host, never the data: the scores may lie
-on a GPU or on other machines, the decisions are taken in NumPy. What a pass does to a block of rows
-is a function of that block alone, so that a block is used twice while it is in the cache, and so
-that blocks may live elsewhere.
+A pass returns R numbers and a few rows to the host: the scores may be on a GPU or on other
+machines. Work on a block of rows depends on that block only, so that it stays in the cache between
+two uses and may run on any worker.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ from lpfuse._arrays.operations import (
     to_host_together,
 )
 from lpfuse.optim.balls import LpBall
-from lpfuse.optim.distributed import GatheredRows, Positions, gathered, join_rows
+from lpfuse.optim.distributed import GatheredRows, Positions, gather_rows, join_rows
 from lpfuse.optim.newton import Model
 from lpfuse.optim.problem import Block, LinearPieces, Problem, Terms
 from lpfuse.optim.tuning import SearchTuning
 
 # --------------------------------------------------------------------------------------------------
-# What a search over many rows may spend: passes, rows that are kept, threads.
+# The budget of a search.
 
 
 T = TypeVar("T")
@@ -45,11 +44,11 @@ X = TypeVar("X")
 
 
 class SearchBudget(NamedTuple):
-    """What to spend: passes are dear where rows must be read from far, rows where all is near.
+    """Numbers of rows and passes of a search, by the cost of a pass.
 
-    An accelerator reads all rows in the time that the host needs for a few thousand of them: there
-    it pays to take small steps, with a partition after each. Elsewhere it pays to keep more rows
-    than one needs, and to spare a pass.
+    An accelerator reads all rows in the time that the host needs for a few thousand: small steps
+    with a partition after each are best there. Elsewhere it is better to keep more rows and save a
+    pass.
     """
 
     sample: int  # rows that give the first guess
@@ -61,13 +60,13 @@ class SearchBudget(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem, tuning: SearchTuning) -> SearchBudget:
-        """For the rows of a problem, by where they are and how many."""
+        """Return the budget for a problem, by location and number of its rows."""
         if on_accelerator(problem.S):
             few = tuning.device_sample + tuning.device_sample_per_weight * problem.size
             kept = tuning.device_kept * few
             return cls(few, kept, tuning.device_overfull, tuning.device_risk, serial=True)
-        # From m of n rows margins are off by about m^(-1/2), which leaves n·m^(-1/2) rows open: of
-        # n^(2/3) rows as many are drawn as are then left to decide.
+        # From m of n rows margins are off by about m^(-1/2), which leaves n·m^(-1/2) rows
+        # undecided: for m = n^(2/3) both numbers are equal.
         balanced = round(problem.n ** (2 / 3))
         sample = max(tuning.sample, tuning.sample_per_weight * problem.size, balanced)
         kept, overfull = max(tuning.kept, round(tuning.kept_share * problem.n)), tuning.overfull
@@ -77,21 +76,21 @@ class SearchBudget(NamedTuple):
         return cls(min(sample, problem.n), *rules, serial=False, layered=True)
 
     def each(self, work: Callable[[X], T], items: Sequence[X]) -> list[T]:
-        """``work`` on each item."""
+        """Apply ``work`` to each item."""
         return [work(item) for item in items] if self.serial else map_parallel(work, items)
 
 
 # --------------------------------------------------------------------------------------------------
+# Partition of the rows by the distance of r from its kink at w.
 
 
 class PartitionPlan(NamedTuple):
-    """Where to part rows: by the distance of r from its kink at w, and how many to bring.
+    """Point and band of a partition, and how many rows to gather.
 
-    With a stride k, only every k-th of the rows within the band is brought, to stand for the
-    others; without one they are all wanted, but not more than `most`. Layers are pairs of a band
-    and a stride, from the kink outwards: rows close to it decide, and few stand for those far away.
-    The pieces on which all rows lie at w are known then, so a row brings k times its hinge less its
-    own piece: where it does not change side it adds nothing to what is known, and no error.
+    With a stride k, every k-th row within the band is gathered to represent the others; without,
+    all are, up to `most`. Layers are pairs of a band and a stride, from the kink outwards, with
+    larger strides far away. The linear pieces of all rows at w are then known, and a gathered row
+    contributes k times its hinge minus its piece: it causes no error where it does not change side.
     """
 
     w: Host
@@ -101,8 +100,8 @@ class PartitionPlan(NamedTuple):
     layers: tuple[tuple[float, int], ...] = ()
 
     @property
-    def rising_beyond(self) -> float:
-        """The residual from which on rows count as rising in sums."""
+    def rising_threshold(self) -> float:
+        """The residual above which rows count as rising in sums."""
         return 0.0 if self.layers else self.band
 
 
@@ -141,7 +140,7 @@ class ScorePasses:
 
 
 class _BlockPartition(NamedTuple):
-    """What a block adds to a partition."""
+    """Contribution of a block to a partition."""
 
     value: float
     linear: Host
@@ -152,7 +151,7 @@ class _BlockPartition(NamedTuple):
 
 
 def _sides(block: Block, r: Array, band: float) -> tuple[Array, Array]:
-    """Masks of rows on the rising piece and at zero: beyond the band, or of no cost."""
+    """Return masks of rows on the rising piece and at zero: outside the band, or without cost."""
     rising, flat = r > band, r < -band
     if block.is_weighted:
         idle = block.c == 0
@@ -167,19 +166,19 @@ def _linearise_each(
 
 
 def _linearise(terms: Terms, plan: PartitionPlan, remember: bool, block: Block) -> _BlockPartition:
-    side, r, near, linear, value, constant, intercept = _parted(terms, plan, block)
+    side, r, near, linear, value, constant, intercept = _split_rows(terms, plan, block)
     if terms.fit_intercept:
         linear = np.append(linear, intercept)
     if plan.layers:
-        some, n_near = _layered(terms, plan, block, r)
+        some, n_near = _sample_layers(terms, plan, block, r)
         on_piece = some.costs * (some.a @ plan.w < 1.0)
         linear, constant = linear - on_piece @ some.a, constant - float(on_piece.sum())
         return _BlockPartition(value, linear, constant, n_near, some, None)
     n_near = int(near.shape[0])
     near = near[:: plan.stride]
-    rows = gathered(terms, block, near, None) if near.shape[0] <= plan.most else None
+    rows = gather_rows(terms, block, near, None) if near.shape[0] <= plan.most else None
     if plan.stride > 1:
-        rows = _thinned(rows, n_near)
+        rows = _reweighted(rows, n_near)
     return _BlockPartition(
         value=value,
         linear=linear,
@@ -190,18 +189,18 @@ def _linearise(terms: Terms, plan: PartitionPlan, remember: bool, block: Block) 
     )
 
 
-def _parted(
+def _split_rows(
     terms: Terms, plan: PartitionPlan, block: Block
 ) -> tuple[Array, Array, Array, Host, float, float, float]:
-    """Sides and residuals of the rows, and positions of those near the kink; then sums.
+    """Return sides and residuals of the rows, positions of those near the kink, and sums.
 
-    They are ``Σ c y s`` over the rising rows, ``Σ c max(0, r)`` and, over the rising rows, ``Σ c``
-    and ``Σ c y``.
+    The sums are ``Σ c y s`` over the rising rows, ``Σ c max(0, r)`` and, over the rising rows,
+    ``Σ c`` and ``Σ c y``.
     """
     if (kernels := row_kernels(block.S)) is not None:
         b = float(plan.w[terms.R]) if terms.fit_intercept else 0.0
         rows = block.S, block.y, block.c
-        bands = plan.band, plan.rising_beyond
+        bands = plan.band, plan.rising_threshold
         return kernels.part(*rows, plan.w[: terms.R], b, *bands, not plan.layers)
     block = block.in_double()
     r = terms.residuals(block, plan.w)
@@ -217,11 +216,10 @@ def _parted(
     return side, r, near, linear, float(value), float(constant), float(intercept)
 
 
-def _layered(terms: Terms, plan: PartitionPlan, block: Block, r: Array) -> tuple[GatheredRows, int]:
-    """Return some rows of each layer, at costs that make up for the others of it.
-
-    And how many it has.
-    """
+def _sample_layers(
+    terms: Terms, plan: PartitionPlan, block: Block, r: Array
+) -> tuple[GatheredRows, int]:
+    """Return some rows of each layer, weighted to represent it, and the rows in all layers."""
     bands, strides = (
         np.array(column, dtype=np.float64) for column in zip(*plan.layers, strict=True)
     )
@@ -241,21 +239,21 @@ def _layered(terms: Terms, plan: PartitionPlan, block: Block, r: Array) -> tuple
         layer = np.repeat(np.arange(len(found)), [len(rows) for rows in found])
         order = np.argsort(chosen)
         chosen, layer = chosen[order], layer[order]
-    rows = gathered(terms, block, chosen, None)
+    rows = gather_rows(terms, block, chosen, None)
     taken = np.bincount(layer, minlength=len(bands))
     factors = np.array(counts) / np.maximum(taken, 1)
     return rows._replace(costs=rows.costs * factors[layer]), sum(counts)
 
 
-def _thinned(rows: GatheredRows | None, n_near: int) -> GatheredRows | None:
-    """Rows that stand for all that were near: their costs make up for the others."""
+def _reweighted(rows: GatheredRows | None, n_near: int) -> GatheredRows | None:
+    """Return rows with costs scaled to represent all rows near the kink."""
     if rows is None:
         return None
     return rows._replace(costs=rows.costs * (n_near / max(len(rows.costs), 1)))
 
 
 def _join_each(most: Sequence[int], parts: list[list[_BlockPartition]]) -> list[_BlockPartition]:
-    """Return the results of blocks, joined for each of several plans."""
+    """Merge the results of blocks for each plan."""
     groups = zip(zip(*parts, strict=True), most, strict=True)
     return [_join_partitions(list(group), limit) for group, limit in groups]
 
@@ -289,13 +287,13 @@ def _partition(
     return Partition(joined.value, joined.n_near, model, pieces, rows.positions)
 
 
-def unknown(partition: Partition, rows: GatheredRows) -> GatheredRows:
-    """Return the rows that are not in the model yet."""
+def rows_outside(partition: Partition, rows: GatheredRows) -> GatheredRows:
+    """Return the rows that are not in the partition's model."""
     return rows.at(np.flatnonzero(~np.isin(rows.positions, partition.positions)))
 
 
-def admit(partition: Partition, rows: GatheredRows) -> Partition:
-    """Return the partition with rows taken off their linear piece and into the model."""
+def add_rows(partition: Partition, rows: GatheredRows) -> Partition:
+    """Return the partition with rows moved from their linear piece into the model."""
     model, pieces = partition.model, partition.pieces
     rising = rows.slopes * rows.costs
     grown = Model(

@@ -1,14 +1,13 @@
-"""From the optimum at one p to the optimum at the next, without a barrier.
+"""Warm starts along p: from the optimum at one p to the optimum at the next.
 
-Between neighbours in p the sides of most rows change little, and so does their pull on the weights.
-Newton's method on the surface of the ball (`surface`) starts from there:
+Between neighbouring p few rows change side, and their gradient changes little. Newton's method on
+the surface of the ball (`newton.SurfaceSystem`) starts from there:
 
-1. *Near*: the hinges are rounded within a band, which shrinks until few rows are left in it.
-2. *At the kink*: they are rounded around multipliers that follow their own estimate (the method of
-   multipliers), so that the exact sides come out. Where many rows lie at their kink, or it does not
-   get on, the interior point finishes on the few rows that matter.
+1. *Near*: the hinges are smoothed within a band, which shrinks until few rows are left in it.
+2. *At the kink*: the method of multipliers finds the exact sides. Where many rows lie at their
+   kink, or without progress, the interior point finishes on the few remaining rows.
 
-What comes out is a proposal with its bounds, or None: then a solver that needs no neighbour serves.
+The result is a proposal with its bounds, or None; a solver without a warm start is used then.
 """
 
 from __future__ import annotations
@@ -27,24 +26,24 @@ from lpfuse.optim.tuning import AlongTuning, InteriorPointTuning, Tuning
 
 
 class PathState(NamedTuple):
-    """What an optimum leaves to the next p."""
+    """The optimum at one p, as a warm start for the next."""
 
     ball: LpBall
     found: Optimum
-    pull: Host  # (coordinates,): Aα − g, against which the ball holds the weights
+    pull: Host  # (coordinates,): Aα − g, the negative gradient
     gain: float  # k + Σα
 
     @classmethod
     def of(cls, model: Model, found: Optimum) -> PathState:
-        """One product with the rows."""
+        """Return the state of an optimum, by one product with the rows."""
         pull = model.columns @ found.alpha - model.linear
         return cls(model.ball, found, pull, model.constant + float(found.alpha.sum()))
 
     def reuse_if_optimal(self, model: Model, tol: float, scale: float) -> Optimum | None:
-        """The same weights and multipliers, where they are proof enough over the model's ball.
+        """Return the same weights and multipliers if they are optimal over the model's ball.
 
-        What is best inside a ball is best in every larger one. Both bounds are known, and only the
-        support of the other ball is new.
+        An optimum inside a ball is optimal in every larger one. Only the support function of the
+        new ball is evaluated.
         """
         found, ball, R = self.found, model.ball, model.n_weights
         dual = self.gain - ball.support(self.pull[:R])
@@ -55,10 +54,9 @@ class PathState(NamedTuple):
 def follow(
     model: Model, before: PathState, tol: float, scale: float, tuning: Tuning
 ) -> Optimum | None:
-    """Return the optimum over the model's ball, from that over a neighbouring one.
+    """Return the optimum over the model's ball from that over a neighbouring one.
 
-    None where this way does not lead there: w ≥ 0 and the corners of p = 1 and p = ∞ are left to
-    the interior point, and so are runs that do not get on.
+    None with w ≥ 0, at the corners of p = 1 and p = ∞, and where the iteration fails.
     """
     w, pull = before.found.w, before.pull[: model.n_weights]
     if not _smooth(model, pull, tuning.along):
@@ -72,11 +70,11 @@ def follow(
 def settle(
     model: Model, w: Host, pull: Host | None, tol: float, scale: float, tuning: Tuning
 ) -> Optimum | None:
-    """Return the same from weights w, or from the pull of the rows where that is known."""
+    """Return the optimum from weights w, or from the negative gradient `pull` if known."""
     rules = tuning.along
     if not _smooth(model, w if pull is None else pull, rules):
         return None
-    with np.errstate(all="ignore"):  # a wrong turn may overflow: it is noticed
+    with np.errstate(all="ignore"):  # a diverging step may overflow: it is detected
         try:
             run = _Run(model, w, pull, rules)
             run.near()
@@ -90,7 +88,7 @@ def settle(
 
 
 def _smooth(model: Model, pull: Host, rules: AlongTuning) -> bool:
-    """Return whether the equations of `surface` are smooth, and give a direction to begin with."""
+    """Return whether the equations on the surface are smooth, with a direction to start from."""
     ball = model.ball
     if ball.nonnegative or model.quadratic is not None or ball.radius < 1e-6:
         return False
@@ -98,10 +96,10 @@ def _smooth(model: Model, pull: Host, rules: AlongTuning) -> bool:
 
 
 def _ahead(model: Model, w: Host, pull: Host, alpha: Host, rules: AlongTuning) -> Host | None:
-    """Return the move to the next p, as a sample of the rows tells it.
+    """Return the estimate of a sample for the next p.
 
-    A linear term gives the sample the slope that all rows have at the neighbour's optimum: so its
-    error is a share of the move, not of the weights.
+    A linear term gives the sample the gradient of all rows at the neighbour's optimum, so that its
+    error is relative to the change, not to the weights.
     """
     stride = model.n_rows // (rules.sample + rules.sample_per_weight * model.size)
     if stride < rules.least_stride:
@@ -120,22 +118,22 @@ def _ahead(model: Model, w: Host, pull: Host, alpha: Host, rules: AlongTuning) -
 
 
 class SamplePath:
-    """The optima of a sample from p to p, by rounded hinges: guesses, of which nothing is proven.
+    """Approximate optima of a sample along p, by smoothed hinges, without bounds.
 
     Attributes
     ----------
     inside : bool
-        Whether the last one lies inside its ball: then it is that of all larger balls, too.
+        Whether the last one lies inside its ball and is optimal for all larger balls, too.
     """
 
     def __init__(self, sample: Model, w: Host, rules: AlongTuning) -> None:
-        """From the optimum w over the ball of the sample."""
+        """Start from the optimum w over the ball of the sample."""
         self.sample, self.w, self.rules, self.inside = sample, w, rules, False
         self.alpha = sample.costs * (sample.residuals(w) > 0.0)
         self.pull = sample.columns @ self.alpha - sample.linear
 
     def follow(self, ball: LpBall) -> bool:
-        """Go on to the optimum over another ball; whether it was found."""
+        """Move to the optimum over another ball; return whether it was found."""
         model = replace(self.sample, ball=ball)
         if self.inside:
             return True
@@ -162,7 +160,7 @@ class _Run:
     def __init__(self, model: Model, w: Host, pull: Host | None, rules: AlongTuning) -> None:
         self.rules, self.model, R = rules, model, model.n_weights
         ball, inside = model.ball, False
-        if pull is not None and ball.p < 2.0:  # the smaller p, the more the pull alone decides
+        if pull is not None and ball.p < 2.0:  # for small p the gradient determines the direction
             x = ball.from_centre(ball.linear_oracle(-pull)) / ball.radius
         else:
             x = ball.from_centre(w[:R]) / ball.radius
@@ -178,27 +176,27 @@ class _Run:
 
     @property
     def enough(self) -> int:
-        """Rows in the band at which their sides are nearly known."""
+        """Number of rows in the band at which their sides are nearly known."""
         return self.rules.resolved + self.rules.resolved_per_weight * self.model.n_weights
 
     @property
     def whole(self) -> bool:
-        """Whether the model is so small that the last steps take all its rows."""
+        """Whether the model is small enough for last steps with all its rows."""
         return bool(self.model.columns.size <= self.rules.whole)
 
     @property
     def w(self) -> Host:
-        """Where it stands."""
+        """The current point."""
         w: Host = self.system.w
         return w
 
     @property
     def _care(self) -> float:
-        """What is best inside the ball serves larger ones too, where its bound is a little less."""
+        """Factor of the tolerance: an optimum inside the ball is reused for larger balls."""
         return 0.1 if self.system.inside else 1.0
 
     def near(self, share: float = 0.0) -> None:
-        """Shrink the band to few rows, or to a share of them."""
+        """Shrink the band to few rows, or to a share of the rows."""
         rules, system, R = self.rules, self.system, self.model.n_weights
         enough = max(self.enough, int(share * self.model.n_rows))
         wanted = rules.curvature_rows + rules.curvature_rows_per_weight * R
@@ -222,7 +220,7 @@ class _Run:
         return length
 
     def at_kink(self, tol: float, scale: float) -> Optimum | None:
-        """Return the exact sides, by multipliers that follow their estimate."""
+        """Find the exact sides by the method of multipliers."""
         rules, system, halted = self.rules, self.system, 0
         tol *= self._care
         most = max(rules.at_kink, rules.at_kink_per_weight * self.model.n_weights)
@@ -265,7 +263,7 @@ class _Run:
         start: WarmStart | None,
         rules: InteriorPointTuning,
     ) -> Optimum:
-        """Solve a model of the few rows that matter, from here."""
+        """Solve a reduced model from the current point."""
         if not self.whole:
             system, self.model = self.system, model
             self.system = surface.SurfaceSystem(model, system.x, system.free, system.inside)
@@ -280,7 +278,7 @@ class _Run:
     def _warm(self, model: Model) -> WarmStart:
         if not self.system.inside:
             return WarmStart.near(model, self.w)
-        # Inside, the multipliers of the ball end at zero: they start small.
+        # Inside, the multipliers of the ball are zero at the optimum: start small.
         ball, R, w = model.ball, model.n_weights, self.w
         w[:R] = ball.shrunk(w[:R], min(1.0, 0.995 / max(ball.gauge(w[:R]), 1e-300)))
         product = 0.1 * self.band * float(model.costs.mean()) * ball.radius

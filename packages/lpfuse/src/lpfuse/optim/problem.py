@@ -1,9 +1,9 @@
-"""The problem as the user states it.
+"""The problem: losses, blocks of rows, and `Problem`.
 
 minimise   f(w, b) = Σ_i c_i loss(1 − y_i (s_iᵀw + b))     subject to   w in the ℓp ball
 
-Whoever works on the rows does so block by block, through `Problem.reduce`, with functions that know
-a block and the `Terms` and nothing else: so the same work can be done where the blocks live.
+All work on rows is done block by block, through `Problem.reduce`, by functions of a block and the
+`Terms` only, so that it can run on the workers of a Dask collection, too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,42 +43,39 @@ from lpfuse.optim.certificate import bound_of, dual_point_of, value_of
 from lpfuse.optim.tuning import FAR, FLOOR
 
 # --------------------------------------------------------------------------------------------------
-# What a row costs, as a function of its residual r = 1 − y(sᵀw + b).
+# Losses, as functions of the residual r = 1 − y(sᵀw + b).
 #
-# Each loss knows its value, its slope, and the gain of a multiplier in the dual: the dual value of
-# a point α is ``Σ c_i gain(α_i) − max{(Σ c_i α_i y_i s_i)ᵀz : z in the ball}``.
+# Each loss has a value, a slope, and the gain of a multiplier in the dual: the dual value of α is
+# ``Σ c_i gain(α_i) − max{(Σ c_i α_i y_i s_i)ᵀz : z in the ball}``.
 #
-# A new loss is one class here and an entry in `LOSSES`: the certificate is then right for it. A
-# solver handles it once its declaration in `lpfuse.optim.solve` names it.
+# To add a loss, write a class here and an entry in `LOSSES`, which is enough for the certificate,
+# and name it in a solver's declaration in `lpfuse.optim.solve`.
 
 
 class Loss(Protocol):
-    """Convex, with slope ≥ 0 wherever the margin is short of 1."""
+    """A convex loss with slope ≥ 0 wherever the margin is below 1."""
 
     @property
     def name(self) -> str:
-        """What users call it."""
+        """Name of the parameter value."""
 
     @property
     def multipliers(self) -> tuple[float, float]:
-        """The least and the largest α with a finite gain; beyond them α proves nothing."""
+        """The smallest and the largest α with a finite gain."""
 
     def value(self, r: Array) -> Array:
-        """Cost of each row."""
+        """Return the loss of each row."""
 
     def slope(self, r: Array) -> Array:
-        """Derivative of the cost in r."""
+        """Return the derivative of the loss in r."""
 
     def gain(self, alpha: Array) -> Array:
-        """Return what α adds to the dual value.
-
-        Minus the convex conjugate, shifted by the 1 in r.
-        """
+        """Return the contribution of α to the dual: minus the convex conjugate, shifted by 1."""
 
 
 @dataclass(frozen=True)
 class Hinge:
-    """``max(0, r)``: nothing beyond the margin, linear short of it. Multipliers are in [0, 1]."""
+    """``max(0, r)``: zero beyond the margin, linear below it. Multipliers are in [0, 1]."""
 
     name: str = "hinge"
     multipliers: tuple[float, float] = (0.0, 1.0)
@@ -88,7 +85,7 @@ class Hinge:
         return positive_part(r)
 
     def slope(self, r: Array) -> Array:
-        """1 short of the margin, else 0."""
+        """1 below the margin, else 0."""
         return namespace(r).where(r > 0, 1.0 + 0.0 * r, 0.0 * r)
 
     def gain(self, alpha: Array) -> Array:
@@ -98,7 +95,7 @@ class Hinge:
 
 @dataclass(frozen=True)
 class LeastSquares:
-    """``r²``: every row is pulled towards margin 1, from both sides. Any multiplier is allowed."""
+    """``r²``: deviations from margin 1 on both sides. Any multiplier is allowed."""
 
     name: str = "least_squares"
     multipliers: tuple[float, float] = (-math.inf, math.inf)
@@ -120,14 +117,15 @@ LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Hinge(), LeastSquares())
 
 
 # --------------------------------------------------------------------------------------------------
+# Blocks of rows and the problem.
 
 T = TypeVar("T")
 
 
 class Block(NamedTuple):
-    """Consecutive rows of a problem; 1.0 stands for all ones.
+    """Consecutive rows of a problem; 1.0 represents a vector of ones.
 
-    Scores are of double precision, unless work has asked for them as they are stored.
+    Scores have double precision, unless the stored precision was requested.
     """
 
     S: Array
@@ -137,11 +135,11 @@ class Block(NamedTuple):
 
     @property
     def is_weighted(self) -> bool:
-        """Whether rows have costs of their own, which may be zero."""
+        """Whether rows have individual costs, which may be zero."""
         return not isinstance(self.c, float)
 
     def in_double(self) -> Block:
-        """Return the same with scores of double precision."""
+        """Return the block with scores in double precision."""
         return self._replace(S=as_float64(self.S)) if is_single(self.S) else self
 
     def times_costs(self, x: Array) -> Array:
@@ -155,7 +153,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Terms:
-    """What a row adds to the objective: all that work on a block must know of the problem."""
+    """The terms of the objective, as needed for work on a block."""
 
     R: int
     loss: Loss
@@ -176,11 +174,11 @@ class Terms:
 
 
 class LinearPieces(NamedTuple):
-    """Rows whose hinge has been replaced by the linear piece on which they lie.
+    """Linear pieces that replace the hinges of rows.
 
     +1: the rising piece ``c r``; −1: the piece at zero; 0: a row that keeps its hinge. In memory
-    `side` is an array with one entry a row. Elsewhere it is None and worked out again where it is
-    needed, from the point w and the band around the kink by which the rows were told apart.
+    `side` is an array with one entry per row. For Dask rows it is None and recomputed from the
+    point w and the band around the kink.
     """
 
     w: Host
@@ -222,9 +220,9 @@ class Problem:
     0.3819...
     """
 
-    in_memory = True  # whether rows are at hand, so that arrays with one entry a row can be kept
-    validation_passes = 0.0  # that the checks of the input have made
-    costs_error = 0.0  # how far a cost can be from the one that is meant, relatively
+    in_memory = True  # whether arrays with one entry per row can be kept
+    validation_passes = 0.0  # passes of the input validation
+    costs_error = 0.0  # relative error of a cost
 
     def __init__(
         self,
@@ -246,8 +244,8 @@ class Problem:
         self.ball = LpBall(float(p), nonnegative, centre, float(radius))
         self.loss: Loss = LOSSES[loss]
         self.fit_intercept = fit_intercept
-        self.start = 0  # of another problem that these rows are a part of
-        self.passes = 0.0  # how often the scores have been read; a subsample counts by its share
+        self.start = 0  # position of the first row in a larger problem
+        self.passes = 0.0  # passes over the scores; a subsample counts by its share
 
     @property
     def n(self) -> int:
@@ -266,20 +264,20 @@ class Problem:
 
     @cached_property
     def terms(self) -> Terms:
-        """What a row adds to the objective."""
+        """The terms of the objective."""
         return Terms(self.R, self.loss, self.fit_intercept)
 
     @cached_property
     def origin(self) -> Host | None:
-        """The mean of some rows, where scores are far from zero beside their spread.
+        """The mean of some rows, where scores are far from zero relative to their spread.
 
-        An intercept makes up for it: with one, scores may be read from there. None: from zero.
+        With an intercept, scores may be shifted by it. None: no shift.
         """
         if not self.fit_intercept:
             return None
-        some = to_host(self.some_rows(256).S)  # any point near the rows will do
+        some = to_host(self.some_rows(256).S)  # any point near the rows is enough
         middle, spread = some.mean(axis=0), some.max(axis=0) - some.min(axis=0)
-        # Least squares centres its scores always.
+        # Least squares always centres its scores.
         near = self.loss.name != "least_squares" and (abs(middle) <= FAR * spread).all()
         return None if near else middle
 
@@ -290,7 +288,7 @@ class Problem:
 
     @property
     def scale(self) -> float:
-        """The least value that gaps are measured against."""
+        """The smallest reference value of relative gaps."""
         return FLOOR * self.total_cost
 
     def with_ball(self, p: float) -> Problem:
@@ -300,7 +298,7 @@ class Problem:
         return other
 
     def with_reset_passes(self) -> Problem:
-        """Return the same problem, whose passes are counted from those of the entrance."""
+        """Return the problem with its passes reset to those of the validation."""
         other = copy(self)
         other.passes = self.validation_passes
         return other
@@ -312,10 +310,10 @@ class Problem:
         *along: Array | None,
         stored: bool = False,
     ) -> T:
-        """``merge`` of ``work(block, …)`` over all blocks of rows: one pass over the scores.
+        """Return ``merge`` of ``work(block, …)`` over all blocks: one pass over the scores.
 
-        `work` is also handed the entries of the arrays `along` that belong to the rows. Merging
-        must be associative. With `stored`, work takes scores of single precision as they are.
+        `work` also gets the entries of the arrays `along` for the rows. Merging must be
+        associative. With `stored`, work gets scores in their stored precision.
         """
         self.passes += 1.0
 
@@ -326,22 +324,22 @@ class Problem:
         return merge(self._map(on, once=stored and row_kernels(self.S) is not None))
 
     def _map(self, work: Callable[[slice], T], *, once: bool = False) -> list[T]:
-        # Single precision becomes double block by block, also on a device.
+        # Single precision is converted block by block, also on a device.
         return map_row_blocks(work, self.S, self.R if is_single(self.S) else None, once=once)
 
     def block(self, part: slice, *, stored: bool = False) -> Block:
-        """Return a slice of the rows, in double precision or as they are stored."""
+        """Return a slice of the rows, in double or in their stored precision."""
         y = 1.0 if self.y is None else self.y[part]
         c = 1.0 if self.costs is None else self.costs[part]
         S = self.S[part, :] if stored else as_float64(self.S[part, :])
         return Block(S, y, c, self.start + (part.start or 0))
 
     def some_rows(self, m: int = 1000) -> Block:
-        """Return a few rows, to look at before a pass is spent."""
+        """Return the first rows, for checks without a pass."""
         return self.block(slice(0, min(self.n, m)))
 
     def everything(self) -> tuple[Block, Array]:
-        """Return all rows that cost something, and their positions."""
+        """Return all rows with positive cost, and their positions."""
         self.passes += 1.0
         if self.costs is None:
             return self.block(slice(0, self.n)), array_range(self.n, self.S)
@@ -349,10 +347,10 @@ class Problem:
         return self._gather(index), index
 
     def draw(self, m: int) -> Block:
-        """About m rows with equal costs that stand for all, drawn evenly over the rows' costs.
+        """Return about m rows with equal costs, a stratified sample by the rows' costs.
 
         Row i is drawn with probability ∝ c_i, one from each m-th part of the total cost, so that
-        rows sorted by class are sampled as well as shuffled ones. Every run draws the same rows.
+        rows sorted by class are sampled as well as shuffled ones. The seed is fixed.
         """
         self.passes += m / self.n
         rng = np.random.default_rng(0)
@@ -369,14 +367,14 @@ class Problem:
         return Block(as_float64(take(self.S, index)), y, c, 0)
 
     def value(self, w: Host, intercept: float = 0.0) -> float:
-        """``f(w, b)``, in one pass over the scores; b counts only when an intercept is fitted."""
+        """Return ``f(w, b)`` in one pass over the scores; b is used only with an intercept."""
         return value_of(self, np.append(np.asarray(w, dtype=np.float64), intercept))
 
     def dual_value(self, alpha: Array) -> float:
-        """Return the lower bound that the dual point α proves, in one pass over the scores.
+        """Return the lower bound of the dual point α, in one pass over the scores.
 
-        −∞ where α proves nothing: outside the range of the loss ([0, 1] for the hinge). With an
-        intercept ``Σ c_i α_i y_i`` should be 0: it counts against the bound.
+        −∞ outside the range of the loss ([0, 1] for the hinge). With an intercept
+        ``Σ c_i α_i y_i`` should be 0; a deviation lowers the bound.
         """
         return bound_of(self, alpha)
 
@@ -385,29 +383,21 @@ class Problem:
         return dual_point_of(self, np.asarray(w, dtype=np.float64))
 
     def per_row(self, work: Callable[[Block], Array]) -> Array:
-        """One number a row, from ``work`` on each block."""
+        """Return one number per row, from ``work`` on each block."""
         return concatenate(self._map(lambda part: work(self.block(part))))
 
     def multipliers(self, pieces: LinearPieces | None, index: Array, shares: Array) -> Array:
-        """α of all rows: `shares` in [0, 1] at `index`, elsewhere the slope of the linear piece."""
+        """Return α of all rows: `shares` at `index`, elsewhere the slope of the linear piece."""
         if pieces is None or pieces.side is None:
             return put(filled(self.n, 0.0, self.S), index, shares)
         return put(as_float64(pieces.side > 0), index, shares)
 
     def no_multipliers(self) -> Array:
-        """α = 0, which proves that no value is negative."""
+        """Return α = 0, the dual point of the bound 0."""
         return filled(self.n, 0.0, self.S)
 
 
 def stratified_positions(heap: Host, m: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """m positions, one from each m-th part of a running total of costs."""
+    """Return m positions, one from each m-th part of cumulative costs."""
     ticks = (np.arange(m) + rng.random(m)) / m
     return np.searchsorted(heap, ticks * heap[-1], side="right").clip(0, heap.size - 1)
-
-
-def sums(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """Return the sum of tuples of numbers and small arrays, entry by entry."""
-    return tuple(
-        math.fsum(group) if isinstance(group[0], float) else np.sum(group, axis=0)
-        for group in zip(*parts, strict=True)
-    )

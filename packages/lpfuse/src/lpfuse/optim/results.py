@@ -1,4 +1,4 @@
-"""What solvers, the certifier and users hand to each other."""
+"""Records of candidates, certificates and solutions."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 class Candidate(NamedTuple):
-    """What a solver proposes for one ball: a point, and a dual point that may prove it.
+    """Proposal of a solver for one ball: a point and, optionally, a dual point.
 
     Attributes
     ----------
     point : array of shape (R,) or (R + 1,)
         The weights, and the intercept where one is fitted.
     alpha : array of shape (n,) or None
-        Multipliers, one a row, for the hinge.
+        Multipliers, one per row, for the hinge.
     dual_weights : array of shape (R,) or None
-        The weights w̃ that stand for the multipliers ``loss′(r(w̃))``, for least squares.
+        The weights w̃ of the multipliers ``loss′(r(w̃))``, for least squares.
     """
 
     point: Host
@@ -32,19 +32,19 @@ class Candidate(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a solver ended for one ball."""
+    """Result of a solver for one ball."""
 
-    n_iter: int  # its steps
-    candidate: Candidate | None = None  # its last word; None where it has been examined already
-    stopped: bool = False  # by a rule of its own rather than for want of steps
-    own_passes: float = 0.0  # over the scores, that served no other ball
+    n_iter: int
+    candidate: Candidate | None = None  # final candidate; None where it was examined already
+    stopped: bool = False  # by its own stopping rule rather than by the limit of steps
+    own_passes: float = 0.0  # passes for this ball only
 
 
 class Watch(NamedTuple):
-    """What a solver would like to learn from the same pass, while rows and residuals are at hand.
+    """A statistic to compute in a certifying pass.
 
-    ``work(block, r, α)`` is asked for each block and candidate, ``merge`` joins its answers. The
-    certificate does not depend on it.
+    ``work(block, r, α)`` is called for each block and candidate, ``merge`` combines the results.
+    The certificate does not depend on it.
     """
 
     work: Callable[[Block, Array, Array | None], Any]
@@ -52,23 +52,23 @@ class Watch(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Both sides of a candidate, each with what rounding may have done to it."""
+    """Primal and dual value of a candidate, with bounds of their rounding errors."""
 
     primal: float
     dual: float
     primal_error: float = 0.0
     dual_error: float = 0.0
     pull: float = 0.0  # (Σ c α y s)ᵀw is at most this, for w in the ball
-    watched: Any = None  # what the solver's `Watch` has seen
+    watched: Any = None  # result of the solver's `Watch`
 
 
 @saved_as("Certificate", status=ANY)
 @dataclass(frozen=True)
 class Certificate:
-    """Proof of how far weights can be from optimal: ``primal − gap ≤ optimum ≤ primal``.
+    """Bounds of the optimum: ``primal − gap ≤ optimum ≤ primal``.
 
-    Both sides are sums of floating-point numbers. What their rounding can amount to at most is
-    bounded and counted: the inequality holds for the numbers as they are, up to `rounding`.
+    Both sides are floating-point sums. Their rounding error is bounded by `rounding` and included
+    in the gap.
 
     Attributes
     ----------
@@ -78,21 +78,21 @@ class Certificate:
         A lower bound of the optimum, as computed from `alpha`: recompute it with
         ``Problem.dual_value(certificate.alpha)``.
     gap : float
-        ``primal − dual + rounding``: the weights are at most this much worse than the best ones.
+        ``primal − dual + rounding``: an upper bound of the suboptimality.
     relative_gap : float
         ``gap / max(primal, 1e-3 Σ c)``.
     passes : float
-        How often the scores were read; a subsample counts by its share, and of scores of Dask the
-        pass that checks them too.
+        Number of passes over the scores; a subsample counts by its share, and the validation of
+        Dask scores counts, too.
     status : str
-        "optimal" when the relative gap is within the tolerance, "rounding" when it would be but for
-        `rounding` (double precision cannot prove it: scale or centre the scores), "stopped" when
-        the solver met its own stopping rule first, "max_iter" when it ran out of steps.
+        "optimal" when the relative gap is within the tolerance, "rounding" when it would be without
+        `rounding` (double precision is not enough: scale or centre the scores), "stopped" when the
+        solver met its own stopping rule first, "max_iter" when it reached the limit of steps.
     rounding : float
-        At most this much can rounding have changed both sides together.
+        Upper bound of the rounding error of both sides together.
     alpha : array of shape (n,) or None
-        The dual point, in [0, 1], for the hinge: beside the scores, and lazy where these are of
-        Dask.
+        The dual point, in [0, 1], for the hinge: on the device of the scores, and lazy for Dask
+        scores.
     dual_weights : array of shape (R,) or None
         For least squares a dual point needs only R numbers, weights w̃ that may lie outside the
         ball: ``α = Problem.dual_point(dual_weights)``.

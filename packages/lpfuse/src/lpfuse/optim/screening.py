@@ -1,9 +1,9 @@
-"""Approach → screen → solve → verify: the certified solver for a model of many rows in memory.
+"""Screening: the solver for a model of many rows in memory.
 
-Few rows decide: those near the kink of their hinge at the optimum. All others are replaced by a
-linear piece of their hinge, which can only lower the objective, so the lower bound of the small
-model holds for the whole. One look at all rows then tells whether the pieces were right; rows on
-the wrong side get their hinge back and the model is solved again.
+Only rows near the kink of their hinge determine the optimum. All others are replaced by a linear
+piece of their hinge, which can only lower the objective, so the lower bound of the reduced model
+holds for the whole. Residuals of all rows then show whether the pieces were right; rows on the
+wrong side get their hinge back and the model is solved again.
 """
 
 from __future__ import annotations
@@ -31,25 +31,22 @@ from lpfuse.optim.newton import Breakdown, Guess, Model, Spread, linearise_rows
 from lpfuse.optim.tuning import DEFAULT, SmoothingTuning, Tuning
 
 # --------------------------------------------------------------------------------------------------
-# Newton's method on the smoothed hinge: a quick way to the neighbourhood of the optimum.
+# Newton's method on the smoothed hinge, for a point near the optimum.
 #
 # The hinge max(0, r) is replaced by a parabola for |r| < δ, so its slope is
 #
 #     α_i = c_i · clip(½ + r_i / 2δ, 0, 1)
 #
 # and only rows in that band have curvature. With δ shrinking, a Newton step costs two products with
-# the rows and one small A_J A_Jᵀ over the band, where the interior point needs every row and
-# squeezes each one that changes side through its kink. What comes out is a good start, not a proof.
+# the rows and one small A_J A_Jᵀ over the band, where the interior point needs every row. The
+# result is a warm start without bounds.
 
 
 DEFAULT_SMOOTHING = SmoothingTuning()
 
 
 def cold_guess(model: Model) -> Guess:
-    """Return where to begin when nothing is known.
-
-    Towards the steepest descent, with a wide band.
-    """
+    """Return a cold start in the direction of steepest descent, with a wide band."""
     w = inside(model)
     return Guess(w, kth_smallest(abs(model.residuals(w)), model.n_rows // 2) + 1e-12)
 
@@ -61,7 +58,7 @@ def approach(
     """Move towards the optimum until about `enough` rows are left in the band around the kink."""
     R, (w, band) = model.n_weights, guess
     system = systems.SmoothedSystem(model, w, model.residuals(w), band)
-    looseness = min(0.1, 3.0 * band)  # a narrow band comes with a good place in the ball
+    looseness = min(0.1, 3.0 * band)  # a narrow band indicates a good point in the ball
     product = looseness * (system.steepest() + 1e-300) * model.ball.room / R
     system.surround(model.ball, Spread(product, evenness=looseness))
     cost = total(model.costs) / max(model.n_rows, 1)
@@ -71,7 +68,9 @@ def approach(
             primal, dual, gain, bend = system.newton(product, wanted)
         except Breakdown:
             break
-        primal = _damped(system, min(1.0, tuning.boundary * primal), gain, bend, tuning.halvings)
+        primal = _backtracked(
+            system, min(1.0, tuning.boundary * primal), gain, bend, tuning.halvings
+        )
         system.move(primal, min(1.0, tuning.boundary * dual))
         blur = band * cost * max(system.n_inside, R)  # value lost to the smoothing
         slack = 3.0 * R * product  # and to the barrier of the ball
@@ -97,12 +96,12 @@ def approach(
     return WarmStart(system.w, system.state)
 
 
-def _damped(system: Any, step: float, gain: float, bend: float, halvings: int) -> float:
-    """Return the step, halved while the slope along it overshoots what the curvature promised.
+def _backtracked(system: Any, step: float, gain: float, bend: float, halvings: int) -> float:
+    """Return the step length, halved while the slope exceeds the Newton model's prediction.
 
-    Rows that enter the band on the way bend the objective more than the Newton model knows.
+    Rows that enter the band along the step add curvature.
     """
-    allowed = 0.5 * (abs(gain) + bend)  # a step back to the middle of the ball gains nothing
+    allowed = 0.5 * (abs(gain) + bend)  # `gain` may be negative towards the centre of the ball
     for _ in range(halvings):
         if system.ahead(step) <= allowed:
             return step
@@ -112,7 +111,7 @@ def _damped(system: Any, step: float, gain: float, bend: float, halvings: int) -
 
 
 def _without_far_rows(model: Model, r: Host, far: float) -> tuple[Model, Host] | None:
-    """Return the model less its far rows, when that spares at least half of them."""
+    """Return the model without far rows, if these are at least half of them."""
     beyond = np.abs(r) > far
     if 2 * np.count_nonzero(beyond) < r.size:
         return None
@@ -121,6 +120,7 @@ def _without_far_rows(model: Model, r: Host, far: float) -> tuple[Model, Host] |
 
 
 # --------------------------------------------------------------------------------------------------
+# Screening.
 
 
 def minimise(
@@ -136,7 +136,7 @@ def minimise(
 ) -> Optimum:
     """Solve a model in memory to ``primal − dual ≤ tol · max(primal, scale)``.
 
-    `inner` solves the small models, `towards` is the way to the neighbourhood of the optimum.
+    `inner` solves the reduced models, `towards` computes the warm start.
     """
     rules, size = tuning.screening, model.size
     if model.n_rows <= rules.alone + rules.alone_per_weight * size:
@@ -146,7 +146,7 @@ def minimise(
     best: Optimum | None = None
     screen = Screen(model, tol, scale, max_iter, tuning, inner)
     kept = rules.kept + rules.kept_per_weight * size
-    if guess.band == 0.0:  # the optimum, but for a few rows that came later
+    if guess.band == 0.0:  # the optimum without a few rows that were added
         best = screen.solve(guess.w, None, kept)
         if best.within(tol, scale):
             return best
@@ -161,7 +161,7 @@ def minimise(
 
 
 class Screen:
-    """Solves a model through ever larger parts of it."""
+    """Solution of a model through growing reduced models."""
 
     def __init__(
         self,
@@ -176,15 +176,15 @@ class Screen:
         self.tuning, self.inner = tuning, inner
 
     def solve(self, w: Host, start: WarmStart | None, kept: int) -> Optimum:
-        """Keep so many rows near their kink at w, solve for them, and add those that change side.
+        """Keep `kept` rows near their kink at w, solve, and add the rows that change side.
 
-        Gives up, with the bounds it has, when more rows change side than were kept: w was off.
+        Stops, with the bounds so far, when too many rows change side: w was inaccurate.
         """
         r = self.model.residuals(self.model.feasible(w))
         return self.solve_within(r, kth_smallest(abs(r), kept), start)
 
     def solve_within(self, r: Array, band: float, start: WarmStart | None) -> Optimum:
-        """Return the same for the rows whose residuals r are within a band."""
+        """Do the same for the rows with residuals r within a band."""
         model, tol, scale = self.model, self.tol, self.scale
         xp = namespace(r)
         side = xp.sign(r) * xp.astype(abs(r) > band, r.dtype)
@@ -210,28 +210,25 @@ class Screen:
 
 
 def open_share(size: int, n_rows: int) -> float:
-    """Return the share of rows whose side a sample leaves open, by its error.
-
-    R numbers from m rows.
-    """
+    """Return the share of rows whose side is undecided by a sample of `n_rows` rows."""
     return float(min(0.9, 2.0 * (size / n_rows) ** 0.5))
 
 
 def resolved(size: int, tuning: Tuning) -> int:
-    """Rows in the band at which the smoothed Newton method has done its part."""
+    """Return the number of rows in the band at which the smoothed Newton method stops."""
     return tuning.screening.resolved + tuning.screening.resolved_per_weight * size
 
 
 def pilot_rows(size: int, tuning: Tuning) -> int:
-    """Rows that give a first guess."""
+    """Return the number of rows of a pilot sample."""
     return tuning.screening.pilot + tuning.screening.pilot_per_weight * size
 
 
 def neighbour_guess(model: Model, w: Host, ball: LpBall) -> Guess:
     """Return a guess from the optimum w over the ball of a neighbouring p.
 
-    Where that optimum lay on the surface, its direction is kept and its length fitted to this ball.
-    The factors are chosen by hand; starting from the neighbour took a fifth to two fifths off the
+    Where that optimum is on the surface, its direction is kept and its length adapted to this ball.
+    The factors are chosen by hand; starting from the neighbour saved a fifth to two fifths of the
     work of a path in memory.
     """
     R = model.n_weights
@@ -252,7 +249,7 @@ def pilot(model: Model, tuning: Tuning = DEFAULT) -> Guess:
 
 
 def subsample(model: Model, m: int) -> Model:
-    """About m rows, spread evenly over the model's, with costs that make up for the others."""
+    """Return about m evenly spaced rows, with costs scaled to represent all."""
     stride = model.n_rows / m
     ticks = np.arange(m) + np.random.default_rng(0).random(m)
     index = np.minimum((ticks * stride).astype(np.int64), model.n_rows - 1)

@@ -1,7 +1,7 @@
-"""One entrance to the solvers: a problem in, weights with their certificate out.
+"""Entry points of the solvers: `solve` for one problem, `solve_path` for a grid of p.
 
-Solvers propose, the certificate decides: a `Solver` declares what it handles, `solve` refuses the
-rest by name, and what it proposes is judged by `certificate.Certifier` alone.
+A `Solver` declares the problems that it handles and proposes candidates;
+`certificate.Certifier` evaluates them.
 """
 
 from __future__ import annotations
@@ -29,11 +29,9 @@ from lpfuse.optim.screening import minimise, neighbour_guess
 from lpfuse.optim.tie_break import ModelRows, nearest_to_uniform
 from lpfuse.optim.tuning import DEFAULT, Tuning
 
-# --------------------------------------------------------------------------------------------------
-
 
 class Request(NamedTuple):
-    """What a solver is asked: to propose to the certifier, for each of its balls."""
+    """Arguments of a solver, which proposes to the certifier for each of its balls."""
 
     certifier: Certifier
     max_iter: int | None
@@ -42,12 +40,12 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class Solver:
-    """What a solver handles, and how it is run.
+    """A solver and the problems that it handles.
 
     Attributes
     ----------
     name : str
-        What users call it.
+        Value of the parameter `solver`.
     losses : tuple of str
         Names of the losses that it minimises.
     run : callable
@@ -67,7 +65,7 @@ class Solver:
     proves: bool = True
 
 
-# What a problem may ask of a solver, what one that cannot says, and how to do without.
+# Requirements of a problem, with the words and the alternative of the error message.
 REQUIREMENTS: dict[str, tuple[Callable[[Problem], bool], str, str]] = {
     "intercept": (lambda q: q.fit_intercept, "fit an intercept", "fit_intercept=False"),
     "nonnegative": (lambda q: q.ball.nonnegative, "keep weights ≥ 0", "nonnegative=False"),
@@ -83,7 +81,7 @@ def solve(
     max_iter: int | None = None,
     tuning: Tuning = DEFAULT,
 ) -> Solution:
-    """Minimise the problem and prove how well.
+    """Minimise the problem and certify the result.
 
     Parameters
     ----------
@@ -114,7 +112,7 @@ def solve(
 
 
 def compatible(problem: Problem, solver: str | Solver) -> Solver:
-    """Return the solver of that name; refuses one that does not handle the problem."""
+    """Return the solver of that name; raise where it does not handle the problem."""
     name = "interior-point" if solver == "auto" else solver
     chosen = SOLVERS[name] if isinstance(name, str) else name
     loss = problem.loss.name
@@ -142,8 +140,8 @@ def solve_balls(
     max_iter: int | None,
     tuning: Tuning,
 ) -> list[Solution]:
-    """Solve over each ball: the solver proposes, the certifier decides."""
-    # Products of so few numbers are never spread over threads: there is nothing to hold back.
+    """Solve over each ball: the solver proposes, the certifier evaluates."""
+    # BLAS does not use threads for such small products: no limit is needed.
     few = problem.in_memory and problem.n * problem.size <= tuning.search.one_thread
     with nullcontext() if few else one_blas_thread:
         problem = problem.with_reset_passes()
@@ -153,8 +151,8 @@ def solve_balls(
         if solver.proves:
             certifier.settle(proposed)
         else:
-            _settle_with_borrowed_bounds(certifier, proposed, tuning)
-        # Passes that one ball alone has needed are not counted for the others.
+            _settle_with_certified_bounds(certifier, proposed, tuning)
+        # Passes for a single ball are not counted for the others.
         shared = problem.passes - sum(outcome.own_passes for outcome in outcomes)
         return [
             certifier.solution(
@@ -167,17 +165,17 @@ def solve_balls(
         ]
 
 
-def _settle_with_borrowed_bounds(
+def _settle_with_certified_bounds(
     certifier: Certifier, proposed: dict[int, Candidate], tuning: Tuning
 ) -> None:
-    """Judge points under a bound from the certified solver: their own would prove little."""
+    """Evaluate points with the dual bound of the certified solver."""
     problem, tol = certifier.problem, certifier.tol
     for k, candidate in proposed.items():
         best = solve(problem.with_ball(certifier.balls[k].p), tol=min(tol, 1e-8), tuning=tuning)
         proof = best.certificate
         known = candidate._replace(alpha=proof.alpha, dual_weights=proof.dual_weights)
         bounds = certifier.examine({k: known})
-        if bounds[k].primal <= tol * problem.scale:  # nothing to choose by but the tie-break
+        if bounds[k].primal <= tol * problem.scale:  # optimal: use the tie-break
             certifier.prefer(k, np.append(best.weights, [best.intercept] * problem.fit_intercept))
 
 
@@ -204,7 +202,7 @@ def _least_squares(
 
 
 def _few_rows(certifier: Certifier, max_iter: int | None, tuning: Tuning) -> list[Outcome]:
-    """Copy all rows once, and go from the smallest p upwards, each from its neighbour."""
+    """Copy all rows once, and solve in ascending p, each from its neighbour."""
     problem, balls = certifier.problem, certifier.balls
     block, index = problem.everything()
     model = Model.of_rows(problem, block, balls[0])
@@ -215,7 +213,7 @@ def _few_rows(certifier: Certifier, max_iter: int | None, tuning: Tuning) -> lis
         model = replace(model, ball=balls[k])
         found, point = _best(model, certifier.tol, problem.scale, max_iter, before, point, tuning)
         if before is None or found.alpha is not before.found.alpha:
-            # The last step may have overstepped [0, 1] by a rounding error.
+            # Rounding may have moved them out of [0, 1].
             shares = namespace(found.alpha).clip(found.alpha / model.costs, 0.0, 1.0)
             alpha = problem.multipliers(None, index, shares)
             before = PathState.of(model, found) if len(balls) > 1 else None
@@ -233,10 +231,10 @@ def _best(
     near: Host | None,
     tuning: Tuning,
 ) -> tuple[Optimum, Host | None]:
-    """Return the optimum, and among several that make no error the preferred one."""
-    # Few rows are solved as quickly as looked at.
-    if before is None and not _alone(model, tuning):
-        point = _error_free(model, tuning)
+    """Return the optimum and, among several without violations, the preferred one."""
+    # For few rows the solve is as fast as the check.
+    if before is None and not _solves_directly(model, tuning):
+        point = _separating_point(model, tuning)
         if point is not None:
             return Optimum(point, 0.0 * model.costs, 0.0, 0.0, 1, point), point
     found = _minimise(model, tol, scale, max_iter, before, tuning)
@@ -246,8 +244,8 @@ def _best(
     return found, nearest_to_uniform(rows, model.ball, thorough=True, tuning=tuning, near=near)
 
 
-def _error_free(model: Model, tuning: Tuning) -> Host | None:
-    """Weights without any error, nearest to uniform, where a quick look finds them."""
+def _separating_point(model: Model, tuning: Tuning) -> Host | None:
+    """Return weights without violations, nearest to uniform, where a quick check finds them."""
     uniform = np.zeros(model.size)
     uniform[: model.n_weights] = model.ball.preferred(model.n_weights)
     r, rules = model.residuals(uniform), tuning.tie_break
@@ -273,14 +271,14 @@ def _minimise(
         if found is not None:
             return found
         guess = neighbour_guess(model, before.found.w, before.ball)
-    if not _alone(model, tuning):
+    if not _solves_directly(model, tuning):
         return minimise(model, tol, scale, max_iter, guess, tuning)
     start = None if guess is None else WarmStart.near(model, guess.w)
     return interior_point(model, tol, scale, max_iter, start, tuning.interior_point)
 
 
-def _alone(model: Model, tuning: Tuning) -> bool:
-    """Return whether the interior point does best without a detour."""
+def _solves_directly(model: Model, tuning: Tuning) -> bool:
+    """Return whether the model is small enough for the interior point without screening."""
     rules = tuning.screening
     return model.n_rows <= rules.alone + rules.alone_per_weight * model.size
 
@@ -294,7 +292,7 @@ def _run_frank_wolfe(request: Request, smoothing: float) -> list[Outcome]:
     reached = frank_wolfe(
         problem, precision=certifier.tol, max_iter=max_iter or MAX_ITER, smoothing=smoothing
     )
-    # Far from zero, sums of steps leave a small ball by their rounding.
+    # Rounding may have moved w out of a small ball far from zero.
     w, ball = reached.weights, problem.ball
     w = w if ball.centre is None else ball.scale_into(w)
     return [Outcome(reached.n_iter, Candidate(w), stopped=reached.stopped)]
@@ -329,7 +327,7 @@ SOLVERS: dict[str, Solver] = {
 
 
 # --------------------------------------------------------------------------------------------------
-# A whole grid of p: the data are read once for all, and each p starts from what is known.
+# A grid of p.
 
 
 @saved_as("LpPath")
@@ -342,11 +340,11 @@ class LpPath:
     ps : array of shape (k,)
         The grid.
     weights : array of shape (k, R)
-        One row a p.
+        One row per p.
     intercepts : array of shape (k,)
-        One b a p.
+        One b per p.
     certificates : list of k Certificate
-        One proof a p.
+        One certificate per p.
     """
 
     ps: Host
@@ -365,9 +363,9 @@ def solve_path(
 ) -> list[Solution]:
     """Solve the problem for every p of a grid; `passes` of each certificate counts shared passes.
 
-    Least squares reads the scores once. The hinge copies few rows once and goes from the smallest p
-    upwards, each from its neighbour's optimum; of many rows it takes one sample, whose guesses
-    follow each other, and partitions and verifies for all p together.
+    Least squares reads the scores once. The hinge copies few rows once and solves in ascending p,
+    each from its neighbour's optimum; for many rows it draws one sample, whose optima follow each
+    other, and partitions and verifies for all p together.
 
     Examples
     --------

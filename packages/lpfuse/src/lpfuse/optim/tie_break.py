@@ -1,4 +1,4 @@
-"""Which weights, when many make no error at all: those nearest to uniform, or to the prior.
+"""Tie-break among weights without violations: those nearest to uniform, or to the prior.
 
 Where the optimum is f* = 0, every w in the ball with all margins at least 1 is optimal. The choice
 is then
@@ -23,7 +23,7 @@ from lpfuse.optim.tuning import DEFAULT, FAST, ROBUST, Tuning
 
 
 class Violations(NamedTuple):
-    """The value of a point, how many rows are short of their margin there, and the worst ones."""
+    """The value of a point, the number of rows that violate their margin, and the worst ones."""
 
     value: float
     n_short: int
@@ -31,7 +31,7 @@ class Violations(NamedTuple):
 
 
 class RowSource(Protocol):
-    """Whatever can tell which rows a point violates."""
+    """Source of the rows that a point violates."""
 
     R: int
     free: int  # 1 when the last coordinate is an intercept, else 0
@@ -41,13 +41,10 @@ class RowSource(Protocol):
         """Return the value of a point, and the rows that violate their margin most there."""
 
     def class_score_range(self, point: Host) -> tuple[float, float]:
-        """The lowest fused score of a normal row and the highest of an anomaly, without b."""
+        """Return the lowest normal and the highest anomalous fused score, without b."""
 
     def sample(self) -> Host | None:
-        """Return some rows that tell much without a pass over all.
-
-        None where a pass costs nothing.
-        """
+        """Return sampled rows to check before a pass; None where a pass is cheap."""
 
 
 class ModelRows:
@@ -68,14 +65,14 @@ class ModelRows:
         return Violations(value, n_short, rows)
 
     def class_score_range(self, point: Host) -> tuple[float, float]:
-        """The lowest fused score of a normal row and the highest of an anomaly, without b."""
+        """Return the lowest normal and the highest anomalous fused score, without b."""
         labels = self.model.columns[-1]
         fused = labels * self.model.margins(np.append(point[:-1], 0.0))
         normal, anomalous = fused[labels > 0], fused[labels < 0]
         return float(normal.min(initial=np.inf)), float(anomalous.max(initial=-np.inf))
 
     def sample(self) -> Host | None:
-        """Return all rows are at hand."""
+        """Return None: all rows are in memory."""
         return None
 
 
@@ -87,21 +84,19 @@ def nearest_to_uniform(
     tuning: Tuning = DEFAULT,
     near: Host | None = None,
 ) -> Host | None:
-    """Return the point (w, b) above, found by adding violated rows until none is left.
-
-    None if it fails.
+    """Return the point (w, b) above, by adding violated rows until none is left; None if it fails.
 
     Parameters
     ----------
     source : RowSource
-        Tells which rows a point violates.
+        Returns the rows that a point violates.
     ball : LpBall
         The constraint set.
     thorough : bool
-        False gives up early, where the uniform weights violate many rows for the number of weights
-        that could mend them or a few rounds do not suffice: a cheap look before the real solve.
+        False stops early, where the uniform weights violate many rows or a few rounds are not
+        enough: a cheap check before the solve.
     near : array of shape (coordinates,) or None
-        Such a point for a neighbouring p, from where to begin.
+        Such a point for a neighbouring p, as a start.
     """
     rules, size = tuning.tie_break, source.R + source.free
     uniform = np.zeros(size)
@@ -116,7 +111,7 @@ def nearest_to_uniform(
     for _ in range(rules.rounds if thorough else rules.quick_rounds):
         value, n_short, rows = source.violations(search.point, most)
         if value <= rules.clean * source.total_cost:
-            return _with_middle_intercept(source, search.point, rules.clean * source.total_cost)
+            return _centre_intercept(source, search.point, rules.clean * source.total_cost)
         if not thorough and n_short > rules.violated_per_weight * source.R:
             return None
         if not search.add(rows):
@@ -135,24 +130,21 @@ class _Projection:
         self.point, self.rows = uniform, np.empty((0, uniform.size))
 
     def add(self, rows: Host) -> bool:
-        """Move to the nearest point that has margin 1 on these rows too; whether there is one."""
+        """Move to the nearest point with margin 1 on these rows, too; return whether it exists."""
         self.rows = np.vstack([self.rows, rows])
         nearest = self._nearest()
         self.point = self.point if nearest is None else nearest
         return nearest is not None
 
     def begin(self, point: Host, rows: Host) -> None:
-        """Start from a point that was held by these rows."""
+        """Start from a point with these binding rows."""
         if len(rows):
             self.point = point
             if not self.add(rows):
                 self.point, self.rows = self.uniform, self.rows[:0]
 
     def satisfy(self, sample: Host, most: int) -> bool:
-        """Add rows of a sample until none is violated: what it can tell needs no pass.
-
-        False: there is no point that violates none of them.
-        """
+        """Add rows of a sample until none is violated; return whether that is possible."""
         for _ in range(self.tuning.tie_break.rounds):
             margins = sample @ self.point
             worst = np.argsort(margins, kind="stable")[:most]
@@ -164,7 +156,7 @@ class _Projection:
         return True
 
     def _nearest(self) -> Host | None:
-        """By an exact penalty on short margins, which grows as needed."""
+        """Return the nearest point by an exact penalty on violated margins, which grows."""
         R, uniform, rows = self.R, self.uniform, self.rows
         ball, slack = self.ball, self.tuning.tie_break.slack
         if 2.0 <= ball.p <= 32.0 and R == uniform.size and not ball.nonnegative:
@@ -194,10 +186,10 @@ class _Projection:
         fast = self.tuning.interior_point._replace(rules=(FAST,))
         if 2.0 <= self.ball.p < np.inf and not model.free:
             found = interior_point(model, 1e-8, 1.0, tuning=fast)
-            nearest = _polished(model, self.uniform, found)
+            nearest = _newton_polish(model, self.uniform, found)
             if nearest is not None:
                 return nearest
-        # Nearly all digits: the point itself is wanted here, not its value.
+        # To nearly all digits: the point is needed, not its value.
         found = interior_point(model, 1e-13, 1.0, tuning=fast)
         if not found.within(1e-11, 1.0):
             robust = self.tuning.interior_point._replace(rules=(ROBUST,))
@@ -207,12 +199,12 @@ class _Projection:
 
 @np.errstate(all="ignore")  # a wrong guess may run away: the checks at the end refuse it
 def _nearest_by_newton(ball: LpBall, uniform: Host, rows: Host, start: Host) -> Host | None:
-    """Return the nearest point itself, by Newton's method on the conditions of `_polished`.
+    """Return the nearest point by Newton's method on the conditions of `_newton_polish`.
 
-    With n the gradient of ‖v‖_p, v = (w − w₀)/r, the curvature H = I + λ diag(n′)/r is diagonal but
-    for a part along n, which does not move: so a step costs k×k for k binding rows. Those with a
-    negative multiplier are let go, and violated ones taken in, until the conditions hold; None
-    where they do not in the end.
+    With n the gradient of ‖v‖_p, v = (w − w₀)/r, the curvature H = I + λ diag(n′)/r is diagonal
+    except along n, where the step is zero: so a step costs k×k for k binding rows. Rows with a
+    negative multiplier leave the active set, and violated ones enter, until the conditions hold;
+    None where they do not.
     """
     R, p, r = uniform.size, ball.p, ball.radius
     w, chosen = start, np.flatnonzero(rows @ start < 1.0 + 1e-6)
@@ -242,11 +234,11 @@ def _nearest_by_newton(ball: LpBall, uniform: Host, rows: Host, start: Host) -> 
         far = float(np.abs(step).max())
         if not far < 1e3:
             return None
-        # Signs are told long before the last digits, and a wrong one is not worth these.
+        # Signs are known before convergence; with a wrong one full precision is not needed.
         wrong = nu.size > 0 and float(nu.min()) < 0.0
         if far > (1e-3 if wrong else 1e-13):
             continue
-        if held and nu[-1] < 0.0:  # the ball does not hold it
+        if held and nu[-1] < 0.0:  # the ball is not active
             held, nu = False, nu[:-1]
         elif chosen.size and nu[: chosen.size].min() < 0.0:
             worst = int(nu[: chosen.size].argmin())
@@ -263,15 +255,15 @@ def _nearest_by_newton(ball: LpBall, uniform: Host, rows: Host, start: Host) -> 
 
 
 @np.errstate(all="ignore")  # a wrong guess may run away: the checks at the end refuse it
-def _polished(model: Model, uniform: Host, found: Optimum) -> Host | None:
-    """Newton's method on the optimality conditions, with the binding rows taken as known.
+def _newton_polish(model: Model, uniform: Host, found: Optimum) -> Host | None:
+    """Apply Newton's method to the optimality conditions with fixed binding rows.
 
         w − u − Σ ν_i a_i + λ |v|^{p−1} sign(v) = 0,     a_iᵀw = 1,     ‖v‖_p^p = 1
 
     with v = (w − w₀)/r, in most problems w.
 
-    Quadratic convergence from where the interior point left off, which runs out of digits when p
-    is large. The conditions are smooth for 2 ≤ p < ∞; None where the binding rows were mistaken.
+    Converges quadratically from the interior point's result, whose precision is limited for large
+    p. The conditions are smooth for 2 ≤ p < ∞; None where the binding rows were wrong.
     """
     ball, p, r, w = model.ball, model.ball.p, model.ball.radius, found.w
     A = model.columns[:, found.alpha > model.margins(w) - 1.0]  # one of the two is nearly zero
@@ -303,10 +295,10 @@ def _polished(model: Model, uniform: Host, found: Optimum) -> Host | None:
     return ball.scale_into(w) if signs and settled and allowed else None
 
 
-def _with_middle_intercept(source: RowSource, point: Host, clean: float) -> Host:
-    """The same weights with the intercept, where there is one, halfway between the two classes.
+def _centre_intercept(source: RowSource, point: Host, clean: float) -> Host:
+    """Return the same weights with the intercept, if any, halfway between the two classes.
 
-    Rows of hardly any cost may be short of their margin: a middle that hears them is not taken.
+    Rows of tiny cost may violate their margin: the middle is used only if its value is `clean`.
     """
     if not source.free:
         return point

@@ -1,7 +1,7 @@
-"""Every number that was chosen: one record a stage of the solver, each with where it comes from.
+"""Constants of the solvers: one record per stage, each constant with its origin.
 
-Where a page or a decision has figures for a number, it is named. "By hand" says plainly that there
-are none on record: the number was chosen while the stage was built.
+A page or decision with measurements is named where there is one. "By hand" means that there are no
+recorded measurements.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class InteriorPointTuning(NamedTuple):
 
 
 class SmoothingTuning(NamedTuple):
-    """Stage 2, `smoothing`: Newton's method on a rounded hinge, near the optimum. All by hand."""
+    """Stage 2, `screening.approach`: Newton's method on a smoothed hinge. All by hand."""
 
     max_steps: int = 40
     # How near to stationary, in units of what the smoothing costs, an iterate must be before the
@@ -105,7 +105,7 @@ class ScreeningTuning(NamedTuple):
 
 
 class SearchTuning(NamedTuple):
-    """Stage 4, `_large_n.search`: sample, partition, solve, verify."""
+    """Stage 4, `large`: sample, partition, solve, verify."""
 
     # Scores that BLAS works on alone: OpenBLAS shares out products from 9,216 numbers on.
     one_thread: int = 8192
@@ -164,7 +164,7 @@ class SearchTuning(NamedTuple):
 
 
 class TieBreakTuning(NamedTuple):
-    """Stage 5, `tie_break`: weights nearest to uniform where no row is short of its margin."""
+    """Stage 5, `tie_break`: weights nearest to uniform where no row violates its margin."""
 
     rounds: int = 30  # by hand: of adding violated rows
     quick_rounds: int = 4  # by hand: the same in the look before the real solve
@@ -181,7 +181,7 @@ class TieBreakTuning(NamedTuple):
 
 
 class AlongTuning(NamedTuple):
-    """Stage 6, `along_p`: from the optimum at one p to that at the next (docs/adr/0042).
+    """Stage 6, `paths`: from the optimum at one p to that at the next (docs/adr/0042).
 
     The bands and the numbers of the last steps were swept over twelve paths of 1,000 rows (4 and 36
     weights, with and without anomalies, three seeds): others cost up to 40 % more time. The rest is
@@ -221,7 +221,7 @@ class AlongTuning(NamedTuple):
 
 
 class Tuning(NamedTuple):
-    """All records; a solve takes another one as ``solve(…, tuning=…)``."""
+    """All records; pass another one as ``solve(…, tuning=…)``."""
 
     interior_point: InteriorPointTuning = InteriorPointTuning()
     smoothing: SmoothingTuning = SmoothingTuning()

@@ -1,4 +1,4 @@
-"""Which rows of a batch to declare anomalies, when the share of false ones shall be small."""
+"""False discovery rate control for batches and streams, and integrative conformal p-values."""
 
 from __future__ import annotations
 
@@ -16,27 +16,25 @@ from sklearn.utils.validation import check_array
 from lpfuse._arrays.operations import Host
 from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_choice, check_share, check_values
-from lpfuse.threshold.offsets import in_memory
+from lpfuse.threshold.offsets import to_memory
 
-# --------------------------------------------------------------------------------------------------
-
-# p-values are fractions and often lie on a line exactly: rounding (1e-16) must not decide.
+# p-values are fractions and often equal a critical value exactly: rounding (1e-16) must not decide.
 ON_THE_LINE = 1 + 1e-12
 
 
 def control_false_discoveries(pvalues: Any, rate: float) -> NDArray[np.bool_]:
-    r"""Return which rows of a batch to declare anomalies, so that few of those declared are normal.
+    r"""Return which rows of a batch to declare anomalies at a false discovery rate.
 
-    Benjamini and Hochberg's rule: with the p-values of the m rows in ascending order, declare the
-    first j rows for the largest j such that
+    The procedure of Benjamini and Hochberg: with the p-values of the m rows in ascending order,
+    declare the first j rows for the largest j such that
 
     .. math:: p_{(j)} \le \mathrm{rate} \cdot j / m
 
     Parameters
     ----------
     pvalues : array-like, or Dask array or series, of shape (m,)
-        Of one batch, for instance from :func:`conformal_pvalues`. NaN where there is none: such a
-        row is never declared, and does not count. Dask's are brought into memory.
+        Of one batch, for instance from :func:`conformal_pvalues`. A row with NaN is never declared
+        and not counted. Dask collections are loaded into memory.
     rate : float in (0, 1]
         The false discovery rate: the expected share of normal rows among those declared, where
         none declared counts as zero.
@@ -48,12 +46,12 @@ def control_false_discoveries(pvalues: Any, rate: float) -> NDArray[np.bool_]:
 
     Notes
     -----
-    Conformal p-values of one batch all lean on one calibration set, and so are not independent.
-    Bates et al. (2023) show that they depend positively (PRDS), and that the rule therefore keeps
-    the rate (indeed the rate times the share of normal rows), when
+    Conformal p-values of one batch share a calibration set and are not independent. Bates et al.
+    (2023) show that they are positively dependent (PRDS), and that the procedure therefore controls
+    the rate (even the rate times the share of normal rows), when
 
-    * scores saw none of the calibration rows, as in split calibration: for scores that come out
-      of folds there is no such theorem;
+    * the detector was fitted without the calibration rows, as in split calibration: for
+      out-of-fold scores there is no such theorem;
     * the rows of the batch are independent of each other and of the calibration rows, and the
       normal ones follow the same distribution;
     * scores have no ties, or `random_state` broke them.
@@ -83,8 +81,8 @@ def control_false_discoveries(pvalues: Any, rate: float) -> NDArray[np.bool_]:
 
 
 def check_pvalues(pvalues: Any) -> Host:
-    """P-values of one batch in memory, NaN where there is none."""
-    known = check_values(in_memory(pvalues), "pvalues", allow_nan=True)
+    """Check p-values of one batch in memory; NaN is allowed."""
+    known = check_values(to_memory(pvalues), "pvalues", allow_nan=True)
     if ((known < 0) | (known > 1)).any():
         raise ValueError(
             f"pvalues must lie in [0, 1], got values from {np.nanmin(known):g} to "
@@ -94,50 +92,49 @@ def check_pvalues(pvalues: Any) -> Host:
 
 
 def check_rate(rate: Any) -> float:
-    """Return a false discovery rate."""
+    """Check a false discovery rate."""
     return check_share("rate", rate, of="the rows declared anomalies", at_most=1)
 
 
 # --------------------------------------------------------------------------------------------------
-# P-values that labelled anomalies make sharper, and no less valid.
+# Integrative conformal p-values, which use labelled anomalies.
 
 
 INTEGRATIVE_METHODS = ("ratio", "best")
-NEIGHBOURS = 3  # labelled anomalies that a row is compared with: few, for there may be few
-CELLS = 2_000_000  # comparisons at a time: 16 MB, which a processor's cache nearly holds
+NEIGHBOURS = 3  # nearest labelled anomalies of a row
+CELLS = 2_000_000  # comparisons at a time: 16 MB, about the size of a processor's cache
 
 
 def integrative_pvalues(
     calibration: Any, anomalies: Any, scores: Any, method: str = "ratio"
 ) -> Host:
-    r"""P-values from the scores of several members, sharpened by labelled anomalies.
+    r"""Return p-values from the scores of several members and of labelled anomalies.
 
-    The p-value of a new row compares it with the n calibration rows by an evidence r, low =
-    strange, that may use the labelled anomalies and, *without knowing which one is new*, the
-    n + 1 rows at hand:
+    The p-value of a new row compares it with the n calibration rows by a statistic r, low =
+    anomalous, that may depend on the labelled anomalies and, *symmetrically*, on the n + 1 rows:
 
     .. math:: p = \frac{1 + \#\{i : r_i \le r_{\mathrm{new}}\}}{n + 1}
 
-    A normal row is then as likely to be in any place as each calibration row, so that
-    :math:`P(p \le \alpha) \le \alpha`, though the member is chosen anew for each new row.
+    A normal row is then exchangeable with the calibration rows, so that
+    :math:`P(p \le \alpha) \le \alpha`, although the member is chosen for each new row.
 
-    * "best": r is the score of the member that parts anomalies from the n + 1 rows best (by AUC).
+    * "best": r is the score of the member that separates anomalies from the n + 1 rows best (AUC).
     * "ratio" (Liang, Sesia and Sun 2024): :math:`r = u_0 / u_1`. :math:`u_0` is the rank of that
-      score among the n + 1 rows, divided by n + 1. :math:`u_1`, a p-value too, says how like the
-      labelled anomalies a row is: the share of them that are no closer to their three nearest
-      fellows than the row is to its three nearest anomalies, where distances are between rows of
-      scores, each member divided by its deviation over anomalies.
+      score among the n + 1 rows, divided by n + 1. :math:`u_1`, a p-value too, measures the
+      similarity to labelled anomalies: the share of them that are no closer to their three nearest
+      anomalies than the row is, by distances of score vectors, each member divided by its standard
+      deviation over anomalies.
 
     Parameters
     ----------
     calibration : array-like of shape (n, M)
-        Scores of normal rows that nothing was learnt from: one column a member, high = normal.
+        Scores of held-out normal rows: one column per member, high = normal.
     anomalies : array-like of shape (n₁, M)
-        Scores of labelled anomalies that the members were not learnt from: see the notes.
+        Scores of labelled anomalies that were held out from the members: see the notes.
     scores : array-like of shape (m, M)
         Scores of new rows. A row with a NaN has p-value NaN.
     method : {"ratio", "best"}, default="ratio"
-        How the evidence is made. A fused score, such as the mean, may be a column like any other.
+        The statistic. A fused score, such as the mean, may be one of the columns.
 
     Returns
     -------
@@ -146,19 +143,19 @@ def integrative_pvalues(
 
     Notes
     -----
-    **What may have been learnt from what.** Members must have seen neither calibration nor new
-    rows, or p-values are not valid. Members that have seen the *anomalies* leave them valid, but
-    do not use this function then: they part those anomalies better than others, and are chosen
-    for it. The fused score of weights that were learnt from labels goes to
-    :func:`conformal_pvalues`, with calibration rows of its own.
+    **Training data of the members.** Members must be fitted without calibration and new rows, or
+    p-values are not valid. Members fitted to the *anomalies* leave them valid, but separate those
+    anomalies better than others and are therefore selected: do not use this function then. A
+    fused score with weights fitted to labels belongs in :func:`conformal_pvalues`, with its own
+    calibration rows.
 
-    **What the labels cannot do.** Anomalies unlike the labelled ones may get larger p-values than
-    without labels. "best" of one member is :func:`conformal_pvalues`.
+    **Limits.** Anomalies unlike the labelled ones may get larger p-values than without labels.
+    "best" of one member is :func:`conformal_pvalues`.
 
-    **Many rows.** P-values of one batch are valid one by one. For their use with
-    :func:`control_false_discoveries` or :class:`OnlineDiscoveries` there is no theorem: each has
-    chosen its own evidence, and the positive dependence that is known of plain conformal p-values
-    (PRDS) is not shown. Liang, Sesia and Sun correct for that in another way.
+    **Many rows.** P-values of one batch are valid individually. For
+    :func:`control_false_discoveries` or :class:`OnlineDiscoveries` there is no theorem: each
+    p-value has its own statistic, and positive dependence (PRDS), as of plain conformal p-values,
+    is not shown. Liang, Sesia and Sun correct for that in another way.
 
     Takes O(m n) comparisons, in little memory.
 
@@ -169,7 +166,7 @@ def integrative_pvalues(
 
     Examples
     --------
-    Only the second of two members sees the anomalies, and the mean suffers from the first:
+    Only the second of two members detects the anomalies, and the mean suffers from the first:
 
     >>> import numpy as np
     >>> from lpfuse.threshold import conformal_pvalues, integrative_pvalues
@@ -187,15 +184,15 @@ def integrative_pvalues(
     check_choice("method", method, INTEGRATIVE_METHODS)
     rows = ~np.isnan(new).any(axis=1)
     pvalues = np.full(new.shape[0], np.nan)
-    counts = _no_less_strange(known, bad, new[rows], by_ratio=method == "ratio")
+    counts = _count_at_most(known, bad, new[rows], by_ratio=method == "ratio")
     pvalues[rows] = (1 + counts) / (known.shape[0] + 1)
     return pvalues
 
 
-def _no_less_strange(known: Host, bad: Host, new: Host, by_ratio: bool) -> NDArray[np.intp]:
-    """How many calibration rows are no less strange than each new row, by its best member."""
+def _count_at_most(known: Host, bad: Host, new: Host, by_ratio: bool) -> NDArray[np.intp]:
+    """Return the number of calibration rows with a statistic at most that of each new row."""
     chosen, counts = _best_member(known, bad, new), np.empty(new.shape[0], dtype=np.intp)
-    alike, alike_new = _likeness(known, bad), _likeness(new, bad)
+    alike, alike_new = _similarity_pvalues(known, bad), _similarity_pvalues(new, bad)
     for member in np.unique(chosen):
         own = np.flatnonzero(chosen == member)
         column, values = known[:, member], new[own, member]
@@ -215,8 +212,8 @@ def _no_less_strange(known: Host, bad: Host, new: Host, by_ratio: bool) -> NDArr
 
 
 def _best_member(known: Host, bad: Host, new: Host) -> NDArray[np.intp]:
-    """For each new row the member with the highest AUC of anomalies against the n + 1 rows."""
-    below = np.empty(new.shape)  # pairs of a row and an anomaly that is not the stranger one
+    """Return for each new row the member with the highest AUC for anomalies vs the n + 1 rows."""
+    below = np.empty(new.shape)  # pairs of a row and an anomaly in the wrong order
     for member, (column, others) in enumerate(zip(known.T, bad.T, strict=True)):
         ordered = np.sort(others)
         below[:, member] = _pairs(ordered, column).sum() + _pairs(ordered, new[:, member])
@@ -224,19 +221,16 @@ def _best_member(known: Host, bad: Host, new: Host) -> NDArray[np.intp]:
 
 
 def _pairs(ordered: Host, values: Host) -> Host:
-    """Return how many of the ordered numbers are above each value; equal ones count half."""
+    """Return the number of ordered values above each value; ties count half."""
     places = [np.searchsorted(ordered, values, side=side) for side in ("left", "right")]
     return ordered.size - (places[0] + places[1]) / 2
 
 
-def _likeness(rows: Host, bad: Host) -> Host:
-    """Return how like the anomalies each row is.
-
-    The share of them that is no closer to its fellows.
-    """
+def _similarity_pvalues(rows: Host, bad: Host) -> Host:
+    """Return p-values of the similarity to labelled anomalies: u₁ of `integrative_pvalues`."""
     n = bad.shape[0]
     if n < 2:
-        return np.ones(rows.shape[0])  # one anomaly has no fellows to tell what is close
+        return np.ones(rows.shape[0])  # no distance between anomalies
     unit, k = _spread(bad), min(NEIGHBOURS, n - 1)
     others = cdist(bad / unit, bad / unit)
     np.fill_diagonal(others, np.inf)
@@ -249,20 +243,20 @@ def _likeness(rows: Host, bad: Host) -> Host:
 
 
 def _spread(table: Host) -> Host:
-    """Return the deviation of each column; 1 where there is none."""
+    """Return the standard deviation of each column; 1 where it is 0."""
     spread = table.std(axis=0)
     return np.where(spread > 0, spread, 1.0)
 
 
 def _parts(n: int, cells: int) -> list[slice]:
-    """Slices of n rows that take so many cells each, small enough for memory."""
+    """Return slices of n rows with `cells` comparisons each, at most `CELLS` in total."""
     step = max(1, CELLS // cells)
     return [slice(start, start + step) for start in range(0, n, step)]
 
 
 def _table(values: Any, name: str, columns: int | None = None, allow_nan: bool = False) -> Host:
     table: Host = check_array(
-        in_memory(values),
+        to_memory(values),
         dtype=np.float64,
         ensure_all_finite="allow-nan" if allow_nan else True,
         ensure_min_samples=0 if allow_nan else 1,
@@ -270,14 +264,14 @@ def _table(values: Any, name: str, columns: int | None = None, allow_nan: bool =
     )
     if columns is not None and table.shape[1] != columns:
         raise ValueError(
-            f"{name} must have the columns of calibration, one a member: expected {columns}, got "
+            f"{name} must have one column per member, as calibration: expected {columns}, got "
             f"{table.shape[1]}."
         )
     return table
 
 
 # --------------------------------------------------------------------------------------------------
-# Which rows of a stream to declare anomalies, one batch after the other, for ever.
+# Online false discovery rate control.
 
 
 def _slow(j: Host) -> Host:
@@ -291,12 +285,12 @@ def _fast(j: Host) -> Host:
 
 
 @dataclass(frozen=True)
-class _Investing:
-    """A rule that invests in tests, and earns by discoveries: see `OnlineDiscoveries`.
+class _AlphaInvesting:
+    """An alpha-investing rule: see `OnlineDiscoveries`.
 
-    `gamma` gives the shares γ₁, γ₂, …; its clock advances where the p-value
-    is above `candidate` and at most `kept`; levels are `factor` times what is invested, and at most
-    `candidate` where there is one.
+    `gamma` gives the shares γ₁, γ₂, …; the clock advances where the p-value is above `candidate`
+    and at most `kept`; levels are `factor` times the invested wealth, and at most `candidate` where
+    there is one.
     """
 
     gamma: Callable[[Host], Host]
@@ -312,14 +306,14 @@ class _Investing:
         return self.candidate if self.candidate > 0 else 1.0
 
 
-# Thresholds of candidates and of what is discarded as their authors recommend them.
+# Thresholds of candidates and discarding as recommended by the authors.
 INVESTING = {
-    "lord": _Investing(_slow),
-    "saffron": _Investing(_fast, candidate=0.5),
-    "addis": _Investing(_fast, candidate=0.25, kept=0.5),
+    "lord": _AlphaInvesting(_slow),
+    "saffron": _AlphaInvesting(_fast, candidate=0.5),
+    "addis": _AlphaInvesting(_fast, candidate=0.25, kept=0.5),
 }
-# Rules that invest work out their levels a page of rows ahead, and hold the discoveries of the last
-# 2 · EXACT rows one by one: see the notes below.
+# Investing rules compute levels for a page of rows at a time, and keep the discoveries of the last
+# 2 · EXACT rows individually: see the notes below.
 PAGE = 64
 EXACT = 256
 STREAM_METHODS = ("batch-bh", "lond", *INVESTING)
@@ -327,10 +321,10 @@ STREAM_METHODS = ("batch-bh", "lond", *INVESTING)
 
 @saved_as("OnlineDiscoveries", method=STREAM_METHODS)
 class OnlineDiscoveries:
-    r"""Declare anomalies in a stream, so that few of all declared so far are normal.
+    r"""Declare anomalies in a stream with online control of the false discovery rate.
 
-    Decisions are made at once and never taken back. "batch-bh" (Zrnic et al. 2020) runs the rule
-    of :func:`control_false_discoveries` on the t-th batch, of :math:`m_t` rows, with the rate
+    Decisions are immediate and final. "batch-bh" (Zrnic et al. 2020) runs
+    :func:`control_false_discoveries` on the t-th batch, of :math:`m_t` rows, with the rate
 
     .. math:: \alpha_t = \Big( \mathrm{rate} \sum_{s \le t} \gamma_s
         - \sum_{s < t} \frac{\alpha_s R_s^+}{R_s^+ + D_t - R_s} \Big) \frac{m_t + D_t}{m_t},
@@ -352,7 +346,7 @@ class OnlineDiscoveries:
 
     "lord" (LORD++): c = 1, and N counts all rows before. "saffron": c = 1/2, and N counts those
     with p > 1/2. "addis": c = 1/4, and N counts those with 1/4 < p ≤ 1/2, so that very large
-    p-values, such as ties make, cost nothing. :math:`N_\tau` includes the row τ itself.
+    p-values, for instance from ties, cost nothing. :math:`N_\tau` includes the row τ itself.
 
     Parameters
     ----------
@@ -371,32 +365,31 @@ class OnlineDiscoveries:
 
     Notes
     -----
-    **What is proven.** P-values from one calibration set depend on each other, positively (PRDS;
-    Bates et al. 2023, under the conditions of :func:`control_false_discoveries`). For such p-values
-    "lond" keeps the rate after any number of batches, if that number and their sizes do not depend
+    **Guarantees.** P-values from one calibration set are positively dependent (PRDS; Bates et al.
+    2023, under the conditions of :func:`control_false_discoveries`). For such p-values "lond"
+    controls the rate after any number of batches, if that number and their sizes do not depend
     on the p-values: it declares only :math:`p \le c_t D_{t+1}`, the number of discoveries
     :math:`D_{t+1}` does not grow when a p-value does, so that
     :math:`E[1\{p \le c_t D_{t+1}\} / D_{t+1}] \le c_t` (Blanchard and Roquain 2008), and the
     :math:`m_t c_t` sum to the rate. It declares all that Batch-PRDS of Zrnic et al. does, or more.
-    The others are proven for *independent* p-values. With one calibration set theirs is measured
-    only: see the guide. Rates are averages over calibration sets; with one small set it is worse
-    or better for the whole stream.
+    The others are proven for *independent* p-values; with one calibration set their rate is only
+    measured: see the guide. Rates are averages over calibration sets; with one small set the rate
+    of the whole stream may be higher or lower.
 
-    **What an endless stream takes.** Of "batch-bh" the past is one number for each value of
-    :math:`R_s^+ - R_s`, which batches share, and nothing is lost. The rules that invest remember
-    the discoveries of the last 512 rows one by one; older ones count as made at the last mark
-    before them, and at a distance of 256 · 2ᵏ rows marks are 2ᵏ rows apart: 256 more each time
-    that the stream doubles. γ falls, so no level is above the published one for the same
-    discoveries, which is what bounds the estimated share of false ones; and where marks are depends
-    on row numbers alone, so levels still only grow when there are more discoveries or fewer steps
-    of the clock, which the proofs of LORD++, SAFFRON and ADDIS ask for. Over 200,000 rows, with
-    discoveries throughout or at the beginning only, levels were at most 0.3 % below the published.
+    **Memory.** For "batch-bh" the past is one number for each value of :math:`R_s^+ - R_s`, without
+    approximation. The investing rules keep the discoveries of the last 512 rows individually; older
+    ones are assigned to the last mark before them, and at a distance of 256 · 2ᵏ rows marks are 2ᵏ
+    rows apart: 256 more each time that the stream doubles. γ decreases, so no level is above the
+    published one for the same discoveries, which bounds the estimated share of false ones; and
+    marks depend on row numbers only, so levels are still monotone in discoveries and in the clock,
+    which the proofs of LORD++, SAFFRON and ADDIS need. Over 200,000 rows, with discoveries
+    throughout or at the beginning only, levels were at most 0.3 % below the published ones.
 
-    **What n calibration rows allow.** No p-value is below 1/(n + 1). Before the first discovery
-    levels fall like :math:`\gamma_t`, and once below 1/(n + 1) nothing can be declared any more:
-    with n = 1,000 and a rate of 0.1 LORD++ is there at the 2nd row, SAFFRON after four with
-    p > 1/2. The first two rules add up the evidence of a batch. So batches of a hundred rows or
-    more, and many calibration rows, are what a stream of rare anomalies takes.
+    **Number of calibration rows.** No p-value is below 1/(n + 1). Before the first discovery
+    levels decrease like :math:`\gamma_t`, and below 1/(n + 1) nothing can be declared any more:
+    with n = 1,000 and a rate of 0.1, LORD++ reaches it at the 2nd row, SAFFRON after four with
+    p > 1/2. The first two rules combine the evidence of a batch. A stream of rare anomalies
+    therefore needs batches of a hundred rows or more, and many calibration rows.
 
     References
     ----------
@@ -436,24 +429,24 @@ class OnlineDiscoveries:
         self.n_rows_ = 0
         self.n_batches_ = 0
         self.n_discoveries_ = 0
-        # Of "batch-bh": the values of R⁺ − R there were, and the sum of α R⁺ over their batches.
+        # "batch-bh": the values of R⁺ − R, and the sum of α R⁺ over their batches.
         self.excess_, self.committed_ = np.empty((2, 0))
-        # Of those that invest: how far the clock is, and what its next readings invest.
+        # Investing rules: the clock, and the wealth invested at its next readings.
         self.clock_ = 0
         self.invested_ = np.empty(0)
-        # Rows that stand for themselves and those up to the next: their number, what the clock
-        # was after them, what discoveries earned, in units of the rate.
+        # Marks, each for the rows up to the next one: row number, clock after it, and wealth earned
+        # by discoveries in units of the rate.
         self.marks_, self.clocks_ = np.empty((2, 0), dtype=np.int64)
         self.earned_ = np.empty(0)
 
     def update(self, pvalues: Any) -> NDArray[np.bool_]:
-        """Decide about the next rows, and remember what that takes.
+        """Decide about the next rows and update the state.
 
         Parameters
         ----------
         pvalues : array-like of shape (m,)
-            Of the next rows, in their order; batches may differ in size. NaN where there is none:
-            such a row is never declared, and does not count.
+            Of the next rows, in order; batches may differ in size. A row with NaN is never declared
+            and not counted.
 
         Returns
         -------
@@ -468,21 +461,21 @@ class OnlineDiscoveries:
         if values.size:
             self.n_batches_ += 1
             if self.method in INVESTING:
-                chosen = self._by_investing(values, rate, INVESTING[self.method])
+                chosen = self._decide_investing(values, rate, INVESTING[self.method])
             elif self.method == "lond":
-                chosen = self._by_number(values, rate)
+                chosen = self._decide_lond(values, rate)
             else:
-                chosen = self._by_batch(values, rate)
+                chosen = self._decide_batch_bh(values, rate)
             declared[declared] = chosen
             self.n_rows_ += values.size
             self.n_discoveries_ += int(chosen.sum())
         return declared
 
-    def _by_batch(self, values: Host, rate: float) -> NDArray[np.bool_]:
-        # R⁺ + D − R is D + excess: batches of one excess share a denominator, and are one number.
+    def _decide_batch_bh(self, values: Host, rate: float) -> NDArray[np.bool_]:
+        # R⁺ + D − R is D + excess: batches of equal excess share a denominator and are summed.
         spent = np.sum(self.committed_ / (self.n_discoveries_ + self.excess_))
         shares = 1 - zeta(1.6, self.n_batches_ + 1) / zeta(1.6)  # γ up to this batch
-        # Rounding may leave a little less than nothing.
+        # May be slightly negative by rounding.
         own = max(0.0, rate * shares - spent) * (1 + self.n_discoveries_ / values.size)
         lines = own * np.arange(1, values.size + 1) / values.size
         declared = _step_up(values, lines)
@@ -498,28 +491,30 @@ class OnlineDiscoveries:
             self.committed_[here] += own * found_at_most
         return declared
 
-    def _by_number(self, values: Host, rate: float) -> NDArray[np.bool_]:
+    def _decide_lond(self, values: Host, rate: float) -> NDArray[np.bool_]:
         share = float(_fast(np.array([self.n_batches_ + 0.0]))[0])
         found: Host = np.arange(1, values.size + 1) + np.float64(self.n_discoveries_)
         return _step_up(values, rate * share / values.size * found)
 
-    def _by_investing(self, values: Host, rate: float, rule: _Investing) -> NDArray[np.bool_]:
+    def _decide_investing(
+        self, values: Host, rate: float, rule: _AlphaInvesting
+    ) -> NDArray[np.bool_]:
         declared = np.zeros(values.size, dtype=bool)
         done = 0
         while done < values.size:
             row = self.n_rows_ + done
             if row % PAGE == 0:
-                self._turn_page(row, rate, rule)
+                self._start_page(row, rate, rule)
             part = slice(done, done + PAGE - row % PAGE)
-            declared[part] = self._on_this_page(values[part], row, rate, rule)
+            declared[part] = self._decide_page(values[part], row, rate, rule)
             done = part.stop
         return declared
 
-    def _turn_page(self, row: int, rate: float, rule: _Investing) -> None:
-        """Drop marks that `row` is far enough from, and work out what a page of readings invests.
+    def _start_page(self, row: int, rate: float, rule: _AlphaInvesting) -> None:
+        """Drop distant marks, and compute the wealth invested on the next page.
 
-        What a dropped mark has earned goes to the one before it: to an older reading of the clock,
-        where it invests less.
+        The wealth of a dropped mark goes to the one before it, an older reading of the clock, where
+        it invests less.
         """
         if self.marks_.size:
             first = np.flatnonzero(_is_kept(self.marks_, row))
@@ -530,8 +525,8 @@ class OnlineDiscoveries:
         ages = readings - self.clocks_[held, None]
         self.invested_ = rate * (rule.gamma(readings) / 2 + self.earned_[held] @ rule.gamma(ages))
 
-    def _on_this_page(
-        self, values: Host, row: int, rate: float, rule: _Investing
+    def _decide_page(
+        self, values: Host, row: int, rate: float, rule: _AlphaInvesting
     ) -> NDArray[np.bool_]:
         ticks = (values > rule.candidate) & (values <= rule.kept)
         after = np.cumsum(ticks)
@@ -543,7 +538,7 @@ class OnlineDiscoveries:
             level = min(rule.most, rule.factor * invested[now])
             now += tick
             if value <= level * ON_THE_LINE:
-                earned[i] = 0.5 if nothing_yet else 1.0  # the other half was there from the start
+                earned[i] = 0.5 if nothing_yet else 1.0  # the other half is the initial wealth
                 nothing_yet = False
                 invested[now:] += earned[i] * earnings[: invested.size - now]
         self.marks_ = np.concatenate([self.marks_, row + np.arange(values.size)])
@@ -555,17 +550,17 @@ class OnlineDiscoveries:
 
 
 def _is_kept(marks: NDArray[np.int64], row: int) -> NDArray[np.bool_]:
-    """Marks of row numbers that stay when the stream has come to `row`: EXACT rows an octave.
+    """Return which marks are kept at `row`: EXACT rows per octave.
 
-    At a distance from EXACT · 2ᵏ to EXACT · 2ᵏ⁺¹, multiples of 2ᵏ stay; nearer ones all do. A mark
-    that is dropped would never have come back, and 0 stays for ever.
+    At a distance from EXACT · 2ᵏ to EXACT · 2ᵏ⁺¹, multiples of 2ᵏ are kept; all nearer ones are. A
+    dropped mark would never be kept later, and 0 is always kept.
     """
     octave = np.log2(np.maximum((row - marks) // EXACT, 1)).astype(np.int64)
     return marks % (np.int64(1) << octave) == 0
 
 
 def _step_up(values: Host, lines: Host) -> NDArray[np.bool_]:
-    """The r smallest values, for the largest r whose r-th smallest is on or below its line."""
+    """Return the r smallest values, for the largest r whose r-th smallest is at most its line."""
     lines = lines * ON_THE_LINE
     below = np.flatnonzero(np.sort(values) <= lines)
     return values <= lines[below[-1]] if below.size else np.zeros(values.size, dtype=bool)

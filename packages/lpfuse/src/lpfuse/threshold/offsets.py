@@ -1,4 +1,4 @@
-"""Thresholds: by a rate of false alarms, by a share of the rows, by labels."""
+"""Thresholds by a false alarm rate, by contamination or by labels, and conformal p-values."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from lpfuse._validation.params import check_confidence, check_count, check_share
 from lpfuse.metrics import best_g_mean, halfway
 
 # --------------------------------------------------------------------------------------------------
-# What a number of calibration rows can promise, as numbers and in words.
+# Guarantees of n calibration rows.
 
 
-MANY = 1e15  # more rows than anyone has: of rates near 0 their number would overflow
+MANY = 1e15  # cap of the number of rows, which would overflow for rates near 0
 
 
 @dataclass(frozen=True)
 class CalibrationPromise:
-    r"""What a threshold set by n calibration rows promises about false alarms.
+    r"""The guarantee on false alarms of a threshold set by n calibration rows.
 
-    It is the k-th smallest calibration score, and the share of normal rows below it, in the long
-    run, is a number drawn from :math:`\mathrm{Beta}(k, n + 1 - k)` with the calibration set (of
-    scores with ties it is that or less). All of it follows from n, k, and the rows having been
-    held out; of scores that come out of folds it is not a theorem, and `sentence` says so.
+    The threshold is the k-th smallest calibration score. The long-run share of normal rows below it
+    is a random number of the calibration set with distribution
+    :math:`\mathrm{Beta}(k, n + 1 - k)`, or less with ties. This holds for held-out rows; for
+    out-of-fold scores it is not a theorem, and `sentence` says so.
 
     Attributes
     ----------
@@ -46,11 +46,11 @@ class CalibrationPromise:
     mean : float
         The rate of false alarms on average over calibration sets, :math:`k / (n + 1)`.
     low, high : float
-        Between these the long-run rate lies in nine calibration sets of ten.
+        The long-run rate lies between these for nine calibration sets of ten.
     needed : int
-        Calibration rows that the rate, with that confidence, takes.
+        Calibration rows needed for the rate and confidence.
     lowest_rate : float
-        The lowest rate that n rows can promise.
+        The lowest rate that n rows can guarantee.
     """
 
     n: int
@@ -65,7 +65,7 @@ class CalibrationPromise:
     lowest_rate: float
 
     def sentence(self) -> str:
-        """Return the promise in plain words.
+        """Return the guarantee as a sentence.
 
         Examples
         --------
@@ -109,7 +109,7 @@ def calibration_promise(
     *,
     out_of_fold: bool = False,
 ) -> CalibrationPromise:
-    r"""What n calibration rows can promise about false alarms, before or after there are any.
+    r"""Return the guarantee on false alarms that n calibration rows allow.
 
     Parameters
     ----------
@@ -118,11 +118,11 @@ def calibration_promise(
     false_alarm_rate : float in (0, 0.5]
         The share of normal rows that may be called anomalies.
     confidence : float in [0.5, 0.9999], optional
-        With it, the rate is to hold with this probability over calibration sets; without, on
+        Probability, over calibration sets, with which the rate holds; without it the rate holds on
         average over them. As in :func:`conformal_offset`.
     out_of_fold : bool, default=False
-        Whether the calibration scores come out of folds, for which the law of the rate is a guide
-        and no theorem.
+        Whether the calibration scores are out-of-fold, for which the distribution of the rate is
+        an approximation, not a theorem.
 
     Returns
     -------
@@ -142,63 +142,63 @@ def calibration_promise(
     n = check_count("n", n)
     alpha = check_share("false_alarm_rate", false_alarm_rate, of="the normal rows")
     confidence = check_confidence(confidence)
-    k = promised_rank(n, alpha, confidence)
+    k = guaranteed_rank(n, alpha, confidence)
     low, high = (float(beta.ppf(at, k, n + 1 - k)) if k else 0.0 for at in (0.05, 0.95))
     if confidence is None:
         rows, lowest = 1 / alpha - 1, 1 / (n + 1)
     else:
-        # k = 1 is enough: some calibration row must lie among the α strangest normal rows.
+        # k = 1 is enough: some calibration row must lie among the lowest share α of normal rows.
         rows = math.log1p(-confidence) / math.log1p(-alpha)
         lowest = -math.expm1(math.log1p(-confidence) / n)
-    needed = math.ceil(min(rows - 1e-9, MANY))  # it may be a rounding error above a whole number
+    needed = math.ceil(min(rows - 1e-9, MANY))  # may exceed an integer by rounding
     return CalibrationPromise(
         n, alpha, confidence, out_of_fold,
         k, k / (n + 1), low, high, needed, lowest,
     )  # fmt: skip
 
 
-def promised_rank(n: int, rate: float, confidence: float | None) -> int:
-    r"""Return the largest k whose k-th smallest calibration score keeps the promise.
-
-    0 where none does.
+def guaranteed_rank(n: int, rate: float, confidence: float | None) -> int:
+    r"""Return the largest rank k whose calibration score guarantees the rate; 0 if none does.
 
     On average, :math:`k / (n + 1) \le` rate; with confidence,
     :math:`P(\mathrm{Beta}(k, n + 1 - k) \le \mathrm{rate}) \ge` confidence.
 
     Examples
     --------
-    >>> promised_rank(199, 0.05, None), promised_rank(199, 0.05, 0.9), promised_rank(40, 0.05, 0.9)
+    >>> (
+    ...     guaranteed_rank(199, 0.05, None),
+    ...     guaranteed_rank(199, 0.05, 0.9),
+    ...     guaranteed_rank(40, 0.05, 0.9),
+    ... )
     (10, 6, 0)
     """
     if confidence is None:
-        return parts_within(rate, n + 1)
-    # P(Beta(k, n + 1 − k) ≤ r) = P(Bin(n, r) ≥ k): the quantile is k, or one off by rounding.
+        return floor_share(rate, n + 1)
+    # P(Beta(k, n + 1 − k) ≤ r) = P(Bin(n, r) ≥ k): the quantile is k up to rounding.
     k = int(binom.ppf(1 - confidence, n, rate)) + 1
     while k > 0 and betainc(k, n + 1 - k, rate) < confidence:
         k -= 1
     return k
 
 
-def parts_within(share: float, n: int) -> int:
-    """Return the largest k with ``k / n <= share``.
-
-    ``floor(share · n)`` without its rounding error.
+def floor_share(share: float, n: int) -> int:
+    """Return the largest k with ``k / n <= share``: ``floor(share · n)`` without rounding error.
 
     Examples
     --------
-    >>> parts_within(0.29, 100), math.floor(0.29 * 100)
+    >>> floor_share(0.29, 100), math.floor(0.29 * 100)
     (29, 28)
     """
-    k = round(share * n)  # the floor, or one more: never less, for rounding is far below 1/2
+    k = round(share * n)  # the floor, or one more
     return k if k / n <= share else k - 1
 
 
-def rounded_from_above(value: float, digits: int) -> float:
-    """Return a number with few digits that is not below the value: what it offers is enough.
+def round_up(value: float, digits: int) -> float:
+    """Round a number up to the given significant digits.
 
     Examples
     --------
-    >>> rounded_from_above(1 / 9, 3), rounded_from_above(0.25, 3)
+    >>> round_up(1 / 9, 3), round_up(0.25, 3)
     (0.112, 0.25)
     """
     step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
@@ -206,16 +206,17 @@ def rounded_from_above(value: float, digits: int) -> float:
 
 
 def _percent(share: float, up: bool = False) -> str:
-    return f"{100 * rounded_from_above(share, 2):.3g} %" if up else f"{100 * share:.2g} %"
+    return f"{100 * round_up(share, 2):.3g} %" if up else f"{100 * share:.2g} %"
 
 
 # --------------------------------------------------------------------------------------------------
+# Thresholds.
 
 
 def conformal_offset(
     calibration: Any, false_alarm_rate: float, confidence: float | None = None
 ) -> float:
-    r"""The highest threshold that holds false alarms to a rate, on average or with confidence.
+    r"""Return the highest threshold with a false alarm rate, on average or with confidence.
 
     It is the k-th smallest calibration score. On average over calibration sets the rate holds for
     :math:`k = \lfloor \alpha (n + 1) \rfloor`, and
@@ -229,7 +230,7 @@ def conformal_offset(
     Parameters
     ----------
     calibration : array-like, or Dask array or series, of shape (n,)
-        Scores of normal rows that were not learnt from, in any order. Dask's are read twice.
+        Scores of held-out normal rows, in any order. Dask collections are read twice.
     false_alarm_rate : float in (0, 0.5]
         :math:`\alpha`, the share of normal rows that may be called anomalies.
     confidence : float in [0.5, 0.9999], optional
@@ -240,28 +241,28 @@ def conformal_offset(
     -------
     float
         The threshold: a row is normal where ``score >= offset``. Minus infinity, with a warning,
-        where there are too few rows for the rate: it takes :math:`n \ge 1/\alpha - 1`, and with
+        where there are too few rows for the rate: :math:`n \ge 1/\alpha - 1` are needed, and with
         confidence :math:`n \ge \log(1 - \gamma) / \log(1 - \alpha)`.
 
     Notes
     -----
     The guarantee, for a new normal row that is exchangeable with the calibration rows (for
-    instance, all drawn independently from one distribution) and scores that saw none of them:
+    instance, all drawn independently from one distribution) and a detector fitted without them:
 
     .. math:: \alpha - \frac{1}{n + 1} < P(\text{false alarm}) = \frac{k}{n + 1} \le \alpha
 
     where ties can only make false alarms rarer. It is *marginal*, an average over calibration
-    sets as well as new rows. Given one calibration set, the rate of false alarms in the long run
-    is a number drawn from :math:`\mathrm{Beta}(k, n + 1 - k)`: for α = 0.05 and n = 199, between
-    0.024 and 0.084 in 19 of 20 sets. A confidence bounds that number (it is then called PAC, or
-    training-conditional; Vovk 2012), at the price of a lower threshold: for γ = 0.9 and n = 199
-    the rate is 0.03 on average. :func:`calibration_promise` says what n rows can promise.
+    sets as well as new rows. Given one calibration set, the long-run false alarm rate has the
+    distribution :math:`\mathrm{Beta}(k, n + 1 - k)`: for α = 0.05 and n = 199, between 0.024 and
+    0.084 in 19 of 20 sets. A confidence bounds it (then called PAC, or training-conditional; Vovk
+    2012), at the price of a lower threshold: for γ = 0.9 and n = 199 the rate is 0.03 on average.
+    :func:`calibration_promise` returns the guarantee of n rows.
 
-    Where calibration scores come out of folds, nothing so exact is known. Cross-conformal
-    prediction, which scores a new row by the model of each fold, is close to α in practice (Vovk
-    2015) and cannot do much worse than 2α (Barber et al. 2021, for CV+). One model refitted on all
-    rows, whose scores are set against those of the folds' models, is close where leaving a fold
-    out changes scores little, and has no bound where it changes them much.
+    For out-of-fold calibration scores no such exact result is known. Cross-conformal prediction,
+    which scores a new row by the model of each fold, is close to α in practice (Vovk 2015) and at
+    most about 2α (Barber et al. 2021, for CV+). One model refitted on all rows, whose scores are
+    compared with those of the folds' models, is close where leaving a fold out changes scores
+    little, and has no bound otherwise.
 
     References
     ----------
@@ -286,32 +287,33 @@ def conformal_offset(
     alpha = check_share("false_alarm_rate", false_alarm_rate, of="the normal rows")
     confidence = check_confidence(confidence)
     reference = checked(calibration, "calibration")
-    k = promised_rank(reference.size, alpha, confidence)
+    k = guaranteed_rank(reference.size, alpha, confidence)
     if k == 0:
-        warnings.warn(_too_few(reference.size, alpha, confidence), UserWarning, stacklevel=2)
+        warnings.warn(
+            _too_few_message(reference.size, alpha, confidence), UserWarning, stacklevel=2
+        )
         return -np.inf
     return _smallest(reference, [k - 1])[0]
 
 
-def _too_few(n: int, alpha: float, confidence: float | None) -> str:
+def _too_few_message(n: int, alpha: float, confidence: float | None) -> str:
     promise = calibration_promise(n, alpha, confidence)
     sure = "" if confidence is None else f" with confidence {confidence:g}"
-    lowest = rounded_from_above(promise.lowest_rate, 3)
+    lowest = round_up(promise.lowest_rate, 3)
     offered = f", or a rate from {lowest:g} upwards" if lowest <= 0.5 else ""
     return (
         f"{n} normal rows cannot hold false alarms to {alpha:g}{sure}: it takes {promise.needed} "
-        "that the weights were not learnt from. Until then nothing is called an anomaly. Pass more "
-        f"rows{offered}."
+        f"held-out normal rows. Until then nothing is called an anomaly. Pass more rows{offered}."
     )
 
 
 def contamination_offset(scores: Any, contamination: float) -> float:
-    """Return the threshold that leaves a share of the rows below it.
+    """Return the threshold with a share of the rows below it.
 
     Parameters
     ----------
     scores : array-like, or Dask array or series, of shape (n,)
-        High = normal. Dask's are read twice.
+        High = normal. Dask collections are read twice.
     contamination : float in (0, 0.5]
         The share. Where it falls between two rows, or between equal scores, fewer rows lie below.
 
@@ -328,7 +330,7 @@ def contamination_offset(scores: Any, contamination: float) -> float:
     """
     share = check_share("contamination", contamination, of="the rows")
     values = checked(scores, "scores")
-    k = parts_within(share, values.size)
+    k = floor_share(share, values.size)
     return halfway(*_smallest(values, [max(k - 1, 0), k]))
 
 
@@ -338,7 +340,7 @@ def g_mean_offset(scores: Any, labels: Any) -> float:
     Parameters
     ----------
     scores : array-like, or Dask array or series, of shape (n,)
-        High = normal. Dask's are brought into memory: this takes all of them in order.
+        High = normal. Dask collections are loaded into memory.
     labels : array-like, or Dask array or series, of shape (n,)
         +1 normal, −1 anomaly; both must occur.
 
@@ -353,15 +355,15 @@ def g_mean_offset(scores: Any, labels: Any) -> float:
     >>> g_mean_offset([0.0, 1.0, 3.0, 4.0], [-1, -1, 1, 1])
     2.0
     """
-    return best_g_mean(in_memory(labels), in_memory(scores))[1]
+    return best_g_mean(to_memory(labels), to_memory(scores))[1]
 
 
 @dataclass(frozen=True)
 class ThresholdRule:
-    """A way to set the threshold of a detector by rows that its weights were not learnt from.
+    """A rule that sets the threshold of a detector by held-out rows.
 
-    A line of ``THRESHOLD_RULES`` is all that a new one takes: `FusedDetector` accepts its name,
-    refuses labels that it cannot work with, and the report says its words.
+    An entry in ``THRESHOLD_RULES`` adds a rule: `FusedDetector` accepts its name, checks the labels
+    that it needs, and the report prints its words.
 
     Attributes
     ----------
@@ -370,10 +372,10 @@ class ThresholdRule:
         high = normal, their labels (+1 normal, −1 anomaly), and the share of normal rows that may
         be called anomalies. A row is normal where its score is not below the result.
     words : str
-        What the rule does, for the report; ``{false_alarm_rate}`` stands for the rate.
+        Description for the report; ``{false_alarm_rate}`` is replaced by the rate.
     needs_anomalies : bool
-        Whether both classes are compared. If so, it is given all labelled rows, of which some must
-        be anomalies; if not, the normal rows alone.
+        Whether the rule needs labelled anomalies. If so, it gets all labelled rows, otherwise the
+        normal rows only.
     """
 
     offset: Callable[[Host, Host, float], float]
@@ -395,7 +397,7 @@ THRESHOLD_RULES = {
 
 
 def checked(values: Any, name: str) -> Host | VectorInBlocks:
-    """One number a row, without NaN, of some rows; in memory, or in blocks where it came so."""
+    """Check one number per row, without NaN and not empty, in memory or in Dask blocks."""
     known = VectorInBlocks.of(values, name) if is_blocked(values) else check_values(values, name)
     if known.size == 0:
         raise ValueError(f"{name} must hold the score of at least one row, but it is empty.")
@@ -403,39 +405,39 @@ def checked(values: Any, name: str) -> Host | VectorInBlocks:
 
 
 def _smallest(values: Host | VectorInBlocks, ranks: list[int]) -> list[float]:
-    """Return the smallest numbers of given ranks, from 0, exactly."""
+    """Return the exact order statistics of given ranks, from 0."""
     if isinstance(values, VectorInBlocks):
         return values.smallest(ranks)
     return [float(value) for value in np.partition(values, ranks)[ranks]]
 
 
-def in_memory(values: Any) -> Any:
-    """Numbers of Dask as one array, others as they are."""
+def to_memory(values: Any) -> Any:
+    """Load a Dask collection into memory; return anything else unchanged."""
     return values.compute() if is_blocked(values) else values
 
 
 # --------------------------------------------------------------------------------------------------
-# P-values of scores among those of normal rows.
+# Conformal p-values.
 
 
 def conformal_pvalues(calibration: Any, scores: Any, *, random_state: Any = None) -> Array:
-    r"""Return how unusual each score is among those of normal rows, as a p-value.
+    r"""Return the conformal p-value of each score with respect to normal rows.
 
     .. math:: p(s) = \frac{1 + \#\{i : c_i \le s\}}{n + 1}
 
     A normal row that is exchangeable with the n calibration rows has
     :math:`P(p \le \alpha) \le \alpha` for every :math:`\alpha`, whatever the distribution of the
-    scores: see :func:`conformal_offset` for what that does and does not say.
+    scores; :func:`conformal_offset` discusses the guarantee.
 
     Parameters
     ----------
     calibration : array-like, or Dask array or series, of shape (n,)
-        Scores of normal rows that were not learnt from, in any order.
+        Scores of held-out normal rows, in any order.
     scores : array-like, or Dask array or series, of shape (m,)
         Scores of new rows, high = normal. NaN where there is none.
     random_state : int or RandomState, optional
         Break ties between scores at random, which makes p-values exact: see the notes. By default
-        a tie counts as no stranger. Takes scores in memory.
+        ties increase the p-value. Needs scores in memory.
 
     Returns
     -------
@@ -446,14 +448,14 @@ def conformal_pvalues(calibration: Any, scores: Any, *, random_state: Any = None
     Notes
     -----
     Without ties :math:`P(p \le \alpha) = \lfloor \alpha (n + 1) \rfloor / (n + 1)` for a normal
-    row. With ties it is less, and much less where few different scores occur: valid, but blunt.
-    With a `random_state` every row, of both tables, draws a number that decides its ties, and
-    the equality holds again; so does what :func:`control_false_discoveries` promises for scores
-    without ties. Two rows with equal scores may then have different p-values.
+    row. With ties it is less, and much less with few distinct scores: valid, but conservative.
+    With a `random_state`, ties are broken by a random number per row, and the equality holds
+    again; so does the guarantee of :func:`control_false_discoveries` for scores without ties. Two
+    rows with equal scores may then have different p-values.
 
-    Calibration scores in Dask are read at once, and summarised. Counts are then known up to a
-    proven error (of up to 9,000 rows, exactly); the highest count possible is taken, so that
-    p-values stay valid, and are too large by 0.002 at most. Where smaller ones matter, as in
+    Calibration scores in Dask are summarised in one pass. Counts are known up to a proven error
+    (exactly up to 9,000 rows); the largest possible count is used, so that p-values stay valid,
+    and are too large by 0.002 at most. Where small p-values matter, as in
     :func:`control_false_discoveries`, calibrate on a random part that fits in memory instead.
 
     References
@@ -471,13 +473,13 @@ def conformal_pvalues(calibration: Any, scores: Any, *, random_state: Any = None
     if random_state is not None:
         if is_blocked(scores) or isinstance(known, VectorInBlocks):
             raise ValueError(
-                "random_state breaks ties between scores in memory, but some are Dask's. Pass "
+                "random_state needs scores in memory, but some are Dask collections. Pass "
                 "their .compute(), or leave random_state out."
             )
         values = check_values(scores, "scores", allow_nan=True)
-        known, values = _without_ties(known, values, check_random_state(random_state))
+        known, values = _break_ties(known, values, check_random_state(random_state))
         return _pvalues(values, np.sort(known))
-    # A stable sort is linear where scores are sorted already, as those of a fused detector are.
+    # A stable sort is linear for sorted scores, such as those of a fused detector.
     reference = known.sketch if isinstance(known, VectorInBlocks) else np.sort(known, kind="stable")
     if not is_blocked(scores):
         return _pvalues(check_values(scores, "scores", allow_nan=True), reference)
@@ -497,10 +499,10 @@ def _pvalues(scores: Host, reference: Host | QuantileSketch) -> Host:
     return np.where(np.isnan(scores), np.nan, (1 + up_to) / (n + 1))
 
 
-def _without_ties(known: Host, scores: Host, random: np.random.RandomState) -> tuple[Host, Host]:
-    """Other numbers in the same order, where equal scores are in a random order."""
+def _break_ties(known: Host, scores: Host, random: np.random.RandomState) -> tuple[Host, Host]:
+    """Return numbers in the same order as the scores, with ties in random order."""
     different, place = np.unique(np.concatenate([known, scores]), return_inverse=True)
-    # Places are whole numbers, so that draws from [0, 1) change the order of equal ones alone.
+    # Places are integers: draws from [0, 1) change only the order of ties.
     places = place + random.random_sample(place.size)
     places = np.where(np.isnan(different[place]), np.nan, places)
     return places[: known.size], places[known.size :]

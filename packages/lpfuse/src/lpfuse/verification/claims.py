@@ -1,4 +1,4 @@
-"""The entrance of the checker: which fit, which rows, and in which arithmetic."""
+"""Independent verification of certificates: the problem, its bounds, and the checks of `verify`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lpfuse.verification.intervals import (
 )
 
 # --------------------------------------------------------------------------------------------------
-# The problem that a fusion has solved, stated anew, and what its dual point proves about it.
+# The problem of a fusion, restated from its parameters, and the bound of its dual point.
 #
 # minimise  f(w, b) = Σ c_i loss(1 − y_i (s_iᵀw + b))  subject to  ‖w − w₀‖_p ≤ r  (and w ≥ 0)
 #
@@ -38,10 +38,10 @@ from lpfuse.verification.intervals import (
 #
 #     f(w, b) ≥ Σ c_i gain(α_i) − vᵀw − β b,     v = Σ c_i α_i y_i s_i,     β = Σ c_i α_i y_i,
 #
-# with gain(α) = α and α − α²/4. Where b is free α must have β = 0, and is changed so that it has:
-# hinge multipliers of the heavier class by a factor, those of r² by moving the intercept of r̃. So
+# with gain(α) = α and α − α²/4. With an intercept α must have β = 0 and is adjusted: hinge
+# multipliers of the heavier class by a factor, those of r² by moving the intercept of r̃. So
 # ``Σ c gain(α) − max{vᵀw : w in the ball}`` is below the optimum. Costs are sums and quotients of
-# what was passed, by class: they stay rational.
+# the user's weights, by class: they stay rational.
 
 
 Vector = NDArray[np.float64]
@@ -70,7 +70,7 @@ class Ball(NamedTuple):
         off = [each.radius for each in v]
         beyond = self._reach(off, [abs(c) for c in self.centre]).high
         found = min(
-            (self._reach(u, self.centre) for u in self._raised([each.middle for each in v])),
+            (self._reach(u, self.centre) for u in self._candidates([each.middle for each in v])),
             key=lambda each: each.high,
         )
         return Interval(found.low - beyond, found.high + beyond)
@@ -81,7 +81,7 @@ class Ball(NamedTuple):
         out = norm(u, conjugate(self.p))
         return Interval(self.radius * out.low + along, self.radius * out.high + along)
 
-    def _raised(self, v: list[Fraction]) -> list[list[Fraction]]:
+    def _candidates(self, v: list[Fraction]) -> list[list[Fraction]]:
         """Return some u that are worth a try.
 
         Without w ≥ 0 it is v. With it any u ≥ v is a bound; around 0 the best is the positive part,
@@ -151,7 +151,7 @@ class Sides(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Stated:
+class StatedProblem:
     """A problem as it was passed to a fit, by class: rows, weights m, and the factor of the costs.
 
     With imaginary anomalies the last row of the class −1 is theirs, and the last dual number.
@@ -315,7 +315,7 @@ class _Sums(NamedTuple):
 
 
 def _exact_sum(m: Vector) -> Fraction:
-    """The sum of floats, as `math.fsum` rounds it, and of what that leaves, until nothing is."""
+    """Return the exact sum of floats, by repeated `math.fsum` of the remainder."""
     terms, found = m.tolist(), Fraction(0)
     while part := math.fsum(terms):
         found += Fraction(part)
@@ -335,30 +335,28 @@ def _prior(prior: Any, names: Sequence[str] | None, R: int) -> list[Fraction]:
 
 
 # --------------------------------------------------------------------------------------------------
-# What a certificate claims, held against what is recomputed: `Fit.judged` tells.
+# Comparison of the certificate's claims with the recomputed values.
 
 
-# What a claim may be wrong by, of that: its own differences and quotients were rounded. Sixteen
-# units in the last place.
+# Relative tolerance for the rounding of the claims: sixteen units in the last place.
 SLACK = Fraction(1, 2**49)
-NORM_SLACK = Fraction(1, 10**12)  # how far weights may be outside: a sum of R powers is rounded
+NORM_SLACK = Fraction(1, 10**12)  # relative tolerance of the norm: a sum of R powers is rounded
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What `verify` found.
+    """Result of `verify`.
 
     Attributes
     ----------
     holds : bool
-        Whether everything that the certificate says is true of the rows.
+        Whether all claims of the certificate hold for the rows.
     faults : tuple of str
-        Each thing that is not, in a sentence.
+        A sentence for each claim that does not.
     value : tuple of float
-        f(w, b) lies between these two.
+        Bounds of f(w, b).
     bound : tuple of float
-        What the dual point of the certificate proves lies between these two: no weights in the ball
-        have a value below the first.
+        Bounds of the dual value: no weights in the ball have a value below the first.
     gap, relative_gap : float
         The proven gap, at most ``value[1] − bound[0]``, and its share of ``max(f, 1e-3 Σ c)``.
     claimed_value, claimed_bound, claimed_gap, claimed_relative_gap : float
@@ -384,7 +382,7 @@ class Verification:
     arithmetic: str
 
     def sentence(self) -> str:
-        """Return what was found, in words."""
+        """Return the result as a sentence."""
         how = {
             "exact": "in exact arithmetic",
             "compensated": "in compensated sums with a bound of their rounding",
@@ -403,7 +401,7 @@ class Verification:
 
 
 class Fit(NamedTuple):
-    """What is asked of a fit, as floats."""
+    """Weights, intercept, dual point and certificate of a fit, as floats."""
 
     w: Vector
     b: float
@@ -412,8 +410,8 @@ class Fit(NamedTuple):
     tol: Fraction
 
     @classmethod
-    def of(cls, fusion: Any, parameters: Mapping[str, Any], stated: Stated) -> Fit:
-        """Weights of a fit that was changed may be of any form: they are judged, not refused."""
+    def of(cls, fusion: Any, parameters: Mapping[str, Any], stated: StatedProblem) -> Fit:
+        """Read a fit, which may have been modified: invalid weights are reported, not raised."""
         claim = fusion.certificate_
         dual = claim.dual_weights if stated.squares else claim.alpha
         return cls(
@@ -424,21 +422,21 @@ class Fit(NamedTuple):
             Fraction(float(parameters["tol"])),
         )
 
-    def judged(self, stated: Stated, kind: type[Rows]) -> Verification | None:
-        """Return the verdict; None where the arithmetic leaves a doubt."""
+    def check(self, stated: StatedProblem, kind: type[Rows]) -> Verification | None:
+        """Compare claims with recomputed values; None where the arithmetic is not conclusive."""
         claim, how = self.claim, "exact" if kind is ExactRows else "compensated"
-        unusable = self._unusable(stated)
+        unusable = self._unusable_reason(stated)
         value = bound = (-math.inf, math.inf)
         gap = relative = math.inf
         faults = [unusable] if unusable else []
         if not unusable:
             sides = stated.sides(kind, self.w, self.b, self.dual)
-            checks = [*self._in_ball(stated), *self._claims(sides)]
+            checks = [*self._feasibility_checks(stated), *self._claim_checks(sides)]
             faults = [check.fault for check in checks if check.is_false]
             if not faults and not all(check.is_true for check in checks):
                 if how != "exact":
                     return None
-                # Only the width of powers, 1e-60, leaves a doubt: what is not proven is no proof.
+                # Inconclusive only by the width of powers, 1e-60: not proven.
                 faults = [check.fault for check in checks if not check.is_true]
             value, bound = _outward(sides.value), _outward(sides.bound)
             gap, relative = _up(sides.gap.high), _up(sides.relative_gap.high)
@@ -457,8 +455,8 @@ class Fit(NamedTuple):
             arithmetic=how,
         )
 
-    def _unusable(self, stated: Stated) -> str:
-        """Why nothing can be recomputed; empty: it can."""
+    def _unusable_reason(self, stated: StatedProblem) -> str:
+        """Return why nothing can be recomputed; empty if it can."""
         R, claim = stated.S.shape[1], self.claim
         if self.w.shape != (R,) or not (np.isfinite(self.w).all() and math.isfinite(self.b)):
             return f"Weights and intercept are not {R + 1} finite numbers."
@@ -467,8 +465,8 @@ class Fit(NamedTuple):
             return "The certificate holds a NaN, or a rounding below 0."
         return ""
 
-    def _in_ball(self, stated: Stated) -> Iterator[_Check]:
-        """Yield whether the weights are allowed; of what must be 0 or less nothing is rounded."""
+    def _feasibility_checks(self, stated: StatedProblem) -> Iterator[_Check]:
+        """Yield checks of the constraints on weights and intercept."""
         ball, zero = stated.ball, Fraction(0)
         far, least = ball.distance(self.w), float(self.w.min())
         told = f"{number(_up(far.high), 15)}, its radius {number(float(ball.radius), 15)}."
@@ -484,10 +482,10 @@ class Fit(NamedTuple):
             told = f"There is an intercept, {number(self.b)}, that was not asked for."
             yield _Check(Interval.point(Fraction(abs(self.b))), zero, told)
 
-    def _claims(self, sides: Sides) -> Iterator[_Check]:
-        """Yield what was claimed, each as a number that must not exceed a limit.
+    def _claim_checks(self, sides: Sides) -> Iterator[_Check]:
+        """Yield checks of the claims, each a number that must not exceed a limit.
 
-        Infinite figures claim nothing. Value and bound may err by the stated rounding, and all by
+        Infinite values claim nothing. Value and bound may be off by the stated rounding, and all by
         `SLACK`.
         """
         claim, slack = self.claim, SLACK * sides.scale.low
@@ -528,7 +526,7 @@ class Fit(NamedTuple):
 
 
 class _Check(NamedTuple):
-    """A number that must not exceed a limit, and what to say if it does."""
+    """A number that must not exceed a limit, and the message if it does."""
 
     x: Interval
     limit: Fraction
@@ -626,14 +624,14 @@ def verify(fusion: Any, S: Any = None, y: Any = None, sample_weight: Any = None)
     the value ..., where ... was claimed: ...
     """
     if S is None:
-        fusion, S, y, sample_weight = _kept_by(fusion, y, sample_weight)
-    parameters = _parameters_of(fusion)
+        fusion, S, y, sample_weight = _stored_fit(fusion, y, sample_weight)
+    parameters = _problem_parameters(fusion)
     names = column_names(S, fusion)
     scores = to_host(check_scores(S, estimator=fusion))
     n = len(scores)
     labels, weights = check_labels(y, n), check_sample_weight(sample_weight, n)
     ones = np.ones(n)
-    stated = Stated.of(
+    stated = StatedProblem.of(
         scores,
         ones if labels is None else labels,
         ones if weights is None else weights,
@@ -646,7 +644,7 @@ def verify(fusion: Any, S: Any = None, y: Any = None, sample_weight: Any = None)
         kinds = [CompensatedRows, ExactRows]
     for kind in kinds:
         try:
-            found = fit.judged(stated, kind)
+            found = fit.check(stated, kind)
         except OutOfRangeError:
             continue
         if found is not None:
@@ -654,8 +652,8 @@ def verify(fusion: Any, S: Any = None, y: Any = None, sample_weight: Any = None)
     raise AssertionError("exact arithmetic leaves no doubt")
 
 
-def _kept_by(fused: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the fusion inside a `FusedDetector`, and the rows that it was learnt from."""
+def _stored_fit(fused: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:
+    """Return the fusion of a `FusedDetector`, and its training scores, labels and weights."""
     kept = getattr(fused, "out_of_fold_", None)
     if kept is None or not hasattr(fused, "fusion_"):
         check_is_fitted(fused)
@@ -675,8 +673,8 @@ def _kept_by(fused: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any
     return fused.fusion_, np.asarray(scaler.transform(S)), labels, kept.weights_of(usable)
 
 
-def _parameters_of(fusion: Any) -> Mapping[str, Any]:
-    """Return what the problem is stated by; a fusion that proves nothing is refused."""
+def _problem_parameters(fusion: Any) -> Mapping[str, Any]:
+    """Return the parameters of the problem; raise for a fusion without a certificate."""
     check_is_fitted(fusion)
     parameters: dict[str, Any] = fusion.get_params(deep=False)
     if not (hasattr(fusion, "certificate_") and parameters.keys() >= PARAMETERS):

@@ -1,8 +1,8 @@
-"""Numbers between two rationals, and ℓp norms of rationals between two bounds.
+"""Interval arithmetic with rationals, ℓp norms, and sums over rows in two arithmetics.
 
-Sums and products of rationals are never rounded. Powers with a general exponent come from
-`decimal`, whose ``ln`` and ``exp`` are rounded correctly to as many digits as asked for: what the
-chain of them can be off by is far below `WIDTH`, by which their results are widened.
+Sums and products of rationals are exact. Powers with a general exponent come from `decimal`, whose
+``ln`` and ``exp`` are rounded correctly to the given digits: the error of their composition is far
+below `WIDTH`, by which results are widened.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-# --------------------------------------------------------------------------------------------------
 
 DIGITS = 100
 # x^e = exp(e ln x) with 0 < x ≤ 1, to digits of 1e-99: the exponent is off by at most
@@ -146,12 +144,11 @@ def _decimal(x: Fraction, context: Context) -> Decimal:
 # --------------------------------------------------------------------------------------------------
 # Sums over rows of one class: in rational numbers, or to twice the digits with a proven bound.
 #
-# Both answer the same questions, with intervals: of numbers x_i, one a row, ``Σ m_i x_i`` and ``Σ
-# m_i x_i s_i``. `ExactRows` rounds nothing: a float64 is an integer times a power of two, and so
-# are sums and products of them. `CompensatedRows` carries x as a pair of floats with a bound of its
-# error (T. Ogita, S. M. Rump, S. Oishi, Accurate sum and dot product, SIAM J. Sci. Comput. 26,
-# 2005) and adds terms up by digits above common places, which is exact, until what is left does not
-# count.
+# Both return intervals of ``Σ m_i x_i`` and ``Σ m_i x_i s_i`` for numbers x_i, one per row.
+# `ExactRows` is exact: a float64 is an integer times a power of two, and so are sums and products.
+# `CompensatedRows` represents x as a pair of floats with an error bound (T. Ogita, S. M. Rump,
+# S. Oishi, Accurate sum and dot product, SIAM J. Sci. Comput. 26, 2005) and sums digits above a
+# common place, which is exact, until the remainder is negligible.
 
 
 Vector = NDArray[np.float64]
@@ -163,7 +160,7 @@ SAFE = 1.01  # bounds of errors are sums of float64 themselves, which are off by
 
 
 class OutOfRangeError(ArithmeticError):
-    """A product left double precision: only rational numbers can tell."""
+    """A product left the range of double precision: rational numbers are needed."""
 
 
 class Rows(Protocol):
@@ -273,14 +270,14 @@ class _Pair(NamedTuple):
 
 
 def _sum(a: Any, b: Any) -> tuple[Any, Any]:
-    """``a + b``, and what rounding has left out."""
+    """Return ``a + b`` rounded, and the rounding error."""
     rounded = a + b
     other = rounded - a
     return rounded, (a - (rounded - other)) + (b - other)
 
 
 def _product(a: Any, b: Any) -> tuple[Any, Any]:
-    """``a b``, and what rounding has left out, but for underflow."""
+    """Return ``a b`` rounded, and the rounding error, apart from underflow."""
     rounded = a * b
     (a1, a2), (b1, b2) = _halves(a), _halves(b)
     return rounded, a2 * b2 - (((rounded - a1 * b1) - a2 * b1) - a1 * b2)
@@ -293,10 +290,7 @@ def _halves(a: Any) -> tuple[Any, Any]:
 
 
 def _added(*terms: Vector) -> Interval:
-    """Return the sum of all entries.
-
-    Digits above a common place twice, which is exact, then the rest.
-    """
+    """Return the sum of all entries: digits above a common place twice, exactly, then the rest."""
     found, radius = Fraction(0), Fraction(0)
     for rest in terms:
         for _ in range(2):
