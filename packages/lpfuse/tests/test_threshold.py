@@ -83,7 +83,9 @@ def test_a_rate_means_the_decimal_that_was_written(n, percent):
 def test_too_few_rows_warn_how_many_are_needed(rate, needed):
     assert conformal_offset(np.arange(needed), rate) == 0.0
     if needed > 1:
-        with pytest.warns(UserWarning, match=f"{needed - 1} normal rows .* it takes {needed} that"):
+        with pytest.warns(
+            UserWarning, match=f"{needed - 1} normal rows .* it takes {needed} held-out"
+        ):
             assert conformal_offset(np.arange(needed - 1), rate) == -inf
 
 

@@ -42,7 +42,7 @@ def test_too_few_rows_for_a_confidence_say_how_many(rate, confidence, needed):
     assert conformal_offset(np.arange(needed), rate, confidence) == 0.0
     assert (1 - rate) ** needed <= 1 - confidence < (1 - rate) ** (needed - 1)
     if needed > 1:
-        told = rf"to {rate:g} with confidence {confidence:g}: it takes {needed} that"
+        told = rf"to {rate:g} with confidence {confidence:g}: it takes {needed} held-out"
         with pytest.warns(UserWarning, match=told):
             assert conformal_offset(np.arange(needed - 1), rate, confidence) == -inf
 
@@ -209,5 +209,7 @@ def test_ties_are_broken_in_memory():
     da = pytest.importorskip("dask.array")
     lazy = da.from_array(np.arange(4.0), chunks=2)
     for calibration, scores in ((lazy, [1.0]), ([1.0], lazy)):
-        with pytest.raises(ValueError, match=r"some are Dask's. Pass their \.compute\(\)"):
+        with pytest.raises(
+            ValueError, match=r"some are Dask collections. Pass their \.compute\(\)"
+        ):
             conformal_pvalues(calibration, scores, random_state=0)

@@ -290,7 +290,7 @@ def test_rows_may_be_unlabelled_where_that_is_allowed():
 @pytest.mark.parametrize("dtype", [int, float, object])
 def test_ones_and_zeros_could_mean_anything(dtype):
     y = np.array([0, 1, 1], dtype=dtype)
-    with pytest.raises(ValueError, match="y holds 0 and 1 alone") as told:
+    with pytest.raises(ValueError, match="y holds only 0 and 1") as told:
         check_labels(y, 3, unlabelled=True)
     _, of_pyod, of_others, known = str(told.value).splitlines()
     for line, expected in [(of_pyod, [1, -1, -1]), (of_others, [-1, 1, 1])]:

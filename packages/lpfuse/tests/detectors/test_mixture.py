@@ -313,7 +313,7 @@ def test_single_precision_is_summed_in_double():
 
 @pytest.mark.usefixtures("accelerator")
 def test_few_steps_on_an_accelerator_warn():
-    with pytest.warns(ConvergenceWarning, match="not settled after 1 steps"):
+    with pytest.warns(ConvergenceWarning, match="not converged after 1 steps"):
         GMMDetector(max_iter=1, random_state=0).fit(torch(clusters()))
 
 

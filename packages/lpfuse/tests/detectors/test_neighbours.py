@@ -124,7 +124,7 @@ def test_other_rows_have_no_leave_one_out_scores(X):
     fitted = KNNDetector().fit(X)
     with pytest.raises(ValueError, match=r"must be the 60 rows .* got 59.*use score_samples"):
         fitted.leave_one_out_scores(X[1:])
-    with pytest.raises(ValueError, match=r"at least 2 of them, got n_samples = 1"):
+    with pytest.raises(ValueError, match=r"at least 2 rows, got n_samples = 1"):
         KNNDetector().fit(X[:1])
 
 

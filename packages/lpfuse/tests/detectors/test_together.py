@@ -257,7 +257,7 @@ def test_detectors_that_are_not_fitted_say_so(rows):
 
 def test_nothing_to_fit_is_nothing_fitted(rows):
     assert fit_together([], rows) == []
-    with pytest.raises(ValueError, match="no detectors"):
+    with pytest.raises(ValueError, match="detectors is empty"):
         score_together([], rows)
 
 
