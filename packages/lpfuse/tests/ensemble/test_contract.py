@@ -412,3 +412,9 @@ def test_scores_from_files():
         fused = FusedDetector(pool, cv=cv, random_state=0).fit(scores, Y)
         raw = fused.detector_scores(scores)
         np.testing.assert_array_equal(raw, np.column_stack([X[:, 0], X[:, 1], -(X[:, 2] ** 2)]))
+
+
+def test_threshold_can_be_set():
+    fused = FusedDetector(QUICK, random_state=0).fit(X, Y)
+    fused.offset_ = float(np.median(fused.score_samples(X)))
+    assert (fused.predict(X) < 0).sum() == len(X) // 2

@@ -1139,8 +1139,12 @@ class FusedDetector(OutlierMixin, BaseEstimator):
 
     @property
     def offset_(self) -> float:
-        """The threshold."""
+        """The threshold; it can be set, for rows that every detector scores."""
         return self.result_.offset
+
+    @offset_.setter
+    def offset_(self, value: float) -> None:
+        self.result_ = replace(self.result_, offset=value)
 
     @property
     def weights_(self) -> Host:
