@@ -19,7 +19,7 @@ from sklearn.svm import OneClassSVM
 from sklearn.utils import _safe_indexing, check_random_state
 
 from lpfuse._arrays.operations import Host
-from lpfuse._saved import saved_as
+from lpfuse._files import saved_as
 from lpfuse._validation.params import check_choice, check_count, check_number
 from lpfuse._validation.tables import check_table
 from lpfuse.adapters import Adapter, as_detector

@@ -8,10 +8,10 @@ import pytest
 
 from helpers.cases import cases
 from lpfuse._arrays import operations as threads
-from lpfuse._arrays.linalg import matrix_budget
 from lpfuse._arrays.operations import (
     beside,
     map_row_blocks,
+    matrix_budget,
     new_empty,
     single_threaded,
     sum_row_blocks,

@@ -75,7 +75,8 @@ from lpfuse import (
 )
 from lpfuse.adapters import ClassifierExpert, PyODDetector, ScoreColumn, ScoreFunction
 from lpfuse.detectors import fit_together
-from lpfuse.io import archive, load, save
+from lpfuse.io import load, save
+from lpfuse.io import safety as archive
 from lpfuse.selection import FusedDetectorCV
 
 pytest.importorskip("skops", reason="skops is an extra")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from helpers.cases import cases
-from lpfuse._arrays import linalg as _linalg
-from lpfuse._arrays.linalg import (
+from lpfuse._arrays import operations as _linalg
+from lpfuse._arrays.operations import (
     add_to_diagonal,
     block_width,
     cholesky,

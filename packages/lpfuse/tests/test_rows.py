@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.pairwise import each_value
-from lpfuse._arrays import linalg as chosen_form
-from lpfuse._arrays.linalg import row_kernels
+from lpfuse._arrays import operations as chosen_form
+from lpfuse._arrays.operations import row_kernels
 from lpfuse._compiled import compiled
 from lpfuse.optim import Problem, solve
 from lpfuse.optim.bounds import (

@@ -8,7 +8,7 @@ import pytest
 
 from helpers.model_files import npy, write_manifest
 from lpfuse import SVDD, LpFusion, TwoSidedMinMax
-from lpfuse._saved import (
+from lpfuse._files import (
     REGISTERING_MODULES,
     class_saved_as,
     register_all,
@@ -45,7 +45,7 @@ NAMES = {
 
 def test_names_in_files_never_change():
     code = (
-        "from lpfuse._saved import register_all, saved_classes; import lpfuse.io; register_all()\n"
+        "from lpfuse._files import register_all, saved_classes; import lpfuse.io; register_all()\n"
         "for name, cls in saved_classes().items(): print(name, cls.__module__.split('.')[0])"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -106,7 +106,7 @@ def test_a_module_that_is_imported_anew_registers_anew():
 
 
 PLUGIN = """
-from lpfuse._saved import saved_as
+from lpfuse._files import saved_as
 
 @saved_as("plugged.Thing")
 class Thing:
@@ -122,7 +122,7 @@ def test_classes_of_other_packages_are_found_by_their_entry_point(tmp_path):
     (metadata / "entry_points.txt").write_text("[lpfuse.saved]\nplugged = plugged\n")
     code = (
         f"import sys; sys.path.append({str(tmp_path)!r})\n"
-        "from lpfuse._saved import class_saved_as\n"
+        "from lpfuse._files import class_saved_as\n"
         "print(class_saved_as('plugged.Thing').__module__)"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

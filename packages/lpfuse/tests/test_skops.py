@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lpfuse import SVDD, FusedDetector, KNNDetector, LpFusion
-from lpfuse._saved import saved_classes
+from lpfuse._files import saved_classes
 from lpfuse.fusion import FixedRule
 from lpfuse.io import skops_trusted_types
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lpfuse._arrays.operations import Host
 from lpfuse._validation.params import did_you_mean, meaning, quoted
 from lpfuse.frames.cells import polars_module
-from lpfuse.frames.column_kinds import parse_column
+from lpfuse.frames.preparation import parse_column
 from lpfuse_cli.tables import kind_of, read_table
 from research.common.datasets.base import Dataset, checked_dataset
 

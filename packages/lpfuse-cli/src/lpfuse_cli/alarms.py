@@ -14,19 +14,13 @@ from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
 from lpfuse._files import as_json
-from lpfuse._format import MISSING, quote, readable, shortened
+from lpfuse._format import MISSING, per_cent, per_cent_range, quote, readable, shortened
 from lpfuse._validation.params import counted
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.rows import places_in_training
 from lpfuse.frames import TablePreparation
-from lpfuse.frames.fit_summary import (
-    TAIL,
-    per_cent,
-    per_cent_range,
-    requested_rate,
-    share_interval,
-    threshold_ranks,
-)
+from lpfuse.frames.table_detector import requested_rate, threshold_ranks
+from lpfuse.metrics import TAIL, share_interval
 from lpfuse.threshold import THRESHOLD_RULES
 
 if TYPE_CHECKING:

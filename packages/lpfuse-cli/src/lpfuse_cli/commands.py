@@ -14,8 +14,9 @@ import typer
 from lpfuse._files import check_writable, write_errors
 from lpfuse._format import brief, printable
 from lpfuse._format import quote as in_quotes
-from lpfuse_cli import console, options
-from lpfuse_cli.options import check_fit_options, check_there
+from lpfuse_cli import console
+from lpfuse_cli import console as options
+from lpfuse_cli.console import check_fit_options, check_there
 
 # --------------------------------------------------------------------------------------------- fit
 
@@ -150,7 +151,7 @@ def conclusion(found: dict[str, Any]) -> str:
 
 def threshold_words(found: dict[str, Any]) -> str:
     """Describe the false alarms to expect, or why there is no threshold."""
-    from lpfuse.frames.fit_summary import per_cent, per_cent_range
+    from lpfuse._format import per_cent, per_cent_range
     from lpfuse_cli.alarms import describe_shortage
 
     alarms = found["alarms"]

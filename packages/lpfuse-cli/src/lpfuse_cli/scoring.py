@@ -22,14 +22,12 @@ from lpfuse._validation.params import counted, quoted
 from lpfuse.ensemble import FusedDetector
 from lpfuse.frames import TableFormat, TableModel
 from lpfuse.frames.cells import check_names, numbers_of
-from lpfuse.frames.column_kinds import parse_column
-from lpfuse.frames.preparation import RangeCounts, count_outside, range_figures
+from lpfuse.frames.preparation import RangeCounts, count_outside, parse_column, range_figures
 from lpfuse.frames.table_detector import OPEN
 from lpfuse.io import load
 from lpfuse_cli.alarms import AlarmCounts, alarm_figures, count_alarms, incomplete_rows
-from lpfuse_cli.csv_files import Chunk
 from lpfuse_cli.reasons import WHY, with_reasons
-from lpfuse_cli.tables import open_table, table_writer
+from lpfuse_cli.tables import Chunk, open_table, table_writer
 
 if TYPE_CHECKING:
     import polars

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from lpfuse._format import brief, quote
-from lpfuse_cli import console, options
-from lpfuse_cli.options import check_there
+from lpfuse_cli import console
+from lpfuse_cli import console as options
+from lpfuse_cli.console import check_there
 
 DRIFTED = 4  # the exit code of --until-drift, where drift was declared
 KAFKA = "kafka://"

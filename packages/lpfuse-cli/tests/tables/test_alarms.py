@@ -11,9 +11,11 @@ from scipy.stats import beta, binom, binomtest
 
 from helpers.pumps import DETECTORS, pumps
 from lpfuse import FusedDetector, GMMDetector
+from lpfuse._format import per_cent
 from lpfuse.ensemble.rows import places_in_training
 from lpfuse.frames import TableModel
-from lpfuse.frames.fit_summary import per_cent, requested_rate, share_interval
+from lpfuse.frames.table_detector import requested_rate
+from lpfuse.metrics import share_interval
 from lpfuse_cli.alarms import (
     alarm_figures,
     count_alarms,

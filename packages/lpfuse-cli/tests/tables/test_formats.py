@@ -15,8 +15,7 @@ from helpers.pumps import pumps
 from lpfuse.frames import TableFormat
 from lpfuse.frames.cells import plain_numbers, without_unit
 from lpfuse.frames.table_detector import SEPARATORS
-from lpfuse_cli.csv_files import CsvFile, Decoder
-from lpfuse_cli.tables import read_sample, read_table
+from lpfuse_cli.tables import CsvFile, Decoder, read_sample, read_table
 
 
 def table(tmp_path, content, name="mine.csv", **told):

@@ -7,8 +7,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from helpers.pumps import pumps, write
-from lpfuse_cli.csv_files import CsvFile, first_record_end, last_record_end, rechunk
-from lpfuse_cli.tables import open_table, read_table
+from lpfuse_cli.tables import (
+    CsvFile,
+    first_record_end,
+    last_record_end,
+    open_table,
+    read_table,
+    rechunk,
+)
 
 SUFFIXES = ["csv", "parquet", "arrow"]
 

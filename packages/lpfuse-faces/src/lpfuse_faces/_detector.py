@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._saved import saved_as
+from lpfuse._files import saved_as
 from lpfuse._validation.params import (
     check_choice,
     check_labels,

@@ -187,3 +187,30 @@ def _cut(text: str, length: int = LONGEST_QUOTE) -> str:
     """Cut the middle of a long text; two thirds of the rest are its beginning."""
     kept = length - 1
     return text if len(text) <= length else f"{text[: kept - kept // 3]}…{text[-(kept // 3) :]}"
+
+
+def per_cent(share: float) -> str:
+    """Format a share of rows in per cent, with few digits.
+
+    Examples
+    --------
+    >>> per_cent(0.05), per_cent(0.1449), per_cent(0.0123), per_cent(0.0)
+    ('5 %', '14 %', '1.2 %', '0 %')
+    """
+    return f"{_digits(share)} %"
+
+
+def per_cent_range(low: float, high: float) -> str:
+    """Two shares.
+
+    Examples
+    --------
+    >>> per_cent_range(0.0213, 0.0881)
+    '2.1 to 8.8 %'
+    """
+    return f"{_digits(low)} to {_digits(high)} %"
+
+
+def _digits(share: float) -> str:
+    value = 100 * share
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}" if value >= 0.95 else f"{value:.1g}"

@@ -25,8 +25,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from lpfuse._arrays.operations import Host, fill_masked
+from lpfuse._files import saved_as
 from lpfuse._format import quote
-from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_choice, check_labels
 from lpfuse._validation.tables import DirectionWarning
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host
 from lpfuse._base import Scorer
-from lpfuse._saved import saved_as
+from lpfuse._files import saved_as
 from lpfuse._validation.params import check_count, check_labels, check_share
 from lpfuse._validation.tables import check_table, record_columns
 from lpfuse.ensemble import FusedDetector

@@ -30,8 +30,8 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Host
+from lpfuse._files import ANY, saved_as
 from lpfuse._format import quote
-from lpfuse._saved import ANY, saved_as
 from lpfuse._validation.params import check_count, check_share, listed
 from lpfuse._validation.tables import check_table, column_names
 from lpfuse.ensemble import FusedDetector

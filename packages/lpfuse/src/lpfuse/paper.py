@@ -20,8 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Array, Host, to_host
 from lpfuse._base import Detector, Scorer, lazily
+from lpfuse._files import saved_as
 from lpfuse._format import quote
-from lpfuse._saved import saved_as
 from lpfuse._validation.params import (
     FEATURES,
     LARGEST_SCORE,

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from lpfuse._arrays.blocks import Summary, meta_of
 from lpfuse._arrays.operations import Array, Host, is_blocked, is_numpy, like, namespace, to_host
 from lpfuse._base import lazily
+from lpfuse._files import saved_as
 from lpfuse._quantiles import QuantileSketch
-from lpfuse._saved import saved_as
 from lpfuse._validation.dask_blocks import check_score_blocks
 from lpfuse._validation.params import check_labels
 from lpfuse._validation.tables import (

@@ -15,7 +15,7 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
 from lpfuse._arrays.operations import Host
-from lpfuse._saved import ANY, saved_as
+from lpfuse._files import ANY, saved_as
 from lpfuse._validation.params import check_choice, check_p
 from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.calibration import OutOfFoldScores

@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from lpfuse._arrays.operations import Array, Host, beside, is_blocked, to_host
 from lpfuse._base import lazily
+from lpfuse._files import saved_as
 from lpfuse._quantiles import positions_among
-from lpfuse._saved import saved_as
 from lpfuse._validation.tables import (
     check_features,
     check_not_temporal,

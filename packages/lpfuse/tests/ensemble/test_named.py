@@ -31,7 +31,7 @@ from lpfuse._validation.params import ALIASES, NAMES
 from lpfuse.ensemble.components import default_detectors, default_fusion, named_detectors
 from lpfuse.frames import TableModel
 from lpfuse.views import NormalQuantiles
-from lpfuse_cli.options import Detectors
+from lpfuse_cli.console import Detectors
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import os
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from lpfuse._saved import ANY, saved_as
+from lpfuse._files import ANY, saved_as
 
 
 @saved_as("fuzz.Careless", cache=ANY)

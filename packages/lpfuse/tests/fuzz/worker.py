@@ -30,7 +30,7 @@ from fuzz.corpus import NEW, videos
 from fuzz.forging import forgeries
 from fuzz.watching import Watch
 from lpfuse import FusedDetector, load
-from lpfuse._saved import register_all
+from lpfuse._files import register_all
 from lpfuse.frames import TableModel
 from lpfuse_cli.app import app
 from lpfuse_cli.scoring import load_model

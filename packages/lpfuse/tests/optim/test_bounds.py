@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lpfuse._arrays.linalg import accurate_total, two_product, two_sum
+from lpfuse._arrays.operations import accurate_total, two_product, two_sum
 from lpfuse.optim import Problem
 from lpfuse.optim.bounds import row_products
 from lpfuse.optim.certificate import Certifier

@@ -8,9 +8,17 @@ from os import PathLike
 from typing import Any
 
 from lpfuse._files import replacing
-from lpfuse._format import fixed, number, printable, readable, rounded_up, shortened
+from lpfuse._format import (
+    fixed,
+    number,
+    per_cent,
+    per_cent_range,
+    printable,
+    readable,
+    rounded_up,
+    shortened,
+)
 from lpfuse._validation.params import counted
-from lpfuse.frames.fit_summary import per_cent, per_cent_range
 from lpfuse_cli.alarms import describe_request, describe_shortage
 from lpfuse_cli.report.summary import summarise
 

@@ -11,9 +11,17 @@ from os import PathLike
 from typing import Any
 
 from lpfuse._files import replacing
-from lpfuse._format import MISSING, fixed, number, percent, readable, rounded_up
+from lpfuse._format import (
+    MISSING,
+    fixed,
+    number,
+    per_cent,
+    per_cent_range,
+    percent,
+    readable,
+    rounded_up,
+)
 from lpfuse._validation.params import counted
-from lpfuse.frames.fit_summary import per_cent, per_cent_range
 from lpfuse_cli.alarms import alarm_table, describe_request
 from lpfuse_cli.report.charts import calibration, histogram, points, shade, strange, trust
 

@@ -27,11 +27,10 @@ from lpfuse.ensemble import FusedDetector
 from lpfuse.frames import TableFormat, TableModel
 from lpfuse.frames.cells import first_cell, is_number, is_text, numbers_of, polars_module
 from lpfuse.frames.table_detector import OPEN
-from lpfuse_cli.csv_files import MISSING
 from lpfuse_cli.report.measures import rounded
 from lpfuse_cli.report.page import rendered, write_page
 from lpfuse_cli.scoring import cells_of, features_of
-from lpfuse_cli.tables import FORMULA, read_table
+from lpfuse_cli.tables import FORMULA, MISSING, read_table
 
 if TYPE_CHECKING:
     import polars

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from lpfuse._format import plain
 from lpfuse.frames import TableFormat
 from lpfuse.frames.cells import polars_module
-from lpfuse_cli.csv_files import (
+from lpfuse_cli.tables import (
     HEAD_BYTES,
     PACKED,
     UNPACK,

@@ -25,8 +25,7 @@ from lpfuse._files import missing_file_message
 from lpfuse._format import plain, quote
 from lpfuse.frames import TableFormat
 from lpfuse.frames.cells import polars_module
-from lpfuse_cli.csv_files import MISSING, read_errors
-from lpfuse_cli.tables import READABLE, STANDARD, ColumnarFile, kind_of
+from lpfuse_cli.tables import MISSING, READABLE, STANDARD, ColumnarFile, kind_of, read_errors
 from lpfuse_cli.watch.batches import (
     BEGAN_AGAIN,
     BROKEN,

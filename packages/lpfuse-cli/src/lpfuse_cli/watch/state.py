@@ -18,9 +18,16 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from lpfuse._files import WriteError, as_json, check_writable, replacing, write_errors
+from lpfuse._files import (
+    ANY,
+    WriteError,
+    as_json,
+    check_writable,
+    replacing,
+    saved_as,
+    write_errors,
+)
 from lpfuse._format import quote
-from lpfuse._saved import ANY, saved_as
 from lpfuse.frames.cells import polars_module
 from lpfuse.io import load, save
 from lpfuse_cli.tables import PART_ROWS, without_formulas

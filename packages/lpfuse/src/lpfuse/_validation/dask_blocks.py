@@ -16,8 +16,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from lpfuse._arrays.blocks import Blocks, CheckedBlocks, Summary, arrays_of, meta_of
-from lpfuse._arrays.linalg import accurate_total
-from lpfuse._arrays.operations import Host, fill_masked, is_blocked, namespace, to_host
+from lpfuse._arrays.operations import (
+    Host,
+    accurate_total,
+    fill_masked,
+    is_blocked,
+    namespace,
+    to_host,
+)
 from lpfuse._validation.params import (
     FEATURES,
     LARGEST_SCORE,

@@ -20,14 +20,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from lpfuse._arrays.blocks import meta_of
-from lpfuse._arrays.linalg import blas_threads_for, matrix_budget
 from lpfuse._arrays.operations import (
     Array,
     Host,
     as_float64,
     beside,
+    blas_threads_for,
     is_blocked,
     like,
+    matrix_budget,
     namespace,
     take,
     to_host,

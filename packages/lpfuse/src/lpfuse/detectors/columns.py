@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeRegressor
 
 from lpfuse._arrays.operations import Host, map_row_blocks
+from lpfuse._files import saved_as
 from lpfuse._quantiles import positions_among
-from lpfuse._saved import saved_as
 from lpfuse._validation.params import check_count
 from lpfuse._validation.tables import is_constant
 from lpfuse.detectors.base import HeldOutDetector

@@ -8,26 +8,24 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays.linalg import (
+from lpfuse._arrays.operations import (
+    Array,
+    Host,
     add_to_diagonal,
+    beside,
     blas_threads_for,
     cholesky,
     eigh,
     invert_lower,
-    solve_lower,
-)
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    beside,
     is_blocked,
     largest,
     namespace,
     positive_part,
     put,
+    solve_lower,
     to_host,
 )
-from lpfuse._saved import saved_as
+from lpfuse._files import saved_as
 from lpfuse._validation.params import check_choice, check_number
 from lpfuse._validation.tables import check_features
 from lpfuse.detectors.base import KERNEL_WORDS, KernelDetector

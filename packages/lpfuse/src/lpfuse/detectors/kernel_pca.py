@@ -17,27 +17,25 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.blocks import map_rows, meta_of
-from lpfuse._arrays.linalg import (
+from lpfuse._arrays.operations import (
+    Array,
+    Host,
+    beside,
     block_width,
     diagonal_of,
     eigh,
     eigh_largest,
     eigh_leading,
-    symmetric_times,
-)
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    beside,
     is_blocked,
     is_numpy,
     is_single,
     largest,
     namespace,
+    symmetric_times,
     to_host,
     total,
 )
-from lpfuse._saved import saved_as
+from lpfuse._files import saved_as
 from lpfuse._validation.params import is_count
 from lpfuse._validation.tables import check_columns, check_features
 from lpfuse.detectors.base import KERNEL_WORDS, KernelDetector

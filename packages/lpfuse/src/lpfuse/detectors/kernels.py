@@ -24,20 +24,16 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.blocks import CheckedBlocks, arrays_of, map_rows, meta_of
-from lpfuse._arrays.linalg import (
-    add_to_diagonal,
-    diagonal_of,
-    eigh,
-    times_few_columns,
-    times_triangle,
-)
 from lpfuse._arrays.operations import (
     Array,
     Host,
+    add_to_diagonal,
     array_range,
     as_float64,
     beside,
     concatenate,
+    diagonal_of,
+    eigh,
     exp_in_place,
     filled,
     is_blocked,
@@ -52,11 +48,13 @@ from lpfuse._arrays.operations import (
     positive_part,
     sum_row_blocks,
     take,
+    times_few_columns,
+    times_triangle,
     to_host,
     total,
 )
 from lpfuse._base import Detector, lower_quantile
-from lpfuse._saved import FieldsOnlyState, saved_as
+from lpfuse._files import FieldsOnlyState, saved_as
 from lpfuse._validation.dask_blocks import check_feature_blocks
 from lpfuse._validation.params import check_labels, check_number, check_sample_weight
 from lpfuse._validation.tables import check_columns, check_features

@@ -15,20 +15,18 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_random_state
 
 from lpfuse._arrays.blocks import meta_of
-from lpfuse._arrays.linalg import (
-    add_to_diagonal,
-    blas_threads_for,
-    cholesky,
-    diagonal_of,
-    invert_lower,
-)
 from lpfuse._arrays.operations import (
     Array,
     Host,
+    add_to_diagonal,
     array_range,
     as_float64,
     beside,
+    blas_threads_for,
+    cholesky,
     concatenate,
+    diagonal_of,
+    invert_lower,
     is_blocked,
     like,
     map_row_blocks,
@@ -39,7 +37,7 @@ from lpfuse._arrays.operations import (
     take,
     to_host,
 )
-from lpfuse._saved import saved_as
+from lpfuse._files import saved_as
 from lpfuse._validation.params import check_choice, check_count, check_number
 from lpfuse._validation.tables import record_columns
 from lpfuse.detectors.base import OFFSET_FROM, RefittedDetector, set_offsets

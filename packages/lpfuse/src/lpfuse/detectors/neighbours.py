@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from lpfuse._arrays.operations import Host, one_blas_thread
-from lpfuse._saved import saved_as
+from lpfuse._files import saved_as
 from lpfuse._validation.params import check_count
 from lpfuse.detectors.base import HeldOutDetector
 

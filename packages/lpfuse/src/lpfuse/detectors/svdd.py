@@ -22,13 +22,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import OneClassSVM
 
 from lpfuse._arrays.blocks import meta_of
-from lpfuse._arrays.linalg import add_to_diagonal, diagonal_of, solve_positive
 from lpfuse._arrays.operations import (
     Array,
     Host,
+    add_to_diagonal,
     as_float64,
     beside,
     concatenate,
+    diagonal_of,
     dot,
     is_blocked,
     largest,
@@ -40,13 +41,14 @@ from lpfuse._arrays.operations import (
     positive_part,
     put,
     smallest,
+    solve_positive,
     sum_row_blocks,
     take,
     to_host,
     total,
 )
 from lpfuse._base import lower_by_rounding
-from lpfuse._saved import saved_as
+from lpfuse._files import saved_as
 from lpfuse._validation.params import check_number
 from lpfuse._validation.tables import record_columns
 from lpfuse.detectors.base import KERNEL_WORDS, KernelDetector, set_offsets

@@ -27,7 +27,7 @@ from sklearn.impute import SimpleImputer
 
 from lpfuse._arrays.operations import Host
 from lpfuse._base import lower_quantile
-from lpfuse._saved import saved_as
+from lpfuse._files import saved_as
 from lpfuse._validation.params import (
     check_choice,
     check_confidence,

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from lpfuse._arrays.operations import Host
-from lpfuse._saved import saved_as
+from lpfuse._files import saved_as
 
 Gaps = NDArray[np.bool_]
 

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._base import auc_of_decisions, lazily, signs
 from lpfuse._command_package import write_card
-from lpfuse._saved import saved_as
+from lpfuse._files import saved_as
 from lpfuse._validation.params import (
     check_answers,
     check_chances,

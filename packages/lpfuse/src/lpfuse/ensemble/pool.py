@@ -31,8 +31,8 @@ from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host, map_row_blocks, one_blas_thread, openmp_threads_for
 from lpfuse._base import Detector
+from lpfuse._files import ANY, FieldsOnlyState, saved_as
 from lpfuse._format import quote
-from lpfuse._saved import ANY, FieldsOnlyState, saved_as
 from lpfuse._validation.params import LARGEST_SCORE
 from lpfuse.adapters import ClassifierExpert, check_detector_scores, innermost, log_odds
 from lpfuse.detectors import fit_together, score_together

@@ -14,8 +14,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.operations import Host
+from lpfuse._files import ANY, saved_as
 from lpfuse._format import quote
-from lpfuse._saved import ANY, saved_as
 from lpfuse._validation.params import column_labels, listed, quoted
 from lpfuse._validation.tables import column_names
 from lpfuse.adapters import call_on_protected_rows

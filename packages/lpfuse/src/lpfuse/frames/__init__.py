@@ -5,9 +5,15 @@
 package ``lpfuse-cli`` reads and writes files of such tables.
 """
 
-from lpfuse.frames.fit_summary import outcome, proof
 from lpfuse.frames.preparation import TablePreparation, column_changes, learn_preparation
-from lpfuse.frames.table_detector import TableDetector, TableFormat, TableModel, make_table_detector
+from lpfuse.frames.table_detector import (
+    TableDetector,
+    TableFormat,
+    TableModel,
+    make_table_detector,
+    outcome,
+    proof,
+)
 
 __all__ = [
     "TableDetector",

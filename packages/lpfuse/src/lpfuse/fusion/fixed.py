@@ -25,7 +25,7 @@ from lpfuse._arrays.operations import (
     take,
 )
 from lpfuse._base import WeightedSum, lazily
-from lpfuse._saved import saved_as
+from lpfuse._files import saved_as
 from lpfuse._validation.dask_blocks import check_score_blocks
 from lpfuse._validation.params import (
     check_choice,

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Array, Host, beside, map_row_blocks, to_host
 from lpfuse._base import Scorer, signs
-from lpfuse._saved import saved_as
+from lpfuse._files import saved_as
 from lpfuse._validation.params import check_choice, check_count, check_number
 from lpfuse._validation.tables import check_features, check_scores, record_columns
 from lpfuse.fusion.lp import LpFusion, labels_and_weights

@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lpfuse._arrays.blocks import meta_of
-from lpfuse._arrays.linalg import accurate_total
 from lpfuse._arrays.operations import (
     Array,
     Host,
+    accurate_total,
     as_float64,
     concatenate,
     filled,
@@ -23,8 +23,8 @@ from lpfuse._arrays.operations import (
     to_host,
 )
 from lpfuse._base import WeightedSum
+from lpfuse._files import ANY, saved_as
 from lpfuse._format import quote
-from lpfuse._saved import ANY, saved_as
 from lpfuse._validation.dask_blocks import check_score_blocks, warn_constant_blocks
 from lpfuse._validation.params import (
     LEAST_WEIGHT,

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 
 from lpfuse._arrays.operations import Host, one_blas_thread
 from lpfuse._base import WeightedSum
-from lpfuse._saved import saved_as
+from lpfuse._files import saved_as
 from lpfuse._validation.params import check_count, check_number
 from lpfuse._validation.tables import is_constant, record_columns
 from lpfuse.fusion.lp import WeightedScores, labelled_scores

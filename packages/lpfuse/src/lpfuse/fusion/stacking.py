@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVC
 
 from lpfuse._arrays.operations import Host
 from lpfuse._base import WeightedSum
-from lpfuse._saved import saved_as
+from lpfuse._files import saved_as
 from lpfuse._validation.params import check_number
 from lpfuse._validation.tables import record_columns
 from lpfuse.fusion.lp import LabelledScores, labelled_scores

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lpfuse._arrays.operations import Array, Host, beside, to_host
 from lpfuse._base import Scorer
-from lpfuse._saved import saved_as
+from lpfuse._files import saved_as
 from lpfuse._validation.params import check_number
 from lpfuse._validation.tables import check_scores, record_columns
 from lpfuse.fusion.lp import labelled_scores, lower_quantile

@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.utils import Bunch
 
-from lpfuse._saved import (
+from lpfuse._files import (
     FORMER_ATTRIBUTES,
     FORMER_CLASSES,
     class_saved_as,
@@ -30,14 +30,14 @@ from lpfuse._saved import (
     saved_name,
     words_of,
 )
-from lpfuse.io import archive as container
 from lpfuse.io import safety
-from lpfuse.io.archive import LoadError
+from lpfuse.io import safety as container
+from lpfuse.io.safety import LoadError
 
 # --------------------------------------------------------------------------------------------------
 # Classes and attributes that a file may hold
 #
-# Classes of lpfuse are registered beside their definition (`lpfuse._saved`), those of scikit-learn
+# Classes of lpfuse are registered beside their definition (`lpfuse._files`), those of scikit-learn
 # in a table of `lpfuse.io.safety`. A file may set
 #
 # - parameters, with one of their allowed strings: never a path, a method name or an expression;
@@ -65,11 +65,11 @@ class Loadable:
     cls : type
         The class.
     words : dict of str: collection
-        Its parameters and their allowed strings, as in `lpfuse._saved.Words`.
+        Its parameters and their allowed strings, as in `lpfuse._files.Words`.
     fitted : frozenset of str
         Its fitted attributes.
     is_own : bool
-        Whether it is registered in `lpfuse._saved`. Its fitted attributes may then hold any string,
+        Whether it is registered in `lpfuse._files`. Its fitted attributes may then hold any string,
         since no code interprets them.
     former : frozenset of str
         Attributes of files of earlier versions, which ``cls.upgrade_saved`` takes.

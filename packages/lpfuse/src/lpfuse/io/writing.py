@@ -17,10 +17,10 @@ from array_api_compat import is_array_api_obj
 from sklearn.utils import Bunch
 
 from lpfuse._arrays.operations import is_blocked, to_host
-from lpfuse.io import archive as container
 from lpfuse.io import safety
-from lpfuse.io.archive import LoadError
+from lpfuse.io import safety as container
 from lpfuse.io.reading import Decoder, Loadable, is_data, loadable_of
+from lpfuse.io.safety import LoadError
 
 
 def save(estimator: Any, path: str | PathLike[str], *, key: bytes | None = None) -> None:

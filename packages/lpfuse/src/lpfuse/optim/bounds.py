@@ -16,24 +16,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays.linalg import (
-    accurate_pull,
-    accurate_residuals,
-    accurate_total,
-    less,
-    row_kernels,
-    rows_beyond,
-)
 from lpfuse._arrays.operations import (
     Array,
     Host,
+    accurate_pull,
+    accurate_residuals,
+    accurate_total,
     filled,
     is_numpy,
     largest,
+    less,
     like,
     namespace,
     nonzero,
     put,
+    row_kernels,
+    rows_beyond,
     smallest,
     take,
     to_host,

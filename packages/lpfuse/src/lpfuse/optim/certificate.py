@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lpfuse._arrays.linalg import accurate_total
-from lpfuse._arrays.operations import Array, Host
+from lpfuse._arrays.operations import Array, Host, accurate_total
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.bounds import (
     DualSums,

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpfuse._arrays.blocks import Blocks, CheckedBlocks, Summary, arrays_of, map_blocks
-from lpfuse._arrays.linalg import row_kernels
 from lpfuse._arrays.operations import (
     Array,
     Host,
@@ -26,6 +25,7 @@ from lpfuse._arrays.operations import (
     is_blocked,
     namespace,
     nonzero,
+    row_kernels,
     take,
     to_host,
 )

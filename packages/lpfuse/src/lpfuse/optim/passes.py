@@ -14,7 +14,6 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from lpfuse._arrays.linalg import row_kernels
 from lpfuse._arrays.operations import (
     Array,
     Host,
@@ -26,6 +25,7 @@ from lpfuse._arrays.operations import (
     nonzero,
     on_accelerator,
     put,
+    row_kernels,
     to_host,
     to_host_together,
 )

@@ -18,7 +18,6 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse._arrays.linalg import row_kernels
 from lpfuse._arrays.operations import (
     Array,
     Host,
@@ -34,6 +33,7 @@ from lpfuse._arrays.operations import (
     nonzero,
     positive_part,
     put,
+    row_kernels,
     take,
     to_host,
     total,

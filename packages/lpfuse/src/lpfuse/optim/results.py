@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lpfuse._arrays.operations import Array, Host
-from lpfuse._saved import ANY, saved_as
+from lpfuse._files import ANY, saved_as
 
 if TYPE_CHECKING:
     from lpfuse.optim.problem import Block

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpfuse._arrays.operations import Host, dot, namespace, one_blas_thread, positive_part, total
-from lpfuse._saved import saved_as
+from lpfuse._files import saved_as
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.certificate import Certifier
 from lpfuse.optim.frank_wolfe import MAX_ITER, frank_wolfe

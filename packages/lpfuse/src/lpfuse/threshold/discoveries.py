@@ -14,7 +14,7 @@ from scipy.stats import false_discovery_control
 from sklearn.utils.validation import check_array
 
 from lpfuse._arrays.operations import Host
-from lpfuse._saved import saved_as
+from lpfuse._files import saved_as
 from lpfuse._validation.params import check_choice, check_share, check_values
 from lpfuse.threshold.offsets import to_memory
 
