@@ -17,19 +17,9 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import check_is_fitted
 
+from lpfuse._arrays import operations as ops
 from lpfuse._arrays.blocks import map_rows, meta_of
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    as_float64,
-    is_blocked,
-    is_single,
-    like,
-    namespace,
-    take,
-    to_host,
-    total,
-)
+from lpfuse._arrays.operations import Array, Host
 from lpfuse._validation.params import check_labels, check_number, check_sample_weight
 from lpfuse._validation.tables import check_columns, check_features, check_scores
 
@@ -53,7 +43,7 @@ def lazily(
         @wraps(method)
         def wrapper(self: Any, *rows: Any, **named: Any) -> Array:
             X = (*rows, *named.values())  # by position or by name
-            if not (X and is_blocked(X[0])):
+            if not (X and ops.is_blocked(X[0])):
                 return method(self, *rows, **named)
             check_is_fitted(self)
             check_columns(meta_of(X[0]), self)
@@ -158,8 +148,8 @@ def auc_of_decisions(found: Any, y: Any, sample_weight: Any = None) -> float:
     y, sample_weight : array-like of shape (n,)
         ±1, or 0 for a row to leave out; how much each row counts.
     """
-    decision = np.asarray(found.compute() if is_blocked(found) else to_host(found))
-    labels = check_labels(y.compute() if is_blocked(y) else y, len(decision), unlabelled=True)
+    decision = np.asarray(found.compute() if ops.is_blocked(found) else ops.to_host(found))
+    labels = check_labels(y.compute() if ops.is_blocked(y) else y, len(decision), unlabelled=True)
     if labels is None or not ((labels > 0).any() and (labels < 0).any()):
         raise ValueError(
             "score compares normal rows with anomalies: pass y with +1 (normal) and -1 "
@@ -214,12 +204,12 @@ class WeightedSum(Scorer):
     def _checked(self, S: Any) -> tuple[Array, Array]:
         check_is_fitted(self)
         S = check_scores(S, estimator=self)
-        return S, namespace(S).astype(like(self.weights_, S), S.dtype, copy=False)
+        return S, ops.namespace(S).astype(ops.like(self.weights_, S), S.dtype, copy=False)
 
 
 def signs(decision: Array) -> Array:
     """+1 where the signed distance to a threshold is not negative, −1 elsewhere."""
-    xp = namespace(decision)
+    xp = ops.namespace(decision)
     return 2 * xp.astype(decision >= 0, xp.int64) - 1
 
 
@@ -269,7 +259,7 @@ def lower_by_rounding(threshold: float, size: float, scores: Array) -> float:
     blocks of another size.
     """
     # Chosen by hand: far above observed errors, far below differences between rows.
-    of_score, of_terms = (1e-6, 1e-6) if is_single(scores) else (1e-9, 1e-12)
+    of_score, of_terms = (1e-6, 1e-6) if ops.is_single(scores) else (1e-9, 1e-12)
     return threshold - of_score * abs(threshold) - of_terms * size
 
 
@@ -322,13 +312,16 @@ def lower_quantile(scores: Array, weights: Host, share: float) -> float:
     >>> lower_quantile(np.array([3.0, 1.0, 2.0, 4.0]), np.ones(4), 0.25)
     1.5
     """
-    xp, scores = namespace(scores), as_float64(scores)
+    xp, scores = ops.namespace(scores), ops.as_float64(scores)
     order = xp.argsort(scores, stable=True)
-    ordered, reached = take(scores, order), xp.cumulative_sum(take(like(weights, scores), order))
+    ordered, reached = (
+        ops.take(scores, order),
+        xp.cumulative_sum(ops.take(ops.like(weights, scores), order)),
+    )
     everything = float(reached[-1])
     # Sums of weights are rounded: 0.3 of ten rows must be three rows.
     target, exact = share * everything, 1e-9 * everything
-    above = int(total(reached <= target + exact))
+    above = int(ops.total(reached <= target + exact))
     value = float(ordered[above])
     if above > 0 and abs(float(reached[above - 1]) - target) <= exact:
         value = (value + float(ordered[above - 1])) / 2

@@ -18,15 +18,7 @@ from sklearn.utils import check_random_state
 
 from lpfuse._arrays.operations import Host
 from lpfuse._format import percent
-from lpfuse._validation.params import (
-    check_answers,
-    check_chances,
-    check_count,
-    check_number,
-    check_one_per_row,
-    check_share,
-    check_values,
-)
+from lpfuse._validation import params
 
 __all__ = [
     "AnswerAudit",
@@ -212,21 +204,23 @@ def audit_answers(
     >>> audit.precision
     Estimate(value=0.6666666666666666, low=0.6666666666666666, high=0.6666666666666666)
     """
-    s = check_values(scores, "scores", allow_nan=True)
-    labels, pi = check_answers(y, s.size), check_chances(chances, s.size)
+    s = params.check_values(scores, "scores", allow_nan=True)
+    labels, pi = params.check_answers(y, s.size), params.check_chances(chances, s.size)
     round_of = (
-        np.zeros(s.size) if rounds is None else check_values(rounds, "rounds", allow_nan=True)
+        np.zeros(s.size)
+        if rounds is None
+        else params.check_values(rounds, "rounds", allow_nan=True)
     )
-    check_one_per_row(round_of, s.size, "rounds", "number")
+    params.check_one_per_row(round_of, s.size, "rounds", "number")
     # With too few rows for a false-alarm rate the threshold is minus infinity.
-    threshold = -np.inf if offset == -np.inf else check_number("offset", offset)
-    level = check_number("confidence", confidence, above=0, at_most=1 - 1e-6)
+    threshold = -np.inf if offset == -np.inf else params.check_number("offset", offset)
+    level = params.check_number("confidence", confidence, above=0, at_most=1 - 1e-6)
     asked = ~np.isnan(pi)
     if np.isnan(round_of[asked]).any():
         raise ValueError("rounds must be numbers where chances are, but some are NaN. Pass them.")
     weights = _Weights.of(pi[asked], round_of[asked])
     of_use = (labels != 0)[asked] & np.isfinite(s[asked])
-    rows = 0 if n_rows is None else check_count("n_rows", n_rows)
+    rows = 0 if n_rows is None else params.check_count("n_rows", n_rows)
     # Rows without a usable answer are treated as missing at random.
     rows_left = rows * weights.total()[of_use].sum() / max(weights.total().sum(), 1.0)
     judged, is_anomaly = s[asked][of_use], labels[asked][of_use] < 0
@@ -416,8 +410,8 @@ def chances_of_asking(appeal: Any, n: int, *, floor: float = 0.1) -> Host:
     >>> chances_of_asking([8.0, 1.0, 1.0, 0.0], n=2, floor=0.2).round(3)
     array([1.   , 0.419, 0.419, 0.161])
     """
-    share = check_share("floor", floor, of="the questions", at_most=1)
-    questions, a = check_count("n", n), check_values(appeal, "appeal")
+    share = params.check_share("floor", floor, of="the questions", at_most=1)
+    questions, a = params.check_count("n", n), params.check_values(appeal, "appeal")
     if a.size == 0:
         raise ValueError("appeal must have at least one row, but it is empty.")
     if not (np.isfinite(a) & (a >= 0)).all():
@@ -472,7 +466,7 @@ def draw_questions(chances: Any, order: Any = None, random_state: Any = None) ->
     >>> draw_questions([0.5, 0.5, 1.0, 0.4, 0.6], order=[0, 1, 2, 3, 4], random_state=0)
     array([2, 1, 4])
     """
-    pi, random = check_chances(chances, allow_nan=False), check_random_state(random_state)
+    pi, random = params.check_chances(chances, allow_nan=False), check_random_state(random_state)
     n = round(float(pi.sum()))
     if n == 0 or abs(float(pi.sum()) - n) > 1e-6 * n:
         raise ValueError(
@@ -539,8 +533,10 @@ def ask_each_unit_once(
     >>> rows, chances.round(3)
     (array([3, 1]), array([1. , 0.5]))
     """
-    a, random = check_values(appeal, "appeal"), check_random_state(random_state)
-    _, unit = np.unique(check_one_per_row(units, a.size, "units", "name"), return_inverse=True)
+    a, random = params.check_values(appeal, "appeal"), check_random_state(random_state)
+    _, unit = np.unique(
+        params.check_one_per_row(units, a.size, "units", "name"), return_inverse=True
+    )
     sizes = np.bincount(unit)
     # Avoids overflow of sums.
     scale = max(float(np.abs(a).max(initial=0.0)), np.finfo(float).tiny)
@@ -621,14 +617,14 @@ def answer_weights(probably_normal: Any, y: Any, chances: Any, *, most: float = 
     >>> answer_weights([0.9, 0.9, 0.4, 0.5], y=[0, 1, -1, 1], chances=[nan, 0.5, 0.8, nan])
     array([0.9, 1.1, 1.1, 1. ])
     """
-    normal = check_values(probably_normal, "probably_normal")
+    normal = params.check_values(probably_normal, "probably_normal")
     if not ((normal >= 0) & (normal <= 1)).all():
         raise ValueError(
             f"probably_normal must lie in [0, 1], got values from {normal.min():g} to "
             f"{normal.max():g}. It is the probability that a row is normal."
         )
-    limit = check_number("most", most, at_least=1)
-    answers, pi = check_answers(y, normal.size), check_chances(chances, normal.size)
+    limit = params.check_number("most", most, at_least=1)
+    answers, pi = params.check_answers(y, normal.size), params.check_chances(chances, normal.size)
     guess = np.where(answers < 0, 1 - normal, normal)
     weights = np.where(answers == 0, guess, guess + (1 - guess) / np.where(answers == 0, 1.0, pi))
     return np.minimum(np.where(np.isnan(weights), 1.0, weights), limit)
@@ -636,7 +632,7 @@ def answer_weights(probably_normal: Any, y: Any, chances: Any, *, most: float = 
 
 def _permutation(order: Any, n: int) -> NDArray[np.intp]:
     """Return positions of n rows, each once."""
-    along = check_one_per_row(order, n, "order", "position")
+    along = params.check_one_per_row(order, n, "order", "position")
     if along.dtype.kind not in "iu" or not np.array_equal(np.sort(along), np.arange(n)):
         raise ValueError(
             f"order must be a permutation of 0 to {n - 1}. Pass np.argsort of a value that is "

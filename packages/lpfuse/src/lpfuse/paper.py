@@ -22,22 +22,7 @@ from lpfuse._arrays.operations import Array, Host, to_host
 from lpfuse._base import Detector, Scorer, lazily
 from lpfuse._files import saved_as
 from lpfuse._format import quote
-from lpfuse._validation.params import (
-    FEATURES,
-    LARGEST_SCORE,
-    check_choice,
-    check_count,
-    check_labels,
-    check_number,
-    check_p,
-    column_labels,
-)
-from lpfuse._validation.tables import (
-    check_features,
-    column_names,
-    record_columns,
-    warn_uninformative_columns,
-)
+from lpfuse._validation import params, tables
 from lpfuse.detectors import (
     PAPER_WIDTHS,
     SVDD,
@@ -435,8 +420,8 @@ class Pipeline(Scorer):
             _scores(list(learners.values()), rows.anomalies),
             on_validation[:, chosen],
         )
-        warn_uninformative_columns(scores.normals, LEARNERS)
-        ps = sorted(map(check_p, self.ps))
+        tables.warn_uninformative_columns(scores.normals, LEARNERS)
+        ps = sorted(map(params.check_p, self.ps))
         found = choose_weights(scores, rows.labels, self.rhos, ps, self.loss)
         _warn_if_not_optimal(found.certificate)
 
@@ -446,7 +431,7 @@ class Pipeline(Scorer):
         self.weights_, self.certificate_ = found.weights, found.certificate
         self.validation_auc_ = found.areas
         self.offset_ = best_g_mean(rows.labels, found.fused)[1]
-        record_columns(self, X)
+        tables.record_columns(self, X)
         return self
 
     @lazily()
@@ -481,7 +466,7 @@ class Pipeline(Scorer):
             One column a learner, in the order of `learners_`, high = normal.
         """
         check_is_fitted(self)
-        rows = _host(check_features(X, estimator=self))
+        rows = _host(tables.check_features(X, estimator=self))
         if self.standardiser_ is not None:
             rows = self.standardiser_.transform(rows)
         return score_together(list(self.learners_.values()), rows)
@@ -494,20 +479,20 @@ class Pipeline(Scorer):
                     f"{name} must be a sequence of candidates, at least one; got {quote(values)}."
                 )
         for sigma in self.widths:
-            check_number("widths", sigma, above=0)
+            params.check_number("widths", sigma, above=0)
         for rho in self.rhos:
-            if not 0 <= check_number("rhos", rho) < 100:
+            if not 0 <= params.check_number("rhos", rho) < 100:
                 raise ValueError(f"rhos must be percentages from 0 to below 100, got {rho:g}.")
         for p in self.ps:
-            check_p(p)
-        check_count("component_step", self.component_step)
-        check_choice("loss", self.loss, list(LOSSES))
-        check_choice("standardise", self.standardise, [True, False])
+            params.check_p(p)
+        params.check_count("component_step", self.component_step)
+        params.check_choice("loss", self.loss, list(LOSSES))
+        params.check_choice("standardise", self.standardise, [True, False])
 
     def _rows(self, X: Any, y: Any, validation: Any) -> tuple[Rows, StandardScaler | None]:
         """Check and standardise all rows; return them with the standardiser."""
-        rows = _check_magnitude(check_features(X), column_names(X))
-        labels = check_labels(y, len(rows))
+        rows = _check_magnitude(tables.check_features(X), tables.column_names(X))
+        labels = params.check_labels(y, len(rows))
         normal = np.full(len(rows), True) if labels is None else labels > 0
         if normal.sum() < 2:
             raise ValueError(
@@ -515,7 +500,7 @@ class Pipeline(Scorer):
                 "Pass more rows, with +1 in y."
             )
         expected = clone(self)
-        record_columns(expected, X)
+        tables.record_columns(expected, X)
         known, truth = _check_validation(validation, expected)
         normals, anomalies = rows[normal], rows[~normal]
         if not self.standardise:
@@ -532,9 +517,9 @@ def _check_validation(validation: Any, expected: Pipeline) -> tuple[Host, Host]:
         got = "no validation" if validation is None else quote(type(validation).__name__)
         raise ValueError(f"{NEEDS_VALIDATION}; got {got}.")
     try:
-        checked = check_features(validation[0], estimator=expected)
-        rows = _check_magnitude(checked, column_names(validation[0]))
-        labels = check_labels(validation[1], len(rows))
+        checked = tables.check_features(validation[0], estimator=expected)
+        rows = _check_magnitude(checked, tables.column_names(validation[0]))
+        labels = params.check_labels(validation[1], len(rows))
     except (ValueError, TypeError) as error:
         raise type(error)(f"validation=(X_val, y_val): {error}") from error
     if labels is None or not (labels < 0).any():
@@ -561,9 +546,9 @@ def _check_magnitude(rows: Array, names: Sequence[str] | None) -> Host:
     """Return rows on the host; raise if their squares would overflow."""
     found = _host(rows)
     sizes = np.abs(found).max(axis=0)
-    if sizes.max() > LARGEST_SCORE:
-        large = column_labels(np.flatnonzero(sizes > LARGEST_SCORE), names)
-        raise ValueError(FEATURES.too_large(large, float(sizes.max())))
+    if sizes.max() > params.LARGEST_SCORE:
+        large = params.column_labels(np.flatnonzero(sizes > params.LARGEST_SCORE), names)
+        raise ValueError(params.FEATURES.too_large(large, float(sizes.max())))
     return found
 
 

@@ -15,16 +15,9 @@ from lpfuse._arrays.operations import Array, Host, is_blocked, is_numpy, like, n
 from lpfuse._base import lazily
 from lpfuse._files import saved_as
 from lpfuse._quantiles import QuantileSketch
+from lpfuse._validation import tables
 from lpfuse._validation.dask_blocks import check_score_blocks
 from lpfuse._validation.params import check_labels
-from lpfuse._validation.tables import (
-    check_scores,
-    column_names,
-    is_constant,
-    record_columns,
-    warn_constant_columns,
-    warn_uninformative_columns,
-)
 
 __all__ = ["TailScaler", "TwoSidedMinMax"]
 
@@ -60,26 +53,28 @@ class _QuantileScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self._check_parameters()
         if is_blocked(S):
             return self._fit_blocks(S, y)
-        scores = check_scores(S)
+        scores = tables.check_scores(S)
         labels = check_labels(y, scores.shape[0])
         reference = scores if labels is None else scores[like(labels, scores) > 0]
-        warn_uninformative_columns(reference, column_names(S))
+        tables.warn_uninformative_columns(reference, tables.column_names(S))
         ranks = _Ranks(reference.shape[0], float(self.rho))
         self.lower_, self.upper_ = ranks.thresholds(_order_statistics(reference, ranks.needed))
         self.quantile_error_ = 0.0
-        record_columns(self, S)
+        tables.record_columns(self, S)
         return self
 
     def _fit_blocks(self, S: Any, y: Any) -> Self:
         """Fit in one pass over blocks of rows, with a quantile sketch of the normal ones."""
         checked = check_score_blocks(S, y, also=Summary(_sketch_normal, QuantileSketch.merge))
         sketch: QuantileSketch = checked.also
-        warn_constant_columns(is_constant(sketch.lowest, sketch.highest), checked.names)
+        tables.warn_constant_columns(
+            tables.is_constant(sketch.lowest, sketch.highest), checked.names
+        )
         ranks = _Ranks(sketch.n, float(self.rho))
         smallest = {rank: sketch.order_statistic(rank) for rank in ranks.needed}
         self.lower_, self.upper_ = ranks.thresholds(smallest)
         self.quantile_error_ = sketch.rank_error / sketch.n
-        record_columns(self, meta_of(S))
+        tables.record_columns(self, meta_of(S))
         return self
 
     @lazily(width=lambda scaler: scaler.n_features_in_)
@@ -98,7 +93,7 @@ class _QuantileScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             array for Dask collections.
         """
         check_is_fitted(self)
-        S = check_scores(S, estimator=self)
+        S = tables.check_scores(S, estimator=self)
         xp = namespace(S)
         width = self.upper_ - self.lower_
         slope = np.divide(1.0, width, out=np.zeros_like(width), where=width > 0)
@@ -282,10 +277,10 @@ class _Ranks:
     def thresholds(self, smallest: dict[int, Host]) -> tuple[Host, Host]:
         """Return the quantiles of each column; its extremes if ties make them coincide."""
         lower, upper = (_interpolate(smallest, position) for position in self.positions)
-        tied = is_constant(lower, upper)
+        tied = tables.is_constant(lower, upper)
         lower = np.where(tied, smallest[0], lower)
         upper = np.where(tied, smallest[self.last], upper)
-        return lower, np.where(is_constant(lower, upper), lower, upper)
+        return lower, np.where(tables.is_constant(lower, upper), lower, upper)
 
 
 def _sketch_normal(k: int, S: Array, y: Array | None, c: Array | None) -> QuantileSketch:

@@ -16,12 +16,7 @@ from lpfuse._arrays.operations import Array, Host, beside, is_blocked, to_host
 from lpfuse._base import lazily
 from lpfuse._files import saved_as
 from lpfuse._quantiles import positions_among
-from lpfuse._validation.tables import (
-    check_features,
-    check_not_temporal,
-    check_table,
-    record_columns,
-)
+from lpfuse._validation import tables
 
 __all__ = ["FilledGaps", "Indicators", "NormalQuantiles"]
 
@@ -91,9 +86,9 @@ class NormalQuantiles(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         NormalQuantiles
             The fitted view.
         """
-        rows = to_host(check_features(X))
+        rows = to_host(tables.check_features(X))
         self.knots_, self.quantiles_, self.scale_ = _fit_quantiles(rows)
-        record_columns(self, X)
+        tables.record_columns(self, X)
         return self
 
     @lazily(width=lambda view: view.n_features_in_)
@@ -111,7 +106,7 @@ class NormalQuantiles(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             In the library and precision of `X`; of rows of Dask, a lazy Dask array.
         """
         check_is_fitted(self)
-        X = check_features(X, estimator=self)
+        X = tables.check_features(X, estimator=self)
         return beside(_apply_quantiles(to_host(X), self.knots_, self.quantiles_, self.scale_), X)
 
     def single_row_transform(self) -> Callable[[Host], Host]:
@@ -205,7 +200,7 @@ class Indicators(TransformerMixin, BaseEstimator):
         Indicators
             The fitted view.
         """
-        rows = to_host(check_features(X))
+        rows = to_host(tables.check_features(X))
         values, heights = [], []
         for column in rows.T:
             different, counts = np.unique(column, return_counts=True)
@@ -216,7 +211,7 @@ class Indicators(TransformerMixin, BaseEstimator):
         self.values_, self.heights_ = values, heights
         self.knots_, self.quantiles_, self.scale_ = _fit_quantiles(rows[:, self._others])
         self.n_features_out_ = len(self.knots_) + sum(len(each) + 1 for each in values if len(each))
-        record_columns(self, X)
+        tables.record_columns(self, X)
         return self
 
     @property
@@ -239,7 +234,7 @@ class Indicators(TransformerMixin, BaseEstimator):
             In the library and precision of `X`; of rows of Dask, a lazy Dask array.
         """
         check_is_fitted(self)
-        X = check_features(X, estimator=self)
+        X = tables.check_features(X, estimator=self)
         rows = to_host(X)
         parts = [_apply_quantiles(rows[:, self._others], self.knots_, self.quantiles_, self.scale_)]
         for column, values, heights in zip(rows.T, self.values_, self.heights_, strict=True):
@@ -356,7 +351,7 @@ class FilledGaps(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             scale = np.array([np.std(cells) if len(cells) else 0.0 for cells in there])
         self.scale_ = np.where(scale > 0, scale, 1.0)
         self.rows_ = rows[np.linspace(0, len(rows) - 1, min(len(rows), MAX_DONORS)).astype(np.intp)]
-        record_columns(self, X)
+        tables.record_columns(self, X)
         return self
 
     @lazily(width=lambda view: view.n_features_in_)
@@ -420,12 +415,12 @@ def _group_by_pattern(gaps: Gaps) -> list[tuple[Gaps, NDArray[np.intp]]]:
 def _check_numbers(X: Any, estimator: Any = None) -> Host:
     """Check the table; return numbers, NaN where one is missing."""
     if is_blocked(X):
-        check_features(X)  # raises
+        tables.check_features(X)  # raises
     try:
-        table = check_table(X, estimator=estimator)
-        check_not_temporal(table)
+        table = tables.check_table(X, estimator=estimator)
+        tables.check_not_temporal(table)
         kinds = [np.float64, np.float32]
         return np.asarray(check_array(table, dtype=kinds, ensure_all_finite="allow-nan"))
     except (ValueError, TypeError):
-        check_features(X, estimator=estimator)  # names the column at fault, if possible
+        tables.check_features(X, estimator=estimator)  # names the column at fault, if possible
         raise

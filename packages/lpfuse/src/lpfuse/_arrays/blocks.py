@@ -14,14 +14,8 @@ from uuid import uuid4
 import array_api_compat
 import numpy as np
 
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    is_numpy,
-    one_blas_thread,
-    single_threaded,
-    to_host,
-)
+from lpfuse._arrays import operations as ops
+from lpfuse._arrays.operations import Array, Host
 
 FAN_IN = 16  # results that are merged at a time, on a worker
 
@@ -134,7 +128,7 @@ def arrays_of(parts: tuple[Any, ...]) -> tuple[Array, Array | None, Array | None
 
 
 def _floats(values: Any) -> Array:
-    if array_api_compat.is_array_api_obj(values) and not is_numpy(values):
+    if array_api_compat.is_array_api_obj(values) and not ops.is_numpy(values):
         return values
     table = np.asarray(values)
     if table.dtype == object and hasattr(values, "to_numpy"):  # pandas.NA
@@ -145,8 +139,8 @@ def _floats(values: Any) -> Array:
 def _vector(values: Any) -> Host | None:
     if values is None:
         return None
-    foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
-    return to_host(values) if foreign else np.asarray(values, dtype=np.float64)
+    foreign = array_api_compat.is_array_api_obj(values) and not ops.is_numpy(values)
+    return ops.to_host(values) if foreign else np.asarray(values, dtype=np.float64)
 
 
 def map_rows(
@@ -213,7 +207,7 @@ def _lazy(
 
 def _call(work: Callable[..., T], k: int, parts: tuple[Any, ...], *shared: Any) -> T:
     # A worker runs several tasks in parallel.
-    with single_threaded(), one_blas_thread:
+    with ops.single_threaded(), ops.one_blas_thread:
         return work(k, tuple(parts), *shared)
 
 

@@ -15,38 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from lpfuse._arrays import operations as ops
 from lpfuse._arrays.blocks import Blocks, CheckedBlocks, Summary, arrays_of, meta_of
-from lpfuse._arrays.operations import (
-    Host,
-    accurate_total,
-    fill_masked,
-    is_blocked,
-    namespace,
-    to_host,
-)
-from lpfuse._validation.params import (
-    FEATURES,
-    LARGEST_SCORE,
-    ONLY_ANOMALIES,
-    SCORES,
-    Table,
-    check_labels,
-    check_sample_weight,
-    check_weight_sum,
-    column_labels,
-    invalid_labels_message,
-    invalid_weights_message,
-    listed,
-    not_1d_message,
-    with_row_count,
-    wrong_shape_message,
-)
-from lpfuse._validation.tables import (
-    column_names,
-    is_constant,
-    record_columns,
-    warn_constant_columns,
-)
+from lpfuse._arrays.operations import Host
+from lpfuse._validation import params, tables
+from lpfuse._validation.params import Table
 
 REPORTED = 10  # errors that blocks report at most: twice as many as a message shows
 
@@ -74,20 +47,20 @@ def check_score_blocks(
         A further row beside the user's (the imaginary anomaly of `LpFusion`): its score by every
         detector, label and weight.
     """
-    return _check_blocks(S, y, sample_weight, also, SCORES, extra_row)
+    return _check_blocks(S, y, sample_weight, also, params.SCORES, extra_row)
 
 
 def check_feature_blocks(
     X: Any, y: Any = None, sample_weight: Any = None, also: Also = None
 ) -> CheckedBlocks:
     """Check features in blocks: finite numbers, with aligned labels and weights."""
-    return _check_blocks(X, y, sample_weight, also, FEATURES)
+    return _check_blocks(X, y, sample_weight, also, params.FEATURES)
 
 
 def check_vector_blocks(values: Any, name: str) -> None:
     """Check dimension and type of a Dask vector without reading it."""
     if values.ndim != 1:
-        raise ValueError(not_1d_message(name, f"{values.ndim}"))
+        raise ValueError(params.not_1d_message(name, f"{values.ndim}"))
     if getattr(values.dtype, "kind", "O") not in "biuf":
         raise ValueError(f"{name} must be numbers, got {values.dtype} values.")
 
@@ -101,7 +74,7 @@ def _check_blocks(
     extra_row: tuple[float, float, float] | None = None,
 ) -> CheckedBlocks:
     head = _check_head(S, table)
-    names = column_names(head)
+    names = tables.column_names(head)
     blocks = _aligned(S, y, sample_weight, table)
     n_user_blocks = len(blocks.parts)
     if extra_row is not None:
@@ -129,10 +102,10 @@ def _check_head(S: Any, table: Table) -> Any:
     dtypes = list(S.dtypes) if hasattr(S, "columns") else [S.dtype]
     strange = [j for j, dtype in enumerate(dtypes) if getattr(dtype, "kind", "O") not in "biuf"]
     if strange:
-        names = column_names(head)
-        columns = "they" if names is None else listed(column_labels(strange, names))
+        names = tables.column_names(head)
+        columns = "they" if names is None else params.listed(params.column_labels(strange, names))
         raise ValueError(table.not_numbers(columns, f"hold {dtypes[strange[0]]} values"))
-    record_columns(BaseEstimator(), head)  # raises for invalid column names
+    tables.record_columns(BaseEstimator(), head)  # raises for invalid column names
     return head
 
 
@@ -140,8 +113,10 @@ def _aligned(S: Any, y: Any, sample_weight: Any, table: Table) -> Blocks:
     """Return blocks of rows with labels and weights; vectors in memory are split to fit."""
     vectors = {"y": y, "sample_weight": sample_weight}
     names = (table.letter, *vectors)
-    blocks = Blocks.of(S, *(v if is_blocked(v) else None for v in vectors.values()), names=names)
-    in_memory = {k: v for k, v in vectors.items() if v is not None and not is_blocked(v)}
+    blocks = Blocks.of(
+        S, *(v if ops.is_blocked(v) else None for v in vectors.values()), names=names
+    )
+    in_memory = {k: v for k, v in vectors.items() if v is not None and not ops.is_blocked(v)}
     if not in_memory:
         return blocks
     if blocks.sizes is None:
@@ -149,7 +124,9 @@ def _aligned(S: Any, y: Any, sample_weight: Any, table: Table) -> Blocks:
     n = sum(blocks.sizes)
     cuts = np.cumsum(blocks.sizes)[:-1]
     for name, values in in_memory.items():
-        checked = check_labels(values, n) if name == "y" else check_sample_weight(values, n)
+        checked = (
+            params.check_labels(values, n) if name == "y" else params.check_sample_weight(values, n)
+        )
         assert checked is not None
         position = names.index(name)
         blocks.parts = [
@@ -194,18 +171,20 @@ class _BlockReport:
             raise ValueError(f"block {block}: {what}")
         if self.not_finite:
             places = [
-                with_row_count(f"block {block}, {column_labels([column], names)[0]}", rows)
+                params.with_row_count(
+                    f"block {block}, {params.column_labels([column], names)[0]}", rows
+                )
                 for block, column, rows in self.not_finite
             ]
             raise ValueError(table.not_finite(places))
         if sum(self.sizes) == (extra_row is not None):
             raise ValueError(table.too_small("no row in any block"))
         if not self.rows[0]:
-            raise ValueError(ONLY_ANOMALIES)
-        check_weight_sum(self.user_weight)
+            raise ValueError(params.ONLY_ANOMALIES)
+        params.check_weight_sum(self.user_weight)
         largest = np.maximum(np.abs(self.low), np.abs(self.high))
-        if table is SCORES and largest.max() > LARGEST_SCORE:
-            columns = column_labels(np.flatnonzero(largest > LARGEST_SCORE), names)
+        if table is params.SCORES and largest.max() > params.LARGEST_SCORE:
+            columns = params.column_labels(np.flatnonzero(largest > params.LARGEST_SCORE), names)
             raise ValueError(table.too_large(columns, float(largest.max())))
 
 
@@ -216,26 +195,26 @@ def _inspect(
     n, width = (int(side) for side in parts[0].shape)
     facts = _BlockReport([n], np.full(width, np.inf), np.full(width, -np.inf))
     try:
-        S, y, c = arrays_of(tuple(map(fill_masked, parts)))
+        S, y, c = arrays_of(tuple(map(ops.fill_masked, parts)))
     except (ValueError, TypeError) as error:
         facts.errors.append((k, _conversion_error(parts[1], error)))
         return facts
     for name, vector, noun in (("y", y, "label"), ("sample_weight", c, "number")):
         if vector is not None and vector.shape != (n,):
-            facts.errors.append((k, wrong_shape_message(name, noun, n, vector.shape)))
+            facts.errors.append((k, params.wrong_shape_message(name, noun, n, vector.shape)))
             return facts
     if y is not None and not np.isin(y, (-1, 1)).all():
-        facts.errors.append((k, invalid_labels_message(y.tolist(), False)))
+        facts.errors.append((k, params.invalid_labels_message(y.tolist(), False)))
     if c is not None and not (np.isfinite(c) & (c >= 0)).all():
         refused = c[~(np.isfinite(c) & (c >= 0))]
-        facts.errors.append((k, invalid_weights_message(refused[0], refused.size)))
+        facts.errors.append((k, params.invalid_weights_message(refused[0], refused.size)))
     if n == 0 or facts.errors:
         return facts
-    xp = namespace(S)
-    facts.low, facts.high = to_host(xp.min(S, axis=0)), to_host(xp.max(S, axis=0))
+    xp = ops.namespace(S)
+    facts.low, facts.high = ops.to_host(xp.min(S, axis=0)), ops.to_host(xp.max(S, axis=0))
     # NaN and infinity both show in minimum and maximum: where these are finite, all values are.
     if not np.isfinite([facts.low, facts.high]).all():
-        flawed = to_host(xp.sum(xp.astype(~xp.isfinite(S), xp.int64), axis=0)).astype(int)
+        flawed = ops.to_host(xp.sum(xp.astype(~xp.isfinite(S), xp.int64), axis=0)).astype(int)
         facts.not_finite = [(k, int(j), int(flawed[j])) for j in np.flatnonzero(flawed)]
     if facts.not_finite:
         return facts
@@ -243,7 +222,7 @@ def _inspect(
     weight = np.ones(n) if c is None else c
     facts.rows = np.array([normal.sum(), n - normal.sum()])
     with np.errstate(over="ignore", invalid="ignore"):
-        facts.mass = np.array([accurate_total(weight[side]) for side in (normal, ~normal)])
+        facts.mass = np.array([ops.accurate_total(weight[side]) for side in (normal, ~normal)])
         facts.user_weight = float(weight.sum()) if k < n_user_blocks else 0.0
     if also is not None:
         facts.also = also.work(k, S, y, c)
@@ -253,7 +232,7 @@ def _inspect(
 def _conversion_error(labels: Any, error: Exception) -> str:
     """Return the message for a block that is not numeric; labels have a remedy of their own."""
     if labels is not None and np.asarray(labels).dtype.kind not in "biuf":
-        return invalid_labels_message(np.asarray(labels).tolist(), False)
+        return params.invalid_labels_message(np.asarray(labels).tolist(), False)
     return f"there is a value that is not a number ({error})."
 
 
@@ -275,4 +254,4 @@ def _merged(also: Summary | None, parts: list[_BlockReport]) -> _BlockReport:
 
 def warn_constant_blocks(checked: CheckedBlocks) -> None:
     """Warn about constant columns."""
-    warn_constant_columns(is_constant(checked.low, checked.high), checked.names)
+    tables.warn_constant_columns(tables.is_constant(checked.low, checked.high), checked.names)

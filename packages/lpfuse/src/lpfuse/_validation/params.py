@@ -19,17 +19,8 @@ import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    fill_masked,
-    is_blocked,
-    is_numpy,
-    like,
-    namespace,
-    to_host,
-    total,
-)
+from lpfuse._arrays import operations as ops
+from lpfuse._arrays.operations import Array, Host, total
 from lpfuse._format import LONGEST_QUOTE, quote
 
 # --------------------------------------------------------------------------------------------------
@@ -321,25 +312,25 @@ def check_labels_like(y: Any, S: Array) -> Array | None:
     """
     n = int(S.shape[0])
     if _same_device(y, S, "y") and tuple(y.shape) == (n,):
-        xp = namespace(y)
+        xp = ops.namespace(y)
         labels = xp.astype(y, xp.float64)
         if bool(xp.all(xp.abs(labels) == 1.0)) and bool(xp.any(labels > 0.0)):
             return labels
     labels = check_labels(y, n)
-    return None if labels is None else like(labels, S)
+    return None if labels is None else ops.like(labels, S)
 
 
 def check_weights_like(sample_weight: Any, S: Array) -> Array | None:
     """Check the weights of rows S; return them in the library and on the device of S."""
     n = int(S.shape[0])
     if _same_device(sample_weight, S, "sample_weight") and tuple(sample_weight.shape) == (n,):
-        xp = namespace(sample_weight)
+        xp = ops.namespace(sample_weight)
         weights = xp.astype(sample_weight, xp.float64)
         usable = xp.isfinite(weights) & (weights >= 0.0)
         if bool(xp.all(usable)) and LEAST_WEIGHT < total(weights) < LARGEST_WEIGHT:
             return weights
     weights = check_sample_weight(sample_weight, n)
-    return None if weights is None else like(weights, S)
+    return None if weights is None else ops.like(weights, S)
 
 
 def _same_device(vector: Any, S: Array, name: str) -> bool:
@@ -347,17 +338,21 @@ def _same_device(vector: Any, S: Array, name: str) -> bool:
 
     NumPy arrays, lists and data frames may accompany rows on any device.
     """
-    if is_numpy(vector) or is_blocked(vector) or not array_api_compat.is_array_api_obj(vector):
+    if (
+        ops.is_numpy(vector)
+        or ops.is_blocked(vector)
+        or not array_api_compat.is_array_api_obj(vector)
+    ):
         return False
     here, there = array_api_compat.device(S), array_api_compat.device(vector)
-    library, other = namespace(S).__name__, namespace(vector).__name__
+    library, other = ops.namespace(S).__name__, ops.namespace(vector).__name__
     if library != other or here != there:
         raise ValueError(
             f"S and {name} must be on one device, got S on {here!s} and {name} on {there!s}"
             f"{'' if library == other else ' of another array library'}. Move {name} to where S "
             "is, or pass it as a NumPy array."
         )
-    return not is_numpy(S)
+    return not ops.is_numpy(S)
 
 
 def check_sample_weight(sample_weight: Any, n: int) -> Host | None:
@@ -441,7 +436,7 @@ def check_row_names(names: Any, n: int, argument: str) -> NDArray[Any] | None:
 
 def check_one_per_row(values: Any, n: int, argument: str, noun: str) -> NDArray[Any]:
     """Return `values` as a NumPy array with one entry per row."""
-    if is_blocked(values):
+    if ops.is_blocked(values):
         raise TypeError(
             f"{argument} is a Dask collection, but the rows are in memory: pass "
             f"{argument}.compute()."
@@ -461,8 +456,8 @@ def _plain(values: Any) -> Any:
     """Convert arrays of other libraries and masked arrays to NumPy; return all else unchanged."""
     if getattr(values, "base", None) is not None:
         check_memmap_length(values)
-    foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
-    return to_host(values) if foreign else fill_masked(values)
+    foreign = array_api_compat.is_array_api_obj(values) and not ops.is_numpy(values)
+    return ops.to_host(values) if foreign else ops.fill_masked(values)
 
 
 def check_p(p: Any) -> float:

@@ -19,35 +19,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_array, validate_data
 
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    column_ranks,
-    concatenate,
-    detached,
-    fill_masked,
-    is_blocked,
-    is_numpy,
-    largest,
-    namespace,
-    nonzero,
-    norm,
-    on_accelerator,
-    smallest,
-    take,
-    to_host,
-)
+from lpfuse._arrays import operations as ops
+from lpfuse._arrays.operations import Array, Host
 from lpfuse._format import plain
-from lpfuse._validation.params import (
-    FEATURES,
-    LARGEST_SCORE,
-    SCORES,
-    Table,
-    check_memmap_length,
-    column_labels,
-    listed,
-    with_row_count,
-)
+from lpfuse._validation import params
+from lpfuse._validation.params import Table
 
 # --------------------------------------------------------------------------------------------------
 # Reversed score columns: high for anomalies although high = normal is expected.
@@ -108,9 +84,9 @@ def reversed_columns(
     if y is not None and (y < 0).any():
         normal, anomalies = (np.flatnonzero(side) for side in (y > 0, y < 0))
         return _reversed_by_labels(
-            *(take(S, rows[_evenly_spaced(len(rows))]) for rows in (normal, anomalies))
+            *(ops.take(S, rows[_evenly_spaced(len(rows))]) for rows in (normal, anomalies))
         )
-    return _reversed_by_agreement(take(S, _evenly_spaced(int(S.shape[0]))), known)
+    return _reversed_by_agreement(ops.take(S, _evenly_spaced(int(S.shape[0]))), known)
 
 
 def _evenly_spaced(n: int) -> Index:
@@ -121,19 +97,19 @@ def _evenly_spaced(n: int) -> Index:
 def _reversed_by_labels(normal: Array, anomalies: Array) -> ReversedColumns:
     """Return columns that score anomalies above normal rows (one-sided Mann–Whitney test)."""
     n, m = int(normal.shape[0]), int(anomalies.shape[0])
-    ranks = column_ranks(concatenate([normal, anomalies]))[n:, :]
-    areas = 1 - (to_host(namespace(ranks).sum(ranks, axis=0)) - m * (m + 1) / 2) / (m * n)
+    ranks = ops.column_ranks(ops.concatenate([normal, anomalies]))[n:, :]
+    areas = 1 - (ops.to_host(ops.namespace(ranks).sum(ranks, axis=0)) - m * (m + 1) / 2) / (m * n)
     doubtful = np.flatnonzero(areas < 0.5)
     chances = [
         mannwhitneyu(
-            to_host(anomalies[:, int(j)]), to_host(normal[:, int(j)]), alternative="greater"
+            ops.to_host(anomalies[:, int(j)]), ops.to_host(normal[:, int(j)]), alternative="greater"
         ).pvalue
         for j in doubtful
     ]
     found = doubtful[np.array(chances, dtype=float) < LEVEL]
     if len(found) == 0:
         return NOTHING
-    aucs = listed([f"{areas[j]:.2f}" for j in found])
+    aucs = params.listed([f"{areas[j]:.2f}" for j in found])
     return ReversedColumns(
         found, f"are higher for known anomalies than for normal rows (AUC {aucs})"
     )
@@ -148,8 +124,8 @@ def _reversed_by_agreement(S: Array, known: NDArray[np.bool_] | None) -> Reverse
     """
     n, R = S.shape
     known = np.zeros(R, dtype=bool) if known is None else known
-    ranks = column_ranks(S) - 0.5 * (n + 1)  # less their mean
-    together = to_host(ranks.T @ ranks)
+    ranks = ops.column_ranks(S) - 0.5 * (n + 1)  # less their mean
+    together = ops.to_host(ranks.T @ ranks)
     lengths = np.sqrt(np.diag(together))
     moving = lengths > 0
     if n < 3 or moving.sum() < 2 or known.all():
@@ -169,7 +145,7 @@ def _reversed_by_agreement(S: Array, known: NDArray[np.bool_] | None) -> Reverse
     if len(found) == 0:
         return NOTHING
     how = "contradict each other" if all((side & suspects).any() for side in sides) else OPPOSITE
-    correlations = listed([f"{across[j]:.2f}".replace("-", "−") for j in found])
+    correlations = params.listed([f"{across[j]:.2f}".replace("-", "−") for j in found])
     return ReversedColumns(found, f"{how} (rank correlation {correlations})")
 
 
@@ -194,15 +170,15 @@ def warn_reversed_scores(S: Array, labels: Array | None, names: Sequence[str] | 
         rows = _evenly_spaced(int(S.shape[0]))
     else:
         # Labels on a device stay there: only those of the compared rows are copied.
-        labels = labels if on_accelerator(labels) else to_host(labels)
-        of_classes = [nonzero(side) for side in (labels > 0, labels < 0)]
+        labels = labels if ops.on_accelerator(labels) else ops.to_host(labels)
+        of_classes = [ops.nonzero(side) for side in (labels > 0, labels < 0)]
         some = [_evenly_spaced(int(each.shape[0])) for each in of_classes]
         y = np.repeat([1.0, -1.0], [len(each) for each in some])
-        rows = concatenate([take(*each) for each in zip(of_classes, some, strict=True)])
-    chosen = take(S, rows)
-    found = reversed_columns(chosen if on_accelerator(chosen) else to_host(chosen), y)
+        rows = ops.concatenate([ops.take(*each) for each in zip(of_classes, some, strict=True)])
+    chosen = ops.take(S, rows)
+    found = reversed_columns(chosen if ops.on_accelerator(chosen) else ops.to_host(chosen), y)
     if len(found.columns):
-        columns = column_labels(found.columns.tolist(), names)
+        columns = params.column_labels(found.columns.tolist(), names)
         _warn(found, columns, "negate it: S[:, j] = -S[:, j]", stacklevel=5)
 
 
@@ -255,7 +231,7 @@ def is_frame(X: Any) -> bool:
 def check_frame(X: Any) -> bool:
     """Raise for an empty or complex data frame; return whether it holds infinity."""
     if 0 in X.shape:
-        raise ValueError(FEATURES.too_small(f"{tuple(X.shape)}"))
+        raise ValueError(params.FEATURES.too_small(f"{tuple(X.shape)}"))
     columns = (np.asarray(_safe_indexing(X, j, axis=1)) for j in range(X.shape[1]))
     return any(_is_infinite(column) for column in columns)
 
@@ -320,7 +296,7 @@ def check_scores(S: Any, *, estimator: Any = None) -> Array:
     array([[1., 2.],
            [3., 4.]])
     """
-    return _check_table(S, SCORES, estimator)
+    return _check_table(S, params.SCORES, estimator)
 
 
 def check_features(X: Any, *, estimator: Any = None) -> Array:
@@ -338,7 +314,7 @@ def check_features(X: Any, *, estimator: Any = None) -> Array:
     array of shape (n, d)
         `X` itself where nothing had to be converted.
     """
-    return _check_table(X, FEATURES, estimator)
+    return _check_table(X, params.FEATURES, estimator)
 
 
 def check_table(X: Any, *, estimator: Any = None) -> Any:
@@ -367,8 +343,10 @@ def check_table(X: Any, *, estimator: Any = None) -> Any:
     if is_frame(X):
         checked, infinite = X, check_frame(X)
     else:
-        foreign = array_api_compat.is_array_api_obj(X) and not is_numpy(X)
-        checked = _check_numpy(to_host(detached(X)) if foreign else X, FEATURES, None)
+        foreign = array_api_compat.is_array_api_obj(X) and not ops.is_numpy(X)
+        checked = _check_numpy(
+            ops.to_host(ops.detached(X)) if foreign else X, params.FEATURES, None
+        )
         infinite = bool(np.isinf(checked).any())
     if infinite:
         raise ValueError(
@@ -382,7 +360,7 @@ def check_table(X: Any, *, estimator: Any = None) -> Any:
 
 
 def _check_table(values: Any, table: Table, estimator: Any) -> Array:
-    if is_blocked(values):
+    if ops.is_blocked(values):
         raise TypeError(
             f"{table.noun} of Dask are accepted by LpFusion, FixedRule, TwoSidedMinMax, "
             "TailScaler, FusedDetector and lpfuse's detectors only. Load them into memory first: "
@@ -390,14 +368,14 @@ def _check_table(values: Any, table: Table, estimator: Any) -> Array:
         )
     values = to_known_frame(values)
     names = column_names(values, estimator)
-    foreign = array_api_compat.is_array_api_obj(values) and not is_numpy(values)
+    foreign = array_api_compat.is_array_api_obj(values) and not ops.is_numpy(values)
     checked = _check_array_api(values, table) if foreign else _check_numpy(values, table, names)
     if estimator is None:  # raises for invalid column names before anything is fitted
         validate_data(BaseEstimator(), values, skip_check_array=True)
     else:
         check_columns(values, estimator)
     # Training scores are squared; rows that are only scored have no limit.
-    limit = LARGEST_SCORE if table is SCORES and estimator is None else np.inf
+    limit = params.LARGEST_SCORE if table is params.SCORES and estimator is None else np.inf
     _check_finite(checked, table, names, limit)
     return checked
 
@@ -420,14 +398,14 @@ def column_names(S: Any, estimator: Any = None) -> list[str] | None:
 
 def _check_numpy(values: Any, table: Table, names: Sequence[str] | None) -> Array:
     if getattr(values, "base", None) is not None:
-        check_memmap_length(values)
+        params.check_memmap_length(values)
     if type(values) is np.ndarray and values.dtype == float and values.ndim == 2 and values.size:
         return values  # nothing to convert or to check
     try:
         check_not_temporal(values)
         with np.errstate(over="ignore"):  # a long double may become infinite: checked below
             return check_array(
-                fill_masked(values),
+                ops.fill_masked(values),
                 input_name=table.letter,
                 dtype=[np.float64, np.float32],
                 ensure_all_finite=False,
@@ -440,38 +418,40 @@ def _check_numpy(values: Any, table: Table, names: Sequence[str] | None) -> Arra
             raise
         what = f"cannot be read as numbers ({plain(error)})"
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(table.not_numbers(listed(column_labels(columns, names)), what)) from error
+        raise kind(
+            table.not_numbers(params.listed(params.column_labels(columns, names)), what)
+        ) from error
 
 
 def _check_array_api(values: Array, table: Table) -> Array:
     """Apply scikit-learn's checks to an array of another library, on its device."""
-    xp = namespace(values)
+    xp = ops.namespace(values)
     if xp.isdtype(values.dtype, "complex floating"):
         raise ValueError(COMPLEX.format(table.noun.lower()))
     if values.ndim != 2:
         raise ValueError(table.not_two_dimensional(values.ndim, values.shape))
     if 0 in values.shape:
         raise ValueError(table.too_small(f"{tuple(values.shape)}"))
-    values = detached(values)
+    values = ops.detached(values)
     kept = values.dtype in (xp.float64, xp.float32)
     return values if kept else xp.astype(values, xp.float64)
 
 
 def _check_finite(values: Array, table: Table, names: Sequence[str] | None, limit: float) -> None:
     """Raise for NaN, infinity, and numbers beyond the limit."""
-    xp = namespace(values)
+    xp = ops.namespace(values)
     with np.errstate(over="ignore", invalid="ignore"):
         # One pass without a temporary: a small norm proves that all numbers are valid.
-        if norm(values) <= LARGEST_SCORE:
+        if ops.norm(values) <= params.LARGEST_SCORE:
             return
-    rows = to_host(xp.sum(xp.astype(~xp.isfinite(values), xp.int64), axis=0)).astype(int)
+    rows = ops.to_host(xp.sum(xp.astype(~xp.isfinite(values), xp.int64), axis=0)).astype(int)
     columns = np.flatnonzero(rows)
     if columns.size:
-        found = map(with_row_count, column_labels(columns, names), rows[columns])
+        found = map(params.with_row_count, params.column_labels(columns, names), rows[columns])
         raise ValueError(table.not_finite(list(found)))
-    sizes = to_host(xp.max(xp.abs(values), axis=0))
+    sizes = ops.to_host(xp.max(xp.abs(values), axis=0))
     if sizes.max() > limit:
-        large = column_labels(np.flatnonzero(sizes > limit), names)
+        large = params.column_labels(np.flatnonzero(sizes > limit), names)
         raise ValueError(table.too_large(large, float(sizes.max())))
 
 
@@ -487,9 +467,10 @@ def warn_constant_columns(
 ) -> None:
     """Warn about columns with the same value in every row."""
     if flat.any():
+        columns = params.listed(params.column_labels(np.flatnonzero(flat), names))
         warnings.warn(
-            f"Scores have no spread in {listed(column_labels(np.flatnonzero(flat), names))}: a "
-            "detector with equal scores for all rows carries no information. Leave it out.",
+            f"Scores have no spread in {columns}: a detector with equal scores for all rows carries "
+            "no information. Leave it out.",
             UserWarning,
             stacklevel=stacklevel,
         )
@@ -505,11 +486,11 @@ def warn_duplicate_columns(
         equal = [
             f"{copy} = {original}"
             for original, copy in zip(
-                column_labels(first, names), column_labels(second, names), strict=True
+                params.column_labels(first, names), params.column_labels(second, names), strict=True
             )
         ]
         warnings.warn(
-            f"Some detectors give the same scores twice: {listed(equal)}. The copies count "
+            f"Some detectors give the same scores twice: {params.listed(equal)}. The copies count "
             "double; leave them out.",
             UserWarning,
             stacklevel=stacklevel,
@@ -528,19 +509,19 @@ def _constant_columns(S: Array) -> NDArray[np.bool_]:
     flat = is_constant(probe.min(axis=0), probe.max(axis=0))
     for column in np.flatnonzero(flat):
         scores = S[:, int(column)]
-        flat[column] = is_constant(np.array(smallest(scores)), np.array(largest(scores)))
+        flat[column] = is_constant(np.array(ops.smallest(scores)), np.array(ops.largest(scores)))
     return flat
 
 
 def _probe(S: Array) -> Host:
     """Return a few evenly spaced rows."""
     rows = sorted({round(row) for row in np.linspace(0, S.shape[0] - 1, PROBE_ROWS)})
-    return to_host(take(S, np.array(rows)))
+    return ops.to_host(ops.take(S, np.array(rows)))
 
 
 def _equal_columns(S: Array, columns: Iterable[int]) -> list[tuple[int, int]]:
     """Return pairs (original, copy) of equal columns; few are compared beyond the probe rows."""
-    xp = namespace(S)
+    xp = ops.namespace(S)
     probe = _probe(S)
     originals: dict[tuple[float, ...], list[int]] = {}
     pairs = []

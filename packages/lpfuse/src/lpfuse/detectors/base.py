@@ -19,20 +19,9 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from lpfuse._arrays import operations as ops
 from lpfuse._arrays.blocks import meta_of
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    as_float64,
-    beside,
-    blas_threads_for,
-    is_blocked,
-    like,
-    matrix_budget,
-    namespace,
-    take,
-    to_host,
-)
+from lpfuse._arrays.operations import Array, Host
 from lpfuse._base import Detector, conformal_quantile, lower_by_rounding
 from lpfuse._validation.params import check_choice, check_count
 from lpfuse._validation.tables import check_features, record_columns
@@ -95,14 +84,14 @@ class HeldOutDetector(Detector):
         self._check_parameters()
         rng = check_random_state(getattr(self, "random_state", 0))
         rows: TrainingRows = (
-            sampled_rows(X, None, None, 0, rng) if is_blocked(X) else training_rows(X)
+            sampled_rows(X, None, None, 0, rng) if ops.is_blocked(X) else training_rows(X)
         )
         if len(rows) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs at least 2 rows, got n_samples = {len(rows)}. Pass "
                 "more normal rows."
             )
-        host = to_host(rows.X)
+        host = ops.to_host(rows.X)
         self.n_samples_ = len(host)
         self.held_out_scores_ = self._learn(host, rng)
         scores = self.held_out_scores_
@@ -112,7 +101,7 @@ class HeldOutDetector(Detector):
         share, n = float(self.contamination), len(scores)
         quantile = conformal_quantile(scores, np.ones(n), n, share)
         self.offset_ = lower_by_rounding(quantile, 0.0, scores)
-        record_columns(self, meta_of(X) if is_blocked(X) else X)
+        record_columns(self, meta_of(X) if ops.is_blocked(X) else X)
         return self
 
     def leave_one_out_scores(self, X: Any) -> Array:
@@ -130,7 +119,7 @@ class HeldOutDetector(Detector):
             between the fits.
         """
         check_is_fitted(self)
-        if is_blocked(X):
+        if ops.is_blocked(X):
             raise ValueError(
                 "leave_one_out_scores needs the rows in memory, got rows of Dask. Fit to a part of "
                 "them, for instance X[:10_000].compute(), and pass it."
@@ -142,8 +131,8 @@ class HeldOutDetector(Detector):
                 f"{X.shape[0]}. For other rows use score_samples."
             )
         if self.held_out_scores_ is not None:
-            return beside(self.held_out_scores_, X)
-        return beside(self._leave_one_out(to_host(X), np.arange(self.n_samples_)), X)
+            return ops.beside(self.held_out_scores_, X)
+        return ops.beside(self._leave_one_out(ops.to_host(X), np.arange(self.n_samples_)), X)
 
     def _check_parameters(self) -> None:
         """Raise for invalid parameters."""
@@ -160,7 +149,7 @@ class HeldOutDetector(Detector):
         raise NotImplementedError
 
     def _scores(self, X: Array) -> Array:
-        return beside(self._score(to_host(X)), X)
+        return ops.beside(self._score(ops.to_host(X)), X)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -267,10 +256,10 @@ def _set_offsets_of_group(
     scores: list[list[Host]] = [[] for _ in detectors]
     mass = rows.weights[number_of_row >= 0].sum()
     for part in parts:
-        others, left_out = rows.without(part, share=len(detectors) > 1), take(rows.X, part)
+        others, left_out = rows.without(part, share=len(detectors) > 1), ops.take(rows.X, part)
         kept = 1 - float(rows.weights[part].sum() / mass)
         for found, detector in zip(scores, detectors, strict=True):
-            found.append(to_host(detector._refit(others, kept)._scores(left_out)))
+            found.append(ops.to_host(detector._refit(others, kept)._scores(left_out)))
     every = np.concatenate(parts)
     weights, different = rows.weights[every], len(np.unique(number_of_row[every]))
     for found, detector in zip(scores, detectors, strict=True):
@@ -305,10 +294,10 @@ def held_out_parts(
 
 def first_equal_rows(rows: TrainingRows) -> Positions:
     """Return the position of the first row equal to each normal row; −1 for anomalies."""
-    X = as_float64(rows.X)
+    X = ops.as_float64(rows.X)
     direction = np.random.default_rng(0).normal(size=X.shape[1])  # separates distinct rows
     # A matrix product may round equal rows differently.
-    along = to_host(namespace(X).sum(X * like(direction, X), axis=1))
+    along = ops.to_host(ops.namespace(X).sum(X * ops.like(direction, X), axis=1))
     _, first, inverse = np.unique(along, return_index=True, return_inverse=True)
     same = first[inverse]
     return same if rows.labels is None else np.where(rows.labels > 0, same, -1)
@@ -374,11 +363,11 @@ class KernelDetector(KernelScorer, RefittedDetector):
         rows = self._rows(X, None, sample_weight)
         self._fit_rows(rows)
         set_offsets([self], rows)
-        record_columns(self, meta_of(X) if is_blocked(X) else X)
+        record_columns(self, meta_of(X) if ops.is_blocked(X) else X)
         return self
 
     def _rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
-        if not is_blocked(X):
+        if not ops.is_blocked(X):
             return training_rows(X, sample_weight, y)
         self._check_parameters()
         if self._needs_only_sums and self.approximation is None:
@@ -395,7 +384,7 @@ class KernelDetector(KernelScorer, RefittedDetector):
         """Fit to checked rows, exactly or through approximate features."""
         self._check_parameters()
         exact = not self._is_approximate(rows)
-        with blas_threads_for(len(rows) if exact else self._size()):
+        with ops.blas_threads_for(len(rows) if exact else self._size()):
             kernel = self._resolved_kernel(rows)
             # Once for all learners that share the rows; not for an intentionally narrow kernel.
             if self.gamma != "narrow" and "warned" not in rows.cache(kernel):
@@ -421,7 +410,7 @@ class KernelDetector(KernelScorer, RefittedDetector):
 
     def _refit(self, rows: TrainingRows, kept: float) -> Self:
         other, exact = clone(self), self.features_ is None
-        with blas_threads_for(len(rows) if exact else self._size()):
+        with ops.blas_threads_for(len(rows) if exact else self._size()):
             other._learn(other._resolved_kernel(rows), rows, exact)
         return other
 
@@ -445,7 +434,7 @@ class KernelDetector(KernelScorer, RefittedDetector):
     def _is_approximate(self, rows: TrainingRows) -> bool:
         if self.approximation == "auto":
             in_blocks = rows.is_sample and self._needs_only_sums
-            return in_blocks or rows.gram_bytes > matrix_budget(rows.X)
+            return in_blocks or rows.gram_bytes > ops.matrix_budget(rows.X)
         return self.approximation is not None
 
     def _check_parameters(self) -> None:
@@ -465,8 +454,8 @@ class KernelDetector(KernelScorer, RefittedDetector):
     def _term_scale(self, rows: TrainingRows) -> float:
         if self.kernel_.has_unit_diagonal:
             return 1.0
-        some = take(rows.X, np.linspace(0, len(rows) - 1, min(len(rows), 100)).astype(int))
-        similarities = np.abs(to_host(self.kernel_.between(some, some)))
+        some = ops.take(rows.X, np.linspace(0, len(rows) - 1, min(len(rows), 100)).astype(int))
+        similarities = np.abs(ops.to_host(self.kernel_.between(some, some)))
         return float(similarities.diagonal().mean() + similarities.mean())
 
     def _fit_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
@@ -517,7 +506,7 @@ def fit_together(
     """
     own = [detector for detector in detectors if isinstance(detector, RefittedDetector)]
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-    if is_blocked(X):  # nothing can be shared
+    if ops.is_blocked(X):  # nothing can be shared
         for detector in own:
             rows = detector._rows(X, None, sample_weight)
             detector._fit_rows(rows, thresholds=thresholds)

@@ -8,23 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    add_to_diagonal,
-    beside,
-    blas_threads_for,
-    cholesky,
-    eigh,
-    invert_lower,
-    is_blocked,
-    largest,
-    namespace,
-    positive_part,
-    put,
-    solve_lower,
-    to_host,
-)
+from lpfuse._arrays import operations as ops
+from lpfuse._arrays.operations import Array, Host
 from lpfuse._files import saved_as
 from lpfuse._validation.params import check_choice, check_number
 from lpfuse._validation.tables import check_features
@@ -203,7 +188,7 @@ class OneClassGP(KernelDetector):
         array([0.97, 1.  , 0.99, 0.03])
         """
         check_is_fitted(self)
-        if is_blocked(X):
+        if ops.is_blocked(X):
             raise ValueError(
                 "leave_one_out_scores needs the rows in memory, got rows of Dask. Pass a part of "
                 "them, for instance X[:10_000].compute()."
@@ -218,7 +203,7 @@ class OneClassGP(KernelDetector):
         held_out = self._leave_one_out(rows)
         if rows.positions is None:
             return held_out
-        return put(self.score_samples(X), rows.positions, held_out)  # weight 0: not in the fit
+        return ops.put(self.score_samples(X), rows.positions, held_out)  # weight 0: not in the fit
 
     def leaves_one_out_of(self, n: int) -> bool:
         """Return whether `leave_one_out_scores` of n rows are nearly unbiased.
@@ -238,34 +223,36 @@ class OneClassGP(KernelDetector):
 
     def _fit_exactly(self, kernel: Kernel, rows: TrainingRows) -> Array | None:
         L, self.jitter_ = self._factor(kernel, rows)
-        ones = beside(np.ones((len(rows), 1)), L)
+        ones = ops.beside(np.ones((len(rows), 1)), L)
         if self.score_type == "mean":
-            coefficients = solve_lower(L, solve_lower(L, ones), transposed=True)
+            coefficients = ops.solve_lower(L, ops.solve_lower(L, ones), transposed=True)
         else:
-            inverse = invert_lower(L)
-            coefficients = namespace(L).concat([inverse.T @ (inverse @ ones), inverse.T], axis=1)
+            inverse = ops.invert_lower(L)
+            coefficients = ops.namespace(L).concat(
+                [inverse.T @ (inverse @ ones), inverse.T], axis=1
+            )
         basis, columns = Similarities(kernel, rows.anchors), int(coefficients.shape[1])
         self.expansion_ = Expansion(basis, coefficients, columns)
         # With the noise N on the diagonal (K + N) α = 1, and with A = (K + N)⁻¹ the diagonal of
         # K − K A K is N − N A N: means and variances of these rows need no further product.
-        noise = beside(self.noise / rows.weights + self.jitter_, rows.X)
+        noise = ops.beside(self.noise / rows.weights + self.jitter_, rows.X)
         mean, spread = 1 - noise * coefficients[:, 0], noise
         if self.score_type != "mean":
-            spread = positive_part(noise - noise**2 * self._inverse_diagonal()) + self.noise
+            spread = ops.positive_part(noise - noise**2 * self._inverse_diagonal()) + self.noise
         return self._score(mean, spread)
 
     def _inverse_diagonal(self) -> Array:  # of (K + N)⁻¹, from the factor that a fit keeps
         inverse = self.expansion_.coefficients[:, 1:]
-        return namespace(inverse).sum(inverse**2, axis=1)
+        return ops.namespace(inverse).sum(inverse**2, axis=1)
 
     def _fit_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
         precision, vectors, target = self._posterior(features, rows)
-        directions = (vectors @ beside(precision * target, vectors))[:, None]
+        directions = (vectors @ ops.beside(precision * target, vectors))[:, None]
         if self.score_type != "mean":
             # φᵀφ − σ² φᵀ(ΦᵀΦ + σ² I)⁻¹φ: the variance that the training rows explain.
-            known = np.sqrt(positive_part(1 - self.noise * precision)) * (precision > 0)
-            known = vectors * beside(known, vectors)
-            directions = namespace(vectors).concat([directions, known], axis=1)
+            known = np.sqrt(ops.positive_part(1 - self.noise * precision)) * (precision > 0)
+            known = vectors * ops.beside(known, vectors)
+            directions = ops.namespace(vectors).concat([directions, known], axis=1)
         self.expansion_, self.jitter_ = features.expansion(directions, rows.X), 0.0
         return None
 
@@ -273,15 +260,15 @@ class OneClassGP(KernelDetector):
         mean = values[:, 0]
         if self.score_type == "mean":
             return mean
-        known = namespace(values).sum(values[:, 1:] ** 2, axis=1)
-        return self._score(mean, positive_part(diagonal - known) + self.noise)
+        known = ops.namespace(values).sum(values[:, 1:] ** 2, axis=1)
+        return self._score(mean, ops.positive_part(diagonal - known) + self.noise)
 
     def _score(self, mean: Array, variance: Array) -> Array:
         if self.score_type == "mean":
             return mean
         if self.score_type == "variance":
             return -variance
-        xp = namespace(mean)
+        xp = ops.namespace(mean)
         variance = xp.clip(variance, min=float(xp.finfo(mean.dtype).eps))  # without noise: zero
         if self.score_type == "density":
             return -0.5 * (log(2 * pi) + xp.log(variance) + (1 - mean) ** 2 / variance)
@@ -290,13 +277,13 @@ class OneClassGP(KernelDetector):
     def _factor(self, kernel: Kernel, rows: TrainingRows) -> tuple[Array, float]:
         """Return the Cholesky factor of ``K + σ² diag(1/c)``, with the least jitter needed."""
         noise = self.noise / rows.weights
-        largest_entry = largest(kernel.diagonal(rows.X))
-        resolution = float(namespace(rows.X).finfo(rows.X.dtype).eps)
+        largest_entry = ops.largest(kernel.diagonal(rows.X))
+        resolution = float(ops.namespace(rows.X).finfo(rows.X.dtype).eps)
         for share in (0.0, *(share for share in JITTERS if share > resolution / 2)):
             jitter = share * largest_entry
-            more = beside(noise + jitter, rows.X)
+            more = ops.beside(noise + jitter, rows.X)
             # No reference to the matrix is kept: only one n×n matrix is held at a time.
-            L = cholesky(add_to_diagonal(rows.gram(kernel, to_overwrite=True), more))
+            L = ops.cholesky(ops.add_to_diagonal(rows.gram(kernel, to_overwrite=True), more))
             if L is not None:
                 return L, jitter
         raise ValueError(
@@ -308,28 +295,28 @@ class OneClassGP(KernelDetector):
     def _posterior(self, features: FeatureMap, rows: TrainingRows) -> tuple[Host, Array, Host]:
         """Return inverse eigenvalues and eigenvectors of ``ΦᵀCΦ + σ² I``, and rotated ``ΦᵀC1``."""
         first, second = rows.moments(features)
-        values, vectors = eigh(second)
-        values = positive_part(values) + self.noise
+        values, vectors = ops.eigh(second)
+        values = ops.positive_part(values) + self.noise
         # Without noise, directions outside the span of the rows have eigenvalues of rounding only.
         seen = values > 1e-14 * values[-1]
         precision = np.divide(1.0, values, out=np.zeros_like(values), where=seen)
-        return precision, vectors, to_host(vectors.T @ first)
+        return precision, vectors, ops.to_host(vectors.T @ first)
 
     def _leave_one_out(self, rows: TrainingRows) -> Array:
         if self.features_ is None:
-            with blas_threads_for(len(rows)):
+            with ops.blas_threads_for(len(rows)):
                 return self._score(*self._leave_one_out_exactly(rows))
         return self._score(*self._leave_one_out_of_features(self.features_, rows))
 
     def _leave_one_out_exactly(self, rows: TrainingRows) -> tuple[Array, Array]:
-        residuals = beside(self.expansion_.coefficients[:, 0], rows.X)
+        residuals = ops.beside(self.expansion_.coefficients[:, 0], rows.X)
         if self.score_type == "mean":  # whose fit keeps no inverse
-            inverse = invert_lower(self._factor(self.kernel_, rows)[0])
-            diagonal = namespace(inverse).sum(inverse**2, axis=0)
+            inverse = ops.invert_lower(self._factor(self.kernel_, rows)[0])
+            diagonal = ops.namespace(inverse).sum(inverse**2, axis=0)
         else:
-            diagonal = beside(self._inverse_diagonal(), rows.X)
-        own_noise = beside(self.noise / rows.weights + self.jitter_, rows.X)
-        variance = positive_part(1 / diagonal - own_noise) + self.noise
+            diagonal = ops.beside(self._inverse_diagonal(), rows.X)
+        own_noise = ops.beside(self.noise / rows.weights + self.jitter_, rows.X)
+        variance = ops.positive_part(1 / diagonal - own_noise) + self.noise
         return 1 - residuals / diagonal, variance
 
     def _leave_one_out_of_features(
@@ -337,18 +324,18 @@ class OneClassGP(KernelDetector):
     ) -> tuple[Array, Array]:
         precision, vectors, target = self._posterior(features, rows)
         expansion = features.expansion(vectors, rows.X)
-        xp = namespace(rows.X)
-        precision, target = beside(precision, rows.X), beside(target, rows.X)
+        xp = ops.namespace(rows.X)
+        precision, target = ops.beside(precision, rows.X), ops.beside(target, rows.X)
 
         def finish(diagonal: Array, values: Array) -> Array:
             mean = values @ (precision * target)
             leverage = (values**2) @ precision
-            unexplained = positive_part(diagonal - xp.sum(values**2, axis=1))
+            unexplained = ops.positive_part(diagonal - xp.sum(values**2, axis=1))
             return xp.stack([mean, leverage, unexplained], axis=1)
 
         parts = expansion.map(rows.X, finish)
         mean, leverage, unexplained = parts[:, 0], parts[:, 1], parts[:, 2]
-        share = leverage * beside(rows.weights, rows.X)  # of a row in its own mean
+        share = leverage * ops.beside(rows.weights, rows.X)  # of a row in its own mean
         others = xp.clip(1 - share, min=float(xp.finfo(share.dtype).eps))
         variance = unexplained + self.noise * leverage / others + self.noise
         return (mean - share) / others, variance

@@ -16,25 +16,9 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from lpfuse._arrays import operations as ops
 from lpfuse._arrays.blocks import map_rows, meta_of
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    beside,
-    block_width,
-    diagonal_of,
-    eigh,
-    eigh_largest,
-    eigh_leading,
-    is_blocked,
-    is_numpy,
-    is_single,
-    largest,
-    namespace,
-    symmetric_times,
-    to_host,
-    total,
-)
+from lpfuse._arrays.operations import Array, Host, total
 from lpfuse._files import saved_as
 from lpfuse._validation.params import is_count
 from lpfuse._validation.tables import check_columns, check_features
@@ -64,9 +48,9 @@ def leading(K: Array, w: Array, means: Array, grand_mean: float, count: int) -> 
     found = iterated(K, w, count) if iterate else None
     if found is not None:
         return found
-    roots = namespace(K).sqrt(w)
+    roots = ops.namespace(K).sqrt(w)
     centred = roots[:, None] * (K - means[:, None] - means[None, :] + grand_mean) * roots[None, :]
-    return eigh_largest(centred, count, coincide=iterate)
+    return ops.eigh_largest(centred, count, coincide=iterate)
 
 
 def iterated(K: Array, w: Array, count: int) -> tuple[Host, Array] | None:
@@ -86,7 +70,7 @@ def iterated(K: Array, w: Array, count: int) -> tuple[Host, Array] | None:
     tuple of arrays, or None
         None where eigenvalues nearly coincide and a full decomposition is needed.
     """
-    return by_arpack(K, w, count) if is_numpy(K) else by_blocks(K, w, count)
+    return by_arpack(K, w, count) if ops.is_numpy(K) else by_blocks(K, w, count)
 
 
 def by_arpack(K: Host, w: Host, count: int, restarts: int = RESTARTS) -> tuple[Host, Host] | None:
@@ -95,7 +79,7 @@ def by_arpack(K: Host, w: Host, count: int, restarts: int = RESTARTS) -> tuple[H
 
     def product(vector: Host) -> Host:
         v = roots * vector.reshape(-1)
-        v = symmetric_times(K, v - w * np.sum(v))
+        v = ops.symmetric_times(K, v - w * np.sum(v))
         return roots * (v - w @ v)
 
     n, start = len(K), np.random.default_rng(0).uniform(-1, 1, len(K))
@@ -124,10 +108,10 @@ def by_blocks(
 
     None where eigenvalues nearly coincide, unless there are too many rows to decompose.
     """
-    n, width = K.shape[0], block_width(count)
+    n, width = K.shape[0], ops.block_width(count)
     if 2 * width > n:
         return None
-    xp = namespace(K)
+    xp = ops.namespace(K)
     share, roots = w[:, None], xp.sqrt(w)[:, None]
 
     def times(columns: Array) -> Array:
@@ -136,7 +120,7 @@ def by_blocks(
         return roots * (v - w @ v)
 
     start = np.random.default_rng(0).uniform(-1, 1, (n, width))
-    found = eigh_leading(times, beside(start, K), count, restarts)
+    found = ops.eigh_leading(times, ops.beside(start, K), count, restarts)
     if not found.converged:
         if n <= decompose_up_to:
             return None
@@ -303,7 +287,7 @@ class KernelPCADetector(KernelDetector):
                 f"n_components must be whole numbers from 0 to {self.n_components_}, got "
                 f"{n_components!r}. Fit with a larger n_components for more."
             )
-        if is_blocked(X):
+        if ops.is_blocked(X):
             check_columns(meta_of(X), self)
             path = partial(_path_of_block, wanted.tolist())
             return map_rows(path, X, copy(self), width=len(wanted))
@@ -311,7 +295,7 @@ class KernelPCADetector(KernelDetector):
 
         def finish(diagonal: Array, values: Array) -> Array:
             errors = [self._error(diagonal, values, int(q)) for q in wanted]
-            return -namespace(values).stack(errors, axis=1)
+            return -ops.namespace(values).stack(errors, axis=1)
 
         return self.expansion_.map(X, finish)
 
@@ -351,8 +335,8 @@ class KernelPCADetector(KernelDetector):
         basis = Similarities(kernel, rows.anchors)
         self.expansion_ = Expansion(basis, spectrum.columns, 1 + self.n_components_)
         scores = self._score_from(kernel.diagonal(rows.X), spectrum.training)
-        sizes = namespace(scores).abs(kernel.diagonal(rows.X)) + abs(spectrum.grand_mean)
-        if largest(scores) > (1e-3 if is_single(scores) else 1e-6) * largest(sizes):
+        sizes = ops.namespace(scores).abs(kernel.diagonal(rows.X)) + abs(spectrum.grand_mean)
+        if ops.largest(scores) > (1e-3 if ops.is_single(scores) else 1e-6) * ops.largest(sizes):
             raise ValueError(
                 f"kernel={kernel.name!r} is not positive definite here: some squared distances in "
                 "its feature space are negative. Use other parameters or another kernel."
@@ -361,13 +345,13 @@ class KernelPCADetector(KernelDetector):
 
     def _fit_features(self, features: FeatureMap, rows: TrainingRows) -> Array | None:
         mean, second = rows.moments(features, mean=True)
-        values, vectors = eigh(second - mean[:, None] * mean[None, :])
-        xp, values = namespace(vectors), values[::-1]
+        values, vectors = ops.eigh(second - mean[:, None] * mean[None, :])
+        xp, values = ops.namespace(vectors), values[::-1]
         vectors = xp.flip(vectors, axis=1)
         variance = float(values.sum())
-        negligible = _negligible(variance, total(diagonal_of(second)), rows.X)
+        negligible = _negligible(variance, total(ops.diagonal_of(second)), rows.X)
         directions = xp.concat([mean[:, None], vectors], axis=1)
-        along = to_host(mean @ vectors)
+        along = ops.to_host(mean @ vectors)
         self._keep(Spectrum(values, directions, along, float(mean @ mean), variance, negligible))
         self.expansion_ = features.expansion(directions[:, : 1 + self.n_components_], rows.X)
         return None
@@ -385,8 +369,8 @@ class KernelPCADetector(KernelDetector):
 
     def _error(self, diagonal: Array, values: Array, q: int) -> Array:
         """``‖φ(x) − φ̄‖² − Σ_{l ≤ q} f_l(x)²``."""
-        projections = values[:, 1 : 1 + q] - beside(self.mean_projections_[:q], values)
-        explained = namespace(values).sum(projections**2, axis=1)
+        projections = values[:, 1 : 1 + q] - ops.beside(self.mean_projections_[:q], values)
+        explained = ops.namespace(values).sum(projections**2, axis=1)
         return diagonal - 2 * values[:, 0] + self.mean_norm2_ - explained
 
 
@@ -435,12 +419,12 @@ def spectrum_of_gram(
     one: with equal weights, the centred kernel matrix divided by n. For a share of the variance,
     `first` components are computed, and four times as many until they suffice.
     """
-    n, xp = K.shape[0], namespace(K)
-    w = beside(weights, K)
+    n, xp = K.shape[0], ops.namespace(K)
+    w = ops.beside(weights, K)
     roots = xp.sqrt(w)[:, None]
     means = K @ w
     grand_mean = float(w @ means)
-    mean_square = float(w @ diagonal_of(K))
+    mean_square = float(w @ ops.diagonal_of(K))
     total = mean_square - grand_mean
     negligible = _negligible(total, mean_square, K)
     count = int(wanted) if isinstance(wanted, Integral) else first
@@ -448,13 +432,15 @@ def spectrum_of_gram(
         values, vectors = leading(K, w, means, grand_mean, min(count, n))
         # Back from W^½ u to coefficients of the centred features, each component of length one.
         lengths = np.sqrt(np.where(values > negligible, values, np.inf))
-        scaled = roots * vectors / beside(lengths, K)
+        scaled = roots * vectors / ops.beside(lengths, K)
         coefficients = scaled - w[:, None] * xp.sum(scaled, axis=0)
-        mean_projections = to_host(means @ coefficients)
+        mean_projections = ops.to_host(means @ coefficients)
         # Of a training row the projection is a multiple of its entry in the eigenvector.
-        projections = vectors / roots * beside(np.sqrt(np.maximum(values, 0.0)), K)
+        projections = vectors / roots * ops.beside(np.sqrt(np.maximum(values, 0.0)), K)
         columns = xp.concat([w[:, None], coefficients], axis=1)
-        training = xp.concat([means[:, None], projections + beside(mean_projections, K)], axis=1)
+        training = xp.concat(
+            [means[:, None], projections + ops.beside(mean_projections, K)], axis=1
+        )
         known = values, columns, mean_projections, grand_mean, total, negligible, training
         spectrum = Spectrum(*known, complete=len(values) >= n)
         if spectrum.reaches(wanted):
@@ -464,5 +450,5 @@ def spectrum_of_gram(
 
 def _negligible(total: float, mean_square: float, x: Array) -> float:
     """Return the variance that rounding can cause in features of that mean squared length."""
-    resolution = float(np.finfo(np.float32 if is_single(x) else np.float64).eps)
+    resolution = float(np.finfo(np.float32 if ops.is_single(x) else np.float64).eps)
     return max(NO_VARIANCE * total, 10 * resolution * mean_square)

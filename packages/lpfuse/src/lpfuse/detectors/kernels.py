@@ -23,36 +23,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils.validation import check_is_fitted
 
+from lpfuse._arrays import operations as ops
 from lpfuse._arrays.blocks import CheckedBlocks, arrays_of, map_rows, meta_of
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    add_to_diagonal,
-    array_range,
-    as_float64,
-    beside,
-    concatenate,
-    diagonal_of,
-    eigh,
-    exp_in_place,
-    filled,
-    is_blocked,
-    is_numpy,
-    is_single,
-    largest,
-    like,
-    map_row_blocks,
-    namespace,
-    new_empty,
-    one_blas_thread,
-    positive_part,
-    sum_row_blocks,
-    take,
-    times_few_columns,
-    times_triangle,
-    to_host,
-    total,
-)
+from lpfuse._arrays.operations import Array, Host, filled, total
 from lpfuse._base import Detector, lower_quantile
 from lpfuse._files import FieldsOnlyState, saved_as
 from lpfuse._validation.dask_blocks import check_feature_blocks
@@ -72,7 +45,7 @@ def distances_to(Z: Array, factor: float = 1.0) -> RowFunction:
     It is one product, ``(x, ‖x‖², 1) · (−2z, 1, ‖z‖²)``. Both are centred at the mean of Z, which
     avoids the cancellation of a common offset.
     """
-    xp = namespace(Z)
+    xp = ops.namespace(Z)
     centre = xp.mean(Z, axis=0)
     Z = Z - centre
     norms = square_norms(Z)
@@ -85,10 +58,10 @@ def distances_to(Z: Array, factor: float = 1.0) -> RowFunction:
         own = square_norms(X)
         products = xp.concat([X, own, xp.ones_like(own)], axis=1) @ right
         if factor > 0:
-            return positive_part(products)
+            return ops.positive_part(products)
         # Smaller positive exponents do not change similarities noticeably, and clipping takes a
         # pass over the block.
-        if rounding * (largest(own) + largest(norms)) > 1e-13:
+        if rounding * (ops.largest(own) + ops.largest(norms)) > 1e-13:
             products = xp.clip(products, max=0.0)
         return products
 
@@ -97,19 +70,19 @@ def distances_to(Z: Array, factor: float = 1.0) -> RowFunction:
 
 def pairwise_matrix(rows: RowFunction, X: Array) -> Array:
     """Return the n×n matrix with rows computed by a function, block by block."""
-    values = new_empty((X.shape[0], X.shape[0]), X)
+    values = ops.new_empty((X.shape[0], X.shape[0]), X)
 
     def work(block: slice) -> None:
         values[block, :] = rows(X[block, :])
 
-    with one_blas_thread:
-        map_row_blocks(work, X, width=X.shape[0])
+    with ops.one_blas_thread:
+        ops.map_row_blocks(work, X, width=X.shape[0])
     return values
 
 
 def square_norms(X: Array) -> Array:
     """Return ``‖x_i‖²``, of shape (n, 1)."""
-    return namespace(X).sum(X * X, axis=1, keepdims=True)
+    return ops.namespace(X).sum(X * X, axis=1, keepdims=True)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -135,32 +108,34 @@ class Kernel:
 
     def between(self, X: Array, Z: Array) -> Array:
         """``k(x_i, z_j)``, of shape (n, m)."""
-        with one_blas_thread:
+        with ops.one_blas_thread:
             return self.against(Z)(X)
 
     def against(self, Z: Array) -> RowFunction:
         """Return the function ``X ↦ k(x_i, z_j)``, with Z prepared once."""
         if self.name == "rbf":
             exponents = distances_to(Z, -self.gamma)
-            return lambda X: exp_in_place(exponents(X))
+            return lambda X: ops.exp_in_place(exponents(X))
         if self.name in INNER_PRODUCTS:
             return lambda X: self._of_inner_products(X, Z)
-        return lambda X: beside(pairwise_kernels(X, Z, metric=self.name, **self._arguments()), Z)
+        return lambda X: ops.beside(
+            pairwise_kernels(X, Z, metric=self.name, **self._arguments()), Z
+        )
 
     def of_distances(self, distances: Array) -> Array:
         """Return the values of a Gaussian kernel from squared distances."""
-        return exp_in_place(-self.gamma * distances)
+        return ops.exp_in_place(-self.gamma * distances)
 
     def diagonal(self, X: Array) -> Array:
         """``k(x_i, x_i)``, of shape (n,)."""
         if self.name in UNIT_DIAGONAL:
-            return beside(filled(X.shape[0], 1.0, X), X)
+            return ops.beside(filled(X.shape[0], 1.0, X), X)
         if self.name == "additive_chi2":
-            return beside(filled(X.shape[0], 0.0, X), X)
+            return ops.beside(filled(X.shape[0], 0.0, X), X)
         if callable(self.name):
             values = [self.name(x, x, **self.params) for x in X]
             return np.asarray(values, dtype=X.dtype)
-        xp = namespace(X)
+        xp = ops.namespace(X)
         norms = xp.sum(X * X, axis=1)
         if self.name == "cosine":
             return xp.astype(norms > 0, X.dtype)
@@ -171,7 +146,7 @@ class Kernel:
         values = pairwise_matrix(self.against(X), X)
         if not self.has_unit_diagonal:
             return values
-        return add_to_diagonal(values, 1.0 - diagonal_of(values))  # exactly 1
+        return ops.add_to_diagonal(values, 1.0 - ops.diagonal_of(values))  # exactly 1
 
     @property
     def has_unit_diagonal(self) -> bool:
@@ -187,7 +162,7 @@ class Kernel:
         if self.name in ("poly", "polynomial"):
             return (self.gamma * products + self.coef0) ** self.degree
         if self.name == "sigmoid":
-            return namespace(products).tanh(self.gamma * products + self.coef0)
+            return ops.namespace(products).tanh(self.gamma * products + self.coef0)
         return products
 
     def _arguments(self) -> dict[str, Any]:
@@ -197,7 +172,7 @@ class Kernel:
 
 
 def _normalised(X: Array) -> Array:
-    xp = namespace(X)
+    xp = ops.namespace(X)
     norms = xp.sqrt(square_norms(X))
     return X / xp.where(norms > 0, norms, xp.ones_like(norms))
 
@@ -232,7 +207,7 @@ class Similarities:
 
     def rows(self, X: Array) -> RowFunction:
         """Return the function from rows, in the library of X, to their similarities."""
-        return self.kernel.against(beside(self.anchors, X))
+        return self.kernel.against(ops.beside(self.anchors, X))
 
 
 @saved_as("Expansion")
@@ -260,16 +235,16 @@ class Expansion(FieldsOnlyState):
         """
         if self.columns < COLUMNS_OF_ENDS:
             return []
-        parts = np.array_split(to_host(self.coefficients[:, 1 : self.columns]), ENDS, axis=1)
+        parts = np.array_split(ops.to_host(self.coefficients[:, 1 : self.columns]), ENDS, axis=1)
         used = [np.flatnonzero(part.any(axis=1)) for part in parts]
         ends = [int(rows[-1]) + 1 if len(rows) else 0 for rows in used]
         return ends if sum(ends) < 0.75 * ENDS * len(self.coefficients) else []
 
     def map(self, X: Array, finish: Callable[[Array, Array], Array]) -> Array:
         """Return ``finish(k(x, x), B(x) · coefficients)`` of all rows, in bounded blocks."""
-        kernel, usual = self.basis.kernel, is_numpy(X) and X.dtype == np.float64
+        kernel, usual = self.basis.kernel, ops.is_numpy(X) and X.dtype == np.float64
         rows = self._host_rows if usual else self.basis.rows(X)
-        coefficients = beside(self.coefficients[:, : self.columns], X)
+        coefficients = ops.beside(self.coefficients[:, : self.columns], X)
 
         ends = self._ends if usual else []
 
@@ -277,11 +252,11 @@ class Expansion(FieldsOnlyState):
             some = X[block, :]
             values = rows(some)
             if len(ends) > 1 and len(values) >= ROWS_OF_ENDS:
-                return finish(kernel.diagonal(some), times_triangle(values, coefficients, ends))
-            return finish(kernel.diagonal(some), times_few_columns(values, coefficients))
+                return finish(kernel.diagonal(some), ops.times_triangle(values, coefficients, ends))
+            return finish(kernel.diagonal(some), ops.times_few_columns(values, coefficients))
 
-        with one_blas_thread:
-            return concatenate(map_row_blocks(work, X, width=self.basis.width))
+        with ops.one_blas_thread:
+            return ops.concatenate(ops.map_row_blocks(work, X, width=self.basis.width))
 
 
 class KernelScorer(Detector):
@@ -332,8 +307,8 @@ def score_together(detectors: Sequence[Detector], X: Any) -> Array:
         raise ValueError("detectors is empty; pass at least one.")
     for detector in detectors:
         check_is_fitted(detector)
-        check_columns(meta_of(X) if is_blocked(X) else X, detector)
-    if is_blocked(X):
+        check_columns(meta_of(X) if ops.is_blocked(X) else X, detector)
+    if ops.is_blocked(X):
         return map_rows(_scores_of_block, X, list(detectors), width=len(detectors))
     checked = check_features(X)
     columns: dict[int, Array] = {}
@@ -343,7 +318,7 @@ def score_together(detectors: Sequence[Detector], X: Any) -> Array:
         else:
             scores = _share_distances([detectors[i] for i in group], checked)
             columns.update((i, scores[:, j]) for j, i in enumerate(group))
-    return namespace(checked).stack([columns[i] for i in range(len(detectors))], axis=1)
+    return ops.namespace(checked).stack([columns[i] for i in range(len(detectors))], axis=1)
 
 
 def _scores_of_block(block: Any, detectors: list[Detector]) -> Array:
@@ -371,13 +346,13 @@ def _anchors(detector: Detector) -> Array | None:
 
 def _share_distances(detectors: list[Any], X: Array) -> Array:
     """Return scores of detectors whose Gaussian kernels have the same anchors."""
-    xp = namespace(X)
+    xp = ops.namespace(X)
     expansions = [detector.expansion_ for detector in detectors]
-    distances = distances_to(beside(expansions[0].basis.anchors, X))
+    distances = distances_to(ops.beside(expansions[0].basis.anchors, X))
     # The largest number of columns needed for each kernel and coefficients.
     products: dict[tuple[Kernel, int], Array] = {}
     for expansion in sorted(expansions, key=lambda expansion: expansion.columns):
-        columns = beside(expansion.coefficients[:, : expansion.columns], X)
+        columns = ops.beside(expansion.coefficients[:, : expansion.columns], X)
         products[expansion.basis.kernel, id(expansion.coefficients)] = columns
 
     def work(block: slice) -> Array:
@@ -388,7 +363,7 @@ def _share_distances(detectors: list[Any], X: Array) -> Array:
         for (kernel, coefficients), columns in products.items():
             if kernel not in similarities:
                 similarities[kernel] = kernel.of_distances(apart)
-            values[kernel, coefficients] = times_few_columns(similarities[kernel], columns)
+            values[kernel, coefficients] = ops.times_few_columns(similarities[kernel], columns)
         scores = [
             detector._score_from(
                 expansion.basis.kernel.diagonal(some),
@@ -398,8 +373,8 @@ def _share_distances(detectors: list[Any], X: Array) -> Array:
         ]
         return xp.stack(scores, axis=1)
 
-    with one_blas_thread:
-        return concatenate(map_row_blocks(work, X, width=expansions[0].basis.width))
+    with ops.one_blas_thread:
+        return ops.concatenate(ops.map_row_blocks(work, X, width=expansions[0].basis.width))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -423,17 +398,17 @@ def centres(
 ) -> Array:
     """Return k-means centres of rows drawn at random: better landmarks than rows."""
     n = X.shape[0]
-    drawn = take(X, np.sort(rng.choice(n, min(n, rows_per_centre * size), replace=False)))
-    if is_numpy(X):
+    drawn = ops.take(X, np.sort(rng.choice(n, min(n, rows_per_centre * size), replace=False)))
+    if ops.is_numpy(X):
         return _by_scikit_learn(drawn, size, rng)
-    return lloyd(drawn, take(drawn, kmeans_parallel_init(drawn, size, rng)))
+    return lloyd(drawn, ops.take(drawn, kmeans_parallel_init(drawn, size, rng)))
 
 
 def _by_scikit_learn(X: Host, size: int, rng: np.random.RandomState) -> Host:
     means = KMeans(size, n_init=1, max_iter=STEPS, tol=STILL, random_state=rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than centres
-        return beside(means.fit(to_host(X)).cluster_centers_, X)
+        return ops.beside(means.fit(ops.to_host(X)).cluster_centers_, X)
 
 
 def lloyd(X: Array, means: Array, steps: int = STEPS, still: float = STILL) -> Array:
@@ -442,7 +417,7 @@ def lloyd(X: Array, means: Array, steps: int = STEPS, still: float = STILL) -> A
     It stops after `steps` steps, or where the means move by at most the share `still` of the
     columns' variance.
     """
-    xp = namespace(X)
+    xp = ops.namespace(X)
     still *= float(xp.mean(xp.var(X, axis=0)))
     for _ in range(steps):
         before, means = means, lloyd_step(X, means)
@@ -461,7 +436,7 @@ def kmeans_parallel_init(X: Array, size: int, rng: np.random.RandomState) -> Pos
     chosen = rng.choice(n, -(-size // ROUNDS), replace=False)
     latest, nearest = chosen, np.full(n, np.inf)
     while len(chosen) < size:
-        nearest = np.minimum(nearest, _distance_to_nearest(take(X, latest), X))
+        nearest = np.minimum(nearest, _distance_to_nearest(ops.take(X, latest), X))
         nearest[chosen] = 0.0  # but for rounding
         count = min(-(-size // ROUNDS), size - len(chosen))
         if np.count_nonzero(nearest) < count:  # too few distinct rows
@@ -477,15 +452,15 @@ def _distance_to_nearest(anchors: Array, X: Array) -> Host:
     distances = distances_to(anchors, 1.0)
 
     def work(block: slice) -> Array:
-        return namespace(X).min(distances(X[block, :]), axis=1)
+        return ops.namespace(X).min(distances(X[block, :]), axis=1)
 
-    return to_host(concatenate(map_row_blocks(work, X, width=int(anchors.shape[0]))))
+    return ops.to_host(ops.concatenate(ops.map_row_blocks(work, X, width=int(anchors.shape[0]))))
 
 
 def lloyd_step(X: Array, means: Array) -> Array:
     """Return the mean of the rows nearest to each centre; a centre without rows stays."""
-    xp = namespace(X)
-    distances, clusters = distances_to(means, 1.0), array_range(means.shape[0], X)
+    xp = ops.namespace(X)
+    distances, clusters = distances_to(means, 1.0), ops.array_range(means.shape[0], X)
 
     def sums_and_counts(block: slice) -> Array:
         rows = X[block, :]
@@ -494,7 +469,7 @@ def lloyd_step(X: Array, means: Array) -> Array:
         belongs = xp.astype(nearest[:, None] == clusters[None, :], X.dtype)
         return belongs.T @ xp.concat([rows, xp.ones_like(rows[:, :1])], axis=1)
 
-    found = sum_row_blocks(sums_and_counts, X, width=int(means.shape[0]))
+    found = ops.sum_row_blocks(sums_and_counts, X, width=int(means.shape[0]))
     sums, counts = found[:, :-1], found[:, -1:]
     return xp.where(counts > 0, sums / xp.clip(counts, min=1.0), means)
 
@@ -518,8 +493,8 @@ class Waves:
 
     def rows(self, X: Array) -> RowFunction:
         """Return the function from rows, in the library of X, to the values of their waves."""
-        xp = namespace(X)
-        frequencies = beside(self.frequencies, X)
+        xp = ops.namespace(X)
+        frequencies = ops.beside(self.frequencies, X)
         scale = frequencies.shape[1] ** -0.5
 
         def waves(block: Array) -> Array:
@@ -546,26 +521,26 @@ class FeatureMap:
         """Return the expansion ``φ(x)ᵀ directions``, for directions of shape (r, columns)."""
         folded = directions
         if self.whitening is not None:
-            folded = beside(self.whitening, directions) @ directions
-        return Expansion(self.basis, beside(folded, X), int(directions.shape[1]))
+            folded = ops.beside(self.whitening, directions) @ directions
+        return Expansion(self.basis, ops.beside(folded, X), int(directions.shape[1]))
 
     def rows(self, X: Array) -> RowFunction:
         """Return the function from rows, in the library of X, to their features."""
         basis = self.basis.rows(X)
         if self.whitening is None:
             return basis
-        whitening = beside(self.whitening, X)
+        whitening = ops.beside(self.whitening, X)
         return lambda block: basis(block) @ whitening
 
     def of(self, X: Array) -> Array:
         """Return the features of all rows, of shape (n, r)."""
-        rows, features = self.rows(X), new_empty((X.shape[0], self.width), X)
+        rows, features = self.rows(X), ops.new_empty((X.shape[0], self.width), X)
 
         def work(block: slice) -> None:
             features[block, :] = rows(X[block, :])
 
-        with one_blas_thread:
-            map_row_blocks(work, X, width=self.basis.width)
+        with ops.one_blas_thread:
+            ops.map_row_blocks(work, X, width=self.basis.width)
         return features
 
     def moments(self, X: Array, weights: Host) -> tuple[Array, Array]:
@@ -574,16 +549,16 @@ class FeatureMap:
         Whitening comes before the sum: afterwards it would amplify rounding errors of the small
         directions.
         """
-        rows, factors = self.rows(X), like(weights, X)[:, None]
-        xp = namespace(X)
+        rows, factors = self.rows(X), ops.like(weights, X)[:, None]
+        xp = ops.namespace(X)
 
         def work(block: slice) -> Array:
-            values = as_float64(rows(X[block, :]))
+            values = ops.as_float64(rows(X[block, :]))
             values = xp.concat([values, xp.ones_like(values[:, :1])], axis=1)
             return values.T @ (factors[block, :] * values)
 
-        with one_blas_thread:
-            second = sum_row_blocks(work, X, self.basis.width)
+        with ops.one_blas_thread:
+            second = ops.sum_row_blocks(work, X, self.basis.width)
         return second[-1, :-1], second[:-1, :-1]
 
 
@@ -594,8 +569,8 @@ def nystroem(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) ->
     ``φ(x) = Λ^{−1/2} Uᵀ k(landmarks, x)``. Directions with negligible eigenvalues are left out.
     """
     landmarks = X + 0.0 if size >= X.shape[0] else centres(X, size, rng)
-    values, vectors = eigh(as_float64(kernel.between(landmarks, landmarks)))
-    resolution = np.finfo(np.float32 if is_single(X) else np.float64).eps
+    values, vectors = ops.eigh(ops.as_float64(kernel.between(landmarks, landmarks)))
+    resolution = np.finfo(np.float32 if ops.is_single(X) else np.float64).eps
     kept = values > len(values) * resolution * max(values[-1], 0.0)
     if not kept.any():
         raise ValueError(
@@ -603,7 +578,7 @@ def nystroem(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) ->
             f"approximated. Use another kernel than {kernel.name!r}, or approximation=None."
         )
     first = int(kept.argmax())  # eigenvalues come in rising order
-    whitening = vectors[:, first:] / like(np.sqrt(values[first:]), vectors)
+    whitening = vectors[:, first:] / ops.like(np.sqrt(values[first:]), vectors)
     return FeatureMap(Similarities(kernel, landmarks), whitening)
 
 
@@ -615,7 +590,7 @@ def fourier(kernel: Kernel, X: Array, size: int, rng: np.random.RandomState) -> 
             f'kernel={kernel.name!r}. Use approximation="nystroem".'
         )
     frequencies = rng.normal(scale=(2 * kernel.gamma) ** 0.5, size=(X.shape[1], max(1, size // 2)))
-    return FeatureMap(Waves(kernel, beside(frequencies, X)), None)
+    return FeatureMap(Waves(kernel, ops.beside(frequencies, X)), None)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -663,7 +638,7 @@ class TrainingRows:
         self.positions: NDArray[np.int64] | None = None
         if weights is not None and not weights.all():
             counting = self.positions = np.flatnonzero(weights)
-            X, weights = take(X, counting), weights[counting]
+            X, weights = ops.take(X, counting), weights[counting]
             labels = None if labels is None else labels[counting]
         self.X = X
         self.is_weighted = weights is not None and bool((weights != weights[0]).any())
@@ -681,7 +656,7 @@ class TrainingRows:
     @property
     def gram_bytes(self) -> int:
         """Size of a kernel matrix of these rows."""
-        return len(self) ** 2 * 4 * (1 if is_single(self.X) else 2)
+        return len(self) ** 2 * 4 * (1 if ops.is_single(self.X) else 2)
 
     @property
     def anchors(self) -> Array:
@@ -694,7 +669,7 @@ class TrainingRows:
         """Return the rows without those at the given positions."""
         kept = np.delete(np.arange(len(self)), part)
         labels = None if self.labels is None else self.labels[kept]
-        return TrainingRows(take(self.X, kept), self.weights[kept], labels, share=share)
+        return TrainingRows(ops.take(self.X, kept), self.weights[kept], labels, share=share)
 
     def forget(self) -> None:
         """Free cached results, which may be n×n matrices."""
@@ -716,7 +691,7 @@ class TrainingRows:
         if not self.share:
             return kernel.gram(self.X)
         cache = self.cache(kernel)
-        if to_overwrite and not is_numpy(self.X):
+        if to_overwrite and not ops.is_numpy(self.X):
             return kernel.gram(self.X)  # on a device nearly as fast as a copy
         if "gram" not in cache:
             cache["gram"] = self._gram_from_distances(kernel)
@@ -729,7 +704,7 @@ class TrainingRows:
         return self._cache
 
     def _gram_from_distances(self, kernel: Kernel) -> Array:
-        if kernel.name != "rbf" or not is_numpy(self.X):  # on a device memory is scarce
+        if kernel.name != "rbf" or not ops.is_numpy(self.X):  # on a device memory is scarce
             return kernel.gram(self.X)
         if self._distances is None:
             self._distances = squared_distances(self.X)
@@ -814,7 +789,7 @@ def resolve_kernel(
             f"kernel must be one of {', '.join(sorted(PAIRWISE_KERNEL_FUNCTIONS))}, or a function "
             f"of two rows; got {kernel!r}."
         )
-    if not is_numpy(X) and kernel not in ("rbf", *INNER_PRODUCTS):
+    if not ops.is_numpy(X) and kernel not in ("rbf", *INNER_PRODUCTS):
         raise ValueError(
             f"kernel={kernel!r} of scikit-learn needs NumPy arrays, got {type(X).__name__}. "
             f"Use one of rbf, {', '.join(INNER_PRODUCTS)}, or pass X as a NumPy array."
@@ -832,9 +807,9 @@ def resolve_kernel(
 def resolve_gamma(gamma: Any, X: Array, weights: Host | None = None) -> float:
     """Return `gamma` as a number, from a float, "narrow", "scale" or "median"."""
     if isinstance(gamma, str) and gamma in SCALES:
-        variance, square = _variance(X, weights), float(namespace(X).mean(X * X))
+        variance, square = _variance(X, weights), float(ops.namespace(X).mean(X * X))
         # Constant up to rounding: the squares of 1e-6 and 1e-14, some digits above each precision.
-        constant = variance <= (1e-12 if is_single(X) else 1e-28) * square
+        constant = variance <= (1e-12 if ops.is_single(X) else 1e-28) * square
         return SCALES[gamma] * (1.0 if constant else 1.0 / (variance * X.shape[1]))
     if isinstance(gamma, str) and gamma == "median":
         return _gamma_of_median(X)
@@ -849,8 +824,8 @@ def resolve_gamma(gamma: Any, X: Array, weights: Host | None = None) -> float:
 def _gamma_of_median(X: Array) -> float:
     """Return ``γ = 1 / (2 m)``, with m the median squared distance of two rows."""
     n = X.shape[0]
-    some = take(X, np.linspace(0, n - 1, min(n, MEDIAN_ROWS)).astype(int))
-    distances = squared_distances(to_host(some))
+    some = ops.take(X, np.linspace(0, n - 1, min(n, MEDIAN_ROWS)).astype(int))
+    distances = squared_distances(ops.to_host(some))
     pairs = distances[np.triu_indices(len(distances), 1)]
     # Without repeated rows, whose computed distance may not be exactly zero.
     apart = pairs[pairs > 1e-12 * pairs.max(initial=0.0)]
@@ -860,9 +835,9 @@ def _gamma_of_median(X: Array) -> float:
 def _variance(X: Array, weights: Host | None) -> float:
     """Return the weighted variance of all entries."""
     if weights is None:
-        return float(namespace(X).var(X))
-    share = like(weights / weights.sum() / X.shape[1], X)[:, None]
-    xp = namespace(X)
+        return float(ops.namespace(X).var(X))
+    share = ops.like(weights / weights.sum() / X.shape[1], X)[:, None]
+    xp = ops.namespace(X)
     mean = float(xp.sum(share * X))
     return float(xp.sum(share * (X - mean) ** 2))
 
@@ -903,13 +878,13 @@ def warn_about_width(kernel: Kernel, X: Array, probes: int = PROBES, others: int
 
 
 def _all_equal(X: Array) -> bool:
-    return bool(namespace(X).all(X == X[:1, :]))
+    return bool(ops.namespace(X).all(X == X[:1, :]))
 
 
 def _better_gamma(kernel: Kernel, X: Array, rule: str) -> str:
     if kernel.name == "rbf":
         return f'gamma={resolve_gamma(rule, X):.3g} (gamma="{rule}")'
-    some = to_host(take(X, _evenly_spaced(X.shape[0], MEDIAN_ROWS)))
+    some = ops.to_host(ops.take(X, _evenly_spaced(X.shape[0], MEDIAN_ROWS)))
     distances = pdist(some, "cityblock")  # for the Laplacian kernel
     return f"gamma={1 / np.median(distances[distances > 0]):.3g}"
 
@@ -918,8 +893,8 @@ def _similarities_to_others(kernel: Kernel, X: Array, n_probes: int, n_others: i
     """Return similarities of some rows to the others, NaN for the row itself."""
     others = _evenly_spaced(X.shape[0], n_others)
     probes = _evenly_spaced(len(others), n_probes)
-    known = X if len(others) == X.shape[0] else take(X, others)
-    similarities = to_host(kernel.between(take(known, probes), known))
+    known = X if len(others) == X.shape[0] else ops.take(X, others)
+    similarities = ops.to_host(kernel.between(ops.take(known, probes), known))
     similarities[np.arange(len(probes)), probes] = np.nan
     return similarities
 
@@ -931,7 +906,7 @@ def _evenly_spaced(n: int, at_most: int) -> NDArray[np.int64]:
 def squared_distances(X: Array) -> Array:
     """``‖x_i − x_j‖²``, of shape (n, n); exactly zero on the diagonal."""
     distances = pairwise_matrix(distances_to(X), X)
-    return add_to_diagonal(distances, -diagonal_of(distances))
+    return ops.add_to_diagonal(distances, -ops.diagonal_of(distances))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -1009,7 +984,7 @@ class SampledRows(TrainingRows):
         """Return the highest score of the sample with at most the share of all rows below it."""
         if not self.is_subsample:
             return super().lower_quantile(scores, share, score)
-        cuts = np.unique(to_host(scores))
+        cuts = np.unique(ops.to_host(scores))
         below = np.cumsum(self._checked.blocks.reduce(_weight_below_cuts, _sum, score, cuts))
         within = below <= share * sum(self._checked.mass) * (1 + 1e-9)
         return float(cuts[within][-1] if within.any() else cuts[0])
@@ -1022,7 +997,7 @@ class _SampleWithout(TrainingRows):
 
     def __init__(self, whole: SampledRows, part: Positions, rest: TrainingRows) -> None:
         super().__init__(rest.X, rest.weights, rest.labels, share=rest.share)
-        self._whole, self._left_out = whole, (take(whole.X, part), whole.weights[part])
+        self._whole, self._left_out = whole, (ops.take(whole.X, part), whole.weights[part])
 
     def moments(self, features: FeatureMap, *, mean: bool = False) -> Moments:
         """Return ``Σ w φ`` and ``Σ w φφᵀ`` of all rows except those left out."""
@@ -1060,13 +1035,13 @@ def _spread(n: int, count: int, rng: np.random.RandomState) -> Positions:
 def _rows_at(k: int, parts: tuple[Any, ...], positions: list[Positions]) -> Sample:
     chosen = positions[k]
     X, y, c = arrays_of(parts)
-    return take(X, chosen), y if y is None else y[chosen], c if c is None else c[chosen]
+    return ops.take(X, chosen), y if y is None else y[chosen], c if c is None else c[chosen]
 
 
 def _joined(samples: list[Sample]) -> Sample:
     filled = [sample for sample in samples if sample[0].shape[0]] or samples[:1]
     rows, labels, weights = zip(*filled, strict=True)
-    return concatenate(list(rows)), _joined_vectors(labels), _joined_vectors(weights)
+    return ops.concatenate(list(rows)), _joined_vectors(labels), _joined_vectors(weights)
 
 
 def _joined_vectors(vectors: tuple[Host | None, ...]) -> Host | None:
@@ -1077,7 +1052,7 @@ def _joined_vectors(vectors: tuple[Host | None, ...]) -> Host | None:
 def _moments_of_block(k: int, parts: tuple[Any, ...], features: FeatureMap) -> Moments:
     X, _, weights = arrays_of(parts)
     if X.shape[0] == 0:
-        return like(np.zeros(features.width), X), like(np.zeros((features.width,) * 2), X)
+        return ops.like(np.zeros(features.width), X), ops.like(np.zeros((features.width,) * 2), X)
     return features.moments(X, np.ones(X.shape[0]) if weights is None else weights)
 
 
@@ -1086,7 +1061,7 @@ def _weight_below_cuts(k: int, parts: tuple[Any, ...], score: Scoring, cuts: Hos
     X, _, weights = arrays_of(parts)
     if X.shape[0] == 0:
         return np.zeros(len(cuts))
-    reached = np.searchsorted(cuts, to_host(score(X)), side="right")
+    reached = np.searchsorted(cuts, ops.to_host(score(X)), side="right")
     return np.bincount(reached, weights, minlength=len(cuts) + 1)[:-1].astype(np.float64)
 
 

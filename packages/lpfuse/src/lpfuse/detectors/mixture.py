@@ -14,29 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_random_state
 
+from lpfuse._arrays import operations as ops
 from lpfuse._arrays.blocks import meta_of
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    add_to_diagonal,
-    array_range,
-    as_float64,
-    beside,
-    blas_threads_for,
-    cholesky,
-    concatenate,
-    diagonal_of,
-    invert_lower,
-    is_blocked,
-    like,
-    map_row_blocks,
-    namespace,
-    on_accelerator,
-    one_blas_thread,
-    sum_row_blocks,
-    take,
-    to_host,
-)
+from lpfuse._arrays.operations import Array, Host
 from lpfuse._files import saved_as
 from lpfuse._validation.params import check_choice, check_count, check_number
 from lpfuse._validation.tables import record_columns
@@ -86,8 +66,8 @@ class Gaussians:
     @property
     def log_heights(self) -> Host:
         """``log π_k + log det Σ_k^{−1/2} − d/2 · log 2π``: the logarithm of each peak."""
-        diagonals = [diagonal_of(root) if root.ndim == 2 else root for root in self.roots]
-        log_dets = np.array([np.log(to_host(diagonal)).sum() for diagonal in diagonals])
+        diagonals = [ops.diagonal_of(root) if root.ndim == 2 else root for root in self.roots]
+        log_dets = np.array([np.log(ops.to_host(diagonal)).sum() for diagonal in diagonals])
         d = self.means[0].shape[0]
         return np.log(self.weights) + log_dets - 0.5 * d * np.log(2 * np.pi)
 
@@ -126,13 +106,13 @@ def fit_on_device(mixture: GaussianMixture, X: Array) -> GaussianMixture:
 
 def _start(X: Array, mixture: GaussianMixture, rng: np.random.RandomState) -> Gaussians:
     """Return components from the nearest of the k-means centres of a sample."""
-    xp, k, n = namespace(X), mixture.n_components, int(X.shape[0])
-    drawn = take(X, np.sort(rng.choice(n, min(n, START_ROWS), replace=False)))
-    found = take(drawn, kmeans_parallel_init(drawn, k, rng))
+    xp, k, n = ops.namespace(X), mixture.n_components, int(X.shape[0])
+    drawn = ops.take(X, np.sort(rng.choice(n, min(n, START_ROWS), replace=False)))
+    found = ops.take(drawn, kmeans_parallel_init(drawn, k, rng))
     for _ in range(STEPS):
         found = lloyd_step(drawn, found)
-    means = [as_float64(found[i, :]) for i in range(k)]
-    numbers = array_range(k, X)
+    means = [ops.as_float64(found[i, :]) for i in range(k)]
+    numbers = ops.array_range(k, X)
 
     def nearest(about: list[Array]) -> Array:
         squares = xp.stack([xp.sum(rows**2, axis=1) for rows in about], axis=1)
@@ -157,7 +137,7 @@ def _ascend(
 
 def _step(X: Array, before: Gaussians, mixture: GaussianMixture) -> tuple[Gaussians, float]:
     """Return the components after one EM step, and the mean log-likelihood before it."""
-    xp, heights = namespace(X), like(before.log_heights, X)
+    xp, heights = ops.namespace(X), ops.like(before.log_heights, X)
     likelihoods: list[Array] = []
 
     def posterior(about: list[Array]) -> Array:
@@ -182,7 +162,7 @@ def _sums(X: Array, means: list[Array], shares: Shares, mixture: GaussianMixture
 
     Of shape (k, d + 1, d + 1); for diagonal components (k, 2d + 1): of squares, rows, ones.
     """
-    xp = namespace(X)
+    xp = ops.namespace(X)
     matrices = mixture.covariance_type in MATRICES
 
     def work(block: slice) -> Array:
@@ -199,12 +179,12 @@ def _sums(X: Array, means: list[Array], shares: Shares, mixture: GaussianMixture
                 sums.append(xp.sum(share * z, axis=0))
         return xp.stack(sums, axis=0)
 
-    return sum_row_blocks(work, X, width=(len(means) + 3) * int(X.shape[1]))
+    return ops.sum_row_blocks(work, X, width=(len(means) + 3) * int(X.shape[1]))
 
 
 def _refit(sums: Array, means: list[Array], mixture: GaussianMixture) -> Gaussians:
     """Return the maximum-likelihood components for the moments of `_sums`."""
-    xp, d = namespace(sums), means[0].shape[0]
+    xp, d = ops.namespace(sums), means[0].shape[0]
     matrices = mixture.covariance_type in MATRICES
     counts, moved, covariances = [], [], []
     for k, mean in enumerate(means):
@@ -217,7 +197,7 @@ def _refit(sums: Array, means: list[Array], mixture: GaussianMixture) -> Gaussia
         moved.append(mean + shift)
         covariances.append(second / count - outer)
     of_each = xp.stack(counts)
-    weights = to_host(of_each)
+    weights = ops.to_host(of_each)
     if mixture.covariance_type == "tied":
         together = sum(c * matrix for c, matrix in zip(counts, covariances, strict=True))
         covariances = [together / xp.sum(of_each)]
@@ -231,16 +211,16 @@ def _refit(sums: Array, means: list[Array], mixture: GaussianMixture) -> Gaussia
 
 
 def _regularised(covariance: Array, reg: float) -> Array:
-    return add_to_diagonal(covariance, reg) if covariance.ndim == 2 else covariance + reg
+    return ops.add_to_diagonal(covariance, reg) if covariance.ndim == 2 else covariance + reg
 
 
 def _root(covariance: Array) -> Array:
     """Return P with ``Σ⁻¹ = P Pᵀ``: upper triangular, or the vector of its diagonal."""
     if covariance.ndim == 2:
-        lower = cholesky(covariance + 0.0)
+        lower = ops.cholesky(covariance + 0.0)
         if lower is not None:
-            return invert_lower(lower).T
-    elif float(namespace(covariance).min(covariance)) > 0:
+            return ops.invert_lower(lower).T
+    elif float(ops.namespace(covariance).min(covariance)) > 0:
         return 1.0 / covariance**0.5
     raise ValueError(
         "A component of the mixture has collapsed: its covariance is not positive definite. Use "
@@ -259,10 +239,10 @@ def _fill(mixture: GaussianMixture, gaussians: Gaussians) -> None:
     }
 
     def shaped(arrays: list[Array]) -> Any:
-        return shapes[kind]([to_host(one) for one in arrays])
+        return shapes[kind]([ops.to_host(one) for one in arrays])
 
     mixture.weights_ = gaussians.weights
-    mixture.means_ = np.stack([to_host(mean) for mean in gaussians.means])
+    mixture.means_ = np.stack([ops.to_host(mean) for mean in gaussians.means])
     mixture.covariances_ = shaped(gaussians.covariances)
     mixture.precisions_cholesky_ = shaped(gaussians.roots)
     roots = gaussians.roots
@@ -383,11 +363,11 @@ class GMMDetector(RefittedDetector):
         rows = self._rows(X, None, None)
         self._fit_rows(rows)
         set_offsets([self], rows)
-        record_columns(self, meta_of(X) if is_blocked(X) else X)
+        record_columns(self, meta_of(X) if ops.is_blocked(X) else X)
         return self
 
     def _rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
-        if not is_blocked(X):
+        if not ops.is_blocked(X):
             return training_rows(X)
         self._check_parameters()
         return sampled_rows(X, None, None, 0, check_random_state(self.random_state))
@@ -431,15 +411,15 @@ class GMMDetector(RefittedDetector):
             max_iter=self.max_iter,
             random_state=self.random_state,
         )
-        if on_accelerator(rows):
+        if ops.on_accelerator(rows):
             return fit_on_device(mixture, rows)
-        with blas_threads_for(n), config_context(array_api_dispatch=False):
-            return mixture.fit(to_host(rows))
+        with ops.blas_threads_for(n), config_context(array_api_dispatch=False):
+            return mixture.fit(ops.to_host(rows))
 
     def _scores(self, X: Array) -> Array:
-        xp, mixture = namespace(X), self.mixture_
-        means = [beside(mean, X) for mean in mixture.means_]
-        roots = [beside(root, X) for root in precision_roots(mixture)]
+        xp, mixture = ops.namespace(X), self.mixture_
+        means = [ops.beside(mean, X) for mean in mixture.means_]
+        roots = [ops.beside(root, X) for root in precision_roots(mixture)]
 
         def distances2(block: Array) -> Array:
             """Return squared Mahalanobis distances of rows to each component."""
@@ -450,7 +430,7 @@ class GMMDetector(RefittedDetector):
                 columns.append(xp.sum(whitened**2, axis=1))
             return xp.stack(columns, axis=1)
 
-        heights = beside(log_heights(mixture), X)
+        heights = ops.beside(log_heights(mixture), X)
 
         def work(rows: slice) -> Array:
             squares = distances2(X[rows, :])
@@ -461,15 +441,15 @@ class GMMDetector(RefittedDetector):
             sums = xp.sum(xp.exp(exponents - highest), axis=1)
             return highest[:, 0] + xp.log(sums)
 
-        with one_blas_thread:
-            return concatenate(map_row_blocks(work, X, width=2 * X.shape[1]))
+        with ops.one_blas_thread:
+            return ops.concatenate(ops.map_row_blocks(work, X, width=2 * X.shape[1]))
 
 
 def _different_rows(rows: Array, at_most: int) -> int:
     """Return the number of distinct rows, up to a limit."""
     # Distinct rows differ along a random direction.
     direction = np.random.default_rng(0).normal(size=rows.shape[1])
-    return min(at_most, len(np.unique(to_host(rows @ beside(direction, rows)))))
+    return min(at_most, len(np.unique(ops.to_host(rows @ ops.beside(direction, rows)))))
 
 
 def precision_roots(mixture: GaussianMixture) -> list[Host]:

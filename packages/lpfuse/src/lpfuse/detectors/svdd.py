@@ -21,32 +21,9 @@ from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import OneClassSVM
 
+from lpfuse._arrays import operations as ops
 from lpfuse._arrays.blocks import meta_of
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    add_to_diagonal,
-    as_float64,
-    beside,
-    concatenate,
-    diagonal_of,
-    dot,
-    is_blocked,
-    largest,
-    like,
-    map_row_blocks,
-    namespace,
-    nonzero,
-    one_blas_thread,
-    positive_part,
-    put,
-    smallest,
-    solve_positive,
-    sum_row_blocks,
-    take,
-    to_host,
-    total,
-)
+from lpfuse._arrays.operations import Array, Host
 from lpfuse._base import lower_by_rounding
 from lpfuse._files import saved_as
 from lpfuse._validation.params import check_number
@@ -115,7 +92,7 @@ def enclosing_ball(
     max_steps : int
         Steps after which the ball is returned with a `ConvergenceWarning`.
     """
-    with one_blas_thread:
+    with ops.one_blas_thread:
         return _Descent(features, kappa, bounds, signs).run(tol, max_steps)
 
 
@@ -124,16 +101,16 @@ class _Descent:
 
     def __init__(self, features: Array, kappa: Array, bounds: Host, signs: Host) -> None:
         self.features = features
-        self.C, self.y = like(bounds, features), like(signs, features)
+        self.C, self.y = ops.like(bounds, features), ops.like(signs, features)
         inside = bounds * (signs > 0)
-        self.mean = self.backward(like(inside / inside.sum(), features))
-        whole = as_float64(kappa)
+        self.mean = self.backward(ops.like(inside / inside.sum(), features))
+        whole = ops.as_float64(kappa)
         own = whole - self.squares()  # the part of κ outside the features
-        own = own * as_float64(own > ROUNDING * whole)
-        self.features -= beside(self.mean, features)
+        own = own * ops.as_float64(own > ROUNDING * whole)
+        self.features -= ops.beside(self.mean, features)
         self.kappa = self.squares() + own
         # The ball is a point where rows are equal up to rounding (1e-14 in distance).
-        self.is_point = bool(largest(self.kappa) <= 1e-28 * largest(whole))
+        self.is_point = bool(ops.largest(self.kappa) <= 1e-28 * ops.largest(whole))
         self.a = np.zeros(len(self.mean))
         self.v = self.kappa
         # Σ β = 1 then leaves no choice: every normal row is at its bound.
@@ -141,11 +118,11 @@ class _Descent:
 
     def run(self, tol: float, max_steps: int) -> Ball:
         """Take Newton steps, and narrow the band, until the gap is small enough."""
-        size = largest(self.kappa)
+        size = ops.largest(self.kappa)
         if self.all_outside or self.is_point:
-            share = positive_part(self.y) * self.C
-            return self.ball(smallest(self.v), share / total(share), 0.0)
-        band, rho, steps = size, smallest(self.v), 0
+            share = ops.positive_part(self.y) * self.C
+            return self.ball(ops.smallest(self.v), share / ops.total(share), 0.0)
+        band, rho, steps = size, ops.smallest(self.v), 0
         while True:
             rho = self.balance(self.v, band, rho)
             t, alpha = self.hinge(self.v, band, rho)
@@ -153,8 +130,8 @@ class _Descent:
             beta = self.C * self.y * alpha
             g = self.backward(beta)
             distance2 = float(np.sum((self.a - g) ** 2))
-            cost = dot(self.C, positive_part(t))
-            hidden = cost - dot(self.C, alpha * t)
+            cost = ops.dot(self.C, ops.positive_part(t))
+            hidden = cost - ops.dot(self.C, alpha * t)
             value = float(self.a @ self.a) + rho + cost
             gap = distance2 + hidden
             enough = max(tol * value, ROUNDING * size)
@@ -175,44 +152,44 @@ class _Descent:
                 stacklevel=2,
             )
         # All rows on the surface, up to the band's width, are inside.
-        normal = as_float64((alpha > 0) & (alpha < 1) & (self.y > 0))
-        return self.ball(rho + largest(normal * t), beta, gap)
+        normal = ops.as_float64((alpha > 0) & (alpha < 1) & (self.y > 0))
+        return self.ball(rho + ops.largest(normal * t), beta, gap)
 
     def ball(self, surface: float, beta: Array, gap: float) -> Ball:
-        return Ball(self.mean + self.a, surface + float(self.a @ self.a), to_host(beta), gap)
+        return Ball(self.mean + self.a, surface + float(self.a @ self.a), ops.to_host(beta), gap)
 
     def hinge(self, v: Array, band: float, rho: float) -> tuple[Array, Array]:
         t = self.y * (v - rho)
-        return t, namespace(t).clip(t / band, 0.0, 1.0)
+        return t, ops.namespace(t).clip(t / band, 0.0, 1.0)
 
     def balance(self, v: Array, band: float, guess: float) -> float:
         """Return the ρ with ``Σ β = 1``, by Newton's method safeguarded by bisection."""
-        low, high = smallest(v) - band, largest(v) + band
+        low, high = ops.smallest(v) - band, ops.largest(v) + band
         # Σ β changes by up to ΣC · Δρ / band: the rounding of ρ limits the precision.
-        enough = 1e-15 * total(self.C) * (1 + max(abs(low), abs(high)) / band)
+        enough = 1e-15 * ops.total(self.C) * (1 + max(abs(low), abs(high)) / band)
         rho = min(max(guess, low), high)
         for _ in range(100):  # bisection alone needs 60 for all digits
             _, alpha = self.hinge(v, band, rho)
-            excess = dot(self.C * self.y, alpha) - 1.0
+            excess = ops.dot(self.C * self.y, alpha) - 1.0
             if abs(excess) <= enough:
                 break
             low, high = (rho, high) if excess > 0 else (low, rho)
-            slope = total(self.C * as_float64((alpha > 0) & (alpha < 1))) / band
+            slope = ops.total(self.C * ops.as_float64((alpha > 0) & (alpha < 1))) / band
             proposal = rho + excess / slope if slope > 0 else np.inf
             rho = proposal if low < proposal < high else (low + high) / 2
         return rho
 
     def balanced(self, alpha: Array) -> Array:
         """Return α with ``Σ β = 1``, by distributing the rounding error over rows in the band."""
-        excess = dot(self.C * self.y, alpha) - 1.0
+        excess = ops.dot(self.C * self.y, alpha) - 1.0
         if excess == 0.0:
             return alpha
-        falling = as_float64(self.y * excess > 0)  # rows whose α decreases
+        falling = ops.as_float64(self.y * excess > 0)  # rows whose α decreases
         room = self.C * (falling * alpha + (1 - falling) * (1 - alpha))
-        in_band = as_float64((alpha > 0) & (alpha < 1))
-        if dot(room, in_band) < 2 * abs(excess):
+        in_band = ops.as_float64((alpha > 0) & (alpha < 1))
+        if ops.dot(room, in_band) < 2 * abs(excess):
             in_band = in_band * 0 + 1
-        share = abs(excess) / dot(room, in_band) * in_band
+        share = abs(excess) / ops.dot(room, in_band) * in_band
         return alpha + share * ((1 - falling) - alpha)
 
     def step(self, alpha: Array, g: Host, band: float, rho: float) -> None:
@@ -226,7 +203,7 @@ class _Descent:
             v = self.v + length * change
             _, alpha = self.hinge(v, band, self.balance(v, band, rho))
             ahead = 2 * float((self.a + length * direction) @ direction)
-            return ahead + dot(self.C * self.y * alpha, change)
+            return ahead + ops.dot(self.C * self.y * alpha, change)
 
         length = _first_flat(slope_at, float(gradient @ direction))
         self.a = self.a + length * direction
@@ -236,67 +213,69 @@ class _Descent:
         """Move to where the rows in the band keep their α in a narrower one."""
         inside = _between(alpha)
         kept = alpha + 0.0
-        kept = put(kept, inside, take(t, inside) / band)  # α without clipping
+        kept = ops.put(kept, inside, ops.take(t, inside) / band)  # α without clipping
         beta = self.C * self.y * kept
         curvature, mean = self.curvature(inside, band)
-        gradient = 2 * (self.a - self.backward(beta)) - 2 * mean * (1 - total(beta))
+        gradient = 2 * (self.a - self.backward(beta)) - 2 * mean * (1 - ops.total(beta))
         direction = -_solve(curvature, gradient)
         self.a = self.a + direction
         self.v = self.v - 2 * self.forward(direction)
 
     def curvature(self, inside: Array, band: float) -> tuple[Array, Host]:
         """Return ``2I + (4/μ) Σ C_i (φ_i − φ̄)(φ_i − φ̄)ᵀ`` over rows in the band, and their mean."""
-        r, xp = len(self.a), namespace(self.features)
+        r, xp = len(self.a), ops.namespace(self.features)
         if inside.shape[0] == 0:
-            return like(2 * np.eye(r), self.features), np.zeros(r)
+            return ops.like(2 * np.eye(r), self.features), np.zeros(r)
 
         def moments(block: slice) -> Array:
-            some = as_float64(take(self.features, inside[block]))
+            some = ops.as_float64(ops.take(self.features, inside[block]))
             some = xp.concat([some, xp.ones_like(some[:, :1])], axis=1)
-            return some.T @ (take(self.C, inside[block])[:, None] * some)
+            return some.T @ (ops.take(self.C, inside[block])[:, None] * some)
 
-        second = sum_row_blocks(moments, inside, r)
+        second = ops.sum_row_blocks(moments, inside, r)
         weight = second[-1, -1]
         mean = second[-1, :-1] / weight
         matrix = 4 / band * (second[:-1, :-1] - weight * (mean[:, None] * mean[None, :]))
         # With a very narrow band the 2 would vanish: the ridge keeps the matrix regular.
-        return add_to_diagonal(matrix, 2 + 1e-15 * total(diagonal_of(matrix))), to_host(mean)
+        return ops.add_to_diagonal(
+            matrix, 2 + 1e-15 * ops.total(ops.diagonal_of(matrix))
+        ), ops.to_host(mean)
 
     def squares(self) -> Array:
         """``‖φ_i‖²`` for all rows."""
 
         def work(block: slice) -> Array:
-            some = as_float64(self.features[block, :])
-            return namespace(some).sum(some**2, axis=1)
+            some = ops.as_float64(self.features[block, :])
+            return ops.namespace(some).sum(some**2, axis=1)
 
-        return concatenate(map_row_blocks(work, self.features))
+        return ops.concatenate(ops.map_row_blocks(work, self.features))
 
     def forward(self, a: Host) -> Array:
         """``φ_iᵀ a`` for all rows."""
-        direction = beside(a, self.features)
+        direction = ops.beside(a, self.features)
 
         def work(block: slice) -> Array:
-            return as_float64(self.features[block, :] @ direction)
+            return ops.as_float64(self.features[block, :] @ direction)
 
-        return concatenate(map_row_blocks(work, self.features))
+        return ops.concatenate(ops.map_row_blocks(work, self.features))
 
     def backward(self, beta: Array) -> Host:
         """``Σ β_i φ_i``."""
-        factors = beside(beta, self.features)
+        factors = ops.beside(beta, self.features)
 
         def work(block: slice) -> Host:
-            return to_host(factors[block] @ self.features[block, :])
+            return ops.to_host(factors[block] @ self.features[block, :])
 
-        return np.sum(map_row_blocks(work, self.features), axis=0)
+        return np.sum(ops.map_row_blocks(work, self.features), axis=0)
 
 
 def _solve(curvature: Array, gradient: Host) -> Host:
-    return to_host(solve_positive(curvature, like(gradient, curvature)))
+    return ops.to_host(ops.solve_positive(curvature, ops.like(gradient, curvature)))
 
 
 def _between(alpha: Array) -> Array:
     """Return positions of the rows inside the band."""
-    return nonzero((alpha > 0) & (alpha < 1))
+    return ops.nonzero((alpha > 0) & (alpha < 1))
 
 
 def _first_flat(slope_at: Callable[[float], float], start: float) -> float:
@@ -376,11 +355,11 @@ def working_set(
     chosen = _likely_outside(kernel, X, bounds, tol, solve, few)
     tolerance = tol * bounds.max()  # libsvm's, for coefficients that sum to one
     while True:
-        part = take(X, chosen)
+        part = ops.take(X, chosen)
         # Most of these rows are support vectors, so their matrix is computed once.
-        beta, rho = solve(to_host(kernel.gram(part)), bounds[chosen], tol, kernel="precomputed")
+        beta, rho = solve(ops.to_host(kernel.gram(part)), bounds[chosen], tol, kernel="precomputed")
         support = np.flatnonzero(beta)
-        near = similarities(kernel, take(part, support), beta[support], X)
+        near = similarities(kernel, ops.take(part, support), beta[support], X)
         outside = near < rho - tolerance
         outside[chosen] = False
         if not outside.any():
@@ -399,8 +378,8 @@ def _likely_outside(
     n = X.shape[0]
     n_pilot = max(few, n // 10)
     chosen = np.linspace(0, n - 1, n_pilot).astype(int)
-    pilot, costs = take(X, chosen), bounds[chosen] * (bounds.sum() / bounds[chosen].sum())
-    beta, _ = solve(to_host(pilot), costs, tol, kernel="rbf", gamma=kernel.gamma)
+    pilot, costs = ops.take(X, chosen), bounds[chosen] * (bounds.sum() / bounds[chosen].sum())
+    beta, _ = solve(ops.to_host(pilot), costs, tol, kernel="rbf", gamma=kernel.gamma)
     if np.count_nonzero(beta) > n_pilot / 2:  # so narrow a kernel leaves hardly any row inside
         return np.arange(n)
     order = np.argsort(similarities(kernel, pilot, beta, X))
@@ -412,8 +391,8 @@ def _likely_outside(
 
 def similarities(kernel: Kernel, anchors: Array, coefficients: Host, X: Array) -> Host:
     """``Σ_j k(x, z_j) c_j`` for all rows x of X."""
-    expansion = Expansion(Similarities(kernel, anchors), beside(coefficients[:, None], X), 1)
-    return to_host(expansion.map(X, lambda _, values: values[:, 0]))
+    expansion = Expansion(Similarities(kernel, anchors), ops.beside(coefficients[:, None], X), 1)
+    return ops.to_host(expansion.map(X, lambda _, values: values[:, 0]))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -588,7 +567,7 @@ class SVDD(KernelDetector):
         rows = self._rows(X, y, sample_weight)
         self._fit_rows(rows)
         set_offsets([self], rows)
-        record_columns(self, meta_of(X) if is_blocked(X) else X)
+        record_columns(self, meta_of(X) if ops.is_blocked(X) else X)
         return self
 
     @property
@@ -604,7 +583,7 @@ class SVDD(KernelDetector):
                 "center_ exists for kernel='linear' only: with another kernel the centre lies in "
                 "the kernel's feature space. Its distance to rows is -score_samples(X)."
             )
-        return self.dual_coef_ @ to_host(self.support_vectors_)
+        return self.dual_coef_ @ ops.to_host(self.support_vectors_)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -673,7 +652,7 @@ class SVDD(KernelDetector):
         positions = support if rows.positions is None else rows.positions[support]
         self.support_, self.boundary_ = positions, positions[free]
         self.dual_coef_ = beta[support]
-        self.support_vectors_ = take(rows.X, support)
+        self.support_vectors_ = ops.take(rows.X, support)
 
 
 def _solve_dual(
@@ -691,20 +670,20 @@ def _solve_dual(
     else:
         beta, level = _shifted_one_class_svm(kernel, rows, bounds, signs, tol)
     support = np.flatnonzero(beta)
-    coefficients, vectors = beta[support], take(rows.X, support)
-    similarities = to_host(kernel.between(vectors, vectors)) @ coefficients
+    coefficients, vectors = beta[support], ops.take(rows.X, support)
+    similarities = ops.to_host(kernel.between(vectors, vectors)) @ coefficients
     center_norm2 = float(coefficients @ similarities)
     surface = (coefficients > 0) & (coefficients < (1 - ON_BOUND) * bounds[support])
     if surface.any():
         # Equal up to the solver's tolerance; the largest leaves none of them outside.
-        level = (to_host(kernel.diagonal(vectors)) - 2 * similarities)[surface].max()
+        level = (ops.to_host(kernel.diagonal(vectors)) - 2 * similarities)[surface].max()
     return beta, center_norm2, max(0.0, float(level) + center_norm2)
 
 
 def _all_outside(kernel: Kernel, X: Array, bounds: Host, signs: Host) -> tuple[Host, float]:
     """Return the only dual point, all normal rows at their bound: the centre is their mean."""
     beta = np.where(signs > 0, bounds, 0.0)
-    return beta, (to_host(kernel.diagonal(X)) - 2 * similarities(kernel, X, beta, X)).min()
+    return beta, (ops.to_host(kernel.diagonal(X)) - 2 * similarities(kernel, X, beta, X)).min()
 
 
 def _one_class_svm(
@@ -715,15 +694,15 @@ def _one_class_svm(
         if len(rows) >= MANY:
             return working_set(kernel, rows.X, bounds, tol, libsvm)
         if few_take_part:
-            return libsvm(to_host(rows.X), bounds, tol, kernel="rbf", gamma=kernel.gamma)
-    return libsvm(to_host(rows.gram(kernel)), bounds, tol, kernel="precomputed")
+            return libsvm(ops.to_host(rows.X), bounds, tol, kernel="rbf", gamma=kernel.gamma)
+    return libsvm(ops.to_host(rows.gram(kernel)), bounds, tol, kernel="precomputed")
 
 
 def _shifted_one_class_svm(
     kernel: Kernel, rows: TrainingRows, bounds: Host, signs: Host, tol: float
 ) -> tuple[Host, float]:
     """Solve for any kernel and with anomalies, whose β in [−C, 0] become γ = β + C in [0, C]."""
-    Q = to_host(rows.gram(kernel, to_overwrite=True))
+    Q = ops.to_host(rows.gram(kernel, to_overwrite=True))
     lower = np.where(signs < 0, -bounds, 0.0)
     reach = 1 - lower.sum()
     linear = 2 * Q @ lower - Q.diagonal()

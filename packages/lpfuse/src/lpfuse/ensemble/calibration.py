@@ -28,12 +28,7 @@ from sklearn.impute import SimpleImputer
 from lpfuse._arrays.operations import Host
 from lpfuse._base import lower_quantile
 from lpfuse._files import saved_as
-from lpfuse._validation.params import (
-    check_choice,
-    check_confidence,
-    check_false_alarm_rate,
-    check_share,
-)
+from lpfuse._validation import params
 from lpfuse.ensemble.combination import Combination, Gaps, without_gaps
 from lpfuse.ensemble.pool import Pool
 from lpfuse.ensemble.rows import Index, StoredRows
@@ -75,12 +70,14 @@ class ThresholdRule(NamedTuple):
 
     def check(self) -> None:
         """Refuse values that are out of range or do not go together."""
-        check_choice("threshold", self.threshold, tuple(THRESHOLD_RULES))
-        check_false_alarm_rate(self.false_alarm_rate)
+        params.check_choice("threshold", self.threshold, tuple(THRESHOLD_RULES))
+        params.check_false_alarm_rate(self.false_alarm_rate)
         if self.contamination is not None:
-            check_share("contamination", self.contamination, of="rows like the training rows")
+            params.check_share(
+                "contamination", self.contamination, of="rows like the training rows"
+            )
         if self.confidence is not None:
-            check_confidence(self.confidence)
+            params.check_confidence(self.confidence)
             if self.contamination is not None or self.threshold != "false-alarms":
                 raise ValueError(
                     "confidence is that of a false-alarm rate: it goes with threshold="

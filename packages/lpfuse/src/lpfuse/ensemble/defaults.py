@@ -34,14 +34,8 @@ from sklearn.svm import SVC
 
 from lpfuse._arrays.operations import Host
 from lpfuse._format import quote
-from lpfuse._validation.params import (
-    AUTO,
-    PYOD,
-    canonical_detector_name,
-    check_norm,
-    did_you_mean,
-    key,
-)
+from lpfuse._validation import params
+from lpfuse._validation.params import key
 from lpfuse.adapters import as_detector, frozen
 from lpfuse.detectors import (
     SVDD,
@@ -222,12 +216,12 @@ def named_detectors(names: Sequence[str], n: int) -> list[tuple[str, Any]]:
     >>> [name for name, _ in named_detectors(["gmm", "iforest"], n=1000)]
     ['gmm', 'iforest']
     """
-    settled = [canonical_detector_name(name) for name in names]
+    settled = [params.canonical_detector_name(name) for name in names]
     # Of a few rows first: who names a detector that many rows are too many for shall have it.
     pool = dict(default_detectors(0, inf)) | dict(default_detectors(n, inf))
     pool |= _further_detectors(n, pool["gp"][-1].approximation)
     by_name = {known.replace(" ", "-"): detector for known, detector in pool.items()}
-    made = [_of_pyod(name) if name.startswith(PYOD) else by_name[name] for name in settled]
+    made = [_of_pyod(name) if name.startswith(params.PYOD) else by_name[name] for name in settled]
     return list(zip(names, made, strict=True))
 
 
@@ -281,7 +275,7 @@ def _further_detectors(n: int, approximation: str | None) -> dict[str, Any]:
 
 def _of_pyod(name: str) -> Any:
     """Return ``pyod:NAME`` in its default settings, on standardised features."""
-    return _filled(StandardScaler(), _found_in_pyod(name[len(PYOD) :]))
+    return _filled(StandardScaler(), _found_in_pyod(name[len(params.PYOD) :]))
 
 
 def _found_in_pyod(name: str) -> Any:
@@ -289,10 +283,10 @@ def _found_in_pyod(name: str) -> Any:
     try:
         folder = import_module("pyod.models").__path__
     except ImportError as error:
-        raise ImportError(f'{PYOD}{name} needs PyOD: pip install "lpfuse[pyod]"') from error
+        raise ImportError(f'{params.PYOD}{name} needs PyOD: pip install "lpfuse[pyod]"') from error
     modules = {key(module.name): module.name for module in iter_modules(folder)}
     if key(name) not in modules:
-        known = did_you_mean(name, modules.values())
+        known = params.did_you_mean(name, modules.values())
         raise ValueError(f"PyOD has no detector {quote(name)}.{known} Look for it in PyOD's list.")
     try:
         module = import_module(f"pyod.models.{modules[key(name)]}")
@@ -300,7 +294,9 @@ def _found_in_pyod(name: str) -> Any:
             if key(found.__name__) == key(name):
                 return found()
     except ImportError as error:
-        raise ValueError(f"{PYOD}{name} needs a package that is not there: {error}.") from error
+        raise ValueError(
+            f"{params.PYOD}{name} needs a package that is not there: {error}."
+        ) from error
     raise ValueError(f"PyOD has no detector {quote(name)}: {module.__name__} holds none.")
 
 
@@ -562,8 +558,8 @@ def _name_of(entry: Any) -> Any:
 
 def asked_fusion(fusion: Any, p: Any) -> Any:
     """Return the fusion that a user asked for, by itself or by its p; None: the default one."""
-    norm = check_norm(p)
-    if norm == AUTO:
+    norm = params.check_norm(p)
+    if norm == params.AUTO:
         return fusion
     if fusion is None:
         return default_fusion().set_params(p=norm)

@@ -23,15 +23,7 @@ from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._base import auc_of_decisions, lazily, signs
 from lpfuse._command_package import write_card
 from lpfuse._files import saved_as
-from lpfuse._validation.params import (
-    check_answers,
-    check_chances,
-    check_choice,
-    check_count,
-    check_row_names,
-    check_share,
-    is_count,
-)
+from lpfuse._validation import params
 from lpfuse._validation.tables import check_table, record_columns
 from lpfuse.answers import AnswerAudit, Estimate
 from lpfuse.ensemble import active, explain, learning, scoring
@@ -330,8 +322,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         strategy, rule, random = self._strategy(), self._rule(), self._random()
         rows = prepare_rows(
             X, y, groups=groups, kind=kind, chances=chances, unlabelled=unlabelled,
-            subsample=check_count("subsample", subsample), random=random,
-            keep_copies=not is_count(self.cv) or self.calibration == "plain",
+            subsample=params.check_count("subsample", subsample), random=random,
+            keep_copies=not params.is_count(self.cv) or self.calibration == "plain",
         )  # fmt: skip
         rule.check_labels(rows.labels)
 
@@ -363,20 +355,20 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         """Refuse parameters that are out of range or do not go together."""
         self._rule().check()
-        check_choice("calibration", self.calibration, ("auto", "cross", "plain", "split"))
+        params.check_choice("calibration", self.calibration, ("auto", "cross", "plain", "split"))
         if isinstance(self.cv, str):
-            check_choice("cv", self.cv, ("in-sample", "prefit"))
+            params.check_choice("cv", self.cv, ("in-sample", "prefit"))
         if isinstance(self.detectors, str):
-            check_choice("detectors", self.detectors, ("paper",))
+            params.check_choice("detectors", self.detectors, ("paper",))
         if isinstance(self.prior, str):
-            check_choice("prior", self.prior, ("tables",))
+            params.check_choice("prior", self.prior, ("tables",))
         if self.cv == "prefit" and (self.detectors is None or isinstance(self.detectors, str)):
             raise ValueError(
                 'cv="prefit" needs a list of fitted detectors, got '
                 f"detectors={self.detectors!r}, which have yet to be fitted."
             )
         is_listed = not isinstance(self.cv, str) and not hasattr(self.cv, "split")
-        if self.calibration == "split" and is_listed and not is_count(self.cv):
+        if self.calibration == "split" and is_listed and not params.is_count(self.cv):
             raise ValueError(
                 'calibration="split" sets rows aside before there are folds, so a list of splits '
                 "cannot be followed. Pass a number of folds or a splitter."
@@ -741,7 +733,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
                 n = (
                     explain.BACKGROUND
                     if background is None
-                    else check_count("background", background)
+                    else params.check_count("background", background)
                 )
                 others, drawn = explain.draw_background(
                     self.rows_, self.held_out_.labels, self.decision_function, n, random
@@ -811,13 +803,13 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         True
         """
         check_is_fitted(self)
-        n = check_count("n_instances", n_instances)
-        check_share("explore", explore, of="the questions", at_most=1)
+        n = params.check_count("n_instances", n_instances)
+        params.check_share("explore", explore, of="the questions", at_most=1)
         random = self._random(random_state)
         described: Any = self._describe(X)
         described = np.asarray(described.compute() if is_blocked(X) else described)
         numbers = None if is_blocked(X) else as_numbers(check_table(X, estimator=self))
-        names = check_row_names(groups, len(described), "groups")
+        names = params.check_row_names(groups, len(described), "groups")
         positions, chances = active.choose_questions(
             self.result_, described, numbers, names, n, explore, random
         )
@@ -874,10 +866,10 @@ class FusedDetector(OutlierMixin, BaseEstimator):
                 "Answers are of few rows: pass them in memory, X[positions].compute()."
             )
         table = check_table(X, estimator=self)
-        answers = check_answers(y, table.shape[0])
+        answers = params.check_answers(y, table.shape[0])
         asked = np.full(len(answers), np.nan)
         if chances is not None:
-            asked = check_chances(chances, len(answers))
+            asked = params.check_chances(chances, len(answers))
         numbers = as_numbers(table)
         if numbers is None:
             raise ValueError("The answered rows hold words where the training rows had numbers.")
@@ -973,7 +965,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         0.04
         """
         check_is_fitted(self)
-        check_choice("scale", scale, (True, False, "auto"))
+        params.check_choice("scale", scale, (True, False, "auto"))
         rule, random = self._rule(), self._random()
         if THRESHOLD_RULES[rule.threshold].needs_anomalies or rule.contamination is not None:
             by = f"contamination={rule.contamination}"

@@ -19,12 +19,7 @@ from sklearn.utils import _safe_indexing
 
 from lpfuse._arrays.blocks import Blocks, meta_of
 from lpfuse._arrays.operations import Host, is_blocked
-from lpfuse._validation.params import (
-    FEATURES,
-    check_labels,
-    invalid_labels_message,
-    wrong_shape_message,
-)
+from lpfuse._validation import params
 from lpfuse._validation.tables import check_table, record_columns
 from lpfuse.ensemble.rows import Index, Table, draw_seed, joined_rows
 
@@ -153,10 +148,10 @@ def subsample_of(X: Any, y: Any, most: int, seed: int) -> tuple[Table, Host | No
 def _check_head(X: Any) -> None:
     """Refuse what can be refused without a look at the rows."""
     if getattr(X, "ndim", 2) != 2:
-        raise ValueError(FEATURES.not_two_dimensional(X.ndim))
+        raise ValueError(params.FEATURES.not_two_dimensional(X.ndim))
     head = meta_of(X)
     if head.shape[1] == 0:
-        raise ValueError(FEATURES.too_small("no column"))
+        raise ValueError(params.FEATURES.too_small("no column"))
     record_columns(BaseEstimator(), head)  # names that cannot be remembered are refused
 
 
@@ -166,7 +161,7 @@ def _beside(X: Any, y: Any) -> Blocks:
         return Blocks.of(X, y, names=("X", "y"))
     blocks = Blocks.of(X)
     sizes = blocks.reduce(_count, _chained) if blocks.sizes is None else blocks.sizes
-    labels = check_labels(y, sum(sizes), unlabelled=True, zero=0)  # 0 and 1 alone: see fit
+    labels = params.check_labels(y, sum(sizes), unlabelled=True, zero=0)  # 0 and 1 alone: see fit
     assert labels is not None
     cut = np.split(labels, np.cumsum(sizes)[:-1])
     return Blocks([(*rows, part) for rows, part in zip(blocks.parts, cut, strict=True)], sizes)
@@ -191,7 +186,7 @@ def _pass_over(blocks: Blocks, most: int, seed: int) -> PassResult:
     if seen.refusal is not None:
         raise ValueError(seen.refusal)
     if not sum(seen.sizes):
-        raise ValueError(FEATURES.too_small("no row in any block"))
+        raise ValueError(params.FEATURES.too_small("no row in any block"))
     return seen
 
 
@@ -221,10 +216,10 @@ def _look(wanted: list[int], most: int, seed: int, k: int, parts: tuple[Any, ...
 def _labels(values: Any, n: int) -> Host:
     labels = np.asarray(values)
     if labels.shape != (n,):
-        raise ValueError(wrong_shape_message("y", "label", n, labels.shape))
+        raise ValueError(params.wrong_shape_message("y", "label", n, labels.shape))
     known = labels.dtype.kind in "iuf" and bool(np.isin(labels, (-1, 0, 1)).all())
     if n and not known:
-        raise ValueError(invalid_labels_message(labels.tolist(), True))
+        raise ValueError(params.invalid_labels_message(labels.tolist(), True))
     return labels.astype(np.float64) if n else np.empty(0)
 
 

@@ -14,13 +14,8 @@ from sklearn.utils import check_random_state
 
 from lpfuse._arrays.operations import Array, Host, beside, map_row_blocks
 from lpfuse._files import saved_as
+from lpfuse._validation import tables
 from lpfuse._validation.params import check_choice, check_count, check_number
-from lpfuse._validation.tables import (
-    column_names,
-    is_constant,
-    record_columns,
-    warn_uninformative_columns,
-)
 from lpfuse.fusion.local import LocalFusion, LocatedScores, located_scores
 
 # --------------------------------------------------------------------------------------------------
@@ -258,13 +253,13 @@ class DynamicEnsemble(LocalFusion):
             )
         random = check_random_state(self.random_state)
         rows, scaler = located_scores(S, y, sample_weight, X)
-        warn_uninformative_columns(rows.scores, column_names(S))
+        tables.warn_uninformative_columns(rows.scores, tables.column_names(S))
         rows = self._subsample(rows, random)
         self.thresholds_, self.medians_ = _threshold_and_median(rows)
         self.feature_scaler_ = scaler
         self._set_validation_set(add_artificial_outliers(rows, scaler, ask, random))
         self.offset_ = 0.5
-        record_columns(self, S)
+        tables.record_columns(self, S)
         return self
 
     def _check_parameters(self) -> None:
@@ -391,4 +386,4 @@ def _threshold_and_median(rows: LocatedScores) -> tuple[Host, Host]:
         method="inverted_cdf",
     )
     spread = np.ptp(rows.scores, axis=0)
-    return threshold, np.where(is_constant(threshold, median), threshold + spread, median)
+    return threshold, np.where(tables.is_constant(threshold, median), threshold + spread, median)

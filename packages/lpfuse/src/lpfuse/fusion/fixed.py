@@ -12,28 +12,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import check_is_fitted
 
+from lpfuse._arrays import operations as ops
 from lpfuse._arrays.blocks import meta_of
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    as_float64,
-    beside,
-    is_blocked,
-    like,
-    namespace,
-    positive_part,
-    take,
-)
+from lpfuse._arrays.operations import Array, Host
 from lpfuse._base import WeightedSum, lazily
 from lpfuse._files import saved_as
+from lpfuse._validation import params
 from lpfuse._validation.dask_blocks import check_score_blocks
-from lpfuse._validation.params import (
-    check_choice,
-    check_count,
-    check_labels,
-    check_number,
-    check_sample_weight,
-)
 from lpfuse._validation.tables import check_scores, column_names, record_columns
 from lpfuse.fusion.lp import check_weights
 
@@ -235,12 +220,12 @@ class FixedRule(WeightedSum):
         FixedRule
             The rule, ready to score.
         """
-        check_choice("rule", self.rule, tuple(RULES))
-        check_number("trim", self.trim, at_least=0, at_most=0.5)
-        buckets = check_count("n_buckets", self.n_buckets)
-        check_choice("subgroups", self.subgroups, SUBGROUPS)
+        params.check_choice("rule", self.rule, tuple(RULES))
+        params.check_number("trim", self.trim, at_least=0, at_most=0.5)
+        buckets = params.check_count("n_buckets", self.n_buckets)
+        params.check_choice("subgroups", self.subgroups, SUBGROUPS)
         random = check_random_state(self.random_state)
-        R, head = _check_width(S, y, sample_weight), meta_of(S) if is_blocked(S) else S
+        R, head = _check_width(S, y, sample_weight), meta_of(S) if ops.is_blocked(S) else S
         rule = RULES[self.rule]
         weights = self._checked_weights(R, head)
         for former in ("weights_", "vote_weights_", "groups_"):  # of an earlier fit
@@ -285,7 +270,7 @@ class FixedRule(WeightedSum):
             return super().score_samples(S)
         check_is_fitted(self)
         S = check_scores(S, estimator=self)
-        return beside(fuse(as_float64(S), self), S)
+        return ops.beside(fuse(ops.as_float64(S), self), S)
 
     @available_if(_is_sum)  # type: ignore[untyped-decorator]
     def contributions(self, S: Any) -> Array:
@@ -306,19 +291,19 @@ class FixedRule(WeightedSum):
 
 @_register("product")
 def _product(S: Array, settings: FixedRule) -> Array:
-    xp = namespace(S)
+    xp = ops.namespace(S)
     # 2π = 1 + tanh s. Below zero that cancels: 1 + tanh(−s) = exp(−2s) (1 + tanh s).
-    return xp.sum(xp.log1p(xp.tanh(xp.abs(S))) - 2.0 * positive_part(-S), axis=1)
+    return xp.sum(xp.log1p(xp.tanh(xp.abs(S))) - 2.0 * ops.positive_part(-S), axis=1)
 
 
 @_register("min")
 def _min(S: Array, settings: FixedRule) -> Array:
-    return namespace(S).min(S, axis=1)
+    return ops.namespace(S).min(S, axis=1)
 
 
 @_register("max")
 def _max(S: Array, settings: FixedRule) -> Array:
-    return namespace(S).max(S, axis=1)
+    return ops.namespace(S).max(S, axis=1)
 
 
 @_register("median")
@@ -328,11 +313,11 @@ def _median(S: Array, settings: FixedRule) -> Array:
 
 @_register("vote", offset=0.5, weighted=True)  # half of the votes are enough
 def _vote(S: Array, settings: FixedRule) -> Array:
-    xp = namespace(S)
+    xp = ops.namespace(S)
     votes = xp.astype(S >= 0, S.dtype)
     if settings.weights is None:
         return xp.mean(votes, axis=1)
-    share = votes @ like(settings.vote_weights_, S)
+    share = votes @ ops.like(settings.vote_weights_, S)
     return xp.where(xp.abs(share - 0.5) < TIE, xp.full_like(share, 0.5), share)
 
 
@@ -343,14 +328,14 @@ def _trimmed_mean(S: Array, settings: FixedRule) -> Array:
 
 @_register("aom", uses_subgroups=True)
 def _average_of_minima(S: Array, settings: FixedRule) -> Array:
-    xp = namespace(S)
+    xp = ops.namespace(S)
     lowest = [xp.min(part, axis=1) for part in _split_columns(S, settings.groups_)]
     return xp.mean(xp.stack(lowest), axis=0)
 
 
 @_register("moa", uses_subgroups=True)
 def _minimum_of_averages(S: Array, settings: FixedRule) -> Array:
-    xp = namespace(S)
+    xp = ops.namespace(S)
     means = [xp.mean(part, axis=1) for part in _split_columns(S, settings.groups_)]
     return xp.min(xp.stack(means), axis=0)
 
@@ -359,7 +344,7 @@ def _trimmed(S: Array, trim: float) -> Array:
     """Return the mean of each row without its ``⌊trim·R⌋`` lowest and highest scores."""
     R = S.shape[1]
     cut = min(int(trim * R), (R - 1) // 2)  # one or two detectors stay
-    xp = namespace(S)
+    xp = ops.namespace(S)
     return xp.mean(xp.sort(S, axis=1)[:, cut : R - cut], axis=1)
 
 
@@ -377,14 +362,14 @@ def _draw_subgroups(how: str, R: int, buckets: int, rng: np.random.RandomState) 
 
 
 def _split_columns(S: Array, groups: Sequence[Any]) -> list[Array]:
-    return [take(S, group, axis=1) for group in groups]
+    return [ops.take(S, group, axis=1) for group in groups]
 
 
 def _check_width(S: Any, y: Any, sample_weight: Any) -> int:
     """Check scores, labels and weights; return the number of detectors."""
-    if is_blocked(S):
+    if ops.is_blocked(S):
         return check_score_blocks(S, y, sample_weight).width
     n, R = check_scores(S).shape
-    check_labels(y, n)
-    check_sample_weight(sample_weight, n)
+    params.check_labels(y, n)
+    params.check_sample_weight(sample_weight, n)
     return int(R)

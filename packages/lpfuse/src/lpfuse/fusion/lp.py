@@ -9,44 +9,14 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from lpfuse._arrays import operations as ops
 from lpfuse._arrays.blocks import meta_of
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    accurate_total,
-    as_float64,
-    concatenate,
-    filled,
-    is_blocked,
-    namespace,
-    smallest,
-    to_host,
-)
+from lpfuse._arrays.operations import Array, Host
 from lpfuse._base import WeightedSum
 from lpfuse._files import ANY, saved_as
 from lpfuse._format import quote
+from lpfuse._validation import params, tables
 from lpfuse._validation.dask_blocks import check_score_blocks, warn_constant_blocks
-from lpfuse._validation.params import (
-    LEAST_WEIGHT,
-    check_choice,
-    check_count,
-    check_labels,
-    check_labels_like,
-    check_number,
-    check_p,
-    check_sample_weight,
-    check_values,
-    check_weights_like,
-)
-from lpfuse._validation.tables import (
-    check_scores,
-    column_names,
-    is_constant,
-    record_columns,
-    warn_duplicate_columns,
-    warn_reversed_scores,
-    warn_uninformative_columns,
-)
 from lpfuse.optim import SOLVERS, Certificate, LpPath, Problem, solve, solve_path
 from lpfuse.optim.distributed import BlockedProblem, Costs, stratified_sample
 from lpfuse.optim.problem import LOSSES
@@ -96,7 +66,7 @@ def check_weights(weights: Any, R: int, names: Sequence[str] | None) -> Host:
 
 def _check_column_weights(weights: Any, R: int, names: Sequence[str] | None, called: str) -> Host:
     """Return finite weights, one for each of R columns."""
-    found = check_values(_in_column_order(weights, names, called), called)
+    found = params.check_values(_in_column_order(weights, names, called), called)
     if found.shape != (R,):
         raise ValueError(
             f"{called} has {found.size} weights, but there are {R} columns of scores. Give one "
@@ -210,12 +180,12 @@ def labelled_scores(S: Any, y: Any, sample_weight: Any, *, warn: bool = False) -
     warn : bool, default=False
         Whether to warn about columns that carry no information.
     """
-    checked = check_scores(S)
+    checked = tables.check_scores(S)
     labels, weights = labels_and_weights(int(checked.shape[0]), y, sample_weight)
     if warn:
-        warn_uninformative_columns(checked, column_names(S))
+        tables.warn_uninformative_columns(checked, tables.column_names(S))
     kept = weights > 0
-    return LabelledScores(to_host(checked)[kept], labels[kept], weights[kept])
+    return LabelledScores(ops.to_host(checked)[kept], labels[kept], weights[kept])
 
 
 def labels_and_weights(n: int, y: Any, sample_weight: Any) -> tuple[Host, Host]:
@@ -223,7 +193,7 @@ def labels_and_weights(n: int, y: Any, sample_weight: Any) -> tuple[Host, Host]:
 
     At least one normal row must have a positive weight.
     """
-    labels, weights = check_labels(y, n), check_sample_weight(sample_weight, n)
+    labels, weights = params.check_labels(y, n), params.check_sample_weight(sample_weight, n)
     labels = np.ones(n) if labels is None else labels
     weights = np.ones(n) if weights is None else weights
     if not weights[labels > 0].any():
@@ -398,9 +368,9 @@ class LpFusion(WeightedSum):
         LpFusion
             The fitted estimator.
         """
-        problem = self._problem(S, y, sample_weight, check_p(self.p))
+        problem = self._problem(S, y, sample_weight, params.check_p(self.p))
         solution = solve(problem, solver=self.solver, tol=self.tol, max_iter=self.max_iter)
-        record_columns(self, meta_of(S) if is_blocked(S) else S)
+        tables.record_columns(self, meta_of(S) if ops.is_blocked(S) else S)
         self.weights_ = solution.weights
         self.intercept_ = solution.intercept
         self.certificate_ = solution.certificate
@@ -413,17 +383,17 @@ class LpFusion(WeightedSum):
     def _problem(self, S: Any, y: Any, sample_weight: Any, p: float) -> Problem:
         """Validate the input and return the problem; nothing is changed before."""
         self._check_parameters()
-        if is_blocked(S):
+        if ops.is_blocked(S):
             return self._blocked_problem(S, y, sample_weight, p)
-        names = column_names(S)
-        S = check_scores(S)
-        labels, weight = check_labels_like(y, S), check_weights_like(sample_weight, S)
-        warn_uninformative_columns(S, names)
-        warn_reversed_scores(S, labels, names)
+        names = tables.column_names(S)
+        S = tables.check_scores(S)
+        labels, weight = params.check_labels_like(y, S), params.check_weights_like(sample_weight, S)
+        tables.warn_uninformative_columns(S, names)
+        tables.warn_reversed_scores(S, labels, names)
         centre = self._centre(int(S.shape[1]), names)
         if self.imaginary_anomalies:
             S, labels, weight = self._add_imaginary(S, labels, weight)
-        if labels is not None and smallest(labels) > 0:
+        if labels is not None and ops.smallest(labels) > 0:
             labels = None
         problem = Problem(
             S,
@@ -446,8 +416,8 @@ class LpFusion(WeightedSum):
             more = IMAGINARY_SCORE, -1.0, float(self.imaginary_anomalies)
         checked = check_score_blocks(S, y, sample_weight, stratified_sample, more)
         warn_constant_blocks(checked)
-        warn_duplicate_columns(
-            checked.also.S, is_constant(checked.low, checked.high), checked.names
+        tables.warn_duplicate_columns(
+            checked.also.S, tables.is_constant(checked.low, checked.high), checked.names
         )
         problem = BlockedProblem(
             checked,
@@ -472,15 +442,15 @@ class LpFusion(WeightedSum):
     ) -> tuple[Array, Array, Array]:
         """Append one row: an anomaly that all detectors agree on."""
         n, R = S.shape
-        row = namespace(S).reshape(filled(R, IMAGINARY_SCORE, S), (1, R))
-        row = namespace(S).astype(row, S.dtype)
-        labels = filled(n, 1.0, S) if labels is None else labels
-        weight = filled(n, 1.0, S) if weight is None else weight
-        more = filled(1, -1.0, S), filled(1, float(self.imaginary_anomalies), S)
+        row = ops.namespace(S).reshape(ops.filled(R, IMAGINARY_SCORE, S), (1, R))
+        row = ops.namespace(S).astype(row, S.dtype)
+        labels = ops.filled(n, 1.0, S) if labels is None else labels
+        weight = ops.filled(n, 1.0, S) if weight is None else weight
+        more = ops.filled(1, -1.0, S), ops.filled(1, float(self.imaginary_anomalies), S)
         return (
-            concatenate([S, row]),
-            concatenate([labels, more[0]]),
-            concatenate([weight, more[1]]),
+            ops.concatenate([S, row]),
+            ops.concatenate([labels, more[0]]),
+            ops.concatenate([weight, more[1]]),
         )
 
     def _costs(self, labels: Array | None, weight: Array | None) -> Array | None:
@@ -488,19 +458,21 @@ class LpFusion(WeightedSum):
             return weight
         mass = abs(labels) if weight is None else weight
         # Each class is summed separately: a small one would be lost in a difference of sums.
-        sums = (accurate_total(mass * as_float64(side)) for side in (labels > 0, labels < 0))
+        sums = (
+            ops.accurate_total(mass * ops.as_float64(side)) for side in (labels > 0, labels < 0)
+        )
         factors = self._class_factors(*sums)
-        return mass * namespace(labels).where(labels > 0, *(f + 0.0 * mass for f in factors))
+        return mass * ops.namespace(labels).where(labels > 0, *(f + 0.0 * mass for f in factors))
 
     def _class_factors(self, normal: float, anomalies: float) -> tuple[float, float]:
         """Return the factors of the costs of normal rows and anomalies, given their sums."""
         if self.class_weight is None or not normal or not anomalies:
             return 1.0, 1.0
-        if min(normal, anomalies) < LEAST_WEIGHT:
+        if min(normal, anomalies) < params.LEAST_WEIGHT:
             raise ValueError(
                 f"sample_weight of the normal rows adds up to {normal:.3g}, of the anomalies to "
                 f'{anomalies:.3g}: class_weight="balanced" divides by them, so both must exceed '
-                f"{LEAST_WEIGHT:g}. Raise the weights of the lighter class, or drop its rows."
+                f"{params.LEAST_WEIGHT:g}. Raise the weights of the lighter class, or drop its rows."
             )
         everything = normal + anomalies
         return 0.5 * everything / normal, 0.5 * everything / anomalies
@@ -511,14 +483,14 @@ class LpFusion(WeightedSum):
         return 8 * 2.0**-53 if self.class_weight == "balanced" else 0.0
 
     def _check_parameters(self) -> None:
-        check_choice("loss", self.loss, list(LOSSES))
-        check_choice("solver", self.solver, ["auto", *SOLVERS])
-        check_choice("class_weight", self.class_weight, [None, "balanced"])
-        check_number("tol", self.tol, above=0, at_most=1)
-        check_number("imaginary_anomalies", self.imaginary_anomalies, at_least=0)
-        check_number("radius", self.radius, at_least=0, at_most=LARGEST)
+        params.check_choice("loss", self.loss, list(LOSSES))
+        params.check_choice("solver", self.solver, ["auto", *SOLVERS])
+        params.check_choice("class_weight", self.class_weight, [None, "balanced"])
+        params.check_number("tol", self.tol, above=0, at_most=1)
+        params.check_number("imaginary_anomalies", self.imaginary_anomalies, at_least=0)
+        params.check_number("radius", self.radius, at_least=0, at_most=LARGEST)
         if self.max_iter is not None:
-            check_count("max_iter", self.max_iter)
+            params.check_count("max_iter", self.max_iter)
 
     @property
     def offset_(self) -> float:
@@ -568,7 +540,7 @@ def lp_path(
     for name in {"p", "solver"} & parameters.keys():
         raise TypeError(f"lp_path does not accept {name}: it solves for every p of ps.")
     fusion = LpFusion(**parameters)
-    grid = [check_p(p) for p in ps]
+    grid = [params.check_p(p) for p in ps]
     if not grid:
         raise ValueError("ps is empty: give at least one p in [1, inf].")
     problem = fusion._problem(S, y, sample_weight, grid[0])

@@ -16,27 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    accurate_pull,
-    accurate_residuals,
-    accurate_total,
-    filled,
-    is_numpy,
-    largest,
-    less,
-    like,
-    namespace,
-    nonzero,
-    put,
-    row_kernels,
-    rows_beyond,
-    smallest,
-    take,
-    to_host,
-    total,
-)
+from lpfuse._arrays import operations as ops
+from lpfuse._arrays.operations import Array, Host
 from lpfuse.optim.results import Watch
 from lpfuse.optim.tuning import CHUNK, DEVICE_CHUNK, FLOOR, ROUNDING_SHARE
 
@@ -57,16 +38,16 @@ def row_products(x: Array, rows: Array) -> Host:
     Rounding grows with the rows of a chunk plus the number of chunks, not with all rows.
     """
     n, one = int(rows.shape[0]), x.ndim == 1
-    if is_numpy(rows) and not one:  # one by one: NumPy computes half of a symmetric product
+    if ops.is_numpy(rows) and not one:  # one by one: NumPy computes half of a symmetric product
         parts = [slice(start, start + CHUNK) for start in range(0, n, CHUNK)]
         return np.sum([x[part].T @ rows[part] for part in parts], axis=0)
-    size = CHUNK if is_numpy(rows) else DEVICE_CHUNK
-    k, xp = n // size, namespace(rows)
+    size = CHUNK if ops.is_numpy(rows) else DEVICE_CHUNK
+    k, xp = n // size, ops.namespace(rows)
     cut, width = k * size, 1 if one else x.shape[1]
     left = xp.matrix_transpose(xp.reshape(x[:cut, ...], (k, size, width)))
     heads = xp.sum(left @ xp.reshape(rows[:cut, :], (k, size, rows.shape[1])), axis=0)
-    tail = to_host((x[cut:] if one else x[cut:, :].T) @ rows[cut:, :])
-    return to_host(heads[0, :] if one else heads) + tail
+    tail = ops.to_host((x[cut:] if one else x[cut:, :].T) @ rows[cut:, :])
+    return ops.to_host(heads[0, :] if one else heads) + tail
 
 
 def additions_per_term(m: int, on_host: bool) -> float:
@@ -100,16 +81,16 @@ class Reading(NamedTuple):
 
     def rows(self, block: Block) -> _Rows:
         """Return a shifted block with its error bounds."""
-        S = block.S if self.origin is None else block.S - like(self.origin, block.S)
+        S = block.S if self.origin is None else block.S - ops.like(self.origin, block.S)
         m = int(S.shape[0])
-        cost = total(block.c) if block.is_weighted else float(m)
+        cost = ops.total(block.c) if block.is_weighted else float(m)
         if (size := self.sizes.get(block.start)) is None:
-            size = self.sizes[block.start] = max(largest(S), -smallest(S))
+            size = self.sizes[block.start] = max(ops.largest(S), -ops.smallest(S))
         return _Rows(
             block._replace(S=S),
             size,
             cost,
-            gamma(additions_per_term(m, is_numpy(S))),
+            gamma(additions_per_term(m, ops.is_numpy(S))),
             block.S,
             self.origin,
         )
@@ -127,7 +108,7 @@ class _Rows(NamedTuple):
 
     def parts(self, some: Array) -> tuple[Array, Array]:
         """Return some rows as an exact sum of two parts."""
-        return less(take(self.given, some), self.origin)
+        return ops.less(ops.take(self.given, some), self.origin)
 
 
 class DualSums(NamedTuple):
@@ -160,7 +141,7 @@ class Sides(NamedTuple):
 
 def _residuals(terms: Terms, block: Block, point: Host) -> Array:
     # Independent of `Terms.residuals`, which solvers use.
-    r = block.S @ like(-point[: terms.R], block.S)
+    r = block.S @ ops.like(-point[: terms.R], block.S)
     if terms.fit_intercept:
         r -= float(point[terms.R])
     if not isinstance(block.y, float):
@@ -182,10 +163,10 @@ class _Value(NamedTuple):
         """Return the loss and its error bound, for residuals with errors up to `off`."""
         loss, block = reading.terms.loss, rows.block
         each = off + 2.0 * UNIT * abs(r)
-        value = total(block.times_costs(loss.value(r)))
+        value = ops.total(block.times_costs(loss.value(r)))
         # The loss is convex: on an interval it is largest at one of the ends.
-        ends = namespace(r).maximum(loss.value(r + each), loss.value(r - each))
-        highest = total(block.times_costs(ends))
+        ends = ops.namespace(r).maximum(loss.value(r + each), loss.value(r - each))
+        highest = ops.total(block.times_costs(ends))
         return cls(r, each, value, highest - value + 2.0 * rows.summed * highest)
 
 
@@ -207,9 +188,9 @@ def value_at(reading: Reading, rows: _Rows, point: Host, most: float = math.inf)
     if not (share < 1.0 and plain.error < math.inf):
         return plain
     limit = (off * share / once - rest) / length if length else -1.0
-    far = nonzero(rows_beyond(block.S, limit))
-    labels = block.y if isinstance(block.y, float) else take(block.y, far)
-    r = put(plain.r, far, accurate_residuals(rows.parts(far), labels, w, b))
+    far = ops.nonzero(ops.rows_beyond(block.S, limit))
+    labels = block.y if isinstance(block.y, float) else ops.take(block.y, far)
+    r = ops.put(plain.r, far, ops.accurate_residuals(rows.parts(far), labels, w, b))
     near = once * (rest + min(limit, rows.size) * length) if limit >= 0.0 else 0.0
     return _Value.of(reading, rows, r, near + once * off)
 
@@ -231,21 +212,23 @@ def dual_sums(
     weighted = block.times_costs(alpha)
     signed = block.times_labels(weighted)
     gains = terms.loss.gain(alpha)
-    gain, mass = total(block.times_costs(gains)), total(abs(weighted))
+    gain, mass = ops.total(block.times_costs(gains)), ops.total(abs(weighted))
     # gain(α) may be a difference, of Σ c α and no more than that and itself.
     gain_error = rows.summed * (2.0 * mass + abs(gain))
     pull, pull_error, reach = _pull(reading, rows, alpha, signed, mass, value)
     centre = pull_slack = None
     balance_error = (reading.costs_error + 2.0 * UNIT) * mass
     if off is not None:
-        ends = namespace(alpha).minimum(terms.loss.gain(alpha + off), terms.loss.gain(alpha - off))
-        gain_error += total(block.times_costs(gains - ends))
+        ends = ops.namespace(alpha).minimum(
+            terms.loss.gain(alpha + off), terms.loss.gain(alpha - off)
+        )
+        gain_error += ops.total(block.times_costs(gains - ends))
         pull_slack = row_products(block.times_costs(off), abs(block.S))
-        balance_error += total(block.times_costs(off))
-        centre = row_products(block.times_costs(filled(alpha.shape[0], 1.0, alpha)), block.S)
-    balance = accurate_total(signed) if terms.fit_intercept else 0.0
-    extremes = smallest(alpha), largest(alpha)
-    net = total(weighted)
+        balance_error += ops.total(block.times_costs(off))
+        centre = row_products(block.times_costs(ops.filled(alpha.shape[0], 1.0, alpha)), block.S)
+    balance = ops.accurate_total(signed) if terms.fit_intercept else 0.0
+    extremes = ops.smallest(alpha), ops.largest(alpha)
+    net = ops.total(weighted)
     sizes = mass, reach, gain_error, pull_error, balance_error
     return DualSums(gain, pull, balance, net, *sizes, *extremes, centre, pull_slack)
 
@@ -260,14 +243,14 @@ def _pull(
     if not enough < error < math.inf:
         return row_products(signed, block.S), error, reach
     limit = rows.size * enough / error
-    far = nonzero(rows_beyond(block.S, limit))
-    parts, shares = rows.parts(far), take(alpha, far)
-    y, c = (v if isinstance(v, float) else take(v, far) for v in (block.y, block.c))
-    pull = accurate_pull(parts, y, c, shares)
+    far = ops.nonzero(ops.rows_beyond(block.S, limit))
+    parts, shares = rows.parts(far), ops.take(alpha, far)
+    y, c = (v if isinstance(v, float) else ops.take(v, far) for v in (block.y, block.c))
+    pull = ops.accurate_pull(parts, y, c, shares)
     reach = mass * limit + float(row_products(abs(c * shares), abs(parts[0])).max())
     error = rows.summed * mass * limit + gamma(8) * float(np.abs(pull).max())
     error += reading.costs_error * reach
-    near = put(namespace(signed).asarray(signed, copy=True), far, 0.0)
+    near = ops.put(ops.namespace(signed).asarray(signed, copy=True), far, 0.0)
     return pull + row_products(near, block.S), error, reach
 
 
@@ -308,7 +291,7 @@ def certify_block(
     for (k, (point, dual_point)), given in zip(points.items(), alphas, strict=True):
         at, alpha, off = value_at(reading, rows, point), given, None
         if alpha is not None:
-            alpha = like(alpha, block.S)  # rows of other machines may be of another library
+            alpha = ops.like(alpha, block.S)  # rows of other machines may be of another library
         if dual_point is not None:
             # Errors of residuals are multiplied by the scores of their row.
             finer = reading._replace(precision=reading.precision / (1.0 + terms.R * rows.size))
@@ -319,7 +302,7 @@ def certify_block(
             meant, slope = value_at(finer, rows, dual_point, most), terms.loss.slope
             alpha = slope(meant.r)
             ends = slope(meant.r + meant.off) - alpha, alpha - slope(meant.r - meant.off)
-            off = namespace(alpha).maximum(*ends)
+            off = ops.namespace(alpha).maximum(*ends)
         dual = None if alpha is None else dual_sums(reading, block, alpha, rows, at.value, off)
         watched = watch[k].work(block, at.r, alpha) if k in watch else None
         sides[k] = Sides(at.value, at.error, dual, watched)
@@ -383,11 +366,11 @@ class _PlainRows(NamedTuple):
 
     @classmethod
     def of(cls, reading: Reading, block: Block) -> _PlainRows | None:
-        kernels = row_kernels(block.S)
+        kernels = ops.row_kernels(block.S)
         if kernels is None or reading.origin is not None or reading.terms.loss.name != "hinge":
             return None
         m = int(block.S.shape[0])
-        cost = total(block.c) if block.is_weighted else float(m)
+        cost = ops.total(block.c) if block.is_weighted else float(m)
         return cls(kernels, reading, block, cost, gamma(additions_per_term(m, on_host=True)))
 
     def sides(
@@ -397,7 +380,7 @@ class _PlainRows(NamedTuple):
         S, y, c, start = self.block
         terms, sizes = self.reading.terms, self.reading.sizes
         w, b = point[: terms.R], float(point[terms.R]) if terms.fit_intercept else 0.0
-        alpha = None if alpha is None else like(alpha, S)
+        alpha = None if alpha is None else ops.like(alpha, S)
         r, pull, size = self.kernels.residuals_and_pull(S, y, c, w, b, alpha, start not in sizes)
         size = sizes.setdefault(start, size)
         once, length, rest = gamma(terms.R + 8), float(np.abs(w).sum()), 1.0 + abs(b)
@@ -412,7 +395,7 @@ class _PlainRows(NamedTuple):
             # The bound above uses the largest score of the block; use each row's own instead.
             each = self.kernels.row_sizes(S)
             off = once * (rest + each * length) + 2.0 * UNIT * np.abs(r)
-            highest = total(self.block.times_costs(np.maximum(r + off, 0.0)))
+            highest = ops.total(self.block.times_costs(np.maximum(r + off, 0.0)))
             error = highest - value + 2.0 * self.summed * highest
             if alpha is not None:
                 reach = float(np.abs(self.block.times_costs(alpha)) @ each)
@@ -422,7 +405,7 @@ class _PlainRows(NamedTuple):
             return r, value, error, None
         balance = 0.0
         if terms.fit_intercept:
-            balance = accurate_total(self.block.times_labels(self.block.times_costs(alpha)))
+            balance = ops.accurate_total(self.block.times_labels(self.block.times_costs(alpha)))
         dual = DualSums(
             gain=net,
             pull=pull,

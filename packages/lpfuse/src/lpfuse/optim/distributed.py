@@ -15,20 +15,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lpfuse._arrays import operations as ops
 from lpfuse._arrays.blocks import Blocks, CheckedBlocks, Summary, arrays_of, map_blocks
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    as_float64,
-    beside,
-    concat_transposed,
-    is_blocked,
-    namespace,
-    nonzero,
-    row_kernels,
-    take,
-    to_host,
-)
+from lpfuse._arrays.operations import Array, Host
 from lpfuse.optim.problem import Block, LinearPieces, Problem, Terms, stratified_positions
 from lpfuse.optim.results import Watch
 
@@ -69,7 +58,9 @@ def _draw(wanted: list[int], k: int, S: Array, y: Array | None, c: Array | None)
             heap = np.cumsum(weights[rows])
             chosen = rows[stratified_positions(heap, m, rng)]
             parts.append(
-                DrawnRows(to_host(take(S, chosen)), np.full(m, side), np.full(m, heap[-1] / m))
+                DrawnRows(
+                    ops.to_host(ops.take(S, chosen)), np.full(m, side), np.full(m, heap[-1] / m)
+                )
             )
     return _joined(parts)
 
@@ -191,7 +182,7 @@ class BlockedProblem(Problem):
         for vector in along:
             if vector is None:
                 columns.append([None] * len(self.blocks))
-            elif is_blocked(vector):
+            elif ops.is_blocked(vector):
                 columns.append([part for (part,) in Blocks.of(vector).parts])
             else:
                 columns.append(np.split(np.asarray(vector), self.starts[1:-1]))
@@ -235,9 +226,9 @@ class Fingerprint(NamedTuple):
         """Return a sum with a different factor for each column and row."""
         # Multiples of the golden ratio: distinct within a block.
         by_row, by_column = (0.5 + np.arange(m) * 0.6180339887498949 % 1.0 for m in problem.S.shape)
-        rows = to_host(problem.S @ beside(by_column, problem.S))
+        rows = ops.to_host(problem.S @ ops.beside(by_column, problem.S))
         for vector in (problem.y, problem.costs):
-            rows = rows if vector is None else rows + to_host(vector)
+            rows = rows if vector is None else rows + ops.to_host(vector)
         return cls(float(by_row @ rows), float(np.linalg.norm(by_row) * np.linalg.norm(rows)))
 
 
@@ -277,9 +268,9 @@ def _merge_read(merge: Callable[[list[T]], T], parts: list[Read[T]]) -> Read[T]:
 
 def _all_rows(block: Block) -> tuple[Array, ...]:
     n = block.S.shape[0]
-    y, c = (np.full(n, v) if isinstance(v, float) else to_host(v) for v in (block.y, block.c))
+    y, c = (np.full(n, v) if isinstance(v, float) else ops.to_host(v) for v in (block.y, block.c))
     kept = np.flatnonzero(c > 0)
-    return to_host(block.S)[kept], y[kept], c[kept], kept + block.start
+    return ops.to_host(block.S)[kept], y[kept], c[kept], kept + block.start
 
 
 def _stack(parts: list[tuple[Array, ...]]) -> tuple[Array, ...]:
@@ -290,7 +281,7 @@ def _per_row(
     work: Callable[[Block], Array], costs: Costs, starts: list[int], k: int, parts: tuple[Any, ...]
 ) -> Host:
     problem = _local(costs, starts, k, parts)
-    return to_host(problem.per_row(work)) if problem.n else np.empty(0)
+    return ops.to_host(problem.per_row(work)) if problem.n else np.empty(0)
 
 
 def _multipliers(
@@ -305,15 +296,15 @@ def _multipliers(
     alpha = np.zeros(int(S.shape[0]))
     if pieces is not None and alpha.size:
         problem = Problem(S, y, costs=costs.of(int(S.shape[0]), y, c))
-        alpha = to_host(problem.per_row(partial(_rising, terms, pieces.w)))
+        alpha = ops.to_host(problem.per_row(partial(_rising, terms, pieces.w)))
     alpha[known[0]] = known[1]
     return alpha
 
 
 def _rising(terms: Terms, w: Host, block: Block) -> Host:
     """Return 1 for rows of positive cost on the rising piece of their hinge at w, else 0."""
-    rising = to_host(terms.residuals(block, w)) > 0
-    idle = to_host(block.c) == 0 if block.is_weighted else False
+    rising = ops.to_host(terms.residuals(block, w)) > 0
+    idle = ops.to_host(block.c) == 0 if block.is_weighted else False
     return (rising & ~np.asarray(idle)).astype(np.float64)
 
 
@@ -345,13 +336,13 @@ class GatheredRows(NamedTuple):
 def gather_rows(terms: Terms, block: Block, chosen: Array, slopes: Array | None) -> GatheredRows:
     """Return the chosen rows of a block, with their costs, slopes and positions."""
     S, y, c, start = block
-    a = as_float64(take(S, chosen))
+    a = ops.as_float64(ops.take(S, chosen))
     k = int(a.shape[0])
-    labels = y if isinstance(y, float) else take(y, chosen)
-    costs = np.ones(k) if isinstance(c, float) else to_host(take(c, chosen))
-    on = np.zeros(k) if slopes is None else to_host(take(slopes, chosen))
-    index = to_host(chosen).astype(np.int64) + start
-    return GatheredRows(to_host(terms.signed_rows(a, labels)), costs, on, index)
+    labels = y if isinstance(y, float) else ops.take(y, chosen)
+    costs = np.ones(k) if isinstance(c, float) else ops.to_host(ops.take(c, chosen))
+    on = np.zeros(k) if slopes is None else ops.to_host(ops.take(slopes, chosen))
+    index = ops.to_host(chosen).astype(np.int64) + start
+    return GatheredRows(ops.to_host(terms.signed_rows(a, labels)), costs, on, index)
 
 
 def join_rows(most: int, parts: Sequence[GatheredRows | None]) -> GatheredRows | None:
@@ -364,7 +355,7 @@ def join_rows(most: int, parts: Sequence[GatheredRows | None]) -> GatheredRows |
     a, costs, slopes, positions = zip(*present, strict=True)
     # In the memory order of a model's columns, which then needs no copy.
     return GatheredRows(
-        concat_transposed(list(a)).T,
+        ops.concat_transposed(list(a)).T,
         np.concatenate(costs),
         np.concatenate(slopes),
         np.concatenate(positions),
@@ -393,15 +384,15 @@ def _crossed(
     terms: Terms, most: int, block: Block, r: Array, alpha: Array | None
 ) -> GatheredRows | None:
     assert alpha is not None
-    if (kernels := row_kernels(block.S)) is not None:
+    if (kernels := ops.row_kernels(block.S)) is not None:
         crossed = kernels.crossed(r, alpha, block.c)
         return gather_rows(terms, block, crossed, alpha) if len(crossed) <= most else None
     # A cheap test first, then the exact rule on the few remaining rows.
-    suspects = nonzero((r > 0) != (alpha > 0.5))
-    r, on = take(r, suspects), take(alpha, suspects)
+    suspects = ops.nonzero((r > 0) != (alpha > 0.5))
+    r, on = ops.take(r, suspects), ops.take(alpha, suspects)
     wrong = ((on == 1.0) & (r < 0)) | ((on == 0.0) & (r > 0))
     if block.is_weighted:
-        wrong &= take(block.c, suspects) > 0
+        wrong &= ops.take(block.c, suspects) > 0
     crossed = suspects[wrong]
     return gather_rows(terms, block, crossed, alpha) if crossed.shape[0] <= most else None
 
@@ -412,11 +403,11 @@ def _violating(
     wrong = r > 0
     if block.is_weighted:
         wrong &= block.c > 0
-    chosen = nonzero(wrong)
+    chosen = ops.nonzero(wrong)
     count = int(chosen.shape[0])
     if count > most:
-        worst = namespace(r).argsort(-take(r, chosen), stable=True)[:most]
-        chosen = take(chosen, worst)
+        worst = ops.namespace(r).argsort(-ops.take(r, chosen), stable=True)[:most]
+        chosen = ops.take(chosen, worst)
     return count, gather_rows(terms, block, chosen, None).a
 
 
@@ -429,7 +420,7 @@ def _join_violating(point: Host, most: int, parts: list[tuple[int, Host]]) -> tu
 
 def _class_range(terms: Terms, point: Host, block: Block) -> tuple[float, float]:
     fused = 1.0 - terms.residuals(block._replace(y=1.0), np.append(point[:-1], 0.0))
-    xp = namespace(block.S)
+    xp = ops.namespace(block.S)
     y = xp.sign(block.c * block.y + 0.0 * fused)  # 0 for rows without cost
     return (
         float(xp.min(xp.where(y > 0, fused, fused + np.inf))),

@@ -14,17 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    dot,
-    kth_smallest,
-    namespace,
-    nonzero,
-    take,
-    to_host,
-    total,
-)
+from lpfuse._arrays import operations as ops
+from lpfuse._arrays.operations import Array, Host
 from lpfuse.optim.certificate import Certifier
 from lpfuse.optim.distributed import (
     GatheredRows,
@@ -141,7 +132,7 @@ class Search:
         self.noise = m**-0.5  # of the guess, in units that only ratios matter of
         if budget.layered:
             # The size of Σ c a over rows of random side, in units of one a.
-            rising = total(sample.residuals(w) > 0)
+            rising = ops.total(sample.residuals(w) > 0)
             self.noise = max(rising, sample.size) ** 0.5 * n / m
             self.blind = rising < tuning.search.blind * sample.size
             self.separable = self.blind and self._is_separable(sample, w, k)
@@ -168,10 +159,10 @@ class Search:
         least = tuning.search.band_rows
         if not self.thinned:
             least = tuning.search.first_band_rows_per_weight * sample.size
-        band = max(_band_at_risk(r, off), kth_smallest(r, min(least, sample.n_rows - 1)))
+        band = max(_band_at_risk(r, off), ops.kth_smallest(r, min(least, sample.n_rows - 1)))
         if self.blind and not self.thinned:
-            band = kth_smallest(r, sample.n_rows - 1)
-        expected = n * total(r <= band) / sample.n_rows
+            band = ops.kth_smallest(r, sample.n_rows - 1)
+        expected = n * ops.total(r <= band) / sample.n_rows
         self.guess, self.stride, self.layers = Guess(w, band), 1, ()
         rounds = tuning.search.layered if budget.layered else tuning.search.thinned
         many = expected > budget.overfull * self.kept and self.thinned < rounds
@@ -219,7 +210,7 @@ class Search:
         former = self.noise
         if self.layers:
             turned = (model.residuals(w) > 0) != (model.residuals(before) > 0)
-            self.noise = max(dot(model.costs * turned, model.costs), model.size) ** 0.5
+            self.noise = max(ops.dot(model.costs * turned, model.costs), model.size) ** 0.5
         else:
             share = partition.n_near / self.settings.problem.n
             self.noise = share * max(model.n_rows, 1) ** -0.5
@@ -244,7 +235,7 @@ class Search:
             found = minimise(model, inner_tol, problem.scale, max_iter, self.inner, tuning)
         self.point, self.steps = found.w, max(self.steps, found.n_iter)
         # Rounding may have moved them out of [0, 1].
-        shares = namespace(found.alpha).clip(found.alpha / model.costs, 0.0, 1.0)
+        shares = ops.namespace(found.alpha).clip(found.alpha / model.costs, 0.0, 1.0)
         return Candidate(found.w, problem.multipliers(pieces, positions, shares))
 
     def learn(self, bounds: Bounds, done: bool) -> None:
@@ -278,7 +269,7 @@ class Search:
         least = self.settings.tuning.search.kept
         self.kept = max(2 * self.kept, min(8 * self.kept, least))
         moved = abs(sample.margins(self.point - self.guess.w))
-        wide = kth_smallest(moved, int(0.9 * sample.n_rows))
+        wide = ops.kth_smallest(moved, int(0.9 * sample.n_rows))
         widest = _band_of(sample.residuals(w), self.settings.problem.n, self.kept)
         self.guess = Guess(w, max(2.0 * self.guess.band, min(wide, widest)))
         self.partition, self.stride, self.layers = None, 1, ()
@@ -286,7 +277,7 @@ class Search:
     def _may_resample(self, w: Host) -> bool:
         """Return whether to sample rows again: enough of them must violate their margin at w."""
         sample, rules = self.sample, self.settings.tuning.search
-        informative = total(sample.residuals(w) > 0) >= rules.blind * sample.size
+        informative = ops.total(sample.residuals(w) > 0) >= rules.blind * sample.size
         return self.settings.budget.serial and self.guessed < rules.guessed and informative
 
 
@@ -299,8 +290,8 @@ def _layers(r: Array, n: int, band: float, wanted: int) -> tuple[tuple[float, in
     counts = [wanted / LAYERS * 5.0**k for k in range(LAYERS)]
     for k, count in enumerate(counts):
         rank = int(m * count / n)
-        outer = band if rank >= m or k == LAYERS - 1 else min(band, kth_smallest(r, rank))
-        rows = n * total(r <= outer) / m
+        outer = band if rank >= m or k == LAYERS - 1 else min(band, ops.kth_smallest(r, rank))
+        rows = n * ops.total(r <= outer) / m
         layers.append((outer, max(1, round((rows - inside) * LAYERS / wanted))))
         inside = rows
         if outer >= band:
@@ -317,7 +308,7 @@ def _part_rows(sample: Model, budget: SearchBudget, tuning: Tuning) -> int:
 def _open_band(sample: Model, w: Host, part: int) -> float:
     """Return the band of the rows whose side is undecided by a guess from `part` rows."""
     m = sample.n_rows
-    return kth_smallest(abs(sample.residuals(w)), int(open_share(sample.size, part) * m))
+    return ops.kth_smallest(abs(sample.residuals(w)), int(open_share(sample.size, part) * m))
 
 
 def _two_guesses(
@@ -336,15 +327,15 @@ def _two_guesses(
 
 def _band_at_risk(r: Array, off: Array) -> float:
     """Return the band of the rows that may change side, without the outermost hundredth."""
-    at_risk = take(r, nonzero(r <= off))  # faster than a selection among all rows
+    at_risk = ops.take(r, ops.nonzero(r <= off))  # faster than a selection among all rows
     m = int(at_risk.shape[0])
-    return kth_smallest(at_risk, m - 1 - int(0.01 * m)) if m else 0.0
+    return ops.kth_smallest(at_risk, m - 1 - int(0.01 * m)) if m else 0.0
 
 
 def _band_of(r: Array, n: int, rows: int) -> float:
     """Return the band with about `rows` of n rows, by the residuals of a sample."""
     m = int(r.shape[0])
-    return kth_smallest(abs(r), min(m - 1, m * rows // n))
+    return ops.kth_smallest(abs(r), min(m - 1, m * rows // n))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -507,7 +498,7 @@ class CertifiedRows:
         if not thorough:  # check a few rows before a pass
             uniform = np.append(self.ball.preferred(self.R), np.zeros(self.free))
             some = self.problem.some_rows()
-            if total(some.c * self.problem.terms.residuals(some, uniform) > 0):
+            if ops.total(some.c * self.problem.terms.residuals(some, uniform) > 0):
                 return None
         with self.counting():
             return nearest_to_uniform(self, self.ball, thorough=thorough, tuning=self.tuning)
@@ -533,4 +524,4 @@ class CertifiedRows:
     def sample(self) -> Host | None:
         """Return rows drawn evenly over the costs."""
         block = self.problem.draw(self.tuning.search.in_memory)
-        return to_host(self.problem.terms.signed_rows(block.S, block.y))
+        return ops.to_host(self.problem.terms.signed_rows(block.S, block.y))

@@ -20,19 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    dot,
-    namespace,
-    nonzero,
-    positive_part,
-    sum_columns,
-    take,
-    to_host,
-    total,
-    weigh_columns,
-)
+from lpfuse._arrays import operations as ops
+from lpfuse._arrays.operations import Array, Host, total
 from lpfuse.optim.balls import LpBall, Vector
 
 if TYPE_CHECKING:
@@ -83,12 +72,12 @@ class Model:
     @classmethod
     def of_rows(cls, problem: Problem, block: Block, ball: LpBall) -> Model:
         """Return the model of a problem's rows, on the host."""
-        S, R, free = to_host(block.S), problem.R, int(problem.fit_intercept)
-        labels = block.y if isinstance(block.y, float) else to_host(block.y)
+        S, R, free = ops.to_host(block.S), problem.R, int(problem.fit_intercept)
+        labels = block.y if isinstance(block.y, float) else ops.to_host(block.y)
         columns = np.empty((R + free, len(S)))
         np.multiply(S.T, labels, out=columns[:R])
         columns[R:] = labels
-        costs = np.ones(len(S)) if isinstance(block.c, float) else to_host(block.c)
+        costs = np.ones(len(S)) if isinstance(block.c, float) else ops.to_host(block.c)
         return cls(columns, costs, ball, np.zeros(R + free), free=free)
 
     @property
@@ -108,7 +97,7 @@ class Model:
 
     def margins(self, w: Host) -> Array:
         """``Aᵀw``, one number a row."""
-        return weigh_columns(w, self.columns)
+        return ops.weigh_columns(w, self.columns)
 
     def residuals(self, w: Host) -> Array:
         """``r = 1 − Aᵀw``: a row costs something where r > 0."""
@@ -121,7 +110,7 @@ class Model:
 
     def primal(self, w: Host) -> float:
         """Return the objective at w."""
-        return self.smooth_value(w) + dot(self.costs, positive_part(self.residuals(w)))
+        return self.smooth_value(w) + ops.dot(self.costs, ops.positive_part(self.residuals(w)))
 
     def feasible(self, w: Host) -> Host:
         """Return w scaled into the ball; a free coordinate is unchanged."""
@@ -130,7 +119,7 @@ class Model:
 
     def slope(self, w: Host, alpha: Array) -> Host:
         """``g + Qw − Aα``: the gradient in w with the hinges replaced by their multipliers."""
-        return self.slope_of(w, sum_columns(self.columns, alpha))
+        return self.slope_of(w, ops.sum_columns(self.columns, alpha))
 
     def slope_of(self, w: Host, pull: Host) -> Host:
         """``g + Qw − pull``, for the pull ``Aα`` of the rows."""
@@ -156,7 +145,7 @@ class Model:
     def _balanced(self, alpha: Array) -> tuple[Array, bool]:
         """Scale down α of one class until ``Σ α_i y_i`` is the free part of g, if possible."""
         labels = self.columns[-1, :]
-        xp = namespace(alpha)
+        xp = ops.namespace(alpha)
         normal = xp.where(labels > 0, alpha, 0.0 * alpha)
         heavy = [total(normal), total(alpha) - total(normal)]
         excess = heavy[0] - heavy[1] - float(self.linear[-1])
@@ -175,13 +164,13 @@ def linearise_rows(model: Model, side: Array) -> tuple[Model, Array]:
     keep their hinge. Both pieces lie below the hinge, which is their maximum: the objective can
     only fall, and lower bounds of the smaller model hold for the larger one.
     """
-    kept = nonzero(side == 0)
-    rising = namespace(side).where(side > 0, model.costs, 0.0 * model.costs)
+    kept = ops.nonzero(side == 0)
+    rising = ops.namespace(side).where(side > 0, model.costs, 0.0 * model.costs)
     reduced = replace(
         model,
-        columns=take(model.columns, kept, axis=1),
-        costs=take(model.costs, kept),
-        linear=model.linear - sum_columns(model.columns, rising),
+        columns=ops.take(model.columns, kept, axis=1),
+        costs=ops.take(model.costs, kept),
+        linear=model.linear - ops.sum_columns(model.columns, rising),
         constant=model.constant + total(rising),
     )
     return reduced, kept

@@ -14,21 +14,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    as_float64,
-    concat_transposed,
-    concatenate,
-    map_parallel,
-    namespace,
-    nonzero,
-    on_accelerator,
-    put,
-    row_kernels,
-    to_host,
-    to_host_together,
-)
+from lpfuse._arrays import operations as ops
+from lpfuse._arrays.operations import Array, Host
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.distributed import GatheredRows, Positions, gather_rows, join_rows
 from lpfuse.optim.newton import Model
@@ -61,7 +48,7 @@ class SearchBudget(NamedTuple):
     @classmethod
     def of(cls, problem: Problem, tuning: SearchTuning) -> SearchBudget:
         """Return the budget for a problem, by location and number of its rows."""
-        if on_accelerator(problem.S):
+        if ops.on_accelerator(problem.S):
             few = tuning.device_sample + tuning.device_sample_per_weight * problem.size
             kept = tuning.device_kept * few
             return cls(few, kept, tuning.device_overfull, tuning.device_risk, serial=True)
@@ -77,7 +64,7 @@ class SearchBudget(NamedTuple):
 
     def each(self, work: Callable[[X], T], items: Sequence[X]) -> list[T]:
         """Apply ``work`` to each item."""
-        return [work(item) for item in items] if self.serial else map_parallel(work, items)
+        return [work(item) for item in items] if self.serial else ops.map_parallel(work, items)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -197,22 +184,22 @@ def _split_rows(
     The sums are ``Σ c y s`` over the rising rows, ``Σ c max(0, r)`` and, over the rising rows,
     ``Σ c`` and ``Σ c y``.
     """
-    if (kernels := row_kernels(block.S)) is not None:
+    if (kernels := ops.row_kernels(block.S)) is not None:
         b = float(plan.w[terms.R]) if terms.fit_intercept else 0.0
         rows = block.S, block.y, block.c
         bands = plan.band, plan.rising_threshold
         return kernels.part(*rows, plan.w[: terms.R], b, *bands, not plan.layers)
     block = block.in_double()
     r = terms.residuals(block, plan.w)
-    xp = namespace(r)
+    xp = ops.namespace(r)
     rising, flat = _sides(block, r, plan.band)
-    slopes = block.times_costs(as_float64(r > 0.0 if plan.layers else rising))
+    slopes = block.times_costs(ops.as_float64(r > 0.0 if plan.layers else rising))
     pull = block.times_labels(slopes)
     value = xp.sum(block.times_costs(terms.loss.value(r)))
     sums = pull @ block.S, xp.sum(pull), xp.sum(slopes), value
-    linear, intercept, constant, value = to_host_together(*sums)
+    linear, intercept, constant, value = ops.to_host_together(*sums)
     side = xp.astype(rising, xp.int8) - xp.astype(flat, xp.int8)
-    near = nonzero(~(rising | flat))
+    near = ops.nonzero(~(rising | flat))
     return side, r, near, linear, float(value), float(constant), float(intercept)
 
 
@@ -223,16 +210,16 @@ def _sample_layers(
     bands, strides = (
         np.array(column, dtype=np.float64) for column in zip(*plan.layers, strict=True)
     )
-    if (kernels := row_kernels(block.S)) is not None:
+    if (kernels := ops.row_kernels(block.S)) is not None:
         chosen, layer, counts = kernels.layered(r, block.c, bands, strides.astype(np.int64))
     else:
         size = abs(r)
         if block.is_weighted:  # a row without cost is in no layer
-            size = namespace(r).where(block.c > 0, size, size + np.inf)
+            size = ops.namespace(r).where(block.c > 0, size, size + np.inf)
         found, counts, inner = [], [], -1.0
         for outer, stride in plan.layers:
-            rows = nonzero((size > inner) & (size <= outer))
-            found.append(to_host(rows[::stride]).astype(np.int64))
+            rows = ops.nonzero((size > inner) & (size <= outer))
+            found.append(ops.to_host(rows[::stride]).astype(np.int64))
             counts.append(int(rows.shape[0]))
             inner = outer
         chosen = np.concatenate(found)
@@ -265,7 +252,7 @@ def _join_partitions(parts: list[_BlockPartition], most: int) -> _BlockPartition
         constant=math.fsum(part.constant for part in parts),
         n_near=sum(part.n_near for part in parts),
         rows=join_rows(most, [part.rows for part in parts]),
-        side=None if parts[0].side is None else concatenate([part.side for part in parts]),
+        side=None if parts[0].side is None else ops.concatenate([part.side for part in parts]),
     )
 
 
@@ -297,7 +284,7 @@ def add_rows(partition: Partition, rows: GatheredRows) -> Partition:
     model, pieces = partition.model, partition.pieces
     rising = rows.slopes * rows.costs
     grown = Model(
-        columns=concat_transposed([model.columns.T, rows.a]),
+        columns=ops.concat_transposed([model.columns.T, rows.a]),
         costs=np.concatenate([model.costs, rows.costs]),
         ball=model.ball,
         linear=model.linear + rising @ rows.a,
@@ -305,7 +292,7 @@ def add_rows(partition: Partition, rows: GatheredRows) -> Partition:
         free=model.free,
     )
     if pieces.side is not None:
-        copied = namespace(pieces.side).asarray(pieces.side, copy=True)
-        pieces = pieces._replace(side=put(copied, rows.positions, 0.0))
+        copied = ops.namespace(pieces.side).asarray(pieces.side, copy=True)
+        pieces = pieces._replace(side=ops.put(copied, rows.positions, 0.0))
     index = np.concatenate([partition.positions, rows.positions])
     return Partition(partition.value, partition.n_near, grown, pieces, index)

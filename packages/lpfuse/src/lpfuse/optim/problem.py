@@ -18,26 +18,8 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    array_range,
-    as_float64,
-    concatenate,
-    detached,
-    filled,
-    is_single,
-    like,
-    map_row_blocks,
-    namespace,
-    nonzero,
-    positive_part,
-    put,
-    row_kernels,
-    take,
-    to_host,
-    total,
-)
+from lpfuse._arrays import operations as ops
+from lpfuse._arrays.operations import Array, Host
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.certificate import bound_of, dual_point_of, value_of
 from lpfuse.optim.tuning import FAR, FLOOR
@@ -82,11 +64,11 @@ class Hinge:
 
     def value(self, r: Array) -> Array:
         """``max(0, r)``."""
-        return positive_part(r)
+        return ops.positive_part(r)
 
     def slope(self, r: Array) -> Array:
         """1 below the margin, else 0."""
-        return namespace(r).where(r > 0, 1.0 + 0.0 * r, 0.0 * r)
+        return ops.namespace(r).where(r > 0, 1.0 + 0.0 * r, 0.0 * r)
 
     def gain(self, alpha: Array) -> Array:
         """``α``."""
@@ -140,7 +122,7 @@ class Block(NamedTuple):
 
     def in_double(self) -> Block:
         """Return the block with scores in double precision."""
-        return self._replace(S=as_float64(self.S)) if is_single(self.S) else self
+        return self._replace(S=ops.as_float64(self.S)) if ops.is_single(self.S) else self
 
     def times_costs(self, x: Array) -> Array:
         """``c x``; x itself where all costs are 1."""
@@ -161,16 +143,16 @@ class Terms:
 
     def residuals(self, block: Block, v: Host) -> Array:
         """``r = 1 − y(S w + b)`` of the rows, for v = (w, b)."""
-        fused = block.S @ like(v[: self.R], block.S)
+        fused = block.S @ ops.like(v[: self.R], block.S)
         if self.fit_intercept:
             fused = fused + float(v[self.R])
         return 1.0 - block.times_labels(fused)
 
     def signed_rows(self, S: Array, y: Array | float) -> Array:
         """Rows ``a_i = y_i s_i``, with y_i last when there is an intercept: r = 1 − aᵀ(w, b)."""
-        labels = filled(S.shape[0], 1.0, S) if isinstance(y, float) else y
+        labels = ops.filled(S.shape[0], 1.0, S) if isinstance(y, float) else y
         a = S if isinstance(y, float) else S * y[:, None]
-        return namespace(S).concat([a, labels[:, None]], axis=1) if self.fit_intercept else a
+        return ops.namespace(S).concat([a, labels[:, None]], axis=1) if self.fit_intercept else a
 
 
 class LinearPieces(NamedTuple):
@@ -237,9 +219,9 @@ class Problem:
         centre: Host | None = None,
         radius: float = 1.0,
     ) -> None:
-        self.S = S = detached(S)
-        self.y = None if y is None else like(y, S)
-        self.costs = None if costs is None else like(costs, S)
+        self.S = S = ops.detached(S)
+        self.y = None if y is None else ops.like(y, S)
+        self.costs = None if costs is None else ops.like(costs, S)
         centre = None if centre is None else np.array(centre, dtype=np.float64)
         self.ball = LpBall(float(p), nonnegative, centre, float(radius))
         self.loss: Loss = LOSSES[loss]
@@ -275,7 +257,7 @@ class Problem:
         """
         if not self.fit_intercept:
             return None
-        some = to_host(self.some_rows(256).S)  # any point near the rows is enough
+        some = ops.to_host(self.some_rows(256).S)  # any point near the rows is enough
         middle, spread = some.mean(axis=0), some.max(axis=0) - some.min(axis=0)
         # Least squares always centres its scores.
         near = self.loss.name != "least_squares" and (abs(middle) <= FAR * spread).all()
@@ -284,7 +266,7 @@ class Problem:
     @cached_property
     def total_cost(self) -> float:
         """``Σ c``."""
-        return float(self.n) if self.costs is None else total(self.costs)
+        return float(self.n) if self.costs is None else ops.total(self.costs)
 
     @property
     def scale(self) -> float:
@@ -321,17 +303,19 @@ class Problem:
             block = self.block(part, stored=stored)
             return work(block, *(a if a is None else a[part] for a in along))
 
-        return merge(self._map(on, once=stored and row_kernels(self.S) is not None))
+        return merge(self._map(on, once=stored and ops.row_kernels(self.S) is not None))
 
     def _map(self, work: Callable[[slice], T], *, once: bool = False) -> list[T]:
         # Single precision is converted block by block, also on a device.
-        return map_row_blocks(work, self.S, self.R if is_single(self.S) else None, once=once)
+        return ops.map_row_blocks(
+            work, self.S, self.R if ops.is_single(self.S) else None, once=once
+        )
 
     def block(self, part: slice, *, stored: bool = False) -> Block:
         """Return a slice of the rows, in double or in their stored precision."""
         y = 1.0 if self.y is None else self.y[part]
         c = 1.0 if self.costs is None else self.costs[part]
-        S = self.S[part, :] if stored else as_float64(self.S[part, :])
+        S = self.S[part, :] if stored else ops.as_float64(self.S[part, :])
         return Block(S, y, c, self.start + (part.start or 0))
 
     def some_rows(self, m: int = 1000) -> Block:
@@ -342,8 +326,8 @@ class Problem:
         """Return all rows with positive cost, and their positions."""
         self.passes += 1.0
         if self.costs is None:
-            return self.block(slice(0, self.n)), array_range(self.n, self.S)
-        index = nonzero(self.costs > 0)
+            return self.block(slice(0, self.n)), ops.array_range(self.n, self.S)
+        index = ops.nonzero(self.costs > 0)
         return self._gather(index), index
 
     def draw(self, m: int) -> Block:
@@ -358,13 +342,13 @@ class Problem:
             ticks = (np.arange(m) + rng.random(m)) / m
             index = np.minimum((ticks * self.n).astype(np.int64), self.n - 1)
         else:
-            index = stratified_positions(np.cumsum(to_host(self.costs)), m, rng)
+            index = stratified_positions(np.cumsum(ops.to_host(self.costs)), m, rng)
         return self._gather(index)._replace(c=1.0)
 
     def _gather(self, index: Array) -> Block:
-        y = 1.0 if self.y is None else take(self.y, index)
-        c = 1.0 if self.costs is None else take(self.costs, index)
-        return Block(as_float64(take(self.S, index)), y, c, 0)
+        y = 1.0 if self.y is None else ops.take(self.y, index)
+        c = 1.0 if self.costs is None else ops.take(self.costs, index)
+        return Block(ops.as_float64(ops.take(self.S, index)), y, c, 0)
 
     def value(self, w: Host, intercept: float = 0.0) -> float:
         """Return ``f(w, b)`` in one pass over the scores; b is used only with an intercept."""
@@ -384,17 +368,17 @@ class Problem:
 
     def per_row(self, work: Callable[[Block], Array]) -> Array:
         """Return one number per row, from ``work`` on each block."""
-        return concatenate(self._map(lambda part: work(self.block(part))))
+        return ops.concatenate(self._map(lambda part: work(self.block(part))))
 
     def multipliers(self, pieces: LinearPieces | None, index: Array, shares: Array) -> Array:
         """Return α of all rows: `shares` at `index`, elsewhere the slope of the linear piece."""
         if pieces is None or pieces.side is None:
-            return put(filled(self.n, 0.0, self.S), index, shares)
-        return put(as_float64(pieces.side > 0), index, shares)
+            return ops.put(ops.filled(self.n, 0.0, self.S), index, shares)
+        return ops.put(ops.as_float64(pieces.side > 0), index, shares)
 
     def no_multipliers(self) -> Array:
         """Return α = 0, the dual point of the bound 0."""
-        return filled(self.n, 0.0, self.S)
+        return ops.filled(self.n, 0.0, self.S)
 
 
 def stratified_positions(heap: Host, m: int, rng: np.random.Generator) -> NDArray[np.intp]:

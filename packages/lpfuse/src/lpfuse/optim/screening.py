@@ -14,17 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from lpfuse._arrays.operations import (
-    Array,
-    Host,
-    dot,
-    kth_smallest,
-    namespace,
-    positive_part,
-    put,
-    take,
-    total,
-)
+from lpfuse._arrays import operations as ops
+from lpfuse._arrays.operations import Array, Host
 from lpfuse.optim.balls import LpBall
 from lpfuse.optim.interior_point import Optimum, WarmStart, better, inside, interior_point, systems
 from lpfuse.optim.newton import Breakdown, Guess, Model, Spread, linearise_rows
@@ -48,7 +39,7 @@ DEFAULT_SMOOTHING = SmoothingTuning()
 def cold_guess(model: Model) -> Guess:
     """Return a cold start in the direction of steepest descent, with a wide band."""
     w = inside(model)
-    return Guess(w, kth_smallest(abs(model.residuals(w)), model.n_rows // 2) + 1e-12)
+    return Guess(w, ops.kth_smallest(abs(model.residuals(w)), model.n_rows // 2) + 1e-12)
 
 
 @np.errstate(all="ignore")
@@ -61,7 +52,7 @@ def approach(
     looseness = min(0.1, 3.0 * band)  # a narrow band indicates a good point in the ball
     product = looseness * (system.steepest() + 1e-300) * model.ball.room / R
     system.surround(model.ball, Spread(product, evenness=looseness))
-    cost = total(model.costs) / max(model.n_rows, 1)
+    cost = ops.total(model.costs) / max(model.n_rows, 1)
     wanted = tuning.curvature_rows + tuning.curvature_rows_per_weight * model.size
     for _ in range(tuning.max_steps):
         try:
@@ -116,7 +107,7 @@ def _without_far_rows(model: Model, r: Host, far: float) -> tuple[Model, Host] |
     if 2 * np.count_nonzero(beyond) < r.size:
         return None
     model, kept = linearise_rows(model, np.where(beyond, np.sign(r), 0.0))
-    return model, take(r, kept)
+    return model, ops.take(r, kept)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -150,7 +141,7 @@ def minimise(
         best = screen.solve(guess.w, None, kept)
         if best.within(tol, scale):
             return best
-        guess = Guess(best.w, kth_smallest(abs(model.residuals(best.w)), model.n_rows // 10))
+        guess = Guess(best.w, ops.kth_smallest(abs(model.residuals(best.w)), model.n_rows // 10))
     for _ in range(rules.approaches):
         start = towards(model, guess, resolved(size, tuning), tuning.smoothing)
         best = better(best, screen.solve(start.w, start, min(kept, model.n_rows - 1)))
@@ -181,12 +172,12 @@ class Screen:
         Stops, with the bounds so far, when too many rows change side: w was inaccurate.
         """
         r = self.model.residuals(self.model.feasible(w))
-        return self.solve_within(r, kth_smallest(abs(r), kept), start)
+        return self.solve_within(r, ops.kth_smallest(abs(r), kept), start)
 
     def solve_within(self, r: Array, band: float, start: WarmStart | None) -> Optimum:
         """Do the same for the rows with residuals r within a band."""
         model, tol, scale = self.model, self.tol, self.scale
-        xp = namespace(r)
+        xp = ops.namespace(r)
         side = xp.sign(r) * xp.astype(abs(r) > band, r.dtype)
         best: Optimum | None = None
         steps = 0
@@ -197,11 +188,13 @@ class Screen:
             found = self.inner(reduced, inner_tol, scale, self.max_iter, warm, rules)
             steps += found.n_iter
             r = model.residuals(found.w)
-            alpha = put(xp.where(side > 0, model.costs, 0.0 * model.costs), open_rows, found.alpha)
-            primal = model.smooth_value(found.w) + dot(model.costs, positive_part(r))
+            alpha = ops.put(
+                xp.where(side > 0, model.costs, 0.0 * model.costs), open_rows, found.alpha
+            )
+            primal = model.smooth_value(found.w) + ops.dot(model.costs, ops.positive_part(r))
             best = better(best, Optimum(found.w, alpha, primal, found.dual, steps, found.w))
             crossed = r * side < 0
-            n_crossed = total(crossed)
+            n_crossed = ops.total(crossed)
             if best.within(tol, scale) or n_crossed == 0 or n_crossed > 2 * reduced.n_rows:
                 break
             side = xp.where(crossed, 0.0 * side, side)
@@ -236,7 +229,7 @@ def neighbour_guess(model: Model, w: Host, ball: LpBall) -> Guess:
     on_surface = ball.gauge(w[:R]) > 0.999
     factor = min(1.5 if on_surface else 1.0, 1.0 / gauge)
     w = np.concatenate([model.ball.shrunk(w[:R], 0.98 * factor), w[R:]])
-    return Guess(w, kth_smallest(abs(model.residuals(w)), int(0.2 * model.n_rows)))
+    return Guess(w, ops.kth_smallest(abs(model.residuals(w)), int(0.2 * model.n_rows)))
 
 
 def pilot(model: Model, tuning: Tuning = DEFAULT) -> Guess:
@@ -245,7 +238,7 @@ def pilot(model: Model, tuning: Tuning = DEFAULT) -> Guess:
     start = approach(sample, cold_guess(sample), resolved(model.size, tuning), tuning.smoothing)
     w = model.feasible(start.w)
     open_rows = int(open_share(sample.size, sample.n_rows) * model.n_rows)
-    return Guess(w, kth_smallest(abs(model.residuals(w)), open_rows))
+    return Guess(w, ops.kth_smallest(abs(model.residuals(w)), open_rows))
 
 
 def subsample(model: Model, m: int) -> Model:
@@ -253,5 +246,5 @@ def subsample(model: Model, m: int) -> Model:
     stride = model.n_rows / m
     ticks = np.arange(m) + np.random.default_rng(0).random(m)
     index = np.minimum((ticks * stride).astype(np.int64), model.n_rows - 1)
-    columns, costs = take(model.columns, index, axis=1), take(model.costs, index) * stride
+    columns, costs = ops.take(model.columns, index, axis=1), ops.take(model.costs, index) * stride
     return replace(model, columns=columns, costs=costs)
