@@ -22,8 +22,8 @@ from lpfuse._arrays.operations import (
     solve_lower,
     solve_positive,
     symmetric_times,
+    times_few_columns,
 )
-from lpfuse.detectors.kernels import times_few_columns
 from oracles.kernel_learners import assert_beside, on_host, strict, strict_device, torch
 
 LIBRARIES = [np.array, strict, strict_device, torch]

@@ -469,8 +469,8 @@ def warn_constant_columns(
     if flat.any():
         columns = params.listed(params.column_labels(np.flatnonzero(flat), names))
         warnings.warn(
-            f"Scores have no spread in {columns}: a detector with equal scores for all rows carries "
-            "no information. Leave it out.",
+            f"Scores have no spread in {columns}: a detector with equal scores for all rows "
+            "carries no information. Leave it out.",
             UserWarning,
             stacklevel=stacklevel,
         )

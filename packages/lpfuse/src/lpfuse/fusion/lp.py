@@ -472,7 +472,8 @@ class LpFusion(WeightedSum):
             raise ValueError(
                 f"sample_weight of the normal rows adds up to {normal:.3g}, of the anomalies to "
                 f'{anomalies:.3g}: class_weight="balanced" divides by them, so both must exceed '
-                f"{params.LEAST_WEIGHT:g}. Raise the weights of the lighter class, or drop its rows."
+                f"{params.LEAST_WEIGHT:g}. Raise the weights of the lighter class, or drop its "
+                "rows."
             )
         everything = normal + anomalies
         return 0.5 * everything / normal, 0.5 * everything / anomalies
