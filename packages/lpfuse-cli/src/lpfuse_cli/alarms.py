@@ -20,8 +20,8 @@ from lpfuse.ensemble import FusedDetector
 from lpfuse.ensemble.rows import places_in_training
 from lpfuse.frames import TablePreparation
 from lpfuse.frames.table_detector import requested_rate, threshold_ranks
-from lpfuse.metrics import TAIL, share_interval
 from lpfuse.threshold import THRESHOLD_RULES
+from lpfuse.threshold.offsets import TAIL, share_interval
 
 if TYPE_CHECKING:
     import polars

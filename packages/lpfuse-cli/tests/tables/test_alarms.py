@@ -15,7 +15,7 @@ from lpfuse._format import per_cent
 from lpfuse.ensemble.rows import places_in_training
 from lpfuse.frames import TableModel
 from lpfuse.frames.table_detector import requested_rate
-from lpfuse.metrics import share_interval
+from lpfuse.threshold.offsets import share_interval
 from lpfuse_cli.alarms import (
     alarm_figures,
     count_alarms,

@@ -11,15 +11,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta, rankdata
+from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
 from lpfuse._arrays.operations import Host
 from lpfuse._validation.params import check_labels, check_values
 
 __all__ = ["auc_over_folds", "best_g_mean", "g_mean"]
-
-TAIL = 0.025  # on each side of the intervals: 95 %, as everywhere in a report
 
 
 def auc_of_columns(y: Host, scores: Host) -> Host:
@@ -229,18 +227,3 @@ def _require_both_classes(y: Any, n: int) -> Host:
             "(normal) and -1 (anomaly)."
         )
     return labels
-
-
-def share_interval(k: int, n: int) -> tuple[float, float]:
-    """Compute the 95 % Clopper-Pearson interval of a share, from k of n rows.
-
-    Examples
-    --------
-    >>> from lpfuse.metrics import share_interval
-    >>> low, high = share_interval(0, 60)
-    >>> low, round(high, 3)
-    (0.0, 0.06)
-    """
-    low = 0.0 if k == 0 else float(beta.ppf(TAIL, k, n - k + 1))
-    high = 1.0 if k == n else float(beta.ppf(1 - TAIL, k + 1, n - k))
-    return low, high

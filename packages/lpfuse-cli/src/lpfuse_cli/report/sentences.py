@@ -10,7 +10,7 @@ import numpy as np
 from lpfuse._format import fixed, per_cent, per_cent_range
 from lpfuse._validation.params import counted
 from lpfuse.ensemble import FusedDetector
-from lpfuse.metrics import share_interval
+from lpfuse.threshold.offsets import share_interval
 from lpfuse_cli.alarms import describe_alarms, describe_request, describe_shortage, share_figures
 
 # ------------------------------------------------------------------------------- fusing and alarms

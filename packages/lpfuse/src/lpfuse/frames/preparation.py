@@ -43,7 +43,7 @@ from lpfuse.frames.cells import (
     read_moments,
     read_numbers,
 )
-from lpfuse.metrics import share_interval
+from lpfuse.threshold.offsets import share_interval
 
 # --------------------------------------------------------------------------------------------------
 # What a column is: numbers, categories, dates, or something that nothing can be learnt from.

@@ -31,7 +31,8 @@ from lpfuse.ensemble.scoring import score_columns
 from lpfuse.frames.cells import as_polars, check_names, labels_of, polars_module, split_labels
 from lpfuse.frames.preparation import TablePreparation, learn_preparation, learn_ranges
 from lpfuse.io import save
-from lpfuse.metrics import TAIL, auc_over_folds
+from lpfuse.metrics import auc_over_folds
+from lpfuse.threshold.offsets import TAIL
 
 if TYPE_CHECKING:
     import polars

@@ -23,6 +23,8 @@ from lpfuse.metrics import best_g_mean, halfway
 # --------------------------------------------------------------------------------------------------
 # Guarantees of n calibration rows.
 
+TAIL = 0.025  # on each side of the intervals: 95 %, as everywhere in a report
+
 
 MANY = 1e15  # cap of the number of rows, which would overflow for rates near 0
 
@@ -506,3 +508,18 @@ def _break_ties(known: Host, scores: Host, random: np.random.RandomState) -> tup
     places = place + random.random_sample(place.size)
     places = np.where(np.isnan(different[place]), np.nan, places)
     return places[: known.size], places[known.size :]
+
+
+def share_interval(k: int, n: int) -> tuple[float, float]:
+    """Compute the 95 % Clopper-Pearson interval of a share, from k of n rows.
+
+    Examples
+    --------
+    >>> from lpfuse.threshold.offsets import share_interval
+    >>> low, high = share_interval(0, 60)
+    >>> low, round(high, 3)
+    (0.0, 0.06)
+    """
+    low = 0.0 if k == 0 else float(beta.ppf(TAIL, k, n - k + 1))
+    high = 1.0 if k == n else float(beta.ppf(1 - TAIL, k + 1, n - k))
+    return low, high
