@@ -14,10 +14,9 @@ from sklearn.metrics import make_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
-from helpers.contract import as_checked, refused_labels
+from helpers.contract import assert_passes_checks, refused_labels
 from lpfuse import (
     SVDD,
     ColumnForest,
@@ -78,7 +77,8 @@ quiet = pytest.mark.filterwarnings(
 
 
 @quiet
-@parametrize_with_checks(
+@pytest.mark.parametrize(
+    "estimator",
     [
         LabelsDropped(),
         OneClassGP(),
@@ -88,15 +88,16 @@ quiet = pytest.mark.filterwarnings(
         HistogramDetector(),
         ColumnForest(8, random_state=0),
     ],
-    expected_failed_checks=expected_failures,
+    ids=str,
 )
-def test_scikit_learn_contract(estimator, check):
-    check(as_checked(estimator, check))
+def test_scikit_learn_contract(estimator):
+    assert_passes_checks(estimator, expected_failures(estimator))
 
 
 @pytest.mark.slow
 @quiet
-@parametrize_with_checks(
+@pytest.mark.parametrize(
+    "estimator",
     [
         LabelsDropped(nu=0.5, kernel="linear", contamination=0.2, offset_from="training"),
         LabelsDropped(gamma="median", **FEW),
@@ -110,10 +111,10 @@ def test_scikit_learn_contract(estimator, check):
         GMMDetector(1, "log_likelihood", "diag"),
         KNNDetector(2, n_subspaces=3, max_samples=20, random_state=0),
     ],
-    expected_failed_checks=expected_failures,
+    ids=str,
 )
-def test_scikit_learn_contract_of_variants(estimator, check):
-    check(as_checked(estimator, check))
+def test_scikit_learn_contract_of_variants(estimator):
+    assert_passes_checks(estimator, expected_failures(estimator))
 
 
 # ------------------------------------------------------------------------------- the same for all

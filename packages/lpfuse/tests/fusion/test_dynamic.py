@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from helpers.contract import as_checked, refused_labels
+from helpers.contract import assert_passes_checks, refused_labels
 from helpers.pairwise import pairwise
 from lpfuse import LpFusion
 from lpfuse.fusion.dynamic import DynamicEnsemble
@@ -50,22 +49,16 @@ def not_a_repetition(estimator):
 
 
 @pytest.mark.filterwarnings(*IDLE_COLUMNS)
-@parametrize_with_checks(
-    [LabelsDropped()],
-    expected_failed_checks=lambda fusion: refused_labels() | not_a_repetition(fusion),
-)
-def test_scikit_learn_contract(estimator, check):
-    check(as_checked(estimator, check))
+@pytest.mark.parametrize("estimator", [LabelsDropped()], ids=str)
+def test_scikit_learn_contract(estimator):
+    assert_passes_checks(estimator, refused_labels() | not_a_repetition(estimator))
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings(*IDLE_COLUMNS)
-@parametrize_with_checks(
-    [LabelsDropped(mode="winner", n_neighbors=3)],
-    expected_failed_checks=lambda fusion: refused_labels() | not_a_repetition(fusion),
-)
-def test_scikit_learn_contract_of_variants(estimator, check):
-    check(as_checked(estimator, check))
+@pytest.mark.parametrize("estimator", [LabelsDropped(mode="winner", n_neighbors=3)], ids=str)
+def test_scikit_learn_contract_of_variants(estimator):
+    assert_passes_checks(estimator, refused_labels() | not_a_repetition(estimator))
 
 
 # ------------------------------------------------------------------------------------- by the book

@@ -16,9 +16,8 @@ from sklearn.ensemble import IsolationForest
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import LocalOutlierFactor
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from helpers.contract import as_checked, refused_labels
+from helpers.contract import assert_passes_checks, refused_labels
 from helpers.pairwise import pairwise
 from lpfuse import FusedDetector
 from lpfuse.fusion.lp import labelled_scores
@@ -82,16 +81,17 @@ class GridLabelsDropped(ExhaustiveWeights):
 
 
 @pytest.mark.filterwarnings(*IDLE_COLUMNS)
-@parametrize_with_checks(
+@pytest.mark.parametrize(
+    "estimator",
     [
         GeneticLabelsDropped(population_size=6, generations=2),
         SwarmLabelsDropped(population_size=6, iterations=2),
         GridLabelsDropped(steps=2),
     ],
-    expected_failed_checks=refused_labels,
+    ids=str,
 )
-def test_scikit_learn_contract(estimator, check):
-    check(as_checked(estimator, check))
+def test_scikit_learn_contract(estimator):
+    assert_passes_checks(estimator, refused_labels())
 
 
 # ------------------------------------------------------------------------------------------ fitness
