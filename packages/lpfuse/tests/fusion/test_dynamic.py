@@ -8,6 +8,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
+from helpers.cases import cases
 from helpers.contract import assert_passes_checks, refused_labels
 from helpers.pairwise import pairwise
 from lpfuse import LpFusion
@@ -443,8 +444,8 @@ def test_rows_equal_to_the_other_class_keep_a_distance():
 # ------------------------------------------------------------------------------------------ refusal
 
 
-@pytest.mark.parametrize(
-    ("parameters", "words"),
+@cases(
+    "parameters, words",
     [
         ({"mode": "best"}, "mode must be one of 'auto', 'winner', 'fusion'; got 'best'"),
         ({"n_neighbors": 0}, "n_neighbors must be a whole number from 1, got 0"),
@@ -461,8 +462,8 @@ def test_impossible_parameters_are_refused(parameters, words):
     assert not hasattr(fusion, "n_features_in_")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
+@cases(
+    "arguments, words",
     [
         ({"y": [0, 1, 1]}, "np.where"),
         ({"sample_weight": [1, 1]}, "one number for each row"),

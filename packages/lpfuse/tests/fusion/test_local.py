@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 
+from helpers.cases import cases
 from helpers.contract import assert_passes_checks, refused_labels
 from helpers.pairwise import pairwise
 from lpfuse import FixedRule, LpFusion
@@ -411,8 +412,8 @@ def test_weights_short_of_the_tolerance_warn_from_every_region(labelled):
 # ------------------------------------------------------------------------------------------ refusal
 
 
-@pytest.mark.parametrize(
-    ("parameters", "words"),
+@cases(
+    "parameters, words",
     [
         ({"fusion": FixedRule()}, "fusion must be an LpFusion"),
         ({"fusion": LpFusion}, "fusion must be an LpFusion"),
@@ -431,8 +432,8 @@ def test_impossible_parameters_are_refused(parameters, words):
     assert vars(local) == local.get_params(deep=False)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
+@cases(
+    "arguments, words",
     [
         ({"y": [0, 1, 1]}, "np.where"),
         ({"sample_weight": [1, 1]}, "one number for each row"),

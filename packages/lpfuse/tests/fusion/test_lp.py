@@ -1,5 +1,6 @@
 import re
 import warnings
+from copy import copy
 
 import array_api_strict
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.metrics import make_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
+from helpers.cases import cases
 from helpers.contract import assert_passes_checks, refused_labels
 from helpers.pairwise import each_value
 from lpfuse import LpFusion, TwoSidedMinMax, lp_path
@@ -321,7 +323,6 @@ UNUSABLE = {
     **{name: ({}, data, words) for name, (data, words) in BAD_DATA.items()},
     **{name: (parameters, {}, words) for name, (parameters, words) in BAD_PARAMETERS.items()},
 }
-every_misuse = pytest.mark.parametrize("misuse", UNUSABLE)
 
 
 @pytest.fixture
@@ -334,9 +335,10 @@ def state(estimator):
     return {name: value for name, value in vars(estimator).items() if name.endswith("_")}
 
 
-@every_misuse
+@cases("misuse", UNUSABLE)
 def test_unusable_input_is_refused_without_a_trace(misuse, fitted):
     parameters, data, words = UNUSABLE[misuse]
+    fitted = copy(fitted)  # other cases use it too
     fresh, before = LpFusion(**parameters), state(fitted)
     with pytest.raises(ValueError, match=re.escape(words)):
         fresh.fit(**{**GOOD, **data})
@@ -350,7 +352,7 @@ def test_unusable_input_is_refused_without_a_trace(misuse, fitted):
 
 
 # A path has its own solver.
-@pytest.mark.parametrize("misuse", [name for name in UNUSABLE if "solver" not in UNUSABLE[name][0]])
+@cases("misuse", [name for name in UNUSABLE if "solver" not in UNUSABLE[name][0]])
 def test_a_path_refuses_the_same_input(misuse):
     parameters, data, words = UNUSABLE[misuse]
     parameters = dict(parameters)

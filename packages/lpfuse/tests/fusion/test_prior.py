@@ -10,13 +10,14 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 
+from helpers.cases import cases
 from helpers.contract import assert_passes_checks, refused_labels
 from helpers.pairwise import pairwise
 from lpfuse import LpFusion, lp_path
 from lpfuse.fusion import LocalLpFusion
 from lpfuse.io import load, save
 from oracles import naive
-from oracles.problems import GRID
+from oracles.problems import FEW_P
 
 NAMES = ["forest", "svm", "lof"]
 PRIOR = [0.5, 0.3, 0.1]
@@ -48,7 +49,7 @@ def test_scikit_learn_contract_of_variants(estimator):
     assert_passes_checks(estimator, refused_labels())
 
 
-@pairwise(p=GRID, loss=("hinge", "least_squares"), nonnegative=(False, True))
+@pairwise(p=FEW_P, loss=("hinge", "least_squares"), nonnegative=(False, True))
 def test_weights_stay_within_the_radius_and_are_proven(labelled, p, loss, nonnegative):
     S, y = labelled
     fusion = LpFusion(
@@ -198,7 +199,7 @@ MISUSE = {
 }
 
 
-@pytest.mark.parametrize("misuse", MISUSE)
+@cases("misuse", MISUSE)
 def test_unusable_priors_are_refused_before_anything_changes(labelled, misuse):
     parameters, message = MISUSE[misuse]
     fusion = LpFusion(**parameters)

@@ -16,6 +16,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import LocalOutlierFactor
 from sklearn.svm import LinearSVC
 
+from helpers.cases import cases
 from helpers.contract import assert_passes_checks, refused_labels
 from helpers.pairwise import each_value
 from lpfuse import FusedDetector, GMMDetector, KernelPCADetector
@@ -153,8 +154,7 @@ def cost(kind, w, S, y, C=1.0, mass=None):
     return w[:-1] @ w[:-1] / 2 + w[-1] ** 2 / 200 + C * costs @ np.maximum(0, 1 - margins) ** 2
 
 
-@pytest.mark.parametrize("C", [0.01, 1.0, 30.0])
-@pytest.mark.parametrize("kind", STACKERS)
+@each_value(kind=STACKERS, C=(0.01, 1.0, 30.0))
 def test_weights_and_intercept_are_the_best_ones(labelled, kind, C):
     S, y = labelled
     mass = 1.0 + np.arange(120) % 3
@@ -226,7 +226,7 @@ def test_a_sample_weight_is_a_repetition(kind, labelled):
 
 
 @pytest.mark.parametrize("kind", STACKERS)
-@pytest.mark.parametrize("how", ["no labels", "all normal", "anomalies of weight 0"])
+@cases("how", ["no labels", "all normal", "anomalies of weight 0"])
 def test_without_anomalies_it_is_the_sum_rule_and_says_so(kind, how, labelled):
     S, y = labelled
     known = {
@@ -307,9 +307,9 @@ def test_arrays_of_other_libraries_are_taken(kind, labelled):
     assert fusion.score_samples(foreign).__array_namespace__() is array_api_strict
 
 
-@pytest.mark.parametrize("kind", ALL)
-@pytest.mark.parametrize(
-    ("arguments", "words"),
+@cases("kind", ALL)
+@cases(
+    "arguments, words",
     [
         ({"y": [0, 1, 1]}, "np.where"),
         ({"y": [-1, -1, -1]}, "only −1"),

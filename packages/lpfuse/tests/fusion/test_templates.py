@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import LocalOutlierFactor
 
+from helpers.cases import cases
 from helpers.contract import assert_passes_checks, refused_labels
 from helpers.pairwise import each_value
 from lpfuse import FusedDetector
@@ -205,9 +206,9 @@ def test_names_are_remembered_and_arrays_stay_in_their_library(labelled, rule):
     np.testing.assert_allclose(np.asarray(scores), fusion.score_samples(frame))
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize(
-    ("settings", "arguments", "words"),
+@cases("rule", RULES)
+@cases(
+    "settings, arguments, words",
     [
         ({"false_alarm_rate": 1.5}, {}, "false_alarm_rate must be a finite number at least 0"),
         ({}, {"y": [0, 1]}, "np.where"),

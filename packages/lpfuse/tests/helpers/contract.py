@@ -30,8 +30,8 @@ def assert_passes_checks(estimator, refused=None):
                 failed[name] = error
         else:
             passed.add(name)
-    assert not failed
-    assert not passed & set(refused)
+    assert not failed, failed
+    assert not passed & set(refused), f"refused, but passed: {passed & set(refused)}"
     assert len(passed) > 30
 
 
