@@ -150,6 +150,13 @@ def test_uniform_weights_are_kept_when_they_make_no_error():
         np.testing.assert_array_equal(weights, np.full(4, 0.5))
 
 
+def test_weights_of_zero_are_warned_of():
+    """Each row stands once in either class, so that every weight adds to the squared error."""
+    S = np.random.default_rng(0).normal(size=(10, 2))
+    with pytest.warns(UserWarning, match="The best weights are zero"):
+        LpFusion(loss="least_squares").fit(np.vstack([S, S]), np.repeat([1, -1], 10))
+
+
 # -------------------------------------------------------------------------------------- deciding
 
 

@@ -106,7 +106,10 @@ def test_sorted_rows_are_no_worse_than_shuffled_ones(order, variant):
     assert_certified(ordered, solve_sampled(ordered))
 
 
-@pairwise(case=("heavy tails", "ties", "one group of rows", "zero costs", "easy"), p=(1.0, 10.0))
+@pairwise(
+    case=("heavy tails", "ties", "one group of rows", "zero costs", "easy"),
+    p=(1.0, 4 / 3, 10.0, np.inf),
+)
 def test_awkward_data_are_screened_and_proven(case, p):
     rng = np.random.default_rng(0)
     problem = random_problem(n=1000, R=4, p=p, costs=case == "zero costs")
