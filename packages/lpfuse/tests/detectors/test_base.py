@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from helpers.pairwise import pairwise
+from helpers.pairwise import each_value
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 from lpfuse._arrays.operations import limits
 from lpfuse._base import Detector, lower_by_rounding, lower_quantile
@@ -80,7 +80,7 @@ def test_the_quantile_counts_weights_exactly(pairs, percent):
     assert found == pytest.approx(expected, abs=1e-12)
 
 
-@pairwise(name=DETECTORS, contamination=(0.02, 0.33), weighted=(False, True))
+@each_value(name=DETECTORS, contamination=(0.02, 0.33), weighted=(False, True, True, False))
 def test_the_share_of_training_rows_lies_below_the_threshold(name, contamination, weighted):
     if weighted and "GMM" in name:
         return  # there the algorithm knows no weights

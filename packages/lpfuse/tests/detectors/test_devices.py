@@ -4,6 +4,7 @@ torch on the CPU and the strict array library stand for a GPU: the first can be 
 allocates, arrays of the second leave their device in one way only.
 """
 
+from itertools import product
 from weakref import WeakSet
 
 import numpy as np
@@ -11,7 +12,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from helpers.pairwise import pairwise
+from helpers.cases import cases
+from helpers.pairwise import each_value
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 from lpfuse._arrays.operations import limits
 from lpfuse._base import lower_quantile
@@ -57,7 +59,9 @@ def rows(n, d=4, precision=np.float64):
 
 
 @pytest.mark.usefixtures("same_landmarks")
-@pairwise(detector=APPROXIMATE, library=LIBRARIES, precision=(np.float64, np.float32))
+@each_value(
+    detector=(*APPROXIMATE, *APPROXIMATE[:1]), library=LIBRARIES, precision=(np.float64, np.float32)
+)
 def test_the_same_landmarks_give_the_same_scores(detector, library, precision):
     host, new = rows(300, precision=precision), rows(90, precision=precision)
     expected = clone(detector).fit(host)
@@ -69,8 +73,7 @@ def test_the_same_landmarks_give_the_same_scores(detector, library, precision):
     assert fitted.offset_ == pytest.approx(expected.offset_, abs=close)
 
 
-@every_library
-@pytest.mark.parametrize("detector", APPROXIMATE, ids=str)
+@each_value(detector=APPROXIMATE, library=LIBRARIES)
 def test_landmarks_of_its_own_serve_a_device_as_well(detector, library):
     """Other landmarks approximate the same scores, about as well."""
     host = rows(300)
@@ -83,7 +86,8 @@ def test_landmarks_of_its_own_serve_a_device_as_well(detector, library):
     assert error(library(host)) < 1.5 * error(host)
 
 
-@pairwise(library=LIBRARIES, share=(0.1, 0.25, 0.5), precision=(np.float64, np.float32))
+@every_library
+@cases("share, precision", product((0.1, 0.25, 0.5), (np.float64, np.float32)))
 def test_quantiles_are_the_same_in_every_library(library, precision, share):
     rng = np.random.default_rng(0)
     scores, weights = rng.normal(size=40).round(1).astype(precision), rng.integers(1, 4, 40) * 1.0

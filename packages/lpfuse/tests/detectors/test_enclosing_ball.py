@@ -4,7 +4,8 @@ from scipy.linalg import cho_factor, cho_solve
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
-from helpers.pairwise import pairwise
+from helpers.cases import cases
+from helpers.pairwise import each_value, pairwise
 from lpfuse import SVDD
 from lpfuse._arrays.operations import limits
 from lpfuse.detectors.svdd import enclosing_ball
@@ -128,7 +129,7 @@ def test_steps_that_do_not_suffice_are_told_with_the_gap():
 # ---------------------------------------------------------------------------------- the exact SVDD
 
 
-@pairwise(
+@each_value(
     kernel=(
         {"gamma": 0.4},
         {"kernel": "linear"},
@@ -136,7 +137,7 @@ def test_steps_that_do_not_suffice_are_told_with_the_gap():
         {"kernel": "laplacian", "gamma": 0.3},
     ),
     anomalies=(0, 8),
-    weighted=(False, True),
+    weighted=(False, True, True),
 )
 def test_features_of_all_rows_give_the_exact_detector(kernel, anomalies, weighted):
     rng = np.random.default_rng(0)
@@ -184,7 +185,10 @@ def test_the_linear_centre_of_an_approximation_is_shown_too():
 # ------------------------------------------------------------------------------- degenerate rows
 
 
-@pairwise(n=(1, 2, 7), nu=(0.1, 0.5, 1.0), weighted=(False, True))
+@cases(
+    "n, nu, weighted",
+    [(1, 0.1, False), (2, 0.5, True), (7, 1.0, False), (7, 0.1, True), (2, 1.0, False)],
+)
 def test_equal_rows(n, nu, weighted):
     features = np.repeat([[3.0, 0.1, -7.7]], n, axis=0)
     weights = np.arange(1.0, n + 1) if weighted else np.ones(n)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.utils import check_random_state
 
-from helpers.pairwise import pairwise
+from helpers.pairwise import each_value, pairwise
 from lpfuse._arrays.operations import limits
 from lpfuse.detectors.kernels import Kernel, fourier, nystroem
 from oracles import kernel_learners as naive
@@ -37,8 +37,7 @@ every_map = pytest.mark.parametrize("make", MAPS)
 # --------------------------------------------------------------------------------------- Nyström
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
-@pytest.mark.parametrize("size", [60, 1000])
+@each_value(kernel=KERNELS, size=(60, 1000))
 def test_all_rows_as_landmarks_are_exact(rows, new, kernel, size):
     features = nystroem(kernel, rows, size, rng())
     np.testing.assert_allclose(product(features, rows, rows), kernel.gram(rows), atol=1e-8)

@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from helpers.cases import cases
 from helpers.pairwise import each_value, pairwise
 from lpfuse import OneClassGP
 from lpfuse._arrays.operations import limits
@@ -40,9 +41,9 @@ def new():
 # ------------------------------------------------------------------------------------- posterior
 
 
-@every_score
-@pytest.mark.parametrize(
-    ("x", "mean", "explained"),
+@pytest.mark.parametrize("score", SCORES)
+@cases(
+    "x, mean, explained",
     [(0.0, 3 / 2 * 4 / 7, 17 / 21), (2.0, 9 / 16 * 4 / 7, (5 / 64 - 1 / 2 + 5) / 21)],
 )
 def test_a_posterior_computed_by_hand(score, x, mean, explained):
@@ -61,9 +62,7 @@ def test_a_posterior_computed_by_hand(score, x, mean, explained):
     assert detector.score_samples([[x]]).item() == pytest.approx(expected[score], rel=1e-12)
 
 
-@pairwise(
-    kernel=("rbf", "laplacian", "poly", "linear", "cosine"), score=SCORES, noise=(1e-4, 0.01, 2.0)
-)
+@pairwise(kernel=("rbf", "poly", "cosine"), score=SCORES, noise=(1e-4, 0.01, 2.0))
 def test_scores_agree_with_naive_matrices(rows, new, score, noise, kernel):
     detector = OneClassGP(score, noise, kernel, gamma=0.3, degree=2).fit(rows)
     k = naive.kernel(kernel, 0.3, 2, 1)
@@ -98,7 +97,7 @@ def test_far_rows_get_the_prior(rows, score):
 # --------------------------------------------------------------------------------- approximations
 
 
-@pairwise(score=SCORES, way=(NYSTROEM, FOURIER), weighted=(False, True))
+@each_value(score=SCORES, way=(NYSTROEM, FOURIER), weighted=(False, True, True))
 def test_approximations_are_the_process_of_their_features(rows, new, score, way, weighted):
     weights = np.random.default_rng(2).uniform(0.5, 3, size=30) if weighted else None
     detector = OneClassGP(score, 0.05, gamma=0.3, **way).fit(rows, sample_weight=weights)
@@ -218,7 +217,7 @@ def test_without_noise_the_process_goes_through_the_rows(rows):
 
 
 @pytest.mark.filterwarnings(ANY_WIDTH)
-@pairwise(score=SCORES, way=WAYS, precision=(np.float64, np.float32))
+@each_value(score=SCORES, way=WAYS, precision=(np.float64, np.float32))
 def test_repeated_rows_without_noise_get_a_little_jitter(rows, score, way, precision):
     X = np.repeat(rows[:6], 3, axis=0).astype(precision)
     detector = OneClassGP(score, noise=0, gamma=0.5, **way).fit(X)
@@ -259,10 +258,8 @@ def test_degenerate_logarithms_stay_finite(score):
 # -------------------------------------------------------------------------------- leave one out
 
 
-@every_score
-@pytest.mark.parametrize(
-    ("kernel", "noise"), [("rbf", 0.0), ("rbf", 0.01), ("laplacian", 0.0), ("poly", 1.0)]
-)
+@pytest.mark.parametrize("score", SCORES)
+@cases("kernel, noise", [("rbf", 0.0), ("rbf", 0.01), ("laplacian", 0.0), ("poly", 1.0)])
 def test_leaving_one_out_is_what_it_says(rows, score, kernel, noise):
     k = naive.kernel(kernel, 1.5, 2, 1)
     detector = OneClassGP(score, noise, kernel, gamma=1.5, degree=2).fit(rows)
@@ -291,7 +288,7 @@ def test_rows_of_weight_zero_were_left_out_anyway(rows, score, way):
     np.testing.assert_array_equal(scores[kept], alone)
 
 
-@pairwise(score=SCORES, way=(NYSTROEM, FOURIER), weighted=(False, True))
+@each_value(score=SCORES, way=(NYSTROEM, FOURIER), weighted=(False, True, True))
 def test_leaving_one_out_of_features_is_what_it_says(rows, score, way, weighted):
     weights = np.random.default_rng(2).uniform(0.1, 3, size=30) if weighted else None
     detector = OneClassGP(score, 0.05, gamma=0.7, **way).fit(rows, sample_weight=weights)
@@ -331,7 +328,7 @@ def assert_the_fit_knew_the_scores(detector, X, weights, close):
         assert detector.offset_ == pytest.approx(expected, rel=close, abs=close)
 
 
-@pairwise(score=SCORES, way=WAYS, noise=(0.0, 0.01))
+@each_value(score=SCORES, way=WAYS, noise=(0.0, 0.01))
 def test_the_fit_knows_the_scores_of_its_rows(rows, score, way, noise):
     X = np.vstack([rows, rows[:4]]) if not way else rows  # exact: jitter is needed without noise
     weights = np.arange(len(X)) % 3 + 0.5
@@ -364,7 +361,7 @@ def test_the_share_of_training_rows_lies_below_the_threshold(rows, score, way, c
 
 
 @pytest.mark.usefixtures("same_landmarks")
-@pairwise(score=SCORES, way=WAYS, library=LIBRARIES)
+@each_value(score=SCORES, way=WAYS, library=LIBRARIES)
 def test_every_library_gives_the_same_scores(rows, new, library, score, way):
     host = OneClassGP(score, gamma=0.5, **way).fit(rows)
     detector = clone(host).fit(library(rows))
@@ -394,7 +391,7 @@ def test_every_library_weighs_rows(rows, new, library, way):
 
 
 @pytest.mark.usefixtures("same_landmarks")
-@pairwise(score=SCORES, way=WAYS, library=(np.asfortranarray, naive.strict, naive.torch))
+@each_value(score=SCORES, way=WAYS, library=(np.asfortranarray, naive.strict, naive.torch))
 def test_single_precision_stays_single(rows, new, library, score, way):
     double = OneClassGP(score, 0.1, gamma=0.5, **way).fit(rows.astype(np.float32).astype(float))
     single = clone(double).fit(library(rows.astype(np.float32)))
@@ -442,7 +439,7 @@ LITTLE = {
 
 
 @pytest.mark.filterwarnings(ANY_WIDTH)
-@pairwise(case=LITTLE, score=SCORES, way=WAYS)
+@each_value(case=(*LITTLE, *LITTLE), score=(*SCORES, SCORES[0]), way=WAYS)
 def test_little_data_is_enough(case, score, way):
     X = LITTLE[case]
     detector = OneClassGP(score, 0.1, **way).fit(X)
@@ -483,8 +480,8 @@ def test_sparse_rows_are_refused(rows):
         OneClassGP().fit(sparse.csr_array(rows))
 
 
-@pytest.mark.parametrize(
-    ("parameters", "words"),
+@cases(
+    "parameters, words",
     [
         (
             {"score_type": "median"},
@@ -566,7 +563,9 @@ def test_the_order_of_rows_does_not_matter(problem, score, random):
 # ------------------------------------------------------------------------- an honest threshold
 
 
-@pairwise(score=SCORES, approximation=(None, "nystroem"), offset_from=("unseen", "training"))
+@each_value(
+    score=SCORES, approximation=(None, "nystroem"), offset_from=("unseen", "training", "training")
+)
 def test_auto_is_a_tenth(score, approximation, offset_from):
     X = np.random.default_rng(0).normal(size=(80, 4))
     settings = {"approximation": approximation, "n_components": 40, "random_state": 0}

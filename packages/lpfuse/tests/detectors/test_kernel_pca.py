@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.decomposition import KernelPCA
 from sklearn.exceptions import NotFittedError
 
+from helpers.cases import cases
 from helpers.pairwise import each_value, pairwise
 from lpfuse import KernelPCADetector
 from lpfuse._arrays.operations import limits
@@ -69,8 +70,7 @@ def test_variances_are_those_of_the_full_decomposition(rows, kernel):
     np.testing.assert_allclose(detector.explained_variance_ratio_, ratios, rtol=1e-8)
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "poly", "cosine"])
-@pytest.mark.parametrize("q", [2, 6])
+@each_value(kernel=("rbf", "poly", "cosine"), q=(2, 6))
 def test_scores_agree_with_scikit_learn(rows, new, kernel, q):
     parameters = {"kernel": kernel, "gamma": 0.3, "degree": 2, "coef0": 1}
     theirs = KernelPCA(n_components=None, **parameters).fit(rows)
@@ -168,7 +168,7 @@ def test_rows_have_one_component_less_than_they_are(rows, new):
     np.testing.assert_allclose(detector.score_samples(new), expected, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.9, 0.99, 0.9999999])
+@cases("share", [0.01, 0.3, 0.5, 0.9, 0.99, 0.9999999])
 def test_so_many_components_are_computed_as_the_share_needs(rows, share):
     """However few are computed first."""
     K, weights = Kernel("rbf", 1.0).gram(rows), np.full(30, 1 / 30)
@@ -178,7 +178,7 @@ def test_so_many_components_are_computed_as_the_share_needs(rows, share):
     np.testing.assert_allclose(little.values[:count], much.values[:count], rtol=1e-9)
 
 
-@pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.9, 0.99, 0.9999999])
+@cases("share", [0.01, 0.3, 0.5, 0.9, 0.99, 0.9999999])
 def test_a_share_of_the_variance_decides_the_number(rows, new, share):
     k = naive.kernel("rbf", 1.0)
     _, _, variances = naive.kernel_pca(k, rows, rows)
@@ -226,7 +226,7 @@ def test_a_path_is_what_single_fits_say(rows, new, way):
     assert (np.diff(path[:, [0, 1, 3, 2]], axis=1) >= -1e-12).all()
 
 
-@pytest.mark.parametrize("wanted", [[6], [-1], [1.0], ["1"], 3, [[1, 2]], [True]])
+@cases("wanted", [[6], [-1], [1.0], ["1"], 3, [[1, 2]], [True]])
 def test_a_path_stays_within_the_components(rows, wanted):
     detector = KernelPCADetector(5).fit(rows)
     with pytest.raises(ValueError, match="whole numbers from 0 to 5, got"):
@@ -278,7 +278,7 @@ def test_iterated_pairs_are_those_of_the_centred_matrix(q, kernel, weighted, lib
     np.testing.assert_allclose(along, 1.0, rtol=1e-9)
 
 
-@pairwise(q=(1, 4, 12, FEW), kernel=("rbf", "poly", "linear"), weighted=(False, True))
+@each_value(q=(1, 4, 12, FEW), kernel=("rbf", "poly", "linear"), weighted=(False, True))
 def test_iteration_finds_what_the_full_decomposition_finds(q, kernel, weighted):
     X = wide_rows()
     fit = {"sample_weight": np.random.default_rng(1).uniform(0.2, 3, MANY)} if weighted else {}
@@ -379,8 +379,7 @@ def test_approximations_are_principal_components_of_their_features(rows, new, wa
     np.testing.assert_allclose(detector.score_samples(new), expected, atol=1e-8)
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "poly", "laplacian", "linear"])
-@pytest.mark.parametrize("q", [3, 0.7])
+@each_value(kernel=("rbf", "poly", "laplacian", "linear"), q=(3, 0.7))
 def test_all_rows_as_landmarks_are_exact(rows, new, kernel, q):
     exact = KernelPCADetector(q, kernel, degree=2, approximation=None).fit(rows)
     detector = clone(exact).set_params(**NYSTROEM).set_params(n_approximation=30).fit(rows)
@@ -466,7 +465,7 @@ def test_only_the_proportions_of_weights_matter(rows, new):
 # ------------------------------------------------------------------------------------- threshold
 
 
-@pairwise(way=WAYS, q=(4, 0.8, 1000), weighted=(False, True))
+@each_value(way=WAYS, q=(4, 0.8, 1000, 4), weighted=(False, True))
 def test_the_fit_knows_the_scores_of_its_rows(rows, way, q, weighted):
     """Each threshold from training rows lies where the scores, asked afterwards, put it."""
     weights = np.arange(30) % 3 + 0.5 if weighted else np.ones(30)
@@ -499,7 +498,7 @@ def test_rounding_is_no_reason_to_call_a_row_anomalous():
 
 
 @pytest.mark.usefixtures("same_landmarks")
-@pairwise(library=LIBRARIES, way=WAYS, q=(4, 0.8))
+@each_value(library=(*LIBRARIES, LIBRARIES[-1]), way=WAYS, q=(4, 0.8))
 def test_every_library_gives_the_same_scores(rows, new, library, way, q):
     weights = np.arange(30.0) % 4
     host = KernelPCADetector(q, gamma=0.5, **way).fit(rows, sample_weight=weights)
@@ -518,8 +517,7 @@ def test_every_library_gives_the_same_scores(rows, new, library, way, q):
 
 
 @pytest.mark.usefixtures("same_landmarks")
-@every_way
-@pytest.mark.parametrize("library", [np.asfortranarray, naive.strict, naive.torch])
+@each_value(way=WAYS, library=(np.asfortranarray, naive.strict, naive.torch))
 def test_single_precision_stays_single(rows, new, library, way):
     double = KernelPCADetector(4, gamma=0.5, **way).fit(rows)
     single = clone(double).fit(library(rows.astype(np.float32)))
@@ -599,7 +597,7 @@ def test_sparse_rows_are_refused(rows):
         KernelPCADetector().fit(sparse.csr_array(rows))
 
 
-@pytest.mark.parametrize("wanted", [0, -3, 0.0, 1.0, 1.5, np.nan, "10", None, True, [2]])
+@cases("wanted", [0, -3, 0.0, 1.0, 1.5, np.nan, "10", None, True, [2]])
 def test_numbers_of_components_are_checked(rows, wanted):
     with pytest.raises(ValueError, match=r"whole number from 1, or a share of the variance"):
         KernelPCADetector(wanted).fit(rows)
@@ -611,8 +609,8 @@ def test_numbers_of_components_may_be_numpys(rows, wanted):
     assert KernelPCADetector(wanted, gamma=0.5).fit(rows).n_components_ == plain.n_components_
 
 
-@pytest.mark.parametrize(
-    ("parameters", "words"),
+@cases(
+    "parameters, words",
     [
         ({"contamination": 0.6}, "contamination must be .* above 0 and at most 0.5"),
         ({"approximation": True}, "approximation must be one of"),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.svm import OneClassSVM
 
+from helpers.cases import cases
 from helpers.pairwise import each_value, pairwise
 from lpfuse._arrays.operations import limits
 from lpfuse.detectors import PAPER_WIDTHS, OneClassGP, gamma_from_sigma
@@ -52,7 +53,7 @@ def random_rows(n, d, seed=0):
 # ---------------------------------------------------------------------------------------- values
 
 
-@every_kernel
+@cases("name", NAMES)
 def test_values_agree_with_naive_loops(rows, others, name):
     expected = naive.similarities(naive.kernel(name, **PARAMETERS), rows, others)
     kernel = Kernel(name, **PARAMETERS)
@@ -62,7 +63,7 @@ def test_values_agree_with_naive_loops(rows, others, name):
         np.testing.assert_allclose(against(some), kernel.between(some, others), rtol=1e-14)
 
 
-@every_kernel
+@cases("name", NAMES)
 def test_the_matrix_and_its_diagonal_are_values_too(rows, name):
     k, kernel = naive.kernel(name, **PARAMETERS), Kernel(name, **PARAMETERS)
     gram = kernel.gram(rows)
@@ -71,7 +72,7 @@ def test_the_matrix_and_its_diagonal_are_values_too(rows, name):
     assert kernel.has_unit_diagonal <= bool((kernel.diagonal(rows) == 1).all())
 
 
-@every_kernel
+@cases("name", NAMES)
 def test_single_precision_is_kept(rows, others, name):
     kernel, single = Kernel(name, **PARAMETERS), rows.astype(np.float32)
     expected = kernel.between(single.astype(np.float64), others)
@@ -80,7 +81,7 @@ def test_single_precision_is_kept(rows, others, name):
     np.testing.assert_allclose(values, expected, rtol=2e-5, atol=1e-6)
 
 
-@every_kernel
+@cases("name", NAMES)
 def test_the_order_in_memory_does_not_matter(rows, others, name):
     kernel = Kernel(name, **PARAMETERS)
     X, Z = np.asfortranarray(rows), np.asfortranarray(others)
@@ -170,7 +171,11 @@ def test_blocks_of_a_device_change_nothing(monkeypatch):
 # ------------------------------------------------------------------------------ array libraries
 
 
-@pairwise(library=LIBRARIES, name=("rbf", *INNER_PRODUCTS), precision=(np.float64, np.float32))
+@pytest.mark.parametrize("library", LIBRARIES)
+@cases(
+    "name, precision",
+    [(name, kind) for name in ("rbf", *INNER_PRODUCTS) for kind in (np.float64, np.float32)],
+)
 def test_every_library_gives_the_same_values(library, rows, others, name, precision):
     kernel = Kernel(name, **PARAMETERS)
     host, X, Z = rows.astype(precision), *(library(x.astype(precision)) for x in (rows, others))
@@ -260,7 +265,7 @@ def test_rows_without_spread_get_the_width_one(X, gamma, precision):
     assert resolve_gamma(gamma, X.astype(precision)) == 1.0
 
 
-@pytest.mark.parametrize("gamma", [0, -1.0, np.nan, np.inf, "auto", "Scale", None, True, [1.0]])
+@cases("gamma", [0, -1.0, np.nan, np.inf, "auto", "Scale", None, True, [1.0]])
 def test_other_widths_are_refused(rows, gamma):
     with pytest.raises(ValueError, match=r"gamma must be a .*number above"):
         resolve_gamma(gamma, rows)
@@ -312,7 +317,7 @@ def test_the_widths_of_the_paper():
     np.testing.assert_allclose(gammas, [5000, 50, 2, 0.5, 0.005])
 
 
-@pytest.mark.parametrize("width", [0, -1, np.nan, np.inf, "1", None, True])
+@cases("width", [0, -1, np.nan, np.inf, "1", None, True])
 def test_widths_must_be_positive_numbers(width):
     with pytest.raises(ValueError, match="sigma must be a finite number above 0"):
         gamma_from_sigma(width)

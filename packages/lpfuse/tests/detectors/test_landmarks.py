@@ -29,8 +29,7 @@ def naive_step(X, means):
     )
 
 
-@every_library
-@precisions
+@each_value(library=(*LIBRARIES, LIBRARIES[0]), precision=(np.float32, np.float64))
 def test_a_step_moves_centres_to_the_means_of_their_rows(rows, library, precision):
     rows = rows.astype(precision)
     moved = lloyd_step(library(rows), library(rows[:9]))
@@ -55,8 +54,7 @@ def test_blocks_of_rows_give_the_same_step(rows, monkeypatch):
     )
 
 
-@every_library
-@precisions
+@each_value(library=(*LIBRARIES, LIBRARIES[0]), precision=(np.float32, np.float64))
 def test_centres_are_those_of_lloyds_algorithm(rows, library, precision):
     rows = rows[:100].astype(precision)
     found = centres(library(rows), 6, check_random_state(0))
@@ -69,8 +67,7 @@ def test_centres_are_those_of_lloyds_algorithm(rows, library, precision):
     np.testing.assert_allclose(on_host(found), expected, atol=close)
 
 
-@every_library
-@precisions
+@each_value(library=(*LIBRARIES, LIBRARIES[0]), precision=(np.float32, np.float64))
 def test_so_many_steps_are_taken(rows, library, precision):
     rows = rows[:100].astype(precision)
     start = expected = rows[:6]

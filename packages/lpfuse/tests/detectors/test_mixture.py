@@ -9,10 +9,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
+from helpers.pairwise import each_value
 from lpfuse import GMMDetector
 from lpfuse._arrays.operations import limits
 from lpfuse.detectors.mixture import _fill, _start, fit_on_device
-from oracles.kernel_learners import every_library, strict_device, torch
+from oracles.kernel_learners import LIBRARIES, every_library, strict_device, torch
 
 COVARIANCES = ["full", "tied", "diag", "spherical"]
 every_covariance = pytest.mark.parametrize("covariance_type", COVARIANCES)
@@ -50,8 +51,7 @@ def covariances(mixture):
     }[mixture.covariance_type]()
 
 
-@every_covariance
-@pytest.mark.parametrize("n_components", [1, 3])
+@each_value(covariance_type=COVARIANCES, n_components=(3, 1, 3))
 def test_the_score_is_the_distance_to_the_nearest_component(covariance_type, n_components):
     X, new = clusters(), clusters(1)[::5]
     settings = {"covariance_type": covariance_type, "random_state": 0}
@@ -68,8 +68,7 @@ def test_the_score_is_the_distance_to_the_nearest_component(covariance_type, n_c
     np.testing.assert_allclose(detector.score_samples(new), expected, rtol=1e-9)
 
 
-@every_covariance
-@pytest.mark.parametrize("n_components", [1, 3])
+@each_value(covariance_type=COVARIANCES, n_components=(3, 1, 3))
 def test_the_likelihood_is_scikit_learns(covariance_type, n_components):
     X, new = clusters(), np.vstack([clusters(1), 1e3 * clusters(2)[:5]])
     detector = GMMDetector(
@@ -129,8 +128,7 @@ def test_two_rows(covariance_type):
     assert detector.predict([[50.0, -50.0]]).tolist() == [-1]
 
 
-@pytest.mark.parametrize("different", [1, 2, 5])
-@every_covariance
+@each_value(covariance_type=COVARIANCES, different=(1, 2, 5))
 def test_there_are_no_more_components_than_different_rows(different, covariance_type):
     X = np.repeat(np.random.default_rng(0).normal(0, 3, (different, 2)), 6, axis=0)
     detector = GMMDetector(4, covariance_type=covariance_type, random_state=0).fit(X)
@@ -177,8 +175,9 @@ def test_a_mixture_that_needs_regularisation_says_so():
 # ---------------------------------------------------------------------------- libraries and blocks
 
 
-@every_covariance
-@pytest.mark.parametrize("score_type", ["mahalanobis", "log_likelihood"])
+@each_value(
+    covariance_type=COVARIANCES, score_type=("mahalanobis", "log_likelihood", "mahalanobis")
+)
 def test_torch_rows_are_scored_in_torch(covariance_type, score_type):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     X = clusters()
@@ -225,8 +224,7 @@ def overlapping():
     return np.vstack([rng.normal(centre, 1.0 + centre, (80, 3)) for centre in (0.0, 1.0, 2.0)])
 
 
-@every_library
-@every_covariance
+@each_value(covariance_type=COVARIANCES, library=LIBRARIES)
 def test_the_steps_are_scikit_learns(covariance_type, library):
     X = overlapping()
     asked = {"covariance_type": covariance_type, "reg_covar": 0.01, "tol": 1e-4, "max_iter": 500}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from helpers.pairwise import pairwise
+from helpers.pairwise import each_value
 from lpfuse import KNNDetector
 
 
@@ -30,7 +30,7 @@ def softened(z):
     return z if z <= 10 else 10 + np.log(z / 10)
 
 
-@pairwise(k=(1, 5, 59, 100), d=(1, 4, 20))  # by a search tree, and by products
+@each_value(k=(1, 5, 59, 100), d=(1, 4, 20))  # by a search tree, and by products
 def test_scores_are_distances_to_the_kth_row(k, d):
     rng = np.random.default_rng(0)
     X, new = rng.normal(size=(60, d)), rng.normal(size=(20, d))

@@ -165,8 +165,9 @@ def test_every_kernel_is_solved_correctly(kernel, weighted):
     assert_optimal(detector, X, K, weights=weights)
 
 
-@pytest.mark.parametrize("C_negative", [None, 0.02, 0.5])
-@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "additive_chi2", "function"])
+@each_value(
+    kernel=("rbf", "linear", "poly", "additive_chi2", "function"), C_negative=(None, 0.02, 0.5)
+)
 def test_known_anomalies_are_kept_out_at_their_own_cost(kernel, C_negative):
     X, settings, K = of_kernel(kernel)
     y = np.where(np.random.default_rng(4).random(len(X)) < 0.25, -1, 1)
@@ -370,8 +371,7 @@ def test_rows_without_weight_are_left_out_and_positions_remain():
         assert detector.radius_ == alone.radius_
 
 
-@pytest.mark.parametrize("with_labels", [False, True])
-@pytest.mark.parametrize("kernel", ["rbf", "linear", "laplacian"])
+@each_value(kernel=("rbf", "linear", "laplacian"), with_labels=(False, True))
 def test_fits_that_share_rows_are_as_good_as_alone(kernel, with_labels):
     X, settings, _ = of_kernel(kernel)
     y = np.where(np.arange(30) % 5 == 0, -1, 1) if with_labels else None

@@ -4,6 +4,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from helpers.cases import cases
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 from lpfuse._arrays.operations import limits
 from lpfuse.detectors import PAPER_WIDTHS, fit_together, gamma_from_sigma, score_together
@@ -261,8 +262,8 @@ def test_nothing_to_fit_is_nothing_fitted(rows):
         score_together([], rows)
 
 
-@pytest.mark.parametrize(
-    ("bad", "words"),
+@cases(
+    "bad, words",
     [
         (KernelPCADetector("ten"), "n_components must be a whole number"),
         (OneClassGP(noise=-1), "noise"),

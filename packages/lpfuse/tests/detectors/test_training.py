@@ -2,9 +2,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from helpers.pairwise import pairwise
+from helpers.cases import cases
+from helpers.pairwise import each_value
 from lpfuse.detectors.kernels import Kernel, TrainingRows, training_rows
-from oracles.kernel_learners import assert_beside, every_library, on_host
+from oracles.kernel_learners import LIBRARIES, assert_beside, every_library, on_host
 
 X = np.random.default_rng(0).normal(size=(20, 3))
 RBF, NARROW, LINEAR = Kernel("rbf", 0.5), Kernel("rbf", 5.0), Kernel("linear")
@@ -73,7 +74,7 @@ def test_a_matrix_takes_so_many_bytes(library):
 # --------------------------------------------------------------------------------------- sharing
 
 
-@pairwise(kernel=(RBF, NARROW, LINEAR, Kernel("laplacian", 0.5)), share=(False, True))
+@each_value(kernel=(RBF, NARROW, LINEAR, Kernel("laplacian", 0.5)), share=(False, True, True))
 def test_shared_or_not_the_matrix_is_the_same(kernel, share):
     gram = TrainingRows(X, None, share=share).gram(kernel)
     np.testing.assert_allclose(gram, kernel.between(X, X), rtol=1e-10, atol=1e-13)
@@ -95,8 +96,7 @@ def test_the_distances_serve_every_width():
     np.testing.assert_array_equal(rows.gram(LINEAR), 0.0)
 
 
-@pytest.mark.parametrize("share", [False, True])
-@every_library
+@each_value(library=(*LIBRARIES, LIBRARIES[0]), share=(False, True))
 def test_a_matrix_to_overwrite_is_nobody_elses(share, library):
     rows = TrainingRows(library(X), None, share=share)
     before = on_host(rows.gram(RBF)).copy()
@@ -129,8 +129,8 @@ def test_what_a_user_passes_is_checked():
     assert rows.share
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
+@cases(
+    "arguments, words",
     [
         ({"X": pd.DataFrame({"age": [1.0, np.nan], "dose": [1.0, 2.0]})}, "column 'age' "),
         ({"X": X, "sample_weight": [1.0]}, "sample_weight"),

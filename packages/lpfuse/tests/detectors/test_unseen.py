@@ -10,7 +10,8 @@ from scipy.stats import norm
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from helpers.pairwise import each_value, pairwise
+from helpers.cases import cases
+from helpers.pairwise import each_value
 from lpfuse import SVDD, GMMDetector, KernelPCADetector, OneClassGP
 from lpfuse._base import conformal_quantile
 from lpfuse.detectors import ColumnForest, HistogramDetector, KNNDetector, fit_together
@@ -212,7 +213,8 @@ def test_detectors_with_leave_one_out_scores_keep_their_share_too(made):
 # --------------------------------------------------------------------------- few rows, and labels
 
 
-@pairwise(name=DETECTORS, n=(2, 5, 19))
+@pytest.mark.parametrize("name", DETECTORS)
+@cases("n", [2, 5, 19])
 @pytest.mark.filterwarnings("ignore::lpfuse.detectors.KernelWidthWarning")
 @pytest.mark.filterwarnings("ignore:n_components=.* rows. there are:UserWarning")
 def test_few_rows_have_a_threshold(name, n):

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from helpers.pairwise import pairwise
+from helpers.cases import cases
+from helpers.pairwise import each_value
 from lpfuse import SVDD, KernelPCADetector, OneClassGP
 from lpfuse.detectors import KernelWidthWarning, fit_together
 from lpfuse.detectors.kernels import Kernel, resolve_gamma, warn_about_width
@@ -75,7 +76,9 @@ def test_a_few_strays_are_what_detectors_are_for(strays):
     assert message_of(Kernel("rbf", 0.5), cluster_with_strays(strays)) is None
 
 
-@pairwise(gamma=("narrow", "scale", "median", 0.02), d=(1, 3, 30))
+@cases(
+    "gamma, d", [(gamma, d) for gamma in ("narrow", "scale", "median", 0.02) for d in (1, 3, 30)]
+)
 def test_healthy_widths_pass_in_silence(gamma, d):
     X = np.random.default_rng(0).normal(size=(60, d))
     settled = resolve_gamma(gamma, X) if isinstance(gamma, str) else gamma * 3 / d
@@ -108,7 +111,7 @@ def test_no_width_is_advised_where_none_can_help():
 # ----------------------------------------------------------------------------------- advice
 
 
-@pairwise(scale=(1e-3, 1.0, 1e3), name=("rbf", "laplacian"), gamma=(1e-10, 1e10))
+@each_value(scale=(1e-3, 1.0, 1e3), name=("rbf", "laplacian"), gamma=(1e-10, 1e10, 1e10))
 def test_the_advised_width_gives_no_warning(rows, name, scale, gamma):
     message = message_of(Kernel(name, gamma), rows * scale)
     assert message_of(Kernel(name, advised(message)), rows * scale) is None

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from helpers.contract import as_checked, refused_labels
+from helpers.cases import cases
+from helpers.contract import assert_passes_checks, refused_labels
 from helpers.pairwise import pairwise
 from lpfuse import LpFusion
 from lpfuse.fusion.dynamic import DynamicEnsemble
@@ -50,22 +50,16 @@ def not_a_repetition(estimator):
 
 
 @pytest.mark.filterwarnings(*IDLE_COLUMNS)
-@parametrize_with_checks(
-    [LabelsDropped()],
-    expected_failed_checks=lambda fusion: refused_labels() | not_a_repetition(fusion),
-)
-def test_scikit_learn_contract(estimator, check):
-    check(as_checked(estimator, check))
+@pytest.mark.parametrize("estimator", [LabelsDropped()], ids=str)
+def test_scikit_learn_contract(estimator):
+    assert_passes_checks(estimator, refused_labels() | not_a_repetition(estimator))
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings(*IDLE_COLUMNS)
-@parametrize_with_checks(
-    [LabelsDropped(mode="winner", n_neighbors=3)],
-    expected_failed_checks=lambda fusion: refused_labels() | not_a_repetition(fusion),
-)
-def test_scikit_learn_contract_of_variants(estimator, check):
-    check(as_checked(estimator, check))
+@pytest.mark.parametrize("estimator", [LabelsDropped(mode="winner", n_neighbors=3)], ids=str)
+def test_scikit_learn_contract_of_variants(estimator):
+    assert_passes_checks(estimator, refused_labels() | not_a_repetition(estimator))
 
 
 # ------------------------------------------------------------------------------------- by the book
@@ -446,8 +440,8 @@ def test_rows_equal_to_the_other_class_keep_a_distance():
 # ------------------------------------------------------------------------------------------ refusal
 
 
-@pytest.mark.parametrize(
-    ("parameters", "words"),
+@cases(
+    "parameters, words",
     [
         ({"mode": "best"}, "mode must be one of 'auto', 'winner', 'fusion'; got 'best'"),
         ({"n_neighbors": 0}, "n_neighbors must be a whole number from 1, got 0"),
@@ -463,8 +457,8 @@ def test_impossible_parameters_are_refused(parameters, words):
     assert not hasattr(fusion, "n_features_in_")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
+@cases(
+    "arguments, words",
     [
         ({"y": [0, 1, 1]}, "np.where"),
         ({"sample_weight": [1, 1]}, "one number for each row"),

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 
+from helpers.cases import cases
+from helpers.pairwise import each_value
 from lpfuse import FixedRule, FusedDetector, GMMDetector, KNNDetector, load
 from lpfuse.onnx_export import to_onnx
 
@@ -89,8 +91,8 @@ def test_weights_stay_in_the_library_of_the_scores():
         assert_allclose(np.asarray(found), fused.score_samples(S))
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
+@cases(
+    "changes, words",
     [
         ({"weights": [1, 2]}, "weights has 2 weights, but there are 12 columns"),
         ({"weights": [-1, *W[1:]]}, "weights must not be negative"),
@@ -130,8 +132,8 @@ def test_a_weighted_vote_is_not_exported_as_a_sum():
 # ----------------------------------------------------------------------------------- subgroups
 
 
-@pytest.mark.parametrize("rule", GROUPED)
-@pytest.mark.parametrize(("R", "size"), [(12, 3), (7, 1), (2, 1), (1, 1)])
+@cases("rule", GROUPED)
+@cases("R, size", [(12, 3), (7, 1), (2, 1), (1, 1)])
 def test_each_subgroup_of_a_bootstrap_draws_from_all_detectors(rule, R, size):
     fused = FixedRule(rule, n_buckets=4, subgroups="bootstrap").fit(S[:, :R])
     assert [len(set(group)) for group in fused.groups_] == [size] * 4
@@ -146,7 +148,7 @@ def test_subgroups_of_a_bootstrap_overlap_and_differ():
     assert len({frozenset(group.tolist()) for group in groups}) > 1
 
 
-@pytest.mark.parametrize("R", [1, 2, 3, 4, 6, 12])
+@cases("R", [1, 2, 3, 4, 6, 12])
 def test_sizes_of_dynamic_subgroups_are_between_two_and_half(R):
     sizes = set()
     for seed in range(30):
@@ -187,8 +189,7 @@ def test_a_weighted_vote_is_that_of_pyod(pyod):
     assert set(found) == {-1, 1}
 
 
-@pytest.mark.parametrize("rule", GROUPED)
-@pytest.mark.parametrize("buckets", [2, 3, 6])
+@each_value(buckets=(2, 3, 6), rule=GROUPED)
 def test_a_bootstrap_draws_what_pyod_draws(pyod, rule, buckets):
     theirs = getattr(pyod, rule)(
         -S,

@@ -7,9 +7,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from helpers.contract import as_checked, refused_labels
+from helpers.cases import cases
+from helpers.contract import assert_passes_checks, refused_labels
 from helpers.pairwise import pairwise
 from lpfuse import FixedRule, LpFusion
 from lpfuse.fusion.local import LocalLpFusion
@@ -46,18 +46,18 @@ class LabelsDropped(LocalLpFusion):
 
 
 @pytest.mark.filterwarnings(*IDLE_COLUMNS)
-@parametrize_with_checks([LabelsDropped()], expected_failed_checks=refused_labels)
-def test_scikit_learn_contract(estimator, check):
-    check(as_checked(estimator, check))
+@pytest.mark.parametrize("estimator", [LabelsDropped()], ids=str)
+def test_scikit_learn_contract(estimator):
+    assert_passes_checks(estimator, refused_labels())
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings(*IDLE_COLUMNS)
-@parametrize_with_checks(
-    [LabelsDropped(n_regions=2, min_rows=1, blend="hard")], expected_failed_checks=refused_labels
+@pytest.mark.parametrize(
+    "estimator", [LabelsDropped(n_regions=2, min_rows=1, blend="hard")], ids=str
 )
-def test_scikit_learn_contract_of_variants(estimator, check):
-    check(as_checked(estimator, check))
+def test_scikit_learn_contract_of_variants(estimator):
+    assert_passes_checks(estimator, refused_labels())
 
 
 # ------------------------------------------------------------------------------------- by the book
@@ -398,8 +398,8 @@ def test_weights_short_of_the_tolerance_warn_from_every_region(labelled):
 # ------------------------------------------------------------------------------------------ refusal
 
 
-@pytest.mark.parametrize(
-    ("parameters", "words"),
+@cases(
+    "parameters, words",
     [
         ({"fusion": FixedRule()}, "fusion must be an LpFusion"),
         ({"fusion": LpFusion}, "fusion must be an LpFusion"),
@@ -418,8 +418,8 @@ def test_impossible_parameters_are_refused(parameters, words):
     assert vars(local) == local.get_params(deep=False)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
+@cases(
+    "arguments, words",
     [
         ({"y": [0, 1, 1]}, "np.where"),
         ({"sample_weight": [1, 1]}, "one number for each row"),

@@ -1,5 +1,6 @@
 import re
 import warnings
+from copy import copy
 
 import array_api_strict
 import numpy as np
@@ -11,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import make_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from helpers.contract import as_checked, refused_labels
+from helpers.cases import cases
+from helpers.contract import assert_passes_checks, refused_labels
 from helpers.pairwise import each_value
 from lpfuse import LpFusion, TwoSidedMinMax, lp_path
 from lpfuse.optim import Problem
@@ -40,22 +41,23 @@ class LabelsDropped(LpFusion):
 
 
 @pytest.mark.filterwarnings(*IDLE_COLUMNS)
-@parametrize_with_checks([LabelsDropped()], expected_failed_checks=refused_labels)
-def test_scikit_learn_contract(estimator, check):
-    check(as_checked(estimator, check))
+@pytest.mark.parametrize("estimator", [LabelsDropped()], ids=str)
+def test_scikit_learn_contract(estimator):
+    assert_passes_checks(estimator, refused_labels())
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings(*IDLE_COLUMNS)
-@parametrize_with_checks(
+@pytest.mark.parametrize(
+    "estimator",
     [
         LabelsDropped(p=1, nonnegative=True),
         LabelsDropped(p=float("inf"), loss="least_squares"),
     ],
-    expected_failed_checks=refused_labels,
+    ids=str,
 )
-def test_scikit_learn_contract_of_variants(estimator, check):
-    check(as_checked(estimator, check))
+def test_scikit_learn_contract_of_variants(estimator):
+    assert_passes_checks(estimator, refused_labels())
 
 
 # -------------------------------------------------------------------------------------- learning
@@ -146,6 +148,13 @@ def test_uniform_weights_are_kept_when_they_make_no_error():
     for solver in ("interior-point", "frank-wolfe"):
         weights = LpFusion(p=2, solver=solver).fit(S).weights_
         np.testing.assert_array_equal(weights, np.full(4, 0.5))
+
+
+def test_weights_of_zero_are_warned_of():
+    """Each row stands once in either class, so that every weight adds to the squared error."""
+    S = np.random.default_rng(0).normal(size=(10, 2))
+    with pytest.warns(UserWarning, match="The best weights are zero"):
+        LpFusion(loss="least_squares").fit(np.vstack([S, S]), np.repeat([1, -1], 10))
 
 
 # -------------------------------------------------------------------------------------- deciding
@@ -321,7 +330,6 @@ UNUSABLE = {
     **{name: ({}, data, words) for name, (data, words) in BAD_DATA.items()},
     **{name: (parameters, {}, words) for name, (parameters, words) in BAD_PARAMETERS.items()},
 }
-every_misuse = pytest.mark.parametrize("misuse", UNUSABLE)
 
 
 @pytest.fixture
@@ -334,9 +342,10 @@ def state(estimator):
     return {name: value for name, value in vars(estimator).items() if name.endswith("_")}
 
 
-@every_misuse
+@cases("misuse", UNUSABLE)
 def test_unusable_input_is_refused_without_a_trace(misuse, fitted):
     parameters, data, words = UNUSABLE[misuse]
+    fitted = copy(fitted)  # other cases use it too
     fresh, before = LpFusion(**parameters), state(fitted)
     with pytest.raises(ValueError, match=re.escape(words)):
         fresh.fit(**{**GOOD, **data})
@@ -350,7 +359,7 @@ def test_unusable_input_is_refused_without_a_trace(misuse, fitted):
 
 
 # A path has its own solver.
-@pytest.mark.parametrize("misuse", [name for name in UNUSABLE if "solver" not in UNUSABLE[name][0]])
+@cases("misuse", [name for name in UNUSABLE if "solver" not in UNUSABLE[name][0]])
 def test_a_path_refuses_the_same_input(misuse):
     parameters, data, words = UNUSABLE[misuse]
     parameters = dict(parameters)

@@ -9,15 +9,15 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from helpers.contract import as_checked, refused_labels
+from helpers.cases import cases
+from helpers.contract import assert_passes_checks, refused_labels
 from helpers.pairwise import pairwise
 from lpfuse import LpFusion, lp_path
 from lpfuse.fusion import LocalLpFusion
 from lpfuse.io import load, save
 from oracles import naive
-from oracles.problems import GRID
+from oracles.problems import FEW_P
 
 NAMES = ["forest", "svm", "lof"]
 PRIOR = [0.5, 0.3, 0.1]
@@ -42,15 +42,14 @@ class LabelsDropped(LpFusion):
 @pytest.mark.filterwarnings(
     "ignore:Scores have no spread:UserWarning", "ignore:Some detectors give:UserWarning"
 )
-@parametrize_with_checks(
-    [LabelsDropped(radius=0.5), LabelsDropped(radius=2.0, nonnegative=True)],
-    expected_failed_checks=refused_labels,
+@pytest.mark.parametrize(
+    "estimator", [LabelsDropped(radius=0.5), LabelsDropped(radius=2.0, nonnegative=True)], ids=str
 )
-def test_scikit_learn_contract_of_variants(estimator, check):
-    check(as_checked(estimator, check))
+def test_scikit_learn_contract_of_variants(estimator):
+    assert_passes_checks(estimator, refused_labels())
 
 
-@pairwise(p=GRID, loss=("hinge", "least_squares"), nonnegative=(False, True))
+@pairwise(p=FEW_P, loss=("hinge", "least_squares"), nonnegative=(False, True))
 def test_weights_stay_within_the_radius_and_are_proven(labelled, p, loss, nonnegative):
     S, y = labelled
     fusion = LpFusion(
@@ -200,7 +199,7 @@ MISUSE = {
 }
 
 
-@pytest.mark.parametrize("misuse", MISUSE)
+@cases("misuse", MISUSE)
 def test_unusable_priors_are_refused_before_anything_changes(labelled, misuse):
     parameters, message = MISUSE[misuse]
     fusion = LpFusion(**parameters)

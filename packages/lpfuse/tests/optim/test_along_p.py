@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.pairwise import pairwise
+from helpers.pairwise import each_value
 from lpfuse._compiled import compiled
 from lpfuse.optim import LpBall, Problem, solve, solve_path
 from lpfuse.optim import newton as numpy_form
@@ -71,8 +71,7 @@ def test_a_model_without_rows_pulls_by_its_linear_term(R, capfd):
     assert "illegal value" not in "".join(capfd.readouterr())  # BLAS was not asked
 
 
-@pytest.mark.parametrize("p", [32 / 31, 4 / 3, 2.0, 3.0, 10.0, 100.0])
-@pytest.mark.parametrize("centred", [False, True])
+@each_value(p=(32 / 31, 4 / 3, 2.0, 3.0, 10.0, 100.0), centred=(False, True, True, False))
 def test_the_step_solves_the_linearised_conditions(p, centred):
     rng = np.random.default_rng(3)
     R, m = 5, 80
@@ -147,8 +146,7 @@ def test_both_forms_take_the_same_steps(seed, p, R, free, centred):
 
 
 @pytest.mark.usefixtures("each_form")
-@pytest.mark.parametrize("variant", ["plain", "costs", "intercept"])
-@pytest.mark.parametrize("tuning", ["default", "sampled"])
+@each_value(variant=("plain", "costs", "intercept"), tuning=("default", "sampled"))
 def test_what_is_followed_is_the_optimum(variant, tuning):
     problem = random_problem(n=600, R=6, **VARIANTS[variant])
     model, before, followed = model_of(problem), None, 0
@@ -275,7 +273,7 @@ def test_a_path_is_as_good_as_single_solves(tuning, problem, ps, length):
 
 
 @pytest.mark.usefixtures("each_form")
-@pairwise(variant=VARIANTS, tuning=SETTINGS, anomalies=PURE_OR_LABELLED)
+@each_value(variant=VARIANTS, tuning=SETTINGS, anomalies=PURE_OR_LABELLED)
 def test_the_papers_grid_is_proven(variant, anomalies, tuning):
     problem = random_problem(n=900, R=5, anomalies=anomalies, scale=0.5, **VARIANTS[variant])
     for p, solution in zip(PAPER, solve_path(problem, PAPER, tuning=SETTINGS[tuning]), strict=True):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from array_api_compat import device
 
-from helpers.pairwise import pairwise
+from helpers.pairwise import each_value, pairwise
 from lpfuse.optim import Problem, solve, solve_path
 from lpfuse.optim.passes import PartitionPlan, ScorePasses
 from oracles.problems import (
@@ -62,13 +62,18 @@ def assert_same_solution(problem, library, atol=1e-8, **options):
         )
 
 
-@pairwise(library=LIBRARIES, variant=VARIANTS, loss=LOSSES, anomalies=PURE_OR_LABELLED)
+@pairwise(
+    library=LIBRARIES,
+    variant=("plain", "costs", "intercept"),
+    loss=LOSSES,
+    anomalies=PURE_OR_LABELLED,
+)
 def test_small_problems_get_the_same_weights(library, loss, variant, anomalies):
     problem = random_problem(n=80, anomalies=anomalies, loss=loss, p=4 / 3, **VARIANTS[variant])
     assert_same_solution(problem, library)
 
 
-@pairwise(library=LIBRARIES, variant=VARIANTS, n=(400, 1200))
+@each_value(variant=VARIANTS, library=LIBRARIES, n=(400, 1200))
 def test_screened_problems_get_the_same_weights(library, variant, n):
     problem = random_problem(n=n, R=4, p=4 / 3, **VARIANTS[variant])
     # Rows of NumPy are read by compiled loops, and searches end where the gap is small enough: two
@@ -82,7 +87,7 @@ def test_screened_problems_get_the_same_weights(library, variant, n):
     assert certificates[0].primal == pytest.approx(certificates[1].primal, rel=2e-8)
 
 
-@pairwise(library=LIBRARIES, p=(1.0, 2.0, np.inf), fit_intercept=BOTH)
+@each_value(p=(1.0, 2.0, np.inf, 2.0), library=LIBRARIES, fit_intercept=BOTH)
 def test_ties_are_broken_the_same_way(library, p, fit_intercept):
     problem = random_problem(n=60, p=p, fit_intercept=fit_intercept)
     problem.S = problem.S + 2.5 * problem.y[:, None] * np.array([1.0, 0.2, 1.0, 0.5, 1.0])
@@ -98,8 +103,7 @@ def test_frank_wolfe_takes_the_same_steps(library, loss, solver):
     np.testing.assert_allclose(theirs.weights, ours.weights, rtol=0, atol=1e-8)
 
 
-@every_library
-@both_losses
+@each_value(library=LIBRARIES, loss=LOSSES)
 def test_a_path_gets_the_same_weights(library, loss):
     problem = random_problem(costs=True, fit_intercept=True, loss=loss)
     ps = [1.0, 2.0, np.inf]
@@ -117,8 +121,7 @@ def test_single_precision_scores_may_have_labels_of_the_host(library):
     np.testing.assert_allclose(theirs.weights, ours.weights, rtol=0, atol=1e-8)
 
 
-@every_library
-@pytest.mark.parametrize("variant", VARIANTS)
+@each_value(variant=VARIANTS, library=LIBRARIES)
 def test_values_and_dual_points_are_the_same_numbers(library, variant):
     problem = random_problem(loss="least_squares", **VARIANTS[variant])
     other = moved(problem, library)

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from helpers.cases import cases
 from lpfuse.optim import LpBall
 from oracles import naive
 from oracles.problems import GRID
@@ -54,7 +55,7 @@ def test_norms_agree_with_the_naive_ones(ball, v):
     np.testing.assert_allclose(ball.dual_norm(v), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("p", GRID)
+@cases("p", GRID)
 def test_a_gradient_without_direction_gives_the_zero_vector(p):
     assert LpBall(p).linear_oracle(np.zeros(3)).tolist() == [0.0, 0.0, 0.0]
     upwards = np.array([1.0, 0.0, 2.0])
@@ -79,7 +80,7 @@ def test_at_p_inf_entries_go_to_bounds_and_zeros_stay():
     assert cut.linear_oracle(np.array([2.0, -1e-9, 0.0])).tolist() == [0.0, 1.0, 0.0]
 
 
-@pytest.mark.parametrize("p", GRID)
+@cases("p", GRID)
 def test_equal_entries_share_equally_above_p_1(p):
     z = LpBall(p).linear_oracle(np.full(4, -5.0))
     expected = [1.0, 0.0, 0.0, 0.0] if p == 1 else [4 ** (-1 / p)] * 4

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.pairwise import each_value
 from lpfuse._arrays.operations import accurate_total, two_product, two_sum
 from lpfuse.optim import Problem
 from lpfuse.optim.bounds import row_products
@@ -32,8 +33,9 @@ def test_an_accurate_sum_is_right_to_the_last_digits(values):
     assert abs(found - exact) <= Fraction(2.0**-52) * abs(exact) + Fraction(1e-28) * size
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
-@pytest.mark.parametrize("n", [1, CHUNK - 1, 2 * CHUNK, 3 * CHUNK + 7])
+@each_value(
+    n=(1, CHUNK - 1, 2 * CHUNK, 3 * CHUNK + 7), library=("numpy", "torch", "array_api_strict")
+)
 def test_products_by_chunks_are_the_products(n, library):
     library = pytest.importorskip(library)
     rng = np.random.default_rng(n)

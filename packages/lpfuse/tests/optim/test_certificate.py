@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.pairwise import pairwise
+from helpers.cases import cases
+from helpers.pairwise import each_value
 from lpfuse._validation.dask_blocks import check_score_blocks
 from lpfuse.optim import SOLVERS, Problem, solve, solve_path
 from lpfuse.optim.certificate import Certifier
@@ -60,7 +61,7 @@ def assert_true(problem, solution):
 # ------------------------------------------------------------------------------ solvers that lie
 
 
-@pairwise(variant=VARIANTS, loss=("hinge", "least_squares"), anomalies=(0.0, 0.2))
+@each_value(variant=VARIANTS, loss=("hinge", "least_squares"), anomalies=(0.0, 0.2, 0.2))
 def test_weights_worse_than_claimed_are_found_out(loss, variant, anomalies):
     problem = random_problem(loss=loss, anomalies=anomalies, p=4 / 3, **VARIANTS[variant])
 
@@ -130,9 +131,9 @@ def test_any_dual_weights_of_least_squares_give_a_true_bound(dual_weights):
         assert_true(problem, solution)
 
 
-@pytest.mark.parametrize("loss", ["hinge", "least_squares"])
-@pytest.mark.parametrize(
-    ("fault", "words"),
+@cases("loss", ["hinge", "least_squares"])
+@cases(
+    "fault, words",
     [
         (lambda point: 1.001 * point / naive.norm(point, 4 / 3), "outside the ball"),
         (lambda point: np.full_like(point, np.nan), "finite numbers"),
@@ -317,8 +318,7 @@ def test_the_better_value_and_the_better_bound_are_kept():
     assert solution.certificate.passes == 2.0
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("loss", ["hinge", "least_squares"])
+@each_value(variant=VARIANTS, loss=("hinge", "least_squares"))
 def test_blocks_elsewhere_are_judged_alike(loss, variant):
     problem = random_problem(n=90, loss=loss, **VARIANTS[variant])
     chunks = (40, 0, 50)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.pairwise import pairwise
+from helpers.pairwise import each_value, pairwise
 from lpfuse import LpFusion
 from lpfuse._validation.dask_blocks import check_score_blocks
 from lpfuse.optim import Problem, solve, solve_path
@@ -76,8 +76,7 @@ def in_memory(solution):
 # ---------------------------------------------------------------------------- the problem
 
 
-@every_variant
-@both_kinds
+@each_value(variant=VARIANTS, anomalies=PURE_OR_LABELLED)
 def test_it_has_the_numbers_of_the_rows_in_memory(variant, anomalies):
     problem = random_problem(n=50, anomalies=anomalies, **VARIANTS[variant])
     ours = blocked(problem)
@@ -188,7 +187,9 @@ def test_drawing_is_no_further_pass():
 # --------------------------------------------------------------------------------- solving
 
 
-@pairwise(variant=VARIANTS, p=(1.0, 4 / 3, np.inf), anomalies=PURE_OR_LABELLED, loss=LOSSES)
+@each_value(
+    variant=VARIANTS, p=(1.0, 4 / 3, np.inf), anomalies=PURE_OR_LABELLED, loss=(*LOSSES, "hinge")
+)
 def test_few_rows_are_solved_and_proven(variant, anomalies, loss, p):
     problem = random_problem(n=80, anomalies=anomalies, loss=loss, p=p, **VARIANTS[variant])
     solution = solve(blocked(problem))
@@ -196,7 +197,7 @@ def test_few_rows_are_solved_and_proven(variant, anomalies, loss, p):
     assert_certified(problem, in_memory(solution))
 
 
-@pairwise(variant=VARIANTS, p=(1.0, 4 / 3, np.inf), anomalies=PURE_OR_LABELLED)
+@each_value(variant=VARIANTS, p=(1.0, 4 / 3, np.inf), anomalies=PURE_OR_LABELLED)
 def test_many_rows_are_solved_and_proven(variant, anomalies, p):
     problem = random_problem(n=1500, R=4, anomalies=anomalies, p=p, **VARIANTS[variant])
     assert_certified(problem, in_memory(solve(blocked(problem, **SMALL_SAMPLE), **LOW)))

@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.pairwise import pairwise
+from helpers.pairwise import each_value, pairwise
 from lpfuse.optim import Problem, solve
 from lpfuse.optim.frank_wolfe import frank_wolfe
 from oracles import naive
-from oracles.problems import GRID, LOSSES, assert_feasible, random_problem
+from oracles.problems import FEW_P, GRID, LOSSES, assert_feasible, random_problem
 
 # Its optimum at p = 2 is w = (√3/2, 1/2) with the value 2 − √3/4 − 1 = 0.56699.
 COUNTEREXAMPLE = np.array([[0.0, 2.0], [0.5, 0.0]])
@@ -34,8 +34,7 @@ def by_hand(problem, steps):
     return w
 
 
-@pytest.mark.parametrize("steps", [1, 2, 25])
-@pytest.mark.parametrize("p", [4 / 3, 2.0, 4.0])
+@each_value(p=(4 / 3, 2.0, 4.0, 2.0), steps=(1, 2, 25))
 def test_steps_are_those_printed_in_the_paper(p, steps):
     problem = random_problem(n=30, p=p)
     reached = frank_wolfe(problem, max_iter=steps)
@@ -123,7 +122,7 @@ def test_it_never_leaves_the_ball_and_never_gives_nan(smoothing, **settings):
     assert_feasible(problem, frank_wolfe(problem, max_iter=30, smoothing=smoothing).weights)
 
 
-@pairwise(p=GRID, solver=("frank-wolfe", "smoothed-frank-wolfe"), loss=LOSSES)
+@pairwise(p=FEW_P, solver=("frank-wolfe", "smoothed-frank-wolfe"), loss=LOSSES)
 def test_the_certified_gap_is_the_true_one(solver, loss, p):
     problem = random_problem(p=p, loss=loss, costs=True)
     solution = solve(problem, solver=solver, max_iter=20)

@@ -76,8 +76,7 @@ def test_the_hinge_with_offsets(p, intercept, offsets):
         certified(S, y, p=p, fit_intercept=intercept, class_weight="balanced")
 
 
-@pytest.mark.parametrize("loss", ["hinge", "least_squares"])
-@pytest.mark.parametrize("light", [1e-15, 1e-16, 1e-17, 1e-20, 1e-40])
+@each_value(light=(1e-15, 1e-16, 1e-17, 1e-20, 1e-40), loss=("hinge", "least_squares"))
 def test_balancing_a_class_of_next_to_no_weight(light, loss):
     S, y = rows(0, 40, 3)
     for label in (1, -1):
@@ -121,8 +120,7 @@ def test_the_witness_alone_proves_what_is_said(p, loss):
         certified(S, y, weight, p=p, loss=loss, fit_intercept=True)
 
 
-@pytest.mark.parametrize("p", [1, 7, 100, math.inf])
-@pytest.mark.parametrize("intercept", [False, True])
+@each_value(p=(1, 7, 100, math.inf), intercept=(False, True, True))
 def test_least_squares_that_fits_all_but_perfectly_is_proven(p, intercept):
     """Residuals near 0 hide in r² what they are off by; their multipliers, 2r, need the digits."""
     rng = np.random.default_rng(5)

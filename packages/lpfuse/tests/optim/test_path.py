@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from helpers.pairwise import pairwise
+from helpers.pairwise import each_value
 from lpfuse.optim import solve, solve_path
 from oracles.problems import (
     GRID,
@@ -16,7 +16,7 @@ from oracles.problems import (
 both_losses = pytest.mark.parametrize("loss", LOSSES)
 
 
-@pairwise(variant=VARIANTS, loss=LOSSES, anomalies=PURE_OR_LABELLED)
+@each_value(variant=VARIANTS, loss=LOSSES, anomalies=(*PURE_OR_LABELLED, 0.2))
 def test_every_p_of_a_path_is_as_good_as_alone(loss, variant, anomalies):
     problem = random_problem(n=200, anomalies=anomalies, loss=loss, **VARIANTS[variant])
     for p, solution in zip(GRID, solve_path(problem, GRID), strict=True):
@@ -35,8 +35,7 @@ def test_the_grid_keeps_its_order_and_its_repeats(loss):
         assert_certified(problem.with_ball(p), solution)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("anomalies", [0.0, 0.2], ids=["pure", "labelled"])
+@each_value(variant=VARIANTS, anomalies=(0.0, 0.2))
 def test_the_path_of_many_rows_is_proven(variant, anomalies):
     problem = random_problem(n=1500, R=4, anomalies=anomalies, **VARIANTS[variant])
     for p, solution in zip(GRID, solve_path(problem, GRID, tuning=LOW_THRESHOLDS), strict=True):

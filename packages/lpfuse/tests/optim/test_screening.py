@@ -10,6 +10,7 @@ from lpfuse.optim.newton import Guess, Model
 from lpfuse.optim.screening import approach, cold_guess, minimise
 from oracles import naive
 from oracles.problems import (
+    FEW_P,
     GRID,
     GUESSES,
     LOW_THRESHOLDS,
@@ -32,7 +33,7 @@ def assert_proven(problem, found, tol=1e-8):
     assert naive.relative_gap(problem, value, bound) <= 1.001 * tol
 
 
-@pairwise(p=GRID, anomalies=PURE_OR_LABELLED, **OPTIONS)
+@pairwise(p=FEW_P, anomalies=PURE_OR_LABELLED, **OPTIONS)
 def test_screened_models_end_with_a_proof(p, anomalies, costs, nonnegative, fit_intercept):
     problem = random_problem(
         n=390,
@@ -72,7 +73,7 @@ def test_only_few_rows_reach_the_interior_point():
     assert 0 < max(inner.sizes) < 100
 
 
-@pairwise(kind=GUESSES, variant=VARIANTS, p=(1.0, 4 / 3, np.inf))
+@pairwise(kind=GUESSES, p=(1.0, 4 / 3, np.inf), variant=("plain", "intercept"))
 def test_a_model_survives_a_wrong_guess(kind, p, variant):
     problem = random_problem(n=800, R=4, p=p, **VARIANTS[variant])
     right = np.append(solve(problem).weights, [0.0] * problem.fit_intercept)

@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.pairwise import pairwise
+from helpers.pairwise import each_value, pairwise
 from lpfuse.optim import solve
 from lpfuse.optim.certificate import Certifier
 from lpfuse.optim.large import search_rows
 from lpfuse.optim.newton import Guess
 from lpfuse.optim.passes import ScorePasses, SearchBudget
 from oracles.problems import (
+    FEW_P,
     GRID,
     GUESSES,
     LOW_THRESHOLDS,
@@ -71,7 +72,7 @@ def solve_sampled(problem):
     return solve(problem, tuning=LOW_THRESHOLDS)
 
 
-@pairwise(p=GRID, anomalies=PURE_OR_LABELLED, **OPTIONS)
+@pairwise(p=FEW_P, anomalies=PURE_OR_LABELLED, **OPTIONS)
 def test_sampled_problems_end_with_a_proof(p, anomalies, costs, nonnegative, fit_intercept):
     problem = random_problem(
         n=900,
@@ -106,8 +107,10 @@ def test_sorted_rows_are_no_worse_than_shuffled_ones(order, variant):
     assert_certified(ordered, solve_sampled(ordered))
 
 
-@pytest.mark.parametrize("p", [1.0, 4 / 3, 10.0, np.inf])
-@pytest.mark.parametrize("case", ["heavy tails", "ties", "one group of rows", "zero costs", "easy"])
+@pairwise(
+    case=("heavy tails", "ties", "one group of rows", "zero costs", "easy"),
+    p=(1.0, 4 / 3, 10.0, np.inf),
+)
 def test_awkward_data_are_screened_and_proven(case, p):
     rng = np.random.default_rng(0)
     problem = random_problem(n=1000, R=4, p=p, costs=case == "zero costs")
@@ -141,7 +144,7 @@ def test_any_problem_is_screened_to_a_proof(**settings):
     assert_certified(problem, solve_sampled(problem))
 
 
-@pairwise(p=GRID, anomalies=PURE_OR_LABELLED, **OPTIONS)
+@pairwise(p=FEW_P, anomalies=PURE_OR_LABELLED, **OPTIONS)
 def test_the_small_steps_of_an_accelerator_end_with_a_proof(
     p, anomalies, costs, nonnegative, fit_intercept
 ):
@@ -164,7 +167,7 @@ def test_the_small_steps_of_an_accelerator_end_with_a_proof(
 # -------------------------------------------------------------------------------- wrong guesses
 
 
-@pairwise(kind=GUESSES, variant=VARIANTS, p=(1.0, 4 / 3, np.inf))
+@each_value(kind=GUESSES, variant=VARIANTS, p=(1.0, 4 / 3, np.inf))
 def test_a_wrong_guess_costs_passes_but_not_the_proof(kind, p, variant):
     problem = random_problem(n=1200, R=4, p=p, **VARIANTS[variant])
     right = np.append(solve(problem).weights, [0.0] * problem.fit_intercept)

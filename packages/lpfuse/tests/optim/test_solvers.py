@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lpfuse._arrays
+from helpers.cases import cases
 from helpers.pairwise import each_value, pairwise
 from lpfuse.optim import Problem, solve
 from lpfuse.optim.tuning import Tuning
@@ -128,8 +129,8 @@ DEGENERATE = {
 }
 
 
-@both_losses
 @pytest.mark.parametrize("case", DEGENERATE)
+@cases("loss", LOSSES)
 def test_degenerate_problems_are_solved_and_proven(case, loss):
     """Variants take turns along p, and start with another one in each case."""
     S, y = DEGENERATE[case]
@@ -183,8 +184,7 @@ def test_the_unit_of_the_costs_does_not_matter(loss, factor):
 # ------------------------------------------------------------------------------------ invariance
 
 
-@both_losses
-@pytest.mark.parametrize("p", [1.0, 4 / 3, 2.0, 10.0, np.inf])
+@each_value(p=(1.0, 4 / 3, 2.0, 10.0, np.inf), loss=LOSSES)
 def test_the_order_of_rows_and_columns_does_not_matter(p, loss):
     problem = random_problem(n=90, p=p, loss=loss, costs=True, fit_intercept=True)
     rng = np.random.default_rng(0)
@@ -196,8 +196,7 @@ def test_the_order_of_rows_and_columns_does_not_matter(p, loss):
         np.testing.assert_allclose(other.weights, one.weights[cols], atol=1e-4)
 
 
-@both_losses
-@pytest.mark.parametrize("p", [1.0, 4 / 3, 2.0, 10.0, np.inf])
+@each_value(p=(1.0, 4 / 3, 2.0, 10.0, np.inf), loss=LOSSES)
 def test_a_cost_of_k_is_the_row_k_times(p, loss):
     problem = random_problem(n=40, p=p, loss=loss, fit_intercept=True)
     times = np.arange(problem.n) % 4
@@ -239,8 +238,8 @@ def test_single_precision_scores_are_solved_as_if_double(loss):
     assert_same_optimum(solution, solve(double), double)
 
 
-@both_losses
-@pytest.mark.parametrize("layout", ["fortran", "strided", "reversed", "read-only"])
+@pytest.mark.parametrize("loss", LOSSES)
+@cases("layout", ["fortran", "strided", "reversed", "read-only"])
 def test_the_memory_layout_of_the_scores_does_not_matter(loss, layout):
     problem = random_problem(n=500, loss=loss, costs=True)
     S = problem.S

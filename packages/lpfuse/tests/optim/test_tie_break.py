@@ -35,7 +35,7 @@ def separable_problem(seed=0, n=40, R=4, margin=0.3, costs=False, **settings):
     return Problem(S, y, costs=c if costs else None, **settings)
 
 
-@pairwise(p=GRID, variant=VARIANTS, seed=range(3))
+@pairwise(p=(1.0, 8 / 7, 2.0, np.inf), variant=VARIANTS, seed=range(3))
 def test_among_weights_without_error_those_nearest_to_uniform_are_taken(p, variant, seed):
     problem = separable_problem(seed, p=p, **VARIANTS[variant])
     if p < 100:
@@ -111,8 +111,7 @@ def test_a_free_intercept_lies_midway_between_the_classes():
     assert normal == pytest.approx(-anomalous, abs=1e-9)
 
 
-@pytest.mark.parametrize("short", [1e-14, 1e-12, 1e-10])
-@pytest.mark.parametrize("p", [1.0, 2.0, np.inf])
+@each_value(p=(1.0, 2.0, np.inf, 2.0), short=(1e-14, 1e-12, 1e-10))
 def test_an_optimum_of_almost_zero_is_proven_too(p, short):
     """Too small to tell from zero by the tolerance, yet no weights reach zero."""
     problem = Problem((1.0 - short) * np.eye(1), p=p)
@@ -151,7 +150,7 @@ def open_problem(kind, **settings):
 KINDS = ["fewer rows than detectors", "equal columns", "a sum of two others", "a zero column"]
 
 
-@pairwise(kind=KINDS, p=(1.0, 4 / 3, 2.0, 4.0, 10.0, np.inf), variant=VARIANTS)
+@pairwise(kind=KINDS, p=(1.0, 4 / 3, 10.0, np.inf), variant=VARIANTS)
 def test_open_directions_of_least_squares_stay_near_uniform_weights(kind, p, variant):
     settings = dict(VARIANTS[variant])
     if settings.pop("costs", False):

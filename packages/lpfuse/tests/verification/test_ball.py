@@ -25,7 +25,7 @@ def both(p, centre, radius, nonnegative):
     return exact, LpBall(p, nonnegative, np.asarray(centre, dtype=float), radius)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.integers(0, 10**6), st.integers(1, 40), st.sampled_from(EXPONENTS), st.booleans(),
     st.sampled_from([0.0, 1e-3, 0.1, 1.0, 30.0]),
