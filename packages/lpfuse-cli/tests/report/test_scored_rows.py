@@ -46,7 +46,8 @@ def test_rows_of_a_fold_do_not_teach_their_own_judges(labelled):
     inside = lessons.fold == 2
     other = clone(labelled)
     other.__dict__.update(labelled.__dict__)
-    other.out_of_fold_ = replace(lessons, labels=np.where(inside, -lessons.labels, lessons.labels))
+    turned = replace(lessons, labels=np.where(inside, -lessons.labels, lessons.labels))
+    other.result_ = replace(labelled.result_, out_of_fold=turned)
     after = out_of_fold(other, path)
     assert (after.by_p[inside] == before.by_p[inside]).all()
     assert not np.allclose(after.by_p[~inside], before.by_p[~inside])
