@@ -35,7 +35,7 @@ SOURCE, TESTS = (ROOT / "packages" / "lpfuse" / name for name in ("src", "tests"
 PARTS = {
     "threshold": (["threshold/*.py"], ["test_threshold*.py"]),
     "optim": (
-        ["optim/balls.py", "optim/losses.py", "optim/certificate.py"],
+        ["optim/balls.py", "optim/problem.py", "optim/certificate.py"],
         ["optim/test_ball*.py", "optim/test_losses.py", "optim/test_certificate.py"],
     ),
 }
