@@ -98,11 +98,11 @@ def test_every_part_reaches_the_page(tmp_path, monkeypatch):
     monkeypatch.setattr("research.speed.rows.__main__.QUICK", few)
     for name in [*METHODS][2:]:
         monkeypatch.delitem(METHODS, name)
-    # Three parts in processes of their own, which take seconds to start; the others in this one.
-    main(["growth", "before", "samples", "--quick", "--out", str(path), "--before", str(ROOT)])
+    # Two parts in processes of their own, which take seconds to start; the others in this one.
+    main(["growth", "before", "--quick", "--out", str(path), "--before", str(ROOT)])
     monkeypatch.setattr(campaign, "Isolated", InThisProcess)
     monkeypatch.setattr(campaign, "set_threads", lambda threads: None)
-    main(["budget", "one-row", "large", "--quick", "--out", str(path)])
+    main(["budget", "one-row", "large", "samples", "--quick", "--out", str(path)])
     records = stored(path)
     assert {r["kind"] for r in records} == set(PARTS)
     assert {r["status"] for r in records} == {"finished"}
