@@ -146,7 +146,7 @@ def test_nothing_is_loaded_from_elsewhere_and_pictures_have_words(site, pages):
 # ------------------------------------------------------------------------------------ in a browser
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def browser():
     playwright = pytest.importorskip("playwright.sync_api")
     program = shutil.which("chromium") or pytest.skip("no chromium")

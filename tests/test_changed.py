@@ -202,11 +202,15 @@ def test_the_record_names_steps_that_there_are():
     assert {name.partition(":")[0] for name in told} <= changed.STEPS.keys()
 
 
+@pytest.fixture(scope="module")
+def code():
+    """What the files of this clone reach, read once."""
+    files = changed.files_of_clone()
+    return Code(files) if files else pytest.skip("no clone tells which files belong to it")
+
+
 @pytest.mark.parametrize("name", ["docs", "browser", "test-numpy", "test-research", "test-slow"])
-def test_steps_have_units_that_depend_on_the_library(name):
-    code = Code(changed.files_of_clone())
-    if not code.files:
-        pytest.skip("no clone: nothing tells which files belong to it")
+def test_steps_have_units_that_depend_on_the_library(name, code):
     found = changed.units(name, code.files)
     assert found
     inputs = code.inputs(found[min(found)])

@@ -7,13 +7,22 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
 FENCED = re.compile(r"^( *)(`{3,})([^\n`]*)\n(.*?)^\1\2 *$", re.M | re.S)
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
+
+
+def parse_bash(code):
+    """Read a script without running it."""
+    told = subprocess.run(["bash", "-n"], input=code, text=True, capture_output=True, check=False)
+    if told.returncode:
+        raise SyntaxError(told.stderr)
+
+
 PARSED_BY = {
+    "bash": parse_bash,
     "python": ast.parse,
     "json": json.loads,
     "toml": tomllib.loads,
@@ -62,9 +71,10 @@ def broken_links(path):
             yield f"{target}#{anchor}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_links_lead_to_files_and_headings(path):
-    assert not list(broken_links(path))
+def test_links_lead_to_files_and_headings():
+    assert FILES
+    broken = {path.relative_to(ROOT).as_posix(): [*broken_links(path)] for path in FILES}
+    assert not {name: links for name, links in broken.items() if links}
 
 
 def test_links_that_lead_nowhere_are_found(tmp_path):
@@ -76,15 +86,28 @@ def test_links_that_lead_nowhere_are_found(tmp_path):
     assert anchors(page) == ["one-two-three", "two", "two-1"]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_code_can_be_read_by_what_it_is_for(path):
-    """Examples with prompts are run, by doctest; here are those without."""
+def unreadable_code(path):
+    """Blocks that their language cannot parse. Examples with prompts are run, by doctest."""
     for _, _, language, code in FENCED.findall(path.read_text(encoding="utf-8")):
         parse = PARSED_BY.get(language.strip())
-        if parse and ">>>" not in code:
-            parse(code)
-        elif language.strip() == "bash":
-            subprocess.run(["bash", "-n"], input=code, text=True, check=True)
+        try:
+            if parse and ">>>" not in code:
+                parse(code)
+        except Exception as error:  # each parser has exceptions of its own
+            yield f"{language}: {error}\n{code}"
+
+
+def test_code_blocks_parse_in_their_language():
+    unreadable = {path.relative_to(ROOT).as_posix(): [*unreadable_code(path)] for path in FILES}
+    assert not {name: blocks for name, blocks in unreadable.items() if blocks}
+
+
+def test_code_blocks_that_do_not_parse_are_found(tmp_path):
+    page = tmp_path / "page.md"
+    blocks = {"python": "a = = b", "json": "{a}", "toml": "a", "yaml": "a: b: c", "bash": "if true"}
+    page.write_text("".join(f"```{name}\n{code}\n```\n" for name, code in blocks.items()))
+    found = [each.partition(":")[0] for each in unreadable_code(page)]
+    assert found == list(blocks)
 
 
 def test_prompts_are_where_doctest_finds_them():

@@ -29,7 +29,6 @@ WHERE = {
         "packages/lpfuse/tests/optim", "packages/lpfuse/src/lpfuse/optim",
         "packages/lpfuse/tests/fusion/test_contract.py",
         "packages/lpfuse/tests/fusion/test_local.py", "packages/lpfuse/tests/fusion/test_lp.py",
-        "packages/lpfuse/tests/fusion/test_partial_fit.py",
         "packages/lpfuse/tests/fusion/test_prior.py", "packages/lpfuse/tests/test_compiled.py",
         "packages/lpfuse/tests/verification/test_verify.py", "research/tests/proofs",
     ),
@@ -162,7 +161,8 @@ def test_research(*more: str) -> None:
 @step
 def test_slow(*more: str) -> None:
     """The tests marked slow, of both."""
-    tests("-m", "slow", *places("test-slow", more), *more)
+    # A file at a time, since many share a cluster, a server, a browser or a site.
+    tests("-m", "slow", "--dist", "loadfile", *places("test-slow", more), *more)
 
 
 @step

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from lpfuse_faces import _extractor as extractor_module
 from lpfuse_faces._extractor import Extractor
 from lpfuse_faces._model_file import load_model, settings_of
 from lpfuse_faces._video import write_video
-from lpfuse_faces.cli._demo import BEWARE, Size, area_table, demonstrate, next_steps
+from lpfuse_faces.cli._demo import BEWARE, QUICK, Size, area_table, demonstrate, next_steps
 from lpfuse_faces.cli.app import EXAMPLES
 from lpfuse_faces.clips import read_clips, write_clips
 from lpfuse_faces.stand_in import make_stand_in
@@ -570,15 +571,17 @@ def test_the_demo_goes_all_the_way(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_demo_of_the_command_line(tmp_path):
+def test_the_demo_of_the_command_line(tmp_path, monkeypatch):
+    short = replace(QUICK, frames=2, stand_in={"kinds": KINDS, "frames": 3, "size": 200})
+    monkeypatch.setattr("lpfuse_faces.cli._demo.QUICK", short)
     out = tmp_path / "demo"
-    answer = faces("demo", "-o", out, "--quick", "-j", 2)
+    answer = faces("demo", "-o", out, "--quick", "-j", 1)
     assert answer.exit_code == 0, answer.output
     assert answer.stdout.startswith(BEWARE)
     assert "It is no evidence" in answer.stdout
     assert "up-convolved/hopper-00.mp4: forged" in answer.stdout
     assert {path.name for path in out.iterdir()} == MADE
-    found = json.loads(faces("demo", "-o", out, "--quick", "--json").stdout)
+    found = json.loads(faces("demo", "-o", out, "--quick", "-j", 1, "--json").stdout)
     assert set(found["videos"]) == {"genuine", "up-convolved"}
     assert "no evidence" in found["beware"]
 

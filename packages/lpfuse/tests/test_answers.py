@@ -415,12 +415,12 @@ def test_audits_that_cannot_be_made_are_refused(change, sentence):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("rounds", "other"), [(1, 0.0), (2, 0.0), (1, 1.0)])
+@pytest.mark.parametrize(("rounds", "other"), [(2, 0.0), (1, 1.0)])
 def test_intervals_hold(rounds, other):
     """Coverage of 95 % intervals, also where another detector chose the questions."""
     random, cells = np.random.default_rng(0), []
     n_rows, repeats = 1000, 50
-    for n, share, shift, floor in product((6, 20, 40), (0.02, 0.1), (0.7, 3.0), (0.1, 0.4, 1.0)):
+    for n, share, shift, floor in product((6, 40), (0.02, 0.1), (0.7, 3.0), (0.1, 1.0)):
         covered = np.zeros(5)
         for _ in range(repeats):
             y = np.repeat([-1, 1], [int(share * n_rows), n_rows - int(share * n_rows)])

@@ -84,7 +84,7 @@ def check_every_promise(sketch, table):
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(blocks=tables(), size=sizes, random=st.randoms(use_true_random=False))
 def test_everything_a_sketch_says_is_within_its_proven_error(blocks, size, random):
     sketches = [QuantileSketch.of(block, size) for block in blocks]

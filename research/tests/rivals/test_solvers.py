@@ -38,8 +38,7 @@ def reference(problem):
     return Judge.from_certificate(problem, ours.solve(problem, 1e-10, 60.0).alpha)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("setting", [0.0, 0.25])
+@pytest.mark.parametrize(("setting", "weighted"), [(0.0, False), (0.25, False), (0.25, True)])
 @pytest.mark.parametrize(("name", "label"), SOLVED)
 def test_rival_reaches_its_gap(name, label, setting, weighted):
     rival = load(name)

@@ -187,7 +187,8 @@ def test_drawn_landmarks_are_rows(parts):
     assert set(map(tuple, anchors)) <= set(map(tuple, parts.train))
 
 
-def test_no_more_features_than_rows(rows):
+def test_no_more_features_than_rows(rows, monkeypatch):
+    monkeypatch.setattr(approximation, "GAMMAS", ("scale",))
     sizes, ways = (16, 32, 64, 125), {"nystroem": 125, "drawn": 16}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -27,7 +27,7 @@ def learnt_elsewhere(fused, fold, p):
 
 
 @pytest.mark.parametrize("p", [1, 4 / 3, 4, float("inf")])
-def test_fused_scores_are_out_of_fold(labelled, p):
+def test_fused_scores_of_a_fold_come_from_weights_of_the_others(labelled, p):
     path = path_of(labelled)
     scored, lessons = out_of_fold(labelled, path), labelled.out_of_fold_
     for fold in np.unique(lessons.fold):
@@ -46,14 +46,14 @@ def test_rows_of_a_fold_do_not_teach_their_own_judges(labelled):
     inside = lessons.fold == 2
     other = clone(labelled)
     other.__dict__.update(labelled.__dict__)
-    lessons = replace(lessons, labels=np.where(inside, -lessons.labels, lessons.labels))
-    other.result_ = replace(labelled.result_, out_of_fold=lessons)
+    turned = replace(lessons, labels=np.where(inside, -lessons.labels, lessons.labels))
+    other.result_ = replace(labelled.result_, out_of_fold=turned)
     after = out_of_fold(other, path)
     assert (after.by_p[inside] == before.by_p[inside]).all()
     assert not np.allclose(after.by_p[~inside], before.by_p[~inside])
 
 
-def test_path_at_chosen_p_equals_the_model(rows):
+def test_the_figure_at_the_chosen_p_is_that_of_the_choice(rows):
     chosen = FusedDetectorCV(pool(), ps=[1, 2, 8], random_state=0).fit(*rows)
     found = summarise(chosen)
     assert found["fusion"]["auc"] == pytest.approx(chosen.best_score_, abs=1e-6)
@@ -126,7 +126,7 @@ def test_real_anomalies_judge_also_where_artificial_ones_were_allowed(rows):
     assert found["fusion"]["auc"] > 0.5
 
 
-def test_single_anomaly_is_scored_out_of_fold():
+def test_a_single_anomaly_is_judged_by_who_did_not_see_it():
     X, y = both(n=60, anomalies=1)
     fused = fitted(X, y)
     found = summarise(fused)

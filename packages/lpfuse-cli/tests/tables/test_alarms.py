@@ -286,8 +286,7 @@ def test_whatever_the_figures_sentences_agree_with_the_verdict(flagged, n, rows)
 # ----------------------------------------------------------------------------------- false alarms
 
 
-@pytest.mark.parametrize("anomalies", [0, 5, 50, 400])
-@pytest.mark.parametrize("found", [1.0, 0.7])
+@pytest.mark.parametrize(("anomalies", "found"), [(0, 1.0), (5, 0.7), (50, 1.0), (400, 0.7)])
 def test_the_interval_of_false_alarms_holds_them(anomalies, found):
     """Scores are uniform, so that the oracle is a simulation of the whole: calibration and rows."""
     rng, n, m, k, trials = np.random.default_rng(0), 199, 500, 10, 600

@@ -97,13 +97,13 @@ def test_messages_as_lines_of_csv(model, tmp_path, producer):
 
 
 def test_kill_9_loses_and_repeats_no_message(model, tmp_path, producer):
-    frame, out = rows(200), tmp_path / "v.csv"
+    frame, out = rows(90), tmp_path / "v.csv"
     words = [sys.executable, "-m", "lpfuse_cli", "watch", model, producer.address, "-o", out,
              "--keep", "serial", "--batch-rows", "5", "--batch-seconds", "0"]  # fmt: skip
     sent = 0
     for kill in range(2):
-        send(producer, as_json(frame[sent : sent + 80]))
-        sent += 80
+        send(producer, as_json(frame[sent : sent + 35]))
+        sent += 35
         size = out.stat().st_size if out.exists() else 0
         process = subprocess.Popen(list(map(str, words)), stderr=subprocess.PIPE)
         end = time.monotonic() + 60

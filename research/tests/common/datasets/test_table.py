@@ -326,5 +326,5 @@ def test_what_is_no_table_file_is_refused(tmp_path):
 def test_without_polars_the_extra_is_named(tmp_path, monkeypatch):
     path = text(tmp_path, "a,label\n1,1\n2,0\n")
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(ImportError, match=r'pip install "lpfuse\[cli\]"'):
+    with pytest.raises(ImportError, match=r'pip install "lpfuse\[frames\]"'):
         load_table(path)

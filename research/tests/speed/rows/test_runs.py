@@ -11,7 +11,7 @@ from research.common.machine import commit_of
 from research.common.store import read_records
 from research.speed.rows import methods
 from research.speed.rows import run as campaign
-from research.speed.rows.__main__ import PARTS, main, run_options
+from research.speed.rows.__main__ import PARTS, QUICK, main, run_options
 from research.speed.rows.methods import METHODS, Method
 from research.speed.rows.results import ASKED
 from research.speed.rows.versions import NOW, import_from, source_in
@@ -92,9 +92,17 @@ def test_one_row_agrees_with_its_onnx_form(here, tmp_path):
 
 
 @pytest.mark.slow
-def test_every_part_runs_in_processes_of_its_own(tmp_path):
+def test_every_part_reaches_the_page(tmp_path, monkeypatch):
     path = tmp_path / "rows.jsonl"
-    main(["--quick", "--out", str(path), "--before", str(ROOT)])
+    few = QUICK | {"labels": [20], "row_labels": [0], "growth_n": [60]}
+    monkeypatch.setattr("research.speed.rows.__main__.QUICK", few)
+    for name in [*METHODS][2:]:
+        monkeypatch.delitem(METHODS, name)
+    # Two parts in processes of their own, which take seconds to start; the others in this one.
+    main(["growth", "before", "--quick", "--out", str(path), "--before", str(ROOT)])
+    monkeypatch.setattr(campaign, "Isolated", InThisProcess)
+    monkeypatch.setattr(campaign, "set_threads", lambda threads: None)
+    main(["budget", "one-row", "large", "samples", "--quick", "--out", str(path)])
     records = stored(path)
     assert {r["kind"] for r in records} == set(PARTS)
     assert {r["status"] for r in records} == {"finished"}
