@@ -93,7 +93,7 @@ NAMES = {
     ("OneClassEnsembleClassifier", "unknown_label"), ("SearchResult", "best_params"),
     ("SearchResult", "cv_results"), ("SimpleImputer", "fill_value"),
     ("SimpleImputer", "missing_values"), ("TableFormat", "sheet"), ("TableModel", "label"),
-    ("TableModel", "normal"), ("WatchState", "facts"), ("WatchedStreams", "names"),
+    ("TableModel", "normal"), ("WatchedStreams", "names"),
 }  # fmt: skip
 
 

@@ -38,7 +38,7 @@ NAMES = {
     "PyODDetector", "ReferenceBins", "SVDD",
     "ScoreColumn", "ScoreFunction", "SearchResult", "Similarities", "StreamHistory",
     "SwarmWeights", "TableFormat", "TableModel", "TablePreparation", "TailScaler",
-    "TwoSidedMinMax", "UnseenPart", "UnseenRows", "WatchState",
+    "TwoSidedMinMax", "UnseenPart", "UnseenRows",
     "WatchedStreams", "Waves",
 }  # fmt: skip
 

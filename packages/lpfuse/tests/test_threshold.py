@@ -251,7 +251,7 @@ def test_scores_that_cannot_be_used_are_refused():
         contamination_offset([], 0.1)
     with pytest.raises(ValueError, match="scores must be numbers, but 1 of 1 are NaN"):
         contamination_offset([nan], 0.1)
-    with pytest.raises(ValueError, match="there is no anomaly"):
+    with pytest.raises(ValueError, match="y has no anomaly"):
         g_mean_offset([1.0, 2.0], [1, 1])
 
 

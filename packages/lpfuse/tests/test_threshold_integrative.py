@@ -177,9 +177,9 @@ def test_a_row_with_a_gap_has_no_pvalue():
 
 def test_what_cannot_be_used_is_told():
     good = np.arange(6.0).reshape(3, 2)
-    with pytest.raises(ValueError, match=r"anomalies must have the columns .* expected 2, got 1"):
+    with pytest.raises(ValueError, match=r"anomalies must have one column .* expected 2, got 1"):
         integrative_pvalues(good, good[:, :1], good)
-    with pytest.raises(ValueError, match="scores must have the columns of calibration"):
+    with pytest.raises(ValueError, match="scores must have one column per member"):
         integrative_pvalues(good, good, good[:, :1])
     with pytest.raises(ValueError, match="calibration contains NaN"):
         integrative_pvalues(good * np.nan, good, good)

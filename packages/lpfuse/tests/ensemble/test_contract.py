@@ -137,7 +137,7 @@ def test_which_checks_feed_other_labels_is_what_the_guide_says():
             continue
         except Exception as error:
             told = f"{error} {error.__cause__}"
-            labels = "+1 (normal)", "-1 (anomaly)", "y holds 0 and 1 alone"
+            labels = "+1 (normal)", "-1 (anomaly)", "y holds only 0 and 1"
             if any(words in told for words in labels):
                 excepted.add(name)
             else:

@@ -805,7 +805,7 @@ def test_labels_that_cannot_be():
     refused("y holds only −1", X, -np.ones(70))
     refused(r"y must hold one label for each row: expected shape \(70,\), got \(69,\)", X, Y[1:])
     refused('threshold="g-mean" needs labelled anomalies', NORMAL, threshold="g-mean")
-    refused(r"y holds 0 and 1 alone(.|\n)*y == 1, -1, 1", X, (Y > 0).astype(int))
+    refused(r"y holds only 0 and 1(.|\n)*y == 1, -1, 1", X, (Y > 0).astype(int))
 
 
 def test_rows_known_to_be_normal_beside_unlabelled_ones():

@@ -98,7 +98,7 @@ def test_labels_and_arguments_of_fit_arrive():
     frame.loc[:7, "bar"] = 4.0
     detector = made().fit(frame, y, groups=np.arange(200) // 2)
     assert (detector.fused.out_of_fold_.known < 0).sum() == 8
-    with pytest.raises(ValueError, match="y holds 0 and 1 alone"):
+    with pytest.raises(ValueError, match="y holds only 0 and 1"):
         made().fit(frame, (y > 0).astype(int))
     made().fit(frame, (y > 0).astype(int), unlabelled=0)
 

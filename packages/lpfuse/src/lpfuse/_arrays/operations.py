@@ -18,13 +18,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import array_api_compat
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from lpfuse._compiled import compiled
-
-# --------------------------------------------------------------------------------------------------
 
 # --------------------------------------------------------------------------------------------------
 # Threads and memory limits.
@@ -563,11 +560,19 @@ EXACT = 1e-12  # negligible residual, relative to the largest eigenvalue
 THREADS_FROM = 2000
 
 
+@cache
+def _linalg() -> Any:
+    """Import SciPy when it is first needed: the command refuses wrong calls without it."""
+    import scipy.linalg
+
+    return scipy.linalg
+
+
 def symmetric_times(A: Array, x: Array) -> Array:
     """Return ``A @ x`` for a symmetric matrix, of which half is read."""
     if not is_numpy(A):
         return A @ x
-    symv: Any = scipy.linalg.get_blas_funcs("symv", (A,))
+    symv: Any = _linalg().get_blas_funcs("symv", (A,))
     return symv(1.0, A.T, x, lower=0)  # the transpose is A itself, in BLAS's order
 
 
@@ -596,7 +601,7 @@ def cholesky(A: Array) -> Array | None:
     """
     try:
         if is_numpy(A):  # the transpose of a symmetric matrix is itself, in LAPACK's order
-            return scipy.linalg.cholesky(A.T, lower=True, overwrite_a=True, check_finite=False)
+            return _linalg().cholesky(A.T, lower=True, overwrite_a=True, check_finite=False)
         if array_api_compat.is_torch_array(A):
             return _cholesky_in_place(A.T)
         with _raise_on_failure(A):
@@ -626,7 +631,7 @@ def _raise_on_failure(A: Array) -> AbstractContextManager[Any]:
 def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
     """Return ``L⁻¹ B``, or ``L⁻ᵀ B``, for a lower triangular L and a 2D array B."""
     if is_numpy(L):
-        return scipy.linalg.solve_triangular(
+        return _linalg().solve_triangular(
             L, B, trans="T" if transposed else "N", lower=True, check_finite=False
         )
     if array_api_compat.is_torch_array(L):
@@ -643,7 +648,7 @@ def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
 def solve_positive(A: Array, b: Array) -> Array:
     """Return ``A⁻¹ b`` for a positive definite matrix, which is overwritten, and a vector."""
     if is_numpy(A):
-        return scipy.linalg.solve(A, b, assume_a="pos")
+        return _linalg().solve(A, b, assume_a="pos")
     L = cholesky(A)
     if L is None:
         raise np.linalg.LinAlgError("The matrix is not positive definite.")
@@ -656,7 +661,7 @@ def invert_lower(L: Array, at_once: int = INVERTED_AT_ONCE) -> Array:
     On a device it is halved down to triangles of `at_once` rows.
     """
     if is_numpy(L):
-        trtri: Any = scipy.linalg.get_lapack_funcs("trtri", (L,))
+        trtri: Any = _linalg().get_lapack_funcs("trtri", (L,))
         return np.tril(trtri(L, lower=1, overwrite_c=1)[0])
     return namespace(L).tril(_invert_halves(L, at_once))
 
@@ -677,7 +682,7 @@ def _invert_halves(L: Array, at_once: int) -> Array:
 def eigh(A: Array) -> tuple[Host, Array]:
     """Return all eigenvalues of a symmetric matrix, ascending, and the eigenvectors."""
     if is_numpy(A):
-        return scipy.linalg.eigh(A)
+        return _linalg().eigh(A)
     with _raise_on_failure(A):
         values, vectors = namespace(A).linalg.eigh(A)
     return to_host(values), vectors
@@ -694,9 +699,9 @@ def eigh_largest(A: Array, count: int, *, coincide: bool = False) -> tuple[Host,
         if not coincide:
             wanted = (n - count, n - 1)
             with suppress(np.linalg.LinAlgError):
-                values, vectors = scipy.linalg.eigh(A, subset_by_index=wanted, check_finite=False)
+                values, vectors = _linalg().eigh(A, subset_by_index=wanted, check_finite=False)
         if len(values) < count:  # the fastest routine can fail where eigenvalues coincide
-            values, vectors = scipy.linalg.eigh(A, driver="evd", check_finite=False)
+            values, vectors = _linalg().eigh(A, driver="evd", check_finite=False)
     else:
         values, vectors = namespace(A).linalg.eigh(A)
     first = values.shape[0] - count
@@ -779,7 +784,7 @@ def _orthonormal(columns: Array, basis: Array) -> Array:
 def _eigh_of_products(basis: Array, images: Array) -> tuple[Host, Host]:
     """Return the eigenpairs of the small matrix ``Vᵀ A V`` from V and A V."""
     small = to_host(basis.T @ images)
-    return scipy.linalg.eigh((small + small.T) / 2)
+    return _linalg().eigh((small + small.T) / 2)
 
 
 def matrix_budget(x: Array) -> int:
