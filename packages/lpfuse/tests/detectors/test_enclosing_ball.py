@@ -1,3 +1,5 @@
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy.linalg import cho_factor, cho_solve
@@ -65,6 +67,12 @@ def assert_smallest(features, kappa, bounds, signs, tol=TOL):
 @pairwise(nu=(0.05, 0.3, 0.9), weighted=(False, True), own=(0.0, 2.0))
 def test_the_ball_is_the_smallest(nu, weighted, own):
     assert_smallest(*problem(nu=nu, weighted=weighted, own=own))
+
+
+@cases("n, r, seed", product((10, 20), (1, 2), (1, 2, 3)))
+def test_one_row_may_hold_all_of_the_weight(n, r, seed):
+    """Where ν is one row in n, no row need lie on the surface with a share of its own."""
+    assert_smallest(*problem(seed=seed, n=n, r=r, nu=1 / n, own=1.0))
 
 
 @pairwise(nu=(0.05, 0.3, 0.9), cost=(0.1, 1.0, 5.0), weighted=(False, True))
@@ -185,10 +193,7 @@ def test_the_linear_centre_of_an_approximation_is_shown_too():
 # ------------------------------------------------------------------------------- degenerate rows
 
 
-@cases(
-    "n, nu, weighted",
-    [(1, 0.1, False), (2, 0.5, True), (7, 1.0, False), (7, 0.1, True), (2, 1.0, False)],
-)
+@cases("n, nu, weighted", product((1, 2, 7), (0.1, 0.5, 1.0), (False, True)))
 def test_equal_rows(n, nu, weighted):
     features = np.repeat([[3.0, 0.1, -7.7]], n, axis=0)
     weights = np.arange(1.0, n + 1) if weighted else np.ones(n)

@@ -4,10 +4,12 @@ Wide offsets, weights and scales at which float64 cannot prove may say so; no cl
 """
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
 
+from helpers.cases import cases
 from helpers.pairwise import each_value, pairwise
 from lpfuse import LpFusion, verify
 from oracles.exact import assert_true
@@ -69,14 +71,15 @@ def test_least_squares_with_offsets(seed, offsets):
     assert claim.dual - claim.primal <= claim.gap
 
 
-@pairwise(offsets=(1e3, 1e5, 1e7, 1e8), p=(1, 2, math.inf), intercept=(False, True))
+@pytest.mark.parametrize("p", [1, 2, math.inf])
+@cases("offsets, intercept", product((1e3, 1e5, 1e7, 1e8), (False, True)))
 def test_the_hinge_with_offsets(p, intercept, offsets):
     for seed in range(3):
         S, y = rows(seed, 60, 4, offsets)
         certified(S, y, p=p, fit_intercept=intercept, class_weight="balanced")
 
 
-@each_value(light=(1e-15, 1e-16, 1e-17, 1e-20, 1e-40), loss=("hinge", "least_squares"))
+@pairwise(light=(1e-15, 1e-16, 1e-17, 1e-20, 1e-40), loss=("hinge", "least_squares"))
 def test_balancing_a_class_of_next_to_no_weight(light, loss):
     S, y = rows(0, 40, 3)
     for label in (1, -1):
@@ -120,7 +123,7 @@ def test_the_witness_alone_proves_what_is_said(p, loss):
         certified(S, y, weight, p=p, loss=loss, fit_intercept=True)
 
 
-@each_value(p=(1, 7, 100, math.inf), intercept=(False, True, True))
+@pairwise(p=(1, 7, 100, math.inf), intercept=(False, True))
 def test_least_squares_that_fits_all_but_perfectly_is_proven(p, intercept):
     """Residuals near 0 hide in r² what they are off by; their multipliers, 2r, need the digits."""
     rng = np.random.default_rng(5)
