@@ -14,6 +14,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 STEP := $(BIN)/python -m tools.step
+# First without extras: pip then takes the packages of the clone for whatever extra another of them requires.
+EDITABLE := --editable packages/lpfuse --editable packages/lpfuse-cli
 # research/ is never installed: it is found from the root of the clone, with the oracles of the tests.
 RESEARCH := PYTHONPATH=.:packages/lpfuse/tests
 
@@ -156,16 +158,16 @@ $(BUILT): $(SOURCES) | $(CORE)
 	@touch $@
 
 $(CLI): $(CORE) packages/lpfuse-cli/pyproject.toml | $(BUILT)
-	$(PIP) --editable packages/lpfuse --editable packages/lpfuse-cli
+	$(PIP) $(EDITABLE)
 	@touch $@
 
 $(DEV): $(CORE) $(PROJECTS) requirements-dev.txt research/requirements.txt docs/requirements.txt | $(BUILT)
-	$(PIP) --editable "packages/lpfuse[test]" --editable "packages/lpfuse-cli[test]" \
-		--editable "packages/lpfuse-faces[test]" \
+	$(PIP) $(EDITABLE) --editable packages/lpfuse-faces --editable "packages/lpfuse[test]" \
+		--editable "packages/lpfuse-cli[test]" --editable "packages/lpfuse-faces[test]" \
 		-r requirements-dev.txt -r research/requirements.txt -r docs/requirements.txt
 	@touch $@
 
 $(LAB): $(CORE) $(PROJECTS) research/requirements.txt | $(BUILT)
-	$(PIP) --editable "packages/lpfuse[search,pyod]" --editable packages/lpfuse-cli \
-		--editable "packages/lpfuse-faces[cli]" -r research/requirements.txt
+	$(PIP) $(EDITABLE) --editable "packages/lpfuse[search,pyod]" --editable "packages/lpfuse-faces[cli]" \
+		-r research/requirements.txt
 	@touch $@

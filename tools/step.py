@@ -78,7 +78,8 @@ def places(name: str, arguments: tuple[str, ...] = ()) -> tuple[str, ...]:
 def install() -> None:
     """All packages, editable, with all that tests, tools and the site need."""
     names = ("lpfuse", "lpfuse-cli", "lpfuse-faces")
-    editable = [f"{ROOT / 'packages' / name}[test]" for name in names]
+    # First without extras: pip then takes these for whatever extra another of them requires.
+    editable = [f"{ROOT / 'packages' / name}{extra}" for extra in ("", "[test]") for name in names]
     listed = ["requirements-dev.txt", "research/requirements.txt", "docs/requirements.txt"]
     wanted = [word for path in editable for word in ("--editable", path)]
     wanted += [word for path in listed for word in ("-r", path)]
