@@ -214,7 +214,7 @@ def test_sample_weights_are_not_taken():
 def accelerator(monkeypatch):
     """Rows of other libraries are taken as those of a GPU."""
     monkeypatch.setattr(
-        "lpfuse.detectors.mixture.on_accelerator", lambda rows: not isinstance(rows, np.ndarray)
+        "lpfuse._arrays.operations.on_accelerator", lambda rows: not isinstance(rows, np.ndarray)
     )
 
 

@@ -170,7 +170,7 @@ def test_detectors_are_asked_about_artificial_outliers(labelled):
     np.testing.assert_array_equal(fusion.correctness_[150:, 2], presumed.correctness_[150:, 2])
     with pytest.raises(ValueError, match="Pass X"):
         DynamicEnsemble().fit(S, y, ask=ask)
-    with pytest.raises(ValueError, match=r"by 3 detectors, one a column; got shape \(\d+, 2\)"):
+    with pytest.raises(ValueError, match=r"one column a detector; got shape \(\d+, 2\)"):
         DynamicEnsemble().fit(S, y, X=X, ask=lambda rows: rows[:, :2])
 
 

@@ -96,7 +96,7 @@ def test_weights_stay_in_the_library_of_the_scores():
     [
         ({"weights": [1, 2]}, "weights has 2 weights, but there are 12 columns"),
         ({"weights": [-1, *W[1:]]}, "weights must not be negative"),
-        ({"weights": np.zeros(12)}, "one of them positive"),
+        ({"weights": np.zeros(12)}, "at least one must be positive"),
         ({"weights": [np.nan, *W[1:]]}, "weights"),
         ({"weights": [np.inf, *W[1:]]}, "weights"),
         ({"weights": {"svdd": 1}}, "weights is a mapping, but the columns of S have no names"),

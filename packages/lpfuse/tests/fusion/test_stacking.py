@@ -25,7 +25,7 @@ from lpfuse.fusion.stacking import BestSingle, LinearSVMStacker, LogisticStacker
 STACKERS = [LinearSVMStacker, LogisticStacker]
 ALL = [BestSingle, *STACKERS]
 IDLE_COLUMNS = "ignore:Scores have no spread:UserWarning", "ignore:Some detectors give:UserWarning"
-NO_ANOMALY = "ignore:There is no anomaly:UserWarning"
+NO_ANOMALY = "ignore:.* got no anomalies:UserWarning"
 
 
 @pytest.fixture
@@ -234,7 +234,7 @@ def test_without_anomalies_it_is_the_sum_rule_and_says_so(kind, how, labelled):
         "all normal": {"y": np.ones(120)},
         "anomalies of weight 0": {"y": y, "sample_weight": y > 0},
     }[how]
-    with pytest.warns(UserWarning, match=f"no anomaly that {kind.__name__} could learn") as told:
+    with pytest.warns(UserWarning, match=f"{kind.__name__} got no anomalies") as told:
         stacker = kind().fit(S, **known)
     assert len(told) == 1
     assert told[0].filename == __file__
@@ -372,7 +372,7 @@ def test_a_fused_detector_without_labels_warns_once(kind):
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         fused = FusedDetector(DETECTORS, fusion=kind(), cv=3, random_state=0).fit(X)
-    of_anomalies = [w for w in told if "no anomaly" in str(w.message)]
+    of_anomalies = [w for w in told if "no anomalies" in str(w.message)]
     assert len(of_anomalies) == (kind in STACKERS)
     assert fused.weights_.sum() == (3 if kind in STACKERS else 1)
     assert fused.predict([[9.0, 9.0]]).tolist() == [-1]

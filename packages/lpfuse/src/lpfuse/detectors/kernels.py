@@ -751,28 +751,6 @@ def gamma_from_sigma(sigma: float) -> float:
     return 1.0 / (2.0 * check_number("sigma", sigma, above=0) ** 2)
 
 
-def sigma_from_gamma(gamma: float) -> float:
-    """Return the width of a Gaussian kernel with that `gamma`: ``σ = 1 / √(2γ)``.
-
-    Parameters
-    ----------
-    gamma : float
-        As scikit-learn uses it, above zero.
-
-    Returns
-    -------
-    float
-        The width σ.
-
-    Examples
-    --------
-    >>> from lpfuse.detectors import sigma_from_gamma
-    >>> sigma_from_gamma(2.0)
-    0.5
-    """
-    return float((2.0 * check_number("gamma", gamma, above=0)) ** -0.5)
-
-
 def resolve_kernel(
     X: Array,
     kernel: Any,
