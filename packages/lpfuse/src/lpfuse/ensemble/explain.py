@@ -168,7 +168,7 @@ def draw_background(
     labels: Host,
     decide: Callable[[Table], Host],
     n: int,
-    random: np.random.RandomState,
+    rng: np.random.RandomState,
 ) -> tuple[Table, bool]:
     """Draw n normal training rows, evenly along their scores; also tell whether there are more.
 
@@ -178,7 +178,7 @@ def draw_background(
         Training rows, of which those with the label +1 are normal.
     decide : callable
         From rows to signed distances to the threshold.
-    n, random
+    n, rng
         How many to draw; draws them.
     """
     if rows.values is None:
@@ -187,14 +187,14 @@ def draw_background(
             "rows to compare with. Pass some that are normal: explain(X, background=...)."
         )
     normal = np.flatnonzero(labels > 0)
-    several = np.sort(random.permutation(normal)[: CANDIDATES * n])
+    several = np.sort(rng.permutation(normal)[: CANDIDATES * n])
     decision = decide(rows.table(several))
     kept = decision >= 0 if (decision >= 0).any() else np.ones(len(several), dtype=bool)
     ascending = several[kept][np.argsort(decision[kept], kind="stable")]
     if len(ascending) <= n:
         return rows.table(ascending), len(normal) > len(ascending)
     parts = np.array_split(ascending, n)
-    return rows.table(np.array([random.choice(part) for part in parts])), True
+    return rows.table(np.array([rng.choice(part) for part in parts])), True
 
 
 def _check_permutations(value: Any, drawn: bool, players: int) -> int:
