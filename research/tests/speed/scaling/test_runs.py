@@ -1,6 +1,7 @@
 """The three commands at tiny sizes, and the memory they look at."""
 
 import json
+from time import sleep
 
 import numpy as np
 import pytest
@@ -125,11 +126,17 @@ def test_own_memory_and_pages_of_a_file_are_told_apart(tmp_path):
     path = tmp_path / "scores.bin"
     np.ones(40 * MIB, dtype=np.uint8).tofile(path)
 
+    # Held until a sample was taken: on a busy machine the sampling thread may start late.
     def allocate():
-        np.ones(60 * MIB, dtype=np.uint8)
+        held = np.ones(60 * MIB, dtype=np.uint8)
+        sleep(0.2)
+        return held
 
     def read():
-        int(np.memmap(path, dtype=np.uint8, mode="r").sum())
+        mapped = np.memmap(path, dtype=np.uint8, mode="r")
+        int(mapped.sum())
+        sleep(0.2)
+        return mapped
 
     sampled_peaks(allocate)  # the allocator gives back first what tests before this one left
     idle, own = sampled_peaks(lambda: None), sampled_peaks(allocate, every=1e-3)
