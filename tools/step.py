@@ -169,7 +169,8 @@ def test_slow(*more: str) -> None:
 @step
 def test_array_api(*more: str) -> None:
     """scikit-learn's checks of other array libraries, which want SciPy told before its import."""
-    tests("-q", "-k", "array_api", *places("test-array-api", more), *more, SCIPY_ARRAY_API="1")
+    names = "array_api or scikit_learn_contract"  # all checks of a class are one item
+    tests(*QUICK, "-q", "-k", names, *places("test-array-api", more), *more, SCIPY_ARRAY_API="1")
 
 
 @step
