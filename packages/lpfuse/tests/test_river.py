@@ -63,7 +63,7 @@ def test_scores_and_decisions_are_those_of_the_detector(fused):
     assert np.mean(alarms == (fused.predict(new) < 0)) == 1
 
 
-def test_a_row_at_the_threshold_is_normal_and_one_without_a_score_is_not(fused):
+def test_row_at_the_threshold_is_normal_without_score_not(fused):
     class At(BaseEstimator):
         rows_, n_features_in_ = fused.rows_, 3
 
@@ -267,7 +267,7 @@ def test_weights_of_zero_count_all_alike():
     assert model.weights == {"a": 1.0, "b": 1.0}
 
 
-def test_the_members_of_a_fusion_are_copies_and_anomalies_do_not_teach_them():
+def test_members_are_copies_that_anomalies_do_not_teach():
     class Counts(base.AnomalyDetector):
         """Counts what it learns."""
 

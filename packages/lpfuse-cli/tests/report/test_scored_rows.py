@@ -27,7 +27,7 @@ def learnt_elsewhere(fused, fold, p):
 
 
 @pytest.mark.parametrize("p", [1, 4 / 3, 4, float("inf")])
-def test_fused_scores_of_a_fold_come_from_weights_of_the_others(labelled, p):
+def test_fused_scores_of_a_fold_use_weights_of_others(labelled, p):
     path = path_of(labelled)
     scored, lessons = out_of_fold(labelled, path), labelled.out_of_fold_
     for fold in np.unique(lessons.fold):
@@ -53,7 +53,7 @@ def test_rows_of_a_fold_do_not_teach_their_own_judges(labelled):
     assert not np.allclose(after.by_p[~inside], before.by_p[~inside])
 
 
-def test_the_figure_at_the_chosen_p_is_that_of_the_choice(rows):
+def test_figure_at_the_chosen_p_equals_the_choice(rows):
     chosen = FusedDetectorCV(pool(), ps=[1, 2, 8], random_state=0).fit(*rows)
     found = summarise(chosen)
     assert found["fusion"]["auc"] == pytest.approx(chosen.best_score_, abs=1e-6)
@@ -126,7 +126,7 @@ def test_real_anomalies_judge_also_where_artificial_ones_were_allowed(rows):
     assert found["fusion"]["auc"] > 0.5
 
 
-def test_a_single_anomaly_is_judged_by_who_did_not_see_it():
+def test_single_anomaly_is_scored_by_fits_without_it():
     X, y = both(n=60, anomalies=1)
     fused = fitted(X, y)
     found = summarise(fused)
