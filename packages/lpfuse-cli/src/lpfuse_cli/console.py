@@ -243,11 +243,6 @@ Check = Annotated[
 PARTED = 3  # the exit code of --check
 
 
-def seconds(panel: str, words: str) -> Any:
-    """Make an option in seconds, in a panel of the help."""
-    return typer.Option(min=0.0, metavar="SECONDS", help=words, rich_help_panel=panel)
-
-
 class TableOptions(NamedTuple):
     """How a table is written, as far as a user said: the values of five options."""
 

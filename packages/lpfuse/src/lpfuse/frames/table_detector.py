@@ -19,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 from lpfuse._arrays.operations import Host
 from lpfuse._command_package import write_card
 from lpfuse._files import ANY, saved_as
-from lpfuse._format import quote
 from lpfuse._format import quote as in_quotes
 from lpfuse._validation.params import check_norm, listed, quoted
 from lpfuse._validation.tables import record_columns
@@ -888,7 +887,7 @@ class TableDetector(FrameScorer, OutlierMixin, BaseEstimator):
             raise ValueError("The table has no rows. Bring some to learn from.")
         made = FusedDetector() if self.detector is None else clone(self.detector)
         if not isinstance(made, FusedDetector):
-            raise TypeError(f"detector must be a FusedDetector or None, got {quote(made)}.")
+            raise TypeError(f"detector must be a FusedDetector or None, got {in_quotes(made)}.")
         preparation = learn_preparation(
             frame,
             features=self.features,

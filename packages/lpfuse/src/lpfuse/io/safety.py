@@ -274,8 +274,6 @@ def lpfuse_version() -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-
-# --------------------------------------------------------------------------------------------------
 # Third-party estimators, by skops
 #
 # Used only if the user trusts a type by name. Its code then runs, and skops creates scikit-learn
