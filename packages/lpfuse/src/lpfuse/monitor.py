@@ -882,7 +882,8 @@ class Reference(NamedTuple):
 def reference_of(fused: FusedDetector, rows: Any, names: Sequence[str] | None) -> Reference:
     """Return the reference: the user's rows, or those that a fitted detector stores."""
     if rows is not None:
-        table = check_table(rows, estimator=fused)
+        made = getattr(fused, "preparation_", None)
+        table = check_table(rows, estimator=fused) if made is None else made.table(rows, fused)
         if table.shape[0] < FEWEST:
             raise ValueError(
                 f"reference must have at least {FEWEST} rows, got {table.shape[0]}. Pass a few "
@@ -899,6 +900,8 @@ def reference_of(fused: FusedDetector, rows: Any, names: Sequence[str] | None) -
     if table is None:
         return Reference([], [], None, scores)
     positions = _number_positions(table)
+    if getattr(fused, "preparation_", None) is not None:  # later rows are later: no drift
+        positions = [j for j in positions if j in fused.preparation_.lasting]
     values = numbers_at(table, positions) if positions else None
     return Reference(positions, [all_names[j] for j in positions], values, scores)
 
@@ -936,7 +939,9 @@ def _number_positions(table: Any) -> list[int]:
 
 
 def _names(fused: FusedDetector, names: Sequence[str] | None) -> list[str]:
-    d = fused.n_features_in_
+    made, d = getattr(fused, "preparation_", None), fused.n_features_in_
+    if names is None and made is not None:
+        return list(made.feature_names)
     if names is None:
         return [str(name) for name in getattr(fused, "feature_names_in_", range(d))]
     if len(names) != d:
@@ -1075,6 +1080,7 @@ class DriftMonitor:
         self.seed_ = seed
         self.positions_, self.column_names_ = found.positions, found.names
         self.detector_names_ = list(fused.detector_names_)
+        self.preparation_ = getattr(fused, "preparation_", None)
         self.n_features_in_ = fused.n_features_in_
         self.n_rows_ = 0
         self.drifts_: list[Drift] = []
@@ -1244,10 +1250,14 @@ class DriftMonitor:
 
     def _column_values(self, X: Any, n: int) -> Host:
         X = np.reshape(X, (1, -1)) if np.ndim(X) == 1 and not hasattr(X, "columns") else X
+        made, d = getattr(self, "preparation_", None), self.n_features_in_
+        if made is not None:
+            d = len(made.features)
+            X = made.rows_of(X) if hasattr(X, "columns") or hasattr(X, "column_names") else X
         table = check_table(X)
-        if table.shape != (n, self.n_features_in_):
+        if table.shape != (n, d):
             raise ValueError(
-                f"X and verdicts must be of the same rows, and of {self.n_features_in_} columns; "
+                f"X and verdicts must be of the same rows, and of {d} columns; "
                 f"got X of shape {table.shape} and {n} verdicts. Pass X and fused.verdicts(X)."
             )
         if self.columns_ is None:

@@ -22,6 +22,7 @@ from lpfuse.ensemble.calibration import OutOfFoldScores
 from lpfuse.ensemble.defaults import Choice, Strategy
 from lpfuse.ensemble.folds import Training
 from lpfuse.ensemble.pool import Member, Pool
+from lpfuse.frames import TablePreparation
 from lpfuse.fusion.lp import PAPER_GRID, LpFusion, lp_path
 from lpfuse.metrics import best_g_mean, mean_over_folds
 from lpfuse.optim import LpPath
@@ -285,9 +286,9 @@ class FusedDetectorCV(FusedDetector):
         for p in self.ps:
             check_p(p)
 
-    def _strategy(self) -> GridSearch:
+    def _strategy(self, preparation: TablePreparation | None) -> GridSearch:
         return GridSearch(
-            **self._choices(),
+            **self._choices(preparation),
             ps=self.ps,
             rhos=self.rhos,
             grids=dict(self.grids or {}),

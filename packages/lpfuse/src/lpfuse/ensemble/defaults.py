@@ -19,7 +19,8 @@ from pkgutil import iter_modules
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     HistGradientBoostingClassifier,
@@ -31,6 +32,7 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
+from sklearn.utils import get_tags
 
 from lpfuse._arrays.operations import Host
 from lpfuse._format import quote
@@ -550,6 +552,25 @@ class Strategy:
                 "Give one of them a weight, or use prior=None."
             )
         return {name: weight / total for name, weight in found.items()}
+
+
+def take_frames(detectors: Any) -> bool:
+    """Tell whether listed detectors select or encode columns of a data frame themselves."""
+    for entry in detectors if isinstance(detectors, list | tuple) else ():
+        if not isinstance(entry, tuple | list) or len(entry) < 2:
+            continue
+        if len(entry) > 2 and callable(entry[2]):
+            return True
+        first = entry[1]
+        while isinstance(first, Pipeline):
+            first = first.steps[0][1]
+        if isinstance(first, ColumnTransformer):
+            return True
+        if isinstance(first, BaseEstimator):
+            accepted = get_tags(first).input_tags
+            if accepted.categorical or accepted.string:
+                return True
+    return False
 
 
 def _name_of(entry: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from copy import copy, deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, ClassVar, Literal, Self
 
@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from lpfuse._arrays.operations import Host, is_blocked
 from lpfuse._base import auc_of_decisions, lazily, signs
 from lpfuse._command_package import write_card
-from lpfuse._files import saved_as
+from lpfuse._files import ANY, saved_as
 from lpfuse._validation import params
 from lpfuse._validation.tables import check_table, record_columns
 from lpfuse.answers import AnswerAudit, Estimate
@@ -36,14 +36,24 @@ from lpfuse.ensemble.calibration import (
     calibrate,
 )
 from lpfuse.ensemble.combination import Combination
-from lpfuse.ensemble.defaults import Strategy, asked_fusion, seed_members
+from lpfuse.ensemble.defaults import Strategy, asked_fusion, seed_members, take_frames
 from lpfuse.ensemble.explain import Explanation
 from lpfuse.ensemble.folds import plan_folds, plan_parts, prepare_rows
 from lpfuse.ensemble.out_of_fold import FitScheduler, Progress, score_out_of_fold
 from lpfuse.ensemble.pool import Pool
-from lpfuse.ensemble.rows import Index, StoredRows, Table, as_numbers, draw_seed, store_rows
+from lpfuse.ensemble.rows import (
+    EmptyColumnWarning,
+    Index,
+    StoredRows,
+    Table,
+    as_numbers,
+    draw_seed,
+    store_rows,
+)
 from lpfuse.ensemble.sampling import draw_from_blocks
 from lpfuse.ensemble.scoring import Verdicts
+from lpfuse.frames.formats import OPEN, TableFormat
+from lpfuse.frames.preparation import TablePreparation, learn_ranges, prepare_frame
 from lpfuse.io import save
 from lpfuse.threshold import THRESHOLD_RULES, integrative_pvalues
 
@@ -174,6 +184,10 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     contamination_ : Estimate
         The share of anomalies among the training rows, with its 95 % interval. The scores do not
         tell it: without answers that have `chances` it is what is believed of any table.
+    preparation_ : TablePreparation or None
+        How the columns of a data frame become features; None where rows were an array.
+    columns_ : dict of str: str
+        What each column of a data frame was taken for; ``notes_`` has it in sentences.
     rows_ : StoredRows
         The training rows, then those set aside, which `teach` and `query` go back to.
     feature_imputer_ : SimpleImputer or None
@@ -234,6 +248,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     """
 
     result_: CalibratedFit
+    preparation_: TablePreparation | None
     scores_rows_alone: ClassVar[bool] = True  # whatever else is in the batch
 
     def __init__(
@@ -280,6 +295,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         kind: Any = None,
         chances: Any = None,
         unlabelled: int | None = None,
+        columns: Mapping[str, str] | TablePreparation | Literal["as-is"] | None = None,
         subsample: int = SUBSAMPLE,
         progress: bool | Progress = False,
     ) -> Self:
@@ -306,6 +322,11 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         unlabelled : 0, optional
             Says that 0 in `y` stands for unlabelled rows. It always does; but a `y` of 0 and 1
             alone, in PyOD normal and anomaly, is refused unless this is said.
+        columns : mapping of str: str, "as-is" or TablePreparation, optional
+            Of a data frame, what columns are, where looking at them would not tell: "number",
+            "category", "date", "elapsed" (days since the first), or "id", "text" and "drop", which
+            are left out; see :func:`lpfuse.frames.learn_preparation`. "as-is": the detectors take
+            the frame itself, as those do that begin with a `ColumnTransformer`.
         subsample : int, default=20_000
             Rows that a Dask `X` is cut to: drawn evenly, but of known anomalies all are taken, up
             to half of this. Arrays in memory are used whole.
@@ -319,9 +340,12 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             The fitted estimator.
         """
         self._check_parameters()
-        strategy, rule, random = self._strategy(), self._rule(), self._random()
+        if columns is None and take_frames(self.detectors):
+            columns = "as-is"
+        features, preparation = prepare_frame(X, columns)
+        strategy, rule, random = self._strategy(preparation), self._rule(), self._random()
         rows = prepare_rows(
-            X, y, groups=groups, kind=kind, chances=chances, unlabelled=unlabelled,
+            features, y, groups=groups, kind=kind, chances=chances, unlabelled=unlabelled,
             subsample=params.check_count("subsample", subsample), random=random,
             keep_copies=not params.is_count(self.cv) or self.calibration == "plain",
         )  # fmt: skip
@@ -348,8 +372,10 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         stored = store_rows(training.X, training.calibration_X)
         result = calibrate(fit, others, calibration, rule, stored)
 
+        if preparation is not None:
+            learn_ranges(preparation, rows.X[rows.labels >= 0])
         record_columns(self, rows.X if is_blocked(X) else X)
-        self.result_ = result
+        self.result_, self.preparation_ = result, preparation
         return self
 
     def _check_parameters(self) -> None:
@@ -374,13 +400,16 @@ class FusedDetector(OutlierMixin, BaseEstimator):
                 "cannot be followed. Pass a number of folds or a splitter."
             )
 
-    def _strategy(self) -> Strategy:
+    def _strategy(self, preparation: TablePreparation | None) -> Strategy:
         """Return what chooses members and fusion; `FusedDetectorCV` has another one."""
-        return Strategy(**self._choices())
+        return Strategy(**self._choices(preparation))
 
-    def _choices(self) -> dict[str, Any]:
+    def _choices(self, preparation: TablePreparation | None) -> dict[str, Any]:
+        detectors = self.detectors
+        if preparation is not None and isinstance(detectors, list | tuple):
+            detectors = [preparation.entry(each) for each in detectors]
         return {
-            "detectors": self.detectors,
+            "detectors": detectors,
             "scaler": self.scaler,
             "fusion": asked_fusion(self.fusion, self.p),
             "prior": self.prior,
@@ -426,15 +455,44 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         other = copy(self).set_params(fusion=fusion, scaler=scaler, p="auto")
         if getattr(fusion, "uses_features", False):
             raise ValueError(f"{fusion!r} looks at the features of the rows: fit anew with it.")
-        other.result_ = learning.fuse_again(self.result_, other._strategy(), other._rule())
+        strategy = other._strategy(self._preparation)
+        other.result_ = learning.fuse_again(self.result_, strategy, other._rule())
         return other
 
     # ------------------------------------------------------------------------------------- scoring
 
+    @property
+    def _preparation(self) -> TablePreparation | None:
+        return getattr(self, "preparation_", None)  # files of earlier versions have none
+
+    def _table(self, X: Any) -> Table:
+        """Return the rows as the detectors take them: features of a data frame, or a table."""
+        check_is_fitted(self)
+        if self._preparation is None:
+            return check_table(X, estimator=self)
+        return self._preparation.table(X, self)
+
     def _raw_scores(self, X: Any) -> tuple[Host, Host | None]:
         """Score rows by every detector; also return features, where the fusion looks at them."""
-        check_is_fitted(self)
-        return scoring.raw_scores(self.result_, check_table(X, estimator=self), self.n_jobs)
+        return self._score_table(self._table(X))
+
+    def _score_table(self, table: Table) -> tuple[Host, Host | None]:
+        if self._preparation is None:
+            return scoring.raw_scores(self.result_, table, self.n_jobs)
+        # `lpfuse.frames.column_changes` names columns without a value.
+        with warnings.catch_warnings(action="ignore", category=EmptyColumnWarning):
+            raw, features = scoring.raw_scores(self.result_, table, self.n_jobs)
+        # Medians that were never measured would be the most usual row there is.
+        raw[np.isnan(table).all(axis=1)] = np.nan
+        return raw, features
+
+    def _fused_scores(self, table: Table) -> Host:
+        return self.result_.combination.score_samples(*self._score_table(table))
+
+    def _decisions(self, table: Table) -> Host:
+        raw, features = self._score_table(table)
+        scores = self.result_.combination.score_samples(raw, features)
+        return scoring.decide(self.result_, raw, scores, self._rule())
 
     @lazily(width=_n_detectors, dtype="float64")
     def detector_scores(self, X: Any) -> Host:
@@ -491,8 +549,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         ndarray of shape (n,)
             Scores; NaN where no detector that has a weight could score the row.
         """
-        raw, features = self._raw_scores(X)
-        return self.result_.combination.score_samples(raw, features)
+        return self._fused_scores(self._table(X))
 
     @lazily(dtype="float64")
     def decision_function(self, X: Any) -> Host:
@@ -509,9 +566,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             Signed distance to the threshold; where some detectors give no score, to that for the
             others; NaN where none does: `predict` calls such a row an anomaly.
         """
-        raw, features = self._raw_scores(X)
-        scores = self.result_.combination.score_samples(raw, features)
-        return scoring.decide(self.result_, raw, scores, self._rule())
+        return self._decisions(self._table(X))
 
     @lazily(dtype="int64")
     def predict(self, X: Any) -> NDArray[np.int64]:
@@ -723,12 +778,16 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         check_is_fitted(self)
         if is_blocked(X):
             raise TypeError("Rows in memory are explained, got rows of Dask. Pass X.compute().")
-        table, random = check_table(X, estimator=self), check_random_state(random_state)
-        players = explain.find_players(groups, table, self)
-        scores = self.score_samples(table)  # first: it warns of gaps
+        table, random = self._table(X), check_random_state(random_state)
+        made = self._preparation
+        if made is None:
+            players = explain.find_players(groups, table, self)
+        else:  # what counts are the columns of the frame
+            players = explain.find_players(made.players(groups), table, None)
+        scores = self._fused_scores(table)  # first: it warns of gaps
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             if background is not None and np.ndim(background) > 0:
-                others, drawn = self._as_trained(check_table(background, estimator=self)), False
+                others, drawn = self._as_trained(self._table(background)), False
             else:
                 n = (
                     explain.BACKGROUND
@@ -736,10 +795,10 @@ class FusedDetector(OutlierMixin, BaseEstimator):
                     else params.check_count("background", background)
                 )
                 others, drawn = explain.draw_background(
-                    self.rows_, self.held_out_.labels, self.decision_function, n, random
+                    self.rows_, self.held_out_.labels, self._decisions, n, random
                 )
             return explain.explain_rows(
-                self._as_trained(table), scores, self.score_samples, others, players,
+                self._as_trained(table), scores, self._fused_scores, others, players,
                 n_permutations=n_permutations, drawn=drawn, random=random,
             )  # fmt: skip
 
@@ -808,7 +867,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         random = self._random(random_state)
         described: Any = self._describe(X)
         described = np.asarray(described.compute() if is_blocked(X) else described)
-        numbers = None if is_blocked(X) else as_numbers(check_table(X, estimator=self))
+        numbers = None if is_blocked(X) else as_numbers(self._table(X))
         names = params.check_row_names(groups, len(described), "groups")
         positions, chances = active.choose_questions(
             self.result_, described, numbers, names, n, explore, random
@@ -817,8 +876,8 @@ class FusedDetector(OutlierMixin, BaseEstimator):
 
     @lazily(width=lambda _: 4, dtype="float64")
     def _describe(self, X: Any) -> Host:
-        table = check_table(X, estimator=self)
-        return active.describe_rows(self.result_, table, *self._raw_scores(table))
+        table = self._table(X)
+        return active.describe_rows(self.result_, table, *self._score_table(table))
 
     def teach(self, X: Any, y: Any, *, chances: Any = None) -> Self:
         """Learn from answers: weights, threshold and experts, without fitting one-class detectors.
@@ -865,7 +924,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             raise ValueError(
                 "Answers are of few rows: pass them in memory, X[positions].compute()."
             )
-        table = check_table(X, estimator=self)
+        table = self._table(X)
         answers = params.check_answers(y, table.shape[0])
         asked = np.full(len(answers), np.nan)
         if chances is not None:
@@ -880,7 +939,7 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         decided = answers != 0
         self.result_ = active.relearn(
             self.result_, numbers[decided], answers[decided], asked[decided],
-            self._strategy(), self._rule(),
+            self._strategy(self._preparation), self._rule(),
             cv=self.cv, n_jobs=self.n_jobs, random_state=self.random_state,
         )  # fmt: skip
         return self
@@ -977,9 +1036,13 @@ class FusedDetector(OutlierMixin, BaseEstimator):
             )
         if is_blocked(X):
             X, _ = draw_from_blocks(X, None, None, None, subsample, random)
-        table = check_table(X, estimator=self)
+        table = self._table(X)
+        if self._preparation is not None:  # rows without any value calibrate nothing
+            table = table[~np.isnan(table).all(axis=1)]
+        if not len(table):
+            raise ValueError("recalibrate needs normal rows that hold some values, got none.")
         active.warn_of_training_rows(self.result_, table)
-        raw, features = self._raw_scores(table)
+        raw, features = self._score_table(table)
         self.result_ = active.recalibrate(self.result_, table, raw, features, rule, scale, random)
         return self
 
@@ -1130,6 +1193,16 @@ class FusedDetector(OutlierMixin, BaseEstimator):
     # ----------------------------------------------------------------------- views of the result
 
     @property
+    def columns_(self) -> dict[str, str]:
+        """What each column of the data frame was taken for; empty where rows were an array."""
+        return {} if self._preparation is None else self._preparation.kinds
+
+    @property
+    def notes_(self) -> list[str]:
+        """What was taken as what, what was left out and why, in sentences."""
+        return [] if self._preparation is None else self._preparation.notes
+
+    @property
     def offset_(self) -> float:
         """The threshold; it can be set, for rows that every detector scores."""
         return self.result_.offset
@@ -1224,3 +1297,26 @@ class FusedDetector(OutlierMixin, BaseEstimator):
         any: what is believed of an unlabelled table.
         """
         return active.estimate_contamination(self.result_)
+
+
+@saved_as("TableModel", label=ANY, normal=ANY, notes=(...,))
+@dataclass(eq=False)
+class TableModel:
+    """What files of earlier versions hold of a table: they are loaded as a `FusedDetector`."""
+
+    preparation: TablePreparation
+    fused: FusedDetector
+    label: str | None
+    normal: str | None
+    notes: list[str]
+    format: TableFormat = OPEN
+
+    def restored(self) -> FusedDetector:
+        """Return the detector, which now holds how columns become features."""
+        fused, made = self.fused, self.preparation
+        made.names = (*made.columns, *made.dropped)
+        made.told = tuple(note for note in self.notes if note not in made.notes)
+        made.label, made.normal, made.format = self.label, self.normal, self.format
+        fused.preparation_, fused.n_features_in_ = made, len(made.names)
+        fused.feature_names_in_ = np.array(made.names, dtype=object)
+        return fused

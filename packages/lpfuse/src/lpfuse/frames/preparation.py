@@ -2,48 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from lpfuse._format import plain, quote
-from lpfuse._validation.params import counted, did_you_mean, quoted
-from lpfuse.frames.cells import (
-    ELAPSED,
-    check_names,
-    first_cell,
-    is_number,
-    is_text,
-    moments_of,
-    order_of,
-    polars_module,
-    texts_of,
-    without_unit,
-)
-
-if TYPE_CHECKING:
-    import polars
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from lpfuse._arrays.operations import Host
-from lpfuse._files import saved_as
-from lpfuse._format import per_cent
+from lpfuse._files import ANY, saved_as
+from lpfuse._format import per_cent, plain, quote
+from lpfuse._validation.params import check_choice, counted, did_you_mean, quoted
+from lpfuse._validation.tables import check_columns, check_table, is_frame, to_known_frame
 from lpfuse.frames.cells import (
+    ELAPSED,
     NO_DATE,
     SINCE,
+    as_polars,
+    check_names,
     days_of,
     features_of_moments,
+    first_cell,
+    is_number,
+    is_text,
+    labels_of,
+    moments_of,
     names_of_parts,
     numbers_of,
+    order_of,
     parts_of,
+    polars_module,
     read_moments,
     read_numbers,
+    texts_of,
+    without_unit,
 )
+from lpfuse.frames.formats import OPEN, TableFormat
 from lpfuse.threshold.offsets import share_interval
+
+if TYPE_CHECKING:
+    import polars
 
 # --------------------------------------------------------------------------------------------------
 # What a column is: numbers, categories, dates, or something that nothing can be learnt from.
@@ -293,11 +292,11 @@ OTHER = "(other)"
 NAMED = (
     "number_columns", "text_columns", "truths", "units", "forgiving", "orders", "parts", "origins",
     "since", "medians", "categories", "rare", "gaps", "dropped", "kinds_dropped", "doubtful",
-    "ranges",
+    "ranges", "names", "told",
 )  # fmt: skip
 
 
-@saved_as("TablePreparation", **dict.fromkeys(NAMED, (...,)))
+@saved_as("TablePreparation", **dict.fromkeys(NAMED, (...,)), label=ANY, normal=ANY)
 @dataclass(eq=False)
 class TablePreparation:
     """How the columns of a table become features: numbers first, then dates, then texts.
@@ -340,6 +339,14 @@ class TablePreparation:
         Columns of numbers that may be no more than names of the rows.
     ranges : dict of str: list of float
         Of features that are no waves and no texts, where 98 % of the training rows lie.
+    names : tuple of str
+        All columns of the training rows, in their order.
+    label, normal : str or None
+        The column of labels that came with the rows, and what normal rows hold there.
+    told : tuple of str
+        Sentences on the rows themselves, such as how they were drawn and labelled.
+    format : TableFormat
+        How files of such rows are written, as far as a user has told; for files to come.
     """
 
     scores: bool = False
@@ -360,6 +367,11 @@ class TablePreparation:
     kinds_dropped: dict[str, str] = field(default_factory=dict)
     doubtful: list[str] = field(default_factory=list)
     ranges: dict[str, list[float]] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    label: str | None = None
+    normal: str | None = None
+    told: tuple[str, ...] = ()
+    format: TableFormat = OPEN
 
     @property
     def columns(self) -> list[str]:
@@ -386,6 +398,115 @@ class TablePreparation:
     def feature_names(self) -> list[str]:
         """What the features are called."""
         return [feature for _, feature in self.features]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the features are the columns themselves: numbers, all of them used."""
+        return list(self.names) == self.number_columns
+
+    @property
+    def groups(self) -> dict[str, list[int]]:
+        """Positions of the features that are made of each column."""
+        found: dict[str, list[int]] = {name: [] for name in self.columns}
+        for place, (name, _) in enumerate(self.features):
+            found[name].append(place)
+        return found
+
+    @property
+    def lasting(self) -> list[int]:
+        """Positions of the features that say what a row is like, and not when it was."""
+        groups = self.groups
+        return [place for name in self.columns if name not in self.orders for place in groups[name]]
+
+    def labels(self, frame: polars.DataFrame) -> Host | None:
+        """Return +1 normal, −1 anomaly, 0 unlabelled; None where there is no column of labels."""
+        if self.label is None or self.normal is None or self.label not in frame.columns:
+            return None
+        return labels_of(frame[self.label], self.normal)
+
+    def positions(self, columns: Any, detector: str) -> list[int]:
+        """Return positions of the features of columns that a detector shall see.
+
+        Parameters
+        ----------
+        columns : str, int, slice or sequence
+            Names or positions of columns of the training rows, or a mask.
+        detector : str
+            Its name, for the message of a refusal.
+        """
+        places = np.arange(len(self.names))
+        if isinstance(columns, slice):
+            ends = [self.names.index(end) + last if isinstance(end, str) else end
+                    for end, last in ((columns.start, 0), (columns.stop, 1))]  # fmt: skip
+            wanted = [self.names[k] for k in places[slice(*ends, columns.step)]]
+        else:
+            several = [columns] if isinstance(columns, str | int) else list(columns)
+            if not any(isinstance(each, str) for each in several):
+                several = [self.names[k] for k in np.atleast_1d(places[several])]
+            wanted = check_names(several, list(self.names))
+        groups = self.groups
+        found = [place for name in wanted for place in groups.get(name, [])]
+        if not found:
+            raise ValueError(
+                f"Detector {quote(detector)} is left without columns: {quoted(wanted)} are not "
+                f"used ({'; '.join(self.dropped.get(name, '') for name in wanted)})."
+            )
+        return found
+
+    def entry(self, listed: Any) -> Any:
+        """Return a listed detector with its columns, if any, as positions of features."""
+        if not isinstance(listed, tuple | list) or len(listed) != 3 or listed[2] is None:
+            return listed
+        return (*listed[:2], self.positions(listed[2], listed[0]))
+
+    def players(self, groups: Mapping[str, Any] | None) -> dict[str, list[int]]:
+        """Return positions of the features of each group of columns, or column of its own."""
+        own = {name: places for name, places in self.groups.items() if places}
+        found = {str(group): self.positions(names, group) for group, names in (groups or {}).items()}
+        taken = [place for places in found.values() for place in places]
+        if len(set(taken)) < len(taken):
+            raise ValueError("groups must not overlap: a column is in several of them.")
+        return found | {name: some for name, some in own.items() if not {*some} & {*taken}}
+
+    def table(self, X: Any, estimator: Any) -> Host:
+        """Return the features of rows: of a data frame, or an array that holds them already.
+
+        Parameters
+        ----------
+        X : data frame or array-like of n rows
+            A frame of numbers alone has the columns of the training in their order, as
+            scikit-learn has it; any other one has them in any order, and perhaps further ones.
+        estimator : estimator
+            What was fitted to the training rows.
+        """
+        frame, d = to_known_frame(X), len(self.features)
+        if is_frame(frame):
+            if self.is_plain:
+                check_columns(frame, estimator)
+            return self.rows_of(frame)
+        if self.is_plain:
+            return np.asarray(check_table(X, estimator=estimator), dtype=np.float64)
+        table: Host = check_table(X)
+        if table.shape[1] != d:
+            raise ValueError(
+                f"The detector was fitted to a data frame with the columns {quoted(self.names)}. "
+                f"Expected such a frame, or its {d} features, got an array of {table.shape[1]} "
+                "columns. Pass a data frame."
+            )
+        return table
+
+    def rows_of(self, X: Any) -> Host:
+        """Return the features of rows of a data frame of any maker, see `numbers`.
+
+        Parameters
+        ----------
+        X : data frame of n rows
+            Of pandas, polars, narwhals or Arrow, with the columns of the training in any order, and
+            perhaps others.
+        """
+        frame = as_polars(X)
+        self.check(frame.columns)
+        return self.numbers(frame)
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -534,7 +655,7 @@ class TablePreparation:
     @property
     def notes(self) -> list[str]:
         """What was taken as what, in sentences."""
-        found = []
+        found = list(self.told)
         if self.number_columns:
             what = "Scores" if self.scores else "Numbers"
             names = [quote(n) + (f" ({self.units[n]})" if n in self.units else "")
@@ -657,7 +778,7 @@ def learn_preparation(
     names = frame.columns
     features, drop = check_names(features, names), check_names(drop, names)
     categories, given = check_names(categories, names), check_kinds(kinds or {}, names)
-    made = TablePreparation(scores=scores)
+    made = TablePreparation(scores=scores, names=tuple(names))
     told = dict.fromkeys(categories, "category") | dict.fromkeys(drop, "drop") | given
     for column in frame:
         name = column.name
@@ -736,6 +857,38 @@ def _learn_values(
     if made.number_columns:
         values = made.cells(frame).select(made.number_columns).fill_nan(None)
         made.medians = {column.name: float(column.median()) for column in values}  # type: ignore[arg-type]
+
+
+def prepare_frame(X: Any, columns: Any) -> tuple[Any, TablePreparation | None]:
+    """Return rows as detectors take them, and how they were made of the columns of a data frame.
+
+    Parameters
+    ----------
+    X : array-like or data frame
+        The user's rows. Arrays stay as they are, and so do frames of numbers without polars.
+    columns : mapping of str: str, TablePreparation, "as-is" or None
+        What columns are, where looking at them would not tell; a preparation that was learnt from
+        these rows; or "as-is", for detectors that take the frame itself.
+    """
+    if isinstance(columns, str):
+        check_choice("columns", columns, ("as-is",))
+    frame = to_known_frame(X)
+    if isinstance(columns, str) or not is_frame(frame):
+        return X, None
+    if find_spec("polars") is None and not columns and _all_numbers(frame):
+        return X, None
+    table = as_polars(frame)
+    if table.height == 0 or table.width == 0:
+        raise ValueError(f"The table has no rows or no columns: its shape is {table.shape}.")
+    made = columns
+    if not isinstance(columns, TablePreparation):
+        made = learn_preparation(table, kinds=columns)
+    return made.rows_of(table), made
+
+
+def _all_numbers(frame: Any) -> bool:
+    kinds = (getattr(kind, "kind", "O") for kind in frame.dtypes)
+    return all(kind in "biuf" for kind in kinds)
 
 
 # ------------------------------------------------------------------------------------------ ranges
@@ -901,7 +1054,7 @@ def column_changes(
     Parameters
     ----------
     preparation : TablePreparation
-        Of a fitted `TableModel`.
+        ``preparation_`` of a fitted detector.
     frame : polars.DataFrame
         Rows.
     X : ndarray of shape (n, d), optional
@@ -916,11 +1069,12 @@ def column_changes(
     --------
     >>> import numpy as np
     >>> import polars as pl
-    >>> from lpfuse.frames import TableModel, column_changes
+    >>> from lpfuse import FusedDetector
+    >>> from lpfuse.frames import column_changes
     >>> rng = np.random.default_rng(0)
     >>> rows = pl.DataFrame({"bar": rng.normal(2.5, 0.1, 200), "flow": rng.normal(7.0, 1.0, 200)})
-    >>> model = TableModel.fit(rows, detectors=["gmm"])
-    >>> _, told = column_changes(model.preparation, rows.with_columns(pl.col("bar") * 1000))
+    >>> fused = FusedDetector(["gmm"], random_state=0).fit(rows)
+    >>> _, told = column_changes(fused.preparation_, rows.with_columns(pl.col("bar") * 1000))
     >>> print(*told)
     'bar' left the range of the training, 2.263 to 2.682: above it in 200 rows (100 %), by about
     1,000 times what it was. Has its unit changed?

@@ -416,7 +416,7 @@ class Decoder:
                 values = kind.upgrade(values)
             made: Any = object.__new__(kind.cls)
             vars(made).update(_defaults(kind, values) | values)
-            return made
+            return made.restored() if hasattr(kind.cls, "restored") else made
         self.sklearn_names.append(name)
         made = safety.make(kind.cls, {each: values[each] for each in kind.words if each in values})
         fitted = {each: values[each] for each in values if each not in kind.words}
